@@ -1,8 +1,8 @@
-//! What is lost, and why: an instance, a seat, a browser. What is said first stays. `observed_browser.rs`, the adapters
-//! and health checks declare a [`Loss`]; seats pass it on to their sessions, instances to their supervisors.
+//! What is lost, and why: an instance, a seat, a browser. The first declared reason stays. `observed_browser.rs`, the
+//! adapters and health checks declare a [`Loss`]; seats pass it on to their sessions, instances to their supervisors.
 //!
-//! And how the end of a process explains what went wrong. A broken connection or an unanswered handshake says little;
-//! the exit that caused it says more, and comes a moment later.
+//! Also explains failures by the exit of a process. A broken connection or an unanswered handshake says little; the exit
+//! that caused it says more, and comes a moment later.
 
 use std::time::Duration;
 
@@ -12,18 +12,19 @@ use tokio::{sync::watch, time::timeout};
 
 use crate::{exit::Exit, process::Process, upstream::Failed};
 
-/// How long after a broken handshake the exit of its process may come. The pipes close as it ends.
+/// How long after a broken handshake greenroom waits for the exit of its process. The pipes close as it ends.
 const EXIT: Duration = Duration::from_millis(500);
 
-/// How long after a broken connection a loss may be noticed. A browser takes longer to end than its connections.
+/// How long after a broken connection greenroom waits for a declared loss. A browser takes longer to end than its
+/// connections.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Whether something is lost, and why. Clones are of the same thing.
+/// Whether something is lost, and why. Clones share one state.
 #[derive(Clone, Default)]
 pub(crate) struct Loss(watch::Sender<Option<Lost>>);
 
 impl Loss {
-    /// That of a process: declared when it ends, unless another loss is declared first.
+    /// The loss of a process: declared when the process ends, unless another loss is declared first.
     pub(crate) fn of(process: &Process) -> Self {
         let (loss, mut exit, tail) = (Self::default(), process.exit(), process.tail());
         let declared = loss.clone();
@@ -38,7 +39,7 @@ impl Loss {
         loss
     }
 
-    /// Declares it lost. What was said first stays.
+    /// Declares the loss. The first declared reason stays.
     pub(crate) fn declare(&self, why: Lost) {
         self.0.send_if_modified(|known| {
             let news = known.is_none();
@@ -47,22 +48,22 @@ impl Loss {
         });
     }
 
-    /// Becomes `Some` once.
+    /// The receiver becomes `Some` once.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Lost>> {
         self.0.subscribe()
     }
 
-    /// Why it is lost, as far as that is known.
+    /// The reason of the loss, if one is declared.
     pub(crate) fn known(&self) -> Option<Lost> {
         self.0.borrow().clone()
     }
 
-    /// Whether it is still there.
+    /// Fails with the reason if a loss is declared.
     pub(crate) fn check(&self) -> Result<(), Lost> {
         self.known().map_or(Ok(()), Err)
     }
 
-    /// Resolves when it is lost.
+    /// Resolves when a loss is declared.
     pub(crate) async fn declared(&self) -> Lost {
         let mut lost = self.subscribe();
         match lost.wait_for(Option::is_some).await.as_deref() {
@@ -71,7 +72,7 @@ impl Loss {
         }
     }
 
-    /// Does something for as long as nothing is lost, and gives it up then.
+    /// Runs `work` until a loss is declared, and drops it then.
     pub(crate) async fn unless_declared<T, E: Into<StartError>>(
         &self,
         work: impl Future<Output = Result<T, E>>,
@@ -84,8 +85,8 @@ impl Loss {
     }
 }
 
-/// Says how the process ended when a handshake failed because it did. An answer that was no good is told as it is:
-/// the process may well end now, because nobody talks to it any more.
+/// If a handshake failed because the process ended, returns how it ended. An invalid answer is reported as it is: the
+/// process may well end only now, because greenroom closed its pipes.
 pub(crate) async fn explain<T, E: Into<Failed>>(
     process: &Process,
     attempt: impl Future<Output = Result<T, E>>,
@@ -109,7 +110,7 @@ fn died(process: &Process, exit: Exit) -> StartError {
     StartError::new(format!("`{}`: {lost}", process.name()))
 }
 
-/// A connection that closed usually means a process that is just ending: its exit tells more.
+/// A connection that closed usually means a process that is just ending: its exit says more.
 pub(crate) async fn settle(lost: &mut watch::Receiver<Option<Lost>>, gone: Gone) -> Lost {
     match timeout(SETTLE, lost.wait_for(Option::is_some)).await {
         Ok(Ok(lost)) => lost.clone().unwrap_or(Lost::Shutdown),

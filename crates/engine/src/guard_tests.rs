@@ -1,6 +1,6 @@
-//! The guards of both engines against hostile arguments: every tool that names an address or a file, as recorded from the
-//! engines, with arguments that are odd in every way that JSON allows. Whatever passes a guard is read again the way Node
-//! reads it, and must still be harmless.
+//! Tests the guards of both engines against hostile arguments: every tool that names an address or a file, as recorded from
+//! the engines, with arguments that are odd in every way that JSON allows. Every call that passes a guard is parsed again
+//! the way Node parses it, and must still be harmless.
 //!
 //! `tests/it/real/guarded.rs` compares the recorded tools with those of the installed engines.
 
@@ -34,15 +34,15 @@ const GUARDED: [&str; 9] = [
     "outputDirPath",
 ];
 
-/// Arguments that sound like an address or a file and are none, by tool.
+/// Arguments that sound like an address or a file but are neither, by tool.
 const HARMLESS: [(&str, &str); 7] = [
     // The path of a cookie.
     ("browser_cookie_list", "path"),
     ("browser_cookie_set", "path"),
-    // Patterns that requests are compared with.
+    // Patterns for requests.
     ("browser_route", "pattern"),
     ("browser_unroute", "pattern"),
-    // Where a test is to stop: compared with the places of a script that runs.
+    // Where a test pauses: a location in a running script.
     ("browser_resume", "location"),
     ("emulate", "geolocation"),
     ("list_network_requests", "resourceTypes"),
@@ -56,7 +56,7 @@ const SOUNDS_GUARDED: [&str; 14] = [
 /// How many calls of each tool are tried: a few seconds for all of them.
 const TRIES: u64 = 250;
 
-/// The first call of a tool is made from this, the next from the next number.
+/// The seed of a tool's first call; each further call takes the next number.
 const SEED: u64 = 20_261_117;
 
 struct Workspace(PathBuf);
@@ -85,8 +85,8 @@ fn tools(recorded: &str) -> Tools {
     serde_json::from_str(recorded).unwrap()
 }
 
-/// Every argument of the engines' tools that sounds like an address or a file is guarded, or known to be none. A new version
-/// of an engine that brings another one fails here.
+/// Every argument of the engines' tools that sounds like an address or a file is guarded, or known to be harmless. A new
+/// engine version that adds another one fails here.
 #[test]
 fn no_argument_is_forgotten() {
     for (tool, arguments) in tools(PLAYWRIGHT).into_iter().chain(tools(DEVTOOLS)) {
@@ -95,12 +95,12 @@ fn no_argument_is_forgotten() {
             let sounds_so = SOUNDS_GUARDED.iter().any(|word| lower.contains(word));
             let is_known =
                 GUARDED.contains(&&*argument) || HARMLESS.contains(&(tool.as_str(), argument.as_str()));
-            assert!(!sounds_so || is_known, "{tool} has an argument `{argument}` that nobody has looked at");
+            assert!(!sounds_so || is_known, "{tool} has an argument `{argument}` that is neither guarded nor known to be harmless");
         }
     }
 }
 
-/// Whatever passes the playwright engine's guard names pages of the web and files of the session only, as Node reads it.
+/// A call that passes the playwright engine's guard names pages of the web and files of the session only, as Node parses it.
 #[tokio::test]
 async fn playwright_guards_hold() {
     hold(PLAYWRIGHT, |call, place, agent| {
@@ -203,14 +203,14 @@ fn odd_params(odd: &mut OddJson, tool: &str, guarded: &[&String], texts: &[&str]
     }
 }
 
-/// What would be wrong with a call that an engine gets, if something is.
+/// The harm in a call that an engine gets, if there is any.
 fn harm(params: &NodeValue, folder: &Path) -> Option<String> {
     let arguments = params.get("arguments")?;
     if matches!(arguments, NodeValue::Null) {
         return None;
     }
     if !matches!(arguments, NodeValue::Object(_)) {
-        return Some(format!("arguments that are no object: {arguments:?}"));
+        return Some(format!("arguments that are not an object: {arguments:?}"));
     }
     if let Some(name) = arguments.names().into_iter().find(|name| name == "__proto__" || name == "_meta") {
         return Some(format!("an argument `{name}`"));
@@ -222,20 +222,20 @@ fn harm(params: &NodeValue, folder: &Path) -> Option<String> {
         }
         value if name == "url" => match value.text() {
             Some(url) => bad_address(&url),
-            None => Some(format!("an address that is no text: {value:?}")),
+            None => Some(format!("an address that is not a text: {value:?}")),
         },
         NodeValue::Array(items) => items.iter().find_map(|item| match item.text() {
             Some(path) => bad_path(&path, folder),
-            None => Some(format!("a path that is no text: {item:?}")),
+            None => Some(format!("a path that is not a text: {item:?}")),
         }),
         value => match value.text() {
             Some(path) => bad_path(&path, folder),
-            None => Some(format!("a path that is no text: {value:?}")),
+            None => Some(format!("a path that is not a text: {value:?}")),
         },
     })
 }
 
-/// An address by the judgement of another parser than the guard's own. One that has no scheme gets one of the web.
+/// Judges an address by another parser than the guard's own. An address without a scheme gets one of the web.
 fn bad_address(url: &str) -> Option<String> {
     let parsed = url::Url::parse(url).ok()?;
     let fine = match parsed.scheme() {
@@ -249,8 +249,8 @@ fn bad_address(url: &str) -> Option<String> {
     (!fine).then(|| format!("an address with the scheme `{}`", parsed.scheme()))
 }
 
-/// A path outside of the session's folder, from which relative ones start. A name with no file behind it passes: the
-/// engine makes the file.
+/// A path outside of the session's folder, to which relative paths refer. A name without a file passes: the engine makes the
+/// file.
 fn bad_path(path: &str, folder: &Path) -> Option<String> {
     let mut real = folder.to_owned();
     for part in Path::new(path).components() {

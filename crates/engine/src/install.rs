@@ -1,12 +1,12 @@
-//! The pinned engines in the data folder: finding them, and putting them there.
+//! The pinned engines in the data folder: finds them, and installs them.
 //!
-//! Each engine's package list and lock file are part of this binary, so that every greenroom of one version runs the
-//! same engines, never `latest`. An engine is a [`Package`], [`PLAYWRIGHT`] or [`DEVTOOLS`], and stands in
+//! Each engine's package list and lock file are part of this binary, so that every greenroom of one version runs the same
+//! engines, never `latest`. An engine is a [`Package`], [`PLAYWRIGHT`] or [`DEVTOOLS`], in the folder
 //! `<data>/engines/<name>/<version>/`; [`Package::locate`] is cheap and starts nothing, [`Package::install`] runs npm. An
-//! installation is made in a folder beside the target and renamed into place when it is whole: what is located is never
-//! half of one.
+//! installation is made in a temporary folder with the same parent as the target and renamed when it is complete:
+//! [`Package::locate`] never finds half of one.
 //!
-//! `greenroom setup` installs, everybody else locates.
+//! `greenroom setup` installs; all other code only locates.
 
 mod lock;
 mod npm_ci;
@@ -25,7 +25,7 @@ pub use crate::{devtools::DEVTOOLS, playwright::PLAYWRIGHT};
 /// The engine, installed and of the pinned version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
-    /// What Node runs.
+    /// The file that Node runs.
     pub cli: PathBuf,
     pub version: String,
 }
@@ -43,7 +43,7 @@ pub enum NotInstalled {
 
 impl NotInstalled {
     pub fn hint(&self) -> String {
-        // Without it, setup installs what the configuration names, and the engine may be named elsewhere.
+        // Without `--engine`, setup installs the engines that the configuration names, and this one may be named elsewhere.
         let named = |engine: &str| {
             if engine == PLAYWRIGHT.name { String::new() } else { format!(" --engine {engine}") }
         };
@@ -62,20 +62,20 @@ impl From<NotInstalled> for StartError {
     }
 }
 
-/// What [`Package::install`] is doing, for whoever watches.
+/// The progress of [`Package::install`], for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Another greenroom installs at this moment.
+    /// Another greenroom is installing.
     Waiting,
-    /// npm is at work.
+    /// npm is running.
     Downloading,
 }
 
-/// An engine that is there now.
+/// An installed engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
     pub engine: Located,
-    /// It was there before, or another greenroom put it there while this one waited.
+    /// Whether it was installed before, or by another greenroom while this one waited.
     pub already: bool,
 }
 
@@ -89,7 +89,7 @@ pub enum InstallError {
     Npm(#[from] ErrandError),
     #[error("npm could not install the {engine} engine {wanted}: {last_words}")]
     Failed { engine: &'static str, wanted: String, last_words: String, target: PathBuf },
-    /// npm was content, but what it left is not the pinned engine.
+    /// npm succeeded, but its result is not the pinned engine.
     #[error("npm left no usable engine: {0}")]
     Unusable(NotInstalled),
 }

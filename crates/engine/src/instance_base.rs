@@ -1,5 +1,5 @@
-//! What the instances of every engine have: a loss, which is declared once, and seats that are being opened. A seat is opened
-//! to the end even if its caller has given up: half a seat would have no owner that closes it.
+//! What the instances of every engine have: a loss, which is declared once, and seats that are being opened. The task that
+//! opens a seat finishes even if its caller has given up: no owner would close half a seat.
 
 use std::{
     pin::pin,
@@ -18,7 +18,7 @@ use crate::exit_reason::Loss;
 #[derive(Default)]
 pub(crate) struct InstanceBase {
     pub(crate) loss: Loss,
-    /// Tasks that open and close seats, or follow processes to their ends. Stopping the instance waits for all of them.
+    /// Tasks that open and close seats, or wait for processes to end. Stopping the instance waits for all of them.
     pub(crate) tasks: TaskTracker,
     /// How many seats are being opened whose callers have given up.
     late: Arc<AtomicUsize>,
@@ -27,7 +27,7 @@ pub(crate) struct InstanceBase {
 type Opened = Result<Box<dyn Seat>, OpenError>;
 
 impl InstanceBase {
-    /// Opens a seat to the end. The seat of a caller that has given up is closed as soon as it is open.
+    /// Opens a seat in a task of its own. If the caller has given up, the seat is closed as soon as it is open.
     pub(crate) async fn open(&self, opening: impl Future<Output = Opened> + Send + 'static) -> Opened {
         let (mut deliver, opened) = oneshot::channel();
         let late = self.late.clone();

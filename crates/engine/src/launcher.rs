@@ -1,18 +1,17 @@
 //! Starts children from one long-lived thread.
 //!
-//! A child is to die with greenroom, also when greenroom is killed with SIGKILL and can clean up nothing. On
-//! Linux the kernel does that (`PR_SET_PDEATHSIG`), but the signal fires when the *thread* that forked ends,
-//! not the process. Worker threads of an async runtime come and go, so every fork happens here, on a thread
-//! that ends with the process.
+//! A child must die with greenroom, also when greenroom is killed with SIGKILL and cannot clean up. On Linux the kernel does
+//! that (`PR_SET_PDEATHSIG`), but it sends the signal when the *thread* that forked ends, not the process. Worker threads of
+//! an async runtime come and go, so every fork happens here, on a thread that ends with the process.
 //!
-//! Between `fork` and `prctl` greenroom may already be gone; the child then has another parent and would wait
-//! for a signal that never comes, so it looks at its parent once more and leaves.
+//! Between `fork` and `prctl` greenroom may already be gone; the child then has another parent and would wait for a signal
+//! that never comes, so it checks its parent once more and exits.
 //!
-//! Each child leads a process group of its own and carries greenroom's tag in its environment, by which a later
-//! greenroom finds what a dead one left behind.
+//! Each child leads a process group of its own and has greenroom's tag in its environment, by which a later greenroom finds
+//! the children of a dead one.
 //!
-//! One kind of child is meant to stay: a browser that its owner's command starts. It is detached: a session of its own,
-//! no signal, no tag, no pipe, and nobody waits for it but the task that takes note of its end.
+//! One kind of child outlives greenroom: a browser that its operator's command starts. It is detached: a session of its own,
+//! no signal, no tag, no pipe. Only the task that notes its end waits for it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -36,16 +35,16 @@ use crate::exit::Exit;
 /// The environment variable that marks every process greenroom starts, with the run folder's name as value.
 pub const TAG: &str = "GREENROOM_RUN";
 
-/// What to start.
+/// The program to start, and how.
 #[derive(Debug, Clone)]
 pub struct Spec {
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub env: Vec<(OsString, OsString)>,
     pub folder: Option<PathBuf>,
-    /// Whether stdin and stdout are pipes to us; otherwise they are closed.
+    /// Whether stdin and stdout are pipes to greenroom; otherwise they are closed.
     pub pipes: bool,
-    /// Whether the child gets only [`NEEDED`] of our environment.
+    /// Whether the child gets only [`NEEDED`] of greenroom's environment.
     few_variables: bool,
     /// Whether the child may not raise its own priority.
     fixed_priority: bool,
@@ -84,14 +83,14 @@ impl Spec {
         self
     }
 
-    /// For a browser and its engine: they run what pages and agents send, and have no use for the secrets that a
-    /// shell's environment holds, nor for variables that change how Node or the engine work.
+    /// For a browser and its engine: they run code from pages and agents, and need neither the secrets in a shell's
+    /// environment nor variables that change how Node or the engine work.
     pub fn few_variables(mut self) -> Self {
         self.few_variables = true;
         self
     }
 
-    /// For a browser: it may lower the priority of its processes, and not raise it again.
+    /// For a browser: it may lower the priority of its processes, but not raise it again.
     pub fn fixed_priority(mut self) -> Self {
         self.fixed_priority = true;
         self
@@ -120,7 +119,7 @@ const NEEDED: &[&str] = &[
     "DBUS_SESSION_BUS_ADDRESS",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
-    // By these a Linux on Windows finds the way to Windows programs.
+    // With these a Linux on Windows finds Windows programs.
     "WSL_INTEROP",
     "WSL_DISTRO_NAME",
 ];
@@ -131,15 +130,14 @@ fn is_needed(name: &OsStr) -> bool {
     NEEDED.contains(&name) || NEEDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What of our environment says how greenroom works, and is no business of a program that outlives it.
+/// The prefix of variables that configure greenroom. A program that outlives greenroom does not get them.
 const OWN_PREFIX: &str = "GREENROOM_";
 
 /// A detached child.
 #[derive(Debug, Clone)]
 pub struct Detached {
     pub pid: u32,
-    /// Becomes `Some` when it has ended by itself, for as long as greenroom is there to see it. Until then its number is
-    /// nobody else's.
+    /// Becomes `Some` when the child has ended, as long as greenroom runs. Until then no other process has its number.
     pub end: watch::Receiver<Option<Exit>>,
 }
 
@@ -149,10 +147,10 @@ struct Job {
     reply: oneshot::Sender<io::Result<Child>>,
 }
 
-/// Starts one child, which carries the tag if it is to.
+/// Starts one child; the argument is the tag, for children that carry it.
 type Start = Box<dyn FnOnce(&str) -> io::Result<Child> + Send>;
 
-/// The launcher. Its thread ends when the last clone is dropped, so keep one for as long as a child lives.
+/// The launcher. Its thread ends when the last clone is dropped, so a clone must live as long as any child.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     jobs: mpsc::Sender<Job>,
@@ -167,7 +165,7 @@ impl Launcher {
         let tag = tag.to_owned();
         thread::Builder::new().name("launcher".into()).spawn(move || {
             for job in queue {
-                // The child's exit is watched by the runtime that asked for it.
+                // The runtime that asked for the child watches for its exit.
                 let _runtime = job.runtime.enter();
                 let _ = job.reply.send((job.start)(&tag));
             }
@@ -175,8 +173,8 @@ impl Launcher {
         Ok(Self { jobs, supervisors: TaskTracker::new() })
     }
 
-    /// Returns when every child has ended, those that were only just killed too: until then they may still write
-    /// into their folders.
+    /// Returns when every child has ended, including those that were just killed: until then they may still write into their
+    /// folders.
     pub async fn all_ended(&self) {
         self.supervisors.close();
         self.supervisors.wait().await;
@@ -187,13 +185,12 @@ impl Launcher {
         self.order(Box::new(|tag| launch(spec, tag))).await
     }
 
-    /// Starts a child that outlives greenroom and is never ended by it. What it writes to stderr goes into that file, if
-    /// there is one.
+    /// Starts a child that outlives greenroom and that greenroom never ends. Its stderr goes into `stderr`, if given.
     pub async fn spawn_detached(&self, spec: Spec, stderr: Option<File>) -> io::Result<Detached> {
         let mut child = self.order(Box::new(|_| detach(spec, stderr))).await?;
         let pid = child.id().ok_or_else(|| io::Error::other("the child ended at once"))?;
         let (ended, end) = watch::channel(None);
-        // Nobody owns this task, as nobody owns the child; it keeps a child that ends from staying as a zombie.
+        // This task has no owner, like the child; it reaps the child, which would otherwise stay as a zombie.
         tokio::spawn(async move {
             ended.send_replace(Some(Exit::from(child.wait().await)));
         });
@@ -245,7 +242,7 @@ fn detach(spec: Spec, stderr: Option<File>) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; setsid is.
     unsafe {
-        // In its own session no terminal of ours can end it.
+        // In a session of its own, no signal of greenroom's terminal can end it.
         std::os::unix::process::CommandExt::pre_exec(&mut command, || {
             rustix::process::setsid()?;
             Ok(())
@@ -270,8 +267,8 @@ fn die_with_parent(command: &mut std::process::Command) {
     }
 }
 
-/// Takes the right to raise priorities from a child: root has it as a capability, everybody else as a limit, which is none
-/// unless somebody raised it.
+/// Takes the right to raise priorities from a child: root has it as a capability, other users by a limit, which is 0 by
+/// default.
 #[cfg(target_os = "linux")]
 #[allow(
     unsafe_code,
@@ -289,7 +286,7 @@ fn fix_priority(command: &mut std::process::Command) {
         command.pre_exec(|| {
             setrlimit(Resource::Nice, Rlimit { current: Some(0), maximum: Some(0) })?;
             if geteuid().is_root() {
-                // In a container root may be without the right to change this set, and then without this capability too.
+                // In a container root may lack the right to change this set, and then it lacks this capability too.
                 let _ = remove_capability_from_bounding_set(CapabilitySet::SYS_NICE);
             }
             Ok(())

@@ -1,9 +1,9 @@
 //! The only crate that starts processes: Chromium, the engines, and their supervision.
 //!
-//! A process comes from the [`launcher`], lives as a [`process::Process`], keeps its files in the
-//! [`run_folder`], and its ports in [`ports`], where the egress proxy finds them. What it starts is found by
-//! [`browser`] and [`node`], or put on the machine by [`install`]; a browser that runs already is an [`Endpoint`].
-//! [`playwright`], [`devtools`] and [`custom`] are the engines; the [`registry`] lists them.
+//! The [`launcher`] starts a process, a [`process::Process`] supervises it, the [`run_folder`] holds its files, and
+//! [`ports`] its ports, where the egress proxy finds them. [`browser`] and [`node`] find programs on the machine, and
+//! [`install`] installs engines; a running browser is an [`Endpoint`]. [`playwright`], [`devtools`] and [`custom`] are the
+//! engines; the [`registry`] lists them.
 
 mod arguments;
 pub mod browser;

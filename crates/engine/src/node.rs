@@ -1,7 +1,7 @@
-//! Finds Node and npm on the search path and says whether they will do.
+//! Finds Node and npm on the search path and says whether they are suitable.
 //!
-//! The pinned engines are Node programs, so greenroom needs one; it brings none. The search path is given,
-//! never read from the environment, and npm is looked for beside Node first, so that the two fit together.
+//! The pinned engines are Node programs, so greenroom needs Node, and does not ship it. The caller gives the search path;
+//! nothing is read from the environment. npm is searched for in Node's folder first, so that the two match.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -17,19 +17,19 @@ use crate::{
     run_command::{self, ErrandError},
 };
 
-/// The oldest Node the pinned engines' libraries run on.
+/// The oldest Node on which the pinned engines' libraries run.
 pub const MAJOR_MIN: u32 = 20;
 
 /// `node --version` takes 50 ms; on a machine that swaps it takes seconds, but not this long.
 const VERSION_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How Node keeps its memory. By itself it takes what suits a busy server: 16 MB for each half of the young objects,
-/// four worker threads, and arenas of the allocator for them all. An engine mostly waits; with these it takes 26 MB
-/// of 125 less at 12 sessions, and no more time even for a snapshot of 600 KB. Below 8 MB a half it does take more.
+/// How Node uses memory. By default it takes what suits a busy server: 16 MB for each half of the young generation, four
+/// worker threads, and allocator arenas for them all. An engine mostly waits; with these flags it takes 26 MB of 125 less at
+/// 12 sessions, and no more time even for a snapshot of 600 KB. Below 8 MB a half it does take more.
 pub(crate) const NODE_FLAGS: [&str; 2] = ["--max-semi-space-size=8", "--v8-pool-size=1"];
 const NODE_ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
 
-/// A Node that will do.
+/// A suitable Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub path: PathBuf,
@@ -41,7 +41,7 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Npm {
     pub path: PathBuf,
-    /// npm is a script that looks for `node` on its search path: ours comes first on this one.
+    /// npm is a script that looks for `node` on its search path: this Node's folder comes first here.
     search_path: OsString,
 }
 
@@ -86,7 +86,7 @@ impl From<NoNode> for StartError {
     }
 }
 
-/// Where Node is, without asking it anything. `named` is the user's own choice: a path, or a bare name to look up.
+/// Finds Node without starting it. `named` is the user's own choice: a path, or a bare name to look up.
 pub fn locate(named: Option<&Path>, search_path: &OsStr) -> Result<PathBuf, NoNode> {
     let named = named.unwrap_or(Path::new("node"));
     let name = named.as_os_str();
@@ -101,7 +101,7 @@ pub fn locate(named: Option<&Path>, search_path: &OsStr) -> Result<PathBuf, NoNo
     }
 }
 
-/// Runs an engine: what it can do without of our environment it does not get.
+/// The command that runs an engine, with only the environment variables that it needs.
 pub(crate) fn run(node: PathBuf, cli: PathBuf) -> Spec {
     let (arenas, count) = NODE_ARENAS;
     Spec::new(node).few_variables().env(arenas, count).args(NODE_FLAGS).arg(cli)
@@ -123,11 +123,11 @@ pub async fn find(launcher: &Launcher, named: Option<&Path>, search_path: &OsStr
     }
 }
 
-/// Finds the npm that goes with `node`: beside it, else on the search path.
+/// Finds the npm that goes with `node`: in its folder, else on the search path.
 pub fn npm(node: &Node, search_path: &OsStr) -> Result<Npm, NoNode> {
     let folder = node.path.parent().unwrap_or(Path::new("/"));
     let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(search_path));
-    // A folder with a colon in its name cannot stand in a search path; then npm takes the Node it finds.
+    // A search path cannot contain a folder with a colon in its name; npm then uses the Node that it finds.
     let search_path = std::env::join_paths(folders).unwrap_or_else(|_| search_path.to_owned());
     let path = on_path("npm", &search_path).ok_or(NoNode::NoNpm)?;
     Ok(Npm { path, search_path })
@@ -157,8 +157,8 @@ async fn version(launcher: &Launcher, name: &str, spec: Spec) -> Result<String, 
     }
 }
 
-/// The first executable file of this name on a search path. Relative entries are skipped: what they mean
-/// depends on where greenroom was started.
+/// The first executable file of this name on a search path. Relative entries are skipped: their meaning depends on where
+/// greenroom was started.
 pub(crate) fn on_path(name: impl AsRef<OsStr>, search_path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(search_path)
         .filter(|folder| folder.is_absolute())
@@ -166,7 +166,7 @@ pub(crate) fn on_path(name: impl AsRef<OsStr>, search_path: &OsStr) -> Option<Pa
         .find(|path| is_executable(path))
 }
 
-/// Whether this is a file that somebody may execute.
+/// Whether this is a file with an execute permission.
 pub(crate) fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
@@ -188,7 +188,7 @@ mod tests {
         find(&Launcher::start("node-test").unwrap(), None, folder.path().as_os_str()).await
     }
 
-    /// Only a Node that says a version new enough will do; each other one is refused by name.
+    /// Only a Node that prints a new enough version is accepted; each other one is refused by name.
     #[tokio::test]
     async fn node_must_be_new_enough() {
         assert_eq!(check("echo v20.1.0").await.unwrap().version, "20.1.0");
@@ -199,7 +199,7 @@ mod tests {
         assert!(matches!(check("exit 1").await, Err(NoNode::Unusable { .. })));
     }
 
-    /// Without Node the error says where it was looked for, and what to do.
+    /// Without Node the error says where greenroom looked, and what to do.
     #[tokio::test]
     async fn a_missing_node_is_named() {
         let launcher = Launcher::start("node-test").unwrap();
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// npm is the one beside Node, even when another stands earlier on the search path.
+    /// npm is the one in Node's folder, even if another comes earlier on the search path.
     #[test]
     fn npm_is_the_one_beside_node() {
         let (ours, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -1,6 +1,6 @@
-//! A browser with greenroom's own connection to it. A task here waits for its end, and for that of a process that it
-//! needs, and declares the [`Loss`] that seats and supervisors follow. It learns of both from exit and observer, never
-//! from the engine.
+//! A browser with greenroom's own connection to it. A task here waits for the end of the browser, or of a helper process
+//! that it needs, and declares the [`Loss`] that seats and supervisors follow. It learns of both from process exits and the
+//! observer, never from the engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 
 pub(crate) struct ObservedBrowser {
     shared: Arc<Shared>,
-    /// Waits for the end of the browser, and ends pages that freeze or fill it.
+    /// Waits for the end of the browser, and ends pages that overload it.
     _watcher: JoinSet<()>,
 }
 
@@ -33,7 +33,7 @@ struct Shared {
 }
 
 impl ObservedBrowser {
-    /// The end of the browser is declared as this loss, which may be that of an instance.
+    /// `loss` is declared when the browser ends; it may be that of an instance.
     pub(crate) fn new((driven, observer): (Driven, Observer), loss: Loss) -> Self {
         let (vital, ping) = (VitalProcesses::default(), Unanswered::default());
         let shared = Arc::new(Shared { driven, observer, vital, loss, ping });
@@ -45,8 +45,8 @@ impl ObservedBrowser {
                 lost = driven.ended(observer) => lost,
                 lost = vital.lost(driven, observer) => lost,
             };
-            // What a browser last said may be a page's words, so no agent hears it; the log does. One that lost a
-            // process that it needs still runs.
+            // A browser's last output may be a page's text, so it goes to the log and to no agent. A browser that lost a
+            // helper process still runs.
             if let Some(process) = watched.driven.process()
                 && watched.loss.known().is_none()
                 && matches!(lost, Lost::Browser { .. })
@@ -73,26 +73,26 @@ impl ObservedBrowser {
         self.shared.loss.subscribe()
     }
 
-    /// Why it is gone, if it is: asks the browser itself, since its end may not have been seen yet.
+    /// The reason if the browser is gone: asks the browser itself, since its end may not have been seen yet.
     pub(crate) async fn gone(&self) -> Option<Lost> {
         let mut lost = self.lost();
         if !self.observer().is_gone().await {
             return lost.borrow().clone();
         }
-        // Whoever watches over it takes up to `EXIT` itself.
+        // The watching task itself takes up to `EXIT`.
         match timeout(2 * EXIT, lost.wait_for(Option::is_some)).await {
             Ok(Ok(lost)) => lost.clone(),
             Ok(Err(_)) | Err(_) => Some(Lost::Protocol("the browser's debugger is gone".into())),
         }
     }
 
-    /// Waits for a sign of life.
+    /// Asks the browser for a sign of life.
     pub(crate) async fn ping(&self) -> Result<(), Unwell> {
         let unwell = |error| Unwell(format!("the browser is unwell: {error}{}", self.which()).into());
         self.answer().await.map_err(unwell)
     }
 
-    /// The same, with the error as it is: the playwright instance names the browser without its process.
+    /// The same, with the plain error: the playwright instance names the browser without its process.
     pub(crate) async fn answer(&self) -> Result<(), greenroom_cdp::Error> {
         self.shared.vital.look_again();
         self.shared.ping.until(self.observer().ping()).await
@@ -102,7 +102,7 @@ impl ObservedBrowser {
         self.is_silent().then(|| format!("the browser did not answer{}", self.which()).into())
     }
 
-    /// Whether the last question was not answered.
+    /// Whether the browser left the last question unanswered.
     pub(crate) fn is_silent(&self) -> bool {
         self.shared.ping.is_so()
     }
@@ -111,12 +111,12 @@ impl ObservedBrowser {
         self.driven().process().map(Process::pid)
     }
 
-    /// For messages: which process it is.
+    /// For messages: the browser's process.
     fn which(&self) -> String {
         self.pid().map(|pid| format!(": process {pid}")).unwrap_or_default()
     }
 
-    /// Ends the browser if it is ours: politely within `grace`, then by force.
+    /// Ends the browser if greenroom started it: with SIGTERM, and after `grace` by force.
     pub(crate) async fn stop(&self, grace: Duration) {
         self.shared.loss.declare(Lost::Shutdown);
         self.driven().stop(grace).await;

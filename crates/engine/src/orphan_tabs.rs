@@ -1,9 +1,9 @@
-//! Tabs of greenroom's, and contexts made for them, that stay behind in browsers of somebody else's, when it could not close them: it was killed, or
-//! the browser could not be reached any more.
+//! Tabs and contexts that greenroom opened in attached browsers and could not close: it was killed, or could not reach the
+//! browser any more.
 //!
-//! While an instance lives its list of tabs stands in its own folder. When nobody can close them the list is moved to a
-//! folder that all greenrooms of a data folder share, and whoever attaches to that browser next closes them. A tab's id
-//! is long and random: the browser that has a tab of that id is the one it was opened in.
+//! While an instance lives, its list of tabs is in its own folder. If the instance cannot close them, the list is moved to a
+//! folder that all greenrooms of a data folder share, and the next greenroom that attaches to that browser closes them. A
+//! tab's id is long and random: the browser that has a tab of that id is the one in which it was opened.
 
 use std::{
     fs, io,
@@ -16,24 +16,25 @@ use crate::{
     run_folder::{RunFolder, make_private},
 };
 
-/// An instance's list, in its folder: a line for each tab, and each context, a word and its id.
+/// An instance's list, in its folder: a line for each tab and each context, a keyword and its id.
 pub(crate) const LIST: &str = "tabs";
 
-/// Where the lists of nobody are, beside the run folders. It is nobody's run folder: those begin with a number.
+/// The folder of lists without an owner, next to the run folders. It is not taken for a run folder: those begin with a
+/// number.
 const LEFT: &str = "left";
 
-/// How long such a list is kept. A browser that was not attached to for so long has mostly been restarted, and its tabs
-/// have other ids then.
+/// How long such a list is kept. A browser to which no greenroom attached for so long has mostly been restarted, and its
+/// tabs have other ids then.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How many lists are looked at. Each is one sudden end; with more than these something else is wrong.
+/// How many lists are read. Each stems from one sudden end; more than these mean that something else is wrong.
 const LISTS_MAX: usize = 256;
 
-/// A list is read up to here: a line has 40 bytes, so these are the tabs of a session that opens one every second for a
-/// day and more.
+/// A list is read up to this size: a line has 40 bytes, so this holds the tabs of a session that opens one every second for
+/// more than a day.
 const LIST_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// How lines begin that name a context.
+/// The keyword of lines that name a context.
 const CONTEXT: &str = "context";
 
 /// The tabs of a list.
@@ -41,7 +42,7 @@ pub(crate) fn ids(list: &str) -> Vec<String> {
     words(list).filter(|(word, _)| *word != CONTEXT).map(|(_, id)| id.to_owned()).collect()
 }
 
-/// The contexts of a list: those that were made for tabs in it.
+/// The contexts of a list, which the engine made for its tabs.
 pub(crate) fn contexts(list: &str) -> Vec<String> {
     words(list).filter(|(word, _)| *word == CONTEXT).map(|(_, id)| id.to_owned()).collect()
 }
@@ -50,7 +51,7 @@ fn words(list: &str) -> impl Iterator<Item = (&str, &str)> {
     list.lines().filter_map(|line| line.split_once(' '))
 }
 
-/// A list's text; nothing if there is none. One that cannot be read is told in the log: tabs in it stay open.
+/// A list's text; empty if there is none. If it cannot be read, the log says so: its tabs stay open.
 pub(crate) async fn read(list: &Path) -> String {
     match greenroom_files::unblocked::read_text(list, LIST_BYTES_MAX).await {
         Ok(text) => text,
@@ -62,7 +63,7 @@ pub(crate) async fn read(list: &Path) -> String {
     }
 }
 
-/// Keeps the lists of a run folder whose owner is dead, before the folder goes.
+/// Keeps the lists of a run folder whose owner is dead, before the folder is removed.
 pub(crate) fn keep_of_dead(run: &Path) {
     let Ok(instances) = fs::read_dir(run.join("instances")) else { return };
     for list in instances.flatten().map(|instance| instance.path().join(LIST)).filter(|list| list.is_file()) {
@@ -77,11 +78,11 @@ pub(crate) fn keep(run: &Path, list: &Path) {
     let moved = make_private(&folder)
         .and_then(|()| fs::rename(list, folder.join(format!("{now}-{}", std::process::id()))));
     if let Err(error) = moved {
-        tracing::warn!(%error, list = %list.display(), "tabs stay behind in a browser, and cannot be noted");
+        tracing::warn!(%error, list = %list.display(), "tabs stay open in a browser, and their list cannot be kept");
     }
 }
 
-/// Closes what others left behind in this browser.
+/// Closes the tabs and contexts that other instances left in this browser.
 pub(crate) async fn close(run: &RunFolder, observer: &Observer) {
     let Some(folder) = run.path().parent().map(|runs| runs.join(LEFT)) else { return };
     for list in lists(&folder) {
@@ -96,7 +97,7 @@ pub(crate) async fn close(run: &RunFolder, observer: &Observer) {
     }
 }
 
-/// Closes what of a list is in this browser, its contexts last, and says how many tabs and contexts these were.
+/// Closes the tabs and contexts of a list that are in this browser, contexts last, and returns how many these were.
 pub(crate) async fn close_listed(observer: &Observer, list: &str) -> Result<usize, greenroom_cdp::Error> {
     let tabs = observer.close_left(&ids(list)).await?;
     Ok(tabs + observer.dispose_left(&contexts(list)).await?)
@@ -105,7 +106,7 @@ pub(crate) async fn close_listed(observer: &Observer, list: &str) -> Result<usiz
 fn lists(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut lists: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    // Later ones have later names.
+    // The names sort by time.
     lists.sort();
     lists.split_off(lists.len().saturating_sub(LISTS_MAX))
 }
@@ -119,7 +120,7 @@ fn is_old(list: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// The lists of a dead greenroom outlive its folder, in one that is nobody's; a living one's stay where they are.
+    /// The lists of a dead greenroom outlive its folder, in a shared one; those of a living greenroom stay in place.
     #[test]
     fn lists_outlive_their_folder() {
         let data = tempfile::tempdir().unwrap();

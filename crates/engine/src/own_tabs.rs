@@ -1,9 +1,9 @@
-//! The tabs of a seat in a browser whose other tabs are somebody else's.
+//! The tabs of a seat in a browser whose other tabs belong to its user.
 //!
-//! A seat there opens a tab of its own before anything else, drives only that one and those it opens, unless its agent
-//! selects another, and closes none but these. No engine knows such a thing, so a script in its process, its keeper, keeps
-//! it to them. Both sides tell each other in a file which tabs these are: `opened ID` by us, `own ID` by the script, and
-//! `context ID` for a context that the engine made. A later greenroom finds it when this one was killed ([`left_tabs`]).
+//! greenroom opens a tab for such a seat first. The engine drives only that tab and those it opens, unless its agent selects
+//! another, and closes no others. No engine can do that by itself, so a script in its process, its keeper, keeps it to these
+//! tabs. Both sides write into a file which tabs these are: greenroom writes `opened ID`, the script `own ID`, and `context
+//! ID` for a context that the engine made. A later greenroom finds the file if this one was killed ([`left_tabs`]).
 
 use std::{
     fs,
@@ -23,13 +23,13 @@ use crate::{
 pub(crate) struct OwnTabs {
     list: PathBuf,
     scope: u64,
-    /// How much of the list has been read.
+    /// How many bytes of the list have been read.
     read: u64,
     leave: Leave,
 }
 
 impl OwnTabs {
-    /// Opens the first one at an address. The engine finds it there when it connects to the browser.
+    /// Opens the first tab at an address. The engine finds it there when it connects to the browser.
     pub(crate) async fn open(
         observer: &Observer,
         instance: &Path,
@@ -39,7 +39,7 @@ impl OwnTabs {
         let failed = |error: greenroom_cdp::Error| StartError::new(format!("cannot open a tab: {error}"));
         let scope = observer.nothing_yet();
         let others = observer.others(&Scope::Own(scope)).await.map_err(failed)?;
-        // A browser that has no tab needs none.
+        // A browser without tabs keeps none.
         let leave = if others == 0 { Leave::Nothing } else { Leave::SomeTab };
         let tab = observer.open_tab(url, place).await.map_err(failed)?;
         observer.own(scope, vec![tab.clone()]).await;
@@ -60,13 +60,13 @@ impl OwnTabs {
         Scope::Own(self.scope)
     }
 
-    /// Whether the engine keeps to a tab.
+    /// Whether the engine keeps to this tab.
     pub(crate) async fn is_kept(&self, tab: &str) -> bool {
         let list = orphan_tabs::read(&self.list).await;
         list.lines().any(|line| line.strip_prefix("own ") == Some(tab))
     }
 
-    /// Takes note of tabs that the engine has made. Cheap when there are none.
+    /// Notes tabs that the engine has made. Cheap if there are none.
     pub(crate) async fn look(&mut self, observer: &Observer) {
         let length = fs::metadata(&self.list).map_or(0, |list| list.len());
         if length == self.read {
@@ -77,7 +77,7 @@ impl OwnTabs {
         observer.own(self.scope, ids(&list)).await;
     }
 
-    /// Closes them, and returns when they are gone. Contexts that the engine made for them go too.
+    /// Closes the tabs, and returns when they are closed. Disposes of contexts that the engine made for them, too.
     pub(crate) async fn close(&mut self, observer: &Observer) -> Result<(), greenroom_cdp::Error> {
         self.look(observer).await;
         observer.close_tabs(&self.scope(), self.leave).await?;
@@ -88,15 +88,16 @@ impl OwnTabs {
     }
 }
 
-/// Makes sure, at the end of an instance, that no tab or context of any seat stays; or that the next one closes it.
+/// Makes sure, at the end of an instance, that no tab or context of any seat stays open; or that the next instance closes
+/// it.
 pub(crate) async fn leave(observer: &Observer, run: &RunFolder, instance: &Path) {
     let list = instance.join(LIST);
     let text = orphan_tabs::read(&list).await;
     if text.is_empty() {
         return;
     }
-    if let Err(error) = orphan_tabs::close_listed(observer, &text).await {
-        tracing::debug!(%error, "tabs stay behind in a browser");
-        orphan_tabs::keep(run.path(), &list);
+    if let Err(error) = left_tabs::close_listed(observer, &text).await {
+        tracing::debug!(%error, "tabs stay open in a browser");
+        left_tabs::keep(run.path(), &list);
     }
 }

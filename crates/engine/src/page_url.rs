@@ -1,35 +1,35 @@
-//! Which addresses a tool may have a browser open.
+//! Which addresses a tool may make a browser open.
 //!
 //! An allow-list: pages of the web, `about:blank`, `data:` and `blob:`. Everything else is refused by its scheme, because
 //! it shows files of this machine (`file:`, also behind `view-source:`), the browser's own pages (`chrome:`, `devtools:`,
 //! `about:version`), or runs code (`javascript:`). The engines' adapters ask before a call reaches its engine.
 //!
-//! What counts is the address that the browser will see. Browsers and JavaScript's `URL` drop blanks and control
-//! characters at both ends, and tabs and line breaks everywhere (WHATWG URL standard, "basic URL parser"); only then comes
+//! The address that counts is the one that the browser will parse. Browsers and JavaScript's `URL` drop blanks and control
+//! characters at both ends, and tabs and newlines everywhere (WHATWG URL standard, "basic URL parser"), and only then read
 //! the scheme. An address without a scheme is one of the web: an engine puts `https://` or `http://` before it, or refuses
 //! it.
 
-/// How long a scheme is shown in an error.
+/// How many characters of a scheme an error shows.
 const SCHEME_CHARS_MAX: usize = 40;
 
 /// The scheme of an address that may not be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RefusedScheme(pub(crate) String);
 
-/// Judges an address as a tool was given it.
+/// Judges an address in the form that a tool gets.
 pub(crate) fn judge(url: &str) -> Result<(), RefusedScheme> {
     judge_reading(&as_standard(url))?;
-    // Somebody may also drop what the standard keeps.
+    // An engine or a browser may also drop characters that the standard keeps.
     judge_reading(&url.chars().filter(|c| !is_invisible(*c)).collect::<String>())
 }
 
-/// The address as the URL standard reads it, up to where its parts begin.
+/// The address as the URL standard reads it before it splits it.
 fn as_standard(url: &str) -> String {
     let trimmed = url.trim_matches(|c: char| c <= ' ');
     trimmed.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect()
 }
 
-/// Characters that show nothing: blanks, control characters, marks of direction and width, byte order marks.
+/// Invisible characters: blanks, control characters, marks of direction and width, byte order marks.
 fn is_invisible(c: char) -> bool {
     let is_mark =
         matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}');
@@ -39,7 +39,7 @@ fn is_invisible(c: char) -> bool {
 fn judge_reading(url: &str) -> Result<(), RefusedScheme> {
     let Some((scheme, rest)) = split_scheme(url) else { return Ok(()) };
     let is_allowed = match scheme.as_str() {
-        // `localhost:3000` has the form of an address with a scheme; no browser knows one of this name.
+        // `localhost:3000` has the form of an address with a scheme; no browser knows a scheme of this name.
         "http" | "https" | "data" | "localhost" => true,
         "about" => {
             let page = rest.split(['?', '#']).next().unwrap_or_default();
@@ -55,7 +55,7 @@ fn judge_reading(url: &str) -> Result<(), RefusedScheme> {
     if is_allowed { Ok(()) } else { Err(RefusedScheme(shown(&scheme, rest))) }
 }
 
-/// The scheme in lower case, and what follows its colon.
+/// The scheme in lower case, and the text after its colon.
 fn split_scheme(url: &str) -> Option<(String, &str)> {
     let (scheme, rest) = url.split_once(':')?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -63,7 +63,7 @@ fn split_scheme(url: &str) -> Option<(String, &str)> {
     is_scheme.then(|| (scheme.to_ascii_lowercase(), rest))
 }
 
-/// What an error says: the scheme, and the page too where only some pages of the scheme are allowed.
+/// The scheme for the error, with the page if only some pages of the scheme are allowed.
 fn shown(scheme: &str, rest: &str) -> String {
     let page = if scheme == "about" { rest } else { "" };
     format!("{scheme}:{page}").chars().filter(|c| !c.is_control()).take(SCHEME_CHARS_MAX).collect()
@@ -73,7 +73,7 @@ fn shown(scheme: &str, rest: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Pages of the web pass in every spelling that worked before, with and without a scheme.
+    /// Pages of the web pass in every common spelling, with and without a scheme.
     #[test]
     fn the_web() {
         for url in [
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// Everything else is refused by its scheme, behind every spelling that a browser accepts.
+    /// Everything else is refused by its scheme, in every spelling that a browser accepts.
     #[test]
     fn other_schemes() {
         for (url, scheme) in [

@@ -1,6 +1,6 @@
 //! The lock that lets one greenroom at a time install into a data folder.
 //!
-//! The kernel frees it when its holder ends, however it ends, so a lock that is held has a living holder.
+//! The kernel releases it when its holder ends, however it ends, so a held lock has a living holder.
 
 use std::{fs::File, io, path::Path, time::Duration};
 
@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep};
 use super::InstallError;
 use crate::{install::npm_ci, run_folder::private_file};
 
-/// The kernel tells nobody when a lock becomes free, short of a thread that sleeps in `flock` and cannot be
-/// called back. Somebody who waits for a download does not notice a quarter of a second.
+/// The kernel does not notify waiters of a free lock, except a thread that blocks in `flock` and cannot be cancelled. A user
+/// who waits for a download does not notice a quarter of a second.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// The holder gives up on npm before this; what is added is for its tidying.
+/// The holder gives up on npm before this; the rest is for its cleanup.
 const PATIENCE: Duration = npm_ci::DEADLINE.saturating_add(Duration::from_secs(60));
 
-/// Takes the lock, saying once that it has to wait. It is held until the file is dropped.
+/// Takes the lock, and reports once that it has to wait. The lock is held until the file is dropped.
 pub(super) async fn take(path: &Path, waiting: &mut (dyn FnMut() + Send)) -> Result<File, InstallError> {
     let failed = |source: io::Error| InstallError::Folder { path: path.to_owned(), source };
     let file = private_file().create(true).truncate(false).write(true).open(path).map_err(failed)?;

@@ -1,6 +1,6 @@
-//! One run of `npm ci` into a fresh folder, and the rename that makes it the engine.
+//! Runs `npm ci` in a fresh folder, and renames that folder to the engine's.
 //!
-//! Called with the lock held: every unfinished folder found here belongs to somebody who is gone.
+//! Called with the lock held: every unfinished folder here belongs to a process that has ended.
 
 use std::{
     fs, io,
@@ -11,14 +11,14 @@ use std::{
 use super::{InstallError, Located, Package};
 use crate::{launcher::Launcher, node::Npm, run_command, run_folder::make_private};
 
-/// npm takes a second here and a minute on a poor line. By itself it gives up on one address after five
+/// npm takes a second on a good connection and a minute on a poor one. By itself it gives up on one address after five
 /// minutes, and tries twice more.
 pub(super) const DEADLINE: Duration = Duration::from_secs(15 * 60);
 
-/// How the folders of unfinished installations begin.
+/// The prefix of unfinished installations' folders.
 const PART: &str = ".part-";
 
-/// Installs into `target`, replacing what is there.
+/// Installs into `target`, and replaces an existing installation.
 pub(super) async fn install(
     package: &Package,
     launcher: &Launcher,
@@ -36,7 +36,7 @@ pub(super) async fn install(
         Err(error) => Err(error),
     };
     if let Err(error) = installed {
-        // What cannot be removed now is removed by the next run.
+        // The next run removes what cannot be removed now.
         let _ = fs::remove_dir_all(&part);
         return Err(error);
     }
@@ -54,7 +54,7 @@ fn remove_parts(family: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the folder and writes what npm reads.
+/// Makes the folder and writes the files that npm reads.
 fn fill(package: &Package, part: &Path) -> io::Result<()> {
     make_private(part)?;
     let Package { manifest, lock, npmrc, .. } = *package;
@@ -74,7 +74,7 @@ async fn run(
     let spec = npm
         .spec()
         .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"])
-        // Its report of a failure is then an object on stdout, not a stack trace.
+        // With these npm reports a failure as an object on stdout, not as a stack trace.
         .args(["--json", "--loglevel=error"])
         .env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1")
         .folder(part);
@@ -90,14 +90,14 @@ async fn run(
     Err(InstallError::Failed { engine, wanted, last_words, target: PathBuf::from(target) })
 }
 
-/// What npm's own report of a failure says.
+/// The summary in npm's own report of a failure.
 fn summary(stdout: &str) -> Option<String> {
     let report: serde_json::Value = serde_json::from_str(stdout).ok()?;
     let summary = report["error"]["summary"].as_str()?.trim();
     (!summary.is_empty()).then(|| summary.lines().collect::<Vec<_>>().join(" "))
 }
 
-/// Puts the new engine where the old one is. There is a moment without any, never one with half of one.
+/// Replaces the old engine by the new one. For a moment there is none, but never half of one.
 fn replace(part: &Path, target: &Path) -> io::Result<()> {
     let old = part.with_extension("old");
     match fs::rename(target, &old) {
@@ -106,7 +106,7 @@ fn replace(part: &Path, target: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     }
     fs::rename(part, target)?;
-    // What cannot be removed now is removed by the next installation.
+    // The next installation removes what cannot be removed now.
     let _ = fs::remove_dir_all(&old);
     Ok(())
 }
@@ -115,7 +115,7 @@ fn replace(part: &Path, target: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// npm's report of a failure is boiled down to its summary, in one line.
+    /// npm's report of a failure is reduced to its summary, in one line.
     #[test]
     fn a_report_is_boiled_down() {
         let report = r#"{"error": {"code": "E404", "summary": "not found\nat all", "detail": "x"}}"#;

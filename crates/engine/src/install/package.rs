@@ -1,4 +1,4 @@
-//! What is pinned of an engine, and whether it is there.
+//! A pinned engine, and whether it is installed.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,32 +19,32 @@ const MANIFEST_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A pinned engine.
 pub struct Package {
-    /// What it is called, and its folder below `engines/`.
+    /// Its name, and that of its folder below `engines/`.
     pub name: &'static str,
     /// Its package list.
     pub(crate) manifest: &'static str,
     pub(crate) lock: &'static str,
     pub(crate) npmrc: &'static str,
-    /// What npm calls it.
+    /// Its name at npm.
     pub module: &'static str,
-    /// What Node runs, in the module's folder.
+    /// The file that Node runs, in the module's folder.
     pub(crate) cli: &'static str,
-    /// Where most of its code is, below `node_modules`, after what that is called.
+    /// The main part of its code: its name for messages, and its path below `node_modules`.
     pub(crate) code: (&'static str, &'static str),
-    /// The Nodes it runs on, in words, and as the least minor version of each major one; what is newer than the last does
-    /// too.
+    /// The Node versions on which it runs: as text, and as the lowest minor version of each major one; newer versions than
+    /// the last work too.
     pub(crate) node: (&'static str, &'static [(u32, u32)]),
-    /// As [`Package::locked`] has it.
+    /// The result of [`Package::locked`].
     pub(crate) version: LazyLock<String>,
 }
 
 impl Package {
-    /// The pinned version, as the embedded lock file has it.
+    /// The pinned version, from the embedded lock file.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Whether this Node will do for it.
+    /// Whether it runs on this Node.
     pub fn runs_on(&self, node: &Node) -> Result<(), NoNode> {
         let mut parts = node.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
@@ -69,17 +69,17 @@ impl Package {
         lock["packages"][module]["version"].as_str().map(ToOwned::to_owned)
     }
 
-    /// Where the pinned engine stands, or is to stand.
+    /// The pinned engine's folder, whether or not it is installed.
     pub fn target(&self, data_folder: &Path) -> PathBuf {
         engines(data_folder).join(self.name).join(self.version())
     }
 
-    /// Looks whether the pinned engine is there. Reads one small file and starts nothing.
+    /// Checks whether the pinned engine is installed. Reads one small file and starts nothing.
     pub fn locate(&self, data_folder: &Path) -> Result<Located, NotInstalled> {
         self.look(&self.target(data_folder))
     }
 
-    /// [`Package::locate`] for an engine that stands in `folder`.
+    /// [`Package::locate`] for an engine in `folder`.
     pub(super) fn look(&self, folder: &Path) -> Result<Located, NotInstalled> {
         #[derive(Deserialize)]
         struct Manifest {
@@ -102,7 +102,7 @@ impl Package {
             return Err(NotInstalled::WrongVersion { engine, found: version, wanted, path });
         }
         let cli = module.join(self.cli);
-        // A file system that lost power keeps names of files whose content it never wrote.
+        // After a power failure a file system may keep names of files whose content it never wrote.
         if !cli.metadata().is_ok_and(|file| file.is_file() && file.len() > 0) {
             let name = cli.file_name().unwrap_or_default().display();
             return Err(damaged(format!("it has no {name}")));
@@ -114,8 +114,8 @@ impl Package {
         Ok(Located { cli, version })
     }
 
-    /// Installs the pinned engine unless it is there. One installation at a time per data folder: a second one waits for
-    /// the first and then finds its work done.
+    /// Installs the pinned engine unless it is installed. One installation at a time per data folder: a second one waits for
+    /// the first and then finds the engine installed.
     pub async fn install(
         &self,
         launcher: &Launcher,

@@ -3,7 +3,7 @@ use std::{fs, path::Path};
 use super::*;
 use crate::node::Node;
 
-/// An engine's folder in a fresh data folder, as npm leaves it, but of the version given.
+/// An engine's folder in a fresh data folder, as npm leaves it, but of the given version.
 fn engine(package: &Package, version: &str) -> (tempfile::TempDir, PathBuf) {
     let data = tempfile::tempdir().unwrap();
     let folder = package.target(data.path());
@@ -28,8 +28,7 @@ fn cli_of(package: &Package, folder: &Path) -> PathBuf {
 
 const BOTH: [&Package; 2] = [&PLAYWRIGHT, &DEVTOOLS];
 
-/// The version that is looked for is the one the lock file and the package list agree on, and no lock file says where
-/// things are downloaded from.
+/// The version is the one on which the lock file and the package list agree, and no lock file names a download address.
 #[test]
 fn the_version_is_the_pinned_one() {
     for package in BOTH {
@@ -40,7 +39,7 @@ fn the_version_is_the_pinned_one() {
     }
 }
 
-/// A whole engine of the pinned version is found, with what Node is to run.
+/// A complete engine of the pinned version is found, with the file that Node runs.
 #[test]
 fn a_whole_engine_is_found() {
     for package in BOTH {
@@ -50,7 +49,7 @@ fn a_whole_engine_is_found() {
     }
 }
 
-/// Without an engine the error names the engine, the folder and the command that mends it.
+/// Without an engine the error names the engine, the folder and the command that installs it.
 #[test]
 fn a_missing_engine_is_named() {
     for package in BOTH {
@@ -67,7 +66,7 @@ fn a_missing_engine_is_named() {
     }
 }
 
-/// Each engine says on which Nodes it runs, and names the one that will not do.
+/// Each engine names the Node versions on which it runs, and the unsuitable one that was found.
 #[test]
 fn nodes_that_will_do() {
     let node = |version: &str| Node { path: "/bin/node".into(), version: version.to_owned() };
@@ -84,7 +83,7 @@ fn nodes_that_will_do() {
     }
 }
 
-/// An engine of another version is refused, both versions named.
+/// An engine of another version is refused, and the error names both versions.
 #[test]
 fn another_version_is_refused() {
     for package in BOTH {
@@ -97,7 +96,7 @@ fn another_version_is_refused() {
     }
 }
 
-/// Each missing piece of an engine makes it damaged, and says which.
+/// Each missing part makes an engine damaged, and the error names the part.
 #[test]
 fn a_damaged_engine_says_what_is_missing() {
     let check = |package: &Package, harm: &dyn Fn(&Path), expected: &str| {

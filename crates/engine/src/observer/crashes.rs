@@ -8,21 +8,21 @@ use greenroom_core::{
 };
 use tokio::time::Instant;
 
-/// So many crashes within [`LOOP_WITHIN`], and the seat is lost: its pages crash as fast as they are opened, and each of
-/// them costs a renderer's start. An agent that tries a bad page again a few times stays below this.
+/// After this many crashes within [`LOOP_WITHIN`] the seat is lost: its pages crash as fast as they are opened, and each of
+/// them costs a renderer's start. An agent that retries a bad page a few times stays below this.
 const LOOP_MAX: usize = 10;
 const LOOP_WITHIN: Duration = Duration::from_secs(60);
 
 /// The crashes of a seat's tabs so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Crashes {
-    /// How many there were.
+    /// The total number of crashes.
     pub(crate) count: u64,
-    /// The last of them with their tabs' ids, oldest first; no more than [`CRASHES_TOLD_MAX`].
+    /// The last crashes with their tabs' ids, oldest first; at most [`CRASHES_TOLD_MAX`].
     recent: VecDeque<(String, Crash)>,
-    /// When the last of them were; no more than [`LOOP_MAX`].
+    /// The times of the last crashes; at most [`LOOP_MAX`].
     times: VecDeque<Instant>,
-    /// Set when they came too fast.
+    /// Set when crashes came too fast.
     pub(crate) lost: Option<Lost>,
 }
 
@@ -44,7 +44,7 @@ impl Crashes {
         }
     }
 
-    /// Those after the first `seen` ones, as far as they are remembered, with their tabs' ids.
+    /// The crashes after the first `seen` ones, as far as they are remembered, with their tabs' ids.
     pub(crate) fn since(&self, seen: u64) -> impl Iterator<Item = (&str, &Crash)> {
         let new = usize::try_from(self.count.saturating_sub(seen)).unwrap_or(usize::MAX);
         let skipped = self.recent.len().saturating_sub(new);
@@ -56,7 +56,7 @@ impl Crashes {
 mod tests {
     use super::*;
 
-    /// Each crash is told once, of many the last few; crashes that come too fast are a loss, and slow ones are not.
+    /// Each crash is reported once, of many only the last few; crashes that come too fast are a loss, and slow ones are not.
     #[tokio::test(start_paused = true)]
     async fn told_once_and_bounded() {
         let mut crashes = Crashes::default();

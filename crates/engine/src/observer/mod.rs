@@ -1,12 +1,11 @@
 //! greenroom's own CDP connection to a Chromium: it knows each context's pages, their URLs and titles, and sees
 //! crashes. It never goes through the agent's tool calls.
 //!
-//! A seat follows its context, or all of a browser that it has to itself, or, where the context is somebody else's, only
-//! the tabs that are its own: those it was given, and those that they opened.
+//! A seat follows its context, or the whole of a browser that it does not share, or, in a context of the browser's user,
+//! only its own tabs: those that greenroom opened for it, and those that they opened.
 //!
-//! One task reads the events and owns all state. [`Observer::sync`] asks the browser something and answers when
-//! everything that happened before the browser's reply has been looked at, so that after it "no crash was seen"
-//! means that there was none.
+//! One task reads the events and owns all state. [`Observer::sync`] asks the browser something and answers when the task has
+//! processed all events before the browser's reply, so that after it "no crash was seen" means that there was none.
 
 mod crashes;
 mod task;
@@ -41,16 +40,16 @@ use crate::{
 pub(crate) use crashes::Crashes;
 use task::{Command, Tabs, Task};
 
-/// Commands that may wait for the observer's task; each is one seat's, and a seat has one out at a time.
+/// Commands that may wait for the observer's task; each comes from one seat, and a seat has at most one waiting.
 const COMMANDS: usize = 64;
 
-/// How long an answer may wait for the titles of its pages. Usual is half a millisecond.
+/// How long an answer may wait for the titles of its pages. It usually takes half a millisecond.
 const REFRESH: Duration = Duration::from_millis(250);
 
-/// How long tabs that were left behind may take to close, and contexts to go. A page that hangs takes half a second.
+/// How long closing leftover tabs and contexts may take. A page that hangs takes half a second.
 const CLOSE_LEFT: Duration = Duration::from_secs(2);
 
-/// What a browser asks the observer about before it loads it: files, in all of its contexts. The observer refuses each.
+/// The browser pauses these requests, for files, in all of its contexts, and the observer refuses each.
 const LOCAL_FILES: [FetchPattern; 1] = [FetchPattern { url_pattern: "file:*" }];
 
 #[derive(Serialize)]
@@ -59,28 +58,28 @@ struct FetchPattern {
     url_pattern: &'static str,
 }
 
-/// What of a browser a seat follows.
+/// Which pages of a browser a seat follows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
     /// All pages of a context.
     Context(String),
-    /// The tabs of one seat among others, whosever these are.
+    /// The tabs of one seat, in a context that it shares with others.
     Own(u64),
-    /// All pages there are: of a browser that is one seat's.
+    /// All pages of a browser that belongs to one seat.
     Browser,
 }
 
-/// What a seat learns of its pages.
+/// What a seat learns about its pages.
 #[derive(Debug, Clone)]
 pub(crate) struct Watched {
     pub(crate) view: watch::Receiver<View>,
     pub(crate) crashes: watch::Receiver<Crashes>,
 }
 
-/// Why greenroom ends a page's renderer just now, if it does. The browser says only that it was killed.
+/// Why greenroom is ending a page's renderer at the moment, if it is. The browser reports only that it was killed.
 type WhyKilled = Arc<Mutex<Option<Arc<str>>>>;
 
-/// A handle to the observer's task, which ends with it.
+/// A handle to the observer's task. The task ends when the handle is dropped.
 pub(crate) struct Observer {
     client: Client,
     commands: mpsc::Sender<Command>,
@@ -89,13 +88,13 @@ pub(crate) struct Observer {
     _task: JoinSet<()>,
 }
 
-/// What is to stay when tabs are closed: a browser with windows ends with its last tab.
+/// What remains when tabs are closed: a browser with windows exits with its last tab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leave {
     Nothing,
-    /// An empty tab takes their place.
+    /// An empty tab replaces them.
     Tab,
-    /// An empty tab takes their place if there is no other.
+    /// An empty tab replaces them if there is no other.
     SomeTab,
 }
 
@@ -103,10 +102,10 @@ pub(crate) enum Leave {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Contexts {
-    /// Those that were made, the default one not counted.
+    /// Contexts that were made, without the default one.
     #[serde(rename = "browserContextIds")]
     pub(crate) made: BTreeSet<String>,
-    /// The browser's own, of its profile. Older browsers do not name it.
+    /// The default context, that of its profile. Older browsers do not name it.
     #[serde(rename = "defaultBrowserContextId")]
     pub(crate) default: Option<String>,
 }
@@ -115,19 +114,19 @@ pub(crate) struct Contexts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TabPlace {
     InFront,
-    /// Behind the one that the browser's user looks at. It is not drawn there, unless its engine sees to that.
+    /// In the background of the browser's user. The browser does not draw it there, unless its engine takes care of that.
     Behind,
 }
 
 impl Observer {
-    /// Observes a browser of greenroom's own, and sees to it that no page of it loads a file of this machine.
+    /// Observes a browser that greenroom started, and makes sure that none of its pages loads a file of this machine.
     pub(crate) async fn connect(address: &str) -> Result<Self, StartError> {
         let (client, events) = Client::connect(address).await.map_err(failed)?;
         client.call("Fetch.enable", &json!({ "patterns": LOCAL_FILES })).await.map_err(failed)?;
         Self::start(client, events).await
     }
 
-    /// Observes a browser that somebody else started, at the address where it was reached.
+    /// Observes an attached browser, at the address where it was reached.
     pub(crate) async fn attach(endpoint: &Endpoint, address: &str) -> Result<Self, StartError> {
         let connected = Client::connect_with(address, &endpoint.sent_headers()).await;
         let (client, events) = connected.map_err(|error| endpoint.unreachable(&error))?;
@@ -156,36 +155,36 @@ impl Observer {
         self.ask(|reply| Command::ContextShowing(url.to_owned(), reply)).await.ok().flatten()
     }
 
-    /// The browser's contexts. `None` when the browser is gone, or too slow to say.
+    /// The browser's contexts. `None` if the browser is gone, or too slow to answer.
     pub(crate) async fn sync(&self) -> Option<Contexts> {
         self.ask(Command::Sync).await.ok().flatten()
     }
 
-    /// Asks the browser whether it is there. One that is too slow to answer is not gone.
+    /// Asks the browser whether it is gone. A browser that is too slow to answer is not gone.
     pub(crate) async fn is_gone(&self) -> bool {
         self.ask(Command::Sync).await.is_err()
     }
 
-    /// Asks the browser for a sign of life, beside whatever the observer itself waits for.
+    /// Asks the browser for a sign of life, independently of the observer's task.
     pub(crate) async fn ping(&self) -> Result<(), greenroom_cdp::Error> {
         self.client.call("Browser.getVersion", &json!({})).await.map(|_| ())
     }
 
-    /// From now on, tabs whose renderers were killed were ended by greenroom, for this reason; or else by nobody knows whom.
+    /// From now on this is the reason for killed renderers: greenroom ended them. With `None` the reason is unknown.
     pub(crate) fn tell_why_killed(&self, why: Option<Arc<str>>) {
         *self.why_killed.lock() = why;
     }
 
-    /// Resolves when nothing is observed any more, with why the connection to the browser is over, if it is.
+    /// Resolves when the observer has ended, with the reason why the connection to the browser ended, if it did.
     pub(crate) async fn ended(&self) -> Option<Closed> {
         self.commands.closed().await;
         self.client.why_closed()
     }
 
-    /// Looks at all pages anew: the browser announces new URLs, but not titles that change later.
+    /// Reads the state of all pages anew: the browser announces new URLs, but not titles that change later.
     pub(crate) async fn refresh(&self) {
         let (reply, done) = oneshot::channel();
-        // An answer waits for this. A browser too busy to say its titles shows older ones.
+        // An answer waits for this. If the browser is too busy, the agent sees older titles.
         let _ = timeout(REFRESH, async {
             if self.commands.send(Command::Refresh(reply)).await.is_ok() {
                 let _ = done.await;
@@ -194,7 +193,7 @@ impl Observer {
         .await;
     }
 
-    /// Follows pages from now on.
+    /// Begins to follow pages.
     pub(crate) async fn watch(&self, scope: &Scope) -> Option<Watched> {
         let (reply, watched) = oneshot::channel();
         self.commands.send(Command::Watch(scope.clone(), reply)).await.ok()?;
@@ -204,7 +203,7 @@ impl Observer {
     /// Stops following a context and makes sure that it is gone.
     pub(crate) async fn dispose(&self, context: &str) {
         let _ = self.commands.send(Command::Forget(Scope::Context(context.to_owned()))).await;
-        // A browser that is too slow to say what it has is told all the same.
+        // If the browser is too slow to list its contexts, it gets the order anyway.
         if self.sync().await.is_some_and(|contexts| !contexts.made.contains(context)) {
             return;
         }
@@ -226,17 +225,17 @@ impl Observer {
 }
 
 impl Observer {
-    /// Opens a tab in the browser's own context, and says which it is. It is nobody's yet.
+    /// Opens a tab in the browser's default context, and returns its id. It belongs to no scope yet.
     pub(crate) async fn open_tab(&self, url: &str, place: TabPlace) -> Result<String, greenroom_cdp::Error> {
         let params = json!({ "url": url, "background": place == TabPlace::Behind });
         let made = self.client.call("Target.createTarget", &params).await?;
         serde_json::from_str(made.get()).map(|Made { target_id }| target_id).map_err(|error| {
-            let why = format!("a new tab has no name: {error}");
+            let why = format!("a new tab has no id: {error}");
             Closed::Protocol(why.into()).into()
         })
     }
 
-    /// Gives a page its size, whatever frame is around it. A browser that cannot do that keeps what its flags say.
+    /// Sets a page's size, whatever window frame is around it. A browser that cannot do that keeps the size of its flags.
     pub(crate) async fn resize(&self, tab: &str, (width, height): (u32, u32)) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -254,7 +253,7 @@ impl Observer {
         }
     }
 
-    /// Has a tab that crashed show an empty page, in a new renderer.
+    /// Makes a crashed tab show an empty page, in a new renderer.
     pub(crate) async fn reset_tab(&self, tab: &str) -> Result<(), greenroom_cdp::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -266,7 +265,7 @@ impl Observer {
         let Attached { session_id } = serde_json::from_str(attached.get())
             .map_err(|error| Closed::Protocol(format!("a tab has no session: {error}").into()))?;
         let shown = self.client.call_in(&session_id, "Page.navigate", &json!({ "url": "about:blank" })).await;
-        // Answered by the new renderer, once the empty page is there: what is opened after this is not replaced by it.
+        // The new renderer answers once the empty page is loaded: a page that is opened after this is not replaced by it.
         let nothing = json!({ "expression": "0" });
         let _ = timeout(CLOSE_LEFT, self.client.call_in(&session_id, "Runtime.evaluate", &nothing)).await;
         let detach = json!({ "sessionId": session_id });
@@ -274,8 +273,8 @@ impl Observer {
         shown.and(detached).map(drop)
     }
 
-    /// Has the browser put what its own context downloads into a folder, for as long as this observer is connected, and
-    /// stops downloads that are too much.
+    /// Makes the browser write the downloads of its default context into a folder, as long as this observer is connected,
+    /// and stops downloads over the quota.
     pub(crate) async fn downloads_to(
         &self,
         folder: &Path,
@@ -292,7 +291,7 @@ impl Observer {
         let Some(Contexts { made, .. }) = self.sync().await else { return };
         for context in made.into_iter().map(Some).chain([None]) {
             let Order { method, params } = downloads::cancel(guid, &context);
-            // Only one of them has it.
+            // Only one of the contexts has it.
             if self.client.call(method, &params).await.is_ok() {
                 return;
             }
@@ -304,19 +303,19 @@ impl Observer {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Adds tabs to such a scope, with all that they open, or have opened.
+    /// Adds tabs to such a scope, with all tabs that they open, or have opened.
     pub(crate) async fn own(&self, scope: u64, tabs: Vec<String>) {
         // Without a browser there are no tabs.
         let _ = self.commands.send(Command::Own(scope, tabs)).await;
     }
 
-    /// How many tabs there are that are not in this scope.
+    /// How many tabs are outside of this scope.
     pub(crate) async fn others(&self, scope: &Scope) -> Result<usize, greenroom_cdp::Error> {
         Ok(self.ask(|reply| Command::Tabs(scope.clone(), reply)).await?.others)
     }
 
-    /// Closes those of these tabs that are there, within [`CLOSE_LEFT`], and says how many these were. Tabs of another
-    /// browser are not there.
+    /// Closes those of these tabs that exist, within [`CLOSE_LEFT`], and returns how many these were. Tabs of another
+    /// browser do not exist here.
     pub(crate) async fn close_left(&self, tabs: &[String]) -> Result<usize, greenroom_cdp::Error> {
         let scope = self.nothing_yet();
         self.own(scope, tabs.to_owned()).await;
@@ -331,7 +330,7 @@ impl Observer {
         closed?
     }
 
-    /// Disposes of those of these contexts that are there, within [`CLOSE_LEFT`], and says how many these were.
+    /// Disposes of those of these contexts that exist, within [`CLOSE_LEFT`], and returns how many these were.
     pub(crate) async fn dispose_left(&self, contexts: &[String]) -> Result<usize, greenroom_cdp::Error> {
         if contexts.is_empty() {
             return Ok(0);
@@ -354,7 +353,7 @@ impl Observer {
         let _ = self.commands.send(Command::Forget(scope.clone())).await;
     }
 
-    /// Closes tabs of a context that stays. Returns when they are gone, for which a page that hangs needs half a second.
+    /// Closes tabs of a context that stays. Returns when they are closed, for which a page that hangs needs half a second.
     pub(crate) async fn close_tabs(&self, scope: &Scope, leave: Leave) -> Result<(), greenroom_cdp::Error> {
         let gone = || greenroom_cdp::Error::from(Closed::ByBrowser);
         let tabs = || self.ask(|reply| Command::Tabs(scope.clone(), reply));
@@ -369,7 +368,7 @@ impl Observer {
             self.client.call("Target.createTarget", &json!({ "url": "about:blank" })).await?;
         }
         for tab in &old {
-            // One that is gone by now is refused.
+            // The browser refuses this for a tab that is already gone.
             let _ = self.client.call("Target.closeTarget", &json!({ "targetId": tab })).await;
         }
         loop {

@@ -1,5 +1,5 @@
-//! The task behind an observer: it reads what happens in the browser, owns all that is known of its pages, and answers
-//! in the order in which it is asked.
+//! The task behind an observer: it reads the browser's events, owns all state about its pages, and answers commands in their
+//! order.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,7 +20,7 @@ use super::{Contexts, Scope, Watched, WhyKilled, crashes::Crashes};
 use crate::downloads::{Downloads, Order};
 
 pub(super) enum Command {
-    /// Answered with `None` by a browser that is too slow.
+    /// The answer is `None` if the browser is too slow.
     Sync(oneshot::Sender<Option<Contexts>>),
     Refresh(oneshot::Sender<()>),
     Watch(Scope, oneshot::Sender<Watched>),
@@ -28,14 +28,14 @@ pub(super) enum Command {
     Tabs(Scope, oneshot::Sender<Tabs>),
     ContextShowing(String, oneshot::Sender<Option<String>>),
     Forget(Scope),
-    /// Counts the downloads of the browser, all of which are one seat's.
+    /// Counts the downloads of the browser, all of which belong to one seat.
     Count(Arc<Downloads>),
 }
 
-/// How a browser calls the crash of a page whose renderer got a signal to end.
+/// The browser's name for the crash of a page whose renderer was killed by a signal.
 const KILLED: &str = "killed";
 
-/// What asking the browser came to.
+/// The outcome of asking the browser.
 enum Synced {
     Contexts(Contexts),
     /// It did not answer in time.
@@ -43,25 +43,25 @@ enum Synced {
     Gone,
 }
 
-/// The tabs there are.
+/// The existing tabs.
 pub(super) struct Tabs {
-    /// Those in question.
+    /// Those in the scope.
     pub(super) within: Vec<String>,
-    /// How many others there are.
+    /// The number of others.
     pub(super) others: usize,
 }
 
 pub(super) struct Task {
     client: Client,
     events: Events,
-    /// Every page there is, whosever it is.
+    /// Every page of the browser, in all scopes.
     pages: HashMap<String, Page>,
-    /// Whose tab one is, or was, by its id: also those that nobody has heard of yet, and those that are gone.
+    /// The scope of each tab, by its id: includes tabs that the browser has not announced yet, and closed ones.
     own: HashMap<String, u64>,
     followed: HashMap<Scope, Followed>,
     downloads: Option<Arc<Downloads>>,
     why_killed: WhyKilled,
-    /// Refusals of files, and ends of downloads, that the browser has not answered yet.
+    /// Refusals of files, and cancellations of downloads, that the browser has not answered yet.
     refusals: JoinSet<()>,
 }
 
@@ -70,12 +70,12 @@ struct Page {
     url: String,
     title: String,
     opener: Option<String>,
-    /// The number of the event that said so, or of the last one before the answer that did.
+    /// The number of the event that reported this state, or of the last event before the answer that did.
     told_by: u64,
 }
 
 struct Followed {
-    /// The pages in it, by when each last changed.
+    /// The pages in it, by the time of their last change.
     order: BTreeMap<u64, String>,
     clock: u64,
     view: watch::Sender<View>,
@@ -91,7 +91,7 @@ struct TargetInfo {
     url: String,
     #[serde(default)]
     browser_context_id: String,
-    /// Whoever opened it, also where the page itself may not know.
+    /// The tab that opened it, even if the page itself may not know.
     opener_id: Option<String>,
 }
 
@@ -109,7 +109,7 @@ struct Which {
     status: String,
 }
 
-/// The page that an event says the new address or title of. A page can change both without end, and only how it is now
+/// The page whose new address or title an event reports. A page can change both without end, and only the latest state
 /// matters.
 pub(super) fn changed_page(event: &Event) -> Option<String> {
     #[derive(Deserialize)]
@@ -153,7 +153,7 @@ impl Task {
                     Some(Command::Sync(reply)) => match self.sync().await {
                         Synced::Contexts(contexts) => drop(reply.send(Some(contexts))),
                         Synced::Silent => drop(reply.send(None)),
-                        // Nobody is answered any more: the browser is gone.
+                        // No command gets an answer any more: the browser is gone.
                         Synced::Gone => return,
                     },
                     Some(Command::Refresh(reply)) => {
@@ -182,8 +182,8 @@ impl Task {
         }
     }
 
-    /// Asks the browser, and answers when all that happened before its reply has been looked at. Events are looked at while
-    /// it waits: a page can make thousands of them in the time that a busy browser takes for its reply.
+    /// Calls the browser, and returns when all events before its reply are processed. Events are processed during the wait:
+    /// a page can cause thousands of them in the time that a busy browser takes for its reply.
     async fn call(&mut self, method: &str) -> Result<Answer, greenroom_cdp::Error> {
         let client = self.client.clone();
         let params = json!({});
@@ -207,7 +207,7 @@ impl Task {
     async fn sync(&mut self) -> Synced {
         let answer = match self.call("Target.getBrowserContexts").await {
             Ok(answer) => answer,
-            // A browser that is only slow is not gone. Whether it is too slow is for its health checks to say.
+            // A slow browser is not gone. Its health checks decide whether it is too slow.
             Err(greenroom_cdp::Error::NoAnswer { .. }) => return Synced::Silent,
             Err(_) => return Synced::Gone,
         };
@@ -220,8 +220,8 @@ impl Task {
     }
 
     async fn refresh(&mut self) {
-        // What happened before the answer is older than it, and would overwrite it later. What happened after it is newer,
-        // and has been looked at, too.
+        // Events before the answer are older than it, and would overwrite it later. Events after it are newer, and have been
+        // processed, too.
         let Ok(Answer { result, after_event }) = self.call("Target.getTargets").await else { return };
         let Ok(AllTargets { target_infos }) = serde_json::from_str(result.get()) else { return };
         for info in target_infos {
@@ -266,7 +266,7 @@ impl Task {
         Tabs { within, others }
     }
 
-    /// Notes whose tabs these are, and with them all that they have opened, or that these opened.
+    /// Notes the scope of these tabs, and of all tabs that they have opened, directly or indirectly.
     fn claim(&mut self, owner: u64, mut tabs: Vec<String>) {
         while let Some(tab) = tabs.pop() {
             if self.own.insert(tab.clone(), owner) == Some(owner) {
@@ -308,7 +308,7 @@ impl Task {
         }
     }
 
-    /// Stops downloads that are too much.
+    /// Stops downloads over the quota.
     fn download(&mut self, event: &Event) {
         let Some(downloads) = &self.downloads else { return };
         let orders = downloads.event(&event.method, event.params.get(), |_| Some(None));
@@ -319,13 +319,13 @@ impl Task {
         self.refusals.spawn(async move {
             for Order { method, params } in orders {
                 if let Err(error) = client.call(method, &params).await {
-                    tracing::debug!(%error, "a download has ended before it was stopped");
+                    tracing::debug!(%error, "a download ended before the browser could stop it");
                 }
             }
         });
     }
 
-    /// Refuses to have a file of this machine loaded. Until it is refused, the browser loads nothing of it.
+    /// Refuses to load a file of this machine. The browser loads nothing of it until then.
     fn refuse(&mut self, event: &Event) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -333,7 +333,7 @@ impl Task {
             request_id: String,
         }
         let Ok(Paused { request_id }) = serde_json::from_str(event.params.get()) else { return };
-        tracing::warn!("a page wanted to load a file of this machine, which is refused");
+        tracing::warn!("refused a page's request for a file of this machine");
         let client = self.client.clone();
         self.refusals.spawn(async move {
             let refusal = json!({ "requestId": request_id, "errorReason": "AccessDenied" });
@@ -352,13 +352,13 @@ impl Task {
         self.touch(&target_id);
     }
 
-    /// Where a page is followed.
+    /// The scopes to which a page belongs.
     fn scopes(&self, id: &str, page: &Page) -> [Option<Scope>; 3] {
         let own = self.own.get(id).map(|owner| Scope::Own(*owner));
         [Some(Scope::Context(page.context.clone())), own, Some(Scope::Browser)]
     }
 
-    /// The page that changed last is the one its session looks at.
+    /// The page that changed last is the session's current one.
     fn touch(&mut self, id: &str) {
         let Some(page) = self.pages.get(id) else { return };
         for scope in self.scopes(id, page).into_iter().flatten() {

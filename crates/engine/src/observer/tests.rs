@@ -1,4 +1,4 @@
-//! The observer against a browser that the test plays.
+//! The observer against a browser that the test simulates.
 
 use greenroom_cdp::{
     EVENTS_MAX,
@@ -20,7 +20,7 @@ impl Browser {
         assert!(self.0.send(message.to_string().into()).await, "the observer has hung up");
     }
 
-    /// Says that a page is there, or has another address.
+    /// Announces a page, or its new address.
     async fn page(&mut self, event: &str, id: &str, url: &str) {
         let info =
             json!({ "targetId": id, "type": "page", "title": "", "url": url, "browserContextId": "C" });
@@ -59,8 +59,8 @@ async fn observed() -> (Observer, Browser) {
     (observer.unwrap(), browser)
 }
 
-/// A page changes its address without end, and tabs come and go, while the browser is too busy to answer: the observer
-/// follows, and knows how things are when it is answered.
+/// A page changes its address without end, and tabs come and go, while the browser is too busy to answer: the observer keeps
+/// up, and knows the final state when the browser answers.
 #[tokio::test]
 async fn a_flood_while_the_browser_is_busy() {
     let test = async {
@@ -88,8 +88,8 @@ async fn a_flood_while_the_browser_is_busy() {
     timeout(DEADLINE, test).await.unwrap();
 }
 
-/// The titles that a browser answers are newer than what it said before, and older than what it says after: a page that
-/// goes on in the very moment of the answer is not shown as it was.
+/// The titles in a browser's answer are newer than the events before it, and older than those after it: a page that
+/// navigates at the moment of the answer is not shown in its former state.
 #[tokio::test]
 async fn an_answer_is_as_old_as_it_is() {
     let test = async {
@@ -129,7 +129,7 @@ async fn an_answer_is_as_old_as_it_is() {
     timeout(DEADLINE, test).await.unwrap();
 }
 
-/// Whoever asks why nothing is observed any more is told why the connection is over.
+/// The observer gives the reason why its connection ended.
 #[tokio::test]
 async fn the_reason_is_told() {
     let test = async {
@@ -143,7 +143,7 @@ async fn the_reason_is_told() {
     timeout(DEADLINE, test).await.unwrap();
 }
 
-/// Of the addresses of one page the observer waits for the last one; whether pages come, go or crash it hears each time.
+/// Of one page's addresses the observer's queue keeps the last one; it keeps each event of pages that come, go or crash.
 #[test]
 fn what_the_latest_is_enough_of() {
     let key = |method: &str, params: Value| {

@@ -1,10 +1,10 @@
-//! Decides which renderer of a browser is to end, from what the browser's processes use. Pure: it knows neither processes nor
-//! clocks.
+//! Decides which renderer of a browser to end, from the resources that the browser's processes use. Pure: it has no access
+//! to processes or clocks.
 //!
-//! A page keeps its browser busy by messages, which one thread of its renderer carries. So that thread's processor time tells
-//! who does it; a page whose scripts alone are busy costs itself only, and is left alone. What the browser keeps for its pages
-//! (blobs, say) is in the browser's own memory; while that grows, the growth is put down to whoever uses new memory meanwhile: a
-//! page has to make what it sends.
+//! A page keeps its browser busy by messages, which one thread of its renderer sends. So that thread's processor time shows
+//! which page does it; a page with busy scripts alone slows only itself, and is left alone. What the browser keeps for its
+//! pages (blobs, say) is in the browser's own memory; while that grows, the growth is attributed to the renderers that use
+//! new memory meanwhile: a page has to make what it sends.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,53 +15,54 @@ use tokio::time::Instant;
 
 use super::usage::{ProcessId, Renderer, Usage};
 
-/// What is older does not count.
+/// Older measurements do not count.
 const WITHIN: Duration = Duration::from_secs(8);
 
-/// So much work may a page make a browser do within [`WITHIN`] while the browser owes an answer. One that is well answers within
-/// some milliseconds of work, whatever its pages do.
+/// How much work a page may cause a browser within [`WITHIN`] while the browser owes an answer. A healthy browser answers
+/// within some milliseconds of work, whatever its pages do.
 const WORK_MAX: Duration = Duration::from_secs(1);
 
-/// A message may make work some time after it was sent.
+/// A message may cause work some time after it was sent.
 const SENT_WITHIN: Duration = Duration::from_millis(1_500);
 
-/// How much work of the browser's between two looks the sending of messages within [`SENT_WITHIN`] explains at most. Of the
-/// pages that keep a browser busy, one that opens frames with addresses of 2 MB makes most work for its sending: 15 times as
-/// much, of which three looks take note. A page that loads while the browser is busy for another reason, such as a large
-/// picture, stops sending as soon as it gets no answers, so this explains less than [`WORK_MAX`] of it.
+/// The highest ratio of the browser's work between two measurements to the time of sending messages within [`SENT_WITHIN`]
+/// that explains it. Of the pages that keep a browser busy, a page that opens frames with addresses of 2 MB causes most work
+/// for its sending: 15 times as much, spread over three measurements. A page that loads while the browser is busy for
+/// another reason, such as a large picture, stops sending as soon as it gets no answers, so this explains less than
+/// [`WORK_MAX`] of it.
 const WORK_PER_SENDING: u32 = 5;
 
-/// How long nothing more is ended. The browser first has to clean up after a page, and to give its memory back.
+/// How long no other page is ended. The browser first has to clean up after a page, and to return its memory.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// A page that takes less than this part of the memory that a browser may take is not ended: that would help nobody.
+/// A page with less than this part of a browser's memory limit is not ended: that would not help.
 const MEMORY_PART_MIN: u64 = 8;
 
 const KEPT_BUSY: &str = "greenroom ended it: it kept the whole browser too busy to answer";
 const TOOK_MEMORY: &str = "greenroom ended it: it took too much memory (sessions.memory_bytes_max)";
 
-/// A renderer that is to end.
+/// A renderer to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) process: ProcessId,
-    /// For the agent whose tab it is.
+    /// For the agent that uses the tab.
     pub(super) why: &'static str,
 }
 
 pub(super) struct Judge {
     /// How much memory all processes of the browser may take.
     memory_max: u64,
-    /// What the browser worked since the last look without giving the answer that it owed.
+    /// The browser's work since the last measurement without the answer that it owed.
     owed: Duration,
-    /// What of such work is put down to which renderer, look by look, within [`WITHIN`].
+    /// How much of this work is attributed to which renderer, by measurement, within [`WITHIN`].
     work: VecDeque<(Instant, HashMap<ProcessId, Duration>)>,
-    /// What the renderers had used at each look within [`SENT_WITHIN`], oldest first.
+    /// What the renderers had used at each measurement within [`SENT_WITHIN`], oldest first.
     looks: VecDeque<(Instant, HashMap<ProcessId, Renderer>)>,
     now: Usage,
-    /// How much of the browser's own memory is put down to each renderer.
+    /// How much of the browser's own memory is attributed to each renderer.
     kept: HashMap<ProcessId, u64>,
     pause_until: Option<Instant>,
-    /// Whether it was said that there is too much memory in use, and nobody to end for it.
+    /// Whether it was logged that too much memory is in use, but no page can be ended for it.
     has_warned: bool,
 }
 
@@ -79,25 +80,25 @@ impl Judge {
         }
     }
 
-    /// The browser did so much work without giving the answer that it owed.
+    /// The browser did this much work without the answer that it owed.
     pub(super) fn waited(&mut self, work: Duration) {
         self.owed += work;
     }
 
-    /// Nobody looked for a while: what was measured says nothing.
+    /// Nothing was measured for a while: earlier measurements say nothing.
     pub(super) fn forget(&mut self) {
         self.owed = Duration::ZERO;
         self.work.clear();
         self.looks.clear();
     }
 
-    /// Takes note of what the processes use now. Renderers that are stopped send nothing: the browser still works for what they
-    /// sent before, so the time that counts stays where it was.
+    /// Notes what the processes use now. Stopped renderers send nothing: the browser still works for what they sent before,
+    /// so the time window stays where it was.
     pub(super) fn saw(&mut self, now: Instant, usage: Usage, are_stopped: bool) {
         while self.work.front().is_some_and(|(at, _)| now.duration_since(*at) > WITHIN) {
             self.work.pop_front();
         }
-        // The newest of the old ones is where the time that counts begins.
+        // The newest of the old measurements is where the time window begins.
         while !are_stopped && self.looks.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= SENT_WITHIN)
         {
             self.looks.pop_front();
@@ -111,7 +112,7 @@ impl Judge {
         self.now = usage;
     }
 
-    /// Puts the browser's work down to those who sent messages, as far as these explain it.
+    /// Attributes the browser's work to the renderers that sent messages, as far as these explain it.
     fn put_down_work(&mut self, now: Instant, usage: &Usage) {
         let owed = std::mem::take(&mut self.owed);
         let Some((_, before)) = self.looks.front().filter(|_| !owed.is_zero()) else { return };
@@ -127,7 +128,7 @@ impl Judge {
         self.work.push_back((now, usage.renderers.iter().map(work).collect()));
     }
 
-    /// Puts what the browser's own memory has grown by down to those who used new memory meanwhile.
+    /// Attributes the growth of the browser's own memory to the renderers that used new memory meanwhile.
     fn put_down_memory(&mut self, usage: &Usage) {
         self.kept.retain(|process, _| usage.renderers.iter().any(|there| there.process == *process));
         let Some((_, before)) = self.looks.front() else { return };
@@ -149,7 +150,7 @@ impl Judge {
         }
     }
 
-    /// Which renderer is to end now, if one is.
+    /// The renderer to end now, if there is one.
     pub(super) fn verdict(&mut self, now: Instant) -> Option<Verdict> {
         if self.pause_until.is_some_and(|until| now < until) {
             return None;
@@ -189,7 +190,7 @@ impl Judge {
             tracing::warn!(
                 bytes = all,
                 max = self.memory_max,
-                "a browser takes too much memory, and no page much of it"
+                "a browser takes too much memory, but no single page a large part of it"
             );
         }
         self.has_warned = true;
@@ -201,7 +202,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// So many parts of so many.
+/// This share of a whole.
 fn part(whole: u64, parts: u64, of: u64) -> u64 {
     let part = u128::from(whole) * u128::from(parts) / u128::from(of.max(1));
     u64::try_from(part).unwrap_or(u64::MAX)
@@ -222,7 +223,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// Renderers with what they used: for messages, in milliseconds, or, in MiB, of new memory; their memory in MiB; the
+    /// Renderers with their usage: for messages, in milliseconds, or, in MiB, of new memory; their memory in MiB; the
     /// browser's memory in MiB.
     fn usage(renderers: &[(u32, u64, u64)], other_memory: u64) -> Usage {
         let renderer = |&(pid, used, memory): &(u32, u64, u64)| Renderer {
@@ -234,8 +235,8 @@ mod tests {
         Usage { renderers: renderers.iter().map(renderer).collect(), other_memory: other_memory * MIB }
     }
 
-    /// Of a browser that works and does not answer, the renderer that sent most meanwhile ends: not one that sent more long
-    /// ago, not another when none sent much, and no second one before the browser had time to clean up.
+    /// If a browser works and does not answer, the renderer that sent most meanwhile is ended: not one that sent more long
+    /// ago, none if none sent much, and no second one before the browser had time to clean up.
     #[test]
     fn who_keeps_a_browser_busy() {
         let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
@@ -248,7 +249,7 @@ mod tests {
             ended.extend(judge.verdict(now).map(|verdict| (look, verdict)));
         }
         assert_eq!(ended, [(3, Verdict { process: process(2), why: KEPT_BUSY })]);
-        // The page is gone; the browser cleans up, and the others do what they did.
+        // The page is gone; the browser cleans up, and the others go on.
         for look in 8..40 {
             let now = start + HALF * u32::try_from(look).unwrap();
             judge.waited(ms(500));
@@ -257,8 +258,8 @@ mod tests {
         }
     }
 
-    /// A browser that answers late without working (stopped, or waiting for a processor) costs no page, nor does one that works
-    /// and answers, nor one that was too busy for a moment, however much its pages send.
+    /// No page is ended if a browser answers late without working (stopped, or waiting for a processor), if it works and
+    /// answers, or if it was too busy only for a moment, however much its pages send.
     #[test]
     fn innocent_pages() {
         for (work, every) in [(0, 1), (80, 1), (900, 17)] {
@@ -274,7 +275,7 @@ mod tests {
         }
     }
 
-    /// Renderers that are stopped while the browser works off what they sent: its work is put down to them all the same.
+    /// Renderers are stopped while the browser works off what they sent: its work is still attributed to them.
     #[test]
     fn stopped_renderers() {
         for are_stopped in [true, false] {
@@ -291,7 +292,7 @@ mod tests {
         }
     }
 
-    /// What was measured before nobody looked for a while is forgotten.
+    /// After a gap, earlier measurements are forgotten.
     #[test]
     fn a_gap() {
         let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
@@ -302,14 +303,15 @@ mod tests {
         assert_eq!(judge.verdict(start + HALF), None);
     }
 
-    /// Too much memory ends the page that takes most: in its own process, or in the browser's by what it made while that grew.
+    /// Too much memory ends the page that takes most: in its own process, or in the browser's by the memory attributed to
+    /// it.
     #[test]
     fn who_takes_the_memory() {
         let why = TOOK_MEMORY;
         for (large, end) in [
-            // The page's own.
+            // The page's own memory.
             (usage(&[(1, 10, 100), (2, 10, 900), (3, 400, 10)], 90), Some(2)),
-            // The browser's, for a page that is small itself.
+            // The browser's memory, for a page that is small itself.
             (usage(&[(1, 12, 200), (2, 10, 50), (3, 900, 10)], 800), Some(3)),
             // Within the limit.
             (usage(&[(1, 10, 100), (2, 10, 400), (3, 400, 10)], 400), None),
@@ -322,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Memory that stays when the page is gone that it was put down to costs no other page, until one is large itself.
+    /// Memory that stays after its page is gone costs no other page, until one is large itself.
     #[test]
     fn memory_that_stays() {
         let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());

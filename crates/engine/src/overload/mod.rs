@@ -1,14 +1,14 @@
-//! Ends pages that keep a browser of greenroom's own from answering, or that fill the memory. Such a page costs its tab; without
-//! this it costs the browser, with every session in it.
+//! Ends pages that keep one of greenroom's own browsers from answering, or that fill the memory. Such a page loses its tab;
+//! otherwise all sessions would lose the browser.
 //!
-//! [`watch`] runs beside each browser. [`usage`] reads from `/proc` what the browser's processes use, [`judge`] decides which
-//! renderer is to end. A browser that is stopped, or that waits for a processor, uses no processor time while it does not
+//! [`watch`] runs for each browser. [`usage`] reads from `/proc` what the browser's processes use, [`judge`] decides which
+//! renderer to end. A browser that is stopped, or that waits for a processor, uses no processor time while it does not
 //! answer, and no page is ended for that.
 //!
-//! Pages send faster than the browser works, so seconds of work may wait when a page ends. Until a browser that is late has
-//! answered, all of its renderers are stopped: it could serve none of them meanwhile, and none can add to what waits.
+//! Pages send faster than the browser works, so seconds of work may wait when a page ends. Until a late browser has
+//! answered, all of its renderers are stopped: it could serve none of them meanwhile, and none can add work.
 //!
-//! An idle browser is not asked anything: only its processor time is read.
+//! An idle browser is not called: only its processor time is read.
 
 mod judge;
 mod usage;
@@ -26,37 +26,38 @@ use usage::{Processes, Stopped, end, processor_time};
 
 pub(crate) use usage::machine_memory;
 
-/// How often a browser's processor time is read. Some attacks make the browser's cleaning up take longer with the square of the
-/// time that they run, so a page must end within seconds.
+/// How often a browser's processor time is read. For some attacks the browser's cleanup time grows with the square of their
+/// duration, so a page must end within seconds.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A browser that used more than this since the last look is asked for a sign of life, and its processes are looked at.
+/// A browser that used more than this since the last measurement is asked for a sign of life, and its processes are
+/// measured.
 const BUSY: Duration = Duration::from_millis(50);
 
 /// An answer that took less work than this came promptly.
 const PROMPT: Duration = Duration::from_millis(100);
 
-/// Renderers are stopped when an answer has taken this much work, and is still owed.
+/// Renderers are stopped when the browser has done this much work and still owes an answer.
 const STOP_AFTER: Duration = Duration::from_millis(200);
 
-/// How often a browser that owes an answer is looked at for that.
+/// How often the work of a browser that owes an answer is checked for that.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
-/// How long renderers are stopped at most. What a browser does for longer than this is hardly for them.
+/// The longest time for which renderers are stopped. Work that takes longer is hardly for them.
 const STOPPED_MAX: Duration = Duration::from_secs(10);
 
-/// An idle browser's processes are looked at this often: their memory can grow without the browser's doing.
+/// An idle browser's processes are measured once in this many looks: their memory can grow without the browser's work.
 const IDLE_LOOKS: u32 = 4;
 
-/// A look that comes this late means that greenroom itself was stopped, or the machine slept: the browser may have answered
-/// long ago, so what was measured meanwhile does not count.
+/// A measurement that comes this late means that greenroom itself was stopped, or the machine slept: the browser may have
+/// answered long ago, so measurements meanwhile do not count.
 const LATE: Duration = Duration::from_secs(2);
 
-/// How long after the browser's first answer a crash still counts as the end that greenroom brought about. Browsers announce
-/// it within milliseconds of cleaning up.
+/// How long after the browser's first answer a crash still counts as caused by greenroom. Browsers announce it within
+/// milliseconds of cleaning up.
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Ends pages of this browser for as long as it runs. Never returns for a browser that somebody else started.
+/// Ends pages of this browser as long as it runs. Never returns for an attached browser.
 pub(crate) async fn watch(browser: &Driven, observer: &Observer) {
     let Some(process) = browser.process() else { return std::future::pending().await };
     let pid = process.pid();
@@ -89,33 +90,33 @@ pub(crate) async fn watch(browser: &Driven, observer: &Observer) {
     }
 }
 
-/// A question to the browser that is not answered yet.
+/// A question to the browser without an answer so far.
 struct Question<'a> {
-    /// Whether it was answered, and not given up.
+    /// Resolves with whether it was answered, and not given up.
     answer: Pin<Box<dyn Future<Output = bool> + Send + 'a>>,
-    /// The browser's processor time when it was asked, or when the wait was last counted.
+    /// The browser's processor time when it was asked, or when its work was last counted.
     counted: Duration,
-    /// How much work of the wait was not counted yet.
+    /// Work during the wait that is not counted yet.
     uncounted: Duration,
-    /// Whether it was counted before: then all further work is.
+    /// Whether work was counted before: then all further work is.
     is_late: bool,
     /// Whether renderers were stopped for it.
     has_stopped: bool,
 }
 
-/// What is known of one browser.
+/// The state of one watched browser.
 struct Watch<'a> {
     pid: u32,
     observer: &'a Observer,
     judge: Judge,
     /// `None` only while another thread reads them.
     processes: Option<Processes>,
-    /// The browser's processor time at the last look.
+    /// The browser's processor time at the last measurement.
     used: Duration,
     question: Option<Question<'a>>,
-    /// Since when its renderers are stopped. They go on when this is dropped.
+    /// Since when its renderers are stopped. They continue when this is dropped.
     stopped: Option<(Instant, Stopped)>,
-    /// A page was ended. Holds until when crashes count as that, once the browser has answered again.
+    /// Whether a page was ended; once the browser has answered again, until when crashes count as caused by that.
     ended: Option<Option<Instant>>,
     looks: u32,
 }
@@ -146,7 +147,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Counts what the browser has worked since it was asked, unless it may still answer promptly. Says whether it was counted.
+    /// Counts the browser's work since it was asked, unless it may still answer promptly. Returns whether it was counted.
     fn count(&mut self, used: Duration) -> bool {
         let Some(question) = &mut self.question else { return false };
         question.uncounted += used.saturating_sub(question.counted);
@@ -159,7 +160,7 @@ impl Watch<'_> {
         is_late
     }
 
-    /// Stops the renderers of a browser that is late, and has them go on when that takes too long.
+    /// Stops the renderers of a late browser, and continues them when that takes too long.
     async fn stop_or_continue(&mut self) {
         if let Some((since, _)) = &self.stopped {
             if since.elapsed() > STOPPED_MAX {
@@ -179,11 +180,11 @@ impl Watch<'_> {
                 tracing::debug!(
                     browser,
                     renderers = stopped.count(),
-                    "a browser is late: its renderers are stopped"
+                    "stopped the renderers of a browser that is late with its answer"
                 );
                 self.stopped = Some((Instant::now(), stopped));
             }
-            Err(error) => tracing::warn!(browser, %error, "renderers cannot be stopped"),
+            Err(error) => tracing::warn!(browser, %error, "cannot stop renderers"),
         }
         if let Some(question) = &mut self.question {
             question.has_stopped = true;
@@ -198,7 +199,7 @@ impl Watch<'_> {
         self.question = Some(Question { answer, counted: used, uncounted, is_late, has_stopped });
     }
 
-    /// Looks at the browser, and ends a page if one must end. Says whether the browser could be looked at.
+    /// Measures the browser, and ends a page if necessary. Returns whether the browser could be measured.
     async fn look(&mut self, now: Instant) -> bool {
         let Some(used) = processor_time(self.pid) else { return false };
         let is_busy = used.saturating_sub(self.used) > BUSY;
@@ -225,7 +226,7 @@ impl Watch<'_> {
         let (processes, usage) = match read.await {
             Ok(read) => read,
             Err(error) => {
-                tracing::warn!(browser = self.pid, %error, "what a browser uses could not be read");
+                tracing::warn!(browser = self.pid, %error, "cannot read the resources that a browser uses");
                 return self.processes = Some(Processes::new(self.pid));
             }
         };
@@ -239,19 +240,19 @@ impl Watch<'_> {
 
     async fn end(&mut self, Verdict { process, why }: Verdict) {
         let (browser, pid) = (self.pid, process.pid);
-        // The browser may announce the crash before anything else happens here.
+        // The browser may announce the crash before the next line runs.
         self.observer.tell_why_killed(Some(why.into()));
         self.ended = Some(None);
         let ended = spawn_blocking(move || end(browser, process)).await;
         match ended.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok(true) => {
-                tracing::warn!(browser, pid, why, "a page was ended");
+                tracing::warn!(browser, pid, why, "ended a page");
                 // The next question shows when the browser has cleaned up.
                 self.question = None;
                 return;
             }
             Ok(false) => tracing::debug!(browser, pid, why, "the page to end is gone already"),
-            Err(error) => tracing::warn!(browser, pid, why, %error, "a page could not be ended"),
+            Err(error) => tracing::warn!(browser, pid, why, %error, "cannot end a page"),
         }
         self.ended = None;
         self.observer.tell_why_killed(None);

@@ -1,4 +1,4 @@
-//! What the processes of a browser use, as `/proc` shows it.
+//! The resources that the processes of a browser use, read from `/proc`.
 
 use std::{collections::HashMap, fs, os::fd::OwnedFd, time::Duration};
 
@@ -11,7 +11,7 @@ const RENDERER: &str = "--type=renderer";
 /// The thread of a renderer that carries all messages between it and the browser, as the kernel shows its name.
 const IO_THREAD: &str = "Chrome_ChildIOT";
 
-/// A process, told apart from a later one of the same number.
+/// A process, distinct from a later one of the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ProcessId {
     pub(super) pid: u32,
@@ -22,14 +22,14 @@ pub(super) struct ProcessId {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Renderer {
     pub(super) process: ProcessId,
-    /// The processor time of its [`IO_THREAD`]: how much it has said to the browser, whatever its scripts do besides.
+    /// The processor time of its [`IO_THREAD`]: how much it has sent to the browser, whatever its scripts do.
     pub(super) messages: Duration,
     pub(super) memory: u64,
-    /// How many bytes of memory it has used for the first time since it started, whatever it gave back.
+    /// How many bytes of memory it has used for the first time since it started, including memory that it returned.
     pub(super) touched: u64,
 }
 
-/// What a browser's processes use.
+/// The resources that a browser's processes use.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     pub(super) renderers: Vec<Renderer>,
@@ -37,7 +37,7 @@ pub(super) struct Usage {
     pub(super) other_memory: u64,
 }
 
-/// Reads what the processes of a browser use.
+/// Reads the resources that the processes of a browser use.
 pub(super) struct Processes {
     browser: u32,
     io_threads: HashMap<ProcessId, u32>,
@@ -66,23 +66,23 @@ impl Processes {
         usage
     }
 
-    /// The processor time of a renderer's IO thread; none for a renderer that has not started it yet.
+    /// The processor time of a renderer's IO thread; zero for a renderer that has not started it yet.
     fn messages(&mut self, process: ProcessId) -> Duration {
         let thread = self.io_threads.get(&process).copied().or_else(|| io_thread(process.pid));
         let Some(thread) = thread else { return Duration::ZERO };
         self.io_threads.insert(process, thread);
         let folder = format!("/proc/{}/task/{thread}", process.pid);
-        // To the nanosecond where the kernel counts that, else to the hundredth of a second.
+        // In nanoseconds if the kernel counts these, else in hundredths of a second.
         let exact = fs::read_to_string(format!("{folder}/schedstat")).ok();
         let exact = exact.and_then(|text| text.split(' ').next()?.parse().ok().map(Duration::from_nanos));
         exact.or_else(|| Some(Stat::of(&format!("{folder}/stat"))?.used)).unwrap_or_default()
     }
 }
 
-/// Ends a renderer of a browser. Says whether it was still there.
+/// Ends a renderer of a browser. Returns whether it still existed.
 pub(super) fn end(browser: u32, process: ProcessId) -> std::io::Result<bool> {
     let Some(descriptor) = open(process.pid)? else { return Ok(false) };
-    // From here on the descriptor is one process's, also when a later process gets its number.
+    // From here on the descriptor stays with this process, even if a later process gets its number.
     let is_same =
         Stat::of(&format!("/proc/{}/stat", process.pid)).is_some_and(|stat| stat.started == process.started);
     let is_renderer = |helper: &Descendant| helper.pid == process.pid && helper.has(RENDERER);
@@ -103,7 +103,7 @@ fn open(pid: u32) -> std::io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Renderers that are stopped. They go on when this is dropped.
+/// Stopped renderers. They continue when this is dropped.
 pub(super) struct Stopped(Vec<OwnedFd>);
 
 impl Stopped {
@@ -113,7 +113,7 @@ impl Stopped {
         for helper in helpers(browser).into_iter().filter(|helper| helper.has(RENDERER)) {
             renderers.extend(open(helper.pid)?.map(|descriptor| (helper, descriptor)));
         }
-        // A number may have become another process's before it was opened.
+        // Another process may have got the number before it was opened.
         let still = helpers(browser);
         let mut stopped = Self(Vec::new());
         for (_, descriptor) in renderers.into_iter().filter(|(helper, _)| still.contains(helper)) {
@@ -137,19 +137,19 @@ impl Drop for Stopped {
             if let Err(error) = pidfd_send_signal(descriptor, Signal::CONT)
                 && error != rustix::io::Errno::SRCH
             {
-                tracing::error!(%error, "a stopped page cannot be told to go on");
+                tracing::error!(%error, "cannot continue a stopped page");
             }
         }
     }
 }
 
-/// How much processor time a process has used. `None` once it has ended.
+/// The processor time that a process has used. `None` once it has ended.
 pub(super) fn processor_time(pid: u32) -> Option<Duration> {
     let stat = Stat::of(&format!("/proc/{pid}/stat"))?;
     (!stat.has_ended).then_some(stat.used)
 }
 
-/// How much memory there is for all processes of this machine, or of the container around this one. `None` where nothing says.
+/// The memory of this machine, or of the container around this process. `None` if it is unknown.
 pub(crate) fn machine_memory() -> Option<u64> {
     const CONTAINER_LIMITS: [&str; 2] =
         ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
@@ -163,7 +163,7 @@ fn total(meminfo: &str) -> Option<u64> {
     kibibytes.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
-/// The memory that is a process's own: not shared with others, not read from a file.
+/// A process's private memory: not shared with others, not read from a file.
 fn memory(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     own_pages(&text).unwrap_or(0) * page_size()
@@ -187,11 +187,11 @@ fn io_thread(pid: u32) -> Option<u32> {
     threads.flatten().find(is_it)?.file_name().to_str()?.parse().ok()
 }
 
-/// What the kernel says of a process, or of a thread.
+/// The kernel's figures for a process, or for a thread.
 struct Stat {
     used: Duration,
     started: u64,
-    /// How often it used a page of memory that was not its own yet.
+    /// How often it used a page of memory for the first time.
     faults: u64,
     has_ended: bool,
 }
@@ -201,7 +201,7 @@ impl Stat {
         Self::parse(&fs::read_to_string(path).ok()?, rustix::param::clock_ticks_per_second())
     }
 
-    /// The name stands in brackets and may have brackets and blanks in it.
+    /// The name is in brackets and may contain brackets and blanks.
     fn parse(text: &str, ticks_per_second: u64) -> Option<Self> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// Times, start and end are read behind a name that looks like more of the line.
+    /// Times, start and end are read after a name that looks like more of the line.
     #[test]
     fn stat() {
         let line = "7 (a) b (c) S 1 7 7 0 -1 4194560 9 0 0 0 150 50 0 0 20 0 9 0 4242 1 2 3";
@@ -230,7 +230,7 @@ mod tests {
         assert!(processor_time(std::process::id()).is_some());
     }
 
-    /// Shared pages do not count, and a machine's memory is known.
+    /// Shared pages do not count, and the machine's memory is known.
     #[test]
     fn memories() {
         assert_eq!(own_pages("100 50 20 1 0 9 0\n"), Some(30));
@@ -239,7 +239,7 @@ mod tests {
         assert!(machine_memory().is_some() && memory(std::process::id()) > 0);
     }
 
-    /// A process that is no renderer of the browser is not ended, not even one that the browser started.
+    /// A process that is not a renderer of the browser is not ended, even if the browser started it.
     #[tokio::test]
     async fn only_renderers_end() {
         let launcher = crate::launcher::Launcher::start("overload-test").unwrap();

@@ -1,23 +1,23 @@
-//! The folder where the engine keeps downloads and traces of all sessions of one Node. The engine chooses it once, when it
-//! connects to the browser: in the folder of the seat that came first. It has to outlive that seat for as long as others use
-//! it, or their downloads would end half-way.
+//! The folder where the engine keeps downloads and traces of all sessions of one Node process. The engine chooses it once,
+//! when it connects to the browser: in the folder of the first seat. It has to outlive that seat as long as others use it,
+//! or their downloads would fail.
 
 use std::{path::Path, sync::Arc};
 
 use crate::seat_folder::SeatFolder;
 use parking_lot::Mutex;
 
-/// Where that is, in the folder of a seat.
+/// Its path in the folder of a seat.
 pub(super) const FOLDER: &str = ".playwright-mcp/traces";
 
-/// The seats of one Node, and the folders of those that have gone before others.
+/// The seats of one Node process, and the folders of those that have closed before others.
 #[derive(Default)]
 pub(super) struct Artifacts(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     seats: usize,
-    /// Of each only [`FOLDER`] is left.
+    /// Only [`FOLDER`] is left in each.
     kept: Vec<Arc<SeatFolder>>,
 }
 
@@ -27,8 +27,8 @@ impl Artifacts {
         self.0.lock().seats += 1;
     }
 
-    /// A seat has ended, and its folder goes, but for what others may still use. With the last seat the engine leaves the
-    /// browser, and everything goes.
+    /// A seat has ended. Removes its folder, except the part that other seats may still use. With the last seat the engine
+    /// disconnects from the browser, and everything is removed.
     pub(super) async fn leave(&self, folder: SeatFolder) {
         let folder = Arc::new(folder);
         let is_used = Path::is_dir(&folder.path().join(FOLDER));
@@ -56,7 +56,8 @@ mod tests {
     use super::*;
     use crate::run_folder::RunFolder;
 
-    /// What others use of a seat's folder stays until the last of them has gone; all else goes with the seat.
+    /// The part of a seat's folder that others use stays until the last of them has closed; the rest is removed with the
+    /// seat.
     #[tokio::test]
     async fn it_outlives_its_seat() {
         let data = tempfile::tempdir().unwrap();

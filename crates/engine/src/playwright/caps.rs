@@ -1,4 +1,4 @@
-//! Which tools the engine offers only with an entry of `caps`. A test asks the engine whether it is so.
+//! Which tools the engine offers only with an entry of `caps`. A test compares this with the engine.
 
 /// The entries, with their tools.
 const CAPS: [(&str, &[&str]); 7] = [
@@ -68,7 +68,7 @@ const CAPS: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// The entry that a tool belongs to; `None` for tools that are always there, and those that the engine has not.
+/// The entry to which a tool belongs; `None` for tools that are always available, and for tools that the engine lacks.
 pub(super) fn of_tool(tool: &str) -> Option<&'static str> {
     CAPS.iter().find(|(_, tools)| tools.contains(&tool)).map(|(cap, _)| *cap)
 }

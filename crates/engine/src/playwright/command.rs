@@ -1,8 +1,7 @@
-//! The engine's command lines. What an option is called there, and where it has no effect, is known here only.
+//! The engine's command lines. Only this module knows an option's name there, and where it has no effect.
 //!
-//! The engine sets user agent, viewport and the like on contexts that it makes. In a browser's default context it
-//! leaves all as it is, so these are the browser's own flags there (see [`crate::chromium`]), and are not given to the
-//! engine.
+//! The engine sets user agent, viewport and the like on contexts that it makes. It changes nothing in a browser's default
+//! context, so these are the browser's own flags there (see [`crate::chromium`]), and the engine does not get them.
 
 use std::{
     ffi::OsString,
@@ -17,19 +16,19 @@ use greenroom_core::{
 
 use crate::{EngineOptions, browser_handle::Driven, install, launcher::Spec, node};
 
-/// The engine would take the address on its command line too, but refuses to emulate a device there.
+/// The engine also accepts the address on its command line, but then refuses to emulate a device.
 const CDP_ENDPOINT: &str = "PLAYWRIGHT_MCP_CDP_ENDPOINT";
 
-/// What starts Windows programs from the Linux in it.
+/// The program that starts Windows programs from the Linux in it.
 const CMD: &str = "cmd.exe";
 
-/// Where the drive of Windows usually is. Started elsewhere, `cmd.exe` complains on stdout, which is the protocol's.
+/// Where the drive of Windows usually is. Started elsewhere, `cmd.exe` complains on stdout, which carries the protocol.
 const WINDOWS_DRIVE: &str = "/mnt/c";
 
-/// What `cmd.exe` does not pass on as it is.
+/// Characters that `cmd.exe` does not pass on unchanged.
 const CMD_SPECIAL: [char; 9] = ['&', '|', '<', '>', '^', '%', '"', '\n', '\r'];
 
-/// The engine for a Chromium that greenroom starts; [`attach`] tells it which.
+/// The engine for a Chromium that greenroom starts; [`attach`] adds its address.
 pub(super) fn attached(options: &EngineOptions) -> Result<Spec, StartError> {
     let mut spec = options.node(&install::PLAYWRIGHT)?.args(["--idle-timeout", "0"]);
     if options.pool.isolated {
@@ -38,12 +37,12 @@ pub(super) fn attached(options: &EngineOptions) -> Result<Spec, StartError> {
     Ok(shared(spec, options))
 }
 
-/// Has the engine attach to a browser.
+/// Makes the engine attach to a browser.
 pub(super) fn attach(spec: Spec, browser: &Driven) -> Spec {
     spec.env(CDP_ENDPOINT, browser.address())
 }
 
-/// The engine that starts its browser itself, with everything that goes out through `proxy`.
+/// The engine that starts its browser itself, with all of its traffic through `proxy`.
 pub(super) fn starting(options: &EngineOptions, proxy: SocketAddr) -> Result<Spec, StartError> {
     let mut spec =
         if options.pool.wsl_windows { windows(options)? } else { options.node(&install::PLAYWRIGHT)? };
@@ -52,7 +51,7 @@ pub(super) fn starting(options: &EngineOptions, proxy: SocketAddr) -> Result<Spe
         spec = spec.args(["--browser", name]);
     }
     if options.pool.extension {
-        // The user's own browser: it has its windows, its profile and its way to the network already.
+        // The user's own browser: it already has its windows, its profile and its network settings.
         spec = spec.arg("--extension");
         if let Some(folder) = &options.profile {
             spec = spec.arg("--user-data-dir").arg(folder);
@@ -69,7 +68,7 @@ pub(super) fn starting(options: &EngineOptions, proxy: SocketAddr) -> Result<Spe
         } else if let Some(folder) = &options.profile {
             spec = spec.arg("--user-data-dir").arg(folder);
         }
-        // The engine sends loopback through the proxy as well, unless told otherwise.
+        // The engine sends loopback through the proxy as well, by default.
         spec = context(spec.arg("--proxy-server").arg(format!("http://{proxy}")), options);
     }
     if let Some(path) = &options.pool.executable_path {
@@ -111,7 +110,7 @@ fn browser_name(browser: Browser) -> Option<&'static str> {
     }
 }
 
-/// What the engine sets on a context that it makes.
+/// Options for a context that the engine makes.
 fn context(mut spec: Spec, options: &EngineOptions) -> Spec {
     let Viewport { width, height } = options.pool.viewport_size;
     match &options.pool.device {
@@ -130,7 +129,7 @@ fn context(mut spec: Spec, options: &EngineOptions) -> Spec {
     spec
 }
 
-/// The engine's working directory is another than greenroom's.
+/// The engine has another working directory than greenroom.
 fn absolute(path: &Path, options: &EngineOptions) -> PathBuf {
     if options.pool.wsl_windows {
         return path.to_owned();
@@ -138,7 +137,7 @@ fn absolute(path: &Path, options: &EngineOptions) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// What is the same wherever the browser comes from.
+/// Options that are the same whoever starts the browser.
 fn shared(mut spec: Spec, options: &EngineOptions) -> Spec {
     for (flag, value) in [
         ("--timeout-action", options.pool.timeout_action),
@@ -161,7 +160,7 @@ fn shared(mut spec: Spec, options: &EngineOptions) -> Spec {
     for script in &options.pool.init_script {
         spec = spec.arg("--init-script").arg(absolute(script, options));
     }
-    // What is the engine's own default need not be said.
+    // The engine's own default needs no flag.
     if options.pool.image_responses != ImageResponses::Allow {
         spec = spec.arg("--image-responses").arg(options.pool.image_responses.as_str());
     }
@@ -183,7 +182,7 @@ fn shared(mut spec: Spec, options: &EngineOptions) -> Spec {
     if !options.settings.tools.webmcp {
         spec = spec.arg("--no-webmcp");
     }
-    // All levels are written down and kept; of these, agents are shown what the engine would show by itself.
+    // The engine logs all levels, and greenroom keeps them; agents see only those that the engine would log by default.
     spec.args(["--console-level", "debug"])
 }
 

@@ -1,14 +1,13 @@
-//! How the playwright engine writes down what a page says in its console.
+//! How the playwright engine formats a page's console messages.
 //!
 //! In a file each entry is `[     114ms] ENTRY`, counted from the time in the file's name. In the answer of
-//! `browser_console_messages` entries stand below each other. An entry is `[TYPE] text @ url:line`, with lines counted
-//! from 0, or, for an exception that nobody caught, its stack: no type, and lines counted from 1. Lines are counted from
-//! 1 here, always.
+//! `browser_console_messages` entries are below each other. An entry is `[TYPE] text @ url:line`, with lines counted from 0,
+//! or, for an uncaught exception, its stack: no type, and lines counted from 1. This module always counts from 1.
 //!
-//! An entry may have several lines, and nothing marks those that are not its first. One that has a type ends with a
-//! place, and what looks like an entry before that is part of it. So a text that happens to look like a log stays in one
-//! piece. A page that also imitates the place can make one of its lines look like two, of any level. The format does not
-//! let anybody tell; but all it can do so is say something in its own console, which it may anyway.
+//! An entry may have several lines, and nothing marks those that are not its first. An entry with a type ends with a
+//! location, and anything like an entry before that is part of it. So a text that happens to look like a log stays in one
+//! piece. A page that also imitates the location can make one of its lines look like two, of any level. The format makes
+//! these indistinguishable; but the page only adds a message to its own console, which it may do anyway.
 
 use std::{
     collections::BTreeMap,
@@ -17,8 +16,8 @@ use std::{
 
 use greenroom_core::record::{ConsoleLine, Level, Location};
 
-/// How many lines of one answer are kept one by one. The browser itself remembers a thousand; a page that writes ten
-/// times as many between two calls writes in a loop, and nobody reads them all.
+/// How many lines of one answer are kept one by one. The browser itself remembers a thousand; a page that writes ten times
+/// as many between two calls writes in a loop, and no agent reads them all.
 const LINES_MAX: usize = 10_000;
 
 /// The lines of a part of a console file, by the file's name.
@@ -36,12 +35,12 @@ pub(super) fn of_file(name: &str, text: &str) -> Vec<ConsoleLine> {
     lines.end()
 }
 
-/// Types of entries that are the engine's lowest level, `debug`. It does not write them down by itself; greenroom has it do
+/// Types of entries of the engine's lowest level, `debug`. By default the engine does not log them; greenroom makes it do
 /// so, to keep them.
 const UNSHOWN: [&str; 8] =
     ["CLEAR", "DEBUG", "ENDGROUP", "PROFILE", "PROFILEEND", "STARTGROUP", "STARTGROUPCOLLAPSED", "TRACE"];
 
-/// The lines of a part of a console file that the engine would have written by itself.
+/// The lines of a part of a console file that the engine would log by default.
 pub(super) fn shown(text: &str) -> Vec<&str> {
     let (mut lines, mut shown, mut is_shown) = (Lines::default(), Vec::new(), true);
     for line in text.lines() {
@@ -62,7 +61,7 @@ pub(super) fn shown(text: &str) -> Vec<&str> {
 /// The lines in the text of an answer to `browser_console_messages`.
 pub(super) fn of_answer(text: &str) -> Vec<ConsoleLine> {
     let mut lines = Lines::default();
-    // `### Result`, how many there are, how many of them are shown, an empty line.
+    // `### Result`, the total count, the count of shown ones, an empty line.
     for line in text.lines().skip_while(|line| !line.is_empty()).skip(1) {
         if !lines.may_end() {
             lines.go_on(line);
@@ -77,14 +76,14 @@ pub(super) fn of_answer(text: &str) -> Vec<ConsoleLine> {
     lines.end()
 }
 
-/// The same lines from both: what the answer shows, and what is new since the last one. Only the latter have a time.
+/// Joins the lines that the answer shows and those that are new since the last one. Only the latter have a time.
 pub(super) fn joined(mut shown: Vec<ConsoleLine>, new: Vec<ConsoleLine>) -> Vec<ConsoleLine> {
     if shown.is_empty() {
         return new;
     }
     let key = |line: &ConsoleLine| (line.level, line.message.clone());
     let mut known: BTreeMap<_, Vec<usize>> = BTreeMap::new();
-    // New ones are the last of those shown, so equal ones are met from the end.
+    // New lines are the last of the shown ones, so equal lines are matched from the end.
     for (at, line) in shown.iter().enumerate() {
         known.entry(key(line)).or_default().push(at);
     }
@@ -99,12 +98,12 @@ pub(super) fn joined(mut shown: Vec<ConsoleLine>, new: Vec<ConsoleLine>) -> Vec<
     shown
 }
 
-/// Entries as they are put together.
+/// Entries while they are read line by line.
 #[derive(Default)]
 struct Lines {
     done: Vec<ConsoleLine>,
     open: Option<Open>,
-    /// Those beyond [`LINES_MAX`], and how grave the gravest of them is.
+    /// The number of those beyond [`LINES_MAX`], and the highest level among them.
     more: usize,
     gravest: Option<Level>,
 }
@@ -117,13 +116,13 @@ struct Open {
 }
 
 impl Lines {
-    /// Whether the entry so far could be a whole one.
+    /// Whether the entry so far could be complete.
     fn may_end(&self) -> bool {
         self.open.as_ref().is_none_or(|open| open.kind.is_none() || place(&open.text).is_some())
     }
 
-    /// Whether this line is the first of an exception. Exceptions come last, without a mark between them. Whatever
-    /// follows a stack is the next, and whatever names an error.
+    /// Whether this line is the first of an exception. Exceptions come last, without a mark between them. A line after a
+    /// stack begins the next one, and so does a line that names an error.
     fn exception_begins(&self, line: &str) -> bool {
         let Some(open) = &self.open else { return true };
         let is_frame = |line: &str| line.starts_with("    at ");
@@ -142,7 +141,7 @@ impl Lines {
         });
     }
 
-    /// A further line of the open entry. Before the first there is none, when a file was cut.
+    /// A further line of the open entry. There is no open entry at the start of a file that was cut.
     fn go_on(&mut self, line: &str) {
         if let Some(open) = &mut self.open {
             open.text.push('\n');
@@ -194,9 +193,9 @@ fn kind(entry: &str) -> Option<(&str, &str)> {
     is_word.then_some((kind, text))
 }
 
-/// `text @ url:line`: the text, and the place if it has an address.
+/// `text @ url:line`: the text, and the location if it has an address.
 fn place(text: &str) -> Option<(&str, Option<Location>)> {
-    // It is in the last line. Nothing before that is looked at: this is asked again with every line of an entry.
+    // It is in the last line. Only that is searched: this runs again with every line of an entry.
     let last = text.rfind('\n').map_or(text, |at| text.get(at..).unwrap_or_default());
     let (before, line) = last.rsplit_once(':')?;
     let line: u32 = line.parse().ok()?;
@@ -219,7 +218,7 @@ fn top_of_stack(stack: &str) -> Option<Location> {
     Some(Location { url: url.to_owned(), line_number, column_number })
 }
 
-/// `[     114ms] entry`. The number has eight places or more, and is negative for what came before the page.
+/// `[     114ms] entry`. The number has eight digits or more, and is negative for entries from before the page.
 fn timed(line: &str) -> Option<(i64, &str)> {
     let (ms, entry) = line.strip_prefix('[')?.split_once("ms] ")?;
     if ms.len() < 8 {
@@ -265,7 +264,7 @@ mod tests {
         lines.iter().map(|line| (line.level, line.message.as_str())).collect()
     }
 
-    /// Of entries that are written down only because greenroom asked for them, no line is shown; of others each is.
+    /// Of entries that the engine logs only because greenroom asked for them, no line is shown; of others each is.
     #[test]
     fn shown_as_by_default() {
         let debug =
@@ -276,7 +275,7 @@ mod tests {
         assert_eq!(shown(&format!("{debug}{FILE}{debug}")), FILE.lines().collect::<Vec<_>>());
     }
 
-    /// Every kind of entry in a recorded file has its level, its whole text, its place and its time.
+    /// Every kind of entry in a recorded file has its level, its whole text, its location and its time.
     #[test]
     fn entries_of_a_file() {
         let lines = of_file(NAME, FILE);
@@ -308,7 +307,7 @@ mod tests {
         assert_eq!(of_file("console-x.log", FILE)[0].at, None);
     }
 
-    /// Every kind of entry in a recorded answer has its level and its whole text, and the sections after it are none.
+    /// Every kind of entry in a recorded answer has its level and its whole text; the sections after them are no entries.
     #[test]
     fn entries_of_an_answer() {
         assert_eq!(
@@ -329,7 +328,7 @@ mod tests {
         }
     }
 
-    /// A line that is both shown and new is one line, with its time; one that is only new is not lost.
+    /// A line that is both shown and new is kept once, with its time; a line that is only new is kept.
     #[test]
     fn new_lines_are_not_shown_twice() {
         let new = of_file(NAME, FILE);
@@ -340,7 +339,7 @@ mod tests {
         assert_eq!(joined(Vec::new(), new.clone()), new);
     }
 
-    /// What goes beyond the limit is said, with the level of the gravest line among it.
+    /// A last line reports those beyond the limit, with the highest level among them.
     #[test]
     fn too_many_lines() {
         let line = "[       1ms] [LOG] x @ http://a/:2\n";
@@ -353,7 +352,7 @@ mod tests {
         );
     }
 
-    /// Times of days around the leap day are read as they are written; what is no time is none.
+    /// Times around the leap day are read as they are written; other texts are no time.
     #[test]
     fn times_in_names() {
         for time in [

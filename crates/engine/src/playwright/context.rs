@@ -29,24 +29,24 @@ use crate::{
 /// How long the tabs of a default context may take to close. A page that hangs takes half a second.
 const TABS: Duration = Duration::from_secs(5);
 
-/// What of the browser is a seat's.
+/// The part of the browser that belongs to a seat.
 pub(super) enum Context {
     /// A whole context.
     Whole(Scope),
-    /// Tabs of its own in a context that is somebody else's.
+    /// Tabs of its own in a context of the browser's user.
     Tabs(OwnTabs),
 }
 
-/// What the engine is still making for a seat. It is never broken off: half a context would belong to nobody.
+/// What the engine is still making for a seat. greenroom never cancels that: half a context would have no owner.
 #[derive(Clone, Default)]
 pub(super) struct Making {
     tasks: TaskTracker,
-    /// Whether the engine took too long, and may come to have a context of which greenroom knows nothing.
+    /// Whether the engine took too long, and may later have a context that greenroom does not know.
     late: Arc<AtomicBool>,
 }
 
 impl Making {
-    /// Goes on with `work` whoever waits for it. It is one of the instance's tasks as well.
+    /// Runs `work` to its end even if its caller stops waiting. It is one of the instance's tasks as well.
     pub(super) fn spawn<T: Send + 'static>(
         &self,
         tasks: &TaskTracker,
@@ -59,7 +59,7 @@ impl Making {
         self.late.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the engine was late since this was last asked.
+    /// Whether the engine was late since the last call of this function.
     pub(super) fn was_late(&self) -> bool {
         self.late.swap(false, Ordering::Relaxed)
     }
@@ -73,9 +73,9 @@ impl Making {
 }
 
 impl Shared {
-    /// Has the engine make a context for a seat, and learns which one it is. Contexts are made one at a time in
-    /// an instance, so the one that is new is this seat's; unless one comes up meanwhile that was given up because it took
-    /// too long, and then the engine is told to show which is which.
+    /// Makes the engine create a context for a seat, and finds out which one it is. Contexts are made one at a time in an
+    /// instance, so the new one belongs to this seat. If another one appears meanwhile, which was given up because it took
+    /// too long, the engine has to show which is which.
     pub(super) async fn new_context(
         self: &Arc<Self>,
         making: &Making,
@@ -115,7 +115,7 @@ impl Shared {
         Ok((Context::Whole(context), watched))
     }
 
-    /// Opens a tab for a seat in a context that is somebody else's, and sees that the engine keeps to it.
+    /// Opens a tab for a seat in a context of the browser's user, and checks that the engine keeps to it.
     async fn new_tabs(
         self: &Arc<Self>,
         making: &Making,
@@ -144,7 +144,7 @@ impl Shared {
     }
 
     /// The first call of a session, with which the engine connects to the browser and makes the session's context. If it
-    /// takes too long, it goes on, and what it makes is cleared away when the seat is closed.
+    /// takes too long, it goes on, and its context is removed when the seat is closed.
     async fn list_tabs(
         self: &Arc<Self>,
         making: &Making,
@@ -166,7 +166,7 @@ impl Shared {
         }
     }
 
-    /// Learns which context is this session's from the engine itself: its tab shows an address that no other does.
+    /// Finds out from the engine itself which context is this session's: its tab shows a unique address.
     async fn shown_context(
         &self,
         upstream: &Upstream,
@@ -181,7 +181,7 @@ impl Shared {
         Ok(context)
     }
 
-    /// Asks the engine for something that a new session needs.
+    /// Calls the engine on behalf of a new session.
     async fn ask_engine(
         &self,
         upstream: &Upstream,
@@ -196,7 +196,7 @@ impl Shared {
         })
     }
 
-    /// In which account the downloads of a seat are. There is none for tabs of its own among somebody else's.
+    /// The account for the downloads of a seat. There is none for a seat's own tabs in a user's browser.
     pub(super) fn download_account(&self, context: &Context) -> Option<ContextId> {
         match context {
             Context::Whole(Scope::Context(id)) => Some(self.engine.options.pool.isolated.then(|| id.clone())),
@@ -205,12 +205,12 @@ impl Shared {
         }
     }
 
-    /// Makes sure that nothing is left of what a seat did: the context is gone, or the tabs of the default one are, or
-    /// the seat's own.
+    /// Makes sure that nothing of a seat remains: closes its context, or the tabs of the default one, or the seat's own
+    /// tabs.
     pub(super) async fn give_up(&self, context: Context) {
         let account = self.download_account(&context);
         self.close_context(context).await;
-        // Whatever began until now is gone as well.
+        // This also drops downloads that began until now.
         if let (Some(downloads), Some(account)) = (&self.downloads, account) {
             downloads.forget(&account);
         }

@@ -1,4 +1,4 @@
-//! What a context is made with that the engine has no flag for: language, time zone, place, colours. The engine finds it in a
+//! Context options for which the engine has no flag: language, time zone, location, colours. The engine reads them from a
 //! file in the instance's folder.
 
 use std::{io, path::Path};
@@ -11,7 +11,7 @@ use crate::launcher::Spec;
 /// Below an instance's folder.
 const CONFIG: &str = "context.json";
 
-/// What the engine is to find in its file, if there is anything.
+/// The content of the engine's file, if there is any.
 fn config(pool: &Pool) -> Option<Value> {
     let mut context = Map::new();
     let mut set = |name: &str, value: Option<Value>| {
@@ -39,7 +39,7 @@ pub(super) fn write(pool: &Pool, instance: &Path) -> io::Result<()> {
     }
 }
 
-/// Has the engine read what was written.
+/// Makes the engine read the file.
 pub(super) fn configure(spec: Spec, pool: &Pool, instance: &Path) -> Spec {
     match config(pool) {
         Some(_) => spec.arg("--config").arg(instance.join(CONFIG)),
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// What is set stands in the engine's file, by its names; without anything there is no file.
+    /// Options that are set are in the engine's file, under its names; without any there is no file.
     #[test]
     fn what_the_engine_reads() {
         assert_eq!(config(&Pool::declared_defaults()), None);

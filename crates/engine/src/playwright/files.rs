@@ -1,5 +1,5 @@
-//! Which arguments of the engine's tools are addresses and files, and what becomes of these. Addresses are judged by
-//! [`crate::page_url`]. Files are copied into the session's private folder, or out of it when the engine has written them;
+//! Which arguments of the engine's tools are addresses and files, and how each is handled. [`crate::page_url`] judges
+//! addresses. Files are copied into the session's private folder, or out of it when the engine has written them;
 //! [`crate::workspace`] says which may pass.
 
 use std::path::{Component, Path};
@@ -17,15 +17,15 @@ use crate::{
     workspace::{Roots, Target},
 };
 
-/// Where files handed over by the agent are put, below the session's folder.
+/// The folder for files from the agent, below the session's folder.
 const INBOX: &str = "inbox";
-/// Where files with an absolute name are written before they are copied out.
+/// The folder for files with an absolute name before they are copied out.
 const OUTBOX: &str = "outbox";
 
 /// Tools whose `filename` is read, not written.
 const READ_FILENAME: &[&str] = &["browser_set_storage_state", "browser_run_code_unsafe"];
 
-/// Tools that write a file also without a `filename`.
+/// Tools that write a file even without a `filename`.
 const WRITE: &[&str] = &[
     "browser_take_screenshot",
     "browser_pdf_save",
@@ -35,8 +35,8 @@ const WRITE: &[&str] = &[
     "browser_start_recording",
 ];
 
-/// Whether a call brings files into the session's folder: a result, or what the agent hands over. Snapshots that the engine
-/// links to are few, and go by themselves.
+/// Whether a call adds files to the session's folder: a result, or files from the agent. Snapshots to which the engine links
+/// are few, and are removed automatically.
 fn writes(call: &Call) -> bool {
     let is_named = || match Arguments::open(call) {
         Ok(Some(arguments)) => ["filename", "paths"].iter().any(|name| arguments.fields.get(name).is_some()),
@@ -49,15 +49,15 @@ fn writes(call: &Call) -> bool {
 /// A file that the agent gets once the engine has written it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {
-    /// As the engine was told, relative to the session's folder.
+    /// The engine's name for it, relative to the session's folder.
     pub(super) engine_name: String,
-    /// As the agent named it.
+    /// The agent's name for it.
     pub(super) agent_name: String,
-    /// Where that is.
+    /// Where to write it.
     pub(super) target: Target,
 }
 
-/// Checks a call, its files and what disk space is left for them, and then [`bring_in`].
+/// Checks a call, its files and the disk space left for them, and then calls [`bring_in`].
 pub(super) async fn check_and_bring_in(
     call: &mut Call,
     place: &Place<'_>,
@@ -69,8 +69,8 @@ pub(super) async fn check_and_bring_in(
     Ok(bring_in(call, place, agent).await?)
 }
 
-/// Rewrites a call so that it speaks of the session's folder only, and of pages of the web. Returns what has to be copied
-/// out after. A guarded argument that cannot be read is refused.
+/// Rewrites a call so that it names only files in the session's folder and pages of the web. Returns what to copy out
+/// afterwards. A guarded argument that cannot be read is refused.
 pub(crate) async fn bring_in(
     call: &mut Call,
     place: &Place<'_>,
@@ -84,7 +84,7 @@ pub(crate) async fn bring_in(
     selectors::judge(given)?;
     let (paths, mut filename) =
         (given.guarded::<Vec<String>>("paths")?, given.guarded::<String>("filename")?);
-    // The engine takes an empty name for none.
+    // The engine treats an empty name as none.
     if filename.as_ref().is_some_and(String::is_empty) {
         given.remove("filename");
         filename = None;
@@ -115,7 +115,7 @@ pub(crate) async fn bring_in(
     Ok(outgoing)
 }
 
-/// Copies what the engine wrote to where the agent wants it. Nothing was written when the tool failed.
+/// Copies what the engine wrote to the agent's path. If the tool failed, there is nothing to copy.
 pub(super) async fn take_out(outgoing: &Outgoing, folder: &Path) -> Result<(), Refused> {
     let written = folder.join(&outgoing.engine_name);
     let failed = |error| Refused::Copy { path: outgoing.agent_name.clone(), error };
@@ -127,7 +127,7 @@ pub(super) async fn take_out(outgoing: &Outgoing, folder: &Path) -> Result<(), R
     tokio::fs::remove_file(&written).await.map_err(failed)
 }
 
-/// Where a file goes that the agent named, and what to call it meanwhile.
+/// Where to write a file that the agent named, and its name until then.
 async fn plan_out(roots: &Roots, agent_name: String) -> Result<Outgoing, Refused> {
     let target = roots.admit_out(&agent_name).await?;
     let plain = Path::new(&agent_name).components().all(|part| matches!(part, Component::Normal(_)));

@@ -1,4 +1,4 @@
-//! The exact command lines, for browsers that this machine has and for those it has not.
+//! The exact command lines, for browsers that this machine has and for others.
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
@@ -7,7 +7,7 @@ use greenroom_core::settings::{Cap, Pool};
 use super::*;
 use crate::browser::{Places, System};
 
-/// A data folder with what looks like the engine, and scripts that look like Node and `cmd.exe`.
+/// A data folder with a file in place of the engine, and scripts in place of Node and `cmd.exe`.
 struct Machine(tempfile::TempDir);
 
 impl Machine {
@@ -33,7 +33,7 @@ impl Machine {
         machine
     }
 
-    /// Everything as it is unless set.
+    /// The default options.
     fn options(&self) -> EngineOptions {
         let folder = self.0.path().to_owned();
         let search_path = folder.clone().into_os_string();
@@ -41,7 +41,7 @@ impl Machine {
         EngineOptions::new(folder, places)
     }
 
-    /// The command without the paths of this test, and without what each Node has.
+    /// Checks the command without the paths of this test, and without the flags of every Node.
     #[track_caller]
     fn check(&self, spec: Result<Spec, StartError>, expected: &str) {
         let spec = spec.unwrap();
@@ -54,7 +54,7 @@ impl Machine {
             install::PLAYWRIGHT.version()
         );
         let line = line.replace(&format!("node {} {cli}", node::NODE_FLAGS.join(" ")), "engine");
-        // Every start has this, and last.
+        // Every start ends with this.
         let expected = format!("{expected} --console-level debug");
         assert_eq!(line.replace(install::PLAYWRIGHT.version(), "VERSION"), expected);
     }
@@ -62,7 +62,7 @@ impl Machine {
 
 const PROXY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4000);
 
-/// Every option reaches an engine that makes contexts; in a default context those that it would ignore are left out.
+/// Every option reaches an engine that makes contexts; for a default context those that it would ignore are left out.
 #[test]
 fn attached_to_a_browser_of_ours() {
     let machine = Machine::new();
@@ -103,7 +103,7 @@ fn attached_to_a_browser_of_ours() {
     machine.check(attached(&all), &format!("engine --idle-timeout 0 {rest}"));
 }
 
-/// Firefox and WebKit are started by the engine, behind the egress proxy, with a fresh profile or one that stays.
+/// The engine starts Firefox and WebKit, behind the egress proxy, with a fresh profile or a persistent one.
 #[test]
 fn browsers_that_the_engine_starts() {
     let machine = Machine::new();
@@ -133,7 +133,7 @@ fn browsers_that_the_engine_starts() {
     );
 }
 
-/// With the extension the user's own browser is left as it is.
+/// With the extension the user's own browser stays unchanged.
 #[test]
 fn the_users_own_browser() {
     let machine = Machine::new();
@@ -144,7 +144,7 @@ fn the_users_own_browser() {
         .check(starting(&options, PROXY), "engine --idle-timeout 0 --browser msedge --extension --no-webmcp");
 }
 
-/// In Windows npx starts the pinned version, and what `cmd.exe` would take for its own is refused by name.
+/// In Windows npx starts the pinned version, and characters that `cmd.exe` would interpret are refused by name.
 #[test]
 fn browsers_of_windows() {
     let machine = Machine::new();
