@@ -1,8 +1,8 @@
-//! The ports no browser may reach: greenroom's own, its engines' and its debuggers', and the debuggers of attached
-//! browsers, which are somebody else's.
+//! The ports that no browser may reach: those of greenroom, its engines and its debuggers, and the debuggers of attached
+//! browsers.
 //!
-//! Each process keeps its list in memory and in its run folder, so that the browsers of one greenroom cannot
-//! reach the debuggers of another on the same machine either.
+//! Each process keeps its list in memory and in its run folder, so that the browsers of one greenroom cannot reach the
+//! debuggers of another greenroom on the same machine either.
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf, sync::Arc};
 
@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::run_folder::{self, RunFolder};
 
-/// The ports of this process, and through the run folders those of its neighbours.
+/// The ports of this process, and through the run folders those of other greenrooms on this machine.
 #[derive(Clone)]
 pub struct Ports(Arc<Inner>);
 
@@ -25,16 +25,16 @@ struct Inner {
 /// Who listens at a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Whose {
-    /// greenroom, or what it started.
+    /// greenroom, or a process that it started.
     Ours,
-    /// A browser that somebody else started.
+    /// An attached browser.
     Theirs,
 }
 
-/// A list of every port there is, each of both kinds, has 1.3 MiB.
+/// A list of all possible ports, each of both kinds, has 1.3 MiB.
 const LIST_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// What stands behind the port of a browser that somebody else started.
+/// The suffix of an attached browser's port.
 const THEIRS: &str = " attached";
 
 /// Keeps a port closed to browsers until dropped.
@@ -49,17 +49,17 @@ impl Ports {
         Self(Arc::new(Inner { held: Mutex::default(), file: run.path().join(run_folder::PORTS), all_runs }))
     }
 
-    /// Closes a port to all browsers. Call it before anything listens there, or before any page can know.
+    /// Closes a port to all browsers. Call it before anything listens there, or before any page can know the port.
     pub fn hold(&self, port: u16) -> io::Result<PortGuard> {
         self.close((port, Whose::Ours))
     }
 
-    /// Closes the debugger's port of a browser that somebody else started.
+    /// Closes the debugger's port of an attached browser.
     pub fn hold_theirs(&self, port: u16) -> io::Result<PortGuard> {
         self.close((port, Whose::Theirs))
     }
 
-    /// Whether greenroom, any on this machine, or what it started listens at this port.
+    /// Whether any greenroom on this machine, or a process that it started, listens at this port.
     pub fn is_ours(&self, port: u16) -> bool {
         self.held().contains_key(&(port, Whose::Ours)) || self.neighbours_hold(port, &[Whose::Ours])
     }
@@ -73,7 +73,7 @@ impl Ports {
         *held.entry(port).or_default() += 1;
         let written = self.write(&held);
         drop(held);
-        // Made also on failure: dropping it takes the port off the list again.
+        // Made even on failure: dropping it removes the port from the list again.
         let guard = PortGuard { ports: self.clone(), port };
         written.map(|()| guard)
     }
@@ -88,7 +88,7 @@ impl Ports {
     }
 
     fn neighbours_hold(&self, port: u16, whose: &[Whose]) -> bool {
-        // What cannot be read might hold the port: then it is closed. What is not there holds none.
+        // An unreadable list might contain the port: then it counts as closed. A missing list contains none.
         let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let runs = match fs::read_dir(&self.0.all_runs) {
             Ok(runs) => runs,
@@ -107,7 +107,7 @@ impl Ports {
                 }
                 Err(error) if missing(&error) => false,
                 Err(error) => {
-                    tracing::debug!(%error, "cannot read a neighbour's list of ports, so every port counts as its own");
+                    tracing::debug!(%error, "cannot read another greenroom's list of ports, so every port counts as its own");
                     true
                 }
             }
@@ -133,7 +133,7 @@ impl OwnPorts for Ports {
     }
 }
 
-/// The ports of greenroom and of what it started, without those of browsers that somebody else did.
+/// The ports of greenroom and of the processes that it started, without those of attached browsers.
 pub struct Ours(pub Ports);
 
 impl OwnPorts for Ours {
@@ -151,7 +151,7 @@ impl Drop for PortGuard {
                 held.remove(&self.port);
             }
         }
-        // On the way out the folder may be gone; a port listed too long closes nothing but itself.
+        // At exit the folder may be gone; a stale entry closes only its own port.
         if let Err(error) = self.ports.write(&held) {
             tracing::debug!(%error, "cannot update the list of ports");
         }
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// A port is closed while anyone holds it, for this process and for its neighbours, and open afterwards.
+    /// A port is closed while any guard holds it, for this process and for other greenrooms, and open afterwards.
     #[test]
     fn ports_are_held_across_processes() {
         let data = tempfile::tempdir().unwrap();
@@ -177,11 +177,11 @@ mod tests {
 
         let unreadable = data.path().join("run/unreadable");
         fs::create_dir_all(unreadable.join(run_folder::PORTS)).unwrap();
-        assert!(ours.contains(400), "what cannot be read might hold it");
+        assert!(ours.contains(400), "an unreadable list might contain it");
         fs::remove_dir_all(&unreadable).unwrap();
         assert!(!ours.contains(400));
 
-        // Opening a FIFO that nobody writes to would block for good.
+        // Opening a FIFO without a writer would block for ever.
         fs::create_dir_all(&unreadable).unwrap();
         let fifo = unreadable.join(run_folder::PORTS);
         mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -196,7 +196,7 @@ mod tests {
         assert!(!ours.contains(5000));
     }
 
-    /// The debugger of a browser that somebody else started is closed to browsers, and is not greenroom's own.
+    /// The debugger of an attached browser is closed to browsers, but is not greenroom's own.
     #[test]
     fn theirs_are_closed_and_not_ours() {
         let data = tempfile::tempdir().unwrap();

@@ -1,25 +1,26 @@
-//! Pages run at a lower priority than the browser, its network service and the engine: a page that keeps every core busy
-//! slows down pages, and not the calls of others.
+//! Runs pages at a lower priority than the browser, its network service and the engine: a page that keeps every core busy
+//! slows down pages, and not other sessions' calls.
 //!
-//! Chromium forks every renderer from one helper, the zygote, and a fork inherits its parent's `nice` value; so the value is
-//! set there, once, before there is any page. GPU process and network service come from elsewhere and stay as they are.
-//! (A storage service is forked from the same zygote; full Chromium starts it before this, the headless shell has none.)
+//! Chromium forks every renderer from one helper, the zygote, and a fork inherits its parent's `nice` value; so greenroom
+//! sets the value there, once, before there is any page. GPU process and network service have another parent and keep their
+//! priority. (A storage service is forked from the same zygote; full Chromium starts it before this, the headless shell has
+//! none.)
 //!
-//! Chromium sets the priority of its threads itself where it may, and would undo this: as root, or with a generous limit. So
-//! it is started without the right to (`Spec::fixed_priority`).
+//! If it may, as root or with a generous limit, Chromium sets the priority of its threads itself, and would undo this. So it
+//! is started without that right (`Spec::fixed_priority`).
 
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 
 use crate::process_tree::{Descendant, ZYGOTE, below};
 
-/// How much lower pages run: Chromium's own value for pages in the background. Beside a busy page the browser gets three times
-/// the time that one of the page's threads gets, and beside other programs a page still gets on.
+/// How much lower pages run: Chromium's own value for pages in the background. If a page is busy, the browser gets three
+/// times the time of one of the page's threads, and a page still makes progress if other programs are busy.
 const LOWER_BY: i32 = 5;
 
-/// The lowest priority there is.
+/// The lowest possible priority.
 const LOWEST: i32 = 19;
 
-/// Has the pages of this browser, which has none yet, run at a lower priority.
+/// Lowers the priority of all future pages of this browser, which has none yet.
 pub(crate) fn lower_pages(browser: u32) {
     let zygotes: Vec<_> = below(browser).into_iter().filter(forks_renderers).collect();
     if zygotes.is_empty() {

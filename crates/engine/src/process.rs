@@ -1,4 +1,4 @@
-//! One supervised child: its exit is noticed at once, its last words are kept, and it is ended as a group.
+//! One supervised child: its exit is noticed at once, the last lines of its stderr are kept, and it is ended as a group.
 
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
@@ -20,14 +20,14 @@ use crate::{
 /// How many last lines of stderr go into an error: a Node stack trace fits, a page of noise does not.
 const TAIL_LINES: usize = 12;
 
-/// Last words go into answers that models read; the end of them says most.
+/// These lines go into answers that models read; the end of them says most.
 const TAIL_BYTES_MAX: usize = 2 * 1024;
 
 /// A longer line of stderr is only counted, so that a child that prints an endless one costs nothing.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 
-/// How long the readers of a dead child's pipes may take to see their end. The pipe ends with its last writer;
-/// a grandchild that escaped the group could hold it open for ever.
+/// How long the readers of a dead child's pipes may take to see their end. The pipe ends with its last writer; a grandchild
+/// that left the group could hold it open for ever.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// A running or ended child. Dropping it kills its group.
@@ -46,34 +46,34 @@ pub struct Pipes {
     pub stdout: ChildStdout,
 }
 
-/// What to listen for in a child's stderr.
+/// How to read a child's stderr.
 #[derive(Clone, Copy)]
 pub struct Listen {
-    /// Looks for the line that means readiness; what it returns reaches whoever waits.
+    /// Recognises the line that means readiness; the caller of [`Process::start`] receives the returned text.
     pub ready: fn(&str) -> Option<String>,
-    /// What may be told of a line, by whether the child was ready before it.
+    /// How a line may be used, by whether the child was ready before it.
     pub tells: fn(&str, bool) -> Tells,
 }
 
-/// What may be told of a line that a child wrote to stderr.
+/// How a line of a child's stderr may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tells {
-    /// It may explain the child's end; it is logged too.
+    /// It is logged, and may explain the child's end.
     LastWords,
-    /// It explains nothing, however the child ends.
+    /// It is logged, but never explains the child's end.
     LogOnly,
     /// It is neither logged nor shown: a page may have written it.
     Nothing,
 }
 
 impl Listen {
-    /// For a child that says in other ways when it is ready, and nothing needless.
+    /// For a child that signals readiness in another way, and whose lines may all explain its end.
     pub const PLAIN: Self = Self { ready: |_| None, tells: |_, _| Tells::LastWords };
 }
 
 impl Process {
-    /// Starts a child. `name` is how messages and logs call it. The receiver resolves with what `listen` found
-    /// in stderr, and fails when the child ends first.
+    /// Starts a child. `name` is its name in messages and logs. The receiver resolves with the text that `listen` found in
+    /// stderr, and fails when the child ends first.
     pub async fn start(
         launcher: &Launcher,
         name: &str,
@@ -93,7 +93,7 @@ impl Process {
         let label = name.to_owned();
         let supervisor = launcher.supervisors.spawn(async move {
             let exit = Exit::from(child.wait().await);
-            // What the leader left in its group ends with it.
+            // Processes that the leader left in its group end with it.
             signal_group(pid, Signal::KILL);
             if let Some(reader) = reader {
                 let _ = tokio::time::timeout(DRAIN, reader).await;
@@ -124,7 +124,7 @@ impl Process {
         exit.unwrap_or_else(|| Exit::Unknown("lost".into()))
     }
 
-    /// The last lines of stderr, also after this process is gone.
+    /// The last lines of stderr; usable after this process is gone.
     pub(crate) fn tail(&self) -> Arc<Tail> {
         self.tail.clone()
     }
@@ -139,8 +139,8 @@ impl Process {
         self.end(grace, signal_group).await;
     }
 
-    /// Ends the group as [`Process::stop`] does, but only its leader hears SIGTERM. For a browser: it ends its helpers
-    /// itself, after the one for the network has written the cookies down.
+    /// Ends the group as [`Process::stop`] does, but only its leader gets SIGTERM. For a browser: it ends its helpers
+    /// itself, after its network process has written the cookies to disk.
     pub async fn stop_leader(&self, grace: Duration) {
         self.end(grace, signal_leader).await;
     }
@@ -160,7 +160,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // After the exit the number may already belong to somebody else.
+        // After the exit another process may have the number.
         if self.exit.borrow().is_none() {
             signal_group(self.pid, Signal::KILL);
         }
@@ -225,10 +225,10 @@ fn text_of(line: Line) -> String {
 pub(crate) struct Tail(Mutex<VecDeque<String>>);
 
 impl Tail {
-    /// How much of an output can be in it: all beyond that is not looked at.
+    /// How much of an output it can hold: earlier output is ignored.
     pub(crate) const BYTES_MAX: u64 = (TAIL_LINES * LINE_BYTES_MAX) as u64;
 
-    /// The tail of what was written down elsewhere.
+    /// The tail of an output that was written to a file.
     pub(crate) fn of(output: &[u8]) -> Self {
         let (tail, mut lines) = (Self::default(), Lines::new(LINE_BYTES_MAX));
         lines.feed(output, |line| tail.push(&text_of(line)));

@@ -1,14 +1,14 @@
-//! The processes below a browser, as `/proc` shows them: which of Chromium's helpers is which.
+//! The processes below a browser, from `/proc`: which of Chromium's helpers is which.
 //!
-//! Read by those who lower the priority of renderers, who watch the processes that a browser needs, and who end pages that use
-//! too much. Where `/proc` does not say, there are none, and whoever asks says so in the log.
+//! Used to lower the priority of renderers, to watch the processes that a browser needs, and to end pages that use too much.
+//! If `/proc` is not available, the lists are empty, and the caller logs that.
 
 use std::{collections::HashSet, fs};
 
-/// No browser has more processes below it than this; a list that is longer is not read to its end.
+/// No browser has more descendants than this; a longer list is not read to its end.
 const PROCESSES_MAX: usize = 4_096;
 
-/// By this argument Chromium names the process that forks its renderers.
+/// The argument by which Chromium names the process that forks its renderers.
 pub(crate) const ZYGOTE: &str = "--type=zygote";
 
 /// A process below another one.
@@ -26,7 +26,7 @@ impl Descendant {
     }
 }
 
-/// The processes that this one started, and those that they started.
+/// The processes that this one started, and all of their descendants.
 pub(crate) fn below(pid: u32) -> Vec<Descendant> {
     let (mut found, mut seen, mut parents) = (Vec::new(), HashSet::new(), vec![pid]);
     while let Some(parent) = parents.pop() {
@@ -40,8 +40,8 @@ pub(crate) fn below(pid: u32) -> Vec<Descendant> {
     found
 }
 
-/// The processes of a browser: those that it started, and those that its zygotes forked. Cheaper than [`below`], since only
-/// zygotes are asked for theirs; no other helper of Chromium's starts any.
+/// The processes of a browser: its children, and the forks of its zygotes. Cheaper than [`below`], since it lists only the
+/// children of zygotes; no other helper of Chromium starts any.
 pub(crate) fn helpers(browser: u32) -> Vec<Descendant> {
     let (mut found, mut seen, mut parents) = (Vec::new(), HashSet::new(), vec![browser]);
     while let Some(parent) = parents.pop() {
@@ -73,7 +73,7 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// A process's command line. Chromium's helpers write theirs anew, with blanks.
+/// A process's command line. Chromium's helpers rewrite theirs, with blanks.
 fn command(pid: u32) -> String {
     let raw = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&raw).replace('\0', " ")

@@ -1,8 +1,9 @@
-//! Where a browser keeps what it knows: in a folder that goes with it, or in one that stays.
+//! A browser's profile: a folder that is removed with the browser, or a persistent one.
 //!
-//! A profile that stays is closed to other users and belongs to one browser at a time. greenroom's own lock on it is the kernel's and cannot be
-//! left behind; Chromium's is a link that names host and process, which greenrooms of old, other programs and people
-//! leave there, so it counts only as long as that browser lives. The headless shell has no lock at all.
+//! A persistent profile is closed to other users and belongs to one browser at a time. greenroom's own lock on it is a
+//! kernel lock and cannot be left behind; Chromium's is a link that names host and process. Killed greenrooms, other
+//! programs and people leave such links, so it counts only as long as that browser lives. The headless shell has no lock at
+//! all.
 
 use std::{
     fs::{self, File},
@@ -19,10 +20,10 @@ use rustix::{
 
 use crate::run_folder::{Scratch, close_to_others, private_file};
 
-/// greenroom's lock, in the profile. It holds the name of the machine that last had it.
+/// greenroom's lock, in the profile. It contains the name of the machine that last held it.
 const LOCK: &str = "greenroom.lock";
 
-/// What [`LOCK`] may hold: Linux allows names of machines 64 bytes.
+/// The longest content of [`LOCK`]: Linux limits names of machines to 64 bytes.
 const HOST_BYTES_MAX: u64 = 256;
 
 /// Chromium's lock, in the profile: a link to `<host>-<pid>`.
@@ -31,14 +32,14 @@ const CHROMIUM_LOCK: &str = "SingletonLock";
 /// A browser's profile folder.
 #[derive(Debug)]
 pub(crate) enum Profile {
-    /// Gone when dropped.
+    /// Removed when dropped.
     Fresh(Scratch),
-    /// Stays, and belongs to this browser until cleared or dropped.
+    /// Persistent, and held by this browser until cleared or dropped.
     Kept { path: PathBuf, lock: Mutex<Option<File>> },
 }
 
 impl Profile {
-    /// Takes a profile that stays, and makes it if there is none yet.
+    /// Takes a persistent profile, and creates it if it does not exist.
     pub(crate) fn keep(path: &Path) -> Result<Self, StartError> {
         let unusable = |error: &dyn std::fmt::Display| unusable(path, error);
         close_to_others(path).map_err(|error| unusable(&error))?;
@@ -55,8 +56,8 @@ impl Profile {
                 greenroom_files::read_opened(&mut lock, HOST_BYTES_MAX).map_err(|error| unusable(&error))?;
             let last = String::from_utf8_lossy(&last);
             if host != here && host == last {
-                // The browser of a greenroom that was killed with its container: it had our lock, so it is dead. Chromium
-                // would not know that.
+                // This lock belongs to a browser of a greenroom that was killed with its container: it held greenroom's
+                // lock, so it is dead. Chromium cannot know that.
                 fs::remove_file(path.join(CHROMIUM_LOCK)).map_err(|error| unusable(&error))?;
             } else if host != here {
                 let lock = path.join(CHROMIUM_LOCK);
@@ -80,7 +81,7 @@ impl Profile {
         }
     }
 
-    /// Removes a profile that is not to stay; one that stays can be taken again. For when its browser has ended.
+    /// Removes a fresh profile, or releases a persistent one. Call it when its browser has ended.
     pub(crate) async fn clear(&self) {
         match self {
             Self::Fresh(folder) => folder.clear().await,
@@ -98,15 +99,15 @@ fn in_use(path: &Path, by: &str) -> StartError {
     StartError::new(format!("the profile is in use by {by}: `{}`", path.display()))
 }
 
-/// Host and process that Chromium's lock names.
+/// Host and process in Chromium's lock.
 fn owner(profile: &Path) -> Option<(String, u32)> {
     let link = fs::read_link(profile.join(CHROMIUM_LOCK)).ok()?;
     let (host, pid) = link.to_str()?.rsplit_once('-')?;
     Some((host.to_owned(), pid.parse().ok()?))
 }
 
-/// Whether this process lives and is a browser, as far as can be seen: the number of a browser that was killed may be
-/// another program's by now.
+/// Whether this process lives and is a browser, as far as can be seen: another program may have the number of a killed
+/// browser by now.
 fn is_browser(pid: u32) -> bool {
     let process = PathBuf::from(format!("/proc/{pid}"));
     match fs::read_link(process.join("exe")) {
@@ -114,7 +115,7 @@ fn is_browser(pid: u32) -> bool {
             let name = program.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
             ["chrom", "edge", "headless_shell", "brave"].iter().any(|part| name.contains(part))
         }
-        // Another user's program does not say what it is.
+        // Another user's program cannot be examined.
         Err(_) => process.exists(),
     }
 }
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    /// A profile is made for this user only, belongs to one at a time, and can be taken again afterwards.
+    /// A profile is created for this user only, belongs to one browser at a time, and can be taken again afterwards.
     #[tokio::test]
     async fn one_owner_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
@@ -140,7 +141,7 @@ mod tests {
         Profile::keep(&path).unwrap();
     }
 
-    /// Chromium's own lock counts on another machine, and here only while its process is a browser that lives.
+    /// Chromium's own lock counts on another machine, and here only while its process is a living browser.
     #[test]
     fn the_lock_of_a_dead_browser_is_none() {
         let folder = tempfile::tempdir().unwrap();
@@ -157,7 +158,7 @@ mod tests {
             assert!(refusal.is_none_or(|refusal| refused.unwrap_or_default().contains(refusal)), "{target}");
             fs::remove_file(&lock).unwrap();
         }
-        // A greenroom in a container that is gone had the profile last, so its browser is gone with it.
+        // A greenroom in a removed container held the profile last, so its browser is gone, too.
         fs::write(folder.path().join(LOCK), "container").unwrap();
         symlink("container-7", &lock).unwrap();
         Profile::keep(folder.path()).unwrap();
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.path().join(LOCK)).unwrap(), host);
     }
 
-    /// A profile that others could open is closed to them; where that cannot be done it is refused.
+    /// A profile that other users could open is closed to them; if that fails it is refused.
     #[test]
     fn a_profile_is_for_this_user_only() {
         let folder = tempfile::tempdir().unwrap();
@@ -173,13 +174,13 @@ mod tests {
         Profile::keep(folder.path()).unwrap();
         assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
 
-        // Nobody can change this one, as if it were somebody else's.
+        // This folder's permissions cannot be changed, as if it belonged to another user.
         let refused = Profile::keep(Path::new("/proc/self/task")).unwrap_err();
         assert!(refused.message.contains("others can open it"), "{refused}");
         assert!(refused.hint.is_some_and(|hint| hint.contains("this user's own")));
     }
 
-    /// A profile that cannot be made says where and what to do.
+    /// The error for a profile that cannot be created says where and what to do.
     #[test]
     fn an_unusable_profile_is_named() {
         let folder = tempfile::tempdir().unwrap();

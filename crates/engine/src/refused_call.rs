@@ -1,5 +1,5 @@
-//! Calls that no engine hears of: they ask for too large a page, for disk space that the session does not have, or for files
-//! and addresses that it may not have. Seats of every engine with an adapter call this first.
+//! Calls that do not reach the engine: they ask for too large a page, for disk space that the session does not have, or for
+//! files and addresses that it may not have. Seats of every engine with an adapter call this first.
 
 use greenroom_core::{Call, Reply};
 

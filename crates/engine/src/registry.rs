@@ -1,5 +1,5 @@
-//! Every engine there is, and what the rest of greenroom must know of it beside the traits in [`greenroom_core::port`].
-//! To add one, add a variant to [`EngineKind`], its folder here, and an arm to [`entry`].
+//! All engines, and what the rest of greenroom must know of them in addition to the traits in [`greenroom_core::port`]. To
+//! add one, add a variant to [`EngineKind`], its folder here, and an arm to [`entry`].
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use greenroom_core::{
 
 use crate::{EngineBase, custom, devtools, install::Package, playwright};
 
-/// An engine, as it is made and spoken of.
+/// How to make an engine, and its description.
 pub struct EngineEntry {
     pub make: fn(EngineBase) -> Arc<dyn Engine>,
-    /// What `setup` installs and `doctor` looks for; `None` for an engine that is the user's own.
+    /// The package that `setup` installs and `doctor` checks; `None` for the user's own engine.
     pub package: Option<&'static Package>,
-    /// The tool that opens a page at its argument `url`, where that is known.
+    /// The tool that opens a page at its argument `url`, if it is known.
     pub page_tool: Option<&'static str>,
-    /// Looks for files that settings name and that must be there from the start.
+    /// Checks that files which settings name, and which must exist from the start, do exist.
     pub check: fn(&Pool) -> Result<(), StartError>,
 }
 

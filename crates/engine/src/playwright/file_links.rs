@@ -1,7 +1,7 @@
-//! What an answer of the playwright engine stands for: its links read, its snapshot and its console lines taken out.
+//! The content behind an answer of the playwright engine: reads its links, and extracts its snapshot and its console lines.
 //!
-//! [`super::text`] knows where these are, [`super::console`] what console lines look like, [`crate::brought`] which files
-//! are read at all.
+//! [`super::text`] knows where these are, [`super::console`] the form of console lines, [`crate::brought`] which files may
+//! be read.
 
 use std::{
     collections::VecDeque,
@@ -23,17 +23,17 @@ use crate::{
 /// The tool that answers with console lines.
 const CONSOLE: &str = "browser_console_messages";
 
-/// Tools whose files are not to be kept: they are only begun and whole when a recording has ended, or hold what opens
-/// doors, as cookies do.
+/// Tools whose files are not kept: they are complete only when a recording has ended, or contain credentials such as
+/// cookies.
 const UNKEPT: [&str; 3] = ["browser_start_tracing", "browser_start_video", "browser_storage_state"];
 
-/// How many files of linked snapshots a session keeps, and how many bytes of them beyond the last. Whoever gets answers
-/// `raw` reads the file of an answer soon after it; the records have all of them.
+/// How many files of linked snapshots a session keeps, and how many bytes of them beyond the last. An agent that gets
+/// answers `raw` reads the file of an answer soon after it; the records have all of them.
 const SNAPSHOTS_MAX: usize = 16;
 const SNAPSHOTS_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// The files of a session that its answers linked to for their snapshots, oldest first. Most agents get the snapshot in the
-/// place of the link, but one that gets answers `raw` gets the link.
+/// The snapshot files to which a session's answers linked, oldest first. Most agents get the snapshot in place of the link,
+/// but an agent that gets answers `raw` gets the link.
 #[derive(Default)]
 pub(super) struct SnapshotFiles {
     files: VecDeque<(PathBuf, u64)>,
@@ -41,7 +41,7 @@ pub(super) struct SnapshotFiles {
 }
 
 impl SnapshotFiles {
-    /// Keeps a file, and removes the oldest ones that are too many.
+    /// Keeps a file, and removes the oldest surplus ones.
     async fn add(&mut self, file: PathBuf, bytes: u64) {
         self.files.push_back((file, bytes));
         self.bytes += bytes;
@@ -55,7 +55,7 @@ impl SnapshotFiles {
     }
 }
 
-/// An answer that is to be read.
+/// An answer to read.
 #[derive(Clone, Copy)]
 pub(super) struct Answer<'a> {
     pub(super) tool: &'a str,
@@ -66,17 +66,17 @@ pub(super) struct Answer<'a> {
     pub(super) folder: &'a Path,
 }
 
-/// What was found in an answer.
+/// The content found in an answer.
 #[derive(Default)]
 pub(super) struct Found {
-    /// In the order of their places.
+    /// In order of position.
     pub(super) artifacts: Vec<Artifact>,
     pub(super) console: Vec<ConsoleLine>,
     brought: Brought,
 }
 
-/// Finds and reads what the answer links to. `named` is set when the agent asked for a file by name: a snapshot's link
-/// is to that file then, and stays.
+/// Finds and reads the files to which the answer links. `named` is set when the agent asked for a file by name: a snapshot's
+/// link is to that file then, and stays.
 pub(super) async fn read(answer: Answer<'_>, named: bool, snapshots: &mut SnapshotFiles) -> Found {
     let Answer { tool, body, failed, folder } = answer;
     let mut found = Found::default();
@@ -127,14 +127,14 @@ pub(super) async fn read(answer: Answer<'_>, named: bool, snapshots: &mut Snapsh
 }
 
 impl Found {
-    /// The bytes of a file, by the agent's name for it or else its own. Nothing when it is too large, or still being
-    /// written, or there already.
+    /// The bytes of a file, under the agent's name for it or else its own. No bytes if the file is too large, still being
+    /// written, or was read before.
     pub(super) async fn keep(&mut self, tool: &str, file: &Path, name: Option<&str>) -> Content {
         if UNKEPT.contains(&tool) { Content::Nothing } else { self.brought.keep(file, name).await }
     }
 }
 
-/// What is put in the place of a link to a snapshot, and the snapshot.
+/// The text that replaces a link to a snapshot, and the snapshot.
 async fn snapshot(folder: &Path, path: &str, snapshots: &mut SnapshotFiles) -> Option<(String, Content)> {
     let file = inside(folder, path).await?;
     let text = match text_of(&file).await? {
@@ -150,8 +150,8 @@ async fn snapshot(folder: &Path, path: &str, snapshots: &mut SnapshotFiles) -> O
     Some((format!("```yaml\n{text}\n```"), Content::Text(Arc::from(text))))
 }
 
-/// What is put in the place of a link to console lines, and the lines. Nothing is put there if all of them are of kinds that
-/// the engine would not have written by itself.
+/// The text that replaces a link to console lines, and the lines. The text is empty if all lines are of levels that the
+/// engine would not log by default.
 async fn console_lines(
     folder: &Path,
     path: &str,
@@ -189,7 +189,7 @@ mod tests {
         folder
     }
 
-    /// Reads an answer of a session that had none before.
+    /// Reads the first answer of a session.
     async fn read(answer: Answer<'_>, named: bool) -> Found {
         super::read(answer, named, &mut SnapshotFiles::default()).await
     }
@@ -214,7 +214,8 @@ mod tests {
         assert_eq!((present(), snapshots.bytes), (vec![51], SNAPSHOTS_BYTES_MAX));
     }
 
-    /// A file outside the session's folder is never read, not even through a symbolic link; an own one is read, and stays.
+    /// A file outside the session's folder is never read, not even through a symbolic link; a file inside is read, and
+    /// stays.
     #[tokio::test]
     async fn only_own_files_are_read() {
         let folder = folder("page-a.yml", "- own\n");
@@ -232,7 +233,7 @@ mod tests {
         assert!(folder.path().join(".playwright-mcp/page-a.yml").exists());
     }
 
-    /// A snapshot in the answer itself stays there; what is kept of it is what the page has, without JSON's escapes.
+    /// A snapshot in the answer itself stays there; it is kept without JSON's escapes.
     #[tokio::test]
     async fn inline_snapshots_are_kept() {
         let body = r####"{"content":[{"type":"text","text":"### Snapshot\n```yaml\n- button \"Go\\\\\"\n- text: ü\u2028\n```"}]}"####;
@@ -246,7 +247,7 @@ mod tests {
         );
     }
 
-    /// Console lines come as they are shown and as they are kept, those of the link's range only.
+    /// Console lines are both shown and kept, those of the link's range only.
     #[tokio::test]
     async fn console_lines_are_kept() {
         let name = "console-2026-11-16T05-52-17-828Z.log";
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!(found.artifacts[0].instead.as_deref(), Some(shown));
         let [line] = &found.console[..] else { panic!("{:?}", found.console) };
         assert_eq!(line.message, "w\nx");
-        // A page that imitates the engine's words can name any number.
+        // A page that imitates the engine's text can name any number.
         let last = usize::MAX;
         let body = format!(
             r####"{{"text":"### Events\n- New console entries: .playwright-mcp/{name}#L4-L{last}"}}"####
@@ -268,7 +269,7 @@ mod tests {
         assert_eq!(found.console.len(), 1, "{:?}", found.console);
     }
 
-    /// A file is kept once in an answer, however often a page has it named, and not while it is being written.
+    /// A file is kept once per answer, however often a page makes the answer name it, and not while it is being written.
     #[tokio::test]
     async fn files_are_kept_once() {
         let folder = folder("a.bin", b"%PDF-1.7");

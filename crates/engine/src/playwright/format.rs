@@ -1,5 +1,5 @@
 //! What the playwright engine's answers mean: snapshots with their fields, and data, which is the tree of a snapshot or the
-//! value of an evaluation. And which tools give what; their names are known in this adapter only.
+//! value of an evaluation. And which tools give which; only this adapter knows their names.
 
 use greenroom_core::{EngineFormat, port::Field};
 use serde_json::Value;
@@ -57,8 +57,8 @@ impl EngineFormat for PlaywrightFormat {
     }
 }
 
-/// The value in an answer to an evaluation. It is JSON over several lines; the code that was run comes after it. JSON
-/// has no `undefined`, which is what functions come to as well: that is `null`, as it would be in an array.
+/// The value in an answer to an evaluation. It is JSON over several lines, followed by the code that was run. JSON has no
+/// `undefined`, which is also the value of functions: these become `null`, as in an array.
 fn value(text: &str) -> Option<Value> {
     let result = text.strip_prefix("### Result\n")?;
     if result.lines().next() == Some("undefined") {
@@ -78,7 +78,7 @@ mod tests {
         PlaywrightFormat.data(EVALUATE, &result.to_string(), None)
     }
 
-    /// Values as the engine was recorded to print them, version 0.0.83.
+    /// Values as the engine printed them, recorded from version 0.0.83.
     #[test]
     fn recorded_values() {
         for (printed, value) in [

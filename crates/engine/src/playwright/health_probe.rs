@@ -1,8 +1,8 @@
-//! Whether engine and browser still give a sign of life, asked beside whatever calls are running.
+//! Checks that engine and browser answer, independently of running calls.
 //!
-//! The engine is asked over an MCP session of its own, which is kept and never makes a context; where each seat has a
-//! Node of its own, over the seats' sessions. The browser is asked over the observer's connection. What is still
-//! waited for is noted, so that whoever has given up waiting can say for whom.
+//! The engine is asked over an MCP session of its own, which stays open and never makes a context; if each seat has a Node
+//! process of its own, over the seats' sessions. The browser is asked over the observer's connection. This module notes
+//! which of them has not answered, so that an error after a timeout can name it.
 
 use std::{
     path::Path,
@@ -21,7 +21,7 @@ const BROWSER: &str = "the browser";
 
 #[derive(Default)]
 pub(super) struct Pulse {
-    /// The session that is kept for this. The lock is held while one asks; a second one waits for its turn.
+    /// The session for this purpose. The lock is held during a question; a second one waits for it.
     session: Mutex<Option<Upstream>>,
     /// Sessions of seats that have a Node of their own, with its process id.
     seats: Plain<Vec<(u32, Weak<Upstream>)>>,
@@ -36,7 +36,7 @@ impl Pulse {
         seats.push((pid, Arc::downgrade(upstream)));
     }
 
-    /// The Node processes of the seats that live.
+    /// The Node processes of living seats.
     pub(super) fn nodes(&self) -> Vec<u32> {
         self.living().into_iter().map(|(pid, _)| pid).collect()
     }
@@ -46,7 +46,7 @@ impl Pulse {
         seats.iter().filter_map(|(pid, seat)| Some((*pid, seat.upgrade()?))).collect()
     }
 
-    /// Whom the last question did not hear of.
+    /// Names what left the last question unanswered: the engine, the browser or both.
     pub(super) fn silent(&self, browser: &ObservedBrowser) -> Option<Arc<str>> {
         let asked = [(ENGINE, self.engine.is_so()), (BROWSER, browser.is_silent())];
         let silent: Vec<_> =
@@ -86,7 +86,7 @@ impl Pulse {
             }
         };
         if let Err(gone) = upstream.ping().await {
-            // Another session may do better next time.
+            // Another session may work next time.
             *session = None;
             return Err(unwell(&gone));
         }

@@ -28,42 +28,42 @@ use crate::{
     upstream::Upstream,
 };
 
-/// How long a seat may take to open: a handshake with Node and a context. Usual is 20 ms and 130 ms, on a busy machine some
-/// seconds. Whoever waits longer hears so and may try again; the instance and its other seats go on.
+/// How long a seat may take to open: a handshake with Node and a context. They usually take 20 ms and 130 ms, on a busy
+/// machine some seconds. After that the caller gets an error and may try again; the instance and its other seats go on.
 pub(super) const OPEN: Duration = Duration::from_secs(15);
 
-/// How many seats may be on their way that nobody waits for any more. Each is an MCP session and perhaps a context, which go
-/// as soon as the engine has answered. An engine that has not answered so many will not answer one more.
+/// How many seats may be opening whose callers have given up. Each is an MCP session and perhaps a context, which are closed
+/// as soon as the engine has answered. An engine with so many unanswered calls will not answer one more.
 const LATE_MAX: usize = 8;
 
 pub(super) struct PlaywrightInstance {
     shared: Arc<Shared>,
-    /// Waits for the end of Node, and removes what nobody gets.
+    /// Waits for the end of Node, and removes unannounced downloads.
     _watcher: JoinSet<()>,
 }
 
-/// What an instance and its seats hold in common.
+/// What an instance and its seats share.
 pub(super) struct Shared {
     pub(super) engine: PlaywrightEngine,
     pub(super) base: InstanceBase,
     browser: ObservedBrowser,
-    /// The downloads of its seats, unless the browser is somebody else's.
+    /// The downloads of its seats, unless the browser is an attached one.
     pub(super) downloads: Option<Arc<Downloads>>,
     /// The Node process of all seats, unless each has its own.
     node: Option<Server>,
-    /// What that Node keeps for all of them.
+    /// The files that this Node keeps for all seats.
     artifacts: Artifacts,
     pulse: Pulse,
-    /// Whose turn it is in a browser's default context; `None` where each seat has a context of its own.
+    /// The turn of one seat at a time in a browser's default context; `None` if each seat has a context of its own.
     turns: Option<Arc<Semaphore>>,
-    /// Contexts are made one at a time, so that the new one is known to be this seat's.
+    /// Contexts are made one at a time, so that a new one is known to belong to this seat.
     pub(super) opening: Mutex<()>,
     pub(super) folder: Scratch,
 }
 
 impl PlaywrightInstance {
     pub(super) async fn start(engine: PlaywrightEngine) -> Result<Self, StartError> {
-        // Everything that can be missing is looked for before anything is started.
+        // Missing programs and files are detected before anything is started.
         let spec = engine.command()?;
         let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
         write_scripts(&engine, folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
@@ -113,28 +113,28 @@ impl Shared {
         self.browser.observer()
     }
 
-    /// Why the instance is gone, if it is: asks the browser itself, since its exit may not have been seen yet.
+    /// The reason if the instance is gone: asks the browser itself, since its exit may not have been seen yet.
     pub(super) async fn gone(&self) -> Option<Lost> {
         self.browser.gone().await
     }
 
-    /// The instance is lost with the Node that serves all of its seats.
+    /// The instance is lost when the Node process that serves all of its seats ends.
     async fn follow_node(self: Arc<Self>) {
         let Some(Server { process, .. }) = &self.node else { return };
         let status = process.wait().await;
-        // What Node last said may come from any page of any session, so no agent hears it; the log does.
+        // Node's last output may come from any page of any session, so it goes to the log and to no agent.
         if self.base.loss.known().is_none() {
             tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
         }
         self.base.loss.declare(Lost::Process { status: status.into(), stderr_tail: Arc::default() });
     }
 
-    /// What is said of a seat that is not open in time. The engine takes hold of every tab before it says anything, so that
-    /// of somebody else's browser one that hangs is enough.
+    /// The error for a seat that is not open in time. The engine attaches to every tab before it answers, so in an attached
+    /// browser a single hanging tab delays it.
     pub(super) fn too_late(&self) -> StartError {
         let limit = human(OPEN);
         match self.driven().is_attached() {
-            true => StartError::new(format!("the engine could not take hold of the browser within {limit}"))
+            true => StartError::new(format!("the engine could not attach to the browser's tabs within {limit}"))
                 .hint("a tab there may hang, or show a dialog that waits for an answer"),
             false => StartError::new(format!("the engine did not open a browser context within {limit}")),
         }
@@ -151,7 +151,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the browser's default context is nobody's, unless each seat has a context of its own.
+    /// Waits until no other seat uses the browser's default context, unless each seat has a context of its own.
     pub(super) async fn turn(&self) -> Result<Option<OwnedSemaphorePermit>, StartError> {
         let Some(turns) = self.turns.clone() else { return Ok(None) };
         let turn = async { Ok::<_, StartError>(turns.acquire_owned().await.ok()) };
@@ -163,7 +163,7 @@ impl Shared {
         self.artifacts.enter();
     }
 
-    /// A seat has ended: its folder goes, but for what other seats of the same Node use.
+    /// A seat has ended: removes its folder, except the part that other seats of the same Node use.
     pub(super) async fn left(&self, folder: SeatFolder) {
         match self.node {
             Some(_) => self.artifacts.leave(folder).await,
@@ -171,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// A connection to the engine for one seat, with the seat's own process where it has one.
+    /// A connection to the engine for one seat, with the seat's own process if it has one.
     pub(super) async fn connect(
         &self,
         folder: &Path,
@@ -194,8 +194,8 @@ impl Shared {
     }
 }
 
-/// What the engine is to find in the instance's folder. In a context that is somebody else's nothing is set, not even
-/// the size of a page.
+/// Writes the files that the engine reads from the instance's folder. In a context of the browser's user nothing is set, not
+/// even the size of a page.
 fn write_scripts(engine: &PlaywrightEngine, folder: &Path) -> io::Result<()> {
     let options = &engine.options;
     preload::write(folder)?;
@@ -209,7 +209,7 @@ fn write_scripts(engine: &PlaywrightEngine, folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The engine's command with what it finds and keeps in the instance's folder.
+/// The engine's command with the files that it reads from and writes to the instance's folder.
 fn in_folder(engine: &PlaywrightEngine, command: Spec, folder: &Path) -> Spec {
     let options = &engine.options;
     let command = emulation::configure(preload::configure(command, folder), &options.pool, folder);
@@ -226,7 +226,7 @@ impl Instance for PlaywrightInstance {
             let base = &self.shared.base;
             base.loss.check()?;
             if base.late() >= LATE_MAX {
-                let why = format!("{LATE_MAX} browser contexts are still on their way that took too long");
+                let why = format!("{LATE_MAX} browser contexts that took too long are still being opened");
                 return Err(OpenError::Late(StartError::new(why)));
             }
             let opening = base.open(self.shared.clone().open(agent));
@@ -268,7 +268,7 @@ impl Instance for PlaywrightInstance {
                 }
             };
             tokio::join!(node, self.shared.browser.stop(grace));
-            // They see that the instance is lost and hurry.
+            // Tasks of seats see that the instance is lost and end soon.
             self.shared.base.ended().await;
             if self.shared.engine.options.has_own_tabs() {
                 let Shared { engine, folder, .. } = &*self.shared;

@@ -1,8 +1,8 @@
 //! Instances whose browser the engine starts, or finds, itself: Firefox, WebKit, the user's own browser through the
 //! engine's extension, and browsers of Windows.
-//!
-//! The instance is one Node process over stdio with one seat. greenroom does not see into such a browser: the view
-//! stays empty, and the seat is lost when the process ends. It still goes out through the egress proxy, the user's own
+//! The instance is one Node process over stdio with one seat. greenroom cannot observe such a browser: the view stays empty,
+//! and the seat is lost when the process ends. Its traffic still goes through the egress proxy, except that of the user's
+//! own browser, which has its own network settings.
 //! browser excepted, which has its way already.
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -27,20 +27,20 @@ use crate::{
 
 struct Launched {
     engine: PlaywrightEngine,
-    /// Where Node keeps what it writes by itself.
+    /// Where Node keeps its own files.
     folder: Scratch,
-    /// The profile that stays, if there is one; it is this instance's until it has stopped.
+    /// The persistent profile, if there is one; this instance holds it until it has stopped.
     profile: Option<Profile>,
 }
 
-/// Starts an instance; the browser comes with its first call.
+/// Starts an instance; the engine starts the browser with the first call.
 pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>, StartError> {
     let options = &engine.options;
     let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
     settle::write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
     emulation::write(&options.pool, folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
     let profile = match &options.profile {
-        // The user's own browser may well run on it already.
+        // The user's own browser may already use it.
         Some(path) if options.pool.extension && !options.pool.wsl_windows => {
             make_private(path).map_err(|error| unusable(path, &error))?;
             None
@@ -62,7 +62,7 @@ impl Kind for Launched {
             let (options, folder) = (&self.engine.options, self.folder.path());
             let spec = self.engine.command()?;
             let spec = if options.pool.wsl_windows {
-                // Our scripts and folders are not in Windows.
+                // greenroom's scripts and folders are not in Windows.
                 settle::fixed(spec, options.pool.timeout_settle)
             } else {
                 let spec = emulation::configure(spec, &options.pool, folder);
@@ -103,7 +103,7 @@ impl Kind for Launched {
     }
 }
 
-/// The calls of a seat whose files are those of its session, as everywhere.
+/// The calls of a seat, which use the files of its session only.
 struct LaunchedCalls {
     options: Arc<EngineOptions>,
     snapshots: SnapshotFiles,

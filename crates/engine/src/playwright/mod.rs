@@ -1,9 +1,9 @@
-//! The playwright engine: Microsoft's `@playwright/mcp`, attached to a Chromium that greenroom started, or to one that
-//! runs already ([`crate::driven`]).
+//! The playwright engine: Microsoft's `@playwright/mcp`, in a Chromium that greenroom started, or in an attached one
+//! ([`crate::driven`]).
 //!
-//! One Node process serves all seats over HTTP on loopback, a context each; where agents may run code in it, each seat
-//! has a Node of its own over stdio, so that such code reaches nobody else. Firefox, WebKit, the user's own browser and
-//! browsers of Windows are started by their engine ([`launched`]): one process, one seat, and nothing to observe.
+//! One Node process serves all seats over HTTP on loopback, with a context each. If agents may run code in Node, each seat
+//! has a Node process of its own over stdio, so that such code reaches no other session. The engine itself starts Firefox,
+//! WebKit, the user's own browser and browsers of Windows ([`launched`]): one process, one seat, and no observer.
 
 mod artifacts;
 mod caps;
@@ -50,20 +50,20 @@ use format::PlaywrightFormat;
 use instance::PlaywrightInstance;
 pub use package::PLAYWRIGHT;
 
-/// How long a Node may take to end by itself once asked that has served nobody: one that was asked for its tools, or whose
-/// instance did not start.
+/// How long a Node process that served no seat may take to exit once asked: it was only asked for its tools, or its instance
+/// did not start.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-/// How long a seat's own Node may take, which may have a recording or a trace to write. Usual are 300 ms.
+/// How long a seat's own Node may take, which may have a recording or a trace to write. It usually takes 300 ms.
 const SEAT_STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// The tool that closes the context and leaves the session empty.
 const CLOSE: &str = "browser_close";
 
-/// The tool that shows all that Node was told.
+/// The tool that shows Node's whole configuration.
 const CONFIG: &str = "browser_get_config";
 
-/// What its process is called.
+/// The name of its process.
 const NAME: &str = "playwright";
 
 pub(crate) static ENTRY: EngineEntry = EngineEntry {
@@ -86,7 +86,7 @@ impl Deref for PlaywrightEngine {
 }
 
 impl PlaywrightEngine {
-    /// The engine's command for every use; nothing is started yet.
+    /// The engine's command for every use; starts nothing.
     fn command(&self) -> Result<Spec, StartError> {
         if self.options.engine_starts_browser() {
             command::starting(&self.options, self.proxy)
@@ -95,7 +95,7 @@ impl PlaywrightEngine {
         }
     }
 
-    /// Starts the browser, or finds it, and observes it.
+    /// Starts or finds the browser, and observes it.
     async fn browser(&self, downloads: Option<Arc<Downloads>>) -> Result<(Driven, Observer), StartError> {
         let targets = self.targets();
         match &self.options.attach {
@@ -109,7 +109,7 @@ impl PlaywrightEngine {
         }
     }
 
-    /// What of a browser the engine hears of.
+    /// The targets of a browser that the engine sees.
     fn targets(&self) -> Targets {
         match (self.options.pool.isolated, self.options.has_own_tabs()) {
             (true, _) => Targets::OwnContexts,
@@ -118,14 +118,14 @@ impl PlaywrightEngine {
         }
     }
 
-    /// Counts the downloads of a browser, unless it is somebody else's, whose own downloads are not ours to stop.
+    /// Counts the downloads of a browser, unless it is an attached one, whose user's downloads greenroom must not stop.
     fn downloads(&self) -> Option<Arc<Downloads>> {
         let counted = !self.options.has_own_tabs();
         counted.then(|| Arc::new(Downloads::new(self.options.disk_bytes_max())))
     }
 
-    /// Only page-made tools can change the list of an engine whose version and options are fixed; the engine
-    /// announces a change with every new session, which says nothing.
+    /// Only page-made tools can change the list of an engine whose version and options are fixed; the engine announces a
+    /// change with every new session, which means nothing.
     fn tools_changed(&self) -> Option<ToolsChanged> {
         self.options.settings.tools.webmcp.then(|| self.tools_changed.clone())
     }
@@ -178,7 +178,7 @@ impl Engine for PlaywrightEngine {
         Box::pin(self.0.revive())
     }
 
-    /// This engine asks its client nothing, so it is the same for every agent.
+    /// This engine asks its client nothing, so a spare suits every agent.
     fn spare_suits(&self, _: &dyn Agent) -> bool {
         true
     }
@@ -186,16 +186,16 @@ impl Engine for PlaywrightEngine {
 
 const LISTEN: Listen = Listen { ready: listening, ..Listen::PLAIN };
 
-/// The line that says where the engine listens.
+/// The line with the address at which the engine listens.
 fn listening(line: &str) -> Option<String> {
     line.strip_prefix("Listening on ").map(ToOwned::to_owned)
 }
 
-/// Where Node keeps what it writes by itself: in the instance's own folder, so that nothing is left elsewhere.
+/// Where Node keeps its own files: in the instance's own folder, so that nothing is left elsewhere.
 ///
-/// It makes a socket for each browser, whose path the system limits to 108 bytes; a data folder can be longer than
-/// that. So the socket's folder is given relative to Node's working directory. And it keeps a list of browsers in
-/// the user's home unless told where.
+/// It makes a socket for each browser, whose path the system limits to 108 bytes; a data folder's path can be longer than
+/// that. So the socket's folder is given relative to Node's working directory. It also keeps a list of browsers, by default
+/// in the user's home.
 fn with_temp(spec: Spec, folder: &Path) -> Spec {
     spec.env("TMPDIR", OsString::from(folder))
         .env("PWTEST_SOCKETS_DIR", "s")

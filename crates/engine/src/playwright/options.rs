@@ -1,4 +1,4 @@
-//! What of the options of the playwright engine cannot be, and what must be there before anything starts.
+//! Refuses options that the playwright engine cannot fulfil, and checks the files that must exist before anything starts.
 
 use std::{
     io,
@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 use crate::EngineOptions;
 
-/// Looks for what the options name. The engine would fail on it much later, or not at all.
+/// Checks options and the files that they name. The engine would fail on these much later, or not at all.
 pub(super) fn check(options: &EngineOptions) -> Result<(), StartError> {
     if options.pool.slots > 1 && (!options.pool.isolated || options.engine_starts_browser()) {
-        return Err(StartError::new(format!("such a browser has one slot, not {}", options.pool.slots))
+        return Err(StartError::new(format!("this kind of browser has one slot, not {}", options.pool.slots))
             .hint("set `slots` to 1; only isolated contexts in a Chromium of greenroom's share a browser"));
     }
     if options.attach.is_some() {
@@ -34,7 +34,7 @@ pub(super) fn check(options: &EngineOptions) -> Result<(), StartError> {
     Ok(())
 }
 
-/// What cannot be had in a browser that runs already, and what would change it for whoever it belongs to.
+/// Refuses options that an attached browser cannot have, and those that would change it for its user.
 fn check_attached(options: &EngineOptions) -> Result<(), StartError> {
     if options.engine_starts_browser() {
         return Err(StartError::new("only a Chromium can be attached to, and only directly")
@@ -50,7 +50,7 @@ fn check_attached(options: &EngineOptions) -> Result<(), StartError> {
     ];
     match everywhere.iter().find(|(_, is_set)| options.has_own_tabs() && *is_set) {
         Some((key, _)) => Err(StartError::new(format!(
-            "`{key}` would hold for all tabs of a browser that is attached to, also those of its user"
+            "`{key}` would apply to all tabs of the attached browser, also to its user's"
         ))
         .hint(match *key {
             "caps" => "take `network` and `devtools` out of `caps`, or set `isolated` to true".to_owned(),
@@ -60,8 +60,8 @@ fn check_attached(options: &EngineOptions) -> Result<(), StartError> {
     }
 }
 
-/// Whether the init scripts and the file of secrets are there. Also asked before any instance is started, so that a wrong path
-/// is no surprise of the first call. Storage states may come later: a tool of the engine writes them.
+/// Checks that the init scripts and the file of secrets exist. Also called before any instance is started, so that a wrong
+/// path does not surface only with the first call. Storage states may come later: a tool of the engine writes them.
 pub(super) fn check_files(pool: &Pool) -> Result<(), StartError> {
     // Paths of Windows mean nothing here.
     if pool.wsl_windows {
@@ -85,7 +85,7 @@ fn check_init_scripts(scripts: &[PathBuf]) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Without the file of secrets the engine would not start, and say so less clearly.
+/// Without the file of secrets the engine would not start, and its error is less clear.
 fn check_secrets(file: Option<&Path>) -> Result<(), StartError> {
     let Some(file) = file else { return Ok(()) };
     greenroom_files::open(file).map(drop).map_err(|error| {
@@ -94,7 +94,7 @@ fn check_secrets(file: Option<&Path>) -> Result<(), StartError> {
     })
 }
 
-/// What a storage state must have; the engine reads more of it.
+/// The required fields of a storage state; the engine reads more of it.
 #[derive(Deserialize)]
 struct StorageState {
     #[serde(default, rename = "cookies")]
@@ -132,7 +132,7 @@ struct Item {
     _value: String,
 }
 
-/// A browser keeps up to 10 MiB for a site; a login that uses all of that at six sites is far beyond any that was seen.
+/// A browser stores up to 10 MiB for a site; a login that uses all of that at six sites is far beyond any known one.
 const STORAGE_STATE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 fn check_storage_state(path: &Path) -> Result<(), StartError> {
@@ -141,7 +141,7 @@ fn check_storage_state(path: &Path) -> Result<(), StartError> {
         StartError::new(format!("cannot read the storage state: {error}: `{shown}`"))
             .hint("correct `storage_state`; the tool `browser_storage_state` of a pool with the caps `storage` writes such a file")
     })?;
-    // First as an object: a struct would be read from a list as well.
+    // First as an object: a struct could be read from a list as well.
     let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
     object.and_then(|object| StorageState::deserialize(serde_json::Value::Object(object))).map(drop).map_err(
         |error| {
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// A storage state that is missing or is none is refused by name; what playwright saves is taken.
+    /// A storage state that is missing or invalid is refused by name; a file that playwright saved is accepted.
     #[test]
     fn storage_states_are_looked_at() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is pinned of the engine.
+//! The pinned version of the engine.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ pub static PLAYWRIGHT: Package = Package {
     npmrc: include_str!("../../../../engines/playwright/.npmrc"),
     module: "@playwright/mcp",
     cli: "cli.js",
-    // All of the engine's code is in this package, so one without it is not an engine.
+    // All of the engine's code is in this package, so an engine without it is damaged.
     code: ("playwright-core", "playwright-core/package.json"),
     node: ("20 or newer", &[(20, 0)]),
     version: LazyLock::new(|| PLAYWRIGHT.locked().unwrap_or_default()),

@@ -1,5 +1,6 @@
-//! Scripts that Node loads before the engine, since one Node may serve many sessions: `regexp_limit.cjs` bounds the time of
-//! regular expressions, `keep_alive.cjs` keeps connections open over a stall. This module puts them where Node finds them.
+//! Scripts that Node loads before the engine, since one Node process may serve many sessions: `regexp_limit.cjs` bounds the
+//! time of regular expressions, `keep_alive.cjs` keeps connections open over a stall. This module writes them where Node
+//! finds them.
 
 use std::{io, path::Path};
 
@@ -15,7 +16,7 @@ pub(super) fn write(instance: &Path) -> io::Result<()> {
     SCRIPTS.iter().try_for_each(|(name, source)| std::fs::write(instance.join(name), source))
 }
 
-/// Has Node load the scripts. Node takes its own options only in front of the program.
+/// Makes Node load the scripts. Node takes its own options only before the program.
 pub(super) fn configure(mut spec: Spec, instance: &Path) -> Spec {
     let options = SCRIPTS.iter().flat_map(|(name, _)| ["--require".into(), instance.join(name).into()]);
     spec.args.splice(0..0, options.collect::<Vec<_>>());
@@ -26,7 +27,7 @@ pub(super) fn configure(mut spec: Spec, instance: &Path) -> Spec {
 mod tests {
     use super::*;
 
-    /// A server that was started behind the scripts never closes a connection by itself: it announces no time for it.
+    /// A server started with the scripts never closes a connection by itself: it announces no timeout.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "a test of what Node does with the scripts")]
     fn connections_stay_open() {

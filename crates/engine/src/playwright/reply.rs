@@ -1,5 +1,5 @@
-//! Makes the [`Reply`] of an answer of the engine: reads the files that it links to, and hands out the files that the
-//! agent asked for. The text stays as it is; `shape.rs` of the gateway decides what of the reply the agent gets.
+//! Makes the [`Reply`] of an answer of the engine: reads the files to which it links, and copies out the files that the
+//! agent asked for. The text stays unchanged; the gateway's `shape.rs` decides what part of the reply the agent gets.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ pub(super) use crate::tool_answer::{failed, failure};
 /// The tool whose named file is a snapshot.
 const SNAPSHOT: &str = "browser_snapshot";
 
-/// Reads what the answer links to, and hands out the file that the agent asked for.
+/// Reads the files to which the answer links, and copies out the file that the agent asked for.
 pub(super) async fn shape(
     tool: &str,
     body: Result<Raw, Raw>,
@@ -34,13 +34,13 @@ pub(super) async fn shape(
             return failed("file_refused", &format!("the result was made but cannot be written: {refused}"));
         }
     }
-    // A terminal escape is no link: it has nothing in its place.
+    // A terminal escape is no link: nothing replaces it.
     let links = found.artifacts.iter().any(|one| one.instead.as_ref().is_some_and(|text| !text.is_empty()));
     let folder = links.then(|| folder.to_owned());
     Reply { artifacts: found.artifacts, console: found.console, folder, ..reply }
 }
 
-/// Puts the agent's name for its file where the engine's stands, and adds the file itself.
+/// Replaces the engine's name for a file by the agent's, and adds the file itself.
 async fn name(found: &mut Found, answer: Answer<'_>, outgoing: &Outgoing) {
     let Answer { tool, body, folder, .. } = answer;
     let Outgoing { engine_name, agent_name, .. } = outgoing;
@@ -59,12 +59,12 @@ async fn name(found: &mut Found, answer: Answer<'_>, outgoing: &Outgoing) {
         let start = body.find(&format!("{open}{escaped})"))? + open.len();
         Some(start..start + escaped.len())
     };
-    // A file that the answer does not link to has its place before everything.
+    // A file to which the answer does not link goes first.
     let place = linked("](").or_else(|| linked("](./")).unwrap_or(0..0);
     found.artifacts.retain(|one| !one.place.contains(&place.start));
     let renamed = engine_name != agent_name;
     if renamed {
-        // The name may also stand elsewhere, as in the code that was run.
+        // The name may also be elsewhere, as in the code that was run.
         let elsewhere = body.match_indices(escaped).filter(|(at, _)| *at != place.start);
         found.artifacts.extend(elsewhere.map(|(at, name)| Artifact {
             kind: ArtifactKind::Path,
@@ -74,7 +74,7 @@ async fn name(found: &mut Found, answer: Answer<'_>, outgoing: &Outgoing) {
         }));
     }
     let instead = (renamed && !place.is_empty()).then(|| agent_name.clone());
-    // The snapshot stands in the file alone: in the answer the link to it stays.
+    // The snapshot is only in the file: the answer keeps the link to it.
     if kind == ArtifactKind::Snapshot {
         found.artifacts.push(Artifact { kind, place: 0..0, instead: None, content });
         found.artifacts.extend(instead.map(|name| Artifact {
@@ -90,7 +90,7 @@ async fn name(found: &mut Found, answer: Answer<'_>, outgoing: &Outgoing) {
     found.artifacts.sort_by_key(|artifact| artifact.place.start);
 }
 
-/// `browser_wait_for` says itself how long it takes, in seconds.
+/// `browser_wait_for` sets its own duration, in seconds.
 pub(super) fn own_wait(call: &Call) -> Duration {
     if &*call.tool != "browser_wait_for" {
         return Duration::ZERO;
@@ -108,7 +108,7 @@ mod tests {
     use greenroom_core::raw::parse;
     use serde_json::json;
 
-    /// What becomes of an answer to a tool that was to write a file: what is found, and what the agent has then.
+    /// Shapes the answer to a tool that writes a file: returns the reply, and the agent's file.
     async fn shaped(tool: &str, text: &str, engine_name: &str, agent_name: &str) -> (Reply, Option<String>) {
         let (folder, workspace) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let written = folder.path().join(engine_name);
@@ -119,11 +119,11 @@ mod tests {
             Outgoing { engine_name: engine_name.to_owned(), agent_name: agent_name.to_owned(), target };
         let body = encode(&json!({ "content": [{ "type": "text", "text": text }] }));
         let reply = shape(tool, Ok(body), Some(outgoing), folder.path(), &mut SnapshotFiles::default()).await;
-        assert!(!written.exists(), "it is the agent's now");
+        assert!(!written.exists(), "it is moved to the agent");
         (reply, std::fs::read_to_string(workspace.path().join("file")).ok())
     }
 
-    /// A named file is kept once, at its link, under the agent's name, which stands wherever the engine's stood.
+    /// A named file is kept once, at its link, under the agent's name, which replaces the engine's everywhere.
     #[tokio::test]
     async fn named_files() {
         let text = "### Result\n- [Page as pdf](outbox/a.pdf)\n### Ran Playwright code\npath: 'outbox/a.pdf'";
@@ -137,7 +137,8 @@ mod tests {
         assert_eq!((link.instead.as_deref(), &code.instead), (Some("../w/a.pdf"), &link.instead));
     }
 
-    /// A name that has to be escaped is found; one that is not shown is kept all the same; one letter is no other link.
+    /// A name that needs escapes is found; a file whose name is not shown is kept all the same; a name of one letter matches
+    /// no other link.
     #[tokio::test]
     async fn odd_names() {
         let (reply, _) =
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(escape.instead.as_deref(), Some(""));
     }
 
-    /// A snapshot in a file of the agent's is a snapshot. A file that was asked for and not written is none.
+    /// A snapshot in an agent's file is a snapshot. A requested file that was not written is none.
     #[tokio::test]
     async fn named_snapshots() {
         let (reply, _) =

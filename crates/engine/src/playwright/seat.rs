@@ -1,4 +1,4 @@
-//! One context of the instance's Chromium, driven through one MCP session with Node.
+//! A seat: one context of the instance's Chromium, driven through one MCP session with Node.
 
 use std::{convert::Infallible, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
@@ -34,17 +34,17 @@ use crate::{
     upstream::Upstream,
 };
 
-/// How long the engine may take to end one MCP session: usual are milliseconds. One that needs longer may hang.
+/// How long the engine may take to end one MCP session: it usually takes milliseconds. An engine that needs longer may hang.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// How long the engine may take to close a context before its session is ended anyway. Usual are milliseconds. With
+/// How long the engine may take to close a context before its session is ended anyway. It usually takes milliseconds. With
 /// [`GOODBYE`] this stays below the five seconds that a seat has to close.
 const FAREWELL: Duration = Duration::from_millis(2_500);
 
 pub(super) struct PlaywrightSeat {
     instance: Arc<Shared>,
     upstream: Arc<Upstream>,
-    /// The seat's own Node, where seats have one each.
+    /// The seat's own Node, if each seat has one.
     process: Option<Process>,
     folder: SeatFolder,
     disk_look: DiskLook,
@@ -52,18 +52,18 @@ pub(super) struct PlaywrightSeat {
     /// `None` while the session is empty: before its first page, and after `browser_close`.
     context: Option<Context>,
     making: Making,
-    /// The crashes in this context, and how many of them were told.
+    /// The crashes in this context, and how many of them were reported.
     crashes: Option<watch::Receiver<Crashes>>,
     crashes_told: u64,
     view: watch::Sender<View>,
     lost: watch::Sender<Option<Lost>>,
-    /// In a browser's default context there is one seat at a time; the next has to wait for the end of this one.
+    /// In a browser's default context there is one seat at a time; the next waits for the end of this one.
     _turn: Option<OwnedSemaphorePermit>,
     /// Follows the instance, the seat's process and its context.
     watchers: JoinSet<()>,
 }
 
-/// How much disk space a seat's files take, with its downloads where these are counted.
+/// Measures the disk space of a seat's files, with its downloads if these are counted.
 #[derive(Clone)]
 struct DiskLook {
     folder: PathBuf,
@@ -71,8 +71,8 @@ struct DiskLook {
 }
 
 impl DiskLook {
-    /// Looks at the seat's folder. What the engine keeps there for all of its seats is left out: the downloads in it are
-    /// in their accounts.
+    /// Measures the seat's folder. The engine's folder for all of its seats is left out: the downloads in it are in their
+    /// accounts.
     async fn used(&self) -> DiskUse {
         let files = disk_use::of_folder(&self.folder, Some(artifacts::FOLDER)).await;
         match &self.account {
@@ -81,7 +81,7 @@ impl DiskLook {
         }
     }
 
-    /// Between calls pages go on: they download, and have the engine write logs.
+    /// Pages go on between calls: they download, and make the engine write logs.
     async fn again_and_again(&self) -> Infallible {
         loop {
             sleep(LOOK_EVERY).await;
@@ -141,8 +141,8 @@ impl PlaywrightSeat {
         });
     }
 
-    /// Has the engine make a context, to the end, whether or not anybody still waits for it: a context that comes
-    /// up late would be taken for the next seat's.
+    /// Makes the engine create a context, and waits for the end of it even if the caller has given up: a context that
+    /// appears late would be taken for the next seat's.
     async fn make_context(&mut self, agent: Arc<dyn Agent>) -> Result<(), StartError> {
         if timeout(OPEN, self.making.done()).await.is_err() {
             return Err(self.instance.too_late());
@@ -164,7 +164,7 @@ impl PlaywrightSeat {
         Ok(())
     }
 
-    /// Has the engine close a context that it made too late, of which only the engine knows which it is.
+    /// Makes the engine close a context that it made too late; only the engine knows which one that is.
     async fn close_late_context(&self) {
         if self.making.was_late() && !self.instance.driven().is_attached() {
             let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
@@ -180,8 +180,8 @@ impl PlaywrightSeat {
         self.disk_look = disk_look.clone();
         let (view, lost) = (self.view.clone(), self.lost.clone());
         let Watched { view: mut theirs, mut crashes } = watched;
-        // The observer forgets a context that is given up, so these are this context's alone. A crash before this line is still
-        // to be told.
+        // The observer forgets a context that is given up, so these are this context's alone. A crash before this line is
+        // yet to be reported.
         (self.crashes, self.crashes_told) = (Some(crashes.clone()), 0);
         self.watchers.spawn(async move {
             let mut disk_looks = pin!(disk_look.again_and_again());
@@ -202,7 +202,7 @@ impl PlaywrightSeat {
     }
 
     async fn run(&mut self, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
-        // Nothing else may pass for a call of a tool.
+        // Only calls of tools may pass.
         if call.method != TOOLS_CALL {
             let message = format!("method not found: `{}`", call.method);
             return Ok(Err(encode(&json!({ "code": METHOD_NOT_FOUND, "message": message }))).into());
@@ -241,8 +241,8 @@ impl PlaywrightSeat {
             own.look(self.instance.observer()).await;
         }
         if failure(&body).is_err() {
-            // The engine reports a dead browser as an ordinary failure. Ask the browser whether it was; with that all
-            // crashes of pages before it have been seen, too.
+            // The engine reports a dead browser as an ordinary failure. Ask the browser whether it died; after that all
+            // earlier crashes of pages have been seen, too.
             if let Some(lost) = self.instance.gone().await {
                 return Err(lost);
             }
@@ -258,14 +258,14 @@ impl PlaywrightSeat {
         Ok(shape(&call.tool, body, outgoing, self.folder.path(), &mut self.snapshots).await)
     }
 
-    /// Answers calls that must not reach the engine of an attached browser: one would take leave of the browser, the other
-    /// shows the way to it.
+    /// Answers calls that must not reach the engine of an attached browser: one would make it disconnect from the browser,
+    /// the other shows the browser's address.
     async fn answer_here(&mut self, call: &Call) -> Option<Reply> {
         if !self.instance.driven().is_attached() {
             return None;
         }
         if &*call.tool == CONFIG {
-            return Some(failed("refused", "the way to this browser is greenroom's and is not shown"));
+            return Some(failed("refused", "the address of this browser is greenroom's own and is not shown"));
         }
         match &mut self.context {
             Some(Context::Tabs(own)) if &*call.tool == CLOSE => {
@@ -276,15 +276,15 @@ impl PlaywrightSeat {
         }
     }
 
-    /// Gives everything back: the context, the session with the engine, the process. On an instance that is lost there
-    /// is nobody to say goodbye to.
+    /// Gives everything back: the context, the session with the engine, the process. On a lost instance there is no engine
+    /// to end the session with.
     async fn give_back(self: Box<Self>) {
         let Self { instance, upstream, process, folder, context, making, mut watchers, _turn, .. } = *self;
         watchers.shutdown().await;
         let goodbye = async {
-            // What the engine still makes belongs to this session, and is closed with it.
+            // What the engine is still making belongs to this session, and is closed with it.
             making.done().await;
-            // Own tabs go first: whoever the browser belongs to sees them.
+            // Own tabs first: the browser's user sees them.
             let mut context = context;
             if matches!(context, Some(Context::Tabs(_)))
                 && let Some(tabs) = context.take()
@@ -294,11 +294,11 @@ impl PlaywrightSeat {
             let is_theirs = instance.driven().is_attached();
             if context.is_some() || (making.was_late() && !is_theirs) {
                 let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
-                // What the engine does not close in time, the browser is told to close below.
+                // The browser closes below what the engine does not close in time.
                 let _ = timeout(FAREWELL, upstream.call(&close, Arc::new(Nobody))).await;
             }
             if timeout(GOODBYE, upstream.close()).await.is_err() {
-                tracing::debug!("the engine does not end a session");
+                tracing::debug!("the engine does not end a session in time");
             }
             if let Some(context) = context {
                 instance.give_up(context).await;
@@ -352,7 +352,7 @@ impl Seat for PlaywrightSeat {
         self.view.subscribe()
     }
 
-    /// Closing goes on when nobody waits for it any more.
+    /// Closing goes on even if the caller stops waiting.
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
         let tasks = self.instance.base.tasks.clone();
         let closing = tasks.spawn(self.give_back());
@@ -372,8 +372,8 @@ mod tests {
         process::Listen,
     };
 
-    /// A Node that does not end when it is asked to is killed, but not before two seconds are over. The clock stands still
-    /// but for waits.
+    /// A Node process that does not exit when asked is killed, but not before two seconds are over. The clock advances only
+    /// in waits.
     #[tokio::test(start_paused = true)]
     async fn a_node_gets_its_time() {
         const DEAF: &str = "trap '' TERM; echo ready >&2; read line";
@@ -387,7 +387,7 @@ mod tests {
         assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
         let exit = process.wait().await.to_string();
         assert!(exit.contains("signal: 9"), "{exit}");
-        // Its input was open until now: it did not end by itself.
+        // Its input was open until now: it did not exit by itself.
         drop(pipes);
     }
 }

@@ -1,6 +1,6 @@
-//! Refuses selectors that would cost all sessions of an engine their browser. The engine parses a selector in the process that
-//! serves all sessions; for each level of `and(…)`, `or(…)` and `has: …` it writes the inner selector as a string within a
-//! string, which doubles its backslashes: 25 levels of 20 letters are a message of 100 MB.
+//! Refuses selectors that would make all sessions of an engine lose their browser. The engine parses a selector in the
+//! process that serves all sessions; for each level of `and(…)`, `or(…)` and `has: …` it writes the inner selector as a
+//! string within a string, which doubles its backslashes: 25 levels of 20 letters are a message of 100 MB.
 
 use greenroom_core::Fields;
 
@@ -11,11 +11,11 @@ const SELECTORS: [&str; 3] = ["target", "startTarget", "endTarget"];
 /// The argument that is a list of objects with a `target` each.
 const FIELDS: &str = "fields";
 
-/// The longest selector. Those that agents write have some hundred letters.
+/// The longest selector. Agents write selectors of some hundred letters.
 const BYTES_MAX: usize = 16 * 1024;
 
-/// How deeply parentheses of a selector may be nested: the longest one then comes to 4 MB at the most. Those in quotes are
-/// counted too, which is simpler than finding where quotes end, and on the safe side.
+/// How deeply parentheses of a selector may be nested: the longest one then becomes at most 4 MB. Those in quotes are
+/// counted too, which is simpler than finding where quotes end, and safe.
 const DEPTH_MAX: usize = 8;
 
 /// Judges every selector among a call's arguments.
@@ -65,7 +65,8 @@ mod tests {
         judge(&fields).map_err(|refused| refused.to_string())
     }
 
-    /// What people write passes; what is too long, too deep, or no selector at all is refused by name, wherever it stands.
+    /// Ordinary selectors pass; a selector that is too long, too deep, or not a selector at all is refused by name, in every
+    /// argument.
     #[test]
     fn selectors() {
         let nested = |levels: usize| {

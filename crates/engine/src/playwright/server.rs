@@ -16,16 +16,16 @@ use crate::{
     run_folder::unwritable,
 };
 
-/// How long Node may take until it listens. Usual is half a second, on a busy machine a few.
+/// How long Node may take until it listens. It usually takes half a second, on a busy machine a few seconds.
 const READY: Duration = Duration::from_secs(20);
 
-/// How often a port is chosen anew when somebody else was faster to take it.
+/// How often a port is chosen anew when another process takes it first.
 const PORT_TRIES: usize = 3;
 
 pub(super) struct Server {
     pub(super) process: Process,
     pub(super) endpoint: Endpoint,
-    /// Unused, but open: Node is not to find its standard streams closed.
+    /// Unused, but open: Node must not find its standard streams closed.
     _pipes: Pipes,
     _port: PortGuard,
 }
@@ -38,13 +38,13 @@ impl Server {
     ) -> Result<Self, StartError> {
         let mut last = StartError::new("no free port");
         for _ in 0..PORT_TRIES {
-            // The port is closed to browsers before anything listens there, so it is chosen here and not by Node.
+            // The port is closed to browsers before anything listens there, so greenroom chooses it and not Node.
             let port = free_port().map_err(|error| StartError::new(format!("no free port: {error}")))?;
             let guard = engine.ports.hold(port).map_err(|error| unwritable(&engine.run, &error))?;
             let spec = command::attach(spec.clone(), browser)
                 .args(["--host", "127.0.0.1", "--port"])
                 .arg(port.to_string())
-                // The engine would end a session whose pings go unanswered; we watch it ourselves.
+                // The engine would end a session whose pings go unanswered; greenroom checks it itself.
                 .env("PLAYWRIGHT_MCP_PING_TIMEOUT_MS", "0");
             let (process, pipes, ready) = engine.start_node(NAME, spec, LISTEN).await?;
             let address = explain(&process, async {
@@ -59,16 +59,16 @@ impl Server {
             match address.await {
                 Ok(address) => {
                     let uri = format!("{address}/mcp").parse().map_err(|_| {
-                        StartError::new(format!("the engine listens on a strange address: `{address}`"))
+                        StartError::new(format!("the engine listens on an invalid address: `{address}`"))
                     })?;
                     let endpoint = Endpoint::new(uri).map_err(|error| {
-                        StartError::new(format!("the engine cannot be spoken to: {error}"))
+                        StartError::new(format!("cannot connect to the engine: {error}"))
                     })?;
                     return Ok(Self { process, endpoint, _pipes: pipes, _port: guard });
                 }
                 Err(error) => last = error,
             }
-            // Another try helps only if somebody else was faster to take the port.
+            // Another attempt helps only if another process took the port first.
             if TcpListener::bind(("127.0.0.1", port)).is_ok() {
                 break;
             }

@@ -1,16 +1,16 @@
 //! How a page settles after an action: the engine's fixed wait ends as soon as nothing is pending that could still
 //! change the page.
 //!
-//! The engine waits by evaluating a timer in the page. `settle/engine.cjs`, which the engine loads for each of its
-//! pages, answers that evaluation in its place, with the help of `settle/page.js` in every document, which `look.cjs`
-//! asks. This module puts them where the engine finds them. It looks into no answer: the engine takes its snapshot when it is let go on,
-//! and its answers stay its own. See `docs/decisions/011-settle.md`.
+//! The engine waits by evaluating a timer in the page. `settle/engine.cjs`, which the engine loads for each of its pages,
+//! answers that evaluation instead, with the help of `settle/page.js` in every document, which `look.cjs` asks. This module
+//! writes them where the engine finds them. It parses no answer: the engine takes its snapshot after the wait, and its
+//! answers stay unchanged. See `docs/decisions/011-settle.md`.
 
 use std::{io, path::Path, time::Duration};
 
 use crate::launcher::Spec;
 
-/// The longest that a page is let settle each time: the engine's own default. A document that cannot be observed
+/// The longest time that a page may settle after an action: the engine's own default. A document that cannot be observed
 /// takes all of it.
 pub(super) const LONGEST: Duration = Duration::from_millis(500);
 
@@ -31,8 +31,7 @@ pub(super) fn write(instance: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the engine settle as a user set it, for that long each time; or by observing, with the scripts that were
-/// written into the instance's folder.
+/// Makes the engine settle for the time that the user set; or by observing, with the scripts in the instance's folder.
 pub(super) fn configure(spec: Spec, set: Option<Duration>, instance: &Path) -> Spec {
     let spec = match set {
         Some(_) => spec,
@@ -41,7 +40,7 @@ pub(super) fn configure(spec: Spec, set: Option<Duration>, instance: &Path) -> S
     spec.arg("--timeout-settle").arg(set.unwrap_or(LONGEST).as_millis().to_string())
 }
 
-/// Has the engine settle as a user set it, or as it does by itself.
+/// Makes the engine settle for the time that the user set, or for its default.
 pub(super) fn fixed(spec: Spec, set: Option<Duration>) -> Spec {
     match set {
         Some(set) => spec.arg("--timeout-settle").arg(set.as_millis().to_string()),
@@ -53,20 +52,21 @@ pub(super) fn fixed(spec: Spec, set: Option<Duration>) -> Spec {
 mod tests {
     use super::*;
 
-    /// The engine is told the time by which its script knows the wait that it ends.
+    /// The engine gets the same time by which its script recognises the wait.
     #[test]
     fn both_know_the_same_time() {
         assert!(ENGINE.1.contains(&format!("const LONGEST_MS = {};", LONGEST.as_millis())));
     }
 
-    /// What a document says of itself is believed only as far as an honest one would say it. With anything else the engine
-    /// waits its own time: a list that is too long, or that is none, is not gone through, and of an address only the
-    /// beginning counts, so that a long one costs no more than a short one.
+    /// The engine's script believes a document's account only as far as an honest document would give it. With anything else
+    /// the engine waits its own time: a list that is too long, or not a list, is not iterated, and only the beginning of an
+    /// address counts, so that a long one costs no more than a short one.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "a test of what Node does with the script")]
     fn accounts_of_pages_are_not_believed_blindly() {
-        /// A page whose one document gives the account of the first argument while a fetch with the address of the second
-        /// has its head. Timers stand still: says whether the page is found at rest before the time is over.
+        /// A page whose one document gives the account of the first argument, while the response to a fetch of the second
+        /// argument's address has begun. Timers stand still: prints whether the page is found at rest before the time is
+        /// over.
         const PAGE: &str = "
             const { EventEmitter } = require('node:events');
             const timers = [];

@@ -11,20 +11,20 @@
 //! ```
 //!
 //! A node becomes an object: `role`, `name`, `ref`, its other attributes, its properties, `text` (for fields `value`),
-//! `children`. What it does not have is absent. The format looks like YAML and mostly is, but has so few forms that a
-//! reader of its own goes through it once. A line that has none of these forms is a text node, so that nothing is lost.
+//! `children`. Missing ones are absent. The format looks like YAML and mostly is, but has so few forms that a parser of its
+//! own reads it in one pass. A line that has none of these forms is a text node, so that nothing is lost.
 
 use std::borrow::Cow;
 
 use greenroom_core::port::Field;
 use serde_json::{Map, Value};
 
-/// How deep trees are. Whatever is deeper stands beside its parent. People's pages have some 30 levels; a script can
-/// make any number, and values are written, read and dropped with the stack. Each level is two of JSON, of which common
-/// readers allow 500 to 1,000.
+/// The depth limit of trees. Deeper nodes become siblings of their parent. Ordinary pages have some 30 levels; a script can
+/// make any number, and values are written, read and dropped recursively. Each level is two of JSON, of which common readers
+/// allow 500 to 1,000.
 const DEPTH_MAX: usize = 200;
 
-/// Roles whose text is what somebody entered.
+/// Roles whose text is a user's input.
 const FIELDS: [&str; 5] = ["textbox", "searchbox", "spinbutton", "combobox", "slider"];
 
 /// The nodes of a snapshot.
@@ -83,7 +83,7 @@ impl Tree {
         self.open.push(node);
     }
 
-    /// Ends all nodes that a line of this indent does not belong to.
+    /// Ends all nodes to which a line of this indent does not belong.
     fn close_to(&mut self, indent: usize) {
         while self.open.last().is_some_and(|open| open.indent >= indent) || self.open.len() >= DEPTH_MAX {
             let Some(node) = self.open.pop() else { return };
@@ -106,8 +106,8 @@ impl Open {
         self.members.insert((if is_field { "value" } else { "text" }).to_owned(), text.into());
     }
 
-    /// The text of a node that has properties is its only child. Without properties it stands in the node's line; both
-    /// mean the same.
+    /// The text of a node that has properties is its only child. Without properties it is in the node's line; both mean the
+    /// same.
     fn close(mut self) -> Value {
         if let [Value::Object(only)] = &mut self.children[..]
             && only.len() == 2
@@ -125,7 +125,7 @@ impl Open {
     }
 }
 
-/// `key`, `key:` or `key: value`. A key that could be taken for more than that is in single quotes.
+/// `key`, `key:` or `key: value`. A key that could be mistaken for more than that is in single quotes.
 fn split(item: &str) -> (Cow<'_, str>, Option<&str>) {
     if let Some(quoted) = item.strip_prefix('\'')
         && let Some((key, rest)) = single_quoted(quoted)
@@ -138,7 +138,7 @@ fn split(item: &str) -> (Cow<'_, str>, Option<&str>) {
     }
 }
 
-/// What stands before the quote that ends it, and what comes after. Two quotes are one that does not.
+/// The text before the quote that ends it, and the rest. Two quotes are an escaped one.
 fn single_quoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let mut from = 0;
     loop {
@@ -152,7 +152,7 @@ fn single_quoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
     }
 }
 
-/// A value as it was before the engine quoted it, if it did.
+/// A value without the engine's quotes, if it has any.
 fn unquote(value: &str) -> Cow<'_, str> {
     let Some(inner) = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')) else {
         return value.into();
@@ -199,7 +199,7 @@ fn members(key: &str) -> Option<Map<String, Value>> {
     members.insert("role".to_owned(), role.into());
     if rest.starts_with('"') {
         let (name, after) = rest.split_at_checked(string_end(rest)?)?;
-        // A name with half a character in it is no JSON that can be read; it is shown as it is spelled.
+        // A name with half a surrogate pair cannot be parsed as JSON; it is shown in its escaped form.
         let plain = || name.trim_matches('"').to_owned();
         members.insert("name".to_owned(), serde_json::from_str(name).unwrap_or_else(|_| plain()).into());
         rest = after.strip_prefix(' ').unwrap_or(after);
@@ -223,7 +223,7 @@ fn members(key: &str) -> Option<Map<String, Value>> {
     Some(members)
 }
 
-/// Fields whose names are such. Only lines that can be fields are looked at.
+/// Fields whose names match. Only lines that can be fields are parsed.
 pub(super) fn fields(snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
     let field = |line: &str| {
         let item = line.trim_start().strip_prefix("- ")?;
@@ -238,7 +238,7 @@ pub(super) fn fields(snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Fiel
     snapshot.lines().filter_map(field).collect()
 }
 
-/// Where the JSON string ends with which the text begins.
+/// The end of the JSON string at the start of the text.
 fn string_end(text: &str) -> Option<usize> {
     let mut escaped = true;
     let end = text.bytes().position(|byte| {

@@ -1,6 +1,6 @@
-//! Downloads of which the browser tells nobody: those whose frame is gone when they begin, as when a page removes the
-//! frame in which it clicked on a link. The engine never hears of them, so no agent ever gets them; their files would only
-//! fill the disk, outside of every account. They are found by their files, and cancelled.
+//! Downloads that the browser does not announce: those whose frame is gone when they begin, as when a page removes the frame
+//! in which it clicked on a link. The engine does not know them, so no agent ever gets them; their files would only fill the
+//! disk, outside of every account. greenroom finds them by their files, and cancels them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,17 +14,18 @@ use tokio::time::sleep;
 use super::instance::Shared;
 use crate::{disk_use::LOOK_EVERY, downloads::Downloads};
 
-/// How many files of the folder one look takes up. The next look takes up others, since these are removed.
+/// How many files of the folder one look takes. The next look takes others, since these are removed.
 const FILES_MAX: usize = 1024;
 
-/// In how many looks in a row a download must be in no account. On a busy machine its event may come seconds after its file.
+/// In how many looks in a row a download must be missing from every account. On a busy machine its event may come seconds
+/// after its file.
 const LOOKS_MIN: u32 = 4;
 
-/// What a file is called while it is being written, after its name.
+/// The suffix of a file while it is being written.
 const UNFINISHED: &str = ".crdownload";
 
 impl Shared {
-    /// Removes them for as long as the instance lives.
+    /// Removes unannounced downloads as long as the instance lives.
     pub(super) async fn remove_unannounced_downloads(self: Arc<Self>) {
         let Some(downloads) = &self.downloads else { return };
         let mut looks: HashMap<Unknown, u32> = HashMap::new();
@@ -47,7 +48,7 @@ impl Shared {
     }
 }
 
-/// A download that is in no account.
+/// A download that is missing from every account.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Unknown {
     folder: PathBuf,
@@ -55,7 +56,7 @@ struct Unknown {
 }
 
 impl Unknown {
-    /// Removes its file, whole or unfinished. A browser that cancels it may have done so already.
+    /// Removes its file, complete or not. The browser may have removed it when it cancelled the download.
     async fn remove(&self) {
         for name in [self.guid.clone(), format!("{}{UNFINISHED}", self.guid)] {
             if let Err(error) = tokio::fs::remove_file(self.folder.join(name)).await
@@ -67,7 +68,7 @@ impl Unknown {
     }
 }
 
-/// The downloads in these folders that are in no account. Of a folder that cannot be read there are none.
+/// The downloads in these folders that are missing from every account. An unreadable folder counts as empty.
 fn unknown_in(folders: impl IntoIterator<Item = PathBuf>, downloads: &Downloads) -> HashSet<Unknown> {
     let mut found = HashSet::new();
     for folder in folders {
@@ -81,7 +82,7 @@ fn unknown_in(folders: impl IntoIterator<Item = PathBuf>, downloads: &Downloads)
     found
 }
 
-/// The downloads in a folder that are in no account.
+/// The downloads in a folder that are missing from every account.
 fn unknown(folder: &Path, downloads: &Downloads) -> io::Result<HashSet<String>> {
     let mut found = HashSet::new();
     let listed = match fs::read_dir(folder) {
@@ -102,7 +103,7 @@ fn unknown(folder: &Path, downloads: &Downloads) -> io::Result<HashSet<String>> 
     Ok(found)
 }
 
-/// The GUID of a download by the name of its file. Other files of the engine's have other names.
+/// The GUID of a download by the name of its file. The engine's other files have other names.
 fn guid_of(name: &str) -> Option<&str> {
     let guid = name.strip_suffix(UNFINISHED).unwrap_or(name);
     let is_guid = guid.len() == 36 && uuid::Uuid::try_parse(guid).is_ok();
@@ -113,7 +114,7 @@ fn guid_of(name: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// Files of downloads that were announced, and of anything else, are left alone.
+    /// Files of announced downloads, and all other files, are left alone.
     #[test]
     fn only_unknown_downloads() {
         const KNOWN: &str = "c36d6cea-013e-46be-b8fa-644da7f07f34";
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(unknown(folder.path(), &downloads).unwrap(), HashSet::from([UNKNOWN.to_owned()]));
         assert_eq!(unknown(&folder.path().join("nothing"), &downloads).unwrap(), HashSet::new());
     }
-    /// They are found in every folder, also beside one that cannot be read, and removed without touching others.
+    /// They are found in every folder, even if another one cannot be read, and removed without touching other files.
     #[tokio::test]
     async fn every_folder() {
         const GUIDS: [&str; 2] =

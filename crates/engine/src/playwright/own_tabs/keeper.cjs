@@ -1,14 +1,13 @@
-// Runs in the engine's process, once for every page of a browser whose tabs are somebody else's. By itself the engine
-// takes the first tab it finds as its current one, and a neighbour when that closes. This keeps it to its own tabs: the
-// one that greenroom opened for it, those it makes, those that these open; and to any other only when the agent selects
-// it. Without a tab of its own it has none, and opens one.
+// Runs in the engine's process, once for every page of a browser whose other tabs belong to its user. By itself the engine
+// takes the first tab it finds as its current one, and a neighbour when that closes. This script keeps it to its own tabs:
+// the one that greenroom opened for it, those it makes, those that these open; and to any other only when the agent selects
+// it. If it has no tab of its own, it opens one.
 //
-// Tabs that are not its own are left as they are: their file dialogs open, and no script is put into their documents. What
-// they do holds up no call. A browser with windows ends with its last tab, so that one is not closed before there is
-// another.
+// Other tabs stay unchanged: their file dialogs open, and no script is put into their documents. They delay no call. A
+// browser with windows exits with its last tab, so that one is not closed before there is another.
 //
-// Which tabs are its own stands in a file, a line for each: greenroom writes `opened ID`, this adds `own ID`. If
-// anything here does not fit the engine any more, no line is added, and greenroom gives up instead of going on.
+// A file lists the engine's own tabs, a line for each: greenroom writes `opened ID`, this script adds `own ID`. If this
+// script no longer fits the engine, no line is added, and greenroom does not open the seat.
 'use strict';
 
 const { appendFileSync, existsSync, readFileSync } = require('node:fs');
@@ -16,19 +15,19 @@ const { join } = require('node:path');
 
 const LIST = join(__dirname, 'tabs');
 const SETTLE = join(__dirname, 'settle', 'engine.cjs');
-/** What lets a page settle early, unless its user wants a fixed time. */
+/** Lets a page settle early, unless the user wants a fixed time. */
 const settle = existsSync(SETTLE) ? require(SETTLE).default : undefined;
 
-/** How long a tab of somebody else's may take to say what it is, in milliseconds. All are asked with every call. */
+/** How long a user's tab may take to report its title and address, in milliseconds. All tabs are asked with every call. */
 const HEADER = 300;
 
 /** One for each session with the engine. */
 const keepers = new WeakMap();
 
-/** The engine's own account of a page. */
+/** The engine's own object for a page. */
 const tabOf = (page) => page[Object.getOwnPropertySymbols(page).find((one) => one.description === 'tabSymbol')];
 
-/** The ids of a page and of whoever opened it. */
+/** The ids of a page and of the page that opened it. */
 async function targetOf(page) {
   const session = await page.context().newCDPSession(page);
   try {
@@ -38,14 +37,14 @@ async function targetOf(page) {
   }
 }
 
-/** Has a page that its user does not look at go on as if it were in front. It would not be drawn, and a click waits for that. */
+/** Makes a page in the background run as if it were in front. Otherwise it would not be drawn, and a click waits for that. */
 async function wake(page) {
-  // The session is not detached: with it this would end.
+  // The session stays attached: the emulation would end with it.
   const session = await page.context().newCDPSession(page);
   await session.send('Emulation.setFocusEmulationEnabled', { enabled: true });
 }
 
-/** What a tab says of itself for the list of tabs, or as good as nothing: one that hangs or goes meanwhile holds nobody up. */
+/** A tab's entry for the list of tabs, or an empty one: a tab that hangs or closes meanwhile delays no call. */
 async function headerInTime(tab, header) {
   const console = { total: 0, errors: 0, warnings: 0 };
   const nothing = { title: '', url: tab.page.url(), current: false, crashed: false, console, changed: false };
@@ -59,14 +58,14 @@ class Keeper {
   constructor(context, browser) {
     this.context = context;
     this.browser = browser;
-    /** Pages that are its own, and pages that the agent chose. */
+    /** The engine's own pages, and pages that the agent selected. */
     this.own = new Set();
     this.chosen = new Set();
-    /** Ids of all that ever were its own. */
+    /** Ids of all tabs that ever were its own. */
     this.ids = new Set();
-    /** What listens for file dialogs, of pages where nothing may. */
+    /** Removed listeners for file dialogs, of pages where the engine may not listen. */
     this.silenced = new Map();
-    /** Looking at pages, one promise for each. */
+    /** The checks of pages, one promise for each. */
     this.seen = new WeakMap();
     this.hook();
     this.ready = this.begin();
@@ -108,29 +107,29 @@ class Keeper {
     };
   }
 
-  /** Asks the browser itself, beside what the engine knows of it. */
+  /** Calls the browser itself, past the engine. */
   async ask(method, params) {
     this.session ??= this.browser.newBrowserCDPSession();
     return (await this.session).send(method, params);
   }
 
-  /** Whether the browser has no more than one tab, in whatever context. */
+  /** Whether the browser has at most one tab, in all contexts. */
   async hasOneTab() {
     const { targetInfos } = await this.ask('Target.getTargets');
     return targetInfos.filter((target) => target.type === 'page').length <= 1;
   }
 
-  /** Opens an empty tab where the last one is about to go. It is the user's. One that had no tab before needs none. */
+  /** Opens an empty tab for the user before the last one closes, unless the browser had no tab at first. */
   async leaveSomeTab() {
     if (!this.wasEmpty && (await this.hasOneTab())) await this.ask('Target.createTarget', { url: 'about:blank' });
   }
 
-  /** What the browser answers comes after all that happened before: tabs that were closed are known to be then. */
+  /** The browser's answer comes after all earlier events: the engine then knows which tabs were closed. */
   async catchUp() {
     await this.ask('Browser.getVersion');
   }
 
-  /** Looks at all tabs there are. What the engine took for its current one before is left if it may not be used. */
+  /** Checks all tabs. Deselects the engine's current one if the engine may not use it. */
   async begin() {
     for (const line of readFileSync(LIST, 'utf8').split('\n')) {
       if (line.startsWith('opened ')) this.ids.add(line.slice('opened '.length));
@@ -145,7 +144,7 @@ class Keeper {
     return this.own.has(page) || this.chosen.has(page);
   }
 
-  /** The tab of its own that came last. */
+  /** Its own tab that was opened last. */
   last() {
     return this.context.tabs().findLast((tab) => this.own.has(tab.page));
   }
@@ -156,7 +155,7 @@ class Keeper {
   }
 
   async look(page) {
-    // A page that closes meanwhile needs nothing.
+    // A page that closes meanwhile is skipped.
     const { targetId, openerId } = await targetOf(page).catch(() => ({}));
     if (this.ids.has(targetId) || this.ids.has(openerId)) await this.claim(page, targetId);
     else if (!this.mayUse(page)) this.silence(page);
@@ -172,7 +171,7 @@ class Keeper {
     if (!this.context.currentTab()) this.context._setCurrentTab(tabOf(page));
   }
 
-  /** While something listens for them, file dialogs do not open for the user. */
+  /** While the engine listens for file dialogs, they do not open for the user. */
   silence(page) {
     const listeners = page.listeners('filechooser');
     this.silenced.set(page, listeners);
@@ -190,7 +189,7 @@ class Keeper {
     for (const listener of this.silenced.get(page) ?? []) page.on('filechooser', listener);
     this.silenced.delete(page);
     delete tabOf(page).headerSnapshot;
-    // One that closes meanwhile needs no more.
+    // A page that closes meanwhile needs no scripts.
     const installed = settle && settle({ page, alone: true });
     await Promise.all([wake(page), installed]).catch(() => {});
   }

@@ -1,7 +1,7 @@
-// Node loads this before the engine. It keeps the engine's server from closing connections that nobody uses.
+// Node loads this before the engine. It keeps the engine's server from closing idle connections.
 //
-// By itself it closes them after 5 s. After a stall of some seconds Node looks at its clocks before it reads what has
-// arrived, and closes connections on which the next request waits already: that call would be lost, and its session with it.
+// By default it closes them after 5 s. After a stall of some seconds Node checks its timers before it reads incoming data,
+// and closes connections on which the next request already waits: that call would be lost, and its session with it.
 // greenroom closes its connections itself, after 2 s.
 'use strict';
 

@@ -1,10 +1,11 @@
-// Node loads this before the engine. It bounds the time that a regular expression of an agent may take.
+// Node loads this before the engine. It limits the time that an agent's regular expression may take.
 //
 // The engine runs expressions that agents write (`browser_find`, `browser_network_requests`, the patterns of routes) in the
-// process that serves all sessions, on text that pages write. One that backtracks without end would stop every session.
+// process that serves all sessions, on text that pages write. An expression that backtracks without end would stop every
+// session.
 //
-// A match whose worst case is small runs as it is. Any other one runs in a script with a time limit, which V8 ends also in
-// the middle of a match. Starting such a script takes some 100 µs, so not every match is run that way.
+// A match whose worst case is small runs unchanged. Any other match runs in a script with a time limit, which V8 enforces
+// even in the middle of a match. Starting such a script takes some 100 µs, so not every match runs that way.
 'use strict';
 
 const { Script } = require('node:vm');
@@ -16,7 +17,7 @@ const TURN_MS = 1_000;
 
 const nativeExec = RegExp.prototype.exec;
 
-/** What the script with the time limit runs. */
+/** The match that the script with the time limit runs. */
 let match;
 const RUN = '__greenroomMatch';
 Object.defineProperty(globalThis, RUN, { value: () => match() });
@@ -39,7 +40,7 @@ function thisTurn() {
 /**
  * How many steps a match can take at most, as `(length) => steps`.
  *
- * Every quantifier may end at any place of the text, and so may the match begin: with q quantifiers there are some
+ * Every quantifier may end, and the match may begin, at any position of the text: with q quantifiers there are some
  * length^(q+1) / (q+1)! ways. Each `?` and each `|` doubles them. A quantified group or a back reference has no such bound.
  */
 function worstCase(source) {
@@ -101,7 +102,7 @@ function limit(expression) {
   return expression;
 }
 
-/** Fails the tool call. Where the engine compares a request with a route nobody would catch that, so there it is no match. */
+/** Fails the tool call. When the engine compares a request with a route it would not catch the error, so there it is no match. */
 function tooLong(expression) {
   const shown = String(expression).slice(0, 100);
   const error = new Error(`the regular expression takes too long on this page: more than ${TURN_MS} ms: ${shown}\nhint: use a simpler one, with fewer quantifiers and none on a group`);
@@ -111,11 +112,11 @@ function tooLong(expression) {
 }
 
 /**
- * The functions of the engine that make expressions of what agents write: for `browser_find`, `browser_network_requests` and
+ * The engine's functions that compile agents' expressions: for `browser_find`, `browser_network_requests` and
  * routes. The engine's own expressions are left alone; it uses some of them all the time.
  */
 const MAKERS = /^\s*at (?:async )?(?:\w+\.)?(?:compileRegex|handle|urlMatches)\b/;
-/** Whoever makes an expression stands among the first lines of a stack, behind the functions here. */
+/** The function that makes an expression is among the first lines of a stack, after the functions here. */
 const LINES = 5;
 
 const isAgents = () => new Error().stack.split('\n', LINES).some((line) => MAKERS.test(line));

@@ -1,11 +1,11 @@
-// Runs in the engine's process, once for every page. After an action the engine lets the page rest for a fixed time,
-// by evaluating a timer in it; this answers that one evaluation itself, as soon as nothing is pending that could
-// still change the page, and at the latest when the timer would have. All else is left to the engine: what it then
-// waits for, its snapshot, its answer.
+// Runs in the engine's process, once for every page. After an action the engine lets the page rest for a fixed time, by
+// evaluating a timer in it; this script answers that one evaluation itself, as soon as nothing is pending that could still
+// change the page, and at the latest when the timer would have. The engine does the rest: its further waits, its snapshot,
+// its answer.
 //
-// What is pending in documents `page.js` knows, and `look.cjs` asks it; requests, navigations, windows, downloads and
-// sockets are known here. An engine that waits in another way one day is not disturbed by this, only as slow as it is
-// by itself.
+// `page.js` knows what is pending in documents, and `look.cjs` asks it; this script knows requests, navigations, windows,
+// downloads and sockets. A future engine that waits in another way is not disturbed by this, only as slow as it is by
+// itself.
 'use strict';
 
 const { randomUUID } = require('node:crypto');
@@ -14,36 +14,36 @@ const { join } = require('node:path');
 
 const { look } = require('./look.cjs');
 
-/** How the engine rests: this function, with the time that it was told. */
+/** How the engine rests: this function, with the time of its setting. */
 const REST = '(ms) => new Promise((f) => setTimeout(f, ms))';
-/** That time. Timers that take longer are not followed. */
+/** That time. Longer timers are not tracked. */
 const LONGEST_MS = 500;
 /** The engine lets a page rest twice when the action made requests. A rest right after another finds nothing new. */
 const JUST_NOW_MS = 10;
-/** A request of which nothing was heard for so long is not remembered. */
+/** A request without an event for so long is forgotten. */
 const FORGOTTEN_MS = 60_000;
-/** How many requests are remembered of a page that makes them without end; an action makes a few. */
+/** How many requests of a page are remembered, if it makes them without end; an action makes a few. */
 const REMEMBERED_MAX = 256;
-/** Requests that the page gets something out of only when all of them has come; of others the head is enough. */
+/** Requests whose response changes the page only when it is complete; of others the head is enough. */
 const WHOLE = new Set(['document', 'stylesheet', 'script', 'xhr', 'fetch']);
 
-/** What a document's `setTimeout` takes for a question; no page knows it beforehand. */
+/** The value that marks a question to a document's `setTimeout`; it is random, so no page knows it beforehand. */
 const secret = randomUUID();
 const account = readFileSync(join(__dirname, 'page.js'), 'utf8').replace(/^\s*\/\/.*\n|^\s+/gm, '');
-// By this name the CDP proxy knows its functions in stacks, and leaves them out.
+// By this name the CDP proxy recognises its functions in stacks, and removes them.
 const source = `(${account})(${JSON.stringify(secret)}, ${LONGEST_MS})\n//# sourceURL=settle.js`;
 const installed = new WeakSet();
 
-/** How much of an address counts. A page can make one of two million letters, and has it compared with every other one. */
+/** How much of an address counts. A page can make one of two million letters, and it is compared with every other one. */
 const ADDRESS_MAX = 4_096;
-/** What one document may say that it has read, as `page.js` has it. */
+/** How many bodies one document may report as read, as in `page.js`. */
 const READS_MAX = 64;
 
 const cut = (url) => url.slice(0, ADDRESS_MAX).split('#', 1)[0];
 /** A request's address, as the page sees it in the response. */
 const address = (request) => cut(request.url());
 
-/** Whether a document's account can be used. A page can replace what it is made with, and say anything. */
+/** Whether a document's account is usable. A page can replace the functions that make it, and return anything. */
 const readable = ({ read }) =>
   Array.isArray(read) && read.length <= READS_MAX && read.every((url) => typeof url === 'string');
 
@@ -56,13 +56,13 @@ class Rest {
     this.restedAt = 0;
     /** What may still change the page, and when it began. */
     this.pending = new Map();
-    /** Fetches whose heads have come; the addresses of those that are finished; those whose bodies nobody reads. */
+    /** Fetches whose heads have come; the addresses of finished ones; those whose bodies the page does not read. */
     this.heads = new WeakSet();
     this.finished = [];
     this.unread = new WeakSet();
-    /** Grows with everything that happens. */
+    /** The number of events so far. */
     this.events = 0;
-    /** The last navigation that came to nothing, and the last window that opened. */
+    /** When the last navigation failed, and when the last window opened. */
     this.failedAt = 0;
     this.openedAt = 0;
     this.wakers = new Set();
@@ -95,18 +95,18 @@ class Rest {
       this.during(popup, popup.waitForLoadState('load'));
     });
     page.on('download', (download) => {
-      // The engine's own listener comes first, and saves the file a moment later.
+      // The engine's own listener runs first, and saves the file a moment later.
       const save = download.saveAs;
       this.begin(download);
       download.saveAs = (...args) => this.during(download, save.apply(download, args));
     });
     page.on('websocket', (socket) => {
-      // A page that says something mostly waits for the answer.
+      // A page that sends something mostly waits for the answer.
       socket.on('framesent', () => this.begin(socket));
       socket.on('framereceived', () => this.end(socket));
       socket.on('close', () => this.end(socket));
     });
-    // The engine listens to requests from an action's beginning on.
+    // The engine listens to requests from the beginning of an action.
     page.on('newListener', (name) => {
       if (name === 'request') [this.since, this.restedAt, this.finished] = [Date.now(), 0, []];
     });
@@ -128,7 +128,7 @@ class Rest {
     return promise;
   }
 
-  /** The head of a response is there. If nobody reads its body, that is never finished, and nothing to wait for. */
+  /** The head of a response has come. If the page does not read its body, the response never finishes, and is not waited for. */
   answered(request, response) {
     const { finished } = response;
     response.finished = () => (this.unread.has(request) ? Promise.resolve(null) : finished.call(response));
@@ -146,7 +146,7 @@ class Rest {
     for (const [what, at] of this.pending) if (at < Date.now() - FORGOTTEN_MS) this.pending.delete(what);
   }
 
-  /** Whether something is pending that began with the action; with an answer's head it may be over. */
+  /** Whether something is pending that began with the action; with `heads`, a response whose head has come counts as over. */
   busy({ heads } = { heads: false }) {
     for (const [what, at] of this.pending) {
       if (at >= this.since && (!heads || !this.heads.has(what))) return true;
@@ -154,7 +154,7 @@ class Rest {
     return false;
   }
 
-  /** Gives up waiting for bodies that the page does not read: of whose address it read no more than are finished. */
+  /** Gives up waiting for bodies that the page does not read: it read no more bodies of that address than are finished. */
   leave(read) {
     for (const [what, at] of this.pending) {
       if (at < this.since || !this.heads.has(what)) continue;
@@ -166,7 +166,7 @@ class Rest {
     }
   }
 
-  /** Resolves when something happens, or when `over` does. */
+  /** Resolves with the next event, or when `over` does. */
   next(over) {
     return Promise.race([over, new Promise((wake) => this.wakers.add(wake))]);
   }
@@ -193,12 +193,12 @@ class Rest {
       const { events } = this;
       const accounts = await Promise.race([over, this.look(end)]);
       if (!accounts) return;
-      // The document has gone away, and its successor is asked next; or it cannot be asked.
+      // The document is gone, and its successor is asked next; or it cannot be asked.
       if (!accounts[0]) {
         if (events === this.events) await this.next(over);
         continue;
       }
-      // Without an account there is nothing better than the engine's own wait.
+      // Without an account the engine's own wait is the best there is.
       const there = accounts.filter(Boolean);
       if (there.some((account) => typeof account !== 'object' || !readable(account))) return over;
       this.leave(there.flatMap((account) => account.read.map(cut)));
@@ -212,7 +212,7 @@ class Rest {
     }
   }
 
-  /** The accounts of all documents of the page, the top one's first: `null` for one that went away. */
+  /** The accounts of all documents of the page, the top one's first: `null` for a document that is gone. */
   look(end) {
     const top = this.page.mainFrame();
     return Promise.all(this.page.frames().sort((a, b) => (a === top ? -1 : b === top ? 1 : 0)).map((frame) =>
@@ -220,7 +220,7 @@ class Rest {
   }
 }
 
-/** For all pages of the context; with `alone` for this one, and no other is changed. */
+/** For all pages of the context; with `alone` for this page only. */
 exports.default = async ({ page, alone }) => {
   const rest = new Rest(page);
   rest.follow();
@@ -230,7 +230,7 @@ exports.default = async ({ page, alone }) => {
   const where = alone ? page : page.context();
   if (!installed.has(where)) {
     installed.add(where);
-    // The first page's empty document is there already, and does without.
+    // The first page's empty document already exists, and needs no script.
     await where.addInitScript({ content: source });
   }
 };

@@ -1,25 +1,25 @@
-// The question that `engine.cjs` asks a document after an action: whether anything is left of it. The function is sent
-// to the document and runs there, so all it uses is within it. It answers when the document is at rest or the time is
-// over, with what only the engine can see the end of; or with a number, where `page.js` keeps no account.
+// The question that `engine.cjs` asks a document after an action: whether anything of it is still pending. The function is
+// sent to the document and runs there, so it contains everything that it uses. It answers when the document is at rest or
+// the time is over, with what only the engine can see the end of; or with a number, if `page.js` keeps no account.
 'use strict';
 
 exports.look = ([secret, since, within, inner]) => new Promise((answer) => {
-  // How long a page is waited for that changes all the time and for no reason known here: a clock, a ticker.
+  // How long to wait for a page that changes all the time for an unknown reason: a clock, a ticker.
   const RESTLESS_MS = 100;
-  // A frame's time. To ask for a real one would have every page paint.
+  // The duration of a frame. Asking for a real one would make every page paint.
   const FRAME_MS = 16;
-  // How often something is looked at that cannot say when it ends.
+  // How often to check something that does not announce its end.
   const LOOK_MS = 8;
-  // Behind everything that the page itself has to do.
+  // After everything that the page itself has to do.
   const BACKGROUND = { priority: 'background' };
-  // Transitions that change nothing an agent is told of: what a button does under the mouse.
+  // Transitions that change nothing in a snapshot: the effect of the mouse on a button.
   const PAINT = /color|shadow|outline|filter|background|decoration|^fill|^stroke/;
 
   const settle = (account) => {
     const { timers, frames, reads, setTimeout, clearTimeout, now } = account;
     const end = now() + within;
 
-    /** How long nothing can have changed: until the next thing is due that began since then. Zero: nothing is. */
+    /** How long nothing can change: until the next thing is due that began since the action. Zero: nothing is. */
     const busy = () => {
       const at = now();
       let wait = Infinity;
@@ -38,14 +38,14 @@ exports.look = ([secret, since, within, inner]) => new Promise((answer) => {
       return wait === Infinity ? 0 : wait;
     };
 
-    /** Goes on after a frame's time, when nothing else is left to do; or when the time is over. */
+    /** Goes on after the duration of a frame, when the page is idle; or when the time is over. */
     const afterFrame = (next) => {
       const last = setTimeout(next, end - now());
       const first = () => {
         clearTimeout(last);
         next();
       };
-      // An idle callback would wait for a frame, and a page at rest has none.
+      // An idle callback would wait for a frame, and a page at rest draws none.
       setTimeout(() => (window.scheduler ? scheduler.postTask(first, BACKGROUND) : first()), FRAME_MS);
     };
 

@@ -1,14 +1,14 @@
-// Runs in every document before the document's own scripts, and keeps account of what may still change the page:
-// timers, animation frames, bodies it reads, windows it opens, navigations it begins.
+// Runs in every document before the document's own scripts, and tracks what may still change the page: timers, animation
+// frames, bodies it reads, windows it opens, navigations it begins.
 //
-// `look.cjs` gets that account by calling `setTimeout` with a secret in the place of the delay. So there is no name
-// that a page could collide with, and a document without this script answers with a plain timer. A page that puts its
-// own functions in the place of these harms its own answers alone, and only up to the engine's own wait.
+// `look.cjs` gets that account by calling `setTimeout` with a secret as the delay. So there is no name with which a page
+// could collide, and a document without this script answers with a plain timer. A page that replaces these functions harms
+// only its own answers, and only up to the engine's own wait.
 //
 // It is small on purpose, and sent without its comments: a document's script of more than 4 KB costs nearly a megabyte
 // a page in Chromium.
 (secret, longest) => {
-  // How many bodies are remembered of those that the page read last. An action makes a few requests.
+  // How many bodies that the page read last are remembered. An action makes a few requests.
   const READS_MAX = 64;
   const HERE = /^_(self|top|parent)$/;
 
@@ -21,15 +21,15 @@
   const account = { timers: new Map(), frames: new Map(), reads: [], opened: {}, going: {} };
   Object.assign(account, { setTimeout, clearTimeout, now });
   const { timers, frames, reads } = account;
-  // When the cause of the running callback began. A timer that a callback sets has that callback's cause: a page
-  // that polls since yesterday is not busy because of an action of today.
+  // When the cause of the running callback began. A timer that a callback sets has that callback's cause: a page that has
+  // been polling since yesterday is not busy because of an action of today.
   let cause = 0;
 
   const wrap = (on, name, handler) => {
     if (on[name]) on[name] = new Proxy(on[name], { apply: handler });
   };
 
-  // Runs a page's callback on behalf of what caused it, the promises that it resolves included.
+  // Runs a page's callback on behalf of its cause, including the promises that it resolves.
   const run = (began, callback, self, args) => {
     cause = began;
     // A few turns: an async function that awaits a timer goes on two or three promises later.
@@ -42,7 +42,7 @@
     return apply(callback, self, args);
   };
 
-  // Sets a timer or asks for a frame, and keeps account of it.
+  // Sets a timer or asks for a frame, and tracks it.
   const track = (native, self, args, pending, delay, again) => {
     if (delay > longest) return apply(native, self, args);
     const callback = args[0];
@@ -55,7 +55,7 @@
         return run(entry.began, callback, this, arguments);
       };
     } else {
-      // Source text, which only the clock tells the end of.
+      // Source text: its end is known only by the clock.
       entry.text = true;
     }
     id = apply(native, self, args);
@@ -75,7 +75,7 @@
     });
   }
 
-  // A window takes a while from here to the engine's knowledge of it.
+  // The engine learns of a window some time after this call.
   wrap(window, 'open', (native, self, args) => {
     if (!HERE.test(args[1])) account.opened = { at: now() };
     return apply(native, self, args);
@@ -98,7 +98,7 @@
     navigation?.addEventListener(name, () => (account.going = {}));
   }
 
-  // A response whose body nobody reads is never finished for the browser. Only here can one see that nobody does.
+  // For the browser, a response whose body the page does not read never finishes. Only this script can see that.
   const { prototype } = Response;
   const read = (native, self, args) => {
     reads.push({ url: self.url, at: now() });

@@ -1,4 +1,4 @@
-//! The grammar against recorded snapshots, and against a model that is written as the engine writes.
+//! The grammar against recorded snapshots, and against a model of the engine's writer.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ const PAGE: &str = r#"- generic [active] [ref=e1]:
     - button "in" [ref=f1e2]
   - slider"#;
 
-/// Every form that a recorded snapshot has becomes what it means.
+/// Every form in a recorded snapshot is parsed correctly.
 #[test]
 fn a_recorded_page() {
     assert_eq!(
@@ -71,7 +71,7 @@ fn a_recorded_page() {
     assert_eq!(first, r#"[{"role":"link","name":"a","ref":"e1","active":true,"url":"/"}]"#);
 }
 
-/// Lines that have no form of the grammar are there all the same, with what stands below them.
+/// Lines that match no form of the grammar are kept, with the lines below them.
 #[test]
 fn nothing_is_lost() {
     assert_eq!(
@@ -119,7 +119,7 @@ enum Inside {
 }
 
 impl Node {
-    /// As the engine writes it.
+    /// Writes it as the engine does.
     fn write(&self, depth: usize, to: &mut String) {
         let indent = "  ".repeat(depth);
         match self {
@@ -148,7 +148,7 @@ impl Node {
         }
     }
 
-    /// What is to be read again.
+    /// The expected result of parsing.
     fn meaning(&self) -> Value {
         let (role, name, flags, url, inside) = match self {
             Self::Text(text) => return json!({ "role": "text", "name": text }),
@@ -203,7 +203,7 @@ fn value(text: &str) -> String {
     format!("\"{}\"", text.chars().map(quoted).collect::<String>())
 }
 
-/// When the engine quotes: where YAML would read something else than the text.
+/// The engine quotes if YAML would read something other than the text.
 fn needs_quotes(text: &str) -> bool {
     let spaced = |after: &str| after.is_empty() || after.starts_with(char::is_whitespace);
     text.is_empty()
@@ -266,7 +266,7 @@ fn node() -> impl Strategy<Value = Node> {
 }
 
 proptest! {
-    /// Whatever tree the engine writes is read again as it was.
+    /// Every tree that the engine writes is parsed to the same tree.
     #[test]
     fn what_is_written_is_read(nodes in proptest::collection::vec(node(), 0..4)) {
         let mut text = String::new();
@@ -275,7 +275,7 @@ proptest! {
         prop_assert_eq!(parse(&text), meaning, "{}", text);
     }
 
-    /// No text makes the reader fail.
+    /// No text makes the parser fail.
     #[test]
     fn any_text_is_read(text in any::<String>(), lines in "( {0,6}(- )?['\"a\\[\\]=:/\\\\x ]{0,12}\n){0,12}") {
         parse(&text);
@@ -283,7 +283,7 @@ proptest! {
     }
 }
 
-/// Fields are found by their names, quoted or not, with the references that calls name them by.
+/// Fields are found by their names, quoted or not, with the references that calls use for them.
 #[test]
 fn fields_by_name() {
     let snapshot = "- generic [ref=e1]:\n  - textbox \"Name\" [ref=e5]\n  - 'textbox \"Password: new\" [active] [ref=f2e7]': x\n  - button \"Password\" [ref=e9]\n  - textbox [ref=e8]\n";
