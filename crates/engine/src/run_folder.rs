@@ -1,11 +1,10 @@
 //! One folder per greenroom process, for everything that must not outlive it: profiles, seats' private
 //! folders, the list of ports.
 //!
-//! It stands in the data folder's `run/` and is named after its owner: pid and start time. Many greenrooms
-//! share a data folder; [`reap`] removes what dead owners left, processes and folders, and never touches a
-//! living one's. An owner is dead when no living process has its pid *and* start time *and* its lock is free: the
-//! lock speaks across containers, where pids mean something else, and the pid speaks for an owner that has
-//! made its folder but not yet its lock.
+//! It is in the data folder's `run/` and is named after its owner: pid and start time. Many greenrooms share a data folder;
+//! [`reap`] removes the processes and folders of dead owners, and never touches those of a living one. An owner is dead when
+//! no living process has its pid *and* start time *and* its lock is free: the lock works across containers, where pids mean
+//! something else, and the pid protects an owner that has made its folder but not yet its lock.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -23,7 +22,7 @@ use rustix::{
 
 use crate::{launcher::TAG, orphan_tabs};
 
-/// The file that lists an owner's ports, one a line.
+/// The file that lists an owner's ports, one per line.
 pub const PORTS: &str = "ports";
 const LOCK: &str = "lock";
 
@@ -32,14 +31,14 @@ pub struct RunFolder {
     path: PathBuf,
     tag: String,
     next: AtomicU64,
-    /// Locked for as long as this process lives; the kernel frees it whatever happens.
+    /// Locked as long as this process lives; the kernel releases it in any case.
     _lock: File,
 }
 
 impl RunFolder {
     /// Makes this process's folder.
     pub fn claim(data_folder: &Path) -> io::Result<Self> {
-        /// Tells apart several claims of one process (tests make them).
+        /// Distinguishes several claims of one process (tests make them).
         static CLAIMS: AtomicU64 = AtomicU64::new(0);
         let pid = std::process::id();
         let start = start_time_of_living(pid).unwrap_or_default();
@@ -56,7 +55,7 @@ impl RunFolder {
         &self.path
     }
 
-    /// What marks this process's children; see [`TAG`].
+    /// The mark of this process's children; see [`TAG`].
     pub fn tag(&self) -> &str {
         &self.tag
     }
@@ -69,8 +68,8 @@ impl RunFolder {
     }
 }
 
-/// A folder of one browser, engine or seat. Dropping it removes it, so that a start that fails or is given up
-/// half-way leaves nothing behind.
+/// A folder of one browser, engine or seat. Dropping it removes it, so that a failed or cancelled start leaves nothing
+/// behind.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
@@ -79,7 +78,7 @@ impl Scratch {
         &self.0
     }
 
-    /// Removes the folder without holding up this thread: a profile has hundreds of files.
+    /// Removes the folder without blocking this thread: a profile has hundreds of files.
     pub async fn clear(&self) {
         let path = self.0.clone();
         let _ = tokio::task::spawn_blocking(move || remove(&path)).await;
@@ -92,7 +91,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What cannot be removed goes with the run folder.
+/// A folder that cannot be removed goes with the run folder.
 fn remove(path: &Path) {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -110,7 +109,7 @@ impl Drop for RunFolder {
     }
 }
 
-/// What [`reap`] found.
+/// What [`reap`] has removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
     pub folders: usize,
@@ -124,11 +123,11 @@ pub fn reap(data_folder: &Path) -> Reaped {
     for run in runs.flatten() {
         let path = run.path();
         let Some(tag) = run.file_name().to_str().map(ToOwned::to_owned) else { continue };
-        // The lock is held until the folder is gone, so that two starting greenrooms do not both clean it.
+        // The lock is held until the folder is removed, so that two starting greenrooms do not both clean it.
         let Some(_lock) = lock_of_dead(&path, &tag) else { continue };
         for pid in tagged(&tag) {
             tracing::info!(?pid, tag, "ending a process that a dead greenroom left behind");
-            // It leads a group; a browser's helpers in it carry no tag, as they write their titles over it.
+            // It leads a group; a browser's helpers in it have no tag, since they overwrite it with their titles.
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = kill_process(pid, Signal::KILL);
             reaped.processes += 1;
@@ -137,7 +136,7 @@ pub fn reap(data_folder: &Path) -> Reaped {
         match fs::remove_dir_all(&path) {
             Ok(()) => reaped.folders += 1,
             Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "cannot remove what a dead greenroom left");
+                tracing::warn!(%error, path = %path.display(), "cannot remove the run folder of a dead greenroom");
             }
         }
     }
@@ -153,7 +152,7 @@ pub fn left_behind(data_folder: &Path) -> Vec<PathBuf> {
     runs.flatten().filter(dead).map(|run| run.path()).collect()
 }
 
-/// A greenroom that runs.
+/// A running greenroom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Living {
     pub pid: u32,
@@ -161,7 +160,7 @@ pub struct Living {
     pub path: PathBuf,
 }
 
-/// The greenrooms that run with this data folder, oldest pid first. What has no owner's name is nobody's folder.
+/// The greenrooms that run with this data folder, lowest pid first. A folder whose name has another form is ignored.
 pub fn living(data_folder: &Path) -> Vec<Living> {
     let Ok(runs) = fs::read_dir(data_folder.join("run")) else { return Vec::new() };
     let owner = |run: fs::DirEntry| {
@@ -208,11 +207,11 @@ fn tagged(tag: &str) -> Vec<Pid> {
         .collect()
 }
 
-/// When a process started that has not ended, in clock ticks since boot. One that has ended and that its parent
-/// has not asked about yet (a zombie) still has a stat line; its files and locks are gone.
+/// The start time of a living process, in clock ticks since boot. A process that has ended but was not reaped (a zombie)
+/// still has a stat line; its files and locks are gone.
 ///
-/// State and start are fields 3 and 22 of that line, counted behind the last parenthesis because the name in
-/// front of it may hold anything.
+/// State and start are fields 3 and 22 of that line, counted from the last parenthesis because the name before it may
+/// contain anything.
 fn start_time_of_living(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
@@ -222,7 +221,7 @@ fn start_time_of_living(pid: u32) -> Option<u64> {
     }
 }
 
-/// What to say when the data folder cannot be written.
+/// The error if the data folder is not writable.
 pub(crate) fn unwritable(run: &RunFolder, error: &io::Error) -> StartError {
     StartError::new(format!("cannot write to the data folder: {error}: `{}`", run.path().display()))
         .hint("free some space or set GREENROOM_DATA_DIR to a folder that can be written")
@@ -233,7 +232,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes a folder for this user only, and closes one that is there and open to others.
+/// Makes a folder for this user only, and restricts an existing one.
 pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
     make_private(path)?;
     if fs::metadata(path)?.permissions().mode() & 0o077 == 0 {
@@ -248,7 +247,7 @@ pub(crate) fn private_file() -> OpenOptions {
     greenroom_files::private()
 }
 
-/// Writes a file whole or not at all, for this user only.
+/// Writes a file atomically, for this user only.
 pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));
@@ -292,9 +291,9 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// An owner that has ended is dead even while its parent has not asked how it ended.
+    /// An owner that has ended is dead even before its parent has reaped it.
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "a child that nobody looks after is what is tested")]
+    #[allow(clippy::disallowed_methods, reason = "the test needs a child without a supervisor")]
     fn a_zombie_is_dead() {
         let data = tempfile::tempdir().unwrap();
         let mut child =
@@ -306,7 +305,7 @@ mod tests {
 
         let pid = Pid::from_child(&child);
         child.kill().unwrap();
-        // Waits for its end, and leaves it as it is.
+        // Waits for its end without reaping it.
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(pid), how).unwrap();
         assert!(fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") Z "));

@@ -1,6 +1,6 @@
-//! A seat's private folder: the engine's only root, and where it writes its files.
+//! A seat's private folder: the engine's only root, into which it writes its files.
 //!
-//! It goes with its seat, or stays in the folder that the user has chosen for the output.
+//! It is removed with its seat, or stays in the user's output folder.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use crate::run_folder::{RunFolder, Scratch, make_private, unwritable};
 
 #[derive(Debug)]
 pub(crate) enum SeatFolder {
-    /// Gone when dropped.
+    /// Removed when dropped.
     Fresh(Scratch),
     /// Stays.
     Kept(PathBuf),
@@ -26,7 +26,7 @@ impl SeatFolder {
         let Some(output) = output_dir else {
             return run.fresh("seats").map(Self::Fresh).map_err(|error| unwritable(run, &error));
         };
-        // The engine is told this path, and it runs elsewhere.
+        // The engine gets this path, and has another working directory.
         let folder = std::path::absolute(output).map(|output| output.join(unused_name()));
         let made = folder.and_then(|folder| make_private(&folder).map(|()| folder));
         made.map(Self::Kept).map_err(|error| {
@@ -42,7 +42,7 @@ impl SeatFolder {
         }
     }
 
-    /// Empties a folder that is not to stay, but for one place in it.
+    /// Empties a temporary folder, except one path in it.
     pub(crate) async fn clear_but(&self, kept: &str) {
         let Self::Fresh(folder) = self else { return };
         let (folder, kept) = (folder.path().to_owned(), folder.path().join(kept));
@@ -52,7 +52,7 @@ impl SeatFolder {
         }
     }
 
-    /// Removes a folder that is not to stay.
+    /// Removes a temporary folder.
     pub(crate) async fn clear(&self) {
         if let Self::Fresh(folder) = self {
             folder.clear().await;
@@ -60,7 +60,7 @@ impl SeatFolder {
     }
 }
 
-/// Removes everything in a folder but what leads to one place in it.
+/// Removes everything in a folder except one path and its parents.
 fn remove_but(folder: &Path, kept: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -77,7 +77,7 @@ fn remove_but(folder: &Path, kept: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Milliseconds, process and number: later ones sort later, and no two are the same, whoever writes there.
+/// Milliseconds, process and number: later names sort later, and no two are the same, even of several processes.
 fn unused_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
@@ -89,7 +89,7 @@ fn unused_name() -> String {
 mod tests {
     use super::*;
 
-    /// Folders in an output folder stay, sort by when they were made, and one that cannot be made is named.
+    /// Folders in an output folder stay and sort by time; the error for a folder that cannot be made names it.
     #[tokio::test]
     async fn output_stays() {
         let data = tempfile::tempdir().unwrap();

@@ -1,8 +1,9 @@
-//! Refuses calls that ask for a page or a video so large that it would take the machine's memory, or end the browser that
-//! others share. The limits are [`greenroom_core::page_size`]'s, which settings have too.
+//! Refuses calls that ask for a page or a video so large that it would take the machine's memory, or crash the browser that
+//! others share. The limits are those of [`greenroom_core::page_size`], which settings have too.
 //!
-//! Owned here: which arguments of the engines' tools are sizes. What is there and cannot be read as one is refused, since the
-//! engine may read it otherwise. What is absent is the engine's to complain about. Seats call this before anything else.
+//! This module knows which arguments of the engines' tools are sizes. It refuses a given argument that it cannot read as a
+//! size, since the engine may read it differently. The engine itself reports missing arguments. Seats call this before
+//! anything else.
 
 use greenroom_core::{
     Call, Fields,
@@ -10,14 +11,14 @@ use greenroom_core::{
 };
 use serde_json::value::RawValue;
 
-/// The most pictures in a second of a video. The engine writes as many as it is told, whether or not anything moved; no
+/// The most frames per second of a video. The engine writes as many as the call asks for, whether or not anything moved; no
 /// screen shows more.
 const FRAMES_MAX: f64 = 120.0;
 
 /// The code of a refusal.
 pub(crate) const SIZE_REFUSED: &str = "size_refused";
 
-/// Where a tool has its sizes.
+/// In which arguments a tool takes its sizes.
 enum Sizes {
     /// Numbers `width` and `height`.
     Sides,
@@ -48,7 +49,7 @@ fn sizes(tool: &str) -> Option<Sizes> {
     }
 }
 
-/// Whether every size that a call asks for can be had.
+/// Whether every size that a call asks for is allowed.
 pub(crate) fn check(call: &Call) -> Result<(), Refused> {
     let Some(sizes) = sizes(&call.tool) else { return Ok(()) };
     let Some(arguments) = open(&call.params, "arguments")? else { return Ok(()) };
@@ -70,7 +71,7 @@ pub(crate) fn check(call: &Call) -> Result<(), Refused> {
     }
 }
 
-/// A member that is there and not `null`: the engine takes a `null` for absent, or refuses it.
+/// A member that is given and not `null`: the engine takes a `null` for absent, or refuses it.
 fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a RawValue> {
     fields.get(name).filter(|value| value.get() != "null")
 }
@@ -86,7 +87,7 @@ fn number(fields: &Fields, name: &'static str) -> Result<Option<f64>, Refused> {
     fields.read(name).map_err(|_| Refused::Unreadable(name))
 }
 
-/// One side alone is looked at with the smallest other one.
+/// One side alone is checked with the smallest other one.
 fn sides(fields: &Fields) -> Result<(), Refused> {
     let (width, height) = (number(fields, "width")?, number(fields, "height")?);
     Ok(page_size::check(width.unwrap_or(1.0), height.unwrap_or(1.0), 1.0)?)
@@ -114,7 +115,7 @@ mod tests {
         check(&Call::new(tool, parse(params).unwrap()))
     }
 
-    /// Sizes within the limits pass, and what says nothing of a size, and tools that have none.
+    /// Sizes within the limits pass, as do calls without a size, and tools that have none.
     #[test]
     fn what_passes() {
         for (tool, arguments) in [
@@ -141,7 +142,7 @@ mod tests {
         );
     }
 
-    /// Sizes beyond the limits are refused in every way to write a number, alone or together.
+    /// Sizes beyond the limits are refused in every notation of a number, alone or together.
     #[test]
     fn what_is_too_large() {
         for (tool, arguments) in [
@@ -165,7 +166,7 @@ mod tests {
         }
     }
 
-    /// What the guard cannot read the engine is not given to read.
+    /// An argument that the guard cannot read does not reach the engine.
     #[test]
     fn what_cannot_be_read() {
         for (tool, arguments) in [

@@ -1,9 +1,10 @@
-//! The command that starts a browser of somebody else's, and the process that it started last.
+//! The command that starts an attached browser, and the process that it started last.
 //!
-//! That process is its user's: nobody here ends it, and it outlives greenroom. So it is only remembered: while it runs it
-//! is not started a second time, and how it ended can be told. Nor may greenroom be at the other end of its output, since
-//! a browser that writes to a pipe without a reader is ended by that: its stderr is a file in the data folder, closed to
-//! other users, one for each address, emptied at each start and whenever it has grown too big. [`Endpoint`] runs commands.
+//! That process belongs to the browser's user: greenroom does not end it, and it outlives greenroom. greenroom only
+//! remembers it: while it runs no second one is started, and its exit can be reported. Nor may greenroom read its output
+//! through a pipe, since a browser that writes to a pipe without a reader dies: its stderr is a file in the data folder,
+//! closed to other users, one for each address, truncated at each start and whenever it has grown too big. [`Endpoint`] runs
+//! commands.
 //!
 //! [`Endpoint`]: crate::Endpoint
 
@@ -28,30 +29,30 @@ use crate::{
     run_folder::{RunFolder, make_private, private_file},
 };
 
-/// What stands for the address in a start command.
+/// The placeholder for the address in a start command.
 const PLACEHOLDER: &str = "{url}";
 
-/// Where the files are, beside the run folders. It is nobody's run folder: those begin with a number.
+/// The folder of these files, next to the run folders. It is not taken for a run folder: those begin with a number.
 const STARTED: &str = "started";
 
-/// How much of an address's digest names its file: enough that no two of a few dozen addresses meet.
+/// How much of an address's digest names its file: enough that no two of a few dozen addresses collide.
 const NAME_BYTES: usize = 8;
 
-/// What a browser may have written before its file is emptied: a week of a Chromium's complaints is some hundred kilobytes,
-/// and only the last lines of it are ever read.
+/// How many bytes a browser may write before its file is truncated: a week of a Chromium's complaints is some hundred
+/// kilobytes, and only the last lines of it are ever read.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
-/// How often that is looked at. A program that writes as fast as a terminal scrolls comes to a few megabytes meanwhile.
+/// How often the size is checked. A program that writes as fast as a terminal scrolls writes a few megabytes meanwhile.
 const OUTPUT_LOOK: Duration = Duration::from_secs(60);
 
-/// A program and its arguments; empty when nothing starts the browser. Clones remember the same process.
+/// A program and its arguments; empty if there is no command. Clones share the remembered process.
 #[derive(Clone, Default)]
 pub struct StartCommand {
     argv: Vec<String>,
     last: Arc<Mutex<Option<Started>>>,
 }
 
-/// What a command has started.
+/// A process that a command has started.
 #[derive(Clone)]
 pub(crate) struct Started {
     process: Detached,
@@ -67,7 +68,7 @@ impl StartCommand {
         self.argv.first().map_or("", String::as_str)
     }
 
-    /// What it started and still runs.
+    /// The process that it started, if it still runs.
     pub(crate) fn running(&self) -> Option<Started> {
         let last = self.last.lock();
         last.as_ref().filter(|started| started.ended().is_none()).cloned()
@@ -80,11 +81,11 @@ impl StartCommand {
         run: &RunFolder,
         url: &str,
     ) -> Result<Started, StartError> {
-        let (program, arguments) = self.argv.split_first().ok_or_else(|| StartError::new("there is none"))?;
+        let (program, arguments) = self.argv.split_first().ok_or_else(|| StartError::new("there is no start command"))?;
         let arguments = arguments.iter().map(|argument| argument.replace(PLACEHOLDER, url));
-        // A browser without last words is better than none.
+        // A browser whose output is lost is better than none.
         let output = Output::open(run, url).inspect_err(|error| {
-            tracing::warn!(%error, "what the start command says cannot be kept");
+            tracing::warn!(%error, "cannot keep the output of the start command");
         });
         let (output, file) = output.ok().unzip();
         let spec = Spec::new(program).args(arguments);
@@ -93,7 +94,7 @@ impl StartCommand {
                 .hint("give the program's whole path; a start command is no shell")
         })?;
         if let Some(output) = &output {
-            // Nobody owns this task, as nobody owns the process with which it ends.
+            // This task has no owner, like the process with which it ends.
             tokio::spawn(output.clone().keep_small(process.end.clone()));
         }
         let started = Started { process, output };
@@ -126,7 +127,7 @@ impl Started {
         self.process.end.borrow().clone()
     }
 
-    /// Resolves when it has failed. One that ends well may have started a browser that runs without it.
+    /// Resolves when it has failed. A process that ends successfully may have started a browser that runs without it.
     pub(crate) async fn failed(&self) -> Exit {
         let mut end = self.process.end.clone();
         let has_failed = |end: &Option<Exit>| end.as_ref().is_some_and(|ended| !ended.is_success());
@@ -137,27 +138,27 @@ impl Started {
         }
     }
 
-    /// The last lines of its stderr, as they are told: `conceal` comes before anything is cut off, or half a secret could stay.
+    /// The last lines of its stderr for messages: `conceal` runs before anything is cut off, or half a secret could remain.
     pub(crate) fn last_words(&self, conceal: impl Fn(&str) -> String) -> String {
         let end = self.output.as_ref().map(Output::end).transpose();
-        let end = end.inspect_err(|error| tracing::debug!(%error, "what a start command said is lost"));
+        let end = end.inspect_err(|error| tracing::debug!(%error, "cannot read the output of a start command"));
         let end = end.ok().flatten().unwrap_or_default();
-        // The browser of a person prints what that person's pages say.
+        // A person's browser prints the text of that person's pages.
         Tail::of(conceal(&without_pages(&end)).as_bytes()).text()
     }
 }
 
-/// The file that takes what a start command's process says.
+/// The file for the output of a start command's process.
 #[derive(Clone)]
 struct Output(PathBuf);
 
 impl Output {
-    /// Empties the file, or makes it. What is written to it goes to its end, wherever that is then.
+    /// Truncates the file, or creates it. It is opened for appending, so that truncation leaves no hole.
     fn open(run: &RunFolder, url: &str) -> io::Result<(Self, File)> {
         let runs = run.path().parent().unwrap_or(run.path());
         let folder = runs.join(STARTED);
         make_private(&folder)?;
-        // An address may hold secrets.
+        // An address may contain secrets.
         let digest = Sha256::digest(url.as_bytes());
         let name: String = digest.iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}")).collect();
         let path = folder.join(name);
@@ -166,7 +167,7 @@ impl Output {
         Ok((Self(path), file))
     }
 
-    /// As much of its end as last words can come from, in whole lines.
+    /// The part at its end from which the last lines are taken, in whole lines.
     fn end(&self) -> io::Result<String> {
         let mut file = greenroom_files::open(&self.0)?;
         let start = file.metadata()?.len().saturating_sub(Tail::BYTES_MAX);
@@ -178,7 +179,7 @@ impl Output {
         Ok(whole.to_owned())
     }
 
-    /// Empties the file whenever it is too big, until the process has ended. While no greenroom runs nobody does.
+    /// Truncates the file whenever it is too big, until the process has ended. While no greenroom runs, it grows.
     async fn keep_small(self, mut end: watch::Receiver<Option<Exit>>) {
         loop {
             tokio::select! {
@@ -205,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// A file belongs to one address, is for this user only, is emptied at the next start, and its end is what is told.
+    /// A file belongs to one address, is for this user only, is truncated at the next start, and messages quote its end.
     #[test]
     fn the_end_of_what_was_said() {
         let data = tempfile::tempdir().unwrap();
@@ -222,16 +223,16 @@ mod tests {
         assert!(u64::try_from(said.len()).unwrap() <= Tail::BYTES_MAX);
         assert_eq!(other.end().unwrap(), "");
         let (again, mut next) = open("http://a:1?key=s3cret");
-        // Whoever has it open from before does not leave a hole.
+        // A process that opened it before the truncation leaves no hole.
         writeln!(file, "late").unwrap();
         writeln!(next, "new").unwrap();
         assert_eq!(again.end().unwrap(), "late\nnew\n");
-        // It is nobody's run folder.
+        // It is not taken for a run folder.
         crate::run_folder::reap(data.path());
         assert!(again.0.exists());
     }
 
-    /// A process that writes on and on fills no disk while greenroom runs; what fits stays.
+    /// A process that writes on and on does not fill the disk while greenroom runs; a short output stays.
     #[tokio::test(start_paused = true)]
     async fn what_is_said_stays_small() {
         let data = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tool lists of engines: asked for, and told to whoever shows them.
+//! Tool lists of engines: reads them, and passes them to the catalog.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -20,33 +20,33 @@ use crate::{
 /// How many pages a tool list may have before it counts as endless.
 const TOOL_PAGES_MAX: usize = 100;
 
-/// A tool list, how long it is good for, and for whom.
+/// A tool list, and how long and for which agents it is valid.
 #[derive(Debug)]
 pub struct Offer {
     pub tools: Toolset,
-    /// Whether the engine has just started: then the next one will offer the same. A change that it announced while it
-    /// ran may be gone with it.
+    /// Whether the engine has just started: then the next one will offer the same. A change that it announced while it ran
+    /// may end with it.
     pub at_start: bool,
-    /// Whether tools may be missing that others would be offered: the agent's client can be asked less than an engine may
-    /// want to ask.
+    /// Whether tools may be missing that other agents would be offered: the agent's client can answer fewer kinds of
+    /// questions than an engine may want to ask.
     pub partial: bool,
 }
 
-/// Told of every tool list that an engine offers, equal ones too.
+/// Called with every tool list that an engine offers, including unchanged ones.
 pub type ToolsChanged = Arc<dyn Fn(Offer) + Send + Sync>;
 
-/// Who is told of tool lists, and what to think of them.
+/// The receiver of tool lists, and what is needed to rate them.
 #[derive(Clone)]
 pub(crate) struct Offers {
     pub(crate) told: ToolsChanged,
     pub(crate) partial: bool,
-    /// The names of the last list. One that is gone from the next is gone for everybody.
+    /// The names of the last list. A tool that is missing from the next list is gone for all agents.
     pub(crate) had: Arc<Mutex<Vec<Arc<str>>>>,
-    /// What the engine says of itself, once it has.
+    /// The engine's own description, once it has sent it.
     pub(crate) introduction: Arc<OnceLock<Introduction>>,
 }
 
-/// Asks the engine for its tools, tells of them, and returns their names.
+/// Asks the engine for its tools, passes them on, and returns their names.
 pub(crate) async fn look(peer: Arc<Peer>, offers: Offers, at_start: bool) -> Vec<Arc<str>> {
     match list_tools(&peer).await.map_err(StartError::from) {
         Ok(tools) => {
@@ -58,13 +58,13 @@ pub(crate) async fn look(peer: Arc<Peer>, offers: Offers, at_start: bool) -> Vec
             names
         }
         Err(error) => {
-            tracing::warn!(%error, "the engine does not say what its tools are");
+            tracing::warn!(%error, "cannot read the engine's tool list");
             Vec::new()
         }
     }
 }
 
-/// Asks an engine that was started for its tools, and ends it.
+/// Asks a started engine for its tools, and ends it.
 pub(crate) async fn tools_of(process: Process, pipes: Pipes, grace: Duration) -> Result<Toolset, StartError> {
     let (peer, _inbound) = child::connect(pipes.stdin, pipes.stdout);
     let listed = explain(&process, ask_for_tools(&peer)).await;
@@ -73,8 +73,8 @@ pub(crate) async fn tools_of(process: Process, pipes: Pipes, grace: Duration) ->
     listed
 }
 
-/// Shakes hands on a fresh connection and asks for the tools: all that any agent could be offered. Some servers have tools
-/// only for clients that can be asked something.
+/// Makes the handshake on a fresh connection and asks for the tools: all that any agent could be offered. Some servers have
+/// tools only for clients that can answer questions.
 pub(crate) async fn ask_for_tools(peer: &Peer) -> Result<Toolset, Failed> {
     let all = json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } });
     let introduction = Some(initialize(peer, encode(&all)).await?);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Unanswered(AtomicBool);
 
 impl Unanswered {
-    /// Waits for an answer. A wait that is broken off leaves the question unanswered.
+    /// Waits for an answer. A cancelled wait leaves the question unanswered.
     pub(crate) async fn until<T>(&self, answer: impl Future<Output = T>) -> T {
         self.0.store(true, Ordering::Relaxed);
         let answer = answer.await;

@@ -1,8 +1,8 @@
-//! One MCP session with an engine, as a seat uses it: calls go up, and what the engine asks or tells on its own
-//! accord goes to the agent whose call caused it.
+//! One MCP session with an engine, as a seat uses it: passes calls on, and sends the engine's own requests and notifications
+//! to the agent whose call caused them.
 //!
-//! The engine's roots are always the seat's private folder, never the client's. Capabilities are the agent's
-//! own, so an engine never asks what the agent's client cannot answer. [`stateless`] is for engines that take no handshake.
+//! The engine's roots are always the seat's private folder, never the client's. Capabilities are the agent's own, so an
+//! engine never asks what the agent's client cannot answer. [`stateless`] is for engines without a handshake.
 
 mod stateless;
 
@@ -25,16 +25,15 @@ use tokio::{
 
 use crate::tool_list::{Offers, ToolsChanged, look};
 
-/// How long the handshake may take, and each page of a tool list. The engine has started by then and only has to
-/// answer.
+/// How long the handshake may take, and each page of a tool list. The engine has started by then and only has to answer.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
-/// Why talking to an engine failed.
+/// Why a request to an engine failed.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// The engine is gone, it seems. How its process ended tells more.
+    /// The engine seems to be gone. How its process ended says more.
     Gone(StartError),
-    /// The engine did not answer as it should, or not in time.
+    /// The engine's answer was invalid, or did not come in time.
     Answer(StartError),
 }
 
@@ -52,11 +51,11 @@ impl From<StartError> for Failed {
     }
 }
 
-/// An open MCP session. Dropping it ends its pump; [`Upstream::close`] also says goodbye.
+/// An open MCP session. Dropping it ends its pump; [`Upstream::close`] also ends the session with the engine.
 pub(crate) struct Upstream {
     peer: Arc<Peer>,
     agent: Arc<Current>,
-    /// Whether the engine takes `logging/setLevel`, and the level it was last told.
+    /// Whether the engine supports `logging/setLevel`, and the level that it last got.
     logging: bool,
     level: Mutex<Option<String>>,
     offers: Option<Offers>,
@@ -67,7 +66,7 @@ pub(crate) struct Upstream {
     _pump: JoinSet<()>,
 }
 
-/// The agent whose call runs, or ran last: what the engine says between calls belongs to it too.
+/// The agent whose call runs, or ran last: the engine's messages between calls go to it too.
 struct Current(Mutex<Arc<dyn Agent>>);
 
 impl Current {
@@ -81,7 +80,7 @@ impl Current {
 }
 
 impl Upstream {
-    /// Shakes hands on a fresh connection.
+    /// Makes the handshake on a fresh connection.
     pub(crate) async fn open(
         peer: Peer,
         inbound: mpsc::Receiver<Inbound>,
@@ -123,7 +122,7 @@ impl Upstream {
         Ok(Self { peer, agent: current, logging, level, offers, roots, heard, _pump: pump })
     }
 
-    /// Looks at the tools of an engine that has just started, before a call can change them, and returns their names.
+    /// Lists the tools of an engine that has just started, before a call can change them, and returns their names.
     pub(crate) async fn look_at_tools(&self) -> Vec<Arc<str>> {
         match self.offers.clone() {
             Some(offers) => look(self.peer.clone(), offers, true).await,
@@ -131,18 +130,18 @@ impl Upstream {
         }
     }
 
-    /// Waits for a sign of life, for as long as whoever asks likes to. Any answer is one: a server without `ping` says
-    /// so, and lives.
+    /// Asks for a sign of life; the caller limits the wait. Any answer counts: a server without `ping` answers with an
+    /// error, and lives.
     pub(crate) async fn ping(&self) -> Result<(), Gone> {
         self.peer.request("ping", None).await.map(|_| ())
     }
 
-    /// Passes a `tools/call` on and returns the engine's answer, untouched.
+    /// Passes a `tools/call` on and returns the engine's answer unchanged.
     pub(crate) async fn call(&self, params: &Raw, agent: Arc<dyn Agent>) -> Result<Result<Raw, Raw>, Gone> {
         self.ask("tools/call", params, agent).await
     }
 
-    /// Passes a request on, on behalf of an agent, and returns the engine's answer, untouched.
+    /// Passes a request on, on behalf of an agent, and returns the engine's answer unchanged.
     pub(crate) async fn ask(
         &self,
         method: &str,
@@ -162,11 +161,11 @@ impl Upstream {
             false => self.peer.request(method, Some(params)).await,
             true => stateless::ask(&self.peer, method, params, level, &*self.agent.get(), &self.roots).await,
         };
-        // What the engine said before its answer reaches the agent before it, too. Without a pump nothing does.
+        // The engine's messages before its answer also reach the agent before it. Without a pump none do.
         let said = self.peer.handed_on();
         let _ = self.heard.clone().wait_for(|heard| *heard >= said).await;
         match answer {
-            // What is too big, or refused, is this call's trouble alone; the session goes on.
+            // A message that is too big, or refused, fails this call alone; the session goes on.
             Err(error @ (Gone::TooBig { .. } | Gone::Refused(_))) => {
                 Ok(Err(RpcError::new(greenroom_mcp::error::SERVER, error.to_string()).to_raw()))
             }
@@ -174,7 +173,7 @@ impl Upstream {
         }
     }
 
-    /// Notes the level, and says whether it is another one than before.
+    /// Notes the level, and says whether it has changed.
     fn changes_level(&self, level: &Option<String>) -> bool {
         let mut known = self.level.lock();
         let changes = *known != *level;
@@ -192,8 +191,8 @@ impl Upstream {
     }
 }
 
-/// `initialize`, within its deadline. A server that refuses it may speak the revision without a handshake only: it is asked
-/// in that one. A handshake comes first, since it gives each seat a session of its own with a server that runs already.
+/// `initialize`, within its deadline. A server that refuses it may support only the revision without a handshake: that is
+/// tried next. The handshake comes first, since it gives each seat a session of its own with a running server.
 pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introduction, Failed> {
     let hello = Hello {
         protocol_version: Revision::LATEST.as_str(),
@@ -223,7 +222,7 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introdu
         instructions: serde_json::Value,
     }
     let answer: Answer = serde_json::from_str(result.get())
-        .map_err(|error| bad(format!("the engine's answer to `initialize` is not one: {error}")))?;
+        .map_err(|error| bad(format!("the engine's answer to `initialize` is invalid: {error}")))?;
     if Revision::parse(&answer.protocol_version).is_none() {
         let version = answer.protocol_version;
         return Err(bad(format!(
@@ -234,7 +233,7 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introdu
     Ok(Introduction { capabilities: answer.capabilities.to_raw(), instructions: instructions.map(Arc::from) })
 }
 
-/// Awaits an answer for as long as an engine may take.
+/// Awaits an answer within the engine's deadline.
 pub(crate) async fn within_deadline<T>(
     method: &str,
     answer: impl Future<Output = Result<T, Gone>>,
@@ -248,7 +247,7 @@ pub(crate) async fn within_deadline<T>(
     }
 }
 
-/// What an agent's client may offer to answer. A server that knows of it may behave differently.
+/// Requests that an agent's client may be able to answer. A server that knows of them may behave differently.
 const ASKABLE: [&str; 2] = ["elicitation", "sampling"];
 
 /// Whether an engine could ask this agent anything.
@@ -266,7 +265,7 @@ fn offered(agent: &dyn Agent) -> Fields {
     agent.capabilities().and_then(|raw| Fields::open(&raw).ok()).unwrap_or_default()
 }
 
-/// Roots are greenroom's; what an engine may ask of the agent is what the agent's client offers.
+/// Roots are greenroom's; an engine may ask the agent only what the agent's client can answer.
 fn capabilities(agent: &dyn Agent) -> Raw {
     let mut ours = Fields::default();
     ours.set("roots", encode(&json!({})));
@@ -279,13 +278,13 @@ fn capabilities(agent: &dyn Agent) -> Raw {
     ours.to_raw()
 }
 
-/// Reads what the engine sends on its own accord, for as long as the session lives.
+/// Reads the engine's own requests and notifications, as long as the session lives.
 struct Pump {
     peer: Arc<Peer>,
     agent: Arc<Current>,
     roots: Raw,
     offers: Option<Offers>,
-    /// Counts the messages that are dealt with.
+    /// Counts the processed messages.
     passed_on: watch::Sender<u64>,
 }
 
@@ -310,7 +309,7 @@ impl Pump {
                             asking.spawn(async move { drop(looking.await) });
                         }
                     }
-                    // It is greenroom that listens.
+                    // This subscription is greenroom's own.
                     stateless::ACKNOWLEDGED => {}
                     "notifications/cancelled" => {
                         if let Some(question) =
@@ -324,7 +323,7 @@ impl Pump {
                 Some(Inbound::Request { id, method, params }) => match method.as_str() {
                     "ping" => self.respond(&id, Ok(encode(&json!({})))).await,
                     "roots/list" => self.respond(&id, Ok(self.roots.clone())).await,
-                    // A question takes as long as the agent thinks; the pump goes on meanwhile.
+                    // The agent may take any time for a question; the pump goes on meanwhile.
                     _ => {
                         let (peer, agent) = (self.peer.clone(), self.agent.get());
                         let question = asking.spawn(pass_on(peer, agent, id.clone(), method, params));
@@ -338,12 +337,12 @@ impl Pump {
 
     async fn respond(&self, id: &Id, body: Result<Raw, Raw>) {
         if let Err(error) = self.peer.respond(id, &body).await {
-            tracing::debug!(%error, "the engine did not take an answer");
+            tracing::debug!(%error, "cannot send an answer to the engine");
         }
     }
 }
 
-/// Asks the agent what the engine asks.
+/// Passes the engine's question to the agent.
 async fn pass_on(peer: Arc<Peer>, agent: Arc<dyn Agent>, id: Id, method: String, params: Option<Raw>) {
     let sent = match agent.ask(&method, params).await {
         Ok(body) => peer.respond(&id, &body).await,
@@ -351,7 +350,7 @@ async fn pass_on(peer: Arc<Peer>, agent: Arc<dyn Agent>, id: Id, method: String,
         Err(gone) => peer.respond(&id, &Err(RpcError::new(INTERNAL, gone.to_string()).to_raw())).await,
     };
     if let Err(error) = sent {
-        tracing::debug!(%error, "the engine did not take an answer");
+        tracing::debug!(%error, "cannot send an answer to the engine");
     }
 }
 
@@ -363,7 +362,7 @@ fn cancelled(params: Option<&Raw>) -> Option<Id> {
 mod tests {
     use super::*;
 
-    /// An engine that takes requests and answers none is given up after the deadline, whatever it was asked.
+    /// An engine that reads requests and answers none is given up after the deadline, for every method.
     #[tokio::test(start_paused = true)]
     async fn silence_has_a_deadline() {
         let (stdin, _open) = tokio::io::duplex(1024);

@@ -1,8 +1,8 @@
-//! Watches the processes of a Chromium that it cannot go on without, and that it does not end with.
+//! Watches processes that a Chromium needs but whose end it survives.
 //!
-//! Chromium starts its network service again when that dies, and goes on without the cookies of every context that is not
-//! on disk. Without the zygotes, from which it forks its pages, it goes on and opens no page any more. No page and no engine
-//! hears of either. So the owner of a browser watches for both here, and treats them as a loss.
+//! Chromium starts its network service again when that dies, and loses the cookies of every context that is not on disk.
+//! Without the zygotes, from which it forks its pages, it goes on but opens no more pages. No page and no engine notices
+//! either. So the owner of a browser watches for both here, and treats them as a loss.
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
@@ -21,11 +21,11 @@ use crate::{
     process_tree::{ZYGOTE, below, direct},
 };
 
-/// By this argument Chromium names the process.
+/// The argument by which Chromium names the process.
 const NETWORK_SERVICE: &str = "--utility-sub-type=network.mojom.NetworkService";
 
-/// How long after such a process a browser may end that takes it along. One that is killed is gone within milliseconds, one
-/// that closes by itself within some tenths of a second.
+/// How long after such a process a browser may end, if its own end is the cause. A killed browser is gone within
+/// milliseconds, a closing one within some tenths of a second.
 const BROWSER_EXIT: Duration = Duration::from_secs(1);
 
 /// The processes of a browser that greenroom started.
@@ -36,8 +36,8 @@ pub(crate) struct VitalProcesses {
 }
 
 impl VitalProcesses {
-    /// Resolves with why the browser is lost when one of its vital processes has ended. A browser that ends takes them along,
-    /// and then its own end is the reason. Never resolves for a browser of somebody else's.
+    /// Resolves with why the browser is lost when one of its vital processes has ended. If the browser itself has ended, its
+    /// own end is the reason. Never resolves for an attached browser.
     pub(crate) async fn lost(&self, browser: &Driven, observer: &Observer) -> Lost {
         let Some(process) = browser.process() else { return std::future::pending().await };
         let lost = self.ended(process.pid()).await;
@@ -47,8 +47,8 @@ impl VitalProcesses {
         }
     }
 
-    /// Resolves when a vital process of this browser ends. As long as there is no network service to be found, it is looked
-    /// for again with each [`VitalProcesses::look_again`].
+    /// Resolves when a vital process of this browser ends. As long as no network service is found, each
+    /// [`VitalProcesses::look_again`] repeats the search.
     async fn ended(&self, browser: u32) -> Lost {
         loop {
             match watch(browser) {
@@ -74,13 +74,13 @@ impl VitalProcesses {
     }
 }
 
-/// Tasks that end with the processes, each with what their end means. `None` where there is no network service, or only one
-/// that ended in this very moment.
+/// Tasks that end with the processes, each with the loss that this means. `None` if there is no network service, or it ended
+/// at this very moment.
 fn watch(browser: u32) -> io::Result<Option<JoinSet<io::Result<Lost>>>> {
     let Some(network) = below(browser).into_iter().find(|process| process.has(NETWORK_SERVICE)) else {
         return Ok(None);
     };
-    // A page that was forked just now still has its zygote's arguments, but never the browser for a parent.
+    // A page that was forked just now still has its zygote's arguments, but its parent is never the browser.
     let zygotes = direct(browser).into_iter().filter(|process| process.has(ZYGOTE));
     let no_pages = || Lost::Unwell("its zygote ended: it can open no more pages".into());
     let processes = zygotes.map(|zygote| (zygote.pid, no_pages())).chain([(network.pid, Lost::Cookies)]);
@@ -92,13 +92,13 @@ fn watch(browser: u32) -> io::Result<Option<JoinSet<io::Result<Lost>>>> {
     Ok(Some(watched))
 }
 
-/// A descriptor that becomes readable when the process ends. `None` where it has ended.
-#[allow(unsafe_code, reason = "the runtime cannot know that nobody else closes the descriptor")]
+/// A descriptor that becomes readable when the process ends. `None` if it has ended.
+#[allow(unsafe_code, reason = "the runtime cannot know that no other code closes the descriptor")]
 fn open(pid: u32) -> io::Result<Option<AsyncFd<OwnedFd>>> {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(descriptor) => {
-            // SAFETY: the descriptor is owned by what is returned, which neither replaces nor closes it before it is dropped.
+            // SAFETY: the returned value owns the descriptor, and neither replaces nor closes it before it is dropped.
             let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?;
             Ok(Some(watched))
         }

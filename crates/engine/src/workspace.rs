@@ -1,10 +1,9 @@
-//! The agent's workspace: which of its files may pass into a session's folder, and which places a result may go to.
+//! The agent's workspace: which of its files may be copied into a session's folder, and where results may be written.
 //!
 //! An agent names files of its own workspace: to upload them, or to have a result written there. An engine may touch the
-//! session's folder only. So files that an agent hands over are checked against its roots and copied in, and files that
-//! it asked for by name are copied out. greenroom's own data folder is nobody's workspace, also where it lies within
-//! one: the private folders of all sessions are in it. Which arguments of which tools are files, each engine's adapter
-//! knows.
+//! session's folder only. So the agent's files are checked against its roots and copied in, and results that it asked for by
+//! name are copied out. greenroom's own data folder is never part of a workspace, even if it lies within one: it contains
+//! the private folders of all sessions. Each engine's adapter knows which arguments of which tools are files.
 
 use std::{
     ffi::OsStr,
@@ -18,21 +17,21 @@ use crate::{
     page_url::RefusedScheme,
 };
 
-/// How many files one call may hand over: more than any form takes in one step.
+/// How many files one call may upload: more than any form takes in one step.
 const FILES_MAX: usize = 100;
 
-/// How many characters of a path errors repeat. Longer paths are nobody's file.
+/// How many characters of a path errors repeat. No real file has a longer path.
 const PATH_CHARS_MAX: usize = 500;
 
-/// The folders that a session's files are judged by.
+/// The folders by which a session's files are judged.
 pub(crate) struct Place<'a> {
-    /// The session's own.
+    /// The session's own folder.
     pub(crate) folder: &'a Path,
-    /// greenroom's, with those of all sessions.
+    /// greenroom's folder, which contains those of all sessions.
     pub(crate) data: &'a Path,
 }
 
-/// Why a call cannot pass: its arguments, its address or one of its files. Said to the agent as a failed tool.
+/// Why a call cannot pass: its arguments, its address or one of its files. The agent gets it as a failed tool.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("file is outside your workspace: `{path}`\n\nhint: {hint}")]
@@ -58,7 +57,7 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// A stable word for programs.
+    /// A stable code for programs.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Scheme { .. } => "url_refused",
@@ -89,7 +88,7 @@ impl From<RefusedScheme> for Refused {
     }
 }
 
-/// A path as errors repeat it.
+/// A path as errors show it.
 fn shown(path: &str) -> String {
     match path.char_indices().nth(PATH_CHARS_MAX) {
         Some((end, _)) => format!("{}…", path.get(..end).unwrap_or_default()),
@@ -97,7 +96,7 @@ fn shown(path: &str) -> String {
     }
 }
 
-/// The agent's folders, links followed.
+/// The agent's folders, links resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Roots {
     folders: Vec<PathBuf>,
@@ -112,7 +111,7 @@ impl Roots {
             match tokio::fs::canonicalize(&root).await {
                 Ok(root) => folders.push(root),
                 Err(error) => {
-                    tracing::debug!(%error, root = %root.display(), "a root of the client cannot be used");
+                    tracing::debug!(%error, root = %root.display(), "cannot use a root of the client");
                 }
             }
         }
@@ -150,7 +149,7 @@ impl Roots {
         if inside { Ok(()) } else { Err(self.outside(path)) }
     }
 
-    /// Copies a file of the agent's into a folder.
+    /// Copies an agent's file into a folder.
     pub(crate) async fn copy_in(
         &self,
         path: &str,
@@ -172,7 +171,7 @@ impl Roots {
         let unreadable = |error| Refused::Unreadable { path: shown(path), error };
         self.admit(path, &std::fs::canonicalize(&named).map_err(unreadable)?)?;
         let opened = open_to_read(&named).map_err(|not_copied| Refused::of(not_copied, path))?;
-        // What was judged by its path may have been replaced before it was opened.
+        // The file may have been replaced between the check of its path and the opening.
         self.admit(path, &opened.real)?;
         let name = named.file_name().ok_or_else(|| Refused::NotAFile { path: shown(path) })?;
         let failed = |error| Refused::Copy { path: shown(path), error };
@@ -182,7 +181,7 @@ impl Roots {
         Ok(copy)
     }
 
-    /// Copies several, each into a folder of its own.
+    /// Copies several files, each into a folder of its own.
     pub(crate) async fn copy_all_in(
         &self,
         paths: &[String],
@@ -199,10 +198,10 @@ impl Roots {
         Ok(copies)
     }
 
-    /// Where a file goes that the agent named. What it writes there it may overwrite, but not through a link.
+    /// Where to write a file that the agent named. An existing file may be overwritten, but not through a link.
     pub(crate) async fn admit_out(&self, agent_name: &str) -> Result<Target, Refused> {
         let path = normal(&self.absolute(agent_name)?).ok_or_else(|| self.outside(agent_name))?;
-        // The folder may not exist yet; whatever of its path does, must lie within a root.
+        // The folder may not exist yet; the existing part of its path must lie within a root.
         let mut existing = path.parent();
         let real = loop {
             let Some(folder) = existing else { return Err(self.outside(agent_name)) };
@@ -214,7 +213,7 @@ impl Roots {
         self.admit(agent_name, &real)?;
         match tokio::fs::symlink_metadata(&path).await {
             Ok(about) if about.is_symlink() => Err(self.outside(agent_name)),
-            // Told before the engine makes a result that could not be written. A folder may be what the agent names.
+            // Refused before the engine makes a result that could not be written. The agent may also name a folder.
             Ok(about) if !about.is_file() && !about.is_dir() => {
                 Err(Refused::NotAFile { path: shown(agent_name) })
             }
@@ -223,7 +222,7 @@ impl Roots {
     }
 }
 
-/// Where a result may go: a file, or a folder for several.
+/// Where a result may be written: a file, or a folder for several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     path: PathBuf,
@@ -252,8 +251,8 @@ impl Target {
         Self { path: self.path.join(name), roots: self.roots.clone() }
     }
 
-    /// Copies a file of the session's there. The file must lie in `folder`, which is the real path of a folder of the
-    /// session's: an engine's file may be a link to anywhere.
+    /// Copies a session's file there. The file must lie in `folder`, the real path of one of the session's folders: an
+    /// engine's file may be a link to anywhere.
     pub(crate) async fn write(&self, from: &Path, folder: &Path, budget: &mut Budget) -> Result<(), Refused> {
         let (target, from, folder, mut left) = (self.clone(), from.to_owned(), folder.to_owned(), *budget);
         *budget = blocking(move || target.write_now(&from, &folder, &mut left).map(|()| left)).await?;
@@ -272,13 +271,13 @@ impl Target {
         }
         std::fs::create_dir_all(parent).map_err(|error| failed(error.into()))?;
         let folder = Folder::open(parent).map_err(failed)?;
-        // What was judged before the engine ran may lead elsewhere by now.
+        // The path was checked before the engine ran, and may lead elsewhere by now.
         self.roots.admit(path, &folder.real)?;
         made.write_into(&folder, name, budget).map_err(failed)
     }
 }
 
-/// Does what blocks on the disk where it holds nobody up.
+/// Runs blocking disk access on another thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
@@ -288,7 +287,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// The path without `.` and `..`, or nothing when it climbs above the root of the file system.
+/// The path without `.` and `..`, or `None` if it climbs above the root of the file system.
 fn normal(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -309,7 +308,7 @@ mod tests {
 
     use super::*;
 
-    /// What a copy is judged by is where the opened file is; a FIFO is refused at once, in and out.
+    /// A copy is judged by the path of the opened file; a FIFO is refused at once, in and out.
     #[tokio::test]
     async fn judged_when_open() {
         let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -337,7 +336,7 @@ mod tests {
         let long = roots.copy_in(&"x/".repeat(1_000_000), &inbox, budget).await.unwrap_err().to_string();
         assert!(long.len() < 1_000, "{} bytes", long.len());
 
-        // The folder is replaced by a link between the judgement and the writing.
+        // The folder is replaced by a link between the check and the writing.
         fs::create_dir(root.path().join("deep")).unwrap();
         let target = roots.admit_out("deep/result").await.unwrap();
         fs::remove_dir(root.path().join("deep")).unwrap();
@@ -357,8 +356,8 @@ mod tests {
         assert!(matches!(roots.copy_all_in(&two, &inbox, small).await, Err(Refused::TooBig { .. })));
     }
 
-    /// A file that the engine made as a link, or below one, to what is not the session's is not handed out; a link within the
-    /// session's folder is followed.
+    /// A file that the engine made as a link, or below one, to a path outside of the session's folder is not copied out; a
+    /// link within the session's folder is followed.
     #[tokio::test]
     async fn links_of_the_engine() {
         let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -1,9 +1,9 @@
-//! The browser that a process drives, where greenroom can see it: one that was started for the seat, with everything in
-//! it, or one that somebody else runs, in which the seat has tabs of its own.
+//! The browser that a process drives, if greenroom can observe it: a browser that was started for the seat and belongs to it
+//! entirely, or an attached one, in which the seat has tabs of its own.
 //!
-//! [`ObservedBrowser`] is the browser with greenroom's own connection to it, [`SeatBrowser`] what of it is one seat's. What
-//! a seat looks at is known from the observer. A browser of ours comes before its process and ends after it; of another's
-//! only own tabs are closed.
+//! [`ObservedBrowser`] is the browser with greenroom's own connection to it, [`SeatBrowser`] the part of it that belongs to
+//! one seat. The observer reports the seat's current page. A browser of greenroom's own starts before its process and ends
+//! after it; in an attached one only the seat's own tabs are closed.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -21,29 +21,29 @@ use crate::{
     own_tabs::OwnTabs,
 };
 
-/// How long own tabs may take to close. A page that hangs takes half a second; with the grace of a process this stays
-/// below the five seconds that a seat has to close.
+/// How long own tabs may take to close. A page that hangs takes half a second; with the grace of a process this stays below
+/// the five seconds that a seat has to close.
 const TABS: Duration = Duration::from_millis(2_500);
 
-/// How long a call waits for crashed tabs to be reset. Usual is a tenth of a second.
+/// How long a call waits for crashed tabs to be reset. It usually takes a tenth of a second.
 const RESET: Duration = Duration::from_secs(2);
 
-/// What of a browser is one seat's.
+/// The part of a browser that belongs to one seat.
 pub(crate) struct SeatBrowser {
     browser: Arc<ObservedBrowser>,
-    /// The seat's tabs, where others are not its own, and the first of them.
+    /// The seat's own tabs in an attached browser, and the first of them.
     tabs: Option<(Mutex<OwnTabs>, String)>,
-    /// What a browser that is all the seat's downloads.
+    /// The downloads of a browser that belongs to the seat entirely.
     downloads: Option<Arc<Downloads>>,
     view: watch::Receiver<View>,
     crashes: watch::Receiver<Crashes>,
-    /// How many of these tabs have been reset.
+    /// How many crashed tabs have been reset.
     resets: watch::Sender<u64>,
 }
 
 impl SeatBrowser {
-    /// All of a browser that was started for the seat. It gets a first, empty tab unless it has windows, which have one,
-    /// and downloads into this folder.
+    /// A whole browser that was started for the seat. It gets a first, empty tab unless it has windows, which have one, and
+    /// downloads into this folder.
     pub(crate) async fn whole(
         browser: ObservedBrowser,
         spec: &ChromiumSpec,
@@ -53,12 +53,12 @@ impl SeatBrowser {
         let observer = browser.observer();
         let seen = async {
             if spec.headless {
-                let failed = |error| StartError::new(format!("the browser opens no tab: {error}"));
+                let failed = |error| StartError::new(format!("the browser cannot open a tab: {error}"));
                 let tab = observer.open_tab(EMPTY, TabPlace::InFront).await.map_err(failed)?;
                 observer.resize(&tab, spec.window).await;
             }
             if let Err(error) = observer.downloads_to(folder, downloads.clone()).await {
-                tracing::debug!(%error, "the browser does not say where downloads go");
+                tracing::debug!(%error, "cannot set the browser's download folder");
             }
             observer.watch(&Scope::Browser).await.ok_or_else(|| StartError::new("the browser is gone"))
         };
@@ -78,7 +78,7 @@ impl SeatBrowser {
         }
     }
 
-    /// Tabs of its own among somebody else's. The first one is opened at this address; the list of them is in this folder.
+    /// Tabs of its own in an attached browser. The first one opens at this address; the list of them is in this folder.
     pub(crate) async fn among(
         browser: Arc<ObservedBrowser>,
         folder: &Path,
@@ -107,12 +107,12 @@ impl SeatBrowser {
         self.browser.driven().address()
     }
 
-    /// An engine's answer without the way to the browser.
+    /// An engine's answer without the secret address of the browser.
     pub(super) fn answer_without_secret(&self, body: Result<Raw, Raw>) -> Result<Raw, Raw> {
         self.browser.driven().cdp_proxy.answer_without_secret(body)
     }
 
-    /// The tab that was opened for the seat among somebody else's.
+    /// The first tab that greenroom opened for the seat in an attached browser.
     pub(crate) fn first_tab(&self) -> Option<&str> {
         self.tabs.as_ref().map(|(_, first)| first.as_str())
     }
@@ -131,7 +131,7 @@ impl SeatBrowser {
                 let crashes = crashes.wait_for(|crashes| why_lost(crashes, is_theirs).is_some()).await;
                 crashes.ok().and_then(|crashes| why_lost(&crashes, is_theirs))
             };
-            // Where nobody tells any more, whoever held the browser is gone.
+            // A closed channel means that the owner of the browser is gone.
             tokio::select! {
                 Some(why) = gone => why,
                 Some(why) = crashed => why,
@@ -140,13 +140,13 @@ impl SeatBrowser {
         }
     }
 
-    /// The crashes of its tabs after the first `told` ones, and how many there were in all.
+    /// The crashes of its tabs after the first `told` ones, and their total number.
     pub(super) fn crashes_since(&self, told: u64) -> (Vec<Crash>, u64) {
         let crashes = self.crashes.borrow();
         (crashes.since(told).map(|(_, crash)| crash.clone()).collect(), crashes.count)
     }
 
-    /// What it downloads, where that is counted.
+    /// Its downloads, if these are counted.
     pub(super) fn downloads(&self) -> Option<&Arc<Downloads>> {
         self.downloads.as_ref()
     }
@@ -155,8 +155,8 @@ impl SeatBrowser {
         self.view.clone()
     }
 
-    /// Has every tab that crashes show an empty page, for as long as anybody waits for this. The engine would use the crashed
-    /// one for ever, and hang with it.
+    /// Makes every tab that crashes show an empty page, as long as this future is polled. The engine would use the crashed
+    /// tab for ever, and hang with it.
     pub(super) fn reset_crashed(&self) -> impl Future<Output = ()> + Send + 'static {
         let (browser, mut crashes, resets) =
             (self.browser.clone(), self.crashes.clone(), self.resets.clone());
@@ -175,7 +175,7 @@ impl SeatBrowser {
                 };
                 for tab in tabs {
                     if let Err(error) = browser.observer().reset_tab(&tab).await {
-                        tracing::debug!(%error, "a crashed tab stays as it is");
+                        tracing::debug!(%error, "cannot reset a crashed tab");
                     }
                 }
                 resets.send_replace(seen);
@@ -192,7 +192,7 @@ impl SeatBrowser {
         }
     }
 
-    /// Takes note of new tabs, and looks at all pages anew: their titles may have changed unannounced.
+    /// Notes new tabs, and reads the state of all pages anew: their titles may have changed unannounced.
     pub(super) async fn refresh(&self) {
         self.look().await;
         self.browser.observer().refresh().await;
@@ -204,7 +204,7 @@ impl SeatBrowser {
         }
     }
 
-    /// Why the seat is gone, if it is: asks the browser itself, since what happened may not have been seen yet.
+    /// The reason if the seat is gone: asks the browser itself, since its end may not have been seen yet.
     pub(super) async fn gone(&self) -> Option<Lost> {
         self.look().await;
         let gone = self.browser.gone().await;
@@ -219,8 +219,8 @@ impl SeatBrowser {
         self.browser.silent()
     }
 
-    /// Closes own tabs among somebody else's, before all else: whoever the browser belongs to sees them. What cannot be
-    /// closed now is closed with the instance.
+    /// Closes the seat's own tabs in an attached browser, before all else: the browser's user sees them. Tabs that cannot be
+    /// closed now are closed with the instance.
     pub(super) async fn leave(&self) {
         let Some((tabs, _)) = &self.tabs else { return };
         let mut tabs = tabs.lock().await;
@@ -239,12 +239,12 @@ impl SeatBrowser {
     }
 }
 
-/// Why crashes of its tabs cost a seat. Among somebody else's tabs one is enough: the engine cannot go on in a tab that was
-/// reset there (seen: it waits in vain for its next page). Cookies and logins are the browser's own there, and stay.
+/// Why crashes of its tabs end a seat. In an attached browser one is enough: the engine cannot go on in a tab that was reset
+/// there (seen: it waits in vain for its next page). Cookies and logins belong to that browser, and stay.
 fn why_lost(crashes: &Crashes, is_theirs: bool) -> Option<Lost> {
     let first = || crashes.since(0).next().map(|(_, crash)| Lost::Page(crash.why.clone()));
     crashes.lost.clone().or_else(|| if is_theirs { first() } else { None })
 }
 
-/// Where a tab begins that nothing was asked of yet.
+/// The address of an unused tab.
 pub(crate) const EMPTY: &str = "about:blank";

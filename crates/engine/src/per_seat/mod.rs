@@ -1,11 +1,11 @@
-//! Instances whose seats are processes, spoken to over stdio: the devtools engine, every custom engine that is started by
-//! command, and a playwright engine that starts its browser itself. And those whose seats are sessions with a server that
-//! runs already, which differ in that no process of ours is behind them: custom engines by address.
+//! Instances whose seats are processes, connected over stdio: the devtools engine, every custom engine with a command, and a
+//! playwright engine that starts its browser itself. And those whose seats are sessions with a running server, without a
+//! process of greenroom's: custom engines by address.
 //!
-//! With one slot the instance *is* its process: it is started with the instance, so that a command that does not work
-//! fails the start, and its end is the instance's. With more, a process is started for each seat. Either way a process
-//! serves one seat and ends with it. Some come with a browser that greenroom sees into ([`SeatBrowser`]); where that is
-//! somebody else's, the instance is the browser, and processes come and go with its seats.
+//! With one slot the instance *is* its process: the process starts with the instance, so that a broken command fails the
+//! start, and its end is the instance's. With more slots, a process is started for each seat. Either way a process serves
+//! one seat and ends with it. Some have a browser that greenroom observes ([`SeatBrowser`]); if that is an attached one, the
+//! instance is the browser, and processes start and end with its seats.
 
 mod browser;
 mod seat;
@@ -42,14 +42,14 @@ use seat::ProcessSeat;
 pub(crate) use seat::{CallAdapter, Unchanged};
 pub(crate) use seat_process::Living;
 
-/// The tool that closes a browser, where an engine has one of that name.
+/// The tool that closes a browser, if an engine has it.
 pub(crate) const CLOSE: &str = "browser_close";
 
-/// A connection to an engine on which nothing has been said yet.
+/// A connection to an engine before its first message.
 pub(crate) struct Connection {
     peer: Peer,
     inbound: mpsc::Receiver<Inbound>,
-    /// What is at its other end, if it is ours.
+    /// The process at its other end, if greenroom started it.
     process: Option<Process>,
 }
 
@@ -67,57 +67,57 @@ impl From<&http::Endpoint> for Connection {
     }
 }
 
-/// What the processes of one engine are.
+/// How the processes of one engine are made.
 pub(crate) trait Kind: Send + Sync + 'static {
-    /// Whether an instance with one slot is its process. Otherwise processes come with seats.
+    /// Whether an instance with one slot is its process. Otherwise processes start with seats.
     fn is_process(&self) -> bool {
         true
     }
-    /// What of a browser a process is to drive for a seat with this folder, where greenroom sees into it.
+    /// The part of a browser that a process drives for a seat with this folder, if greenroom observes it.
     fn browser<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(std::future::ready(Ok(None)))
     }
-    /// Starts a process for a seat with this folder, and with this browser; or reaches the server for it.
+    /// Starts a process for a seat with this folder and this browser; or connects to the server for it.
     fn connect<'a>(
         &'a self,
         folder: &'a Path,
         browser: Option<&'a SeatBrowser>,
     ) -> BoxFuture<'a, Result<Connection, StartError>>;
-    /// Says which server it is that could not be had.
+    /// Adds to the error which server could not be reached.
     fn unreachable(&self, error: StartError) -> StartError {
         error
     }
-    /// Makes sure that a process that has shaken hands is ready for its seat.
+    /// Makes sure, after the handshake, that a process is ready for its seat.
     fn prepare<'a>(&'a self, _upstream: &'a Upstream) -> BoxFuture<'a, Result<(), StartError>> {
         Box::pin(std::future::ready(Ok(())))
     }
-    /// Resolves when the instance is lost whatever its processes do.
+    /// Resolves when the instance is lost for a reason other than its processes.
     fn ended(&self) -> BoxFuture<'_, Lost> {
         Box::pin(std::future::pending())
     }
-    /// Why the instance is gone, if it is, whatever its processes do.
+    /// The reason if the instance is gone for a reason other than its processes.
     fn gone(&self) -> BoxFuture<'_, Option<Lost>> {
         Box::pin(std::future::ready(None))
     }
-    /// Waits for a sign of life of what the instance has beside its processes.
+    /// Asks what the instance has besides its processes for a sign of life.
     fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
         Box::pin(std::future::ready(Ok(())))
     }
-    /// Who did not answer that.
+    /// Names what did not answer that.
     fn silent(&self) -> Option<Arc<str>> {
         None
     }
     fn folder(&self) -> Result<SeatFolder, StartError>;
-    /// Who hears that its tools are others. Those of an engine whose version and options are fixed are fixed as well.
+    /// The callback for changed tools. The tools of an engine whose version and options are fixed do not change.
     fn tools_changed(&self) -> Option<ToolsChanged> {
         None
     }
-    /// Whether a process that was told of nobody serves this agent as well as one that was told of it. One that asks its
-    /// client nothing is the same for every agent.
+    /// Whether a process that was started without an agent can serve this agent as well. A process that asks its client
+    /// nothing is the same for every agent.
     fn suits(&self, _agent: &dyn Agent) -> bool {
         true
     }
-    /// What is known beforehand of whether it has [`CLOSE`]; else its tools are looked at.
+    /// Whether it has [`CLOSE`], if that is known beforehand; else its tools are listed.
     fn has_close(&self) -> Option<bool> {
         None
     }
@@ -125,7 +125,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
     fn answers_beside_calls(&self) -> bool {
         false
     }
-    /// Told when the instance has stopped and its processes are gone.
+    /// Called when the instance has stopped and its processes are gone.
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -138,7 +138,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
 /// A running instance.
 pub(crate) struct Processes {
     shared: Arc<Shared>,
-    /// Waits for what the instance has beside its processes.
+    /// Watches what the instance has besides its processes.
     _watcher: JoinSet<()>,
 }
 
@@ -147,8 +147,8 @@ struct Shared {
     /// Whether the instance is its process.
     is_process: bool,
     base: InstanceBase,
-    /// Set by the first process that was looked at. A command can mean another program than it did when its tool list
-    /// was kept, so the first process of an instance is asked.
+    /// Set by the first process whose tools were listed. A command can mean another program than when its tool list was
+    /// cached, so the first process of an instance is asked.
     has_close: OnceLock<bool>,
     /// With one slot: the process that was started with the instance, until its first seat takes it.
     ready: Mutex<Option<Arc<Living>>>,
@@ -178,7 +178,7 @@ impl Processes {
 }
 
 impl Shared {
-    /// Starts a process, and the browser for it if it needs one, and shakes hands with it.
+    /// Starts a process, and the browser for it if it needs one, and makes the handshake.
     async fn bring_up(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<Living>, StartError> {
         let folder = self.kind.folder()?;
         let browser = self.browser(folder.path()).await?;
@@ -223,18 +223,18 @@ impl Shared {
         Ok(living)
     }
 
-    /// What of a browser is for a seat. One that greenroom starts ends with whoever gives it up; in somebody else's a tab
-    /// would stay, so that this is not given up half-way. Each step of it has its own limit.
+    /// The part of a browser for a seat. A browser that greenroom starts ends when this future is dropped; in an attached
+    /// one a tab would stay, so this is not cancelled there. Each step of it has its own limit.
     async fn browser(&self, folder: &Path) -> Result<Option<SeatBrowser>, StartError> {
         let browser = self.kind.browser(folder);
         if self.kind.is_process() { self.base.loss.unless_declared(browser).await } else { browser.await }
     }
 
-    /// A seat, whole: whoever wants it may be gone meanwhile, and then it has to be closed.
+    /// Opens a seat. If the instance is lost meanwhile, the seat is closed again.
     async fn open(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Box<dyn Seat>, OpenError> {
         let served = self.serve(agent).await;
-        // A seat that fails on a lost instance fails because of it; and a loss did not find a process that was just
-        // about to be listed.
+        // A seat that fails on a lost instance fails because of it; and the loss may have missed a process that was not
+        // listed yet.
         let lost = self.base.loss.known();
         match (served, lost) {
             (Ok(living), None) => Ok(Box::new(ProcessSeat::new(living, self.kind.adapter()))),
@@ -257,7 +257,7 @@ impl Shared {
         }
         match self.bring_up(agent).await {
             Ok(living) => Ok(living),
-            // The instance is its process: without one it is no more, and another may do.
+            // The instance is its process: without one it is lost, and another instance may work.
             Err(error) if self.is_process => {
                 let lost = Lost::Unwell(error.message.into());
                 self.base.loss.declare(lost.clone());
@@ -277,11 +277,11 @@ impl Shared {
     }
 }
 
-/// With one slot an end that nobody asked for is the instance's; a page's end is its seat's alone. What the process said
-/// goes into the log.
+/// With one slot an unexpected end of the process is the instance's loss; a page's end is its seat's alone. The log has the
+/// process's last output.
 async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>, living: Weak<Living>) {
     let Ok(Some(why)) = lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) else { return };
-    // One that nobody holds any more was killed.
+    // A process without an owner was killed.
     let Some(living) = living.upgrade().filter(|living| !living.is_dismissed()) else { return };
     tracing::warn!(engine = living.name(), pid = living.pid(), %why, "ended unasked");
     let is_page = matches!(why, Lost::Page(_));
@@ -337,7 +337,7 @@ impl Instance for Processes {
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.shared.base.loss.declare(Lost::Shutdown);
-            // Held until the end: dropped here, it would be killed.
+            // Held until the end: dropping it here would kill it.
             let _ready = self.shared.ready.lock().take();
             let mut ends = JoinSet::new();
             for living in self.shared.living() {

@@ -1,4 +1,4 @@
-//! A seat that is a process: calls are passed on, in its engine's manner, and closing it ends the process, and the browser
+//! A seat that is a process: passes its calls on through its engine's adapter; closing it ends the process, and the browser
 //! that was started for it.
 
 use std::{path::Path, pin::pin, sync::Arc, time::Duration};
@@ -9,10 +9,10 @@ use tokio::{sync::watch, time::timeout};
 use super::{Living, SeatBrowser, seat_process::disk_used};
 use crate::{disk_use::DiskUse, exit_reason::settle, tool_answer::failure};
 
-/// How long what a process said before it ended may take to be read. It is in a pipe of this machine.
+/// How long reading a process's output from before its end may take. It is in a local pipe.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How the calls of an engine are passed on to the process of a seat, and its answers returned.
+/// How an engine's calls are passed on to the process of a seat, and its answers returned.
 pub(crate) trait CallAdapter: Send {
     fn run<'a>(
         &'a mut self,
@@ -24,7 +24,7 @@ pub(crate) trait CallAdapter: Send {
     fn own_wait(&self, call: &Call) -> Duration;
 }
 
-/// Passes calls and answers on as they are.
+/// Passes calls and answers on unchanged.
 pub(crate) struct Unchanged;
 
 impl CallAdapter for Unchanged {
@@ -45,13 +45,13 @@ impl CallAdapter for Unchanged {
 pub(super) struct ProcessSeat {
     living: Arc<Living>,
     adapter: Box<dyn CallAdapter>,
-    /// Always empty where there is nothing to observe.
+    /// Always empty if there is nothing to observe.
     view: watch::Receiver<View>,
-    /// How many crashes of its tabs were told.
+    /// How many crashes of its tabs were reported.
     crashes_told: u64,
 }
 
-/// Says that no call runs any more, also when the call is given up.
+/// Marks the end of a call when dropped, also when the call is cancelled.
 struct Busy<'a>(&'a watch::Sender<bool>);
 
 impl Drop for Busy<'_> {
@@ -74,12 +74,12 @@ impl Living {
         self.folder.path()
     }
 
-    /// How much disk space the files of the seat take, with what its browser downloads.
+    /// How much disk space the files of the seat take, including its browser's downloads.
     pub(crate) async fn disk_used(&self) -> DiskUse {
         disk_used(self.folder(), self.browser.as_ref().and_then(SeatBrowser::downloads)).await
     }
 
-    /// Asks the engine, and the browser where that explains a failure.
+    /// Calls the engine, and asks the browser if that may explain a failure.
     pub(crate) async fn pass_on(&self, call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
         if let Some(browser) = &self.browser {
             browser.until_reset().await;
@@ -96,7 +96,7 @@ impl Living {
         };
         let answer = match first {
             Ok(answer) => answer,
-            // What the process said before it ended may still be in the pipe.
+            // An answer that the process sent before it ended may still be in the pipe.
             Err(lost) => match timeout(LAST_WORDS, answer).await {
                 Ok(answer) => answer,
                 Err(_) => return Err(lost),
@@ -114,7 +114,7 @@ impl Living {
                     browser.refresh().await;
                     return Ok(body.into());
                 }
-                // An engine reports a dead browser or page as an ordinary failure. Ask the browser whether it was.
+                // An engine reports a dead browser or page as an ordinary failure. Ask the browser whether it died.
                 Some(browser) => return browser.gone().await.map_or_else(|| Ok(body.into()), Err),
             },
             Err(gone) => gone,

@@ -1,5 +1,5 @@
-//! One process, or one session with a server, that serves a seat or waits for one, with its browser where greenroom sees
-//! that: asked for a sign of life, and ended in order.
+//! One process, or one session with a server, that serves a seat or waits for one, with its browser if greenroom observes
+//! that: health checks, and an orderly end.
 
 use std::{
     path::Path,
@@ -30,35 +30,35 @@ use crate::{
     upstream::Upstream,
 };
 
-/// How long an engine may take to close its browser. Usual are milliseconds; a page that hangs may hold it up, and with
+/// How long an engine may take to close its browser. It usually takes milliseconds; a page that hangs may delay it, and with
 /// [`STOP_GRACE`] this stays below the five seconds that a seat has to close.
 const FAREWELL: Duration = Duration::from_millis(2_500);
 
-/// How long a process may take to end by itself once asked.
+/// How long a process may take to exit once asked.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// How long a server that is not ours may take to end a session. Usual are milliseconds; from far away some more.
+/// How long a remote server may take to end a session. It usually takes milliseconds; from far away some more.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Living {
-    /// `None` for a server that is not ours.
+    /// `None` for a server that greenroom did not start.
     process: Option<Process>,
     pub(super) upstream: Upstream,
     pub(super) folder: SeatFolder,
     pub(super) browser: Option<SeatBrowser>,
-    /// What was said first: how the process or its browser ended, or why they are to.
+    /// The first declared reason: how the process or its browser ended, or why greenroom ends them.
     pub(super) loss: Loss,
     has_close: bool,
     /// Whether a call runs.
     pub(super) busy: watch::Sender<bool>,
-    /// Whether its end was asked for.
+    /// Whether greenroom itself ends it.
     dismissed: AtomicBool,
     ping: Unanswered,
-    /// Follows the browser.
+    /// Watches the browser.
     _watcher: JoinSet<()>,
 }
 
-/// How much disk space the files in a seat's folder take. Downloads are in it too, and count for what they will take.
+/// How much disk space the files in a seat's folder take. Downloads there count with their final size.
 pub(super) async fn disk_used(folder: &Path, downloads: Option<&Arc<Downloads>>) -> DiskUse {
     let files = disk_use::of_folder(folder, None).await;
     match downloads {
@@ -67,8 +67,8 @@ pub(super) async fn disk_used(folder: &Path, downloads: Option<&Arc<Downloads>>)
     }
 }
 
-/// Resolves when a seat's files take twice what they may. A browser does not announce a download whose frame is gone when it
-/// begins, so it cannot be told which one to cancel; this ends it with its browser.
+/// Resolves when a seat's files take twice the allowed space. A browser does not announce a download whose frame is gone
+/// when it begins, so greenroom cannot cancel it by its id; this ends it with its browser.
 async fn disk_overrun(folder: &Path, downloads: &Arc<Downloads>) -> Lost {
     loop {
         sleep(LOOK_EVERY).await;
@@ -79,8 +79,7 @@ async fn disk_overrun(folder: &Path, downloads: &Arc<Downloads>) -> Lost {
     }
 }
 
-/// Why a seat's files end it, if they do. Neither their number does, nor a folder that cannot be read: only what they are known
-/// to take.
+/// Why a seat's files end it, if they do. Only their known size counts, not their number or an unreadable folder.
 fn overrun(used: &DiskUse, bytes_max: u64) -> Option<String> {
     let used = match used {
         DiskUse::Bytes(bytes) | DiskUse::TooManyFiles { bytes_min: bytes } => *bytes,
@@ -129,7 +128,7 @@ impl Living {
         self.process.as_ref().map(Process::pid)
     }
 
-    /// For messages: which process it is.
+    /// For messages: the process.
     fn which(&self) -> String {
         self.pid().map(|pid| format!(": process {pid}")).unwrap_or_default()
     }
@@ -149,14 +148,14 @@ impl Living {
         }
     }
 
-    /// A session without a process is lost with its connection; nothing else will tell.
+    /// A session without a process is lost with its connection; nothing else reports the loss.
     pub(super) fn connection_broke(&self, gone: &Gone) {
         if self.process.is_none() {
             self.loss.declare(Lost::Protocol(gone.to_string().into()));
         }
     }
 
-    /// Whether nothing is known to be wrong with it.
+    /// Whether no fault is known.
     pub(super) fn is_well(&self) -> bool {
         self.loss.known().is_none()
     }
@@ -166,7 +165,7 @@ impl Living {
         self.loss.subscribe()
     }
 
-    /// Gives the process up, before it is ended: its seat hears the reason in the place of the kill.
+    /// Gives the process up before it is ended: its seat gets this reason instead of the kill.
     pub(super) fn condemn(&self, why: Lost) {
         self.dismissed.store(true, Ordering::Relaxed);
         self.loss.declare(why);
@@ -176,8 +175,8 @@ impl Living {
         self.dismissed.load(Ordering::Relaxed)
     }
 
-    /// Waits for a sign of life. A process in a call that does one thing at a time gives none, and a call that begins
-    /// meanwhile holds up the answer: neither is a bad sign.
+    /// Asks for a sign of life. A process that does one thing at a time gives none during a call, and a call that begins
+    /// meanwhile delays the answer: neither is a fault.
     pub(super) async fn ping(&self, beside_calls: bool) -> Result<(), Unwell> {
         let mut busy = self.busy.subscribe();
         let busy = async {
@@ -197,7 +196,7 @@ impl Living {
             (Ok(()), Some(browser)) => browser.ping().await,
             (answer, _) => answer.map_err(unwell),
         };
-        // One that was asked to end is not asked for more.
+        // A process that is being ended need not answer.
         answer.or_else(|unwell| if self.is_dismissed() { Ok(()) } else { Err(unwell) })
     }
 
@@ -206,8 +205,8 @@ impl Living {
         engine.or_else(|| self.browser.as_ref()?.silent())
     }
 
-    /// Ends the process in order: its browser is closed, or its own tabs in one, then it is asked to end, then it is made
-    /// to. A browser that greenroom started for it comes last.
+    /// Ends the process in order: closes its browser, or its own tabs in one, then asks the process to exit, then kills it.
+    /// A browser that greenroom started for it is ended last.
     pub(super) async fn end(&self) {
         self.dismissed.store(true, Ordering::Relaxed);
         if self.has_close && self.runs() {
@@ -226,7 +225,7 @@ impl Living {
         self.stop(STOP_GRACE).await;
     }
 
-    /// Ends the process: politely within `grace`, then by force.
+    /// Ends the process: asks it to exit, and kills it after `grace`.
     pub(super) async fn stop(&self, grace: Duration) {
         self.dismissed.store(true, Ordering::Relaxed);
         if let Some(browser) = &self.browser {
@@ -255,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    /// Only files that take too much end a seat: not their number, and not a folder that cannot be read.
+    /// Only files that take too much end a seat: not their number, and not an unreadable folder.
     #[test]
     fn what_ends_a_seat() {
         const MAX: u64 = 1 << 20;

@@ -1,5 +1,5 @@
-//! Engines that speak revision 2026-07-28 only: no handshake, and questions that come as answers. What such an engine asks
-//! goes to the agent all the same, and the request is made again with what the agent said.
+//! Engines that support revision 2026-07-28 only: no handshake, and questions that come as answers. The agent still gets
+//! such an engine's questions, and the request is repeated with the agent's answers.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged"
 
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// Asks an engine that refused a handshake what it is. `None` when it does not speak this revision either.
+/// Asks an engine that refused a handshake for its description. `None` if it does not support this revision either.
 pub(super) async fn discover(peer: &Peer, hello: Hello) -> Option<Introduction> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -39,12 +39,12 @@ pub(super) async fn discover(peer: &Peer, hello: Hello) -> Option<Introduction> 
     })
 }
 
-/// Subscribes to changes of the engine's tools, for as long as it runs. An engine that refuses is asked for its tools when
-/// the next seat is opened.
+/// Subscribes to changes of the engine's tools, as long as it runs. If the engine refuses, it is asked for its tools when
+/// the next seat opens.
 pub(super) async fn follow_tools(peer: Arc<Peer>) {
     let wanted = encode(&json!({ "notifications": { "toolsListChanged": true } }));
     let ended = peer.request("subscriptions/listen", Some(&wanted)).await;
-    tracing::debug!(?ended, "the engine tells of changed tools no more");
+    tracing::debug!(?ended, "the engine no longer announces changed tools");
 }
 
 /// Passes a request on and returns the engine's answer, once the engine has nothing more to ask.
@@ -73,7 +73,7 @@ pub(super) async fn ask(
         };
         let Ok(mut fields) = Fields::open(&result) else { return Ok(Ok(result)) };
         if fields.read::<String>("resultType").ok().flatten().as_deref() != Some("input_required") {
-            // Agents of other revisions know no types; to others the front says it again.
+            // Clients of other revisions know no result types; for this revision the front adds it again.
             fields.remove("resultType");
             return Ok(Ok(fields.to_raw()));
         }
@@ -87,26 +87,26 @@ pub(super) async fn ask(
             None => drop(said.remove("requestState")),
         }
     }
-    let why = format!("the engine has asked {ROUNDS_MAX} times; it is not asked again");
+    let why = format!("the engine has asked {ROUNDS_MAX} times; greenroom does not call it again");
     Ok(Err(RpcError::new(INTERNAL, why).to_raw()))
 }
 
-/// The agent's answers to what the engine asks, by the engine's names for the questions.
+/// The agent's answers to the engine's questions, by the engine's names for these.
 async fn answers(result: &Fields, agent: &dyn Agent, roots: &Raw) -> Result<Fields, String> {
     #[derive(Deserialize)]
     struct Question {
         method: String,
         params: Option<Raw>,
     }
-    // Questions that cannot be read are not answered with nothing: the engine would be called again and again.
+    // Unreadable questions are an error: with empty answers the engine would be called again and again.
     let questions = result
         .read::<Fields>("inputRequests")
-        .map_err(|error| format!("the engine asks what cannot be read: {error}: `inputRequests`"))?
+        .map_err(|error| format!("the engine's question cannot be read: {error}: `inputRequests`"))?
         .unwrap_or_default();
     let mut responses = Fields::default();
     for (name, question) in questions.iter() {
         let Question { method, params } = serde_json::from_str(question.get())
-            .map_err(|error| format!("the engine asks what cannot be read: {error}: `{name}`"))?;
+            .map_err(|error| format!("the engine's question cannot be read: {error}: `{name}`"))?;
         let response = match method.as_str() {
             "roots/list" => roots.clone(),
             _ => match agent.ask(&method, params).await {
@@ -187,8 +187,8 @@ mod tests {
         child::connect(ours, theirs)
     }
 
-    /// An engine that refuses a handshake is asked without one. It hears who asks with every request; its questions are
-    /// answered by the agent, but for its roots, and its answer comes without what only this revision has.
+    /// An engine that refuses a handshake is used without one. Every request names the client; the agent answers the
+    /// engine's questions, except for roots, and the answer comes without fields that only this revision has.
     #[tokio::test]
     async fn questions_are_answered() {
         let (peer, inbound) = connect(|method, params| {
@@ -256,7 +256,7 @@ mod tests {
         assert!(answer.unwrap_err().get().contains("has asked 32 times"));
     }
 
-    /// An engine that speaks neither revision is refused with what it said to the handshake.
+    /// An engine that supports neither revision is refused with its answer to the handshake.
     #[tokio::test]
     async fn engines_that_speak_neither() {
         for versions in [None, Some(json!(["2099-01-01"]))] {

@@ -20,7 +20,7 @@ fn with_log(stage: &Stage, name: &str, script: &str) -> CustomServer {
     CustomServer::Command { program: stage.script(name, script), args }
 }
 
-/// With one slot the process is started with the instance and serves the first seat; the next seat has another.
+/// With one slot the process starts with the instance and serves the first seat; the next seat has another.
 #[tokio::test]
 async fn with_one_slot_the_instance_is_its_process() {
     let stage = Stage::new();
@@ -42,7 +42,7 @@ async fn with_one_slot_the_instance_is_its_process() {
     assert_eq!(stage.log().count("start"), 2);
 }
 
-/// What stands for a server on disk tells addresses apart, and does not show what may be secret in them.
+/// The fingerprint of a server on disk distinguishes addresses, and does not show their secrets.
 #[test]
 fn fingerprints_hold_no_secrets() {
     let stage = Stage::new();
@@ -56,7 +56,7 @@ fn fingerprints_hold_no_secrets() {
     assert!(one.contains("a:1/mcp") && !one.contains("s3cret") && !one.contains("pw1"), "{one}");
 }
 
-/// A process that was told of nobody does not serve an agent that can be asked: it is replaced.
+/// A process that was started without an agent does not serve an agent that can answer questions: it is replaced.
 #[tokio::test]
 async fn an_agent_that_can_be_asked_gets_its_own_process() {
     let stage = Stage::new();
@@ -85,7 +85,7 @@ async fn a_broken_command_fails_the_start() {
     assert!(error.message.contains("cannot start `/nowhere/engine`") && error.hint.is_some(), "{error}");
 }
 
-/// An end that nobody asked for is the instance's with one slot, with its last words, and only the seat's with more.
+/// An unexpected end is the instance's loss with one slot, with the process's last output, and only the seat's with more.
 #[tokio::test]
 async fn an_unasked_end() {
     let stage = Stage::new();
@@ -114,7 +114,7 @@ async fn an_unasked_end() {
     wait_gone(second).await;
 }
 
-/// A ping asks every process that has no call to answer, and says which one is silent. One in a call is left alone.
+/// A ping asks every process without a running call, and names a silent one. A process in a call is not asked.
 #[tokio::test]
 async fn a_sign_of_life() {
     let stage = Stage::new();
@@ -151,7 +151,7 @@ async fn a_sign_of_life() {
     instance.stop(Duration::from_secs(2)).await;
 }
 
-/// A seat that is being opened while its instance is stopped is refused with the loss, and leaves no process.
+/// A seat that is being opened while its instance stops is refused with the loss, and leaves no process.
 #[tokio::test]
 async fn a_stop_does_not_miss_a_seat_that_is_being_opened() {
     let stage = Stage::new();
@@ -174,7 +174,7 @@ async fn a_stop_does_not_miss_a_seat_that_is_being_opened() {
     assert!(matches!(refused, Some(OpenError::Lost(Lost::Shutdown))), "{refused:?}");
 }
 
-/// The seats of a condemned instance hear why, in their calls too, and not that their processes were killed.
+/// The seats of a condemned instance get the reason, in their calls too, and not that their processes were killed.
 #[tokio::test]
 async fn the_seats_of_a_condemned_instance_hear_why() {
     let stage = Stage::new();
@@ -197,7 +197,7 @@ async fn the_seats_of_a_condemned_instance_hear_why() {
     assert_eq!(*instance.lost().borrow(), Some(why));
 }
 
-/// With one slot a command that no longer works is the instance's loss, so that it is not taken for a sound one; with
+/// With one slot a command that no longer works is the instance's loss, so that the instance does not count as healthy; with
 /// more it is only the seat's failure.
 #[tokio::test]
 async fn a_command_that_no_longer_works() {

@@ -1,5 +1,4 @@
-//! Browsers that somebody else started, as far as they can be found and started again, with scripts and small servers
-//! in their place.
+//! Finding and restarting attached browsers, with scripts and small servers in their place.
 
 use std::{fs, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 
@@ -19,13 +18,13 @@ fn endpoint(url: &str, start_command: &[&str]) -> Endpoint {
     Endpoint { url: url.to_owned(), headers, start_command: start_command.into() }
 }
 
-/// A port of this machine where nobody listens.
+/// A port of this machine without a listener.
 async fn nowhere() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
 
-/// A browser that is not there is named with what to do, and nothing that is secret.
+/// The error for a browser that does not run has a hint, and no secret.
 #[tokio::test]
 async fn nobody_there() {
     let url = nowhere().await;
@@ -45,7 +44,7 @@ async fn nobody_there() {
     assert!(shown.contains("X-Token") && shown.contains("chrome") && !shown.contains("sesame"), "{shown}");
 }
 
-/// Without a start command nothing is done; a command that is missing, or that fails, is named with how it ended.
+/// Without a start command nothing happens; the error for a missing or failing command names it and its exit.
 #[tokio::test]
 async fn commands_that_fail() {
     let (stage, url) = (Stage::new(), nowhere().await);
@@ -62,8 +61,8 @@ async fn commands_that_fail() {
     assert_eq!(failed.message, format!("the start command ended (exit status: 7): `{}`", script.display()));
 }
 
-/// A start command is a program and its arguments, never a shell's; in them `{url}` is the browser's address, and a browser
-/// that does not come within the limit is told of.
+/// A start command is a program and its arguments, never a shell command; in them `{url}` is the browser's address, and a
+/// browser that does not answer within the limit is an error.
 #[tokio::test]
 async fn commands_are_no_shell() {
     let (stage, url) = (Stage::new(), nowhere().await);
@@ -83,7 +82,7 @@ async fn commands_are_no_shell() {
     );
     tokio::time::pause();
     let late = revived.await.unwrap().unwrap_err();
-    // Browsers' own launchers end like that, once the browser runs.
+    // Browsers' own launchers exit like that, once the browser runs.
     assert!(
         late.message.starts_with("the start command ended (exit status: 0), and the browser at"),
         "{late}"
@@ -92,7 +91,7 @@ async fn commands_are_no_shell() {
     assert!(late.hint.unwrap().contains("--remote-debugging-port="));
 }
 
-/// The end of what a command wrote stands in the error, without what is secret in the address it was given.
+/// The error quotes the end of a command's output, without secrets of the address that the command got.
 #[tokio::test]
 async fn last_words_of_commands() {
     let (stage, url) = (Stage::new(), nowhere().await);
@@ -109,8 +108,8 @@ async fn last_words_of_commands() {
     }
 }
 
-/// A browser without a debugger is not started a second time while it runs: it is waited for, and named. Once it has ended
-/// it is started again.
+/// A browser without a debugger is not started a second time while it runs: greenroom waits for it, and names it. Once it
+/// has ended it is started again.
 #[tokio::test]
 async fn what_runs_is_not_started_twice() {
     let (stage, url) = (Stage::new(), nowhere().await);
@@ -132,7 +131,7 @@ async fn what_runs_is_not_started_twice() {
     let mut first = revive();
     let pid = started(1).await;
     for _ in 0..2 {
-        // From here on only limits are waited for.
+        // From here on the test waits only for limits.
         tokio::time::pause();
         let late = first.await.unwrap().unwrap_err();
         tokio::time::resume();
@@ -156,8 +155,8 @@ async fn what_runs_is_not_started_twice() {
     signal(next.parse().unwrap(), Signal::KILL);
 }
 
-/// What a start command starts is nobody's child: it has its own session, no tag and nothing of greenroom's environment,
-/// talks to nobody but a file, and lives on when the launcher is gone, whose end does not wait for it.
+/// A process of a start command is independent of greenroom: it has its own session, no tag and no variable of greenroom's,
+/// writes only to a file, and lives on when the launcher is gone, whose end does not wait for it.
 #[tokio::test]
 async fn what_is_started_stays() {
     let (stage, url) = (Stage::new(), nowhere().await);

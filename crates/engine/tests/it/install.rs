@@ -13,7 +13,7 @@ use greenroom_engine::{
     node::{self, NoNode, Npm},
 };
 
-/// A data folder, and beside it a folder of scripts that stand for Node and npm.
+/// A data folder, and next to it a folder of scripts in place of Node and npm.
 struct Machine {
     folder: tempfile::TempDir,
     launcher: Launcher,
@@ -35,7 +35,7 @@ impl Machine {
         self.folder.path().join("bin")
     }
 
-    /// What the scripts write down about themselves.
+    /// The log that the scripts write.
     fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
@@ -47,7 +47,7 @@ impl Machine {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// An npm that does what `text` says, with a Node beside it.
+    /// An npm that runs `text`, with a Node in the same folder.
     async fn npm(&self, text: &str) -> Npm {
         self.script("node", "echo v22.0.0");
         self.script("npm", text);
@@ -71,7 +71,7 @@ impl Machine {
         (result, said)
     }
 
-    /// What stands in the playwright engine's folder, sorted.
+    /// The content of the playwright engine's folder, sorted.
     fn left(&self) -> Vec<String> {
         self.left_of(&PLAYWRIGHT)
     }
@@ -93,7 +93,7 @@ fn search_path(first: &Path) -> OsString {
     std::env::join_paths(std::iter::once(first.to_owned()).chain(system)).unwrap()
 }
 
-/// An npm that installs what the package list asks for, as far as greenroom looks.
+/// An npm that installs what the package list asks for, as far as greenroom checks.
 const WORKS: &str = r#"
     echo "ran $*, browsers skipped: $PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD" >> "$log"
     version=$(sed -n 's/.*"@playwright.mcp":"\([^"]*\)".*/\1/p' package.json)
@@ -137,7 +137,7 @@ async fn the_real_npm_installs_the_engines() {
     assert_eq!(machine.left(), [PLAYWRIGHT.version()], "the second engine left the first alone");
 }
 
-/// npm is told to run no package's scripts and to fetch no browser.
+/// npm gets flags against running packages' scripts and downloading browsers.
 #[tokio::test]
 async fn npm_is_told_what_not_to_do() {
     let machine = Machine::new();
@@ -148,7 +148,7 @@ async fn npm_is_told_what_not_to_do() {
     assert!(log.ends_with("browsers skipped: 1\n"), "{log}");
 }
 
-/// Of two installations at once one works; the other says that it waits, and finds the work done.
+/// Of two installations at once one works; the other reports that it waits, and finds the engine installed.
 #[tokio::test]
 async fn two_at_once_install_once() {
     let machine = Machine::new();
@@ -160,7 +160,7 @@ async fn two_at_once_install_once() {
     assert_eq!(machine.log().lines().count(), 1);
 }
 
-/// What an interrupted installation left is gone after the next one, and what was damaged is replaced.
+/// The next installation removes what an interrupted one left, and replaces a damaged engine.
 #[tokio::test]
 async fn leftovers_are_removed_and_damage_is_mended() {
     let machine = Machine::new();
@@ -174,7 +174,7 @@ async fn leftovers_are_removed_and_damage_is_mended() {
     PLAYWRIGHT.locate(&machine.data()).unwrap();
 }
 
-/// Offline, the error has npm's own reason and what to try, and nothing half-made stays behind.
+/// Offline, the error has npm's own reason and a hint, and nothing half-made stays behind.
 #[tokio::test]
 async fn offline_without_an_engine_is_an_error() {
     let machine = Machine::new();
@@ -195,7 +195,7 @@ async fn offline_without_an_engine_is_an_error() {
     assert_eq!(machine.left(), Vec::<String>::new());
 }
 
-/// Offline, an engine that is already there is all that is needed: npm is not asked.
+/// Offline, an installed engine suffices: npm is not run.
 #[tokio::test]
 async fn offline_with_an_engine_is_fine() {
     let machine = Machine::new();
@@ -207,7 +207,7 @@ async fn offline_with_an_engine_is_fine() {
     assert_eq!(machine.log(), before);
 }
 
-/// An npm that claims success but leaves nothing is not believed.
+/// An npm that claims success but installs nothing is an error.
 #[tokio::test]
 async fn success_is_checked() {
     let machine = Machine::new();
@@ -217,7 +217,7 @@ async fn success_is_checked() {
     assert_eq!(machine.left(), Vec::<String>::new());
 }
 
-/// A search path without Node, or with one but without npm, is refused by name before anything is written.
+/// A search path without Node, or with Node but without npm, is refused by name before anything is written.
 #[tokio::test]
 async fn node_and_npm_must_be_there() {
     let machine = Machine::new();

@@ -1,4 +1,4 @@
-//! Profiles that stay, of browsers that the engine starts, with the fake engine in the place of Node.
+//! Persistent profiles of browsers that the engine starts, with the fake engine in place of Node.
 
 use std::{fs, os::unix::fs::PermissionsExt, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use greenroom_testkit::fake_engine_path;
 
 use super::stage::{Stage, open, start};
 
-/// A data folder with an engine as npm leaves it, and Firefox with a profile that stays.
+/// A data folder with an engine as npm leaves it, and Firefox with a persistent profile.
 fn firefox(stage: &Stage) -> PlaywrightEngine {
     let modules =
         stage.path("data/engines/playwright").join(install::PLAYWRIGHT.version()).join("node_modules");
@@ -43,7 +43,7 @@ fn firefox(stage: &Stage) -> PlaywrightEngine {
     })
 }
 
-/// A profile of Firefox is one instance's until that has stopped, and closed to other users.
+/// A profile of Firefox belongs to one instance until that has stopped, and is closed to other users.
 #[tokio::test]
 async fn a_profile_has_one_instance() {
     let stage = Stage::new();

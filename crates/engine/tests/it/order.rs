@@ -1,4 +1,4 @@
-//! The order in which a seat and an instance end: the browser is closed, then the process is asked, then made to.
+//! The order in which a seat and an instance end: the browser is closed, then the process is asked to exit, then killed.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use super::stage::{Stage, open, pid};
 
 const CLOSE: [&str; 2] = ["--extra-tool", "browser_close"];
 
-/// What the log says of the end, after the last `from`.
+/// The log's entries about the end, after the last `from`.
 fn end(stage: &Stage, from: &str) -> Vec<String> {
     let lines = stage.log().lines();
     let at = lines.iter().rposition(|line| line == from).unwrap();
     lines.into_iter().skip(at + 1).collect()
 }
 
-/// A seat closes its browser, then its process hears SIGTERM, and one that ignores it is killed and reaped.
+/// A seat closes its browser, then its process gets SIGTERM, and a process that ignores it is killed and reaped.
 #[tokio::test]
 async fn a_seat_ends_in_order() {
     for (flag, killed) in [("--note-sigterm", false), ("--ignore-sigterm", true)] {
@@ -30,13 +30,13 @@ async fn a_seat_ends_in_order() {
         assert_eq!(
             began.elapsed() >= Duration::from_secs(2),
             killed,
-            "killed only when it did not go by itself"
+            "killed only when it did not exit by itself"
         );
         instance.stop(Duration::from_secs(2)).await;
     }
 }
 
-/// A server without such a tool is not asked for it.
+/// A server without such a tool does not get the call.
 #[tokio::test]
 async fn no_tool_is_called_that_is_not_there() {
     let stage = Stage::new();
@@ -47,7 +47,7 @@ async fn no_tool_is_called_that_is_not_there() {
     assert_eq!(end(&stage, "tools/call pid"), ["SIGTERM"]);
 }
 
-/// A process that does not even read any more holds up nobody for longer than the five seconds a seat has.
+/// A process that does not even read any more delays closing no longer than the five seconds of a seat.
 #[tokio::test]
 async fn a_hung_process_is_ended_all_the_same() {
     let stage = Stage::new();
@@ -59,7 +59,7 @@ async fn a_hung_process_is_ended_all_the_same() {
     assert!(!alive(pid));
 }
 
-/// A stopped instance sends SIGTERM, waits as long as it was told, and kills what is left.
+/// A stopped instance sends SIGTERM, waits for the given grace, and kills what is left.
 #[tokio::test]
 async fn an_instance_stops_in_order() {
     for (flag, grace, killed) in [("--note-sigterm", 60_000, false), ("--ignore-sigterm", 300, true)] {

@@ -12,11 +12,11 @@ use tokio::time::Instant;
 
 use super::{Room, body, snapshot, text};
 
-/// A good address opens right after one that failed: the failure is told when its error page is there, which would
-/// interrupt the next navigation otherwise.
+/// A good address opens right after one that failed: the proxy sends the failure after the error page's commit, which would
+/// otherwise interrupt the next navigation.
 async fn good_after_bad(room: &mut Room) {
     for n in 0..10 {
-        // The site stands for the proxy too, and opens no tunnels.
+        // The site is also the proxy, and opens no tunnels.
         let arguments =
             json!({ "name": "browser_navigate", "arguments": { "url": "https://127.0.0.1:8443/" } });
         let failed = room.try_call("browser_navigate", greenroom_core::raw::encode(&arguments)).await;
@@ -25,8 +25,8 @@ async fn good_after_bad(room: &mut Room) {
     }
 }
 
-/// Snapshots are kept whether the answer links to them, has them in it, or has put them into a file for the agent; and
-/// all three are the same.
+/// Snapshots are kept whether the answer links to them, contains them, or has put them into a file for the agent; and all
+/// three are the same.
 #[tokio::test]
 async fn snapshots() {
     let mut room = Room::open(&[]).await;
@@ -42,7 +42,7 @@ async fn snapshots() {
         serde_json::from_str(&format!("\"{}\"", &body(&inline)[found.place.clone()])).unwrap();
     assert_eq!((shown, &found.instead), (fenced, &None));
 
-    // The link of an answer leads to the file for as long as the session lives.
+    // The link of an answer leads to the file as long as the session lives.
     let link = &body(&linked)[linked.snapshot().unwrap().place.clone()];
     let path = link.strip_prefix("- [Snapshot](").unwrap().strip_suffix(')').unwrap();
     let read = std::fs::read_to_string(linked.folder.as_ref().unwrap().join(path)).unwrap();
@@ -62,8 +62,8 @@ async fn snapshots() {
     room.end().await;
 }
 
-/// Every level of console line is kept, with its whole text, its place and its time; an uncaught exception and a failed
-/// request too. Whoever asks for the lines gets them all again, debugging ones as well.
+/// Every level of console line is kept, with its whole text, its location and its time; an uncaught exception and a failed
+/// request too. `browser_console_messages` returns them all again, debugging ones as well.
 #[tokio::test]
 async fn console_lines() {
     let mut room = Room::open(&[]).await;
@@ -95,7 +95,7 @@ async fn console_lines() {
         (Level::Error, "Error: uncaught\nreally\n    at "),
         (Level::Debug, "debug"),
     ];
-    // The browser tells of some of them in its own time; then they come with a later answer.
+    // The browser reports some of them late; then they come with a later answer.
     let (mut said, deadline) = (first.console, Instant::now() + PATIENCE);
     while said.len() < common.len() && Instant::now() < deadline {
         said.extend(room.evaluate("() => 0").await.console);
@@ -115,7 +115,7 @@ async fn console_lines() {
     }
     assert_eq!(asked.console.len(), common.len(), "{}", text(&asked));
 
-    // What is for debugging is kept, and not shown: nothing stands in the place of its event.
+    // Debugging lines are kept, and not shown: nothing replaces their event.
     let mut quiet = room.evaluate("() => { console.debug('whisper'); }").await;
     while quiet.console.is_empty() && Instant::now() < deadline {
         quiet = room.evaluate("() => 0").await;
@@ -128,7 +128,7 @@ async fn console_lines() {
     room.end().await;
 }
 
-/// A page that prints a whole answer into its console, and an alert that has one for its text, make no snapshot.
+/// A page that prints a whole answer into its console, and an alert with such a text, make no snapshot.
 #[tokio::test]
 async fn pages_cannot_forge_snapshots() {
     let mut room = Room::open(&[]).await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Room, body, data_folder, engine, snapshot, text};
 
-/// A page with what snapshots can show.
+/// A page with everything that snapshots can show.
 const PAGE: &str = r##"<h1>Head: "one"</h1>
     <form><label>Name <input placeholder="Your: name" value="Ada"></label><label>Plain <input value="- x"></label>
     <label><input type=checkbox checked> Ok</label><select><option>A<option selected>B</select>
@@ -19,14 +19,14 @@ l2</textarea><button disabled>Go</button><button aria-pressed=mixed aria-expande
     <iframe srcdoc="<button>in</button><p>text"></iframe><img alt="pic"><input type=password value=secret>
     <table><tr><th>a<th>b<tr><td>1<td><button>x</button></table>"##;
 
-/// The tree of a page is the one that the engine has itself: forms, lists, tables, an iframe, and every odd text.
+/// The tree of a page equals the engine's own: forms, lists, tables, an iframe, and every odd text.
 #[tokio::test]
 async fn trees_are_the_engines_own() {
     let mut room = Room::open(&[]).await;
     room.show(PAGE).await;
     let reply = room.call("browser_snapshot", json!({})).await;
     let tree = room.engine.format().data("browser_snapshot", body(&reply), Some(snapshot(&reply))).unwrap();
-    // An undocumented argument has the engine answer with its tree.
+    // An undocumented argument makes the engine answer with its tree.
     let own = room.call("browser_snapshot", json!({ "_meta": { "json": true } })).await;
     let own: Value = serde_json::from_str(&text(&own)).unwrap();
     let own: Value = own["snapshot"].as_array().unwrap().iter().map(as_ours).collect();
@@ -50,7 +50,7 @@ async fn trees_are_the_engines_own() {
     room.end().await;
 }
 
-/// A node of the engine's own tree, in our words.
+/// A node of the engine's own tree, with greenroom's names.
 fn as_ours(node: &Value) -> Value {
     let object = match node {
         Value::String(text) => return json!({ "role": "text", "name": text }),
@@ -65,7 +65,7 @@ fn as_ours(node: &Value) -> Value {
         match &**name {
             "children" => ours["children"] = value.as_array().unwrap().iter().map(as_ours).collect(),
             "text" if ["textbox", "combobox"].contains(&role) => ours["value"] = value.clone(),
-            // What is false is not shown.
+            // False attributes are not shown.
             _ if value == false => {}
             name => ours[name] = value.clone(),
         }
@@ -73,7 +73,7 @@ fn as_ours(node: &Value) -> Value {
     ours
 }
 
-/// What a function returns is data, whatever it is; what fails is none.
+/// A function's return value is data, whatever it is; a failure is not.
 #[tokio::test]
 async fn evaluations() {
     let mut room = Room::open(&[]).await;
@@ -98,8 +98,8 @@ async fn evaluations() {
     room.end().await;
 }
 
-/// Every tool that is said to give snapshots or data is one of the engine's; and tools that were seen to give snapshots
-/// are said to.
+/// Every tool that is listed as giving snapshots or data is one of the engine's; and tools that were seen to give snapshots
+/// are listed.
 #[tokio::test]
 async fn tools_are_the_engines_own() {
     let (site, data) = (Site::start().await, data_folder());
@@ -116,7 +116,7 @@ async fn tools_are_the_engines_own() {
     drop(engine);
 
     let mut room = Room::open(&["vision"]).await;
-    // Of every tool beyond those of this engine it is known which cap it needs: those of `vision` are there.
+    // For every further tool the needed cap is known: those of `vision` are offered.
     let offered: BTreeSet<_> =
         room.engine.tools().await.unwrap().tools.into_iter().map(|tool| tool.name).collect();
     let mut by_cap = BTreeMap::<_, usize>::new();

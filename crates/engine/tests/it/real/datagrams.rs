@@ -1,7 +1,7 @@
-//! No browser sends a datagram: UDP knows no proxy, so whatever goes by it goes around the egress proxy.
+//! No browser sends a datagram: UDP has no proxy, so every datagram bypasses the egress proxy.
 //!
-//! Two things are counted: what arrives at a socket that the page names, and what Chromium itself notes in its network log,
-//! which also has datagrams that go elsewhere, such as multicast and questions to a resolver.
+//! The tests count datagrams that arrive at a socket which the page names, and those in Chromium's own network log, which
+//! also has datagrams to other addresses, such as multicast and DNS queries.
 
 use std::{fs, net::UdpSocket, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::{GRACE, Room, Worker, data_folder, engine, text};
 
-/// What a page can do to have datagrams sent: pairs of peers with a data channel, with servers of every kind and with
-/// addresses and names of peers from elsewhere; names in links; WebTransport; requests to names.
+/// What a page can do to cause datagrams: pairs of peers with a data channel, with servers of every kind and with addresses
+/// and names of peers from elsewhere; names in links; WebTransport; requests to names.
 ///
 /// Ends when every peer has gathered its own addresses, for which it asks the servers, and everything else was refused or
 /// answered. The peers go on trying to reach each other until the browser ends.
@@ -63,8 +63,8 @@ const PAGE: &str = r"async (port) => {
   return JSON.stringify({ states: peers.map((peer) => peer.iceConnectionState), candidates });
 }";
 
-/// A program in the place of the browser that has it keep a network log. It does not name the browser, or greenroom would
-/// take that instead.
+/// A script in place of the browser that makes it keep a network log. It does not contain the browser's name, or greenroom
+/// would start that directly.
 fn with_log(browser: &str, folder: &Path) -> std::path::PathBuf {
     let (program, real, log) = (folder.join(browser), folder.join("real"), folder.join("log"));
     std::os::unix::fs::symlink(Path::new("/usr/lib/chromium").join(browser), real).unwrap();
@@ -74,7 +74,7 @@ fn with_log(browser: &str, folder: &Path) -> std::path::PathBuf {
     program
 }
 
-/// The parameters of the events of a kind in a network log, which has one event in a line.
+/// The parameters of all events of a kind in a network log, which has one event per line.
 fn events(log: &str, kind: &str) -> Vec<Value> {
     let mut lines = log.lines();
     let constants = lines.next().unwrap().strip_prefix("{\"constants\":").unwrap();
@@ -114,16 +114,16 @@ async fn check(browser: &str) {
         Vec::<Value>::new(),
         "the browser had names resolved"
     );
-    assert!(!events(&log, "TCP_CONNECT").is_empty(), "the log is one: {}", log.len());
+    assert!(!events(&log, "TCP_CONNECT").is_empty(), "the log is complete: {}", log.len());
 }
 
-/// No page has the headless shell send a datagram, by WebRTC, by names or by WebTransport.
+/// No page can make the headless shell send a datagram, by WebRTC, by names or by WebTransport.
 #[tokio::test]
 async fn none_from_the_headless_shell() {
     check("chromium-headless-shell").await;
 }
 
-/// Nor the whole browser.
+/// The same for Chromium with windows.
 #[tokio::test]
 async fn none_from_the_whole_browser() {
     check("chromium").await;

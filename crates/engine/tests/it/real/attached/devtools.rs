@@ -1,4 +1,4 @@
-//! What the devtools engine alone does in somebody else's browser.
+//! What only the devtools engine does in an attached browser.
 
 use greenroom_core::InstanceId;
 use greenroom_testkit::{Site, Theirs};
@@ -9,8 +9,8 @@ use super::{
     Adapter, Guest, at, with_devtools,
 };
 
-/// Pages in contexts that the agent asked for are the seat's, and go with it. When its first tab goes, nothing of the user's
-/// takes its place.
+/// Pages in contexts that the agent asked for belong to the seat, and close with it. When its first tab closes, no tab of
+/// the user's replaces it.
 #[tokio::test]
 async fn contexts_that_were_asked_for() {
     let site = Site::start().await;
@@ -28,7 +28,7 @@ async fn contexts_that_were_asked_for() {
     assert_eq!((theirs.urls().await, theirs.contexts().await.len()), (vec![site.url("/title?t=home")], 0));
 }
 
-/// The browser's last tab is not closed by its agent.
+/// The agent cannot close the browser's last tab.
 #[tokio::test]
 async fn the_last_tab_cannot_be_closed() {
     let site = Site::start().await;
@@ -43,7 +43,7 @@ async fn the_last_tab_cannot_be_closed() {
     guest.leave().await;
 }
 
-/// Files can be handed over in a browser on this machine; what the agent names is written into its workspace.
+/// Files can be uploaded to a browser on this machine; a result that the agent names is written into its workspace.
 #[tokio::test]
 async fn files() {
     let (site, theirs) = (Site::start().await, Theirs::start().await);
@@ -63,7 +63,7 @@ async fn files() {
     guest.leave().await;
 }
 
-/// It makes no contexts of its own, so it is not isolated in a browser of somebody else's, and has one slot there: more is
+/// It makes no contexts of its own, so it is not isolated in an attached browser, and has one slot there: other settings are
 /// refused by name, before anything is started.
 #[tokio::test]
 async fn what_it_cannot_keep_apart_is_refused() {
@@ -77,6 +77,6 @@ async fn what_it_cannot_keep_apart_is_refused() {
         let house = with_devtools(data.path(), at("http://127.0.0.1:1"), change);
         let refused = house.engine.start(InstanceId(0)).await.err().unwrap();
         assert!(refused.hint.as_ref().is_some_and(|hint| hint.contains(key)), "{key}: {refused:?}");
-        assert!(!refused.message.contains("127.0.0.1"), "it was not even tried: {refused}");
+        assert!(!refused.message.contains("127.0.0.1"), "it did not even connect: {refused}");
     }
 }

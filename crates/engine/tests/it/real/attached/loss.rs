@@ -1,4 +1,4 @@
-//! How somebody else's browser is lost, and what becomes of the tabs in it.
+//! How an attached browser is lost, and what happens to the tabs in it.
 
 use std::{fs, sync::Arc};
 
@@ -14,8 +14,8 @@ use super::{
     ADAPTERS, Adapter, Guest, at, why,
 };
 
-/// A tab of the user's that crashes is nobody's business; of the seat's own one it is told, and the seat goes on in
-/// another page; with devtools, which cannot, the seat is lost, and its browser goes on.
+/// A crash of a user's tab is not reported; a crash of the seat's own one is, and the seat goes on in another page; with
+/// devtools, which cannot, the seat is lost, and its browser goes on.
 #[tokio::test]
 async fn only_own_tabs_count_as_crashed() {
     let site = Site::start().await;
@@ -39,7 +39,7 @@ async fn only_own_tabs_count_as_crashed() {
         let told = eventually("the crash", || seat.take_crashes().pop()).await;
         assert!(told.url.ends_with("t=own"), "{adapter:?}: {told:?}");
         if adapter == Adapter::Playwright {
-            // The engine may hear of it a moment later: then the first call fails by it.
+            // The engine may notice it a moment later: then the first call fails by it.
             let _ = guest.try_evaluate("() => 1").await.unwrap();
             guest.navigate(&site.url("/title?t=after")).await;
             assert!(guest.evaluate("() => document.title").await.contains("after"));
@@ -48,7 +48,7 @@ async fn only_own_tabs_count_as_crashed() {
         guest.rise().await;
         assert_eq!(*guest.instance.lost().borrow(), None);
         assert_eq!(theirs.tabs().await.len(), 1);
-        // An engine cannot take hold of a tab that has crashed.
+        // An engine cannot attach to a crashed tab.
         theirs.navigate(&users, &site.url("/title?t=again")).await;
         guest.sit().await;
         guest.leave().await;
@@ -82,8 +82,8 @@ async fn a_killed_browser_is_lost() {
     }
 }
 
-/// An engine that dies costs its seat, whose tabs are closed, and not the browser. With playwright the instance is lost with
-/// it; with devtools the next seat has another engine.
+/// An engine that dies ends its seat, whose tabs are closed, and not the browser. With playwright the instance is lost too;
+/// with devtools the next seat has another engine.
 #[tokio::test]
 async fn a_killed_engine() {
     let site = Site::start().await;
@@ -115,8 +115,8 @@ async fn a_killed_engine() {
     }
 }
 
-/// What a greenroom left behind that was killed is closed by the next one that attaches to the browser; tabs of the user's,
-/// and of a greenroom that lives, are not.
+/// The next greenroom that attaches to a browser closes the tabs of one that was killed; the user's tabs, and those of a
+/// living greenroom, stay.
 #[tokio::test]
 async fn what_the_dead_left_is_closed() {
     for adapter in ADAPTERS {
@@ -133,7 +133,7 @@ async fn what_the_dead_left_is_closed() {
         let neighbour = adapter.engine(data.path(), at(theirs.url()));
         let living = neighbour.engine.start(InstanceId(0)).await.unwrap();
         let seat = living.open(Arc::new(Nobody)).await.unwrap();
-        assert_eq!(theirs.tabs().await.len(), before.len() + 2, "nobody has reaped yet");
+        assert_eq!(theirs.tabs().await.len(), before.len() + 2, "no greenroom has reaped yet");
 
         assert_eq!(run_folder::reap(data.path()).folders, 1);
         let house = adapter.engine(data.path(), at(theirs.url()));
@@ -149,7 +149,7 @@ async fn what_the_dead_left_is_closed() {
     }
 }
 
-/// A connection that breaks leaves no tab behind for good: whoever comes back closes it.
+/// A broken connection leaves no tab open for good: the next instance closes it.
 #[tokio::test]
 async fn what_is_lost_is_closed() {
     for adapter in ADAPTERS {
@@ -159,7 +159,7 @@ async fn what_is_lost_is_closed() {
         let house = adapter.engine(data.path(), at(door.url()));
         let instance = house.engine.start(InstanceId(0)).await.unwrap();
         let seat = instance.open(Arc::new(Nobody)).await.unwrap();
-        // As an engine notes one that it made.
+        // As an engine notes a tab that it made.
         let list = house.run.path().join("instances/0/tabs");
         let noted =
             fs::read_to_string(&list).unwrap() + &format!("context {}\n", theirs.make_context().await);
@@ -169,7 +169,7 @@ async fn what_is_lost_is_closed() {
         assert!(matches!(lost, Lost::Browser { .. }), "{adapter:?}: {lost:?}");
         seat.close().await;
         instance.stop(GRACE).await;
-        assert_eq!(theirs.tabs().await.len(), 2, "nobody could close it");
+        assert_eq!(theirs.tabs().await.len(), 2, "greenroom could not close it");
         let instance = house.engine.start(InstanceId(0)).await.unwrap();
         assert_eq!((theirs.tabs().await, theirs.contexts().await.len()), (before, 0));
         instance.stop(GRACE).await;

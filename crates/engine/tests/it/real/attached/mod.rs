@@ -1,7 +1,7 @@
-//! Browsers that somebody else runs. [`Guest`] is greenroom in one of them, with an agent.
+//! Attached browsers. [`Guest`] is greenroom attached to one of them, with an agent.
 //!
-//! Both adapters make the same promises there: what holds for both is checked for both, in the same words (`reach`, `loss`,
-//! `tabs`). What only one of them does stands in a file of its name.
+//! Both adapters make the same promises there: common behaviour is tested for both by the same tests (`reach`, `loss`,
+//! `tabs`). What only one of them does is in a file of its name.
 
 mod devtools;
 mod loss;
@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 use super::{GRACE, Worker, data_folder, text};
 
-/// Nobody's port: there is no proxy, since what is attached to has its own way.
+/// A port without a listener: there is no proxy, since an attached browser has its own network settings.
 const NO_PROXY: u16 = 9;
 
 /// Which engine drives the browser.
@@ -36,7 +36,7 @@ enum Adapter {
 
 const ADAPTERS: [Adapter; 2] = [Adapter::Playwright, Adapter::Devtools];
 
-/// An engine for a browser, and what it was made of.
+/// An engine for a browser, and its parts.
 struct Attached {
     engine: Arc<dyn Engine>,
     launcher: Launcher,
@@ -79,28 +79,28 @@ fn at(url: impl Into<String>) -> Endpoint {
     Endpoint { url: url.into(), headers: Vec::new(), start_command: StartCommand::default() }
 }
 
-/// greenroom, attached to somebody's browser, and perhaps an agent that sits in it.
+/// greenroom, attached to a browser, and perhaps an agent with a seat in it.
 struct Guest {
     adapter: Adapter,
     house: Attached,
     instance: Arc<dyn Instance>,
     seat: Option<Box<dyn Seat>>,
-    /// The page that the devtools engine is told to use, by its number.
+    /// The number of the page that calls of the devtools engine name.
     page: u64,
     workspace: TempDir,
-    /// Last, so that it goes when nobody uses it any more.
+    /// Last, so that it is dropped after all users of it.
     _data: TempDir,
 }
 
 impl Guest {
-    /// Comes to a browser, and sits down.
+    /// Attaches to a browser, and opens a seat.
     async fn sitting(adapter: Adapter, theirs: &Theirs) -> Self {
         let mut guest = Self::at(adapter, at(theirs.url())).await;
         guest.sit().await;
         guest
     }
 
-    /// Comes to a browser; nobody sits in it yet.
+    /// Attaches to a browser, without a seat.
     async fn at(adapter: Adapter, endpoint: Endpoint) -> Self {
         let data = data_folder();
         let house = adapter.engine(data.path(), endpoint);
@@ -203,7 +203,7 @@ impl Guest {
         }
     }
 
-    /// Waits until the engine has noticed that tabs were closed, which it may hear of after the browser did it.
+    /// Waits until the engine has noticed that tabs were closed, which may be after the browser closed them.
     async fn until_tabs(&mut self, count: usize) {
         let (tool, arguments) = match self.adapter {
             Adapter::Playwright => ("browser_tabs", json!({ "action": "list" })),
@@ -213,7 +213,7 @@ impl Guest {
             |line: &&str| line.starts_with("- ") || line.starts_with(|first: char| first.is_ascii_digit());
         within(PATIENCE, async {
             loop {
-                // The engine fails to list a tab that closes just then.
+                // The engine fails to list a tab that is just closing.
                 let list = self.try_call(tool, arguments.clone()).await.unwrap();
                 if !list.is_failure() && text(&list).lines().filter(is_tab).count() == count {
                     break;
@@ -245,7 +245,7 @@ impl Guest {
     }
 }
 
-/// Waits until a seat or an instance is lost, and says why.
+/// Waits until a seat or an instance is lost, and returns why.
 async fn why(mut lost: watch::Receiver<Option<Lost>>) -> Lost {
     within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
 }

@@ -1,4 +1,4 @@
-//! What the playwright engine alone does in somebody else's browser.
+//! What only the playwright engine does in an attached browser.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{
     Adapter, Guest, at, with_playwright,
 };
 
-/// A page that closes itself does not put its agent into a tab of the user's: it gets another of its own.
+/// When a page closes itself, its agent does not end up in a user's tab: it gets another of its own.
 #[tokio::test]
 async fn a_closed_tab_has_a_successor() {
     let site = Site::start().await;
@@ -35,7 +35,7 @@ async fn a_closed_tab_has_a_successor() {
         let now = theirs.tabs().await;
         assert!(now.len() == 2 && now.contains(&before[0]), "{now:?}");
     }
-    // So does one that the user closes, and one that the agent does.
+    // The same for a tab that the user closes, and for one that the agent closes.
     let own = theirs.tabs().await.into_iter().find(|tab| *tab != before[0]).unwrap();
     theirs.close(&own.id).await;
     guest.until_tabs(2).await;
@@ -48,7 +48,7 @@ async fn a_closed_tab_has_a_successor() {
     assert_eq!(theirs.tabs().await, before);
 }
 
-/// When a tab of the user's closes that the agent has selected, the agent is back in its own.
+/// When a user's tab that the agent selected closes, the agent is back in its own.
 #[tokio::test]
 async fn a_selected_tab_that_closes() {
     let site = Site::start().await;
@@ -64,7 +64,7 @@ async fn a_selected_tab_that_closes() {
     guest.leave().await;
 }
 
-/// `browser_close` closes the seat's own tabs, in the engine's own words, and the next call opens another.
+/// `browser_close` closes the seat's own tabs, with the engine's own answer, and the next call opens another.
 #[tokio::test]
 async fn closing_is_for_own_tabs() {
     let site = Site::start().await;
@@ -90,14 +90,14 @@ async fn closing_is_for_own_tabs() {
     assert_eq!(theirs.tabs().await, before);
 }
 
-/// Tabs of the user's work as ever while a guest is there: their file dialogs open, and no script of the engine's is in
-/// their documents. In its own tab the guest has both.
+/// The user's tabs work unchanged while a guest is attached: their file dialogs open, and no script of the engine is in
+/// their documents. The guest's own tab has both.
 #[tokio::test]
 async fn the_users_tabs_work_as_ever() {
     let site = Site::start().await;
     let theirs = Theirs::showing(&site.url("/upload")).await;
     let users = theirs.tabs().await[0].id.clone();
-    // Without a window a dialog is cancelled at once; one that is intercepted says nothing.
+    // Without a window a dialog is cancelled at once; an intercepted one fires no event.
     let dialog = "new Promise((resolve) => {
         const input = document.createElement('input');
         input.type = 'file';
@@ -124,8 +124,8 @@ async fn the_users_tabs_work_as_ever() {
     assert_eq!(theirs.evaluate(&users, dialog).await, "cancelled");
 }
 
-/// Tabs that the user opens and closes while guests come and go are never taken for theirs; one guest after the other
-/// finds the same browser, also where each has an engine of its own.
+/// Tabs that the user opens and closes while guests come and go are never taken for theirs; one guest after the other finds
+/// the same browser, also if each has an engine of its own.
 #[tokio::test]
 async fn guests_come_and_go() {
     let site = Site::start().await;
@@ -146,7 +146,7 @@ async fn guests_come_and_go() {
     instance.stop(GRACE).await;
 }
 
-/// A guest that closes its last tab itself, which is the browser's last, leaves an empty one: that is not the guest's.
+/// A guest that closes its own last tab, which is the browser's last, leaves an empty one, which is not the guest's.
 #[tokio::test]
 async fn the_last_tab_is_closed_by_its_agent() {
     let site = Site::start().await;
@@ -165,7 +165,7 @@ async fn the_last_tab_is_closed_by_its_agent() {
     assert_eq!(theirs.tabs().await, left);
 }
 
-/// Isolated seats have contexts of their own, side by side, without the user's cookies; nothing of them stays, and the
+/// Isolated seats have contexts of their own at the same time, without the user's cookies; nothing of them stays, and the
 /// user's own context is not touched.
 #[tokio::test]
 async fn isolated_guests_see_nothing() {
@@ -193,7 +193,7 @@ async fn isolated_guests_see_nothing() {
     assert_eq!((theirs.contexts().await.len(), theirs.tabs().await), (0, before));
 }
 
-/// What would change the browser for its user is refused by name, before anything is started.
+/// Settings that would change the browser for its user are refused by name, before anything is started.
 #[tokio::test]
 async fn what_would_change_the_browser_is_refused() {
     let (data, nowhere) = (data_folder(), at("http://127.0.0.1:1"));
@@ -218,7 +218,7 @@ async fn what_would_change_the_browser_is_refused() {
     assert!(house.engine.start(InstanceId(0)).await.err().unwrap().message.contains("one slot"));
 }
 
-/// What is no call of a tool is none here, even if it is written like one.
+/// A request that is not a tool call is refused, even if it is written like one.
 #[tokio::test]
 async fn only_tools_are_called() {
     let (site, theirs) = (Site::start().await, Theirs::start().await);

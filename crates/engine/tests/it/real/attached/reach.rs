@@ -1,4 +1,4 @@
-//! How somebody else's browser is reached, and what happens when it cannot be.
+//! How greenroom reaches an attached browser, and what happens when it cannot.
 
 use std::{fs, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
     ADAPTERS, Adapter, Guest, at, with_playwright,
 };
 
-/// Starts an instance that cannot be had, and says why. No process comes of it.
+/// Starts an instance whose browser cannot be reached, and returns why. No process is left.
 async fn refused(adapter: Adapter, endpoint: Endpoint) -> (String, String) {
     let data = data_folder();
     let house = adapter.engine(data.path(), endpoint);
@@ -29,8 +29,8 @@ async fn refused(adapter: Adapter, endpoint: Endpoint) -> (String, String) {
     (error.message, error.hint.unwrap_or_default())
 }
 
-/// A browser that is not there, one that says nothing, and one that lets nobody in are told apart, within the limits, and
-/// no engine is started for them.
+/// The errors for a browser that does not run, one that does not answer, and one that refuses connections differ, come
+/// within the limits, and no engine is started for them.
 #[tokio::test]
 async fn browsers_that_cannot_be_had() {
     // At once, since most of it is waiting.
@@ -76,7 +76,7 @@ async fn cannot_be_had(adapter: Adapter) {
     assert!(message.contains(&socket), "{message}");
 }
 
-/// While a browser is attached to, its debugger's port is closed to greenroom's own browsers, by whatever name it was reached.
+/// While a browser is attached, its debugger's port is closed to greenroom's own browsers, by whatever name it was reached.
 #[tokio::test]
 async fn its_port_is_closed_to_browsers() {
     let theirs = Theirs::start().await;
@@ -86,12 +86,12 @@ async fn its_port_is_closed_to_browsers() {
         assert!(ports.contains(theirs.port()));
         assert!(!ports.is_ours(theirs.port()), "it can be attached to again");
         guest.leave().await;
-        // Whoever watched the browser for it is only just ending.
+        // The task that watched the browser is only just ending.
         eventually("the port's release", || (!ports.contains(theirs.port())).then_some(())).await;
     }
 }
 
-/// A port that has come to be greenroom's own is not attached to, by whatever name, and is not even spoken to.
+/// greenroom does not attach to a port that is its own by now, under any name, and does not even connect to it.
 #[tokio::test]
 async fn own_ports_are_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -107,17 +107,17 @@ async fn own_ports_are_refused() {
         );
     }
     let connected = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
-    assert!(connected.is_err(), "nobody has come");
+    assert!(connected.is_err(), "no connection came");
 }
 
-/// A start command brings a browser back that is gone, which is attached to then and outlives whoever started it. One that
+/// A start command restarts a browser that is gone; greenroom then attaches to it, and it outlives greenroom. A browser that
 /// answers is not started again.
 #[tokio::test]
 async fn a_start_command_revives() {
     for adapter in ADAPTERS {
         let mut theirs = Theirs::start().await;
         theirs.kill().await;
-        // Only to see that the address arrives.
+        // Only to check that the command gets the address.
         let start_command: Vec<_> =
             theirs.command().into_iter().chain(["--greenroom-test={url}".to_owned()]).collect();
         let start_command = start_command.into();
@@ -140,8 +140,8 @@ async fn a_start_command_revives() {
     }
 }
 
-/// What is sent along reaches the browser with every connection, and no engine knows it: it stands on no command line and
-/// in no environment.
+/// The headers reach the browser with every connection, and no engine knows them: they are on no command line and in no
+/// environment.
 #[tokio::test]
 async fn headers_are_sent_and_stay_secret() {
     const SECRET: &str = "sesame-7f3a91";
@@ -171,7 +171,7 @@ async fn headers_are_sent_and_stay_secret() {
     }
 }
 
-/// The tool that shows what the engine was told does not show the way into the browser.
+/// The tool that shows the engine's configuration does not show the browser's address.
 #[tokio::test]
 async fn the_engines_configuration_is_not_shown() {
     let theirs = Theirs::start().await;

@@ -1,11 +1,11 @@
-//! Tabs of the user's that do not answer, as those that their browser has put to sleep.
+//! Tabs of the user's that do not answer, such as those that their browser has put to sleep.
 
 use greenroom_testkit::{PATIENCE, Site, Theirs, within};
 use serde_json::json;
 
 use super::{Adapter, Guest};
 
-/// Has a tab wait for an answer to a request, and do nothing else until somebody else makes the same request.
+/// Makes a tab wait for an answer to a request, and do nothing else until another tab makes the same request.
 async fn stop(theirs: &Theirs, tab: &str, site: &Site) {
     let before = site.hits("/meet");
     let ask = format!(
@@ -16,7 +16,7 @@ async fn stop(theirs: &Theirs, tab: &str, site: &Site) {
     site.wait_for_hits("/meet", before + 1).await;
 }
 
-/// Lets it go on.
+/// Resumes it.
 async fn wake(theirs: &Theirs, other: &str) {
     theirs.evaluate(other, "void fetch('/meet')").await;
 }
@@ -28,19 +28,23 @@ async fn list(guest: &mut Guest) -> String {
     }
 }
 
-/// Waits until the engine lists a tab, or does no longer.
+/// Waits until the engine lists a tab, or lists it no longer.
 async fn until_listed(guest: &mut Guest, url: &str, is_listed: bool) {
     within(PATIENCE, async { while list(guest).await.contains(url) != is_listed {} }).await;
 }
 
-/// A tab that does not answer keeps no engine from the browser: it is not heard of until it answers. One that stops
-/// answering later holds up no call for long; playwright, which asks all tabs with every call, no longer hears of it until
-/// it answers. Nothing of it is changed.
+/// A tab that does not answer does not keep an engine from the browser: it is hidden until it answers. A tab that stops
+/// answering later delays no call for long; from playwright, which asks all tabs with every call, it is hidden until it
+/// answers. Nothing in it changes.
 #[tokio::test]
 async fn a_tab_that_does_not_answer() {
-    // At once, since most of it is waiting.
-    tokio::join!(meet_stuck_tab(Adapter::Playwright), meet_stuck_tab(Adapter::Devtools));
-}
+    for adapter in ADAPTERS {
+        let (site, theirs) = (Site::start().await, Theirs::start().await);
+        // By another name, so that no other tab shares its process.
+        let url = format!("http://localhost:{}/title?t=stuck", site.port());
+        let stuck = theirs.open(&url).await;
+        let other = theirs.open(&site.url("/title?t=other")).await;
+        stop(&theirs, &stuck, &site).await;
 
 async fn meet_stuck_tab(adapter: Adapter) {
     let (site, theirs) = (Site::start().await, Theirs::start().await);
@@ -72,7 +76,7 @@ async fn meet_stuck_tab(adapter: Adapter) {
     assert!(tabs.iter().any(|tab| tab.url == url), "{adapter:?}: {tabs:?}");
 }
 
-/// A page of the agent's own may take its time: nobody takes it away.
+/// A page of the agent's own may take its time: it is not hidden.
 #[tokio::test]
 async fn an_own_page_that_is_busy() {
     // At once: each takes six seconds by the clock, however many processors there are.

@@ -1,4 +1,4 @@
-//! What is driven in somebody else's browser, and what is left alone.
+//! What greenroom drives in an attached browser, and what it leaves alone.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use serde_json::Value;
 
 use super::{ADAPTERS, Adapter, Guest, at};
 
-/// An attached browser is left alone until somebody sits down. A seat then has a tab of its own, signed in as the user is and
-/// as big as the user's window, drives that one alone, and closes it at the end. The user's tabs do not even notice: with
-/// playwright the one in front stays there; with devtools the seat's is in front, and those behind know it.
+/// An attached browser is left alone until a seat opens. The seat then has a tab of its own, signed in as the user is and as
+/// big as the user's window, drives that one alone, and closes it at the end. The user's tabs do not notice: with playwright
+/// the one in front stays there; with devtools the seat's is in front, and those behind know it.
 #[tokio::test]
 async fn a_guest_leaves_all_as_it_was() {
     let site = Site::start().await;
     for adapter in ADAPTERS {
         let theirs = Theirs::showing(&site.url("/title?t=home")).await;
-        // The first tab is smaller: Chromium warns of its flags there.
+        // The first tab is smaller: Chromium shows a warning about its flags there.
         let mine = &theirs.open(&site.url("/title?t=one")).await;
         theirs.open(&site.url("/title?t=two")).await;
         let before = theirs.tabs().await;
@@ -28,7 +28,7 @@ async fn a_guest_leaves_all_as_it_was() {
 
         let mut guest = Guest::at(adapter, at(theirs.url())).await;
         guest.instance.ping().await.unwrap();
-        assert_eq!(theirs.tabs().await, before, "nobody sits there yet");
+        assert_eq!(theirs.tabs().await, before, "there is no seat yet");
         guest.sit().await;
         assert_eq!(theirs.tabs().await.len(), 4, "one more");
         assert_eq!(guest.seat().view().borrow().tabs, 1, "its own only");
@@ -37,8 +37,8 @@ async fn a_guest_leaves_all_as_it_was() {
         let now = theirs.tabs().await;
         assert!(now.len() == 4 && before.iter().all(|tab| now.contains(tab)), "{now:?}");
         assert_eq!(guest.seat().view().borrow().url, site.url("/title?t=visited"));
-        // Also a tab that is behind is drawn. The picture comes last: on a busy machine playwright has run into its 5 s for one
-        // that was the first thing asked of such a tab.
+        // A background tab is drawn, too. The screenshot comes last: on a busy machine playwright has exceeded its 5 s for a
+        // screenshot that was the first request to such a tab.
         let drawn = "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))";
         guest.evaluate(drawn).await;
         guest.take_picture().await;
@@ -72,7 +72,7 @@ async fn in_front(theirs: &Theirs, tabs: &[Tab]) -> Vec<Tab> {
     found
 }
 
-/// What its tabs open, and what the agent opens, is the seat's; what the user opens meanwhile is not.
+/// Tabs that the seat's tabs or its agent open belong to the seat; tabs that the user opens meanwhile do not.
 #[tokio::test]
 async fn what_is_opened_belongs_to_its_opener() {
     let site = Site::start().await;
@@ -96,7 +96,7 @@ async fn what_is_opened_belongs_to_its_opener() {
     }
 }
 
-/// An agent may use a tab of the user's when it names it, which is its wish; nothing is closed for that.
+/// An agent may use a user's tab if it names it; no tab is closed for that.
 #[tokio::test]
 async fn a_users_tab_is_used_when_it_is_named() {
     let site = Site::start().await;
@@ -112,7 +112,7 @@ async fn a_users_tab_is_used_when_it_is_named() {
     }
 }
 
-/// A guest that is left with the last tab leaves an empty one in its place: a browser with windows would end with it.
+/// A guest that closes the last tab leaves an empty one: a browser with windows would exit with it.
 #[tokio::test]
 async fn the_last_tab_is_left() {
     let site = Site::start().await;
@@ -130,7 +130,7 @@ async fn the_last_tab_is_left() {
     }
 }
 
-/// A seat that nobody waits for any more leaves nothing behind, though its tab was open already.
+/// A seat whose caller has given up leaves nothing behind, though its tab was already open.
 #[tokio::test]
 async fn an_unwanted_seat_leaves_nothing() {
     for adapter in ADAPTERS {

@@ -1,4 +1,4 @@
-//! What the engine answers, and what the adapter finds in it.
+//! The engine's answers, and what the adapter finds in them.
 
 use greenroom_core::{Engine, record::Level, settings::Viewport};
 use greenroom_testkit::Site;
@@ -9,7 +9,7 @@ use super::{
     Room, data_folder, engine, uid,
 };
 
-/// The engine tells of its tools without a browser, and each takes the page it is meant for.
+/// The engine lists its tools without a browser, and each has a parameter for its page.
 #[tokio::test]
 async fn tools_need_no_browser() {
     let (site, data) = (Site::start().await, data_folder());
@@ -56,7 +56,7 @@ async fn tools_need_no_browser() {
     );
     let click = tools.iter().find(|tool| &*tool.name == "click").unwrap();
     assert!(click.definition.get().contains("pageId"), "{}", click.definition);
-    // Tools that are about pages need one; all others act on the selected one.
+    // Tools about pages require one; all others act on the selected one.
     let needs_page = |definition: &str| {
         let definition: Value = serde_json::from_str(definition).unwrap();
         definition["inputSchema"]["required"].as_array().is_some_and(|names| names.contains(&json!("pageId")))
@@ -66,8 +66,8 @@ async fn tools_need_no_browser() {
     assert_eq!(needing, ["close_page", "select_page"]);
 }
 
-/// Snapshots are kept, whether a tool shows the page by itself, was asked to, or put it into a file for the agent; and all
-/// are the same. As data they are trees. Fields for secrets are known by their references.
+/// Snapshots are kept, whether a tool shows the page by itself, on request, or puts it into a file for the agent; and all
+/// are the same. As data they are trees. Password fields are recognised by their references.
 #[tokio::test]
 async fn snapshots() {
     let (room, mut sitter) = Room::open().await;
@@ -131,8 +131,8 @@ async fn console_lines_and_values() {
     room.end().await;
 }
 
-/// A seat begins with one empty page of the size that was set, and what it looks at is seen: address, title, tabs, those of
-/// further contexts too.
+/// A seat begins with one empty page of the configured size, and greenroom sees its current page: address, title, tabs,
+/// those of further contexts too.
 #[tokio::test]
 async fn the_view() {
     let room = Room::with(|options| options.pool.viewport_size = Viewport { width: 1000, height: 500 }).await;
@@ -153,7 +153,7 @@ async fn the_view() {
     room.end().await;
 }
 
-/// What a pool says of its browsers holds: the user agent, and the origins that pages may load from.
+/// A pool's browser settings take effect: the user agent, and the origins from which pages may load.
 #[tokio::test]
 async fn settings_of_the_browser() {
     let room = Room::with(|options| {

@@ -22,7 +22,7 @@ async fn room(kind: Kind) -> Room {
     .await
 }
 
-/// A page that downloads in a loop is stopped, its seat goes on and hears of it, and no half a file stays.
+/// A page that downloads in a loop is stopped, its seat goes on and gets a notice, and no partial file stays.
 #[tokio::test]
 async fn downloads_in_a_loop_are_stopped() {
     for kind in BROWSERS {
@@ -52,7 +52,7 @@ async fn downloads_in_a_loop_are_stopped() {
     }
 }
 
-/// A download that the browser announces to nobody ends with its seat.
+/// A download that the browser does not announce ends with its seat.
 #[tokio::test]
 async fn an_unannounced_download_ends_the_seat() {
     let room = room(Kind::HeadlessShell).await;
@@ -66,7 +66,7 @@ async fn an_unannounced_download_ends_the_seat() {
     room.end().await;
 }
 
-/// What pages store in a profile on disk is bounded by the quota, in both browsers, and small things are stored.
+/// Pages' storage in a profile on disk is bounded by the quota, in both browsers, and small data is stored.
 #[tokio::test]
 async fn storage_is_bounded() {
     for kind in BROWSERS {
@@ -94,7 +94,7 @@ async fn storage_is_bounded() {
     }
 }
 
-/// The folder of a room's only seat into which its browser downloads.
+/// The download folder of a room's only seat.
 fn downloads(room: &Room) -> std::path::PathBuf {
     let runs = fs::read_dir(room.data.path().join("run")).unwrap().flatten();
     let seats = runs.filter_map(|run| fs::read_dir(run.path().join("seats")).ok()).flatten().flatten();

@@ -11,7 +11,7 @@ use super::{
     Room, uid,
 };
 
-/// Results go where the agent wants them, under its names, and are kept; without a name they are kept all the same.
+/// Results are written to the agent's paths, under its names, and are kept; without a name they are kept all the same.
 #[tokio::test]
 async fn results() {
     let (room, mut sitter) = Room::open().await;
@@ -52,8 +52,8 @@ async fn results() {
     room.end().await;
 }
 
-/// A recording is the agent's when it has ended, and not before. A browser that is too old for recordings refuses it in
-/// words, and nothing is written.
+/// The agent gets a recording when it has ended, and not before. A browser that is too old for recordings refuses it with an
+/// error, and nothing is written.
 #[tokio::test]
 async fn recordings() {
     let (room, mut sitter) = Room::open().await;
@@ -89,8 +89,7 @@ async fn an_audit() {
     room.end().await;
 }
 
-/// Files of the workspace can be handed over; no other file of this machine, and no page of one. Nothing is written
-/// elsewhere.
+/// Files of the workspace can be uploaded; no other file of this machine, and no page of one. Nothing is written elsewhere.
 #[tokio::test]
 async fn only_the_workspace() {
     let (room, mut sitter) = Room::open().await;
@@ -123,7 +122,7 @@ async fn only_the_workspace() {
     room.end().await;
 }
 
-/// What a page downloads comes with the next answer after it is whole, once.
+/// A completed download comes with the next answer, once.
 #[tokio::test]
 async fn downloads() {
     let (room, mut sitter) = Room::open().await;

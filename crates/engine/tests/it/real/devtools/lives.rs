@@ -1,4 +1,4 @@
-//! How instances and seats begin and end, and what is noticed of a browser that dies.
+//! How instances and seats begin and end, and how greenroom notices that a browser dies.
 
 use greenroom_core::{Engine, InstanceId, Lost};
 use greenroom_testkit::{
@@ -50,7 +50,7 @@ async fn with_one_slot() {
     }
 }
 
-/// Seats of one instance share nothing: each has its own browser, cookies and pages, and one that dies is alone in it.
+/// Seats of one instance share nothing: each has its own browser, cookies and pages, and the death of one affects no other.
 #[tokio::test]
 async fn seats_are_apart() {
     let room = Room::with(|options| options.pool.slots = 2).await;
@@ -70,7 +70,7 @@ async fn seats_are_apart() {
     room.end().await;
 }
 
-/// A killed browser is noticed under a call and between calls, by name, and ends the instance that it is.
+/// A killed browser is noticed during a call and between calls, by name, and ends its instance.
 #[tokio::test]
 async fn a_killed_browser() {
     let (room, mut sitter) = Room::open().await;
@@ -96,7 +96,7 @@ async fn a_killed_browser() {
 }
 
 /// A page that crashes is replaced by an empty one in the same tab, which the engine would not do: the call that ran in it
-/// fails, the crash is told once, and cookies and other tabs stay.
+/// fails, the crash is reported once, and cookies and other tabs stay.
 #[tokio::test]
 async fn a_crashed_page() {
     let (room, mut sitter) = Room::open().await;
@@ -113,7 +113,7 @@ async fn a_crashed_page() {
         pages().into_iter().filter(|pid| !first.contains(pid)).for_each(|pid| signal(pid, Signal::KILL));
     };
 
-    // Under a call.
+    // During a call.
     let hang = json!({ "pageId": 2, "function": "() => { fetch('/hang'); return new Promise(() => {}); }" });
     let (called, ()) = tokio::join!(sitter.try_call("evaluate_script", hang), async {
         room.site.wait_for_hit("/hang").await;
@@ -128,7 +128,7 @@ async fn a_crashed_page() {
     sitter.call("navigate_page", page.clone()).await;
     kill_second();
     let told = eventually("the crash", || sitter.seat.take_crashes().pop()).await;
-    // A busy browser tells of a page's new address a moment after it is there; until then the tab has its old one.
+    // A busy browser reports a page's new address a moment late; until then the tab has its old one.
     assert!(told.url.ends_with("t=third") || &*told.url == "about:blank", "{told:?}");
     let _ = sitter.try_call("navigate_page", page.clone()).await;
     sitter.call("navigate_page", page).await;
@@ -141,7 +141,7 @@ async fn a_crashed_page() {
     room.end().await;
 }
 
-/// A killed Node is noticed, and its browser goes with it.
+/// A killed Node is noticed, and its browser ends with it.
 #[tokio::test]
 async fn a_killed_engine() {
     let (room, sitter) = Room::open().await;
@@ -153,7 +153,7 @@ async fn a_killed_engine() {
     room.end().await;
 }
 
-/// Signs of life come from both, also beside a call that runs; a browser that stands still is the one that is named.
+/// Both give signs of life, also during a running call; the error names a stopped browser.
 #[tokio::test]
 async fn signs_of_life() {
     let (room, mut sitter) = Room::open().await;
@@ -166,14 +166,14 @@ async fn signs_of_life() {
 
     signal(browser, Signal::STOP);
     let asked = tokio::time::timeout(std::time::Duration::from_millis(500), room.instance.ping()).await;
-    assert!(asked.is_err(), "a browser that stands still answers nobody");
+    assert!(asked.is_err(), "a stopped browser does not answer");
     let silent = room.instance.silent().unwrap();
     assert_eq!(&*silent, format!("the browser did not answer: process {browser}"));
     signal(browser, Signal::CONT);
     room.end().await;
 }
 
-/// A profile that stays has its cookies for the next seat.
+/// A persistent profile has its cookies for the next seat.
 #[tokio::test]
 async fn a_kept_profile() {
     let profile = tempfile::tempdir().unwrap();
