@@ -95,7 +95,10 @@ fn no_argument_is_forgotten() {
             let sounds_so = SOUNDS_GUARDED.iter().any(|word| lower.contains(word));
             let is_known =
                 GUARDED.contains(&&*argument) || HARMLESS.contains(&(tool.as_str(), argument.as_str()));
-            assert!(!sounds_so || is_known, "{tool} has an argument `{argument}` that is neither guarded nor known to be harmless");
+            assert!(
+                !sounds_so || is_known,
+                "{tool} has an argument `{argument}` that is neither guarded nor known to be harmless"
+            );
         }
     }
 }

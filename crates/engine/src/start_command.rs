@@ -81,7 +81,8 @@ impl StartCommand {
         run: &RunFolder,
         url: &str,
     ) -> Result<Started, StartError> {
-        let (program, arguments) = self.argv.split_first().ok_or_else(|| StartError::new("there is no start command"))?;
+        let (program, arguments) =
+            self.argv.split_first().ok_or_else(|| StartError::new("there is no start command"))?;
         let arguments = arguments.iter().map(|argument| argument.replace(PLACEHOLDER, url));
         // A browser whose output is lost is better than none.
         let output = Output::open(run, url).inspect_err(|error| {
@@ -141,7 +142,8 @@ impl Started {
     /// The last lines of its stderr for messages: `conceal` runs before anything is cut off, or half a secret could remain.
     pub(crate) fn last_words(&self, conceal: impl Fn(&str) -> String) -> String {
         let end = self.output.as_ref().map(Output::end).transpose();
-        let end = end.inspect_err(|error| tracing::debug!(%error, "cannot read the output of a start command"));
+        let end =
+            end.inspect_err(|error| tracing::debug!(%error, "cannot read the output of a start command"));
         let end = end.ok().flatten().unwrap_or_default();
         // A person's browser prints the text of that person's pages.
         Tail::of(conceal(&without_pages(&end)).as_bytes()).text()

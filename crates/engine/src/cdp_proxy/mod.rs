@@ -248,7 +248,9 @@ impl Ends {
                 Ok(true) => {}
                 Ok(false) => break End::Cut,
                 Err(_) => {
-                    tracing::warn!("the engine or the browser does not read its messages; their connection ends");
+                    tracing::warn!(
+                        "the engine or the browser does not read its messages; their connection ends"
+                    );
                     break End::Cut;
                 }
             }

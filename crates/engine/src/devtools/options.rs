@@ -10,15 +10,15 @@ pub(super) fn check(options: &EngineOptions) -> Result<(), StartError> {
         return Err(StartError::new(message).hint("set `isolated` to false, or use the playwright engine"));
     }
     if options.pool.slots > 1 && options.attach.is_some() {
-        return Err(StartError::new(format!(
-            "an attached browser has one slot, not {}",
-            options.pool.slots
-        ))
-        .hint("set `slots` to 1: its tabs share their cookies"));
+        return Err(StartError::new(format!("an attached browser has one slot, not {}", options.pool.slots))
+            .hint("set `slots` to 1: its tabs share their cookies"));
     }
     if options.pool.slots > 1 && !options.pool.isolated {
-        return Err(StartError::new(format!("a browser that is not isolated has one slot, not {}", options.pool.slots))
-            .hint("set `slots` to 1, or `isolated` to true: two browsers cannot share a profile"));
+        return Err(StartError::new(format!(
+            "a browser that is not isolated has one slot, not {}",
+            options.pool.slots
+        ))
+        .hint("set `slots` to 1, or `isolated` to true: two browsers cannot share a profile"));
     }
     Ok(())
 }

@@ -134,8 +134,10 @@ impl Shared {
     pub(super) fn too_late(&self) -> StartError {
         let limit = human(OPEN);
         match self.driven().is_attached() {
-            true => StartError::new(format!("the engine could not attach to the browser's tabs within {limit}"))
-                .hint("a tab there may hang, or show a dialog that waits for an answer"),
+            true => {
+                StartError::new(format!("the engine could not attach to the browser's tabs within {limit}"))
+                    .hint("a tab there may hang, or show a dialog that waits for an answer")
+            }
             false => StartError::new(format!("the engine did not open a browser context within {limit}")),
         }
     }

@@ -13,8 +13,11 @@ use crate::EngineOptions;
 /// Checks options and the files that they name. The engine would fail on these much later, or not at all.
 pub(super) fn check(options: &EngineOptions) -> Result<(), StartError> {
     if options.pool.slots > 1 && (!options.pool.isolated || options.engine_starts_browser()) {
-        return Err(StartError::new(format!("this kind of browser has one slot, not {}", options.pool.slots))
-            .hint("set `slots` to 1; only isolated contexts in a Chromium of greenroom's share a browser"));
+        return Err(StartError::new(format!(
+            "this kind of browser has one slot, not {}",
+            options.pool.slots
+        ))
+        .hint("set `slots` to 1; only isolated contexts in a Chromium of greenroom's share a browser"));
     }
     if options.attach.is_some() {
         check_attached(options)?;

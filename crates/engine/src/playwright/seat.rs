@@ -265,7 +265,10 @@ impl PlaywrightSeat {
             return None;
         }
         if &*call.tool == CONFIG {
-            return Some(failed("refused", "the address of this browser is greenroom's own and is not shown"));
+            return Some(failed(
+                "refused",
+                "the address of this browser is greenroom's own and is not shown",
+            ));
         }
         match &mut self.context {
             Some(Context::Tabs(own)) if &*call.tool == CLOSE => {

@@ -61,9 +61,8 @@ impl Server {
                     let uri = format!("{address}/mcp").parse().map_err(|_| {
                         StartError::new(format!("the engine listens on an invalid address: `{address}`"))
                     })?;
-                    let endpoint = Endpoint::new(uri).map_err(|error| {
-                        StartError::new(format!("cannot connect to the engine: {error}"))
-                    })?;
+                    let endpoint = Endpoint::new(uri)
+                        .map_err(|error| StartError::new(format!("cannot connect to the engine: {error}")))?;
                     return Ok(Self { process, endpoint, _pipes: pipes, _port: guard });
                 }
                 Err(error) => last = error,

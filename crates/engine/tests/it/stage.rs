@@ -1,4 +1,4 @@
-//! Engines over stdio with the fake engine behind them, and calls in the words of the tests.
+//! Engines over stdio with the fake engine behind them, and shorthands for calls.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
@@ -25,7 +25,7 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// What reached the fake engines.
+    /// The log of the fake engines.
     pub fn log(&self) -> EngineLog {
         EngineLog::at(self.path("log"))
     }
@@ -34,7 +34,7 @@ impl Stage {
         Gate::new(self.folder.path(), "gate")
     }
 
-    /// A script that can be executed, and says nothing of its own.
+    /// An executable script.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -77,8 +77,8 @@ pub async fn call(seat: &mut Box<dyn Seat>, tool: &str, arguments: Value) -> Str
     body["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Waits until this process has no launcher any more. A signal for the end of their parent's thread would have reached its
-/// children by then.
+/// Waits until this process has no launcher any more. A signal for the end of its thread would have reached the children by
+/// then.
 pub async fn launcher_gone() {
     let is_launcher = |task: fs::DirEntry| {
         fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == "launcher")
@@ -92,7 +92,7 @@ pub async fn pid(seat: &mut Box<dyn Seat>) -> u32 {
     call(seat, "pid", json!({})).await.parse().unwrap()
 }
 
-/// An agent whose client can be asked.
+/// An agent whose client can answer questions.
 pub struct Askable;
 
 impl Agent for Askable {

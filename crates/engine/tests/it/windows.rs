@@ -1,4 +1,4 @@
-//! Browsers of Windows, with a script in the place of `cmd.exe` and the fake engine in the place of Windows.
+//! Browsers of Windows, with a script in place of `cmd.exe` and the fake engine in place of Windows.
 
 use std::{ffi::OsString, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -30,8 +30,8 @@ fn options(stage: &Stage, search_path: OsString) -> EngineOptions {
     EngineOptions { pool, ..plain }
 }
 
-/// `cmd.exe` is found on the search path and told to start the pinned engine; the seat behind it answers calls and
-/// pings, shows nothing, and is lost with its process.
+/// `cmd.exe` is found on the search path and starts the pinned engine; the seat behind it answers calls and pings, shows
+/// nothing, and is lost with its process.
 #[tokio::test]
 async fn a_seat_in_windows() {
     let stage = Stage::new();

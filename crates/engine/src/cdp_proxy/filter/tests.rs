@@ -265,7 +265,11 @@ fn downloads_of_own_contexts() {
         });
         let message = json!({ "method": format!("Page.{event}"), "params": params, "sessionId": "S" });
         let mut out = browser(filter, &message);
-        assert_eq!(out.remove(0), Out::ToEngine(message.to_string().into()), "the engine gets the event first");
+        assert_eq!(
+            out.remove(0),
+            Out::ToEngine(message.to_string().into()),
+            "the engine gets the event first"
+        );
         asked(&out)
     };
     assert!(says(&mut filter, "downloadWillBegin", "x").is_empty());

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Room, files, text};
 
-/// A download's bytes come with the answer that says it is complete, by the name it has in the session.
+/// A download's bytes come with the answer that reports its completion, under its name in the session.
 #[tokio::test]
 async fn downloads() {
     let mut room = Room::open(&[]).await;
@@ -23,7 +23,7 @@ async fn downloads() {
     room.end().await;
 }
 
-/// A body that is no text comes as a file, with a path that can be read, as a download does.
+/// A body that is not text comes as a file, with a readable path, as a download does.
 async fn response_bodies(room: &mut Room) {
     room.evaluate("() => fetch('/download?kind=application/zip').then(answer => answer.text())").await;
     let listed = text(&room.call("browser_network_requests", json!({ "filter": "zip" })).await);
@@ -35,7 +35,7 @@ async fn response_bodies(room: &mut Room) {
     assert!(path.ends_with(name) && std::fs::exists(path).unwrap(), "{path}");
 }
 
-/// Screenshots and PDFs are kept, with and without a name of the agent's; those with one arrive in its workspace as well.
+/// Screenshots and PDFs are kept, with and without an agent's name; those with one arrive in its workspace as well.
 #[tokio::test]
 async fn pictures_and_documents() {
     let mut room = Room::open(&["pdf"]).await;

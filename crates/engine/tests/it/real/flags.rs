@@ -1,5 +1,5 @@
-//! The command line of a Chromium that greenroom starts, against that of the Chromium which the pinned playwright engine
-//! would start itself. What differs stands here, with its reason.
+//! Compares the command line of a Chromium that greenroom starts with that of the Chromium which the pinned playwright
+//! engine would start itself. All differences are listed here, with their reasons.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -20,7 +20,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("--edge-skip-compat-layer-relaunch", "Edge on Windows only"),
     (
         "--unsafely-disable-devtools-self-xss-warnings",
-        "nobody types into a console of a browser without windows",
+        "a browser without windows has no console to type into",
     ),
     (
         "--headless",
@@ -36,22 +36,22 @@ const LEFT_OUT: &[(&str, &str)] = &[
 const ADDED: &[(&str, &str)] = &[
     ("--remote-debugging-port=0", "see `--remote-debugging-pipe`"),
     ("--crash-dumps-dir=", "nothing is written into the user's home"),
-    ("--disable-crash-reporter", "nothing is sent to anybody"),
-    ("--disable-domain-reliability", "nothing is sent to anybody"),
+    ("--disable-crash-reporter", "nothing is sent to its vendor"),
+    ("--disable-domain-reliability", "nothing is sent to its vendor"),
     (
         "--disable-gpu-process-crash-limit",
-        "a page that ends the process which draws ends no other session's browser",
+        "a page that crashes the GPU process ends no other session's browser",
     ),
-    ("--disable-quic", "UDP goes around the proxy"),
+    ("--disable-quic", "UDP bypasses the proxy"),
     ("--enable-logging=stderr", "consoles of pages are kept out of the log"),
     ("--log-level=2", "consoles of pages are kept out of the log"),
-    ("--webrtc-ip-handling-policy=disable_non_proxied_udp", "UDP goes around the proxy"),
-    ("--force-webrtc-ip-handling-policy=disable_non_proxied_udp", "UDP goes around the proxy"),
+    ("--webrtc-ip-handling-policy=disable_non_proxied_udp", "UDP bypasses the proxy"),
+    ("--force-webrtc-ip-handling-policy=disable_non_proxied_udp", "UDP bypasses the proxy"),
     ("--host-resolver-rules=", "names are resolved by the proxy alone"),
     ("--proxy-server=", "every connection goes through the proxy"),
     ("--proxy-bypass-list=<-loopback>", "every connection goes through the proxy"),
     ("--blink-settings=selectionClipboardBufferAvailable=false", "sessions share no clipboard"),
-    ("--disable-features=AutofillServerCommunication", "nothing is sent to anybody"),
+    ("--disable-features=AutofillServerCommunication", "nothing is sent to its vendor"),
     ("--disable-features=WebRtcHideLocalIpsWithMdns", "WebRTC would speak multicast on the local network"),
     (
         "--enable-features=StorageQuotaSettings:PoolSizeBytes/1073741824",
@@ -60,14 +60,14 @@ const ADDED: &[(&str, &str)] = &[
     ("--no-sandbox", "the tests may run as root"),
 ];
 
-/// Flags whose values are lists, of which every entry counts by itself.
+/// Flags whose values are lists; every entry counts by itself.
 const LISTS: [&str; 3] = ["--disable-features=", "--enable-features=", "--blink-settings="];
 
-/// Flags whose values are this machine's.
+/// Flags whose values depend on this machine.
 const VALUES: [&str; 4] =
     ["--crash-dumps-dir=", "--user-data-dir=", "--proxy-server=", "--host-resolver-rules="];
 
-/// A command line as a set: lists taken apart, values of this machine left out.
+/// A command line as a set: lists split, values of this machine left out.
 fn flags<'a>(arguments: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for argument in arguments.filter(|argument| argument.starts_with("--")) {
@@ -112,8 +112,8 @@ fn engine_flags(engine: &Path) -> BTreeSet<String> {
     flags(all.chain([&*features, "--user-data-dir="]))
 }
 
-/// Pages find the browser that the engine would start itself: no automation, a mouse. The command lines of both differ in
-/// what is written down here, and in nothing else.
+/// Pages find the same browser that the engine would start itself: no automation, a mouse. The command lines of both differ
+/// only in the flags listed here.
 #[tokio::test]
 async fn as_the_engine_would_start_it() {
     let mut room = Room::open(&[]).await;

@@ -1,4 +1,4 @@
-//! The tools of the installed engines are those that the guards' tests were written for.
+//! The tools of the installed engines are those for which the guards' tests were written.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,8 @@ fn arguments(offered: &Toolset) -> Tools {
     offered.tools.iter().map(|tool| (tool.name.to_string(), arguments(tool.definition.get()))).collect()
 }
 
-/// The recorded arguments, which the fuzzing of the guards goes through, are those of the installed engines with everything
-/// switched on. One that is new has to be looked at, and recorded.
+/// The recorded arguments, which the guards' fuzz tests use, are those of the installed engines with everything switched on.
+/// A new argument has to be reviewed, and recorded.
 #[tokio::test]
 async fn recorded_arguments_are_the_engines() {
     let data = data_folder();

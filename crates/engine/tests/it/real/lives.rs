@@ -1,4 +1,4 @@
-//! What becomes of seats when a page is busy, crashes, or the browser loses its network service.
+//! What happens to seats when a page is busy or crashes, or the browser loses its network service.
 
 use std::{fs, sync::Arc};
 
@@ -85,7 +85,7 @@ impl Sitter {
         self.call("browser_evaluate", json!({ "function": function })).await
     }
 
-    /// Waits until the observer has seen a crash, and says what was seen.
+    /// Waits until the observer has seen a crash, and returns the crashes.
     async fn crashes(&mut self) -> Vec<Crash> {
         let seat = &mut self.0;
         eventually("a crash", || Some(seat.take_crashes()).filter(|seen| !seen.is_empty())).await
@@ -107,7 +107,7 @@ fn nice(pid: u32) -> Vec<i32> {
         .collect()
 }
 
-/// A page of so many workers that never rest.
+/// A page with this many workers that never rest.
 fn busy(workers: usize) -> String {
     format!(
         "() => {{ const url = URL.createObjectURL(new Blob(['postMessage(0); for (;;) {{}}'])); \
@@ -116,8 +116,8 @@ fn busy(workers: usize) -> String {
     )
 }
 
-/// In both browsers every thread of every page runs at a lower priority than the threads of the browser, the GPU process, the
-/// network service and the engine, workers included.
+/// In both browsers every thread of every page runs at a lower priority than the threads of the browser, the GPU process,
+/// the network service and the engine, workers included.
 #[tokio::test]
 async fn pages_run_at_a_lower_priority() {
     for kind in [Kind::HeadlessShell, Kind::Chromium] {
@@ -147,8 +147,8 @@ async fn pages_run_at_a_lower_priority() {
     }
 }
 
-/// A page whose workers keep every core busy costs nobody a session: its neighbour's calls go on, a new seat opens or is late
-/// alone, and the instance stays. What was made too late is cleared away.
+/// A page whose workers keep every core busy ends no other session: its neighbour's calls go on, a new seat opens or only is
+/// late, and the instance stays. A context that was made too late is removed.
 #[tokio::test]
 async fn a_busy_page() {
     let rooms = Rooms::start().await;
@@ -167,7 +167,7 @@ async fn a_busy_page() {
         assert_eq!(rooms.lost(), None);
     }
     hog.0.close().await;
-    // Whoever comes next gets a context of its own, whatever came up late.
+    // The next seat gets a context of its own, whichever appeared late.
     let mut next = rooms.sit().await;
     next.navigate(&rooms.site.url("/canary?name=next")).await;
     assert!(!next.evaluate("() => document.cookie").await.contains("neighbour"));
@@ -175,8 +175,8 @@ async fn a_busy_page() {
     rooms.instance.stop(GRACE).await;
 }
 
-/// An engine that stands still makes a seat late and costs the instance nothing. When it goes on, the seat that was given up
-/// is cleared away, and is not taken for the next one.
+/// A stopped engine makes a seat late and does not end the instance. When it continues, the seat that was given up is
+/// removed, and is not taken for the next one.
 #[tokio::test]
 async fn a_late_seat_is_cleared_away() {
     let rooms = Rooms::start().await;
@@ -203,8 +203,8 @@ async fn a_late_seat_is_cleared_away() {
     rooms.instance.stop(GRACE).await;
 }
 
-/// A page that crashes costs its tab: cookies and other tabs stay, the call that ran in it fails, and the crash is told once
-/// with its URL. Between calls as well as under one.
+/// A page that crashes loses its tab: cookies and other tabs stay, the call that ran in it fails, and the crash is reported
+/// once with its URL. Between calls as well as during one.
 #[tokio::test]
 async fn a_crashed_page_costs_its_tab() {
     let rooms = Rooms::start().await;
@@ -219,7 +219,7 @@ async fn a_crashed_page_costs_its_tab() {
         new.into_iter().for_each(|pid| signal(pid, Signal::KILL));
     };
 
-    // Under a call.
+    // During a call.
     let hang = "() => { fetch('/hang-1'); return new Promise(() => {}); }";
     let called = async { sitter.try_call("browser_evaluate", json!({ "function": hang })).await };
     let (called, ()) = tokio::join!(called, async {
@@ -237,7 +237,7 @@ async fn a_crashed_page_costs_its_tab() {
     // Between calls.
     kill_second();
     assert_eq!(sitter.crashes().await.len(), 1);
-    // The engine may hear of it a moment later than greenroom: then the first call fails by it.
+    // The engine may notice it a moment later than greenroom: then the first call fails by it.
     let third = json!({ "url": rooms.site.url("/title?t=third") });
     let first = sitter.try_call("browser_navigate", third.clone()).await.unwrap();
     assert!(!first.is_failure() || text(&first).contains("crash"), "{}", text(&first));
@@ -251,14 +251,14 @@ async fn a_crashed_page_costs_its_tab() {
     rooms.instance.stop(GRACE).await;
 }
 
-/// A page that crashes as often as it is opened is a loss in the end.
+/// A page that crashes whenever it is opened is a loss in the end.
 #[tokio::test]
 async fn a_crash_loop_ends() {
     let rooms = Rooms::start().await;
     let mut sitter = rooms.sit().await;
     let mut lost = sitter.0.lost();
     let page = json!({ "url": rooms.site.url("/title?t=x") });
-    // A call may meet the crash of the page before it: then it fails, and opens none.
+    // A call may hit the crash of the page before it: then it fails, and opens none.
     for crash in 0..50 {
         if sitter.try_call("browser_navigate", page.clone()).await.is_err() {
             break;
@@ -274,7 +274,7 @@ async fn a_crash_loop_ends() {
     rooms.instance.stop(GRACE).await;
 }
 
-/// A browser whose zygotes die opens no page any more. That is a loss, too, in both browsers.
+/// A browser whose zygotes die opens no more pages. That is a loss, too, in both browsers.
 #[tokio::test]
 async fn killed_zygotes() {
     for kind in [Kind::HeadlessShell, Kind::Chromium] {

@@ -1,7 +1,7 @@
-//! What the real engine answers, with a real Chromium: what the adapter finds in it.
+//! The answers of the real engine with a real Chromium, and what the adapter finds in them.
 //!
-//! [`Room`] is one seat with a site to look at. The site stands for the egress proxy too: a proxy is asked for whole
-//! addresses, of which the site looks at the path only.
+//! [`Room`] is one seat with a test site. The site is also the egress proxy: a proxy gets full addresses, of which the site
+//! uses the path only.
 
 mod answers;
 mod attached;
@@ -46,8 +46,8 @@ const DOWNLOADS_IN_A_LOOP: &str = "() => { setInterval(() => {
     setTimeout(() => URL.revokeObjectURL(link.href), 5000);
 }, 10); }";
 
-/// A page starts a download without end in a frame that it removes before the download begins: the browser announces it to
-/// nobody.
+/// A page starts an endless download in a frame that it removes before the download begins: the browser does not announce
+/// it.
 const UNANNOUNCED_DOWNLOAD: &str = "() => { const frame = document.createElement('iframe');
     document.body.append(frame);
     const link = frame.contentDocument.createElement('a');
@@ -58,7 +58,7 @@ const UNANNOUNCED_DOWNLOAD: &str = "() => { const frame = document.createElement
     setTimeout(() => frame.remove(), 200);
 }";
 
-/// How long an instance may take to end by itself, as the fleet has it.
+/// How long an instance may take to end by itself, as in the fleet.
 const GRACE: Duration = Duration::from_secs(2);
 
 struct Room {
@@ -67,7 +67,7 @@ struct Room {
     engine: PlaywrightEngine,
     instance: Arc<dyn Instance>,
     seat: Box<dyn Seat>,
-    /// Last, so that it goes when nobody uses it any more.
+    /// Last, so that it is dropped after all users of it.
     _data: TempDir,
 }
 
@@ -81,13 +81,13 @@ impl Room {
         Self { site, workspace, engine, instance, seat, _data: data }
     }
 
-    /// What a tool answers to these parameters, whether or not it fails.
+    /// The answer of a tool to these parameters, whether or not it fails.
     async fn try_call(&mut self, tool: &str, params: Raw) -> Reply {
         let worker = Arc::new(Worker(self.workspace.path().to_owned()));
         within(PATIENCE, self.seat.call(Call::new(tool, params), worker)).await.unwrap()
     }
 
-    /// What a tool answers, which must not fail.
+    /// The answer of a tool, which must not fail.
     async fn call(&mut self, tool: &str, arguments: Value) -> Reply {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
         let reply = self.try_call(tool, params).await;
@@ -117,7 +117,7 @@ impl Room {
 }
 
 /// A data folder with the engine that `make test` installs.
-#[allow(clippy::disallowed_methods, reason = "a test is told by its surroundings where the engine is")]
+#[allow(clippy::disallowed_methods, reason = "the environment tells a test where the engine is")]
 fn data_folder() -> TempDir {
     let installed = std::env::var_os("GREENROOM_TEST_DATA_DIR").map(PathBuf::from).unwrap_or_default();
     assert!(installed.join("engines").is_dir(), "no engine is installed for the tests: run `make test`");
@@ -151,7 +151,7 @@ fn browser(kind: Kind) -> Browser {
     }
 }
 
-/// What an engine needs, with its browsers behind the proxy at this port.
+/// The base of an engine whose browsers use the proxy at this port.
 fn base(options: EngineOptions, run: Arc<RunFolder>, proxy: u16) -> EngineBase {
     EngineBase {
         options: Arc::new(options),

@@ -11,7 +11,7 @@ fn size_arguments(tools: &Toolset) -> Vec<String> {
         for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
             let path = format!("{path}.{name}");
             let lower = name.to_lowercase();
-            // Lists are cut into pages of so many lines; these are no sizes.
+            // Lists are split into pages of a number of lines; these are no sizes.
             let is_size = ["width", "height", "size", "scale", "viewport", "fps", "factor"]
                 .iter()
                 .any(|word| lower.contains(word) && lower != "pagesize");
@@ -55,7 +55,7 @@ async fn every_size_is_known() {
     assert_eq!(size_arguments(&devtools), ["emulate.viewport", "resize_page.height", "resize_page.width"]);
 }
 
-/// A page keeps its size when a larger one is asked for than settings allow, and one within that is given.
+/// A page keeps its size when a call asks for a larger one than settings allow, and gets one within the limits.
 #[tokio::test]
 async fn with_playwright() {
     let mut room = Room::open(&[]).await;

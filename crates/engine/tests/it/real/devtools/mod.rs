@@ -1,5 +1,5 @@
-//! The real devtools engine with a real Chromium. [`Room`] is one instance with seats, and a site to look at, which stands
-//! for the egress proxy too.
+//! The real devtools engine with a real Chromium. [`Room`] is one instance with seats, and a test site, which is also the
+//! egress proxy.
 
 mod answers;
 mod disk;
@@ -22,7 +22,7 @@ pub struct Room {
     workspace: TempDir,
     engine: DevtoolsEngine,
     instance: Arc<dyn Instance>,
-    /// Last, so that it goes when nobody uses it any more.
+    /// Last, so that it is dropped after all users of it.
     data: TempDir,
 }
 
@@ -53,7 +53,7 @@ impl Room {
     }
 }
 
-/// Whoever sits on a seat. The first page of a fresh engine is number 1.
+/// An agent with a seat. The first page of a fresh engine is number 1.
 pub struct Sitter {
     seat: Box<dyn Seat>,
     worker: Arc<Worker>,
@@ -70,7 +70,7 @@ impl Sitter {
         within(PATIENCE, self.seat.call(call, self.worker.clone())).await
     }
 
-    /// What a tool answers, which must not fail.
+    /// The answer of a tool, which must not fail.
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Reply {
         let reply = self.try_call(tool, arguments).await.unwrap();
         assert!(!reply.is_failure(), "{tool}: {}", text(&reply));
@@ -88,7 +88,7 @@ impl Sitter {
         reply.snapshot_text().unwrap().to_string()
     }
 
-    /// What a function comes to, as the engine writes it.
+    /// The result of a function, as the engine writes it.
     pub async fn evaluate(&mut self, function: &str) -> Value {
         let arguments = json!({ "pageId": 1, "function": function, "waitForStableDom": false });
         let text = text(&self.call("evaluate_script", arguments).await);

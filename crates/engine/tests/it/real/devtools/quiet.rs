@@ -1,4 +1,4 @@
-//! The engine tells nobody anything: it connects to its browser's debugger and to nothing else, starts no program, and
+//! The engine reports nothing to others: it connects to its browser's debugger and to nothing else, starts no program, and
 //! leaves nothing in the user's home.
 
 use std::{fs, os::unix::fs::PermissionsExt};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{super::text, Room};
 
-/// Writes down what a Node connects to, looks up and starts.
+/// Logs what a Node process connects to, looks up and starts.
 const SPY: &str = r#"
 const fs = require("node:fs"), net = require("node:net"), dns = require("node:dns"), children = require("node:child_process");
 const note = (what) => fs.appendFileSync(process.env.SPY_LOG, JSON.stringify(what) + "\n");
@@ -26,8 +26,8 @@ for (const name of ["spawn", "spawnSync", "exec", "execSync", "execFile", "execF
 note({ began: process.argv.slice(2) });
 "#;
 
-/// Through navigation, a page with source maps, scripts, traces and audits, the engine speaks to its browser alone. The
-/// browser goes through the proxy, which is the site here: nobody else was asked for anything either.
+/// Through navigation, a page with source maps, scripts, traces and audits, the engine connects to its browser alone. The
+/// browser goes through the proxy, which is the site here: no other server got a request either.
 #[tokio::test]
 async fn only_the_debugger() {
     let spies = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ async fn only_the_debugger() {
     let room = Room::with(|options| options.settings_mut().node = Some(node)).await;
     let mut sitter = room.sit().await;
     sitter.navigate(&room.site.url("/title?t=quiet")).await;
-    // The engine would look at the source maps that a page names, by itself where the page cannot.
+    // The engine would load the source maps that a page names, by itself if the page cannot.
     let map = room.site.url("/map-of-the-source");
     let code = format!("console.error(new Error('x'));\n//# sourceMappingURL={map}");
     sitter
@@ -76,10 +76,10 @@ async fn only_the_debugger() {
         only.starts_with("{\"connect\":\"127.0.0.1:") || only.starts_with("{\"connect\":\"localhost:"),
         "{noted}"
     );
-    assert!(noted.contains("--no-usage-statistics"), "the spy was there: {noted}");
+    assert!(noted.contains("--no-usage-statistics"), "the spy was loaded: {noted}");
     assert_eq!(room.site.hits("/map-of-the-source"), 0);
     let own = format!("127.0.0.1:{}", room.site.port());
     let others = room.site.requests().into_iter().filter(|seen| seen.host.as_deref() != Some(&*own));
-    assert_eq!(others.collect::<Vec<_>>(), [], "the proxy was asked for somebody else");
+    assert_eq!(others.collect::<Vec<_>>(), [], "the proxy got a request for another server");
     assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "nothing is left in a user's home");
 }

@@ -1,4 +1,4 @@
-//! Local files and the browser's own pages are out of reach, whatever gets past the checks of tool arguments.
+//! Local files and the browser's own pages are out of reach, even for calls that get past the checks of tool arguments.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::{BROWSERS, SharedBrowser, text};
 
 const SECRET: &str = "correct horse battery staple";
 
-/// Code that runs in the engine can name any address; the proxy lets none pass but pages of the web.
+/// Code that runs in the engine can name any address; the proxy lets only pages of the web pass.
 #[tokio::test]
 async fn engines_open_pages_of_the_web_only() {
     for kind in BROWSERS {
@@ -32,7 +32,7 @@ async fn engines_open_pages_of_the_web_only() {
             let said = text(&reply);
             assert!(reply.is_failure() && !said.contains(SECRET), "{kind:?} {address}: {said}");
             let ours = said.contains("no page may be opened at");
-            // The engine refuses some of them by itself.
+            // The engine itself refuses some of them.
             assert!(
                 ours || said.contains("Navigating to") || said.contains("file:"),
                 "{kind:?} {address}: {said}"
@@ -46,7 +46,7 @@ async fn engines_open_pages_of_the_web_only() {
     }
 }
 
-/// Past the proxy the browser itself refuses to load files, in every context of it.
+/// Without the proxy, the browser itself refuses to load files, in each of its contexts.
 #[tokio::test]
 async fn the_browser_loads_no_files() {
     for kind in BROWSERS {
@@ -86,7 +86,7 @@ async fn the_browser_loads_no_files() {
     }
 }
 
-/// A page gets to none of these addresses by itself, nor does a window or a frame that it opens.
+/// A page cannot open any of these addresses by itself, nor can a window or a frame that it opens.
 #[tokio::test]
 async fn pages_do_not_get_there() {
     for kind in BROWSERS {
@@ -109,7 +109,7 @@ async fn pages_do_not_get_there() {
             }
             let tabs = seat.call("browser_tabs", json!({ "action": "list" })).await;
             assert!(tabs.contains("/title?t=web") && !tabs.contains("secret.txt"), "{kind:?} {url}: {tabs}");
-            // A frame that shows another origin's document has none that this page can read.
+            // The page cannot read a frame that shows another origin's document.
             let shown = "() => [document, ...[...document.querySelectorAll('iframe')].map((frame) => frame.contentDocument)]
                 .map((one) => one?.documentElement.innerText ?? '').join()";
             let shown = seat.evaluate(shown).await.to_string();

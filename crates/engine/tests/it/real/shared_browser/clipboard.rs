@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{BROWSERS, SharedBrowser, SharedSeat};
 
-/// A page with what can be copied from and pasted into, frames included.
+/// A page with elements to copy from and to paste into, frames included.
 const PAGE: &str = r#"() => {
     document.body.innerHTML = `
         <textarea id=field></textarea>
@@ -21,7 +21,7 @@ const PAGE: &str = r#"() => {
 }"#;
 
 async fn show(browser: &SharedBrowser, seat: &mut SharedSeat) {
-    // A host name, as `navigator.clipboard` is for secure addresses only.
+    // A host name, as `navigator.clipboard` requires a secure address.
     let url = format!("http://localhost:{}/title?t=clipboard", browser.site.port());
     seat.call("browser_navigate", json!({ "url": url })).await;
     seat.evaluate(PAGE).await;
@@ -44,7 +44,7 @@ impl SharedSeat {
         self.press(key).await;
     }
 
-    /// What a paste brings, by each of these keys.
+    /// The text that this key pastes.
     async fn pasted(&mut self, key: &str) -> String {
         self.call("browser_type", json!({ "target": "#field", "text": "" })).await;
         self.click("#field").await;
@@ -53,7 +53,7 @@ impl SharedSeat {
     }
 }
 
-/// What one session copies another cannot paste, while both live and after the first has closed; each pastes its own.
+/// One session cannot paste what another copies, while both live and after the first has closed; each pastes its own.
 #[tokio::test]
 async fn a_clipboard_each() {
     for kind in BROWSERS {
@@ -71,7 +71,7 @@ async fn a_clipboard_each() {
         assert_eq!(other.pasted("Control+v").await, "of the second", "{kind:?}");
         assert_eq!(one.pasted("Control+v").await, "of the first", "{kind:?}");
 
-        // A selection is one more clipboard, which a click of the middle button pastes.
+        // A selection is another clipboard, which a click of the middle button pastes.
         one.call("browser_click", json!({ "target": "#rich", "doubleClick": true })).await;
         other.call("browser_type", json!({ "target": "#field", "text": "" })).await;
         other.call("browser_click", json!({ "target": "#field", "button": "middle" })).await;
@@ -90,7 +90,7 @@ async fn a_clipboard_each() {
 }
 
 /// Within a session everything that copies and pastes goes on working: scripts, handlers of the page, frames, formatted
-/// text. What is pasted runs nothing, and passwords are not copied.
+/// text. Pasted text runs no code, and passwords are not copied.
 #[tokio::test]
 async fn inside_a_session() {
     for kind in BROWSERS {
@@ -106,7 +106,7 @@ async fn inside_a_session() {
         let rich = seat.evaluate("() => document.querySelector('#target').innerHTML").await;
         assert_eq!(rich, "Hello <b>bold</b> world", "{kind:?}");
 
-        // The page's own idea of what is copied, and of what is pasted.
+        // The page chooses what is copied, and what is pasted.
         seat.evaluate(
             "() => {
                 document.addEventListener('copy', (event) => {
@@ -146,9 +146,9 @@ async fn inside_a_session() {
     }
 }
 
-/// Whatever a page does to the listeners in its documents, it is shown nothing of what another session copied: documents
-/// opened anew with listeners of their own in front, windows and frames whose first document is replaced, also after the
-/// session that copied is gone.
+/// Whatever a page does to the listeners in its documents, it sees nothing that another session copied: documents opened
+/// anew with listeners of their own in front, windows and frames whose first document is replaced, also after the session
+/// that copied is gone.
 #[tokio::test]
 async fn hostile_documents_read_nothing() {
     const OPENED: &str = "() => {

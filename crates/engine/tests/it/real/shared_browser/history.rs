@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Kind, SharedBrowser};
 
-/// Changes the page's address 20,000 times, 20 times in each task, and tells the site that it has.
+/// Changes the page's address 20,000 times, 20 times in each task, and then tells the site.
 const FLOOD: &str = "() => {
     let count = 0;
     const timer = setInterval(() => {
@@ -16,7 +16,7 @@ const FLOOD: &str = "() => {
     }, 1);
 }";
 
-/// A page changes its address thousands of times, each of which the browser tells greenroom before it answers: no session
+/// A page changes its address thousands of times, and the browser reports each to greenroom before it answers: no session
 /// loses its browser by that. Chromium has a limit of its own for this, which is switched off here.
 #[tokio::test]
 async fn addresses_without_end() {
@@ -30,12 +30,12 @@ async fn addresses_without_end() {
     // On a slow machine greenroom may end the page because it keeps the browser busy.
     let flooded = async {
         while browser.site.hits("/flooded") == 0 && ended.is_empty() {
-            // The engine refuses this by itself, and greenroom then asks the browser whether it is there.
+            // The engine itself refuses this, and greenroom then asks the browser whether it is there.
             assert!(neighbour.reply("browser_evaluate", json!({})).await.is_failure());
             ended = hostile.seat.take_crashes();
         }
     };
-    // Its 20,000 steps take some seconds on a quiet machine.
+    // Its 20,000 steps take some seconds on an idle machine.
     within(PATIENCE * 2, flooded).await;
     assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
     assert_eq!(*browser.instance.lost().borrow(), None);

@@ -19,7 +19,7 @@ async () => {
       document.body.append(element);
     });
   const blank = () => document.body.appendChild(document.createElement('iframe')).contentWindow;
-  // The script of a worker that takes locks under `name`, and says by `post` how many it got.
+  // The script of a worker that takes locks under `name`, and sends by `post` how many it got.
   const script = (name, post) => `(${take})(navigator.locks, '${name}').then((count) => ${post}(count))`;
 
   const taken = {};
@@ -40,7 +40,7 @@ async () => {
   active.postMessage(0, [channel.port2]);
   taken.service = await answer;
 
-  // The function of a frame that goes, called on the locks of the tab.
+  // The function of a removed frame, called on the locks of the tab.
   for (let i = 0; i < 10; i++) {
     const { navigator: theirs, frameElement } = blank();
     const { request } = theirs.locks;
@@ -51,7 +51,7 @@ async () => {
   const { held } = await navigator.locks.query();
   taken.gone = held.filter((lock) => lock.name.startsWith('gone')).length;
 
-  // What the limit could rely on, replaced by a page.
+  // Functions on which the limit could rely, replaced by a page.
   const replaced = (await frame('/title?t=replaced')).window;
   const { prototype } = replaced.Promise;
   const callbacks = [];

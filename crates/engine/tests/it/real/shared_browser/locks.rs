@@ -1,5 +1,5 @@
-//! Web Locks without end: when the process of a page that has many of them ends, Chromium serves no session for as long as it
-//! takes to release them.
+//! Web Locks without end: when the process of a page that has many of them ends, Chromium serves no session until it has
+//! released them.
 
 use serde_json::{Value, json};
 
@@ -9,8 +9,8 @@ use super::{BROWSERS, Kind, SharedBrowser, SharedSeat};
 const IN_TAB: u64 = 64;
 const ELSEWHERE: u64 = 8;
 
-/// Asks for 200 locks one after the other, in a page that keeps 60 of them. Returns how many were granted, and what became of
-/// one that fails.
+/// Asks for 200 locks one after the other, in a page that keeps 60 of them. Returns how many were granted, and the outcome
+/// of one that fails.
 const USE: &str = "async () => {
     const { locks } = navigator;
     for (let i = 0; i < 60; i++) locks.request('kept' + i, () => new Promise(() => {}));
@@ -53,7 +53,7 @@ async fn are_bounded() {
     }
 }
 
-/// A page that uses more locks than it may have gets one after the other, and sees no difference.
+/// A page that uses more locks than its limit gets one after the other, and sees no difference.
 #[tokio::test]
 async fn wait_for_each_other() {
     let browser = SharedBrowser::start(Kind::HeadlessShell).await;

@@ -1,4 +1,4 @@
-//! What seats of one browser may do to the machine and to each other: both kinds of Chromium, real engine, real pages.
+//! What seats of one browser can do to the machine and to each other: both kinds of Chromium, real engine, real pages.
 
 mod addresses;
 mod clipboard;
@@ -21,10 +21,10 @@ use tempfile::TempDir;
 
 use super::{GRACE, Worker, browser, data_folder, engine, text};
 
-/// Both browsers that greenroom starts here.
+/// Both kinds of browsers that greenroom starts.
 const BROWSERS: [Kind; 2] = [Kind::HeadlessShell, Kind::Chromium];
 
-/// One browser with a site to look at.
+/// One browser with a test site.
 struct SharedBrowser {
     site: Site,
     instance: Arc<dyn Instance>,
@@ -53,7 +53,7 @@ impl SharedBrowser {
         SharedSeat { seat, workspace }
     }
 
-    /// Two seats, each at a page that has its name for a title.
+    /// Two seats, each at a page with its name as the title.
     async fn hostile_and_neighbour(&self) -> (SharedSeat, SharedSeat) {
         let (mut hostile, mut neighbour) = (self.seat().await, self.seat().await);
         for (seat, title) in [(&mut hostile, "hostile"), (&mut neighbour, "neighbour")] {
@@ -63,7 +63,7 @@ impl SharedBrowser {
         (hostile, neighbour)
     }
 
-    /// The address of the browser's own debugger, past the proxy.
+    /// The address of the browser's own debugger, without the proxy.
     fn debugger(&self) -> String {
         let run = fs::read_dir(self.data.path().join("run")).unwrap();
         let profiles = run.flatten().filter_map(|run| fs::read_dir(run.path().join("profiles")).ok());
@@ -98,7 +98,7 @@ impl SharedSeat {
         within(PATIENCE, self.seat.call(Call::new(tool, params), worker)).await.unwrap()
     }
 
-    /// What a tool answers, which must not fail.
+    /// The answer of a tool, which must not fail.
     async fn call(&mut self, tool: &str, arguments: Value) -> String {
         let reply = self.reply(tool, arguments).await;
         let said = text(&reply);
@@ -106,7 +106,7 @@ impl SharedSeat {
         said
     }
 
-    /// Selects a tab that a page has opened, when the engine knows of it.
+    /// Selects a tab that a page has opened, once the engine knows it.
     async fn select_popup(&mut self) {
         let known = async {
             while !self.call("browser_tabs", json!({ "action": "list" })).await.contains("- 1: ") {}
@@ -115,7 +115,7 @@ impl SharedSeat {
         self.call("browser_tabs", json!({ "action": "select", "index": 1 })).await;
     }
 
-    /// What a function in the page returns, as JSON.
+    /// The return value of a function in the page, as JSON.
     async fn evaluate(&mut self, function: &str) -> Value {
         let said = self.call("browser_evaluate", json!({ "function": function })).await;
         let result = said.strip_prefix("### Result\n").unwrap_or(&said);

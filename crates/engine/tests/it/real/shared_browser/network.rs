@@ -1,4 +1,4 @@
-//! What a page can make the engine keep of its requests. One Node serves all seats of a browser.
+//! How many of its requests a page can make the engine keep. One Node process serves all seats of a browser.
 
 use greenroom_core::settings::Cap;
 use greenroom_testkit::eventually;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Kind, SharedBrowser, SharedSeat};
 
-/// Makes so many requests that need no network, a few hundred at a time.
+/// Makes many requests that need no network, a few hundred at a time.
 const MANY: &str = "async () => {
     const url = URL.createObjectURL(new Blob(['x']));
     for (let i = 0; i < 10; i++)
@@ -14,14 +14,14 @@ const MANY: &str = "async () => {
 }";
 
 impl SharedSeat {
-    /// The requests that the engine lists, one a line.
+    /// The requests that the engine lists, one per line.
     async fn requests(&mut self) -> Vec<String> {
         let listed = self.call("browser_network_requests", json!({ "static": true })).await;
         listed.lines().filter(|line| line.contains("[GET]")).map(str::to_owned).collect()
     }
 }
 
-/// The engine hears of an address of 2 MB that it is long, not all of it, wherever the page uses it.
+/// The engine gets an address of 2 MB only in part, wherever the page uses it.
 #[tokio::test]
 async fn long_addresses() {
     let browser = SharedBrowser::start(Kind::HeadlessShell).await;
@@ -39,8 +39,8 @@ async fn long_addresses() {
     browser.end().await;
 }
 
-/// A page makes requests without end: the engine hears of so many, and says so. Nothing waits for the others, and a route
-/// that an agent has set is not gone around by them. A neighbour is heard as ever, and from the next address on requests are
+/// A page makes requests without end: the engine gets a number of them, and a notice. Nothing waits for the others, and they
+/// do not bypass a route that an agent has set. A neighbour's requests all pass, and after the next navigation requests are
 /// listed again.
 #[tokio::test]
 async fn requests_without_end() {
@@ -50,7 +50,7 @@ async fn requests_without_end() {
     for _ in 0..6 {
         hostile.evaluate(MANY).await;
     }
-    // One more in every second.
+    // One more per second.
     let listed = hostile.requests().await.len();
     assert!((10_000..12_000).contains(&listed), "{listed}");
     let console = hostile.call("browser_console_messages", json!({ "level": "warning" })).await;
@@ -74,8 +74,8 @@ async fn requests_without_end() {
     browser.end_with([hostile, neighbour]).await;
 }
 
-/// A page starts workers with addresses of 2 MB without end, each of which keeps the whole browser busy: it loses its process,
-/// which is told, and a neighbour's page goes on.
+/// A page starts endless workers with addresses of 2 MB, each of which keeps the whole browser busy: it loses its process,
+/// which is reported, and a neighbour's page goes on.
 #[tokio::test]
 async fn workers_with_long_addresses() {
     const FLOOD: &str = "() => { const address = 'data:text/javascript,/*' + 'x'.repeat(2e6) + '*/close()'; \
@@ -90,7 +90,7 @@ async fn workers_with_long_addresses() {
     browser.end_with([hostile, neighbour]).await;
 }
 
-/// A page opens tabs that know nothing of it, each with a few frames of long addresses, and that close themselves: it loses its
+/// A page opens tabs without a link to it, each with a few frames of long addresses, that close themselves: it loses its
 /// process, too, and a neighbour's page goes on.
 #[tokio::test]
 async fn popups_with_long_addresses() {

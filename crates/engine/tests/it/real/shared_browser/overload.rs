@@ -1,4 +1,4 @@
-//! Pages that keep the whole browser busy, or fill the memory: each costs its own tab.
+//! Pages that keep the whole browser busy, or fill the memory: each loses only its own tab.
 
 use greenroom_core::Crash;
 use greenroom_testkit::eventually;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{BROWSERS, Kind, SharedBrowser, SharedSeat};
 
-/// Changes the page's address without end, where Chromium's own limit for that is off.
+/// Changes the page's address without end; Chromium's own limit for that is off.
 const ADDRESSES: &str = "() => { let count = 0; setInterval(() => {
     for (let i = 0; i < 2000; i++) history.pushState(null, '', '?' + count++);
 }, 0); }";
@@ -20,7 +20,7 @@ const BLOBS: &str = "() => { window.blobs = []; const more = setInterval(() => {
 /// Takes 400 MiB in the page's own process.
 const ARRAY: &str = "() => { window.array = new Uint8Array(400 << 20).fill(1); return array.length; }";
 
-/// Scripts that never rest, and send the browser nothing.
+/// Scripts that never rest, and send nothing to the browser.
 const BUSY: &str = "() => { const url = URL.createObjectURL(new Blob(['for (;;) {}'])); new Worker(url); }";
 
 /// Much more than three small pages take in either browser, and much less than [`BLOBS`] and [`ARRAY`] do.
@@ -37,8 +37,8 @@ impl SharedSeat {
     }
 }
 
-/// A page floods the browser with messages: it loses its tab, and its agent hears why. A neighbour's page goes on, and so does
-/// one whose scripts are busy with themselves.
+/// A page floods the browser with messages: it loses its tab, and its agent gets the reason. A neighbour's page goes on, and
+/// so does a page whose scripts only compute.
 #[tokio::test]
 async fn a_flood() {
     let unlimited = |options: &mut greenroom_engine::EngineOptions| {
@@ -51,7 +51,7 @@ async fn a_flood() {
     busy.show(&browser, "busy").await;
     busy.evaluate(BUSY).await;
     hostile.show(&browser, "hostile").await;
-    // The page may be ended before the engine has said that it began.
+    // The page may be ended before the engine has answered.
     hostile.reply("browser_evaluate", json!({ "function": ADDRESSES })).await;
     let crash = hostile.crash().await;
     assert!(crash.why.contains("kept the whole browser too busy"), "{crash:?}");
@@ -66,7 +66,7 @@ async fn a_flood() {
     browser.end().await;
 }
 
-/// A page takes too much memory, in the browser's process or in its own: it loses its tab, and its agent hears why. A
+/// A page takes too much memory, in the browser's process or in its own: it loses its tab, and its agent gets the reason. A
 /// neighbour's page goes on.
 #[tokio::test]
 async fn memory() {

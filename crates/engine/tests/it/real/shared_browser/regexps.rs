@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{Kind, SharedBrowser, text};
 
-/// An expression that would take years fails its call by name, in every tool that runs one in the engine. Ordinary ones go on
-/// finding what they found, and another seat is answered all the while.
+/// An expression that would take years fails its call by name, in every tool that runs one in the engine. Ordinary ones
+/// still find their matches, and another seat gets its answers meanwhile.
 #[tokio::test]
 async fn an_endless_expression_costs_its_call() {
     let browser =
@@ -42,7 +42,7 @@ async fn an_endless_expression_costs_its_call() {
         hostile.call("browser_network_requests", json!({ "filter": "title.*a{60}", "static": true })).await;
     assert!(listed.contains(&many), "{listed}");
 
-    // A route's pattern is compared with addresses where nobody would catch an error: there it does not match.
+    // When the engine compares a route's pattern with addresses it would not catch an error: there it does not match.
     let pattern = format!("{}!", "**a".repeat(30));
     hostile.call("browser_route", json!({ "pattern": pattern, "status": 418 })).await;
     let status = hostile.evaluate("() => fetch(location.href).then((response) => response.status)").await;

@@ -15,17 +15,17 @@ type Tools = BTreeMap<String, Vec<String>>;
 const PLAYWRIGHT: &str = include_str!("../../../../src/recorded/playwright-arguments.json");
 const DEVTOOLS: &str = include_str!("../../../../src/recorded/devtools-arguments.json");
 
-/// Arguments that name an element, or have an element in them.
+/// Arguments that name an element, or contain one.
 const SELECTORS: [&str; 8] =
     ["target", "startTarget", "endTarget", "fields", "uid", "from_uid", "to_uid", "elements"];
 
 /// How many calls of each tool are tried.
 const TRIES: u64 = 16;
 
-/// The first call of a tool is made from this, the next from the next number.
+/// The seed of a tool's first call; each further call takes the next number.
 const SEED: u64 = 13;
 
-/// What only the neighbour's page says.
+/// Text that only the neighbour's page contains.
 const SECRET: &str = "what the neighbour reads";
 
 /// Selectors in every syntax that the engines know, and some that none knows.
@@ -34,7 +34,7 @@ fn selectors() -> Vec<String> {
     let inner = (0..40).fold("b".to_owned(), |inner, _| format!("*:has({inner})"));
     let chain = format!("body{}", " >> nth=0".repeat(3_000));
     let locator = format!("page{}", ".locator('b')".repeat(1_000));
-    // The engine doubles the backslashes of what is nested, for each level.
+    // The engine doubles the backslashes of a nested selector for each level.
     let doubled = |levels: usize| {
         format!("{}locator(\"a\"){}", "locator(\"a\").and(".repeat(levels), ")".repeat(levels))
     };
@@ -72,7 +72,7 @@ fn selectors() -> Vec<String> {
         .collect()
 }
 
-/// A call with hostile selectors; its other arguments are as a tool wants them.
+/// A call with hostile selectors; its other arguments are valid.
 fn params(odd: &mut OddJson, tool: &str, arguments: &[String], selectors: &[String]) -> Option<String> {
     let texts: Vec<_> = selectors.iter().map(String::as_str).collect();
     let mut given = Vec::new();
@@ -98,7 +98,7 @@ fn params(odd: &mut OddJson, tool: &str, arguments: &[String], selectors: &[Stri
     Some(format!(r#"{{"name":"{tool}","arguments":{{{}}}}}"#, given.join(",")))
 }
 
-/// All the calls of an engine's tools that take a selector.
+/// All calls of an engine's tools that take a selector.
 fn calls(recorded: &str) -> Vec<(String, String)> {
     let (tools, selectors): (Tools, _) = (serde_json::from_str(recorded).unwrap(), selectors());
     let mut calls = Vec::new();
@@ -118,7 +118,7 @@ async fn raw_call(seat: &mut SharedSeat, tool: &str, params: &str) -> Reply {
     within(PATIENCE, seat.seat.call(call, worker)).await.unwrap_or_else(|lost| panic!("{params}: {lost}"))
 }
 
-/// Two seats of one browser: whatever selectors one of them names, both go on, and nothing of the other's is told.
+/// Two seats of one browser: whatever selectors one of them names, both go on, and no answer contains the other's text.
 #[tokio::test]
 async fn with_playwright() {
     let browser = SharedBrowser::start_with(Kind::HeadlessShell, |options| {

@@ -1,4 +1,4 @@
-//! No size that a page or an agent asks for costs another session its browser.
+//! No size that a page or an agent asks for makes another session lose its browser.
 
 use std::{fs, time::Duration};
 
@@ -9,14 +9,14 @@ use tokio::time::timeout;
 
 use super::{BROWSERS, Kind, SharedBrowser, SharedSeat, text};
 
-/// How long a hostile call may run before its seat is given up. It may hang for as long as it likes; only others count.
+/// How long a hostile call may run before its seat is given up. It may hang; only other seats count.
 const HOSTILE: Duration = Duration::from_secs(5);
 
-/// What all processes of one browser may have in memory at any time, which is a machine's that has 4 GiB.
+/// The most memory of all processes of one browser at any time, on a machine that has 4 GiB.
 const MEMORY_MAX: u64 = 3 << 30;
 
-/// A window of 100,000 pixels, which a page can ask for, is cut to what a browser can draw. The browser lives, and the
-/// neighbour with it.
+/// A window of 100,000 pixels, which a page can ask for, is reduced to what a browser can draw. The browser survives, and
+/// with it the neighbour.
 #[tokio::test]
 async fn popups_are_cut() {
     for kind in BROWSERS {
@@ -30,7 +30,7 @@ async fn popups_are_cut() {
         let size = hostile.evaluate("() => [innerWidth, innerHeight]").await;
         let pixels = size[0].as_i64().unwrap() * size[1].as_i64().unwrap();
         assert!((1..=i64::from(PIXELS_MAX)).contains(&pixels), "{kind:?}: {size}");
-        // The engine believes in the size that the page asked for, until it is told another.
+        // The engine assumes the size that the page asked for, until it learns another.
         let picture = hostile.reply("browser_take_screenshot", json!({ "type": "jpeg" })).await;
         assert!(text(&picture).contains("is too large"), "{kind:?}: {}", text(&picture));
         hostile.call("browser_resize", json!({ "width": 800, "height": 600 })).await;
@@ -41,7 +41,8 @@ async fn popups_are_cut() {
     }
 }
 
-/// A page that opens windows without end gets a few, each no larger than a screen. What a page hands over that is too long, such as its title, fails its own call alone.
+/// A page that opens windows without end gets a few, each no larger than a screen. A value of a page that is too long, such
+/// as its title, fails its own call alone.
 #[tokio::test]
 async fn tabs_and_titles_are_bounded() {
     let browser = SharedBrowser::start(Kind::HeadlessShell).await;
@@ -54,7 +55,7 @@ async fn tabs_and_titles_are_bounded() {
             "() => { for (let i = 0; i < 100; i++) open('about:blank', '_blank', 'noopener,width=100000'); }",
         )
         .await;
-    // Eight in ten seconds; a busy machine takes longer to open all that were asked for.
+    // Eight in ten seconds; a busy machine takes longer to open all requested tabs.
     let tabs = |listed: &str| listed.lines().filter(|line| line.contains("(about:blank)")).count();
     let some = async { while tabs(&hostile.call("browser_tabs", json!({ "action": "list" })).await) < 8 {} };
     within(PATIENCE, some).await;
@@ -73,8 +74,9 @@ async fn tabs_and_titles_are_bounded() {
     browser.end_with([hostile, neighbour]).await;
 }
 
-/// A picture of noise is long however small it is made: the call fails by name before the engine has to read it, and says how
-/// it can be had. A long page of text is no such picture, and one that is too long for any picture is refused at once.
+/// A picture of noise is long however small it is: the call fails by name before the engine has to read it, and the error
+/// says how to get it. A long page of text is no such picture, and a page that is too long for any picture is refused at
+/// once.
 #[tokio::test]
 async fn long_pictures() {
     let patient =
@@ -101,8 +103,8 @@ async fn long_pictures() {
     browser.end_with([hostile, neighbour]).await;
 }
 
-/// Pages of absurd sizes, and pictures of them, one after the other: the browser lives, the neighbour's calls are answered,
-/// and the machine keeps its memory.
+/// Pages of absurd sizes, and pictures of them, one after the other: the browser survives, the neighbour's calls are
+/// answered, and the machine keeps its memory.
 #[tokio::test]
 async fn sizes_of_all_kinds() {
     // Half of them in each browser, at once, since much of it is waiting.
@@ -142,7 +144,7 @@ async fn survives(kind: Kind, attacks: &[&str]) {
     browser.end().await;
 }
 
-/// Makes a page of noise, 1280x11000: 42 MB of it, which nothing compresses.
+/// Makes a page of noise, 1280x11000: 42 MB, which cannot be compressed.
 const NOISE: &str = "() => {
     document.body.style.margin = 0;
     document.body.innerHTML = '';
@@ -161,7 +163,7 @@ const NOISE: &str = "() => {
     }
 }";
 
-/// Scripts of a page, each followed by pictures of what it made.
+/// Scripts of a page, each followed by pictures of the result.
 const QUICK: [&str; 6] = [
     "open('/title?t=p', '_blank', 'width=2147483647,height=2147483647')",
     "document.body.style.cssText = 'width: 10000000px; height: 10000000px; background: red'",
@@ -172,7 +174,7 @@ const QUICK: [&str; 6] = [
         document.body.append(c)",
 ];
 
-/// The same, of which the browser has enough for some seconds.
+/// The same, for which the browser takes some seconds.
 const SLOW: [&str; 8] = [
     "open('/title?t=p', '_blank', 'width=-1,height=1e9,left=-1e9,top=1e9')",
     "for (let i = 0; i < 4; i++) open('/title?t=p', '_blank', 'width=32768,height=32768')",
@@ -186,7 +188,7 @@ const SLOW: [&str; 8] = [
 ];
 
 impl SharedSeat {
-    /// Runs a script in the page, then takes pictures of it. Says how each of these went.
+    /// Runs a script in the page, then takes pictures of it. Returns whether each of these succeeded.
     async fn attack(&mut self, script: &str) -> Vec<bool> {
         let mut went = Vec::new();
         for (tool, arguments) in [
@@ -204,7 +206,7 @@ impl SharedSeat {
 }
 
 impl SharedBrowser {
-    /// What the browser's processes have in memory, in bytes.
+    /// The memory of the browser's processes, in bytes.
     fn memory(&self) -> u64 {
         let roots = self.instance.process_ids();
         let is_ours =
