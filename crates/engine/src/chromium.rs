@@ -339,19 +339,15 @@ mod tests {
     #[test]
     fn storage() {
         let is_bounded = |own: Option<OwnContext>| {
-            let browser = Browser { path: "/b".into(), kind: Kind::Chromium };
-            let (window, proxy) = ((800, 600), SocketAddr::from(([127, 0, 0, 1], 1)));
-            let (headless, no_sandbox, args) = (true, Some(false), Vec::new());
-            let (storage_bytes_max, memory_bytes_max) = (7, None);
             let spec = ChromiumSpec {
-                browser,
-                headless,
-                no_sandbox,
-                window,
-                proxy,
-                args,
-                storage_bytes_max,
-                memory_bytes_max,
+                browser: Browser { path: "/b".into(), kind: Kind::Chromium },
+                headless: true,
+                no_sandbox: Some(false),
+                window: (800, 600),
+                proxy: SocketAddr::from(([127, 0, 0, 1], 1)),
+                args: Vec::new(),
+                storage_bytes_max: 7,
+                memory_bytes_max: None,
                 own,
             };
             let args = command(&spec, Path::new("/p")).args;

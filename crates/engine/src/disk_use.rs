@@ -92,7 +92,8 @@ struct Log {
 
 /// The size of the files in a folder, except those at one path in it. Removes surplus logs first.
 pub(crate) async fn of_folder(folder: &Path, but: Option<&str>) -> DiskUse {
-    let (folder, but) = (folder.to_owned(), but.map(|but| folder.join(but)));
+    let but = but.map(|but| folder.join(but));
+    let folder = folder.to_owned();
     let looked = tokio::task::spawn_blocking(move || look(&folder, but.as_deref(), ENTRIES_MAX)).await;
     looked.map_err(io::Error::from).flatten().unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot read a session's folder");
@@ -101,7 +102,9 @@ pub(crate) async fn of_folder(folder: &Path, but: Option<&str>) -> DiskUse {
 }
 
 fn look(folder: &Path, but: Option<&Path>, entries_max: usize) -> io::Result<DiskUse> {
-    let (mut bytes, mut entries, mut logs) = (0_u64, 0_usize, Vec::new());
+    let mut bytes = 0_u64;
+    let mut entries = 0_usize;
+    let mut logs = Vec::new();
     let mut folders = vec![folder.to_owned()];
     'folders: while let Some(folder) = folders.pop() {
         let listed = match fs::read_dir(&folder) {

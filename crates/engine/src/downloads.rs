@@ -150,7 +150,7 @@ impl Downloads {
             _ => return Vec::new(),
         };
         orders.unwrap_or_else(|error| {
-            tracing::warn!(event = name, %error, "cannot read an event of a download, which is not counted");
+            tracing::warn!(event = name, %error, "cannot read the event of a download, so it is not counted");
             Vec::new()
         })
     }

@@ -106,7 +106,8 @@ impl Endpoint {
         loop {
             // Each started process has the whole time.
             let deadline = Instant::now() + REVIVED_WITHIN;
-            let (program, running) = (self.start_command.program(), self.start_command.running());
+            let program = self.start_command.program();
+            let running = self.start_command.running();
             let started = if let Some(running) = running {
                 tracing::info!(
                     program,
@@ -161,15 +162,19 @@ impl Endpoint {
     }
 
     fn start_failed(&self, started: &Started, exit: &Exit) -> StartError {
-        let (program, said) = (self.start_command.program(), self.last_words(started));
+        let program = self.start_command.program();
+        let said = self.last_words(started);
         StartError::new(format!("the start command ended ({exit}): `{program}`{said}")).hint(
             "run it by hand to see why; a browser that runs on the same profile already is a common cause",
         )
     }
 
     fn not_revived(&self, started: &Started) -> StartError {
-        let (program, said) = (self.start_command.program(), self.last_words(started));
-        let (shown, limit, flag) = (self.shown(), human(REVIVED_WITHIN), self.flag());
+        let program = self.start_command.program();
+        let said = self.last_words(started);
+        let shown = self.shown();
+        let limit = human(REVIVED_WITHIN);
+        let flag = self.flag();
         let hint = format!("the command has to start a browser with {flag}");
         let (state, hint) = match started.ended() {
             Some(exit) => (format!("the start command ended ({exit})"), hint),

@@ -26,7 +26,9 @@ pub(crate) struct Loss(watch::Sender<Option<Lost>>);
 impl Loss {
     /// The loss of a process: declared when the process ends, unless another loss is declared first.
     pub(crate) fn of(process: &Process) -> Self {
-        let (loss, mut exit, tail) = (Self::default(), process.exit(), process.tail());
+        let loss = Self::default();
+        let mut exit = process.exit();
+        let tail = process.tail();
         let declared = loss.clone();
         // Ends with the process, which does not outlive its owner.
         tokio::spawn(async move {

@@ -158,7 +158,8 @@ async fn hold(recorded: &str, guard: Guard) {
         &mine,
         secret.to_str().unwrap(),
     ];
-    let (place, agent) = (Place { folder: &folder, data: &data }, Workspace(workspace));
+    let place = Place { folder: &folder, data: &data };
+    let agent = Workspace(workspace);
     let (mut passed, mut refused, mut tried) = (0, 0, 0);
     for (tool, arguments) in tools(recorded) {
         let guarded: Vec<_> = arguments.iter().filter(|name| GUARDED.contains(&&***name)).collect();

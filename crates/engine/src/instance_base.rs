@@ -32,7 +32,8 @@ impl InstanceBase {
         let (mut deliver, opened) = oneshot::channel();
         let late = self.late.clone();
         self.tasks.spawn(async move {
-            let (mut opening, mut _late) = (pin!(opening), None);
+            let mut opening = pin!(opening);
+            let mut _late = None;
             let opened = tokio::select! {
                 biased;
                 opened = &mut opening => opened,

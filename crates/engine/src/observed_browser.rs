@@ -35,8 +35,13 @@ struct Shared {
 impl ObservedBrowser {
     /// `loss` is declared when the browser ends; it may be that of an instance.
     pub(crate) fn new((driven, observer): (Driven, Observer), loss: Loss) -> Self {
-        let (vital, ping) = (VitalProcesses::default(), Unanswered::default());
-        let shared = Arc::new(Shared { driven, observer, vital, loss, ping });
+        let shared = Arc::new(Shared {
+            driven,
+            observer,
+            vital: VitalProcesses::default(),
+            loss,
+            ping: Unanswered::default(),
+        });
         let mut watcher = JoinSet::new();
         let watched = shared.clone();
         watcher.spawn(async move {

@@ -201,7 +201,8 @@ mod tests {
     fn theirs_are_closed_and_not_ours() {
         let data = tempfile::tempdir().unwrap();
         let run = RunFolder::claim(data.path()).unwrap();
-        let (here, file) = (Ports::new(&run), run.path().join(run_folder::PORTS));
+        let here = Ports::new(&run);
+        let file = run.path().join(run_folder::PORTS);
         let neighbour = data.path().join("run/neighbour");
         fs::create_dir_all(&neighbour).unwrap();
         fs::write(neighbour.join(run_folder::PORTS), "4000\n4001 attached\n").unwrap();

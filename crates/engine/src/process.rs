@@ -230,7 +230,8 @@ impl Tail {
 
     /// The tail of an output that was written to a file.
     pub(crate) fn of(output: &[u8]) -> Self {
-        let (tail, mut lines) = (Self::default(), Lines::new(LINE_BYTES_MAX));
+        let tail = Self::default();
+        let mut lines = Lines::new(LINE_BYTES_MAX);
         lines.feed(output, |line| tail.push(&text_of(line)));
         if let Some(line) = lines.finish() {
             tail.push(&text_of(line));

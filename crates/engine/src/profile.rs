@@ -1,7 +1,7 @@
 //! A browser's profile: a folder that is removed with the browser, or a persistent one.
 //!
 //! A persistent profile is closed to other users and belongs to one browser at a time. greenroom's own lock on it is a
-//! kernel lock and cannot be left behind; Chromium's is a link that names host and process. Killed greenrooms, other
+//! kernel lock and cannot be left behind; Chromium's is a link that names host and process. Earlier greenrooms, other
 //! programs and people leave such links, so it counts only as long as that browser lives. The headless shell has no lock at
 //! all.
 

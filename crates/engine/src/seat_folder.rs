@@ -45,7 +45,8 @@ impl SeatFolder {
     /// Empties a temporary folder, except one path in it.
     pub(crate) async fn clear_but(&self, kept: &str) {
         let Self::Fresh(folder) = self else { return };
-        let (folder, kept) = (folder.path().to_owned(), folder.path().join(kept));
+        let folder = folder.path().to_owned();
+        let kept = folder.join(kept);
         let removed = tokio::task::spawn_blocking(move || remove_but(&folder, &kept)).await;
         if let Ok(Err(error)) = removed {
             tracing::debug!(%error, "cannot empty a seat's folder");

@@ -341,7 +341,8 @@ mod tests {
         let target = roots.admit_out("deep/result").await.unwrap();
         fs::remove_dir(root.path().join("deep")).unwrap();
         symlink(outside.path(), root.path().join("deep")).unwrap();
-        let (mine, of_session) = (root.path().join("mine"), &*roots.folders[0]);
+        let mine = root.path().join("mine");
+        let of_session = &*roots.folders[0];
         let written = target.write(&mine, of_session, budget).await;
         assert!(matches!(written, Err(Refused::Outside { .. })), "{written:?}");
         assert!(!outside.path().join("result").exists());
@@ -368,7 +369,8 @@ mod tests {
         symlink(elsewhere.path().join("secret"), folder.join("file_link")).unwrap();
         symlink(elsewhere.path(), folder.join("folder_link")).unwrap();
         symlink(folder.join("own"), folder.join("own_link")).unwrap();
-        let (target, budget) = (Target::in_root(root.path(), "result"), &mut Budget::of_a_call());
+        let target = Target::in_root(root.path(), "result");
+        let budget = &mut Budget::of_a_call();
         for link in ["file_link", "folder_link/secret"] {
             let written = target.write(&folder.join(link), &folder, budget).await;
             assert!(matches!(written, Err(Refused::NotAFile { .. })), "{link}: {written:?}");

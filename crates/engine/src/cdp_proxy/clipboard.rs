@@ -224,8 +224,13 @@ struct Remote {
 impl Clipboard {
     pub(super) fn new() -> Self {
         let told = uuid::Uuid::new_v4().simple().to_string();
-        let (frames, keys, asked) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { held: VecDeque::new(), told, frames, keys, asked }
+        Self {
+            held: VecDeque::new(),
+            told,
+            frames: HashMap::new(),
+            keys: HashMap::new(),
+            asked: HashMap::new(),
+        }
     }
 
     /// The browser attaches the engine to a page or frame.
@@ -275,8 +280,7 @@ impl Clipboard {
             return Some(if is_full { self.release(session) } else { Vec::new() });
         }
         match call.method.as_deref()? {
-            // The engine has enabled the page before. The world gets its function only if the proxy's call comes before this
-            // one.
+            // The engine has enabled the page before. The world gets its function only if this call comes before the scripts.
             "Runtime.enable" => {
                 let frame = self.frames.get_mut(session).filter(|frame| !frame.is_scripted)?;
                 frame.is_scripted = true;

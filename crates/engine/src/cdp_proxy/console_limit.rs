@@ -137,7 +137,8 @@ mod tests {
     /// again; another page's messages all pass.
     #[test]
     fn a_storm() {
-        let (mut limit, now) = (ConsoleLimit::default(), Instant::now());
+        let mut limit = ConsoleLimit::default();
+        let now = Instant::now();
         let heard = |limit: &mut ConsoleLimit, now| {
             (0..10_000).filter_map(|_| judge(limit, message("A", "7"), now)).collect::<Vec<_>>()
         };
@@ -156,7 +157,8 @@ mod tests {
     /// slowly it writes and whatever it loads, and again after an agent navigates it.
     #[test]
     fn long_messages() {
-        let (mut limit, mut now) = (ConsoleLimit::default(), Instant::now());
+        let mut limit = ConsoleLimit::default();
+        let mut now = Instant::now();
         let long = format!("\"executionContextId\":7,{}", "x".repeat(MESSAGE_BYTES_MAX));
         let said = judge(&mut limit, message("A", &long), now).unwrap();
         assert!(said.len() < 1_000 && said.contains("bytes is left out"), "{said}");

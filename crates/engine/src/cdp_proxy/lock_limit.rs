@@ -102,7 +102,8 @@ mod tests {
     /// call that enables its runtime.
     #[test]
     fn scripts_come_first() {
-        let (mut limit, mut ids) = (LockLimit::new(), OwnIds::default());
+        let mut limit = LockLimit::new();
+        let mut ids = OwnIds::default();
         for kind in ["worker", "shared_worker", "service_worker"] {
             let expected = ["Runtime.evaluate", "Target.setAutoAttach"]
                 .map(|method| (method.to_owned(), "W".to_owned()));

@@ -181,7 +181,9 @@ async fn receive(
         };
         // Reaps ended connections.
         while connections.try_join_next().is_some() {}
-        let (path, debugger, filter) = (path.clone(), debugger.clone(), filter());
+        let path = path.clone();
+        let debugger = debugger.clone();
+        let filter = filter();
         let cut = cut.clone();
         connections.spawn(async move {
             let Some((to_engine, from_engine)) = link::accept(stream, &path).await else { return };

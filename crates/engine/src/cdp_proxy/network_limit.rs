@@ -257,10 +257,16 @@ impl NetworkLimit {
 
 impl Page {
     fn new(context: String, now: Instant) -> Self {
-        let (heard, progress) = (Heard::default(), Heard::default());
-        let (forgiven_until, since) = (now, now);
-        let (open, is_noticed, forgiven) = (HashSet::new(), false, 0);
-        Self { context, heard, forgiven_until, forgiven, open, is_noticed, since, progress }
+        Self {
+            context,
+            heard: Heard::default(),
+            forgiven_until: now,
+            forgiven: 0,
+            open: HashSet::new(),
+            is_noticed: false,
+            since: now,
+            progress: Heard::default(),
+        }
     }
 
     /// Forgives as many requests as the time since the last call allows one of this many tabs.

@@ -140,8 +140,7 @@ impl OwnContexts {
         may
     }
 
-    /// Resumes a target that waits for the engine, and closes it or its session. The page that opened it waits for that,
-    /// too.
+    /// Resumes a target that waits for the engine, and closes it or its session. The page that opened it waits, too.
     fn hide(&mut self, attached: &Attached, method: &str, params: &Value, ids: &mut OwnIds) -> Vec<Out> {
         let session = &attached.session_id;
         self.hidden.insert(session.clone());

@@ -47,8 +47,7 @@ pub(super) struct DevtoolsCalls {
 
 impl DevtoolsCalls {
     pub(super) fn new(options: Arc<EngineOptions>, is_here: bool) -> Self {
-        let (recordings, downloaded) = (HashMap::new(), HashSet::new());
-        Self { options, serial: 0, recordings, downloaded, is_here }
+        Self { options, serial: 0, recordings: HashMap::new(), downloaded: HashSet::new(), is_here }
     }
 
     /// Checks a call and its files, and copies these in.
@@ -59,7 +58,8 @@ impl DevtoolsCalls {
         call: &mut Call,
         agent: &dyn Agent,
     ) -> Result<Vec<Outgoing>, RefusedCall> {
-        let (writes, bytes_max) = (files::writes(call), self.options.disk_bytes_max());
+        let writes = files::writes(call);
+        let bytes_max = self.options.disk_bytes_max();
         refused_call::check(call, writes, process.disk_used(), bytes_max).await?;
         let place = Place { folder, data: &self.options.settings.data_dir };
         Ok(files::bring_in(call, &place, self.serial, agent).await?)

@@ -78,7 +78,7 @@ pub(super) fn attach(spec: Spec, address: &str) -> Spec {
     spec.arg("--wsEndpoint").arg(address)
 }
 
-/// Makes the engine attach to an attached browser. Any program that knows the address can drive the browser, so the address
+/// Makes the engine connect to an attached browser. Any program that knows the address can drive the browser, so the address
 /// is in a file that only this user can read.
 pub(super) fn configure(spec: Spec, address: &str, instance: &Path) -> Result<Spec, StartError> {
     let config = json!({ "wsEndpoint": address });

@@ -95,7 +95,8 @@ pub(crate) async fn bring_in(
         return Ok(Vec::new());
     }
     let roots = Roots::of(agent, place.data).await;
-    let (inbox, budget) = (place.folder.join(INBOX).join(serial.to_string()), &mut Budget::of_a_call());
+    let inbox = place.folder.join(INBOX).join(serial.to_string());
+    let budget = &mut Budget::of_a_call();
     match given.guarded::<String>(READ)? {
         // Models that fill in every argument give an empty name to mean no file; the engine would refuse it.
         Some(path) if path.is_empty() => {
@@ -138,7 +139,8 @@ pub(crate) async fn bring_in(
 
 /// Copies what the engine wrote to the agent's path. If the tool failed, there is nothing to copy.
 pub(super) async fn take_out(outgoing: &Outgoing) -> Result<Vec<Written>, Refused> {
-    let (mut written, mut budget) = (Vec::new(), Budget::of_a_call());
+    let mut written = Vec::new();
+    let mut budget = Budget::of_a_call();
     let failed = |error| Refused::Copy { path: outgoing.agent_name.clone(), error };
     let mut entries = tokio::fs::read_dir(&outgoing.folder).await.map_err(failed)?;
     while let Some(entry) = entries.next_entry().await.map_err(failed)? {

@@ -119,7 +119,8 @@ async fn name(
             ArtifactKind::Snapshot => Content::Nothing,
             _ => std::mem::replace(&mut content, Content::Nothing),
         };
-        let (place, instead) = (at..at + escaped.len(), Some(agent_name.clone()));
+        let place = at..at + escaped.len();
+        let instead = Some(agent_name.clone());
         found.push(Artifact { kind: ArtifactKind::Path, place, instead, content });
     }
     // A file that the answer does not name goes first.

@@ -98,7 +98,8 @@ impl Package {
         let Manifest { version } = serde_json::from_slice(&manifest)
             .map_err(|_| damaged("its package.json names no version".to_owned()))?;
         if version != self.version() {
-            let (wanted, path) = (self.version().to_owned(), folder.to_owned());
+            let wanted = self.version().to_owned();
+            let path = folder.to_owned();
             return Err(NotInstalled::WrongVersion { engine, found: version, wanted, path });
         }
         let cli = module.join(self.cli);

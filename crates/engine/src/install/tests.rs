@@ -44,7 +44,8 @@ fn the_version_is_the_pinned_one() {
 fn a_whole_engine_is_found() {
     for package in BOTH {
         let (data, folder) = engine(package, package.version());
-        let (cli, version) = (cli_of(package, &folder), package.version().to_owned());
+        let cli = cli_of(package, &folder);
+        let version = package.version().to_owned();
         assert_eq!(package.locate(data.path()).unwrap(), Located { cli, version });
     }
 }

@@ -25,11 +25,11 @@ const WORK_MAX: Duration = Duration::from_secs(1);
 /// A message may cause work some time after it was sent.
 const SENT_WITHIN: Duration = Duration::from_millis(1_500);
 
-/// The highest ratio of the browser's work between two measurements to the time of sending messages within [`SENT_WITHIN`]
-/// that explains it. Of the pages that keep a browser busy, a page that opens frames with addresses of 2 MB causes most work
-/// for its sending: 15 times as much, spread over three measurements. A page that loads while the browser is busy for
-/// another reason, such as a large picture, stops sending as soon as it gets no answers, so this explains less than
-/// [`WORK_MAX`] of it.
+/// How much of the browser's work between two measurements is attributed to a renderer at most: this many times the processor
+/// time that it spent on messages within [`SENT_WITHIN`]. Of the pages that keep a browser busy, a page that opens frames with
+/// addresses of 2 MB causes most work for its sending: 15 times as much, of which three measurements take a share each. A page
+/// that loads while the browser is busy for another reason, such as a large picture, stops sending as soon as it gets no
+/// answers, so less than [`WORK_MAX`] of that work is attributed to it.
 const WORK_PER_SENDING: u32 = 5;
 
 /// How long no other page is ended. The browser first has to clean up after a page, and to return its memory.
@@ -239,7 +239,8 @@ mod tests {
     /// ago, none if none sent much, and no second one before the browser had time to clean up.
     #[test]
     fn who_keeps_a_browser_busy() {
-        let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+        let mut judge = Judge::new(1_000 * MIB);
+        let start = Instant::now();
         let seen = |look: u64| usage(&[(1, 900, 10), (2, 60 * look, 10), (3, 2 * look, 10)], 10);
         let mut ended = Vec::new();
         for look in 0..8 {
@@ -263,7 +264,8 @@ mod tests {
     #[test]
     fn innocent_pages() {
         for (work, every) in [(0, 1), (80, 1), (900, 17)] {
-            let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+            let mut judge = Judge::new(1_000 * MIB);
+            let start = Instant::now();
             for look in 0..60 {
                 let now = start + HALF * u32::try_from(look).unwrap();
                 if look % every == 0 {
@@ -279,7 +281,8 @@ mod tests {
     #[test]
     fn stopped_renderers() {
         for are_stopped in [true, false] {
-            let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+            let mut judge = Judge::new(1_000 * MIB);
+            let start = Instant::now();
             judge.saw(start, usage(&[(1, 0, 10), (2, 0, 10)], 10), false);
             let mut ended = Vec::new();
             for look in 1..20 {
@@ -295,7 +298,8 @@ mod tests {
     /// After a gap, earlier measurements are forgotten.
     #[test]
     fn a_gap() {
-        let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+        let mut judge = Judge::new(1_000 * MIB);
+        let start = Instant::now();
         judge.saw(start, usage(&[(1, 0, 10)], 10), false);
         judge.waited(ms(5_000));
         judge.forget();
@@ -316,7 +320,8 @@ mod tests {
             // Within the limit.
             (usage(&[(1, 10, 100), (2, 10, 400), (3, 400, 10)], 400), None),
         ] {
-            let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+            let mut judge = Judge::new(1_000 * MIB);
+            let start = Instant::now();
             judge.saw(start, usage(&[(1, 10, 10), (2, 10, 10), (3, 10, 10)], 50), false);
             judge.saw(start + HALF, large, false);
             let end = end.map(|pid| Verdict { process: process(pid), why });
@@ -327,7 +332,8 @@ mod tests {
     /// Memory that stays after its page is gone costs no other page, until one is large itself.
     #[test]
     fn memory_that_stays() {
-        let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+        let mut judge = Judge::new(1_000 * MIB);
+        let start = Instant::now();
         judge.saw(start, usage(&[(1, 10, 50), (2, 10, 50)], 50), false);
         judge.saw(start + HALF, usage(&[(1, 10, 50), (2, 900, 50)], 1_500), false);
         assert_eq!(judge.verdict(start + HALF).map(|verdict| verdict.process), Some(process(2)));

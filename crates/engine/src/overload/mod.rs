@@ -62,7 +62,8 @@ pub(crate) async fn watch(browser: &Driven, observer: &Observer) {
     let Some(process) = browser.process() else { return std::future::pending().await };
     let pid = process.pid();
     let judge = Judge::new(browser.memory_bytes_max());
-    let (processes, used) = (Some(Processes::new(pid)), processor_time(pid).unwrap_or_default());
+    let processes = Some(Processes::new(pid));
+    let used = processor_time(pid).unwrap_or_default();
     let mut watch =
         Watch { pid, observer, judge, processes, used, question: None, stopped: None, ended: None, looks: 0 };
     let (mut ticks, mut checks) = (interval(LOOK_EVERY), interval(CHECK_EVERY));
@@ -195,8 +196,13 @@ impl Watch<'_> {
         let observer = self.observer;
         // A browser that refuses, or has not answered for long, is asked again.
         let answer = Box::pin(async move { observer.ping().await.is_ok() });
-        let (uncounted, is_late, has_stopped) = (Duration::ZERO, false, false);
-        self.question = Some(Question { answer, counted: used, uncounted, is_late, has_stopped });
+        self.question = Some(Question {
+            answer,
+            counted: used,
+            uncounted: Duration::ZERO,
+            is_late: false,
+            has_stopped: false,
+        });
     }
 
     /// Measures the browser, and ends a page if necessary. Returns whether the browser could be measured.

@@ -55,7 +55,8 @@ impl Processes {
             match Stat::of(&format!("/proc/{}/stat", helper.pid)) {
                 Some(stat) if helper.has(RENDERER) => {
                     let process = ProcessId { pid: helper.pid, started: stat.started };
-                    let (messages, touched) = (self.messages(process), stat.faults * page_size());
+                    let messages = self.messages(process);
+                    let touched = stat.faults * page_size();
                     usage.renderers.push(Renderer { process, messages, memory, touched });
                 }
                 _ => usage.other_memory += memory,

@@ -123,7 +123,8 @@ impl SeatBrowser {
 
     /// Resolves when its seat can take no more calls because of it.
     pub(super) fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
-        let (mut lost, mut crashes) = (self.browser.lost(), self.crashes.clone());
+        let mut lost = self.browser.lost();
+        let mut crashes = self.crashes.clone();
         let is_theirs = self.tabs.is_some();
         async move {
             let gone = async { lost.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()) };

@@ -98,12 +98,14 @@ impl Living {
         browser: Option<SeatBrowser>,
         has_close: bool,
     ) -> Self {
-        let (dismissed, ping) = (AtomicBool::new(false), Unanswered::default());
+        let dismissed = AtomicBool::new(false);
+        let ping = Unanswered::default();
         let loss = process.as_ref().map(Loss::of).unwrap_or_default();
         let busy = watch::Sender::new(false);
         let mut watcher = JoinSet::new();
         if process.is_none() {
-            let (loss, closed) = (loss.clone(), upstream.closed());
+            let loss = loss.clone();
+            let closed = upstream.closed();
             watcher.spawn(async move {
                 closed.await;
                 loss.declare(Lost::Protocol(Gone::Closed.to_string().into()));

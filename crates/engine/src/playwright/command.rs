@@ -137,7 +137,7 @@ fn absolute(path: &Path, options: &EngineOptions) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Options that are the same whoever starts the browser.
+/// Options that do not depend on who starts the browser.
 fn shared(mut spec: Spec, options: &EngineOptions) -> Spec {
     for (flag, value) in [
         ("--timeout-action", options.pool.timeout_action),

@@ -42,7 +42,9 @@ const UNSHOWN: [&str; 8] =
 
 /// The lines of a part of a console file that the engine would log by default.
 pub(super) fn shown(text: &str) -> Vec<&str> {
-    let (mut lines, mut shown, mut is_shown) = (Lines::default(), Vec::new(), true);
+    let mut lines = Lines::default();
+    let mut shown = Vec::new();
+    let mut is_shown = true;
     for line in text.lines() {
         match timed(line) {
             Some((_, entry)) if lines.may_end() => {

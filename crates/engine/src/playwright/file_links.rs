@@ -100,8 +100,12 @@ pub(super) async fn read(answer: Answer<'_>, named: bool, snapshots: &mut Snapsh
                 lines.map(|(text, lines)| {
                     found.console.extend(lines);
                     let place = if text.is_empty() { text::console_event(body, place) } else { place };
-                    let (kind, content) = (ArtifactKind::Console, Content::Nothing);
-                    Artifact { kind, place, instead: Some(text), content }
+                    Artifact {
+                        kind: ArtifactKind::Console,
+                        place,
+                        instead: Some(text),
+                        content: Content::Nothing,
+                    }
                 })
             }
             Link::Path(path) => match inside(folder, path).await {

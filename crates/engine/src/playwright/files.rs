@@ -95,7 +95,8 @@ pub(crate) async fn bring_in(
         return Ok(None);
     }
     let roots = Roots::of(agent, place.data).await;
-    let (inbox, budget) = (place.folder.join(INBOX), &mut Budget::of_a_call());
+    let inbox = place.folder.join(INBOX);
+    let budget = &mut Budget::of_a_call();
     if let Some(paths) = paths {
         given.set("paths", encode(&roots.copy_all_in(&paths, &inbox, budget).await?));
     }

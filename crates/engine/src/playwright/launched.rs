@@ -59,7 +59,8 @@ impl Kind for Launched {
         _: Option<&'a SeatBrowser>,
     ) -> BoxFuture<'a, Result<Connection, StartError>> {
         Box::pin(async move {
-            let (options, folder) = (&self.engine.options, self.folder.path());
+            let options = &self.engine.options;
+            let folder = self.folder.path();
             let spec = self.engine.command()?;
             let spec = if options.pool.wsl_windows {
                 // greenroom's scripts and folders are not in Windows.
@@ -98,8 +99,7 @@ impl Kind for Launched {
     }
 
     fn adapter(&self) -> Box<dyn CallAdapter> {
-        let (options, snapshots) = (self.engine.options.clone(), SnapshotFiles::default());
-        Box::new(LaunchedCalls { options, snapshots })
+        Box::new(LaunchedCalls { options: self.engine.options.clone(), snapshots: SnapshotFiles::default() })
     }
 }
 
@@ -112,7 +112,8 @@ struct LaunchedCalls {
 impl LaunchedCalls {
     async fn run(&mut self, process: &Living, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
         let place = Place { folder: process.folder(), data: &self.options.settings.data_dir };
-        let (used, bytes_max) = (process.disk_used(), self.options.disk_bytes_max());
+        let used = process.disk_used();
+        let bytes_max = self.options.disk_bytes_max();
         let outgoing =
             match files::check_and_bring_in(&mut call, &place, used, bytes_max, agent.as_ref()).await {
                 Ok(outgoing) => outgoing,

@@ -122,7 +122,8 @@ impl PlaywrightSeat {
     }
 
     fn follow_processes(&mut self) {
-        let (lost, mut instance) = (self.lost.clone(), self.instance.base.loss.subscribe());
+        let lost = self.lost.clone();
+        let mut instance = self.instance.base.loss.subscribe();
         let mut process = self.process.as_ref().map(|process| Loss::of(process).subscribe());
         self.watchers.spawn(async move {
             let process_lost = async {
@@ -182,7 +183,8 @@ impl PlaywrightSeat {
         let Watched { view: mut theirs, mut crashes } = watched;
         // The observer forgets a context that is given up, so these are this context's alone. A crash before this line is
         // yet to be reported.
-        (self.crashes, self.crashes_told) = (Some(crashes.clone()), 0);
+        self.crashes = Some(crashes.clone());
+        self.crashes_told = 0;
         self.watchers.spawn(async move {
             let mut disk_looks = pin!(disk_look.again_and_again());
             loop {
@@ -209,7 +211,8 @@ impl PlaywrightSeat {
         }
         let options = &self.instance.engine.options;
         let place = Place { folder: self.folder.path(), data: &options.settings.data_dir };
-        let (used, bytes_max) = (self.disk_look.used(), options.disk_bytes_max());
+        let used = self.disk_look.used();
+        let bytes_max = options.disk_bytes_max();
         let outgoing =
             match files::check_and_bring_in(&mut call, &place, used, bytes_max, agent.as_ref()).await {
                 Ok(outgoing) => outgoing,

@@ -124,7 +124,8 @@ async fn a_sign_of_life() {
     instance.ping().await.unwrap();
     assert_eq!(stage.log().count("ping"), 2);
 
-    let (gate, idle_pid) = (stage.gate(), pid(&mut idle).await);
+    let gate = stage.gate();
+    let idle_pid = pid(&mut idle).await;
     let file = gate.path().to_owned();
     let waiting = tokio::spawn(async move {
         call(&mut busy, "wait", json!({ "file": file })).await;
@@ -155,7 +156,8 @@ async fn a_sign_of_life() {
 #[tokio::test]
 async fn a_stop_does_not_miss_a_seat_that_is_being_opened() {
     let stage = Stage::new();
-    let (pid_file, fake) = (stage.path("pid"), greenroom_testkit::fake_engine_path());
+    let pid_file = stage.path("pid");
+    let fake = greenroom_testkit::fake_engine_path();
     let script = format!(
         "echo $$ >{0}.part; mv {0}.part {0}\nexec {1} --hang-at-start",
         pid_file.display(),

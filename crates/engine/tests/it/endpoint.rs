@@ -47,7 +47,8 @@ async fn nobody_there() {
 /// Without a start command nothing happens; the error for a missing or failing command names it and its exit.
 #[tokio::test]
 async fn commands_that_fail() {
-    let (stage, url) = (Stage::new(), nowhere().await);
+    let stage = Stage::new();
+    let url = nowhere().await;
     assert!(!endpoint(&url, &[]).revive(&stage.launcher, &stage.run).await.unwrap());
 
     let missing =
@@ -65,8 +66,10 @@ async fn commands_that_fail() {
 /// browser that does not answer within the limit is an error.
 #[tokio::test]
 async fn commands_are_no_shell() {
-    let (stage, url) = (Stage::new(), nowhere().await);
-    let (argv, gate) = (stage.path("argv"), stage.path("done"));
+    let stage = Stage::new();
+    let url = nowhere().await;
+    let argv = stage.path("argv");
+    let gate = stage.path("done");
     let script =
         stage.script("chrome", &format!("printf '%s\\n' \"$@\" >{}\n: >{}", argv.display(), gate.display()));
     let command = [script.to_str().unwrap(), "--at={url}", "{url}/{url}", "$(id); a b", "{host}"];
@@ -94,7 +97,8 @@ async fn commands_are_no_shell() {
 /// The error quotes the end of a command's output, without secrets of the address that the command got.
 #[tokio::test]
 async fn last_words_of_commands() {
-    let (stage, url) = (Stage::new(), nowhere().await);
+    let stage = Stage::new();
+    let url = nowhere().await;
     let script =
         stage.script("chrome", "seq 1000 >&2; echo \"cannot open display for $1\" >&2; echo out; exit 3");
     let at = url.replace("//", "//ann:sesame@") + "/?key=s3cret";
@@ -112,7 +116,8 @@ async fn last_words_of_commands() {
 /// has ended it is started again.
 #[tokio::test]
 async fn what_runs_is_not_started_twice() {
-    let (stage, url) = (Stage::new(), nowhere().await);
+    let stage = Stage::new();
+    let url = nowhere().await;
     let pids = stage.path("pids");
     let script = stage
         .script("chrome", &format!("echo no debugger >&2; echo $$ >>{}; exec sleep 600", pids.display()));
@@ -159,7 +164,8 @@ async fn what_runs_is_not_started_twice() {
 /// writes only to a file, and lives on when the launcher is gone, whose end does not wait for it.
 #[tokio::test]
 async fn what_is_started_stays() {
-    let (stage, url) = (Stage::new(), nowhere().await);
+    let stage = Stage::new();
+    let url = nowhere().await;
     let pid_file = stage.path("pid");
     let script = stage
         .script("chrome", &format!("echo $$ >{0}.part; mv {0}.part {0}; exec sleep 600", pid_file.display()));

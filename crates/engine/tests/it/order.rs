@@ -66,7 +66,8 @@ async fn an_instance_stops_in_order() {
         let stage = Stage::new();
         let instance = stage.start(1, &[flag]).await;
         let [pid] = instance.process_ids()[..] else { panic!("one process") };
-        let (grace, began) = (Duration::from_millis(grace), Instant::now());
+        let grace = Duration::from_millis(grace);
+        let began = Instant::now();
         instance.stop(grace).await;
         assert_eq!(end(&stage, "tools/list"), ["SIGTERM"]);
         assert!(!alive(pid) && !zombie(pid));

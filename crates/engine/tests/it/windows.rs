@@ -35,7 +35,8 @@ fn options(stage: &Stage, search_path: OsString) -> EngineOptions {
 #[tokio::test]
 async fn a_seat_in_windows() {
     let stage = Stage::new();
-    let (argv, log) = (stage.path("argv"), stage.log());
+    let argv = stage.path("argv");
+    let log = stage.log();
     let fake = fake_engine_path();
     let script = format!(
         "printf '%s\\n' \"$@\" >{}\nexec {} --log {} --extra-tool browser_close",

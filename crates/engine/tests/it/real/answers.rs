@@ -96,7 +96,8 @@ async fn console_lines() {
         (Level::Debug, "debug"),
     ];
     // The browser reports some of them late; then they come with a later answer.
-    let (mut said, deadline) = (first.console, Instant::now() + PATIENCE);
+    let mut said = first.console;
+    let deadline = Instant::now() + PATIENCE;
     while said.len() < common.len() && Instant::now() < deadline {
         said.extend(room.evaluate("() => 0").await.console);
     }

@@ -102,7 +102,8 @@ async fn evaluations() {
 /// are listed.
 #[tokio::test]
 async fn tools_are_the_engines_own() {
-    let (site, data) = (Site::start().await, data_folder());
+    let site = Site::start().await;
+    let data = data_folder();
     let caps = ["config", "network", "pdf", "storage", "testing", "vision", "devtools"];
     let engine = engine(data.path(), site.port(), &caps);
     let tools = engine.tools().await.unwrap().tools;

@@ -87,7 +87,9 @@ fn events(log: &str, kind: &str) -> Vec<Value> {
 }
 
 async fn check(browser: &str) {
-    let (site, data, folder) = (Site::start().await, data_folder(), tempfile::tempdir().unwrap());
+    let site = Site::start().await;
+    let data = data_folder();
+    let folder = tempfile::tempdir().unwrap();
     let counter = UdpSocket::bind("127.0.0.1:0").unwrap();
     counter.set_nonblocking(true).unwrap();
     let port = counter.local_addr().unwrap().port();

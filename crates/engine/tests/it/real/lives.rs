@@ -28,7 +28,8 @@ impl Rooms {
     }
 
     async fn with(change: impl FnOnce(&mut EngineOptions)) -> Self {
-        let (site, data) = (Site::start().await, data_folder());
+        let site = Site::start().await;
+        let data = data_folder();
         let mut engine = engine(data.path(), site.port(), &[]);
         change(Arc::get_mut(&mut engine.0.options).unwrap());
         let instance = engine.start(InstanceId(0)).await.unwrap();

@@ -73,7 +73,8 @@ struct Room {
 
 impl Room {
     async fn open(caps: &[&str]) -> Self {
-        let (site, data) = (Site::start().await, data_folder());
+        let site = Site::start().await;
+        let data = data_folder();
         let engine = engine(data.path(), site.port(), caps);
         let instance = engine.start(InstanceId(0)).await.unwrap();
         let workspace = tempfile::tempdir().unwrap();

@@ -64,7 +64,8 @@ async fn a_killed_browser_is_lost() {
         guest.navigate(&site.url("/title?t=own")).await;
         assert_eq!(guest.instance.process_ids().len(), 1, "the browser's is not ours");
         guest.instance.ping().await.unwrap();
-        let (url, lost) = (theirs.url(), [guest.instance.lost(), guest.seat().lost()]);
+        let url = theirs.url();
+        let lost = [guest.instance.lost(), guest.seat().lost()];
         let hang = "() => { fetch('/canary?name=hang'); return new Promise(() => {}); }";
         let kill = async {
             site.wait_for_hit("/canary").await;
@@ -155,7 +156,8 @@ async fn what_is_lost_is_closed() {
     for adapter in ADAPTERS {
         let theirs = Theirs::start().await;
         let before = theirs.tabs().await;
-        let (data, door) = (data_folder(), Door::open(theirs.port(), &[]).await);
+        let data = data_folder();
+        let door = Door::open(theirs.port(), &[]).await;
         let house = adapter.engine(data.path(), at(door.url()));
         let instance = house.engine.start(InstanceId(0)).await.unwrap();
         let seat = instance.open(Arc::new(Nobody)).await.unwrap();

@@ -196,7 +196,8 @@ async fn isolated_guests_see_nothing() {
 /// Settings that would change the browser for its user are refused by name, before anything is started.
 #[tokio::test]
 async fn what_would_change_the_browser_is_refused() {
-    let (data, nowhere) = (data_folder(), at("http://127.0.0.1:1"));
+    let data = data_folder();
+    let nowhere = at("http://127.0.0.1:1");
     type Change = fn(&mut EngineOptions);
     let changes: [(&str, Change); 8] = [
         ("`user_agent`", |options| options.pool.user_agent = Some("x".to_owned())),

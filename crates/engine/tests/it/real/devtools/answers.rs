@@ -12,7 +12,8 @@ use super::{
 /// The engine lists its tools without a browser, and each has a parameter for its page.
 #[tokio::test]
 async fn tools_need_no_browser() {
-    let (site, data) = (Site::start().await, data_folder());
+    let site = Site::start().await;
+    let data = data_folder();
     let engine =
         engine(data.path(), site.port(), |options| options.pool.executable_path = Some("/nowhere".into()));
     let tools = engine.tools().await.unwrap().tools;

@@ -25,7 +25,8 @@ async fn until_lost(sitter: &Sitter) -> Lost {
 /// seat and end with it, and nothing stays behind.
 #[tokio::test]
 async fn with_one_slot() {
-    let (site, data) = (Site::start().await, data_folder());
+    let site = Site::start().await;
+    let data = data_folder();
     let engine =
         engine(data.path(), site.port(), |options| options.pool.executable_path = Some("/nowhere".into()));
     let error = engine.start(InstanceId(0)).await.err().unwrap();

@@ -29,7 +29,8 @@ pub struct Room {
 impl Room {
     /// An instance whose options were changed.
     async fn with(change: impl FnOnce(&mut EngineOptions)) -> Self {
-        let (site, data) = (Site::start().await, data_folder());
+        let site = Site::start().await;
+        let data = data_folder();
         let engine = engine(data.path(), site.port(), change);
         let instance = engine.start(InstanceId(0)).await.unwrap();
         Self { site, workspace: tempfile::tempdir().unwrap(), engine, instance, data }

@@ -37,7 +37,8 @@ impl SharedBrowser {
     }
 
     async fn start_with(kind: Kind, set: impl FnOnce(&mut greenroom_engine::EngineOptions)) -> Self {
-        let (site, data) = (Site::start().await, data_folder());
+        let site = Site::start().await;
+        let data = data_folder();
         let engine = engine(data.path(), site.port(), &[]);
         let mut options = (*engine.options).clone();
         options.pool.browser = browser(kind);
