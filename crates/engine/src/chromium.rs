@@ -37,8 +37,8 @@ const READY: Duration = Duration::from_secs(20);
 /// Flags of every Chromium. What is switched off here either contacts its vendor, draws what is never seen, or makes a page
 /// in the background behave unlike one in front. What pages can notice is as in the Chromium that the playwright engine
 /// would start itself; `tests/it/real/flags.rs` compares the two command lines. `--disable-ipc-flooding-protection` is left
-/// out: with it a page that changes its address in a loop keeps the whole browser busy, and every other session waits for 10
-/// s and more. Without it Chromium lets a frame do so 200 times in 10 s, as in a user's browser.
+/// out: with it a page that changes its address in a loop keeps the whole browser busy, and every other session waits for
+/// 10 s and more. Without it Chromium lets a frame do so 200 times in 10 s, as in a user's browser.
 const FLAGS: &[&str] = &[
     "--remote-debugging-port=0",
     "--no-first-run",
@@ -90,7 +90,7 @@ const FLAGS: &[&str] = &[
     "--no-service-autorun",
     "--password-store=basic",
     "--use-mock-keychain",
-    // WebRTC would send datagrams past the proxy. Chromium with windows reads the first flag, the headless shell the second
+    // WebRTC would send datagrams past the proxy. Full Chromium reads the first flag, the headless shell the second
     // one, and only with its value.
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -101,8 +101,8 @@ const FLAGS: &[&str] = &[
 /// Otherwise a click of the middle button would paste in one session what is selected in another.
 const BLINK_SETTINGS: &str = "--blink-settings=selectionClipboardBufferAvailable=false";
 
-/// Without a display there is no mouse, and pages would take the browser for a phone's: `(hover: hover)` and `(pointer:
-/// fine)` would be false. Chromium reads only the last flag of a name, so these are appended to [`BLINK_SETTINGS`].
+/// Without a display there is no mouse, and pages would take the browser for a phone's: `(hover: hover)` and
+/// `(pointer: fine)` would be false. Chromium reads only the last flag of a name, so these are appended to [`BLINK_SETTINGS`].
 const MOUSE: &str = ",primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4";
 
 /// How to start a Chromium.

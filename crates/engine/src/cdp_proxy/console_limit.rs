@@ -1,6 +1,7 @@
 //! Limits the console messages and uncaught errors of a page that reach an engine. One Node process serves all sessions of a
 //! browser, and keeps a page's messages until an agent looks at that page or navigates it: a page that writes without end
-//! would occupy Node until Node runs out of memory. Navigations by the page itself, and its workers, do not reset the count.
+//! would occupy Node until Node runs out of memory. Navigations by the page itself do not reset the count, and its workers
+//! count for it.
 //!
 //! The first message beyond a limit becomes a notice that there are more; later ones are dropped until the limit is over.
 

@@ -5,8 +5,8 @@
 //! navigate, how large things become ([`rules`]). And an engine attaches to every page that it sees, so the proxy shows it
 //! only its own ([`Targets`]). Secrets in a browser's address or headers stay here too.
 //!
-//! The proxy listens on a loopback port with a secret path, which is closed to all of greenroom's browsers. Each connection
-//! of an engine has a connection of its own to the browser; when one end closes, so does the other.
+//! The proxy listens on a loopback port, closed to all of greenroom's browsers, with a secret path. Each connection of an
+//! engine has a connection of its own to the browser; when one end closes, so does the other.
 
 mod address_limit;
 mod clipboard;

@@ -114,7 +114,8 @@ pub(crate) struct Contexts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TabPlace {
     InFront,
-    /// In the background of the browser's user. The browser does not draw it there, unless its engine takes care of that.
+    /// Behind the tab that the browser's user looks at. The browser does not draw it there, unless its engine takes care of
+    /// that.
     Behind,
 }
 

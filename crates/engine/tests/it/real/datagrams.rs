@@ -125,7 +125,7 @@ async fn none_from_the_headless_shell() {
     check("chromium-headless-shell").await;
 }
 
-/// The same for Chromium with windows.
+/// The same for full Chromium.
 #[tokio::test]
 async fn none_from_the_whole_browser() {
     check("chromium").await;
