@@ -1,7 +1,7 @@
 //! A child process that does one thing and exits: `node --version`, `npm ci`.
 //!
-//! This module owns the waiting: a deadline, a limit on the kept stdout, and the end of the child's group when either is
-//! exceeded. Engines and browsers are supervised where they are started, not here.
+//! This module owns the waiting: a deadline, at which it ends the child's group, and a limit on the kept stdout. Engines and
+//! browsers are supervised where they are started, not here.
 
 use std::{io, sync::Arc, time::Duration};
 

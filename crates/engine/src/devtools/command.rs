@@ -15,7 +15,7 @@ use crate::{EngineOptions, install::DEVTOOLS, launcher::Spec, orphan_tabs::LIST,
 /// Flags of every start.
 const FLAGS: [&str; 4] = [
     "--no-usage-statistics",
-    // The engine would send the address of a page whose loading was traced to Google, to compare it with other users' data.
+    // After a trace the engine would send the page's address to Google, to compare it with other users' data.
     "--no-performance-crux",
     // Node itself would fetch source maps that the page cannot load, from any address the page names, and not through the
     // egress proxy.
