@@ -1,4 +1,4 @@
-//! A debugger's address as somebody wrote it down, and the headers that go with it.
+//! A debugger's address as a user wrote it, and the headers that go with it.
 //!
 //! Addresses and headers may hold secrets: a password before the host, a token in the query. Messages of this crate name an
 //! address as [`greenroom_core::web_address::shown`] does, and no header's value.
@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use crate::{Unreachable, dial::is_this_machine};
 
-/// Where a debugger is asked for its version, below the address that people know.
+/// The path, below the address that people know, at which a debugger tells its version.
 const VERSION: &str = "/json/version";
 
 /// `http://`, `https://`, `ws://` or `wss://` with a host.
@@ -21,7 +21,7 @@ impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, Unreachable> {
         let url = Url::parse(text.trim()).map_err(|error| Unreachable::Address(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
-            return Err(Unreachable::Address(format!("`{}://` is none of a debugger's", url.scheme())));
+            return Err(Unreachable::Address(format!("`{}://` is not a debugger's scheme", url.scheme())));
         }
         Ok(Self(url))
     }
@@ -34,7 +34,7 @@ impl Address {
         matches!(self.0.scheme(), "https" | "wss")
     }
 
-    /// Whether nothing says which of a browser's endpoints is meant.
+    /// Whether the address has no path or query, so that it does not say which of a browser's endpoints is meant.
     pub(crate) fn is_bare(&self) -> bool {
         matches!(self.0.path(), "" | "/")
     }
@@ -68,7 +68,7 @@ impl Address {
         url.into()
     }
 
-    /// Where this browser says what it is: path and query.
+    /// Path and query at which this browser describes itself.
     pub(crate) fn version_path(&self) -> String {
         let path = self.0.path().trim_end_matches('/');
         let path = path.strip_suffix(VERSION).unwrap_or(path);
@@ -76,29 +76,29 @@ impl Address {
         format!("{path}{VERSION}{query}")
     }
 
-    /// The same place on another host: for one that does not answer to its name.
+    /// The same address on another host, for a browser that does not answer to its name.
     pub(crate) fn on_ip(&self, ip: std::net::IpAddr) -> Option<Self> {
         let mut url = self.0.clone();
         url.set_ip_host(ip).ok()?;
         Some(Self(url))
     }
 
-    /// The WebSocket that a browser named when it was asked here. Its host and port are what the browser believes them to
-    /// be; behind a forwarded port or a container only those that were asked lead to it.
+    /// The WebSocket address that a browser named when this address was asked, with its host and port replaced by ours. The
+    /// browser names those that it believes to have; behind a forwarded port or a container only ours lead to it.
     pub(crate) fn web_socket(&self, named: &str) -> Result<String, Unreachable> {
         let named = Url::parse(named).ok().filter(|url| matches!(url.scheme(), "ws" | "wss"));
         let named =
-            named.ok_or_else(|| Unreachable::Strange("the address in its answer is none".to_owned()))?;
+            named.ok_or_else(|| Unreachable::Strange("the address in its answer is invalid".to_owned()))?;
         let mut url = self.0.clone();
         let scheme = if self.is_encrypted() { "wss" } else { "ws" };
         url.set_scheme(scheme).map_err(|()| Unreachable::Address("it cannot be a WebSocket".to_owned()))?;
         url.set_path(named.path());
-        // A token that let us ask lets us in as well, unless the browser names one itself.
+        // A token that was valid for this request opens the WebSocket too, unless the browser names one itself.
         url.set_query(named.query().or(self.0.query()));
         Ok(Self(url).bare_url())
     }
 
-    /// What a password in the address is sent as.
+    /// The value of the `Authorization` header that carries the address's password.
     fn authorization(&self) -> Option<String> {
         if self.0.username().is_empty() && self.0.password().is_none() {
             return None;
@@ -109,7 +109,7 @@ impl Address {
         Some(format!("Basic {}", BASE64_STANDARD.encode(pair)))
     }
 
-    /// What is sent with every request to this address.
+    /// The headers that the client sends with every request to this address.
     pub(crate) fn headers(&self, given: &[(String, String)]) -> Result<HeaderMap, Unreachable> {
         let mut headers = HeaderMap::new();
         if let Some(authorization) = self.authorization() {
@@ -121,7 +121,7 @@ impl Address {
         for (name, value) in given {
             let unusable = |why| Unreachable::Header { name: name.clone(), why };
             let header =
-                HeaderName::try_from(name.as_str()).map_err(|_| unusable("that is no header's name"))?;
+                HeaderName::try_from(name.as_str()).map_err(|_| unusable("that is not a header's name"))?;
             let taken =
                 [CONNECTION, UPGRADE].contains(&header) || header.as_str().starts_with("sec-websocket-");
             if taken {
@@ -141,7 +141,7 @@ pub fn authorization(url: &str) -> Option<(String, String)> {
     Some(("Authorization".to_owned(), Address::parse(url).ok()?.authorization()?))
 }
 
-/// What of an address is secret: its password, its query, and what it sends instead of the password.
+/// The secret parts of an address: its password, its query, and the header that carries the password.
 pub fn secrets(url: &str) -> Vec<String> {
     let Ok(address) = Address::parse(url) else { return Vec::new() };
     let Address(parsed) = &address;
@@ -152,7 +152,7 @@ pub fn secrets(url: &str) -> Vec<String> {
     secrets
 }
 
-/// Host and port of an address, if it is one. A number is written as numbers usually are.
+/// Host and port of an address; `None` if the text is no address. A numeric host is returned in the usual notation.
 pub fn host_and_port(url: &str) -> Option<(String, u16)> {
     let address = Address::parse(url).ok()?;
     let host = match address.host().ok()? {
@@ -163,20 +163,20 @@ pub fn host_and_port(url: &str) -> Option<(String, u16)> {
     Some((host, address.port()))
 }
 
-/// The same address at this very machine, whatever its name comes to mean later. Over TLS the name stays: the certificate
-/// is for it.
+/// The same address with the name replaced by this IP, so that a later change of the name has no effect. Over TLS the name
+/// stays: the certificate is for it.
 pub fn pinned(url: &str, ip: std::net::IpAddr) -> Option<String> {
     let address = Address::parse(url).ok()?;
     if address.is_encrypted() { Some(url.to_owned()) } else { Some(address.on_ip(ip)?.0.into()) }
 }
 
-/// The port of an address, if it is one.
+/// The port of an address; `None` if the text is no address.
 pub fn port(url: &str) -> Option<u16> {
     Address::parse(url).ok().map(|address| address.port())
 }
 
-/// The port of a debugger on this machine, if the address is one of it. A name other than `localhost` is not resolved for
-/// that.
+/// The port of a debugger, if the address is on this machine. A name other than `localhost` is not resolved to find that
+/// out.
 pub fn local_port(url: &str) -> Option<u16> {
     let address = Address::parse(url).ok()?;
     let here = match address.host().ok()? {
@@ -198,7 +198,7 @@ mod tests {
         Address::parse(text).unwrap()
     }
 
-    /// A name is replaced by the number that was judged, but for TLS; odd spellings of numbers mean what they mean.
+    /// `pinned` replaces a name by the number that was judged, except over TLS, and reads odd spellings of numbers as meant.
     #[test]
     fn names_are_pinned() {
         let ip = "10.1.2.3".parse().unwrap();
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!((host_and_port("nonsense"), pinned("nonsense", ip)), (None, None));
     }
 
-    /// The browser's own idea of its host is replaced by the one that was asked; its path stays, and so does a token.
+    /// The asked host replaces the one that the browser names; the browser's path stays, and so does a token.
     #[test]
     fn the_asked_authority_stays() {
         for (asked, named, expected) in [
@@ -243,7 +243,7 @@ mod tests {
         assert!(address("http://h").web_socket("http://x/").is_err());
     }
 
-    /// A debugger is asked below the address that people know, also behind a path, and also when they name the page itself.
+    /// The version is asked below the address that people know, also behind a path, and also when they name the page itself.
     #[test]
     fn where_a_version_is_asked() {
         for (asked, expected) in [
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    /// A password in the address becomes a header; a header of one's own wins; what belongs to the connection is refused.
+    /// A password in the address becomes a header; a header that the user gives wins; headers of the connection are refused.
     #[test]
     fn headers_to_send() {
         let own = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Addresses of this machine are known by their port, in every spelling; others have none here.
+    /// `local_port` recognises addresses of this machine in every spelling, and returns `None` for others.
     #[test]
     fn ports_of_this_machine() {
         for (text, port) in [

@@ -37,8 +37,8 @@ pub struct Client {
     local_port: Option<u16>,
 }
 
-/// What happens in the browser, in the order in which it said so. See the crate's text for what becomes of
-/// a consumer that is too slow.
+/// What happens in the browser, in the order in which the browser reported it. The crate's documentation says what becomes
+/// of a slow consumer.
 pub struct Events {
     events: queue::Receiver,
     closed: watch::Receiver<Option<Closed>>,
@@ -50,7 +50,7 @@ impl Client {
         Self::connect_with(ws_url, &[]).await
     }
 
-    /// Connects with these headers beside those of the protocol.
+    /// Connects with these headers in addition to those of the protocol.
     pub async fn connect_with(ws_url: &str, headers: &[(String, String)]) -> Result<(Self, Events), Error> {
         let opened = timeout(CONNECT_WITHIN, open(ws_url, headers)).await;
         let (socket, local_port) = opened
@@ -66,18 +66,18 @@ impl Client {
         Ok((Self { outgoing, pending, closed: closed.clone(), local_port }, Events { events, closed }))
     }
 
-    /// The port at the other end, if that is on this machine, by whatever name.
+    /// The port at the other end, if that is on this machine, whatever name the address uses.
     pub fn local_port(&self) -> Option<u16> {
         self.local_port
     }
 
-    /// Calls the browser itself. Waits at most [`CALL_WITHIN`]; dropping the future gives the call up, which
-    /// disturbs no other, though the browser may still do what was asked.
+    /// Calls the browser itself. Waits at most [`CALL_WITHIN`]. Dropping the future gives the call up without disturbing
+    /// others, though the browser may still carry it out.
     pub async fn call(&self, method: &str, params: &impl Serialize) -> Result<Raw, Error> {
         self.send(None, method, params).await.map(|answer| answer.result)
     }
 
-    /// [`Client::call`], for a caller that compares the result with events: it learns which of them are older.
+    /// [`Client::call`] for a caller that compares the result with events: the answer says which events are older.
     pub async fn call_in_order(&self, method: &str, params: &impl Serialize) -> Result<Answer, Error> {
         self.send(None, method, params).await
     }
@@ -127,7 +127,7 @@ impl Client {
     }
 }
 
-/// Opens a WebSocket, and says at which port of this machine, if it is one.
+/// Opens a WebSocket. Also returns its port, if it is on this machine.
 pub(crate) async fn open(
     ws_url: &str,
     headers: &[(String, String)],
@@ -156,7 +156,7 @@ pub(crate) fn limits() -> WebSocketConfig {
 
 impl Events {
     /// Names events of which only the latest matters: of those with one key only the last waits for the consumer, behind
-    /// all that came before it. Events that have arrived already stay.
+    /// all events that came before it. Events that have arrived already stay.
     pub fn keep_latest(&mut self, key: fn(&Event) -> Option<String>) {
         self.events.keep_latest(key);
     }
@@ -166,8 +166,8 @@ impl Events {
         self.events.take()
     }
 
-    /// The next event; once the connection is over and its last event taken, why it is over. Nothing is lost
-    /// when the future is dropped.
+    /// The next event. Once the connection is over and its last event is taken, the reason why it is over. Dropping the
+    /// future loses nothing.
     pub async fn next(&mut self) -> Result<Event, Closed> {
         match self.events.next().await {
             Some(event) => Ok(event),
@@ -179,7 +179,7 @@ impl Events {
 async fn ended(mut closed: watch::Receiver<Option<Closed>>) -> Closed {
     match closed.wait_for(Option::is_some).await {
         Ok(reason) => reason.clone().unwrap_or(Closed::Unused),
-        // The runtime is going away, and took the connection's task with it before it could say anything.
+        // The runtime is shutting down and dropped the connection's task before the task could give a reason.
         Err(_) => Closed::Unused,
     }
 }

@@ -1,7 +1,7 @@
 //! Connections to a debugger: TCP, with TLS where the address asks for it.
 //!
-//! Names are looked up here, so that whoever dials knows which machine answered. Certificates are judged by the system's
-//! own roots: a company's proxy is trusted here as it is by the browser beside it.
+//! Names are resolved here, so that the caller knows which machine answered. Certificates are checked against the system's
+//! own roots: a company's proxy is trusted here as it is by the browser on the same machine.
 
 use std::{
     io,
@@ -38,7 +38,7 @@ pub(crate) struct Dialled {
     pub(crate) is_here: bool,
 }
 
-/// Connects to an address. Whoever dials decides how long that may take.
+/// Connects to an address. The caller decides how long that may take.
 pub(crate) async fn dial(address: &Address) -> Result<Dialled, Unreachable> {
     let tcp = connect(address).await?;
     // Calls are small and wait for their replies, which is what Nagle's algorithm delays most.
@@ -50,8 +50,8 @@ pub(crate) async fn dial(address: &Address) -> Result<Dialled, Unreachable> {
     Ok(Dialled { stream, peer, is_here })
 }
 
-/// Whether an address is one of this machine's: a socket can be bound to these only. Where the system does not say, it is
-/// taken for one, so that the port there is closed to browsers.
+/// Whether an address is one of this machine's: a socket can be bound to no other. Where the system does not say, the
+/// address counts as this machine's, so that its port is closed to browsers.
 pub(crate) fn is_this_machine(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     let elsewhere = |error: io::Error| error.kind() == io::ErrorKind::AddrNotAvailable;
@@ -93,7 +93,7 @@ async fn encrypt(
     Ok(Box::new(stream))
 }
 
-/// Read once, on a blocking thread: the system has a few hundred roots, in files.
+/// Reads the roots once, on a blocking thread: the system has a few hundred of them, in files.
 async fn config() -> Result<Arc<ClientConfig>, Unreachable> {
     static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     if let Some(config) = CONFIG.get() {
@@ -111,7 +111,7 @@ async fn config() -> Result<Arc<ClientConfig>, Unreachable> {
 }
 
 fn trusting(roots: RootCertStore) -> Result<Arc<ClientConfig>, Unreachable> {
-    // Named here: a build may have several.
+    // Chosen explicitly: a build may have several providers.
     let cryptography = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(cryptography)
         .with_safe_default_protocol_versions()
@@ -139,7 +139,7 @@ mod tests {
         CertificateDer::from_pem_slice(include_bytes!("../tests/data/localhost.pem")).unwrap()
     }
 
-    /// Says hello to one client over TLS, if it trusts this certificate.
+    /// Greets one client over TLS, if it trusts this certificate.
     async fn greeter(listener: TcpListener) {
         let key = PrivateKeyDer::from_pem_slice(include_bytes!("../tests/data/localhost.key")).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

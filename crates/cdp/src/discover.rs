@@ -1,8 +1,8 @@
 //! From the address that people know, `http://host:port`, to the WebSocket of the browser behind it.
 //!
 //! A debugger says at `/json/version` where its WebSocket is, with the host and the port that it believes to have. It
-//! answers only to an IP address or `localhost` as `Host`, so that no page can reach it by a name of its own; asked by
-//! another name it is asked once more by its address.
+//! answers only to an IP address or `localhost` as `Host`, so that no page can reach it by a name of its own. If it refuses
+//! another name, it is asked once more by its address.
 
 use std::net::IpAddr;
 
@@ -23,12 +23,12 @@ use crate::{
     dial::{Dialled, dial},
 };
 
-/// The most that a debugger's answer may weigh: usual is half a kilobyte.
+/// The largest answer of a debugger that is read: usual is half a kilobyte.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Finds the WebSocket address of the browser at `url`, within [`DISCOVER_WITHIN`]. A `ws://` or `wss://` address is
-/// taken as it is, unless it is bare and something there says which endpoint is the browser's. A password in the address
-/// does not come along: see [`crate::authorization`].
+/// returned as it is, unless it has no path and a debugger there names the browser's endpoint. A password in the address
+/// is not in the result: see [`crate::authorization`].
 pub async fn discover(url: &str, headers: &[(String, String)]) -> Result<String, Error> {
     let found = async {
         let address = Address::parse(url)?;
@@ -37,7 +37,7 @@ pub async fn discover(url: &str, headers: &[(String, String)]) -> Result<String,
         }
         let asked = timeout(DISCOVER_WITHIN, ask(&address, headers)).await;
         match asked.unwrap_or(Err(Unreachable::Silent(DISCOVER_WITHIN))) {
-            // Not every WebSocket has a debugger's pages beside it.
+            // Not every WebSocket server also serves a debugger's HTTP pages.
             Err(Unreachable::Status(_) | Unreachable::Strange(_)) if address.is_web_socket() => {
                 Ok(address.bare_url())
             }
@@ -50,7 +50,7 @@ pub async fn discover(url: &str, headers: &[(String, String)]) -> Result<String,
 async fn ask(address: &Address, headers: &[(String, String)]) -> Result<String, Unreachable> {
     match get(address, headers).await? {
         (Ok(named), _) => address.web_socket(&named),
-        // A certificate is for the name, so there is no other way to ask.
+        // A certificate is for the name, so a TLS server can be asked by its name only.
         (Err(why), peer) => match address.on_ip(peer).filter(|_| why.may_be_about_the_name(address)) {
             Some(by_ip) => match get(&by_ip, headers).await? {
                 (Ok(named), _) => by_ip.web_socket(&named),
@@ -75,7 +75,7 @@ struct Version {
     web_socket: Option<String>,
 }
 
-/// What the debugger names as its WebSocket, and who answered.
+/// The WebSocket that the debugger names, and the machine that answered.
 async fn get(
     address: &Address,
     headers: &[(String, String)],
@@ -103,10 +103,10 @@ async fn get(
         let version = serde_json::from_slice::<Version>(&body).ok().and_then(|version| version.web_socket);
         Ok(version.ok_or_else(|| Unreachable::Strange("its answer names no WebSocket".to_owned())))
     };
-    // The connection lives as long as the exchange, which drives it.
+    // The exchange drives the connection, so the connection lives as long as the exchange.
     tokio::select! {
         biased;
-        // It knows better than the exchange why there is no answer.
+        // The connection knows better than the exchange why there is no answer.
         Err(error) = connection => Err(strange(error)),
         answer = exchange => Ok((answer?, peer.ip())),
     }

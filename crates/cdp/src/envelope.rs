@@ -1,5 +1,5 @@
-//! The envelope around every message: an id and a method out; an id with a result or an error, or a method
-//! with parameters, in. What is inside stays raw.
+//! The envelope around every message. Out: an id and a method. In: an id with a result or an error, or a method with
+//! parameters. The payload stays raw.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub(crate) enum Incoming {
         body: Result<Raw, Fault>,
     },
     Event(Event),
-    /// An error that belongs to no call, such as one about a message that could not be read.
+    /// An error that belongs to no call, for example one about a message that the browser could not read.
     Stray(Fault),
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Incoming {
 pub(crate) struct Fault {
     pub(crate) code: i64,
     pub(crate) message: String,
-    /// What exactly was wrong, where the browser says so; a string so far.
+    /// Details, where the browser gives them; a string so far.
     data: Option<serde_json::Value>,
 }
 
@@ -65,7 +65,7 @@ struct Wire<'a> {
     error: Option<Fault>,
 }
 
-/// Opens one message, or says why it is none.
+/// Parses one message, or says why the text is not one.
 pub(crate) fn open(text: &str) -> Result<Incoming, String> {
     let wire: Wire<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match wire {
@@ -77,7 +77,7 @@ pub(crate) fn open(text: &str) -> Result<Incoming, String> {
             method: method.into_owned(),
             session,
             params: params.map_or_else(empty, RawValue::to_owned),
-            // Counted by the queue.
+            // The queue numbers events.
             number: 0,
         })),
         Wire { id: None, error: Some(fault), .. } => Ok(Incoming::Stray(fault)),

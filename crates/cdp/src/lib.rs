@@ -1,17 +1,17 @@
 //! A thin Chrome DevTools Protocol client: one WebSocket, calls out, replies and events in. [`discover()`] finds that
-//! WebSocket where only the debugger's address is known.
+//! WebSocket when the caller knows the debugger's address only.
 //!
-//! A reply finds its call by id, never by order, so a call that was given up shifts nothing. Results and
+//! A reply is matched to its call by id, never by order, so an abandoned call shifts nothing. Results and
 //! events stay raw JSON; this crate knows the protocol's envelope and none of its domains, so a new Chromium
 //! with new events cannot break it. It starts no browser and never reconnects: a socket that ended is
-//! [`Closed`], and what that means is for the caller to decide. Greenroom's observers are its callers.
+//! [`Closed`], and its caller, one of greenroom's observers, decides what that means.
 //!
 //! Events come through a bounded queue. The socket must not stall behind a slow consumer, or replies would
 //! stall too; and no event may vanish, or an observer would believe in pages that are gone. So a consumer
 //! that falls [`EVENTS_MAX`] events behind loses the whole connection, with [`Closed::Overflow`] as the
-//! reason. It can say of which events only the latest matters, so that a page which changes its address without
-//! end does not count ([`Events::keep_latest`]). A caller without interest in events drops [`Events`], and they
-//! are discarded on arrival.
+//! reason. A consumer can name events of which only the latest matters ([`Events::keep_latest`]), so that a page
+//! which changes its address without end does not count. A caller without interest in events drops [`Events`],
+//! and the connection discards them on arrival.
 
 mod address;
 mod client;
@@ -32,25 +32,25 @@ pub use client::{Client, Events};
 pub use discover::discover;
 pub use unreachable::Unreachable;
 
-/// The most one message may weigh, in one frame, as Chromium sends it. The biggest are screenshots and PDFs
-/// in base64 and bodies of responses: tens of megabytes, rarely. Past this a page is filling our memory.
+/// The largest message, in one frame, as Chromium sends it. The biggest are screenshots and PDFs in base64 and
+/// bodies of responses: tens of megabytes, rarely. Past this a page is filling our memory.
 pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
 /// How far a consumer may fall behind. Opening a page of a hundred frames makes a few hundred events at
-/// once; thousands in a row mean that nobody is listening.
+/// once; thousands in a row mean that the consumer no longer reads.
 pub const EVENTS_MAX: usize = 4_096;
 
 /// How long connecting may take. A browser that has just printed its address answers within milliseconds,
 /// on a machine that starts many at once within seconds.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long finding the WebSocket behind an `http://` address may take, looking its name up included. A browser on this
-/// machine needs milliseconds, one far away a second; one that says nothing for longer is busy or hangs, and will be
-/// asked again.
+/// How long finding the WebSocket behind an `http://` address may take, DNS included. A browser on this machine needs
+/// milliseconds, a remote one a second; one that does not answer for longer is busy or hangs, and the caller asks it
+/// again later.
 pub const DISCOVER_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a call may take. What an observer asks is answered in milliseconds, a large page's PDF in
-/// seconds; a browser that says nothing for longer hangs, and its callers must not hang with it.
+/// How long a call may take. A browser answers an observer's calls in milliseconds, and prints a large page to PDF in
+/// seconds; a browser that does not answer for longer hangs, and its callers must not hang with it.
 pub const CALL_WITHIN: Duration = Duration::from_secs(30);
 
 /// Something that happened in the browser.
@@ -62,7 +62,7 @@ pub struct Event {
     pub session: Option<String>,
     /// As the browser wrote them; `{}` when it wrote none.
     pub params: Raw,
-    /// Which one it is: they are counted in the order in which the browser said them.
+    /// Events are numbered in the order in which the browser sent them.
     pub number: u64,
 }
 
@@ -70,14 +70,14 @@ pub struct Event {
 #[derive(Debug)]
 pub struct Answer {
     pub result: Raw,
-    /// The number of the last event that the browser said before it answered; 0 if there was none.
+    /// The number of the last event that the browser sent before it answered; 0 if there was none.
     pub after_event: u64,
 }
 
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is shown without the secrets in it.
+    /// `url` is shown without its secrets.
     #[error("cannot connect to the browser at {url}: {why}")]
     Connect { url: String, why: Unreachable },
     /// The browser understood the call and declined it.
@@ -102,7 +102,7 @@ pub enum Closed {
     Protocol(Arc<str>),
     #[error("it sends events faster than greenroom can follow: {EVENTS_MAX} of them waited")]
     Overflow,
-    /// Nobody can be told but a lone `closed()` future.
+    /// Only a future of `closed()` that outlives every handle sees this.
     #[error("the DevTools connection is not in use any more")]
     Unused,
 }

@@ -1,7 +1,7 @@
-//! A debugger's connection as it is, message by message, for whoever stands between a browser and somebody who drives it.
+//! A debugger's connection message by message, for a proxy between a browser and the program that drives it.
 //!
-//! Both ends are here: one towards the browser, dialled like any other, and one towards a program of this machine, which
-//! has to name the secret path that it was given. Web pages are refused: they say where they are from.
+//! Both ends are here: one towards the browser, dialled like any other, and one towards a program on this machine, which
+//! has to name the secret path that it was given. Web pages are refused: their requests carry an `Origin`.
 
 use std::time::Duration;
 
@@ -30,16 +30,16 @@ use crate::{
 /// A message. Passing it on copies nothing.
 pub type Text = Utf8Bytes;
 
-/// How long a program of this machine may take to say what it wants.
+/// How long a program on this machine may take to send its request.
 const ACCEPT_WITHIN: Duration = Duration::from_secs(5);
 
-/// Where messages go.
+/// Sends messages.
 pub struct Writer(SplitSink<Socket, Message>);
 
-/// Where they come from.
+/// Receives messages.
 pub struct Reader(SplitStream<Socket>);
 
-/// Connects to a debugger, with these headers beside those of the protocol.
+/// Connects to a debugger, with these headers in addition to those of the protocol.
 pub async fn dial(ws_url: &str, headers: &[(String, String)]) -> Result<(Writer, Reader), Error> {
     let opened = timeout(CONNECT_WITHIN, open(ws_url, headers)).await;
     let (socket, _) = opened
@@ -48,7 +48,7 @@ pub async fn dial(ws_url: &str, headers: &[(String, String)]) -> Result<(Writer,
     Ok(halves(socket))
 }
 
-/// Takes in a program that names this path, if it does so in time. `None` is anybody else.
+/// Accepts a program that names this path in time. `None` for any other client.
 // The library's own type of refusal is big.
 #[expect(clippy::result_large_err)]
 pub async fn accept(stream: TcpStream, path: &str) -> Option<(Writer, Reader)> {
@@ -72,20 +72,20 @@ fn halves(socket: Socket) -> (Writer, Reader) {
 }
 
 impl Writer {
-    /// Whether it was taken; if not, the connection is over.
+    /// Sends one message. `false` means that the connection is over.
     pub async fn send(&mut self, text: Text) -> bool {
         self.0.send(Message::Text(text)).await.is_ok()
     }
 
-    /// Says goodbye.
+    /// Sends the closing frame.
     pub async fn close(mut self) {
-        // Whoever is gone already needs none.
+        // A peer that is already gone needs no closing frame.
         let _ = self.0.close().await;
     }
 }
 
 impl Reader {
-    /// The next message; `None` when the connection is over. Nothing is lost when the future is dropped.
+    /// The next message; `None` when the connection is over. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Text> {
         loop {
             match self.0.next().await? {
@@ -96,7 +96,7 @@ impl Reader {
         }
     }
 
-    /// The same, if there is something already.
+    /// The next message if one has already arrived.
     pub fn next_if_there(&mut self) -> Option<Option<Text>> {
         self.next().now_or_never()
     }
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// Only a program that names the path comes in, and no web page does; messages pass both ways, and the end is told.
+    /// Only a program that names the path is accepted, and no web page is; messages pass both ways; both ends see the close.
     #[tokio::test]
     async fn who_comes_in() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

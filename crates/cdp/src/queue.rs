@@ -1,8 +1,8 @@
 //! The events that wait for their consumer: at most [`EVENTS_MAX`], in the order in which they came.
 //!
-//! A consumer may name events of which only the latest matters ([`Key`]). Such an event takes the place of an earlier one
-//! with the same key that still waits, at the end of the queue: the consumer sees a part of what happened, in order, and
-//! with it how things stand now. A page that changes its address without end then fills no queue.
+//! A consumer may name events of which only the latest matters ([`Key`]). Such an event replaces an earlier one with the
+//! same key that still waits, and goes to the end of the queue: the consumer sees some of the events, in order, and with
+//! them the current state. So a page that changes its address without end does not fill the queue.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,10 +14,10 @@ use tokio::sync::watch;
 
 use crate::{EVENTS_MAX, Event};
 
-/// Says what an event is about, if a later event about the same makes it worthless.
+/// The key of an event that a later event with the same key makes worthless; `None` for other events.
 pub(crate) type Key = fn(&Event) -> Option<String>;
 
-/// What became of an event.
+/// The result of putting an event into the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
     /// The event waits, or its consumer was dropped.
@@ -25,14 +25,14 @@ pub(crate) enum Pushed {
     Full,
 }
 
-/// The connection's end. Dropping it tells the consumer that no more events come.
+/// The connection's end of the queue. Dropping it tells the consumer that no more events come.
 pub(crate) struct Sender {
     waiting: Arc<Mutex<Waiting>>,
-    /// Counts what was put in.
+    /// Counts the events that were put in.
     arrived: watch::Sender<u64>,
 }
 
-/// The consumer's end. Dropping it discards what waits and all that comes.
+/// The consumer's end of the queue. Dropping it discards the events that wait and all later ones.
 pub(crate) struct Receiver {
     waiting: Arc<Mutex<Waiting>>,
     arrived: watch::Receiver<u64>,
@@ -72,7 +72,7 @@ impl Sender {
         lock(&self.waiting).last_number
     }
 
-    /// Resolves when the consumer was dropped.
+    /// Resolves when the consumer is dropped.
     pub(crate) async fn closed(&self) {
         self.arrived.closed().await;
     }
@@ -83,13 +83,12 @@ impl Receiver {
         lock(&self.waiting).key = Some(key);
     }
 
-    /// The next event; `None` once the connection is over and its last event taken. Nothing is lost when the future is
-    /// dropped.
+    /// The next event; `None` once the connection is over and its last event is taken. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Event> {
-        // Events that never end must not keep others from this thread.
+        // A consumer of an endless flow of events must not starve the other tasks of this thread.
         tokio::task::consume_budget().await;
         loop {
-            // Events that come after this are seen as a change.
+            // Events that arrive after this line count as a change.
             self.arrived.mark_unchanged();
             if let Some(event) = lock(&self.waiting).pop() {
                 return Some(event);
@@ -100,7 +99,7 @@ impl Receiver {
         }
     }
 
-    /// All that wait.
+    /// All events that wait.
     pub(crate) fn take(&mut self) -> Vec<Event> {
         let mut waiting = lock(&self.waiting);
         waiting.latest.clear();
@@ -150,7 +149,7 @@ fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
 mod tests {
     use super::*;
 
-    /// `A.b` is about nothing, `A.=x` is about `x`.
+    /// `A.b` has no key, `A.=x` has the key `x`.
     fn event(method: &str, params: usize) -> Event {
         let params = greenroom_core::raw::encode(&params);
         Event { method: method.to_owned(), session: None, params, number: 0 }
@@ -164,7 +163,7 @@ mod tests {
         events.iter().map(|event| format!("{} {}", event.method, event.params.get())).collect()
     }
 
-    /// Of events about the same only the latest waits, behind what came before it. What was taken is not taken back.
+    /// Of events with one key only the latest waits, behind what came before it. An event that was taken is not replaced.
     #[test]
     fn the_latest_waits() {
         let (sender, mut receiver) = queue();
@@ -177,7 +176,7 @@ mod tests {
         assert_eq!(seen(&receiver.take()), ["A.=x 5"]);
     }
 
-    /// Any number of events about the same fills no queue, and a queue that is full takes what replaces another.
+    /// Any number of events with one key fills no queue, and a full queue takes an event that replaces another.
     #[tokio::test]
     async fn a_flood_about_one_thing() {
         let (sender, mut receiver) = queue();

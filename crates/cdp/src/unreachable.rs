@@ -1,11 +1,11 @@
-//! Why a debugger cannot be reached, told apart where the advice differs.
+//! Why a debugger cannot be reached, with a variant for each reason that needs its own advice.
 
 use std::{io, time::Duration};
 
 use greenroom_core::port::human;
 use hyper::StatusCode;
 
-/// Why there is no connection to a debugger. No message holds a header's value, or anything that the other end wrote.
+/// Why there is no connection to a debugger. No message holds a header's value, or text that the other end wrote.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreachable {
     #[error("this is no address of a debugger: {0}")]

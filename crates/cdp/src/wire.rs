@@ -1,5 +1,5 @@
-//! The task behind a connection: it writes what clients queue, hands each reply to its call and each event
-//! to the consumer, and says once why it ended.
+//! The task behind a connection: it writes the calls that clients queue, hands each reply to its call and each event
+//! to the consumer, and publishes once why it ended.
 //!
 //! It ends when the socket does, when the browser breaks the protocol, when the events' consumer falls
 //! behind, or when the last client and the events are dropped. Ending fails every call that still waits.
@@ -37,18 +37,18 @@ pub(crate) struct Pending(Mutex<Waiting>);
 struct Waiting {
     last_id: u32,
     calls: HashMap<u32, oneshot::Sender<Outcome>>,
-    /// Set once, with the calls gone: a call that comes later would wait for ever.
+    /// Set once, when the calls are removed: a later call would wait for ever.
     over: bool,
 }
 
-/// A call's place among the pending ones. Dropping it, answered or given up, frees the place.
+/// A call's entry among the pending ones. Dropping it, answered or given up, removes the entry.
 pub(crate) struct Place {
     pending: Arc<Pending>,
     pub(crate) id: u32,
 }
 
 impl Pending {
-    /// A place for one more call; `None` when the connection is over.
+    /// Adds an entry for one more call; `None` when the connection is over.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<(Place, oneshot::Receiver<Outcome>)> {
         let (sender, answer) = oneshot::channel();
         let mut waiting = self.lock();
@@ -63,7 +63,7 @@ impl Pending {
     }
 
     fn answer(&self, id: u32, outcome: Outcome) {
-        // A reply that nobody waits for belongs to a call that was given up.
+        // A reply without a waiter belongs to a call that was given up.
         if let Some(call) = self.lock().calls.remove(&id) {
             let _ = call.send(outcome);
         }
@@ -96,13 +96,13 @@ pub(crate) async fn run(
     closed: watch::Sender<Option<Closed>>,
 ) {
     let (sink, stream) = socket.split();
-    // Side by side: a message that takes long to write must not keep replies from being read.
+    // Concurrently: a message that takes long to write must not keep replies from being read.
     let why = tokio::select! {
         why = read(stream, &events, &pending) => why,
         why = write(sink, outgoing, &events) => why,
     };
     tracing::debug!(%why, "a DevTools connection ended");
-    // First the reason, then everybody who will ask for it.
+    // Publish the reason before the calls and the consumer wake and ask for it.
     closed.send_replace(Some(why));
     pending.end();
     drop(events);
@@ -142,14 +142,14 @@ async fn write(
             return broken(&error);
         }
     }
-    // No client is left; whoever listens to events still does.
+    // No client is left; the consumer of events may still be.
     events.closed().await;
     Closed::Unused
 }
 
 fn broken(error: &tungstenite::Error) -> Closed {
     match error {
-        // A killed browser says no goodbye.
+        // A killed browser sends no closing frame.
         tungstenite::Error::ConnectionClosed
         | tungstenite::Error::AlreadyClosed
         | tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => {

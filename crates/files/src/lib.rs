@@ -1,12 +1,13 @@
-//! Reads files that somebody else can write: configuration, lists of other processes, files that a user names.
+//! Reads files that other programs or users can write: configuration, lists of other processes, files that a user names.
 //!
-//! A path says nothing about what is behind it. A FIFO without a writer blocks whoever opens it for good, `/dev/zero` never
-//! ends, and opening a device can do something. So every function here reads regular files only, up to a number of bytes
-//! that its caller names, and refuses the rest by what it is ("not a regular file: a FIFO"). Links are followed: what they
-//! lead to is judged. The null device reads as an empty file, because people name it to say "no file".
+//! A path says nothing about what is behind it. Opening a FIFO without a writer blocks for good, `/dev/zero` never ends,
+//! and opening a device can have effects. So every function here reads regular files only, up to a number of bytes that
+//! its caller names, and refuses other kinds by name ("not a regular file: a FIFO"). Links are followed, and their targets
+//! judged. The null device reads as an empty file, because people name it to say "no file".
 //!
 //! [`open`], [`read`] and [`read_text`] are for threads that may wait for the disk; [`unblocked`] has the same for async
-//! code. [`private`] is for files that greenroom writes itself in folders that it shares. Every crate that reads such a file uses these, none uses `std::fs::read`.
+//! code. [`private`] is for files that greenroom writes itself in folders that it shares. Every crate that reads such a
+//! file uses these functions, none uses `std::fs::read`.
 
 pub mod unblocked;
 
@@ -19,10 +20,10 @@ use std::{
 
 use rustix::fs::OFlags;
 
-/// Opens a regular file for reading. Never waits for whoever is at the other end of a FIFO.
+/// Opens a regular file for reading. Never waits for the other end of a FIFO.
 ///
-/// The first look keeps devices and FIFOs from being opened at all. The second one is at what was really opened, since
-/// somebody may have put something else at the path meanwhile.
+/// The first look keeps devices and FIFOs from being opened at all. The second look is at the opened file, since another
+/// process may have replaced the path meanwhile.
 pub fn open(path: &Path) -> io::Result<File> {
     regular(&fs::metadata(path)?)?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -31,15 +32,15 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// How to open a file of this user's own for writing: closed to other users when it is made, and without waiting for a
-/// reader when a FIFO stands in its place.
+/// How to open a file of this user's own for writing: unreadable for other users when it is created, and without waiting
+/// for a reader if there is a FIFO at the path.
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     options
 }
 
-/// The bytes of a regular file. One that has more than `bytes_max` is refused, whatever its size was said to be.
+/// The bytes of a regular file. A file with more than `bytes_max` is refused, whatever size its metadata claims.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut file = open(path)?;
     read_opened(&mut file, bytes_max)
@@ -51,14 +52,14 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text"))
 }
 
-/// What is left of an open file, up to `bytes_max`; more than that is refused.
+/// The rest of an open file, up to `bytes_max`; a longer rest is refused.
 pub fn read_opened(file: &mut File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let size = file.metadata()?.len();
     if size > bytes_max {
         return Err(too_large(bytes_max));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    // One byte more tells a file that is just as large from one that grows.
+    // One byte more tells a file of exactly this size from one that grows.
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(too_large(bytes_max));
@@ -66,7 +67,7 @@ pub fn read_opened(file: &mut File, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Refuses what is not a regular file, by what it is.
+/// Refuses anything but a regular file, and names its kind.
 pub fn regular(about: &Metadata) -> io::Result<()> {
     if about.is_file() || is_null_device(about) {
         return Ok(());
@@ -112,7 +113,7 @@ mod tests {
         path
     }
 
-    /// What is not a regular file is refused by what it is, at once, also behind a link; `/dev/null` is an empty file.
+    /// Other kinds of files are refused by name, at once, also behind a link; `/dev/null` is an empty file.
     #[test]
     fn only_regular_files_are_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(read(&at("none"), 10).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
-    /// A file is read up to its limit and refused beyond it, also when its size says nothing, as in `/proc`.
+    /// A file is read up to its limit and refused beyond it, also when its metadata says nothing of its size, as in `/proc`.
     #[test]
     fn reading_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(read_text(&path, 5).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
-    /// Async code reads beside the runtime's threads, with the same refusals.
+    /// Async code reads on other threads than the runtime's, with the same refusals.
     #[tokio::test]
     async fn async_code_has_the_same() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! JSON-RPC error objects of our own making.
+//! JSON-RPC error objects that greenroom makes itself.
 
 use greenroom_core::{Raw, raw::encode};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
-//! The Model Context Protocol and nothing else: JSON-RPC messages with raw payloads, the transports for agents in
-//! front (stdio, and the streams of HTTP), and stdio and streamable HTTP for engines behind.
+//! The Model Context Protocol and nothing else: JSON-RPC messages with raw payloads; stdio and the streams of HTTP for
+//! agents in front; stdio and streamable HTTP for engines behind.
 //!
-//! Payloads are never parsed here beyond the JSON-RPC envelope, so unknown fields, number formats and content
-//! types of any protocol revision pass untouched.
+//! This crate parses the JSON-RPC envelope and no payload, so unknown fields, number formats and content types of
+//! any protocol revision pass untouched.
 
 pub mod error;
 pub mod lines;
@@ -27,6 +27,6 @@ pub use stream::Stream;
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The largest single message of a client. The largest that clients have reason to send carry a script, the text of a file,
-/// or a picture as base64: some MB. Files are uploaded by their paths. Whoever sends a message decides how long greenroom
-/// looks at it, several times and with several copies, so it may have a quarter of what an engine may answer.
+/// or a picture as base64: some MB. Files are uploaded by their paths. Greenroom reads a client's message several times and
+/// makes several copies, so the limit is a quarter of that of an engine's answer.
 pub const CLIENT_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;

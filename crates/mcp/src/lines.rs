@@ -6,7 +6,7 @@
 pub enum Line {
     /// A line without its end. Never empty.
     Whole(Vec<u8>),
-    /// A line over the limit; its content is gone, the stream goes on behind it.
+    /// A line over the limit. Its content is dropped, and the stream goes on behind it.
     TooLong { bytes: usize },
 }
 

@@ -3,8 +3,8 @@
 //! An id is kept as its sender wrote it (`1`, `1.0` and `"1"` are three ids), so an answer carries back the
 //! very same text.
 //!
-//! [`parse`] takes what an engine or a server says, [`parse_from_client`] what a client says. The latter refuses requests
-//! whose parameters two programs could read differently: greenroom judges them, and engines read them again.
+//! [`parse`] is for messages of an engine or a server, [`parse_from_client`] for those of a client. The latter refuses
+//! requests whose parameters two programs could read differently: greenroom judges them, and engines read them again.
 
 use std::{borrow::Cow, fmt};
 
@@ -39,7 +39,7 @@ impl Id {
         &self.0
     }
 
-    /// The id as one that we gave out ourselves.
+    /// The id as a number, the form of the ids that greenroom gives out.
     pub fn as_number(&self) -> Option<u64> {
         self.0.parse().ok()
     }
@@ -58,7 +58,7 @@ pub enum Message {
     Response { id: Id, body: Result<Raw, Raw> },
 }
 
-/// A text that is no message. It carries the error to answer with, and the id when one could be read.
+/// A text that is not a message. It carries the error to answer with, and the id if one could be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}", error = .error.message)]
 pub struct Malformed {
@@ -108,8 +108,8 @@ pub fn parse(text: &[u8]) -> Parsed {
     }
 }
 
-/// Parses one line or body of a client. A request whose `params` readers could disagree about is malformed; its error names
-/// the place, and its id is known.
+/// Parses one line or body of a client. A request is malformed if readers could disagree about its `params`; the error names
+/// the place, and carries the request's id.
 pub fn parse_from_client(text: &[u8]) -> Parsed {
     match parse(text) {
         Parsed::One(one) => Parsed::One(one.and_then(unambiguous)),
@@ -129,7 +129,7 @@ fn unambiguous(message: Message) -> Result<Message, Malformed> {
     Ok(message)
 }
 
-/// The parts of a batch. One is as costly as a message, so there is an end to them.
+/// The parts of a batch. Each is as costly as a message, so their number is limited.
 struct Parts<'a>(Vec<&'a RawValue>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
@@ -160,7 +160,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
 /// Parses one message.
 pub fn parse_one(text: &[u8]) -> Result<Message, Malformed> {
     let envelope: Envelope<'_> = serde_json::from_slice(text).map_err(|error| {
-        // Syntax that is no JSON is one thing, JSON that is no message another. Either may have an id to answer to.
+        // Invalid JSON is one error, JSON that is not a message another. Either may have an id to answer to.
         let id = id_of(text);
         if error.is_data() { invalid(id, &error.to_string()) } else { Malformed { id, ..syntax(&error) } }
     })?;
@@ -189,7 +189,7 @@ pub fn parse_one(text: &[u8]) -> Result<Message, Malformed> {
     }
 }
 
-/// The id of a text that cannot be read otherwise: it may have a string that is no Unicode, or a member twice.
+/// The id of a text that cannot be parsed otherwise: it may have a string that is not Unicode, or a member twice.
 fn id_of(text: &[u8]) -> Option<Id> {
     #[derive(Deserialize)]
     struct OnlyId<'a> {
@@ -223,7 +223,7 @@ pub fn notification(method: &str, params: Option<&RawValue>) -> Vec<u8> {
     method_and_params(head(params), method, params)
 }
 
-/// Encodes an answer; without an id (nobody could read the request's) it is `null`, as JSON-RPC has it.
+/// Encodes an answer; without an id (the request's was unreadable) it is `null`, as JSON-RPC demands.
 pub fn response(id: Option<&Id>, body: &Result<Raw, Raw>) -> Vec<u8> {
     let (name, raw) = match body {
         Ok(result) => ("\"result\":", result),
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(String::from_utf8(request(&id, &method, params.as_deref())).unwrap(), text);
     }
 
-    /// Everything that is no message is told apart: bad JSON, bad envelope, with the id where there is one.
+    /// Malformed messages are told apart: bad JSON and bad envelopes, with the id where there is one.
     #[test]
     fn malformed_messages_are_named() {
         assert_eq!(error_of("{"), (PARSE, None));
@@ -311,8 +311,8 @@ mod tests {
         assert!(parse_one(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}").is_err());
     }
 
-    /// A client's request whose parameters two programs could read differently is refused under its id, by the place of what
-    /// is wrong; the same from an engine is taken.
+    /// A client's request whose parameters two programs could read differently is refused under its id, and the error
+    /// names the place; the same from an engine is accepted.
     #[test]
     fn requests_mean_one_thing() {
         for (params, says) in [
@@ -343,7 +343,7 @@ mod tests {
         assert!(matches!(parse_from_client(answer), Parsed::One(Ok(Message::Response { .. }))));
     }
 
-    /// What is no message for a string that is no Unicode, or for a member that is there twice, is answered under its id.
+    /// A message that is malformed because a string is not Unicode, or a member is there twice, is answered under its id.
     #[test]
     fn ids_of_malformed_messages() {
         for text in [

@@ -1,7 +1,7 @@
-//! Our side of a connection to an MCP server: requests matched to answers by id, and whatever the server sends
-//! on its own accord handed on as [`Inbound`].
+//! Our side of a connection to an MCP server: requests matched to answers by id; unsolicited messages of the server
+//! handed on as [`Inbound`].
 //!
-//! An answer to nobody (unknown id, or a caller that left) is dropped and can never be taken for another's.
+//! An answer without a waiter (unknown id, or a caller that left) is dropped and can never be taken for another's.
 
 use std::{
     collections::HashMap,
@@ -28,8 +28,8 @@ use crate::{
     stateless::Stateless,
 };
 
-/// How many messages of the server's own accord may wait to be looked at before reading pauses. A progress
-/// storm fits; more means that nobody reads.
+/// How many unsolicited messages may wait before reading pauses. A progress storm fits; more means that the consumer
+/// does not read.
 pub(crate) const INBOUND_QUEUE: usize = 256;
 
 /// Why a request has no answer.
@@ -43,7 +43,7 @@ pub enum Gone {
     Refused(String),
 }
 
-/// What a server sends on its own accord.
+/// An unsolicited message of a server.
 #[derive(Debug)]
 pub enum Inbound {
     Request { id: Id, method: String, params: Option<Raw> },
@@ -52,11 +52,11 @@ pub enum Inbound {
 
 type Answer = Result<Result<Raw, Raw>, Gone>;
 
-/// One connection to a server. Dropping it ends its tasks; [`Peer::close`] also says goodbye.
+/// One connection to a server. Dropping it ends its tasks; [`Peer::close`] also ends the session at the server.
 pub struct Peer {
     link: Link,
     dispatch: Arc<Dispatch>,
-    /// What every request says of itself, to a server of the revision without a handshake.
+    /// What every request to a server of the revision without a handshake says about us.
     stateless: OnceLock<Stateless>,
     /// Readers and writers of the link; aborted when the peer is dropped.
     _tasks: JoinSet<()>,
@@ -93,7 +93,7 @@ impl Peer {
         self.link.send(message::notification(method, params.map(|raw| &**raw)), None, &self.dispatch).await
     }
 
-    /// Answers a request of the server's.
+    /// Answers a request of the server.
     pub async fn respond(&self, id: &Id, body: &Result<Raw, Raw>) -> Result<(), Gone> {
         self.link.send(message::response(Some(id), body), None, &self.dispatch).await
     }
@@ -121,25 +121,25 @@ impl Peer {
         Ok(answer)
     }
 
-    /// Asks a server what it is without shaking hands, as the newest revision has it. From here on every request says of
-    /// itself what `hello` says. Returns the server's whole answer.
+    /// Asks a server for its capabilities without a handshake, as the newest revision has it. From here on every request
+    /// carries `hello`. Returns the server's whole answer.
     pub async fn discover(&self, hello: &Hello) -> Result<Result<Raw, Raw>, Gone> {
         self.stateless.get_or_init(|| Stateless::new(hello));
         self.request("server/discover", None).await
     }
 
-    /// Whether the server is spoken to without a handshake.
+    /// Whether the server is used without a handshake.
     pub fn is_stateless(&self) -> bool {
         self.stateless.get().is_some()
     }
 
-    /// How many messages of the server's own accord have been handed on so far. Those that came before an answer are
-    /// counted when the answer is there.
+    /// How many unsolicited messages have been handed on so far. Those that came before an answer are counted when the
+    /// answer is there.
     pub fn handed_on(&self) -> u64 {
         self.dispatch.handed_on.load(Ordering::Acquire)
     }
 
-    /// Resolves when the connection is closed: nothing will come any more.
+    /// Resolves when the connection is closed: no more messages come.
     pub fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut closed = self.dispatch.closed.subscribe();
         async move {
@@ -148,14 +148,14 @@ impl Peer {
         }
     }
 
-    /// Says goodbye where the transport has a word for it. How long to wait for a server that hangs is the
-    /// caller's to decide.
+    /// Ends the session where the transport has a message for it. The caller decides how long to wait for a server that
+    /// hangs.
     pub async fn close(&self) {
         self.link.goodbye().await;
     }
 }
 
-/// What we say in `initialize`, or in every request to a server that takes none.
+/// What we say about ourselves in `initialize`, or in every request of the revision without a handshake.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {
@@ -203,7 +203,7 @@ impl Dispatch {
     fn expect(self: &Arc<Self>) -> (Waiter, oneshot::Receiver<Answer>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
-        // When closed, the sender is dropped here and the receiver tells so.
+        // When closed, the sender is dropped here and the receiver sees that.
         if let Some(waiting) = &mut *self.waiting.lock() {
             waiting.insert(id, sender);
         }
@@ -214,7 +214,7 @@ impl Dispatch {
         self.waiting.lock().as_mut()?.remove(&id)
     }
 
-    /// Whether somebody still waits for this id.
+    /// Whether a caller still waits for this id.
     pub(crate) fn waits(&self, id: u64) -> bool {
         let waiting = self.waiting.lock();
         waiting.as_ref().is_some_and(|waiting| waiting.contains_key(&id))
@@ -226,7 +226,7 @@ impl Dispatch {
         }
     }
 
-    /// Nothing will come any more: every waiter learns it.
+    /// No more messages come: fails every waiter.
     pub(crate) fn close(&self) {
         self.waiting.lock().take();
         self.closed.send_replace(true);
@@ -235,7 +235,7 @@ impl Dispatch {
     pub(crate) async fn line(&self, line: Line) {
         match line {
             Line::Whole(text) => self.text(&text).await,
-            // Which request it answers cannot be known. A seat has one call out at a time, so it is that one.
+            // The request that it answers is unknown. A seat has one call out at a time, so it is that one.
             Line::TooLong { bytes } => {
                 let mut waiting = self.waiting.lock();
                 for (_, sender) in waiting.iter_mut().flat_map(HashMap::drain) {
@@ -261,7 +261,7 @@ impl Dispatch {
             Ok(Message::Response { id, body }) => {
                 match id.as_number().and_then(|id| self.take(id)) {
                     Some(waiter) => drop(waiter.send(Ok(body))),
-                    None => tracing::debug!(%id, "the engine answered a request that nobody waits for"),
+                    None => tracing::debug!(%id, "the engine answered a request without a waiter"),
                 }
                 return;
             }
@@ -269,7 +269,7 @@ impl Dispatch {
             Ok(Message::Notification { method, params }) => Inbound::Notification { method, params },
             Err(malformed) => {
                 let text = String::from_utf8_lossy(text.get(..200).unwrap_or(text)).into_owned();
-                tracing::debug!(%malformed, text, "the engine sent something that is no message");
+                tracing::debug!(%malformed, text, "the engine sent a malformed message");
                 return;
             }
         };

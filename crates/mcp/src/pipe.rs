@@ -1,6 +1,6 @@
 //! Messages over a byte stream of our own, one a line, as over stdio: for a front that has joined a server.
 //!
-//! Unlike standard streams such a stream may be used without blocking, so two tasks serve it instead of two threads.
+//! Unlike standard streams such a stream may be non-blocking, so two tasks serve it instead of two threads.
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -13,8 +13,8 @@ use crate::{
     stdio::{IN_QUEUE, OUT_QUEUE, Out, Outgoing, READ_BYTES, Stdio, collect},
 };
 
-/// Serves the given stream, until the tasks are dropped. A line that comes may have so many bytes; `begun` is what was
-/// already read of it.
+/// Serves the given stream, until the tasks are dropped. An incoming line may have `bytes_max` bytes; `begun` holds the
+/// bytes of the first line that were already read.
 pub fn open(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,

@@ -1,12 +1,12 @@
-//! Server-sent events, as far as MCP uses them: the `data` of each event, and what it takes to go on after a break.
+//! Server-sent events, as far as MCP uses them: the `data` of each event, and what a client needs to resume after a break.
 
 use std::time::Duration;
 
-/// The longest id of an event that is remembered. Those in use have some forty bytes; one that is longer than this cannot
-/// be asked for again.
+/// The longest id of an event that is remembered. Usual ids have some forty bytes; behind a longer one than this a stream
+/// cannot be resumed.
 const ID_BYTES_MAX: usize = 1_024;
 
-/// Takes a stream apart into the data of its events. Feed it chunks as they arrive.
+/// Splits a stream into the data of its events. Feed it chunks as they arrive.
 pub struct Events {
     line: Vec<u8>,
     data: Vec<u8>,
@@ -24,17 +24,17 @@ impl Events {
         Self { line: Vec::new(), data: Vec::new(), bytes_max, last_id: None, retry: None }
     }
 
-    /// The id of the last event that had one: after a break the stream goes on behind it.
+    /// The id of the last event that had one: after a break the stream is resumed behind it.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// How long the server wants to be left alone after a break, if it said so.
+    /// How long the server wants a client to wait after a break, if it said so.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// The stream broke off. What was half there comes again.
+    /// Call this when the stream broke off. Drops the unfinished event; the server sends it again.
     pub fn broke_off(&mut self) {
         self.line.clear();
         self.data.clear();
@@ -93,7 +93,7 @@ impl Events {
     }
 }
 
-/// Encodes an event, with how long to wait after a break if that is to be said. It is said with an event, never alone: some
+/// Encodes an event, optionally with how long a client waits after a break. That field goes with an event, never alone: some
 /// clients take the empty line behind any field for the end of a message. A message is one line, so it is one `data` line.
 pub fn encode(id: Option<&str>, retry: Option<Duration>, data: &[u8]) -> Vec<u8> {
     let mut event = Vec::with_capacity(id.map_or(0, str::len) + data.len() + 40);
@@ -119,7 +119,7 @@ pub const KEEP_ALIVE: &[u8] = b": alive\n";
 mod tests {
     use super::*;
 
-    /// Data lines are joined, other fields and comments ignored, empty events skipped, however it is cut.
+    /// Data lines are joined, other fields and comments ignored, empty events skipped, however the stream is cut.
     #[test]
     fn any_cut_gives_the_same_events() {
         let text = b"event: message\r\ndata: a\ndata:b\nid: 1\n\n: ping\n\ndata: c\n\n";
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// After a break it is known where to go on, and when; what was half there is forgotten.
+    /// After a break the splitter knows where and when to resume, and has dropped the unfinished event.
     #[test]
     fn a_break() {
         let mut events = Events::new(100);

@@ -1,8 +1,8 @@
-//! Revision 2026-07-28 as a client speaks it: every request says of itself who asks and what that client can do, in `_meta`
-//! and over HTTP in headers too.
+//! Revision 2026-07-28 as a client speaks it: every request names the client and its capabilities, in `_meta` and over HTTP
+//! in headers too.
 //!
-//! [`crate::Peer`] adds it to each request, once [`crate::Peer::discover`] was called. A server's questions come as results
-//! of the type `input_required`; the peer's user answers them and makes the request again.
+//! [`crate::Peer`] adds that to each request, once [`crate::Peer::discover`] was called. A server's questions come as
+//! results of the type `input_required`; the peer's user answers them and repeats the request.
 
 use std::collections::HashMap;
 
@@ -18,20 +18,20 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{peer::Hello, revision::STATELESS};
 
-/// What a parameter's schema says its header's name by.
+/// The key in a parameter's schema that names its header.
 const ANNOTATION: &str = "x-mcp-header";
 
-/// How often one request may be made again because its server asks something. A server that asks more often asks for ever.
+/// How often one request may be repeated because its server asks something. A server that asks more often asks for ever.
 pub const ROUNDS_MAX: usize = 32;
 
-/// What requests to one server say of themselves.
+/// What requests to one server say about their client.
 pub(crate) struct Stateless {
     meta: Fields,
-    /// Which arguments of a tool stand in headers too, as the last list says.
+    /// Which arguments of a tool also go into headers, by the last tool list.
     repeated: Mutex<HashMap<String, Vec<Repeated>>>,
 }
 
-/// An argument that stands in a header too.
+/// An argument that also goes into a header.
 struct Repeated {
     header: String,
     /// The names that lead to it from the arguments.
@@ -47,7 +47,7 @@ impl Stateless {
         Self { meta, repeated: Mutex::default() }
     }
 
-    /// The parameters with what the request says of itself. What else stands in their `_meta` stays.
+    /// The parameters with the client's `_meta` added. Other members of `_meta` stay.
     pub(crate) fn params(&self, params: Option<&RawValue>) -> Raw {
         let mut params = params.and_then(|params| Fields::open(params).ok()).unwrap_or_default();
         let mut meta = params.read::<Fields>("_meta").ok().flatten().unwrap_or_default();
@@ -81,7 +81,7 @@ impl Stateless {
         headers
     }
 
-    /// Notes which arguments stand in headers, of the tools in this part of a list.
+    /// Notes which arguments go into headers, for the tools in this part of a list.
     pub(crate) fn listed(&self, result: &RawValue) {
         #[derive(Deserialize)]
         struct Page {
@@ -103,7 +103,7 @@ fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Repeated>) {
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         path.push(name.clone());
         let header = schema[ANNOTATION].as_str().map(|header| format!("mcp-param-{header}"));
-        // A name that no header can have means nothing.
+        // An annotation that cannot be a header's name is ignored.
         if let Some(header) = header.filter(|header| HeaderName::from_bytes(header.as_bytes()).is_ok()) {
             found.push(Repeated { header, path: path.clone() });
         }
@@ -112,7 +112,7 @@ fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Repeated>) {
     }
 }
 
-/// An argument as a header has it; `None` for one that has no header.
+/// An argument as a header's text; `None` for kinds that have no header.
 fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(wrapped(text)),
@@ -121,7 +121,7 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// A text as a header has it: wrapped unless it is plain.
+/// A text as a header carries it: in base64 unless it is plain.
 fn wrapped(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && text.trim() == text
@@ -144,7 +144,7 @@ mod tests {
         })
     }
 
-    /// Requests say who asks, keep what else they say, and cannot say that somebody else asks.
+    /// Requests name their client, keep other members of `_meta`, and cannot name another client.
     #[test]
     fn requests_say_who_asks() {
         let given = json!({ "name": "t", "_meta": {
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(said("clientInfo"), json!({ "name": "test", "version": "0" }));
     }
 
-    /// Headers repeat the method, the name, and the arguments that the list marks, wrapped where they are not plain.
+    /// Headers repeat the method, the name, and the arguments that the list marks, in base64 where they are not plain.
     #[test]
     fn headers_repeat_the_body() {
         let spoken = spoken();

@@ -1,8 +1,8 @@
 //! The stdio transport for the agent in front: stdin and stdout carry messages and nothing else.
 //!
-//! Both are served by a plain thread each. Standard streams may be pipes, sockets, files or a terminal, whose
-//! non-blocking mode would be shared with whoever started us; a blocked thread works with all of them. The
-//! threads are never joined on the way out: one may sit in a read that no one will ever answer.
+//! A plain thread serves each. Standard streams may be pipes, sockets, files or a terminal, whose non-blocking mode
+//! would be shared with the process that started us; a blocked thread works with all of them. The threads are never
+//! joined at exit: one may sit in a read that never returns.
 
 use std::{
     io::{Read, Write},
@@ -53,12 +53,12 @@ impl Outgoing {
         self.0.try_send(Out::Line(line)).is_ok()
     }
 
-    /// Resolves when nobody reads any more.
+    /// Resolves when the client no longer reads.
     pub async fn closed(&self) {
         self.0.closed().await;
     }
 
-    /// Returns when everything sent so far has been written, or nobody reads any more.
+    /// Returns when everything sent so far has been written, or the client no longer reads.
     pub async fn flush(&self) {
         let (written, done) = oneshot::channel();
         if self.0.send(Out::Flush(written)).await.is_ok() {
@@ -107,7 +107,7 @@ fn read(mut input: impl Read, to: &mpsc::Sender<Line>) {
     }
 }
 
-/// Writes what is queued, as much as there is at once: many answers cost one system call.
+/// Writes all queued messages at once: many answers cost one system call.
 fn write(mut output: impl Write, mut queue: mpsc::Receiver<Out>) {
     let mut buffer = Vec::new();
     let mut flushed = Vec::new();
@@ -123,7 +123,7 @@ fn write(mut output: impl Write, mut queue: mpsc::Receiver<Out>) {
     }
 }
 
-/// Takes what is queued, as much as there is and one write should carry.
+/// Takes queued messages, up to what one write should carry.
 pub(crate) fn collect(
     first: Out,
     queue: &mut mpsc::Receiver<Out>,

@@ -2,8 +2,8 @@
 //! to none.
 //!
 //! Messages are numbered. A reader takes them in order; when its connection breaks, the next reader says which number
-//! it has seen and goes on behind it. A stream has one reader at a time, the newest: an older one is probably a
-//! connection that died without a word. What was read is kept for a while, within limits, and what nobody reads is
+//! it has seen and resumes behind it. A stream has one reader at a time, the newest: an older one is probably a
+//! connection that died silently. Messages that were read are kept for a while, within limits; unread ones are
 //! bounded too. [`Held`] counts what waits for one client in all its streams, until it is written.
 
 use std::{
@@ -28,8 +28,8 @@ const URGENT_MAX: usize = 2 * UNREAD_MAX;
 /// Bytes that may wait for a slow reader; then notifications are dropped.
 const UNREAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Messages kept after they were read. A connection that dies without a word may have swallowed as many as may wait;
-/// who has missed more begins anew.
+/// Messages kept after they were read. A connection that dies silently may have swallowed as many as may wait; a client
+/// that missed more starts anew.
 const KEPT_MAX: usize = UNREAD_MAX;
 
 /// Bytes kept after they were read: enough for a big answer. More would let finished work pile up in memory.
@@ -40,7 +40,7 @@ const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub struct Held(Arc<AtomicUsize>);
 
 impl Held {
-    /// The message, counted for as long as anybody has it.
+    /// The message, counted for as long as a copy of it exists.
     pub fn hold(&self, message: Vec<u8>) -> Bytes {
         self.0.fetch_add(message.len(), Ordering::Relaxed);
         Bytes::from_owner(HeldMessage { message, held: self.clone() })
@@ -81,7 +81,7 @@ struct State {
     bytes: usize,
     /// The number of the first message in `messages`.
     first: u64,
-    /// The number of the next message that nobody has read.
+    /// The number of the first unread message.
     unread: u64,
     unread_bytes: usize,
     finished: bool,
@@ -95,7 +95,7 @@ struct State {
 pub struct Numbered {
     pub number: u64,
     pub message: Bytes,
-    /// Nothing comes behind it.
+    /// No message follows it.
     pub last: bool,
 }
 
@@ -118,7 +118,7 @@ impl State {
         self.messages.back().filter(|_| self.waiting() > 0)
     }
 
-    /// Forgets what was read and is more than is kept.
+    /// Drops messages that were read, beyond the number that is kept.
     fn trim(&mut self) {
         while self.first < self.unread && {
             let kept = self.unread - self.first;
@@ -141,7 +141,7 @@ impl Stream {
         Self { held: held.clone(), ..Self::default() }
     }
 
-    /// What waits for the client of this stream, in all its streams.
+    /// The count of what waits for the client of this stream, in all its streams.
     pub fn held(&self) -> &Held {
         &self.held
     }
@@ -157,7 +157,7 @@ impl Stream {
         true
     }
 
-    /// Adds a message. `false` when the stream has ended, or its reader is hopelessly behind.
+    /// Adds a message. `false` when the stream has ended, or its reader is too far behind.
     pub fn send(&self, message: Vec<u8>) -> bool {
         self.send_if(message, |state| state.waiting() < URGENT_MAX as u64)
     }
@@ -169,7 +169,7 @@ impl Stream {
         })
     }
 
-    /// Adds a message unless the newest one that waits says the same: told twice it would say no more.
+    /// Adds a message unless the newest one that waits is the same: a repetition would add nothing.
     pub fn remind(&self, message: Vec<u8>) {
         if self.lock().newest_unread().is_none_or(|newest| *newest != *message) {
             self.try_send(message);
@@ -197,17 +197,17 @@ impl Stream {
         self.lock().finished
     }
 
-    /// Whether somebody reads.
+    /// Whether a reader is connected.
     pub fn has_reader(&self) -> bool {
         self.lock().has_reader
     }
 
-    /// What the stream holds in memory.
+    /// How many bytes of messages the stream holds.
     pub fn bytes(&self) -> usize {
         self.lock().bytes
     }
 
-    /// A reader from the message that `from` chooses. It is chosen and served under one lock: the reader before might
+    /// A reader from the message that `from` chooses. One lock covers the choice and the takeover: the reader before might
     /// read on meanwhile, and what it has read is not kept for long.
     fn read_from(self: &Arc<Self>, from: impl FnOnce(&State) -> Option<u64>) -> Option<Reader> {
         let state = self.lock();
@@ -220,12 +220,12 @@ impl Stream {
         state.has_reader = true;
         let reader = Reader { stream: self.clone(), which: state.readers, next };
         drop(state);
-        // The one before learns that it is no longer served.
+        // The reader before learns that it is replaced.
         self.changed.notify_waiters();
         reader
     }
 
-    /// Reads on behind the last message that was read.
+    /// Resumes behind the last message that was read.
     pub fn read(self: &Arc<Self>) -> Reader {
         let state = self.lock();
         let next = state.unread;
@@ -237,7 +237,7 @@ impl Stream {
         self.read_from(|state| (state.first == 0).then_some(0))
     }
 
-    /// Reads on behind this message. `None` when what follows is no longer kept, or the number was never given.
+    /// Resumes behind this message. `None` when what follows is no longer kept, or the number was never given.
     pub fn read_behind(self: &Arc<Self>, number: u64) -> Option<Reader> {
         self.read_from(|state| {
             let given = number < state.next();
@@ -246,7 +246,7 @@ impl Stream {
     }
 }
 
-/// Takes the messages of a stream, until another reader does.
+/// Takes the messages of a stream, until another reader takes over.
 #[derive(Debug)]
 pub struct Reader {
     stream: Arc<Stream>,

@@ -1,4 +1,4 @@
-//! How a browser's WebSocket is found, and what is sent on the way there, against debuggers that the test plays.
+//! How the client finds a browser's WebSocket, and what it sends on the way there, against debuggers that the test plays.
 
 use greenroom_cdp::{Client, Error, Unreachable, discover};
 use tokio::{
@@ -8,7 +8,7 @@ use tokio::{
 
 use crate::within;
 
-/// What Chromium 156 says of itself, recorded.
+/// The answer of Chromium 156 to `/json/version`, recorded.
 const VERSION: &str = r#"{
    "Browser": "HeadlessChrome/156.0.8078.79",
    "File-Path-Style": "posix",
@@ -20,7 +20,7 @@ const VERSION: &str = r#"{
 }
 "#;
 
-/// What it says to a host that is neither an address nor `localhost`, recorded.
+/// Its answer to a `Host` that is neither an address nor `localhost`, recorded.
 const WRONG_HOST: &str = "Host header is specified and is not an IP address or localhost.";
 
 const PATH: &str = "/devtools/browser/2d40f9ca-c0be-4e90-be4f-eaab2a13ce34";
@@ -71,7 +71,7 @@ async fn the_web_socket_is_found() {
     .await;
 }
 
-/// A browser that does not answer to a name is asked once more by its address, and reached by that from then on.
+/// A browser that refuses a name is asked once more by its address, and reached by that address from then on.
 #[tokio::test]
 async fn a_name_that_is_refused() {
     within(async {
@@ -90,7 +90,7 @@ async fn a_name_that_is_refused() {
     .await;
 }
 
-/// WebSocket addresses are taken as they are; a bare one is looked into, and taken as it is where nothing is found.
+/// WebSocket addresses are used as they are; at a bare one a debugger is looked for, and the address used if there is none.
 #[tokio::test]
 async fn addresses_of_web_sockets() {
     within(async {
@@ -107,7 +107,7 @@ async fn addresses_of_web_sockets() {
     .await;
 }
 
-/// Whatever is wrong is told with the address, and without a secret of it.
+/// Every error names the address, without its secrets.
 #[tokio::test]
 async fn what_is_wrong_is_told() {
     within(async {
@@ -119,7 +119,7 @@ async fn what_is_wrong_is_told() {
             ("302 Found", "", "refused with 302 Found"),
             ("200 OK", "<html>sesame", "no browser's debugger: its answer names no WebSocket"),
             ("200 OK", "{}", "its answer names no WebSocket"),
-            ("200 OK", r#"{"webSocketDebuggerUrl": "sesame"}"#, "the address in its answer is none"),
+            ("200 OK", r#"{"webSocketDebuggerUrl": "sesame"}"#, "the address in its answer is invalid"),
             ("200 OK", &"x".repeat(100 << 10), "no browser's debugger"),
         ] {
             let headers = secret();
@@ -138,7 +138,7 @@ async fn what_is_wrong_is_told() {
     .await;
 }
 
-/// A debugger that accepts and says nothing is given up within the limit, asked over HTTP or as a WebSocket.
+/// A debugger that accepts and never answers is given up within the limit, over HTTP and as a WebSocket.
 #[tokio::test]
 async fn a_silent_one_is_given_up() {
     within(async {
@@ -171,7 +171,7 @@ async fn a_silent_one_is_given_up() {
     .await;
 }
 
-/// Headers go with the WebSocket's opening too, and a refusal there is told by its status.
+/// The opening of the WebSocket carries the headers too, and the error of a refusal names its status.
 #[tokio::test]
 async fn headers_open_the_web_socket() {
     within(async {

@@ -31,7 +31,7 @@ async fn chromium(profile: &std::path::Path) -> (Child, String) {
             break url.to_owned();
         }
     };
-    // Somebody must go on reading, or a talkative browser would block on a full pipe.
+    // The pipe must be read on, or a talkative browser would block when it is full.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     (child, url)
 }
@@ -40,8 +40,8 @@ fn value(raw: &serde_json::value::RawValue) -> Value {
     serde_json::from_str(raw.get()).unwrap()
 }
 
-/// A real browser is found by its port, answers, makes a context and a page, announces it, runs code in its flattened session, and
-/// its death is noticed.
+/// A real browser is found by its port, answers, makes a context and a page, announces it, and runs code in its flattened
+/// session; the client notices its death.
 #[tokio::test]
 async fn a_real_browser_from_start_to_death() {
     within(async {

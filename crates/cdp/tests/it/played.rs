@@ -65,7 +65,7 @@ async fn replies_find_their_calls() {
     .await;
 }
 
-/// A call that was given up takes its place with it: its late reply reaches nobody and shifts nothing.
+/// Giving a call up removes its entry: its late reply reaches no caller and shifts nothing.
 #[tokio::test]
 async fn a_cancelled_call_shifts_nothing() {
     within(async {
@@ -188,8 +188,8 @@ async fn an_overflow_ends_the_connection() {
     .await;
 }
 
-/// Changes of one thing without end, while the consumer is busy, cost nobody the connection: the consumer finds the last of
-/// them, and all other events.
+/// Endless changes of one thing while the consumer is busy do not end the connection: the consumer finds the last of them,
+/// and all other events.
 #[tokio::test]
 async fn a_flood_of_changes_leaves_the_latest() {
     within(async {
@@ -275,7 +275,7 @@ async fn the_last_handle_ends_the_connection() {
     .await;
 }
 
-/// An address where nobody listens is an error that names it.
+/// The error for an address where nothing listens names the address.
 #[tokio::test]
 async fn nobody_there() {
     within(async {
@@ -288,7 +288,7 @@ async fn nobody_there() {
     .await;
 }
 
-/// A browser that never answers costs its caller a bounded wait, and the connection stays good.
+/// A call to a browser that never answers ends after a bounded wait, and the connection stays usable.
 #[tokio::test]
 async fn a_hung_browser_is_not_waited_for() {
     within(async {

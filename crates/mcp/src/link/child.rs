@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Messages that may wait for a slow child before a sender waits too. A seat sends one call at a time, so this
-/// only has to hold that call and answers to the child's own questions.
+/// only has to hold that call and answers to the child's own requests.
 const OUT_QUEUE: usize = 32;
 
 /// How much is read at once. Pipes hold 64 KiB, so more would never be filled.

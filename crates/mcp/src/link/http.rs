@@ -1,9 +1,9 @@
-//! MCP over streamable HTTP, as a client: POST for what we send, a GET stream for what the server sends on its
-//! own accord, DELETE to end the session.
+//! MCP over streamable HTTP, as a client: POST for our messages, a GET stream for unsolicited messages of the server,
+//! DELETE to end the session.
 //!
-//! Answers come back on their POST, as JSON or as an event stream in which the server may first ask and tell. A stream
-//! that breaks off is taken up again where it broke, if its server numbers its events; so servers can be far away. One
-//! that has no GET stream is content without.
+//! An answer comes back on its POST, as JSON or as an event stream in which the server may first send requests and
+//! notifications. A stream that breaks off is resumed where it broke, if its server numbers its events; so servers can be
+//! far away. A server without a GET stream is fine.
 
 use std::{
     io,
@@ -43,23 +43,23 @@ const SESSION: &str = "mcp-session-id";
 const REVISION: &str = "mcp-protocol-version";
 const LAST_EVENT: &str = "last-event-id";
 
-/// A refusal says a sentence; more of it is not read.
+/// A refusal is a sentence; no more of it is read than this.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// How long to wait for the end of a stream that has brought its answer. The end usually comes in the same
 /// packet; a new connection to a server on this machine costs less than waiting longer.
 const STREAM_END: Duration = Duration::from_millis(20);
 
-/// How long a connection may take to come about. A machine that is there answers within a second, from far away too.
+/// How long connecting may take. A machine that is up answers within a second, also from far away.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long a connection is kept that nobody uses. Node closes its own after five seconds; a request that meets that is lost,
-/// and its session with it, so ours are closed well before.
+/// How long an idle connection is kept. Node closes its own after five seconds; a request that meets that is lost, and its
+/// session with it, so we close ours well before.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// How long to wait before a stream that broke off is taken up again, unless the server says; it doubles with each failure
-/// in a row. A break on the way is mended at once, and a server that was restarted knows nothing of the session any more:
-/// after two seconds nothing is won.
+/// The pause before resuming a stream that broke off, unless the server names one; it doubles with each failure in a row.
+/// A break of the network is mended at once, and a restarted server has lost the session: beyond two seconds waiting
+/// gains nothing.
 const RESUME_AFTER: Duration = Duration::from_millis(250);
 const RESUME_AFTER_MAX: Duration = Duration::from_secs(10);
 const RESUMES_MAX: u32 = 3;
@@ -72,7 +72,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// A server at this address. For `https://` the certificates that this machine trusts are read.
+    /// A server at this address. For `https://` this reads the certificates that this machine trusts.
     pub fn new(uri: Uri) -> io::Result<Self> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -105,7 +105,7 @@ impl Endpoint {
     }
 }
 
-/// For servers that are spoken to without encryption: their connector never asks.
+/// An empty trust store, for servers without encryption: their connector never reads it.
 fn nobody_trusted() -> io::Result<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -121,7 +121,7 @@ pub(crate) struct Http {
     listener: Mutex<JoinSet<()>>,
 }
 
-/// A stream of events, and what was asked for in it.
+/// A stream of events, and the request that opened it.
 struct Stream {
     body: Incoming,
     events: Events,
@@ -157,7 +157,8 @@ impl Http {
         Ok(())
     }
 
-    /// Sends a request of the revision without a handshake. Errors are answers there too, whose status tells their kind.
+    /// Sends a request of the revision without a handshake. There errors are answers too, and the HTTP status tells
+    /// their kind.
     pub(crate) async fn post_alone(
         &self,
         body: Vec<u8>,
@@ -173,7 +174,7 @@ impl Http {
         let response = self.exchange(request, body.into()).await?;
         let status = response.status();
         if is_stream(&response) {
-            // Nothing can be taken up again there: its events have no numbers.
+            // Such a stream cannot be resumed: its events have no numbers.
             self.read_stream(response, id, to).await?;
         } else if status.is_success() || is_json(&response) {
             read_whole(response, to).await?;
@@ -185,12 +186,12 @@ impl Http {
         Ok(())
     }
 
-    /// Opens the stream of what the server sends on its own accord. Returns once it is open, so that nothing
-    /// the server sends from now on is missed.
+    /// Opens the stream of unsolicited messages. Returns once it is open, so that nothing the server sends from now on is
+    /// missed.
     pub(crate) async fn listen(self: &Arc<Self>, to: &Arc<Dispatch>) -> Result<(), Gone> {
         let opened = match self.open_stream(None).await {
             Ok(body) => Stream { body, events: Events::new(MESSAGE_BYTES_MAX) },
-            // A server that has nothing to say of its own accord may have no such stream.
+            // A server without unsolicited messages may have no such stream.
             Err(NoStream::Ever) => return Ok(()),
             Err(NoStream::Now | NoStream::Over) => return Err(Gone::Closed),
         };
@@ -203,7 +204,7 @@ impl Http {
         if self.session.get().is_some()
             && let Err(error) = self.send(self.request(Method::DELETE), Bytes::new()).await
         {
-            tracing::debug!(%error, "the engine did not take our goodbye");
+            tracing::debug!(%error, "the engine did not accept the end of the session");
         }
     }
 
@@ -238,13 +239,14 @@ impl Http {
         let response = self.exchange(request, body).await?;
         match response.status() {
             status if status.is_success() => Ok(response),
-            // A session that the server does not know is over. Without one, there is no server here.
+            // The server has forgotten the session: it is over. A 404 before there is a session means that no MCP server
+            // is here.
             StatusCode::NOT_FOUND if self.session.get().is_some() => Err(Gone::Closed),
             _ => Err(refused(response).await),
         }
     }
 
-    /// Opens a stream of events, or takes one up again behind an event.
+    /// Opens a stream of events, or resumes one behind an event.
     async fn open_stream(&self, behind: Option<&str>) -> Result<Incoming, NoStream> {
         let mut request = self.request(Method::GET).header(ACCEPT, "text/event-stream");
         if let Some(id) = behind {
@@ -261,7 +263,7 @@ impl Http {
         }
     }
 
-    /// Dispatches everything in a stream, until the answer to `id` was among it.
+    /// Dispatches the messages of a stream, up to the answer to `id`.
     async fn read_stream(
         &self,
         response: Response<Incoming>,
@@ -273,14 +275,14 @@ impl Http {
             while let Some(Ok(frame)) = stream.body.frame().await {
                 stream.dispatch(&frame, to).await?;
                 if !to.waits(id) {
-                    // What remains is the end of the stream. Read it, so that the connection can be used
-                    // again; a server that keeps the stream open loses the connection instead.
+                    // Only the end of the stream remains. Read it, so that the connection can be reused; if the server
+                    // keeps the stream open, the connection is dropped.
                     let end = async { while let Some(Ok(_)) = stream.body.frame().await {} };
                     let _ = tokio::time::timeout(STREAM_END, end).await;
                     return Ok(());
                 }
             }
-            // Without a number nobody knows where to go on.
+            // Without an event's number a stream cannot be resumed.
             if stream.events.last_id().is_none() {
                 return Ok(());
             }
@@ -288,7 +290,7 @@ impl Http {
         }
     }
 
-    /// Takes a stream up again that broke off, after the pause that its server wants.
+    /// Resumes a stream that broke off, after the pause that its server wants.
     async fn resume(&self, stream: &mut Stream) -> Result<(), Gone> {
         stream.events.broke_off();
         let first = stream.events.retry().unwrap_or(RESUME_AFTER);
@@ -310,11 +312,11 @@ impl Http {
 
 /// Why there is no stream of events.
 enum NoStream {
-    /// The server has no such thing.
+    /// The server does not offer one.
     Ever,
-    /// It cannot be reached, or not yet.
+    /// The server cannot be reached, or not yet.
     Now,
-    /// It knows nothing of this session.
+    /// The server has no such session.
     Over,
 }
 
@@ -328,7 +330,7 @@ impl Stream {
     }
 }
 
-/// Reads what the server sends on its own accord, for as long as the session lives.
+/// Reads the server's unsolicited messages, for as long as the session lives.
 async fn follow(http: Weak<Http>, mut stream: Stream, to: Arc<Dispatch>) {
     loop {
         while let Some(Ok(frame)) = stream.body.frame().await {
@@ -344,7 +346,7 @@ async fn follow(http: Weak<Http>, mut stream: Stream, to: Arc<Dispatch>) {
     }
 }
 
-/// What a server says with a bad status.
+/// The error for a bad status, with the server's text.
 async fn refused(response: Response<Incoming>) -> Gone {
     let status = response.status();
     let body = http_body_util::Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
@@ -363,7 +365,7 @@ fn is_stream(response: &Response<Incoming>) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// Dispatches an answer that is no stream.
+/// Dispatches an answer that is a single body, not a stream.
 async fn read_whole(response: Response<Incoming>, to: &Arc<Dispatch>) -> Result<(), Gone> {
     let mut whole = Vec::new();
     let mut body = response.into_body();

@@ -40,7 +40,7 @@ async fn the_newest_reader_is_served() {
     assert!(!stream.has_reader());
 }
 
-/// Who has lost its connection goes on behind what it has seen, as far as that is kept.
+/// A reader that lost its connection resumes behind what it has seen, as far as that is kept.
 #[tokio::test]
 async fn a_reader_resumes_behind_what_it_saw() {
     let stream = Arc::new(Stream::default());
@@ -97,7 +97,7 @@ async fn readers_that_take_over_lose_nothing() {
     writer.await.unwrap();
 }
 
-/// What waits is counted until the last copy is gone, and streams of one client are counted together.
+/// Messages are counted until their last copy is gone, and streams of one client are counted together.
 #[tokio::test]
 async fn what_is_held_is_counted() {
     let held = Held::default();
@@ -106,7 +106,7 @@ async fn what_is_held_is_counted() {
     other.finish_with(vec![0; 5]);
     let read = other.read().next().await.unwrap();
     drop(other);
-    assert_eq!(held.bytes(), 15, "somebody still has it");
+    assert_eq!(held.bytes(), 15, "a copy is left");
     drop(read);
     assert_eq!(held.bytes(), 10);
     drop(one);
@@ -128,7 +128,7 @@ async fn reminders() {
     assert!(reader.next().await.is_none());
 }
 
-/// Notifications that nobody reads are dropped at last, questions much later, and the answer never.
+/// Unread notifications are dropped at a limit, questions at a much higher one, and the answer never.
 #[tokio::test]
 async fn what_nobody_reads_is_bounded() {
     let stream = Arc::new(Stream::default());

@@ -13,7 +13,7 @@ use tokio::{
 use super::*;
 use crate::peer::{ClientInfo, Hello};
 
-/// What came.
+/// A request that the server received.
 #[derive(Debug, Clone)]
 struct Asked {
     method: String,
@@ -22,7 +22,7 @@ struct Asked {
     body: String,
 }
 
-/// What is answered.
+/// The server's answer.
 enum Say {
     Json(String),
     /// Events as they are written; the stream ends behind them.
@@ -59,7 +59,7 @@ impl Scripted {
 
     async fn open(&self) -> Peer {
         let (peer, inbound) = Endpoint::new(self.uri.clone()).unwrap().connect();
-        // What the server says of its own accord is nobody's here.
+        // No test reads the server's unsolicited messages.
         tokio::spawn(async move {
             let mut inbound = inbound;
             while inbound.recv().await.is_some() {}
@@ -127,7 +127,7 @@ fn id(asked: &Asked) -> String {
     body["id"].to_string()
 }
 
-/// What every server says to an introduction and to notifications; nothing else.
+/// The answers of every server to `initialize` and to notifications; `None` for anything else.
 fn usual(asked: &Asked) -> Option<Say> {
     if asked.body.contains("\"initialize\"") {
         let (id, version) = (id(asked), "2025-03-26");
@@ -143,8 +143,8 @@ fn answer(asked: &Asked) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"fine":true}}}}"#, id(asked))
 }
 
-/// A server without a stream of its own accord is content without one. What was agreed on in the handshake is said with
-/// every request, and a goodbye ends the session.
+/// The client works with a server that has no GET stream. It sends what the handshake agreed on with every request, and its
+/// DELETE ends the session.
 #[tokio::test]
 async fn a_plain_server() {
     let server = Scripted::start(|asked| {
@@ -169,8 +169,8 @@ async fn a_plain_server() {
     assert!(last.head.contains("mcp-protocol-version: 2025-03-26\r\n"), "{last:?}");
 }
 
-/// An answer whose stream breaks off is taken up behind the last event that came, after the pause that the server wants,
-/// and comes once; without numbers it is lost.
+/// An answer whose stream breaks off is resumed behind the last event that came, after the pause that the server wants, and
+/// comes once; without event numbers it is lost.
 #[tokio::test]
 async fn a_broken_answer() {
     let waiting: Arc<Plain<Option<String>>> = Arc::default();
@@ -197,8 +197,8 @@ async fn a_broken_answer() {
     assert_eq!(peer.request("plain", None).await.unwrap_err(), Gone::Closed);
 }
 
-/// The stream of what a server says of its own accord is opened again when it ends; a server that then knows nothing of the
-/// session has ended it.
+/// The client opens the stream of unsolicited messages again when it ends; a server that no longer knows the session has
+/// ended it.
 #[tokio::test]
 async fn the_stream_of_its_own_accord() {
     let times = Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -220,8 +220,8 @@ async fn the_stream_of_its_own_accord() {
     assert_eq!(peer.request("x", None).await.unwrap_err(), Gone::Closed);
 }
 
-/// A refused request is told with the server's words, and costs no more than itself; a session that is not known is over;
-/// before there is one, there is no server there.
+/// The error of a refused request has the server's text, and the session goes on; an unknown session is over; a 404 before
+/// there is a session means that no server is there.
 #[tokio::test]
 async fn refusals() {
     let server = Scripted::start(|asked| {
@@ -244,7 +244,7 @@ async fn refusals() {
     assert_eq!(peer.request("x", None).await.unwrap_err(), Gone::Refused("404 Not Found: ".to_owned()));
 }
 
-/// A connection that nobody uses is closed by the client, before a server closes it under a request.
+/// The client closes an idle connection before a server can close it under a request.
 #[tokio::test]
 async fn unused_connections_are_closed() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -254,16 +254,16 @@ async fn unused_connections_are_closed() {
         (Arc::default(), Arc::new(|asked: &Asked| Say::Json(answer(asked))));
     let served = async {
         let (stream, _) = listener.accept().await.unwrap();
-        // It returns when the client has closed.
+        // Returns when the client has closed the connection.
         serve(stream, script, log.clone()).await.unwrap();
     };
     let used = async { peer.request("x", None).await.unwrap().unwrap() };
-    // A client that does not care keeps it for 90 seconds.
+    // The HTTP library's default would keep it for 90 seconds.
     timeout(Duration::from_secs(30), async { tokio::join!(served, used) }).await.unwrap();
     assert_eq!(log.lock().unwrap().len(), 1);
 }
 
-/// An address that wants encryption is not spoken to without it: a server that has none is not reached.
+/// The client sends nothing unencrypted to an `https://` address: a server without TLS is not reached.
 #[tokio::test]
 async fn encryption_is_not_left_out() {
     let server = Scripted::start(|asked| Say::Json(answer(asked))).await;
