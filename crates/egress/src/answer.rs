@@ -1,6 +1,6 @@
-//! What the proxy says in its own name: one place turns a reason into a status, a header and a line of text.
+//! The proxy's own answers: one place turns a reason into a status, a header and a line of text.
 //!
-//! The text is for whoever looks at the page or reads the log; `x-greenroom-refused` is for programs, and
+//! The text is for people who look at the page or read the log; `x-greenroom-refused` is for programs, and
 //! tells a refusal apart from a 403 that a site sent itself.
 
 use bytes::Bytes;
@@ -31,11 +31,11 @@ pub(crate) enum NotCarried {
     Unhelpful(#[from] Unhelpful),
 }
 
-/// What a host is told that no header or request line can hold.
+/// The answer for a host that no header or request line can hold.
 pub(crate) const NOT_A_HOST: NotCarried = NotCarried::NotForProxy("the request's host is not one");
 
 impl NotCarried {
-    /// Whether the upstream proxy is at fault, and not what was asked of it: then other requests fail too.
+    /// Whether the upstream proxy is at fault, and not the request: then other requests fail too.
     pub(crate) fn blames_upstream(&self) -> bool {
         match self {
             Self::NoConnection(NoConnection::NoUpstream(_)) => true,
@@ -62,7 +62,7 @@ impl NotCarried {
     }
 }
 
-/// A verdict as programs read it.
+/// A verdict in the form that programs read.
 fn word(reason: Blocked) -> &'static str {
     match reason {
         Blocked::OwnPort => "own-port",

@@ -1,9 +1,9 @@
 //! Talking to the upstream proxy: a `CONNECT` through it, and what its refusals mean.
 //!
-//! By the time anything here runs the request has been judged ([`crate::dial`]); the upstream hears only of
-//! what was let through. Its refusals are told in greenroom's words. They do not name it, because a page can
-//! read them; the log does. A 407 is never passed on as one: it is greenroom that gave the credentials, and
-//! a browser would ask its user for others.
+//! By the time anything here runs the request has been judged ([`crate::dial`]); the upstream sees only requests that
+//! were let through. Greenroom words the upstream's refusals itself. They do not name the upstream, because a page can
+//! read them; the log does. A 407 is never passed on as one: greenroom gave the credentials, and a browser would ask its
+//! user for others.
 
 use std::time::Duration;
 
@@ -26,11 +26,11 @@ use crate::{
     upstream::Upstream,
 };
 
-/// How long an upstream may take to open a tunnel. It does what a direct connection does, looking a name up
-/// and trying its addresses, so it has as long as that may take: 40 s.
+/// How long an upstream may take to open a tunnel. Like a direct connection it resolves a name and tries its
+/// addresses, so it has as long as that may take: 40 s.
 const TUNNEL_WITHIN: Duration = LOOKUP_WITHIN.saturating_add(CONNECT_WITHIN.saturating_mul(ADDRESSES_MAX));
 
-/// What the upstream does not do, although it was reached.
+/// How an upstream that was reached fails a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unhelpful {
     #[error("the upstream proxy wants other credentials (407): correct user and password in PROXY_SERVER")]
@@ -44,7 +44,7 @@ pub(crate) enum Unhelpful {
 }
 
 impl Unhelpful {
-    /// The status for the browser. A refusal keeps its own, if it is one at all.
+    /// The status for the browser. A refusal keeps the upstream's status, unless that is no error.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Refused { status, .. } if status.is_client_error() || status.is_server_error() => *status,
@@ -83,7 +83,7 @@ async fn open(
     let mut sent = Box::pin(sender.send_request(request));
     let (answered, connection) = tokio::select! {
         answered = &mut sent => (answered, Some(connection)),
-        // It may end in the moment of the answer; `sent` knows whether there was one.
+        // The connection may end in the moment of the answer; `sent` knows whether there was one.
         _ = &mut connection => ((&mut sent).await, None),
     };
     drop(sent);
@@ -102,7 +102,7 @@ async fn open(
     upgraded.await.map_err(Unhelpful::NoAnswer)
 }
 
-/// Puts the credentials for the upstream on a request; whatever the browser said there is gone already.
+/// Puts the credentials for the upstream on a request; those of the browser are already removed.
 pub(crate) fn authorize<B>(request: &mut Request<B>, upstream: &Upstream) {
     if let Some(credentials) = upstream.credentials() {
         request.headers_mut().insert(PROXY_AUTHORIZATION, credentials.clone());

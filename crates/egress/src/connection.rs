@@ -1,8 +1,8 @@
-//! One browser connection: its requests, one after another, and the tunnel that the last may turn it into.
+//! One browser connection: its requests, one after another, and the tunnel that the last one may turn it into.
 //!
-//! Everything that belongs to a connection runs in its one task and ends with it: the request in hand, the
-//! connection to the site behind it, and the tunnel, which starts where HTTP ends. So a browser that goes
-//! away leaves nothing behind, and whoever owns the task owns all of it.
+//! Everything that belongs to a connection runs in its one task and ends with it: the current request, the
+//! connection to the site behind it, and the tunnel, which starts where HTTP ends. So a browser that
+//! disconnects leaves nothing behind, and the owner of the task owns all of it.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -14,8 +14,8 @@ use tokio::net::TcpStream;
 
 use crate::{answer::Body, dial::Dialer, forward, tunnel};
 
-/// The most a request's or an answer's head may weigh: Chromium's own limit for answers, and far above the
-/// cookies it sends along.
+/// The largest head of a request or an answer: Chromium's own limit for answers, and far above the cookies that it
+/// sends.
 pub(crate) const HEAD_BYTES_MAX: usize = 256 * 1024;
 
 /// The most header lines in a head. Chromium counts none; hyper's 100 is few for sites with many policies.
@@ -26,7 +26,7 @@ pub(crate) const HEADERS_MAX: usize = 512;
 /// such limit: a WebSocket that is silent for an hour is a normal one.
 const REQUEST_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a connection goes on to do when its HTTP is over; set by the request that asked for it.
+/// What a connection does when its HTTP is over; the request that asks for a tunnel sets it.
 #[derive(Clone, Default)]
 pub(crate) struct Afterwards(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
 
@@ -65,7 +65,7 @@ pub(crate) async fn serve(stream: TcpStream, dialer: Arc<Dialer>) {
                 tunnel.await;
             }
         }
-        // A browser that hangs up in the middle is everyday life, not a fault.
+        // A browser that hangs up in the middle is normal, not a fault.
         Err(error) => tracing::debug!(%error, "a browser's connection ended early"),
     }
 }

@@ -1,17 +1,17 @@
-//! Dialling: from the host and port a browser asked for to a connection, or the reason why there is none.
+//! Dialling: from the host and port that a browser asked for to a connection, or the reason why there is none.
 //!
 //! A name is resolved once, here; every address it has is judged; then the judged addresses are tried in
 //! order. Nothing resolves a second time, so a name that answers differently the next moment (DNS rebinding)
-//! changes nothing. A name with even one blocked address is refused as a whole: no honest name is half
-//! greenroom's own. Called by [`crate::tunnel`] and [`crate::forward`].
+//! changes nothing. A name with even one blocked address is refused as a whole: no honest name points both to
+//! greenroom and elsewhere. Called by [`crate::tunnel`] and [`crate::forward`].
 //!
 //! With an upstream proxy the same verdicts come first, and then the connection goes to the upstream, whose
-//! own address nobody judges: it is the operator's choice. **The upstream resolves names again**, so there
-//! DNS rebinding is up to it: a name may be judged here by one address and reached there at another, and a
-//! name that only the upstream can resolve is judged by its spelling alone. It is trusted with that. Two
-//! things it is not trusted with. An address is told to it as it was judged, not as it was spelt, so that it
-//! cannot read another one. And if it runs on this machine, its loopback is ours, so no name leads through it
-//! to a port number of greenroom's own.
+//! own address is not judged: the operator chose it. **The upstream resolves names again**, so there DNS
+//! rebinding is up to it: a name may be judged here by one address and reached there at another, and a name
+//! that only the upstream can resolve is judged by its spelling alone. The upstream is trusted with that, but
+//! not with two other things. Greenroom sends it an address as it was judged, not as the browser spelt it, so
+//! that it cannot read another one. And if the upstream runs on this machine, its loopback is ours, so no name
+//! leads through it to a port number of greenroom's own.
 
 use std::{
     io,
@@ -29,11 +29,11 @@ use tokio::{net::TcpStream, time::timeout};
 use crate::{gate::Gate, host, upstream::Upstream};
 
 /// How long one address may take to accept: the first SYN and its repeats after 1 s and 3 s. A dead address
-/// in front of a living one then still leaves a page time to load within an engine's usual 30 to 60 s.
+/// before a live one then still leaves a page time to load within an engine's usual 30 to 60 s.
 pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a name may take to resolve: the system resolver's own two attempts of 5 s. Past that nothing
-/// new happens.
+/// How long a name may take to resolve: the system resolver's own two attempts of 5 s. Waiting longer gains
+/// nothing.
 pub(crate) const LOOKUP_WITHIN: Duration = Duration::from_secs(10);
 
 /// How many addresses of a name are tried. With [`CONNECT_WITHIN`] each, the whole wait stays within 30 s.
@@ -55,14 +55,14 @@ pub(crate) enum NoConnection {
 pub(crate) struct Dialer {
     gate: Arc<Gate>,
     upstream: Option<Upstream>,
-    /// Whether it was at fault the last time.
+    /// Whether the upstream was at fault the last time.
     upstream_failed: AtomicBool,
 }
 
 /// A connection for one judged request.
 pub(crate) enum Line<'a> {
     ToSite(TcpStream),
-    /// `host` is how the upstream is to be told of the site: a name, or an address in its usual spelling.
+    /// `host` is what the upstream is given as the site: a name, or an address in its usual spelling.
     ToUpstream {
         stream: TcpStream,
         upstream: &'a Upstream,
@@ -79,12 +79,13 @@ impl Dialer {
         self.upstream.as_ref()
     }
 
-    /// Something came through.
+    /// Call this when the upstream has answered.
     pub(crate) fn upstream_works(&self) {
         self.upstream_failed.store(false, Ordering::Relaxed);
     }
 
-    /// The upstream is at fault; `true` if that is news, so that a page of a hundred requests is told once.
+    /// Call this when the upstream is at fault. Returns `true` the first time, so that a page of a hundred requests is
+    /// logged once.
     pub(crate) fn upstream_fails(&self) -> bool {
         !self.upstream_failed.swap(true, Ordering::Relaxed)
     }
@@ -117,8 +118,8 @@ impl Dialer {
         Ok(Line::ToUpstream { stream, upstream, host: told })
     }
 
-    /// Judges addresses beside the runtime's threads: the lists of ports of other greenrooms are files. The first refusal
-    /// counts; without a verdict the address is refused.
+    /// Judges addresses on a blocking thread, since the port lists of other greenrooms are files. The first refusal counts;
+    /// an address without a verdict is refused.
     async fn judge(
         &self,
         host: &str,
@@ -138,7 +139,7 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(literal) = host.parse::<IpAddr>() {
         return Ok(vec![(literal, port).into()]);
     }
-    // RFC 6761 keeps these names for loopback. Browsers resolve them so without asking anyone, and a
+    // RFC 6761 reserves these names for loopback. Browsers resolve them so without asking a resolver, and a
     // system's resolver often knows only the bare one.
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     if name == "localhost" || name.ends_with(".localhost") {
@@ -150,7 +151,7 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// The first connection that succeeds, or what the last address tried had to say.
+/// The first connection that succeeds, or the error of the last address tried.
 async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut last = no_address();
     for address in addresses.iter().take(ADDRESSES_MAX as usize) {

@@ -1,11 +1,11 @@
-//! Plain `http://`: a request in absolute form goes to its site, bodies streaming both ways, untouched but
-//! for what concerns one hop only.
+//! Plain `http://`: a request in absolute form goes to its site, bodies streaming both ways, unchanged except
+//! for hop-by-hop headers.
 //!
 //! Each request has its own connection to its site, judged for it and ended with it: plain HTTP is rare on
 //! the web, and a kept connection would outlive its verdict. The site has no deadline for its answer, as a
-//! long poll may take minutes; the browser's patience bounds it, and a browser that leaves ends it.
-//! With an upstream proxy the connection goes there and the request stays in absolute form; what the upstream
-//! answers in its own name, but for a wish for credentials, cannot be told from the site's and passes as that.
+//! long poll may take minutes; the browser's patience bounds it, and a browser that disconnects ends it.
+//! With an upstream proxy the connection goes there and the request stays in absolute form. Answers of the
+//! upstream itself, except for a request for credentials, cannot be told from the site's and pass as those.
 //! An `Upgrade` that the site accepts turns the connection into a tunnel.
 
 use std::{
@@ -39,7 +39,7 @@ use crate::{
 /// The connection to a site. Nothing moves on it unless it is polled, by [`Answer`] or before there is one.
 type Site = BoxFuture<'static, Result<(), hyper::Error>>;
 
-/// Headers between two neighbours (RFC 9110, 7.6.1), and a proxy's own.
+/// Hop-by-hop headers (RFC 9110, 7.6.1), and those between client and proxy.
 const ONE_HOP: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -87,7 +87,7 @@ pub(crate) async fn carry(
     let mut sent = Box::pin(sender.send_request(request));
     let (answered, site) = tokio::select! {
         answered = &mut sent => (answered, Some(site)),
-        // A site may answer and hang up in one go, or hang up without a word; `sent` knows which.
+        // A site may answer and hang up at once, or hang up without an answer; `sent` knows which.
         _ = &mut site => (sent.await, None),
     };
     let mut response = answered.map_err(bad_site)?;
@@ -148,8 +148,8 @@ fn address(
     Ok(())
 }
 
-/// Removes what concerns one hop only. An `Upgrade` concerns both when it is really asked for: it stays, and
-/// is returned.
+/// Removes hop-by-hop headers. An `Upgrade` that the request really asks for concerns both hops: it stays, and is
+/// returned.
 fn strip(headers: &mut HeaderMap) -> Option<HeaderValue> {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -176,7 +176,7 @@ fn put_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
 /// A site's answer: the body, and the connection that it comes through.
 struct Answer {
     body: Incoming,
-    /// `None` once it has said everything; dropping it hangs up.
+    /// `None` once the connection has ended; dropping it hangs up.
     site: Option<Site>,
 }
 
@@ -188,7 +188,7 @@ impl hyper::body::Body for Answer {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        // What the connection has to say about its end, the body says too, and in its place.
+        // The body reports the connection's error too, and at the right position.
         if let Some(site) = &mut self.site
             && site.as_mut().poll(context).is_ready()
         {

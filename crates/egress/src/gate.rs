@@ -1,9 +1,9 @@
-//! The gate: whether a browser may connect to an address. The only place of this crate that knows policy.
+//! The gate: whether a browser may connect to an address. The only module of this crate that knows policy.
 //!
-//! It is asked twice: for the name, before anything is resolved, and for each address, before anything is
-//! dialled. An upstream proxy changes nothing in that; only what follows a verdict. The verdicts themselves are
-//! [`greenroom_core::net`]'s; the gate adds what only a running proxy knows, its own port. Presets, lists and policies
-//! per session belong behind these two methods.
+//! The proxy asks it twice: for the name, before it resolves anything, and for each address, before it dials. With
+//! an upstream proxy the same verdicts apply; only what follows them differs. [`greenroom_core::net`] makes the
+//! verdicts; the gate adds what only a running proxy knows, its own port. Presets, lists and policies per session
+//! belong behind these two methods.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -14,7 +14,7 @@ pub(crate) struct Gate {
     addresses: Box<dyn OwnAddresses>,
 }
 
-/// The ports that somebody else declares, and the proxy's.
+/// The ports that the caller declares, and the proxy's.
 struct Own {
     declared: Arc<dyn OwnPorts>,
     proxy: u16,
@@ -35,7 +35,7 @@ impl Gate {
         Self { ports: Own { declared, proxy }, addresses: Box::new(addresses) }
     }
 
-    /// May this name be resolved at all? A lookup by itself can already tell or ask something.
+    /// May this name be resolved at all? The lookup itself can already leak data or reach a server.
     pub(crate) fn admit_name(&self, host: &str) -> Result<(), Blocked> {
         if net::is_metadata_name(host) { Err(Blocked::Metadata) } else { Ok(()) }
     }
@@ -46,7 +46,7 @@ impl Gate {
         net::judge(&target, &self.ports, self.addresses.as_ref())
     }
 
-    /// The same for an address that is somebody else's to dial: only greenroom's own ports are refused.
+    /// The same for an address that the upstream will dial: only greenroom's own ports are refused.
     pub(crate) fn admit_unless_own(&self, host: &str, address: SocketAddr) -> Result<(), Blocked> {
         self.admit(host, address).or_else(|blocked| match blocked {
             Blocked::OwnPort => Err(Blocked::OwnPort),
@@ -68,7 +68,7 @@ mod tests {
         }
     }
 
-    /// A machine with two addresses in one network, of which the system speaks from the first only.
+    /// A machine with two addresses in one network; the system sends from the first only.
     struct Machine;
     impl OwnAddresses for Machine {
         fn contains(&self, address: IpAddr) -> Option<bool> {

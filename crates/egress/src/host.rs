@@ -1,9 +1,9 @@
 //! Hosts as they are written: which are names, which are addresses, and the one spelling of an address that
-//! everybody reads alike.
+//! every program reads alike.
 //!
-//! It matters where somebody else reads the host again, as an upstream proxy does. Resolvers read `0x7f.1`,
+//! The spelling matters where another program reads the host again, as an upstream proxy does. Resolvers read `0x7f.1`,
 //! `0177.0.0.1` and `2130706433` as `127.0.0.1`, other programs read some of them otherwise. No top-level
-//! domain is a number, so a host whose last label is one is an address or nothing.
+//! domain is a number, so a host whose last label is a number is an address or invalid.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ pub(crate) fn bare(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Whether the host can only be a name: the letters of one (with the underscore of many an intranet), and no
+/// Whether the host can only be a name: it has a name's characters (with the underscore of many an intranet), and no
 /// number at the end.
 pub(crate) fn is_name(host: &str) -> bool {
     let letters = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));

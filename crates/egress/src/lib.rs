@@ -1,15 +1,15 @@
-//! The forward proxy that every Chromium goes through: the one door between browsers and the network.
+//! The forward proxy that every Chromium goes through: the only way from browsers to the network.
 //!
 //! A [`Proxy`] owns a loopback listener and every connection that came in through it. It resolves names
 //! itself, has the `gate` judge each address, and connects only to an address that was judged, so neither
-//! the spelling of a URL, nor a redirect, nor a name that changes its mind leads around the verdict. It
+//! the spelling of a URL, nor a redirect, nor a name whose addresses change leads around the verdict. It
 //! refuses greenroom's own ports, its own port among them, and cloud metadata services.
 //!
-//! It may have to go out through a proxy itself, an [`Upstream`]. Then the verdicts are the same and come
-//! first, but the last word on where a name leads is the upstream's; `dial` says what that means.
+//! It may have to go out through another proxy, an [`Upstream`]. Then the verdicts are the same and come
+//! first, but the upstream decides where a name leads; `dial` says what that means.
 //!
 //! It does not look into what it carries, keeps nothing, and speaks HTTP/1.1 only: `CONNECT` in `tunnel`,
-//! absolute-form requests in `forward`. Whoever starts browsers starts it first, and ends it last.
+//! absolute-form requests in `forward`. Its owner starts it before the browsers, and ends it after them.
 
 mod answer;
 mod chain;
@@ -47,8 +47,8 @@ pub use crate::{
 /// descriptors and two copy buffers: at the limit 4,096 and 64 MiB.
 const CONNECTIONS_MAX: usize = 2_048;
 
-/// How long the listener rests when the system refuses to accept: out of descriptors is cured by other
-/// connections ending, and asking again at once would only burn a core.
+/// How long the listener pauses when the system refuses to accept: if descriptors ran out, other connections
+/// have to end first, and asking again at once would only burn a core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A running proxy. Dropping it ends its listener, its connections and their tunnels, soon;
@@ -76,7 +76,7 @@ impl Proxy {
         Ok(Self { address, connections, stop, task })
     }
 
-    /// Where browsers find it: `--proxy-server=http://ADDRESS`.
+    /// The address for browsers: `--proxy-server=http://ADDRESS`.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -95,7 +95,7 @@ impl Proxy {
     }
 }
 
-/// Accepts until told to stop, then ends every connection.
+/// Accepts connections until `stop`, then ends every connection.
 async fn listen(
     listener: TcpListener,
     dialer: Arc<Dialer>,
@@ -128,7 +128,7 @@ async fn listen(
     count.send_replace(0);
 }
 
-/// The next connection, once there is room for it. Nothing is lost when this is dropped half-way.
+/// The next connection, once there is room for it. Dropping the future loses no connection.
 async fn admit(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,

@@ -3,7 +3,7 @@
 //!
 //! A socket can be bound to an address of this machine and to no other. That holds for every interface that is up, for
 //! further addresses of one interface, for IPv6, and for whole networks that are routed to this machine. A list of
-//! interfaces would miss the last, and the address that the system would speak from is another one for further addresses.
+//! interfaces would miss the last, and the source address that the system chooses would miss further addresses.
 
 use std::{
     io,
@@ -22,8 +22,8 @@ impl OwnAddresses for ThisMachine {
     }
 }
 
-/// What an attempt to bind says. Only one error means that the address is elsewhere; all others, such as too many open
-/// files or a link-local address without its interface, say nothing about it.
+/// What an attempt to bind says about the address. Only one error means that the address is elsewhere; all others, such
+/// as too many open files or a link-local address without its interface, say nothing about it.
 fn told(bound: io::Result<()>) -> Option<bool> {
     match bound {
         Ok(()) => Some(true),
@@ -40,8 +40,8 @@ mod tests {
         ThisMachine.contains(address.parse().unwrap())
     }
 
-    /// Loopback is this machine's, as is the address that it speaks to others from; an address that is for documents only
-    /// is nobody's.
+    /// Loopback is this machine's, as is the source address that it uses towards others; an address reserved for
+    /// documentation is no machine's.
     #[test]
     fn this_machine() {
         assert_eq!(contains("127.0.0.1"), Some(true));
@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    /// What cannot be asked is unknown, and not elsewhere.
+    /// An address that the system cannot judge is unknown, not elsewhere.
     #[test]
     fn unknown_is_not_elsewhere() {
         // A link-local address means another machine on every interface.

@@ -1,8 +1,8 @@
-//! `CONNECT`: bytes both ways, unseen. Browsers use it for `https://`, `wss://` and `ws://`.
+//! `CONNECT`: carries bytes both ways without reading them. Browsers use it for `https://`, `wss://` and `ws://`.
 //!
 //! A tunnel has no idle limit, for long silence is normal in a WebSocket. It ends when both sides have
 //! ended, when either breaks, or when one side has ended and the other has been silent for
-//! [`LINGER`], since a side that ended may have left for good.
+//! [`LINGER`], since the side that ended may be gone for good.
 
 use std::{io, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
     dial::{Dialer, Line},
 };
 
-/// How long the other side may still be silent once one side has ended. A socket that was closed looks like
+/// How long the other side may stay silent once one side has ended. A socket that was closed looks like
 /// one that merely finished sending until something is written to it, and a site that never writes again
 /// would hold it for ever.
 const LINGER: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ pub(crate) async fn open(
     Ok(Response::new(answer::empty()))
 }
 
-/// Sets what follows the answer.
+/// Sets what the connection does after the answer.
 fn follow(
     request: Request<Incoming>,
     site: impl AsyncRead + AsyncWrite + Send + 'static,
@@ -62,7 +62,7 @@ fn follow(
     });
 }
 
-/// Carries bytes between the two until they are done with each other.
+/// Carries bytes between the two until both directions are done.
 pub(crate) async fn join(browser: impl AsyncRead + AsyncWrite, site: impl AsyncRead + AsyncWrite) {
     let (from_browser, to_browser) = tokio::io::split(browser);
     let (from_site, to_site) = tokio::io::split(site);
@@ -85,7 +85,7 @@ async fn pump(
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         let silence = async {
-            // The other direction's sender lives until it has said so.
+            // The other direction's sender lives until it has reported its end.
             let _ = other_ended.wait_for(|ended| *ended).await;
             sleep(LINGER).await;
         };

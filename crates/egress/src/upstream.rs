@@ -1,10 +1,9 @@
-//! An upstream proxy: the forward proxy of somebody else that browsers have to go out through, for instance a
+//! An upstream proxy: a forward proxy outside greenroom that browsers have to go out through, for instance a
 //! company's. `PROXY_SERVER` of a pool names it.
 //!
-//! Only `http://[user:password@]host:port` is understood, and everything else is refused when it is parsed,
-//! so that a mistake shows at startup and not as a browser that reaches nothing. Neither an error, nor
-//! `Debug`, nor `Display` shows the password: the first two end in logs, the last in messages. Talking to it
-//! is [`crate::chain`]'s part.
+//! Only `http://[user:password@]host:port` is understood. Parsing refuses everything else, so that a mistake
+//! shows at startup and not as a browser that reaches nothing. Neither an error, nor `Debug`, nor `Display`
+//! shows the password: the first two end in logs, the last in messages. [`crate::chain`] talks to the proxy.
 
 use std::{
     fmt,
@@ -18,7 +17,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::host;
 
-/// Where it is, and what it wants to hear. Parsed from `http://[user:password@]host:port`; a closing `/` is
+/// The proxy's address and credentials. Parsed from `http://[user:password@]host:port`; a closing `/` is
 /// accepted, since many programs write one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Upstream {
@@ -87,7 +86,7 @@ impl FromStr for Upstream {
         }
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         if path.contains('@') {
-            // The credentials hold what ends them early; what came before is no host.
+            // The credentials hold an unescaped character that ends them early; the text before it is no host.
             return Err(UpstreamError::Encoding);
         }
         if !path.is_empty() && path != "/" {
@@ -128,7 +127,7 @@ fn basic(user: &str) -> Result<HeaderValue, UpstreamError> {
     Ok(value)
 }
 
-/// Strict, since a password that is read otherwise than it was meant is a riddle to whoever set it.
+/// Strict, since a user could not explain a password that is read otherwise than it was meant.
 fn decoded(text: &str) -> Result<Vec<u8>, UpstreamError> {
     let escaped =
         |escape: &str| escape.len() >= 2 && escape.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
@@ -142,7 +141,7 @@ fn decoded(text: &str) -> Result<Vec<u8>, UpstreamError> {
 mod tests {
     use super::*;
 
-    /// What `text` becomes: where it is, and the credentials in plain.
+    /// Checks what `text` is parsed to: `host:port`, and the credentials decoded.
     fn check(text: &str, place: &str, credentials: Option<&[u8]>) {
         let upstream: Upstream = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(upstream.to_string(), place, "{text}");

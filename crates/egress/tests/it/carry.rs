@@ -7,7 +7,7 @@ use tokio::{
 
 use crate::{Peer, listener, proxy, within};
 
-/// A plain request arrives in origin form with its site's name, without what concerned the proxy alone.
+/// A plain request arrives in origin form with its site's name, without the headers for the proxy.
 #[tokio::test]
 async fn a_get_arrives_as_its_site_expects_it() {
     within(async {
@@ -113,7 +113,7 @@ async fn a_connection_is_kept_between_requests() {
     .await;
 }
 
-/// A tunnel carries bytes both ways, and one side's end to the other while the rest still flows.
+/// A tunnel carries bytes both ways; one side's end reaches the other while the other direction still flows.
 #[tokio::test]
 async fn a_tunnel_carries_both_ways() {
     within(async {
@@ -195,8 +195,8 @@ async fn a_declined_upgrade_is_an_ordinary_answer() {
 #[tokio::test]
 async fn the_next_address_is_tried() {
     within(async {
-        // Bound and never listening: the first address stays dead, and its port is nobody else's meanwhile,
-        // the proxy's least of all.
+        // Bound and never listening: the first address stays dead, and no other socket, the proxy's least of all,
+        // can take its port meanwhile.
         let dead = TcpSocket::new_v4().unwrap();
         dead.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = dead.local_addr().unwrap().port();

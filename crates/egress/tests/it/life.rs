@@ -4,7 +4,7 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{Peer, connections, listener, proxy, within};
 
-/// A browser that goes away, at whatever point, leaves nothing behind.
+/// A browser that disconnects, at whatever point, leaves nothing behind.
 #[tokio::test]
 async fn a_browser_that_leaves_is_forgotten() {
     within(async {
@@ -17,7 +17,7 @@ async fn a_browser_that_leaves_is_forgotten() {
         drop((silent, halfway));
         connections(&proxy, 0).await;
 
-        // It leaves while its site thinks.
+        // The browser leaves before its site answers.
         let mut waiting = Peer::to(proxy.address()).await;
         waiting.say(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
         let mut thinking = Peer::accept(&site).await;
@@ -26,7 +26,7 @@ async fn a_browser_that_leaves_is_forgotten() {
         connections(&proxy, 0).await;
         assert_eq!(thinking.hear_all().await, "");
 
-        // It leaves in the middle of an answer that has no end.
+        // The browser leaves in the middle of an answer that has no end.
         let mut listening = Peer::to(proxy.address()).await;
         listening.say(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
         let mut streaming = Peer::accept(&site).await;
@@ -37,7 +37,7 @@ async fn a_browser_that_leaves_is_forgotten() {
         connections(&proxy, 0).await;
         assert_eq!(streaming.hear_all().await, "");
 
-        // It leaves in the middle of an upload.
+        // The browser leaves in the middle of an upload.
         let mut sending = Peer::to(proxy.address()).await;
         sending
             .say(&format!("POST http://{address}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"))
@@ -48,7 +48,7 @@ async fn a_browser_that_leaves_is_forgotten() {
         connections(&proxy, 0).await;
         assert_eq!(receiving.hear_all().await, "");
 
-        // It leaves its tunnel, and the site hangs up in turn.
+        // The browser leaves its tunnel, and the site hangs up in turn.
         let tunnelling = Peer::tunnel(&proxy, &address.to_string()).await;
         let mut far = Peer::accept(&site).await;
         connections(&proxy, 1).await;
@@ -75,7 +75,7 @@ async fn a_site_that_breaks_ends_its_tunnel() {
     .await;
 }
 
-/// A client that says nothing is not kept for ever, although it never hangs up.
+/// The proxy closes the connection of a client that sends nothing and never hangs up.
 #[tokio::test]
 async fn a_silent_client_is_let_go() {
     within(async {
@@ -89,7 +89,7 @@ async fn a_silent_client_is_let_go() {
     .await;
 }
 
-/// A tunnel whose browser is gone does not wait for ever on a site that neither speaks nor hangs up.
+/// A tunnel whose browser is gone does not wait for ever for a site that neither sends nor hangs up.
 #[tokio::test]
 async fn a_half_open_tunnel_is_let_go() {
     within(async {
@@ -144,7 +144,7 @@ async fn shutdown_ends_everything() {
     .await;
 }
 
-/// Dropping the proxy ends the same things, without anyone waiting for it.
+/// Dropping the proxy ends the same things, without a caller that waits for it.
 #[tokio::test]
 async fn dropping_ends_everything() {
     within(async {

@@ -1,5 +1,5 @@
-//! The proxy as a browser meets it: raw bytes over loopback sockets, so that nothing between the test and
-//! the wire tidies up what is being proved.
+//! The proxy as a browser sees it: raw bytes over loopback sockets, so that no library between the test and the wire
+//! changes them.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod carry;
@@ -22,7 +22,7 @@ use tokio::{
 };
 
 /// The longest a test may take. Longer than every limit of the proxy, so that under a paused clock those
-/// come first.
+/// expire first.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 async fn within<T>(test: impl Future<Output = T>) -> T {

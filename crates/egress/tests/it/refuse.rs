@@ -1,4 +1,4 @@
-//! What the proxy refuses, and that it says so without having connected.
+//! What the proxy refuses, and that it does so without connecting.
 
 use std::{
     io::ErrorKind,
@@ -47,7 +47,7 @@ pub(crate) const METADATA: [&str; 10] = [
     "100.100.100.200",
 ];
 
-/// A listener on every address of this machine, which a test wants to stay unvisited.
+/// A listener on every address of this machine that must receive no connection.
 pub(crate) fn trap() -> (TcpListener, u16) {
     let trap = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0")).unwrap();
     trap.set_nonblocking(true).unwrap();
@@ -55,7 +55,7 @@ pub(crate) fn trap() -> (TcpListener, u16) {
     (trap, port)
 }
 
-/// Asks for `host:port` both ways a browser can, and wants the same refusal.
+/// Asks for `host:port` in both ways that a browser can, and expects the same refusal.
 pub(crate) async fn refused(proxy: &Proxy, host: &str, port: u16, word: &str) {
     for (method, target) in [
         ("GET", format!("http://{host}:{port}/json/version")),
@@ -106,7 +106,7 @@ async fn own_ports_through_the_machines_other_addresses() {
     .await;
 }
 
-/// The proxy's own port is refused although nobody declared it.
+/// The proxy's own port is refused although it is not declared.
 #[tokio::test]
 async fn the_proxy_is_not_reached_through_itself() {
     within(async {
@@ -134,8 +134,8 @@ async fn a_new_own_port_counts_at_once() {
     .await;
 }
 
-/// A redirect to an own port leads nowhere: the request that follows it is judged like any other, on a
-/// connection that was good a moment before too.
+/// A redirect to an own port is refused: the request that follows it is judged like any other, also on a connection
+/// that was used before.
 #[tokio::test]
 async fn a_redirect_does_not_lead_around() {
     within(async {
@@ -169,7 +169,7 @@ async fn metadata_services() {
     .await;
 }
 
-/// A target that is not there is the gateway's fault to report, not a refusal.
+/// A target that is not there is a 502, not a refusal.
 #[tokio::test]
 async fn what_cannot_be_reached_is_a_502() {
     within(async {
@@ -208,7 +208,7 @@ async fn a_site_that_talks_nonsense_is_a_502() {
     .await;
 }
 
-/// What no proxy request looks like is answered with 400, and the proxy lives on.
+/// Anything that is not a proxy request is answered with 400, and the proxy goes on.
 #[tokio::test]
 async fn garbage_is_a_400() {
     within(async {

@@ -3,7 +3,7 @@
 use super::{chained, foreign, through};
 use crate::{Peer, connections, listener, proxy, within};
 
-/// A tunnel is asked of the upstream, and then carries bytes both ways, those right behind its answer included.
+/// The proxy asks the upstream for a tunnel, which then carries bytes both ways, those right behind the answer included.
 #[tokio::test]
 async fn a_tunnel_goes_through() {
     within(async {

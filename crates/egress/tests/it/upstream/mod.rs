@@ -1,5 +1,5 @@
-//! The proxy with an upstream proxy in front of the web: what goes through it, what it says when that does not
-//! help, and what it never hears of. The upstream is a socket whose every byte the test sees.
+//! The proxy with an upstream proxy between it and the web: what goes through the upstream, what the proxy answers when
+//! the upstream fails, and what the upstream never sees. The upstream is a socket whose every byte the test sees.
 
 mod carry;
 mod trouble;
@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::{Own, Peer, ask, listener};
 
-/// A name that no resolver is even asked for: its first label is too long. Only the upstream knows it.
+/// A name for which no resolver is even asked: its first label is too long. Only the upstream knows it.
 fn foreign() -> String {
     format!("{}.corp", "x".repeat(64))
 }

@@ -1,12 +1,12 @@
-//! An upstream that does not help: what browsers are told, and that nobody waits for it without end.
+//! An upstream that fails: what browsers see, and that no browser waits for it without end.
 
 use std::io::ErrorKind;
 
 use super::{asked, chained};
 use crate::{Peer, ask, connections, refuse::trap, within};
 
-/// A refused tunnel is answered with the upstream's status and a sentence. A wish for credentials never
-/// reaches the browser as one, since the browser has none to give.
+/// A refused tunnel is answered with the upstream's status and a sentence. A 407 never reaches the browser as one, since
+/// the browser has no credentials to give.
 #[tokio::test]
 async fn refusals_are_told() {
     within(async {
@@ -30,7 +30,7 @@ async fn refusals_are_told() {
         let says = format!("HTTP/1.1 407 Who\r\n{challenge}");
         let answer = asked(&proxy, &upstream, "GET", "http://192.0.2.1/", &says).await;
         assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("other credentials"), "{answer}");
-        // What else it says to a plain request looks like a site's answer, and is passed on as one.
+        // Other answers to a plain request look like a site's, and are passed on as those.
         let says = "HTTP/1.1 403 No\r\nContent-Length: 7\r\n\r\nblocked";
         let answer = asked(&proxy, &upstream, "GET", "http://192.0.2.1/", says).await;
         assert!(answer.starts_with("HTTP/1.1 403 ") && answer.ends_with("blocked"), "{answer}");
@@ -64,7 +64,7 @@ async fn a_dead_upstream_is_told() {
     .await;
 }
 
-/// An upstream that accepts a tunnel's request and then says nothing is not waited for without end.
+/// The proxy gives up an upstream that accepts a tunnel's request and then stays silent.
 #[tokio::test]
 async fn a_silent_upstream_is_given_up() {
     within(async {
@@ -82,7 +82,7 @@ async fn a_silent_upstream_is_given_up() {
     .await;
 }
 
-/// A browser that leaves takes its connection to the upstream along, before the upstream's answer and after.
+/// When a browser disconnects, its connection to the upstream ends too, before the upstream's answer and after.
 #[tokio::test]
 async fn a_browser_that_leaves_is_forgotten() {
     within(async {

@@ -1,4 +1,4 @@
-//! The verdicts come first: what the upstream never hears of, and what it is told instead of a riddle.
+//! The verdicts come first: what the upstream never sees, and how addresses are spelt for it.
 
 use std::io::ErrorKind;
 
@@ -23,7 +23,7 @@ async fn the_upstream_does_not_hear_of_what_is_refused() {
         for host in METADATA {
             refused(&proxy, host, 80, "metadata").await;
         }
-        // A number at the end makes an address, in a spelling that only somebody else may understand.
+        // A number at the end makes an address, in a spelling that only another program may understand.
         let answer = ask(&proxy, "CONNECT", &format!("{}.254:80", "x".repeat(64))).await;
         assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("cannot be resolved"), "{answer}");
         assert_eq!(trap.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -32,7 +32,7 @@ async fn the_upstream_does_not_hear_of_what_is_refused() {
 }
 
 /// Through an upstream on this machine no name leads to a port of greenroom's, whatever the upstream would
-/// resolve it to; the same port on another machine's address stays within reach.
+/// resolve it to; the same port on another machine's address can be reached.
 #[tokio::test]
 async fn an_upstream_on_this_machine_is_no_way_back_in() {
     within(async {
@@ -49,7 +49,7 @@ async fn an_upstream_on_this_machine_is_no_way_back_in() {
     .await;
 }
 
-/// The upstream is told an address as it was judged, so that it cannot read the spelling as another one.
+/// The upstream is given an address as it was judged, so that it cannot read the spelling as another one.
 #[tokio::test]
 async fn addresses_are_told_as_judged() {
     within(async {
