@@ -1,4 +1,4 @@
-//! Pauses between tries that fail: each is twice as long as the one before it, up to a limit.
+//! Pauses between failed attempts: each is twice as long as the one before it, up to a limit.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The pause before the next try, after so many pauses before it.
+    /// The pause before the next attempt, after so many earlier pauses.
     pub fn pause(self, earlier: u32) -> Duration {
         self.first.saturating_mul(2_u32.saturating_pow(earlier)).min(self.max)
     }

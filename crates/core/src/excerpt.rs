@@ -1,7 +1,7 @@
-//! Texts in lists: a list shows the beginning of a long text, says how long the whole is, and where that is read.
+//! Texts in lists: a list shows the beginning of a long text, and says how long the whole is and where to read it.
 //!
-//! Errors, URLs, titles and console lines come from pages and engines, and each may have megabytes. Whoever lists them,
-//! the store, REST, tools and the control socket, cuts them here.
+//! Errors, URLs, titles and console lines come from pages and engines, and each may have megabytes. Everything that lists
+//! them (the store, REST, tools and the control socket) cuts them here.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use std::borrow::Cow;
 /// nothing but the longest has some megabytes.
 pub const FIELD_BYTES_MAX: usize = 2048;
 
-/// A text as a list shows it. `whole` says where the whole is read: "read the call by its ref_id".
+/// A text as a list shows it. `whole` says where to read the whole: "read the call by its ref_id".
 pub fn excerpt<'a>(text: &'a str, whole: &str) -> Cow<'a, str> {
     excerpt_of(text, text.len() as u64, FIELD_BYTES_MAX, whole)
 }
 
-/// The same for a text of which only the beginning was read, out of so many bytes.
+/// The same for a text of `bytes` bytes of which only the beginning was read.
 pub fn excerpt_of<'a>(head: &'a str, bytes: u64, bytes_max: usize, whole: &str) -> Cow<'a, str> {
     let shown = &head[..head.floor_char_boundary(bytes_max)];
     if shown.len() as u64 >= bytes {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
-/// The path that a `file:` URI names, if it names one of this machine. A path decides which files an agent may use, so a
-/// URI that the standard repairs (`file:`, `file:a`), or that a client forgot to escape (`#`, `?`, `%`), names none.
+/// The path that a `file:` URI names, if it is on this machine. A path decides which files an agent may use, so a URI that
+/// the standard repairs (`file:`, `file:a`), or that a client forgot to escape (`#`, `?`, `%`), has no path.
 pub fn path(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
@@ -38,7 +38,7 @@ mod tests {
         assert_eq!(uri(Path::new("a/b")), None);
     }
 
-    /// What names no file of this machine has no path.
+    /// A URI that names no file of this machine has no path.
     #[test]
     fn only_of_this_machine() {
         assert_eq!(path("file://localhost/a"), Some(PathBuf::from("/a")));

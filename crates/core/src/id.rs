@@ -1,4 +1,4 @@
-//! Names of things. Each is its own type, so that an owner cannot be passed where a session is meant.
+//! Identifiers. Each is its own type, so that an owner cannot be passed where a session is meant.
 
 use std::{fmt, sync::Arc, time::SystemTime};
 
@@ -71,12 +71,12 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// One life of a session: a UUID that no other has had, whatever its agent calls it.
+/// Identifies one session for good: a UUID, unlike the name that its agent gives it, is never used again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct SessionUid(Arc<str>);
 
 impl SessionUid {
-    /// A new one, out of the time and randomness.
+    /// A new one, made of the time and randomness.
     pub fn new(at: SystemTime, random: [u8; 16]) -> Self {
         Self(uid::new(at, random))
     }
@@ -96,13 +96,13 @@ impl fmt::Display for SessionUid {
     }
 }
 
-/// One transport connection of an agent. Never a session: it only owns one.
+/// One transport connection of an agent. It is not a session; it only owns one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct ConnectionId(pub u64);
 
 impl ConnectionId {
-    /// One that others do not have, out of 64 bits of randomness. It keeps 48 of them: people read it, programs in
-    /// other languages take it for a number, and a million connections still hardly meet.
+    /// A new one, made of 64 random bits. It keeps 48 of them: people read it, and programs in other languages take it for a
+    /// number; among a million connections two hardly ever have the same.
     pub fn from_random(bits: u64) -> Self {
         Self(bits >> 16)
     }

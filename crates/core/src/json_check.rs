@@ -1,14 +1,14 @@
 //! Checks that a JSON text means the same to every program that reads it.
 //!
-//! greenroom judges a request's arguments, and an engine written in another language reads them again. What the two
-//! could read differently is refused here, before anybody judges it: strings that are no valid Unicode (`"\ud800"`: Rust
+//! greenroom judges a request's arguments, and an engine written in another language reads them again. This module refuses
+//! what the two could read differently, before any guard judges it: strings that are not valid Unicode (`"\ud800"`: Rust
 //! refuses them, JavaScript keeps them), names that occur twice in an object, the name `__proto__`, which JavaScript may
-//! take for an object's prototype, nesting deeper than some readers follow, more values than anybody sends, and numbers
+//! take for an object's prototype, nesting deeper than some readers follow, more values than clients send, and numbers
 //! beyond the range of a 64-bit float (`1e400`: Rust refuses them, JavaScript reads `Infinity`).
 //!
 //! The fronts call [`check`] for every request, REST for every body, and the engines' guards once more for what they judge.
-//! Answers of engines are not checked: what a page shows may be anything; [`mended`] makes them readable. Nothing is copied
-//! or decoded, except names with escapes; white space and strings without escapes are passed over byte by byte.
+//! Answers of engines are not checked: a page may show anything; [`mended`] makes them readable. Nothing is copied or
+//! decoded, except names with escapes; white space and strings without escapes are skipped byte by byte.
 
 use std::{borrow::Cow, collections::HashSet, fmt};
 
@@ -18,8 +18,8 @@ use serde_json::value::RawValue;
 /// passes must be readable with a few levels around it.
 pub const DEPTH_MAX: usize = 100;
 
-/// How many values a text may have, names not counted. The longest lists in real arguments have some thousands; as a tree a
-/// value takes up to a hundred times the bytes that it is written with, and some readers make several of it.
+/// How many values a text may have, names not counted. The longest lists in real arguments have some thousands. As a tree a
+/// value takes up to a hundred times the bytes of its text, and some readers make several trees.
 pub const VALUES_MAX: usize = 100_000;
 
 /// How many bytes of a place are shown in an error.
@@ -69,8 +69,8 @@ pub fn check(raw: &RawValue) -> Result<(), Ambiguous> {
     Walk { text: raw.get(), at: 0, values: 0, open: Vec::new() }.run()
 }
 
-/// An answer's text with half surrogate pairs replaced by U+FFFD, as browsers show them, so that Rust can read the rest of it.
-/// Every place in the text stays where it was.
+/// An answer's text with half surrogate pairs replaced by U+FFFD, as browsers show them, so that Rust can read the rest of
+/// it. The length stays the same, so byte positions in the text stay valid.
 pub fn mended(text: &str) -> Cow<'_, str> {
     if !text.contains("\\ud") && !text.contains("\\uD") {
         return Cow::Borrowed(text);
@@ -94,11 +94,11 @@ pub fn mended(text: &str) -> Cow<'_, str> {
     Cow::Owned(mended)
 }
 
-/// An object or array that has begun and not ended.
+/// An object or array whose end has not been read yet.
 enum Open<'a> {
     Object {
         names: Names<'a>,
-        /// The name that was read last, in quotes, as it is written.
+        /// The last name that was read, in quotes, as it is written.
         name: &'a str,
         /// Whether the next string is a name.
         expects_name: bool,
@@ -117,7 +117,7 @@ struct Names<'a> {
 type Name<'a> = Cow<'a, str>;
 
 impl<'a> Names<'a> {
-    /// `false` if the name is there already.
+    /// `false` if the object already has the name.
     fn add(&mut self, name: Name<'a>) -> bool {
         if self.many.is_empty() {
             if self.few.contains(&name) {
@@ -169,7 +169,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Passes over the number that begins here.
+    /// Skips the number that begins here.
     fn number(&mut self) -> Result<(), Ambiguous> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let is_part = |byte: &u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
@@ -257,7 +257,7 @@ fn is_in_range(number: &str) -> bool {
     is_finite && serde_json::from_str::<f64>(number).is_ok_and(f64::is_finite)
 }
 
-/// Shortens what an error repeats of a text from outside.
+/// Shortens foreign text that an error repeats.
 fn cut(text: &str) -> String {
     let printable = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
     let mut shown = String::new();
@@ -328,8 +328,8 @@ mod tests {
         check(&raw).map_err(|ambiguous| ambiguous.to_string())
     }
 
-    /// Half a surrogate pair is found in names and values at any depth, and its place is told; whole pairs, escapes that
-    /// only look like one, and escaped backslashes pass.
+    /// Half a surrogate pair is found in names and values at any depth, and the error names its place; whole pairs, escapes
+    /// that only look like one, and escaped backslashes pass.
     #[test]
     fn lone_surrogates() {
         let says = "is not valid Unicode: it has half of a surrogate pair";
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(check_text(&format!("{{{},\"n7\":0}}", many.join(","))), twice("n7"));
     }
 
-    /// An answer with half a pair can be read; its places stay, and whole pairs and backslashes are left alone.
+    /// An answer with half a pair becomes readable; byte positions stay, and whole pairs and backslashes are left alone.
     #[test]
     fn mended_answers() {
         for (text, expected) in [
@@ -389,8 +389,8 @@ mod tests {
         assert_eq!(check_text(r#"{"a":"__proto__"}"#), Ok(()));
     }
 
-    /// A number that JavaScript reads as `Infinity` is refused and its place told; every other one passes and can be read,
-    /// also one so small that it is read as 0.
+    /// A number that JavaScript reads as `Infinity` is refused with its place; every other one passes and can be read, also
+    /// one so small that it is read as 0.
     #[test]
     fn numbers_beyond_a_float() {
         let long = |digits: usize| "7".repeat(digits);
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// A text may have so many values and no more, in lists as in objects, however they are written.
+    /// A text may have `VALUES_MAX` values and no more, in lists as in objects, however they are written.
     #[test]
     fn too_many_values() {
         let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(check_text(&format!("\"{}\"", ",".repeat(2 * VALUES_MAX))), Ok(()), "a text is one value");
     }
 
-    /// Nesting has an end, which is below what the JSON reader itself follows.
+    /// Nesting has a limit, below that of the JSON reader itself.
     #[test]
     fn deep_nesting() {
         let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));

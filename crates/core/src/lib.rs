@@ -1,4 +1,4 @@
-//! The words and decisions of greenroom: ids, settings, the lease ledger, tool policy, network verdicts,
+//! The vocabulary and decisions of greenroom: ids, settings, the lease ledger, tool policy, network verdicts,
 //! and the ports through which the other crates meet.
 //!
 //! Nothing here does I/O or spawns a task. What this crate decides can be tested without a clock, a process

@@ -1,12 +1,12 @@
-//! What somebody meant who wrote a name that is none: a tool's, or a session's.
+//! Finds the name that a caller probably meant when it gave an unknown one: of a tool, or of a session.
 
-/// As like as a name with one or two typing mistakes is.
+/// The likeness of a name with one or two typing mistakes.
 const LIKE: f64 = 0.8;
 
-/// Longer names are like none: no name of ours is half as long, and comparing takes time with the square of the length.
+/// Longer names are not compared: no name of ours is half as long, and comparing takes time with the square of the length.
 const NAME_BYTES_MAX: usize = 128;
 
-/// The name that is most like this one, if any is.
+/// The known name that is most like this one, if one is like it.
 pub fn nearest<S: AsRef<str>>(name: &str, others: impl Iterator<Item = S>) -> Option<S> {
     if name.len() > NAME_BYTES_MAX {
         return None;
@@ -20,7 +20,7 @@ pub fn nearest<S: AsRef<str>>(name: &str, others: impl Iterator<Item = S>) -> Op
 mod tests {
     use super::*;
 
-    /// A typing mistake finds its name; something else finds none.
+    /// A typing mistake finds its name; an unrelated name finds none.
     #[test]
     fn finds_what_was_meant() {
         let names = || ["browser_click", "browser_type"].into_iter();

@@ -27,14 +27,14 @@ pub trait OwnPorts: Send + Sync {
     fn contains(&self, port: u16) -> bool;
 }
 
-/// The addresses of this machine: those of every interface, whichever are up at the time of the verdict.
+/// The addresses of this machine: those of every interface that is up at the time of the verdict.
 pub trait OwnAddresses: Send + Sync {
-    /// `None` when it cannot be told, for instance because the system refuses to say.
+    /// `None` when that is unknown, for instance because the system refuses to say.
     fn contains(&self, address: IpAddr) -> Option<bool>;
 }
 
-/// Judges one connection. A port of greenroom's own is refused at every address of this machine, since what listens on all
-/// interfaces is reached through each of them, and at every address of which nobody can tell whose it is.
+/// Judges one connection. A port of greenroom's own is refused at every address of this machine, since a socket that listens
+/// on all interfaces is reached through each of them, and at every address whose machine is unknown.
 pub fn judge(target: &Target, ports: &dyn OwnPorts, addresses: &dyn OwnAddresses) -> Result<(), Blocked> {
     let address = canonical(target.address);
     if is_metadata(&target.host, address) {
@@ -82,7 +82,7 @@ fn is_loopback(address: IpAddr) -> bool {
     address.is_loopback() || address.is_unspecified()
 }
 
-/// IPv4 addresses hide in IPv6 (`::ffff:a.b.c.d`, `::a.b.c.d`, NAT64's `64:ff9b::/96`): judge what they mean.
+/// IPv4 addresses hide in IPv6 (`::ffff:a.b.c.d`, `::a.b.c.d`, NAT64's `64:ff9b::/96`): judge those.
 fn canonical(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     if let Some(v4) = v6.to_ipv4_mapped() {
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// A machine with these addresses beside loopback; `None` does not know its own.
+    /// A machine with these addresses besides loopback; `None` does not know its own.
     struct Machine(Option<&'static [&'static str]>);
     impl OwnAddresses for Machine {
         fn contains(&self, address: IpAddr) -> Option<bool> {
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// A machine that cannot tell its own addresses refuses own ports at all of them, and nothing else.
+    /// A machine that does not know its own addresses refuses own ports at all addresses, and nothing else.
     #[test]
     fn own_ports_where_addresses_are_unknown() {
         for address in ["192.0.2.7", "2001:db8::7", "127.0.0.1"] {

@@ -1,4 +1,4 @@
-//! How large a page may be: one limit for settings, for what tools ask, and for what a page itself asks for.
+//! How large a page may be: one limit for settings, for tools' arguments, and for the page's own requests.
 //!
 //! A browser paints a page into buffers of its size. Measured with Chromium 156, a screenshot and a screencast of a page
 //! take about 30 bytes a device pixel: 0.2 GB more at 8 million of them, 1 GB at 33 million, 5.3 GB at 268 million
@@ -24,7 +24,7 @@ pub enum WrongSize {
     Pixels { width: f64, height: f64, scale: f64 },
 }
 
-/// Whether a page may have this size: in CSS pixels, with `scale` device pixels for each. No number that is none passes.
+/// Whether a page may have this size: in CSS pixels, with `scale` device pixels for each. NaN does not pass.
 pub fn check(width: f64, height: f64, scale: f64) -> Result<(), WrongSize> {
     let side = |side: f64| (1.0..=f64::from(SIDE_MAX)).contains(&side);
     if !side(width) || !side(height) {
@@ -43,7 +43,7 @@ pub fn check(width: f64, height: f64, scale: f64) -> Result<(), WrongSize> {
 mod tests {
     use super::*;
 
-    /// Sizes of real screens pass, long pages too; what would take gigabytes, and what is no size, does not.
+    /// Sizes of real screens pass, long pages too; sizes that would take gigabytes, and invalid numbers, do not.
     #[test]
     fn sizes() {
         for (width, height, scale) in [

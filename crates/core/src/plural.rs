@@ -1,4 +1,4 @@
-//! Numbers with the words that go with them, for messages.
+//! Numbers with their nouns and verbs, for messages.
 
 /// `1 instance`, `2 instances`.
 pub fn count(number: usize, one: &str) -> String {
@@ -10,17 +10,17 @@ pub fn count_of(part: usize, whole: usize, one: &str) -> String {
     format!("{part} of {}", count(whole, one))
 }
 
-/// The form of a verb after so many: `waits` or `wait`.
+/// The form of a verb after this number: `waits` or `wait`.
 pub fn verb<'a>(number: usize, one: &'a str, several: &'a str) -> &'a str {
     if number == 1 { one } else { several }
 }
 
-/// `is` or `are`, after so many.
+/// `is` or `are`, after this number.
 pub fn is(number: usize) -> &'static str {
     verb(number, "is", "are")
 }
 
-/// What there is: `there is a`, `there are a, b`.
+/// A list of names: `there is a`, `there are a, b`.
 pub fn there(names: &[String]) -> String {
     match names {
         [] => "there is none".to_owned(),

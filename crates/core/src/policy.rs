@@ -7,8 +7,8 @@ use parking_lot::RwLock;
 
 use crate::id::Owner;
 
-/// The right to run one call: whose it is and which tool. Private fields; the fleet takes it by value, so a
-/// permit is spent by the call it was made for.
+/// The right to run one call: its owner and its tool. Private fields; the fleet takes it by value, so the call that it was
+/// made for spends it.
 #[derive(Debug)]
 pub struct Permit {
     owner: Owner,
@@ -41,7 +41,7 @@ pub enum Refused {
 pub struct Policy {
     allow: Option<GlobSet>,
     deny: GlobSet,
-    /// More may come with engines that come later.
+    /// Engines that are added later add theirs.
     unsafe_tools: Arc<RwLock<BTreeSet<&'static str>>>,
     unsafe_allowed: bool,
 }
@@ -59,7 +59,7 @@ impl Policy {
         Ok(Self { allow, deny: compile(deny)?, unsafe_tools, unsafe_allowed })
     }
 
-    /// Another engine has come: these tools of it run code in its own process.
+    /// Adds the tools of another engine that run code in its own process.
     pub fn also_unsafe(&self, tools: impl IntoIterator<Item = &'static str>) {
         self.unsafe_tools.write().extend(tools);
     }
@@ -81,7 +81,7 @@ impl Policy {
         Ok(Permit { owner: owner.clone(), tool: tool.to_owned() })
     }
 
-    /// Whether a tool is worth listing to this owner.
+    /// Whether this owner's tool list shows a tool.
     pub fn shows(&self, owner: &Owner, tool: &str) -> bool {
         self.permit(owner, tool).is_ok()
     }

@@ -1,16 +1,16 @@
-//! Texts that somebody else chose, a session id or a page's title perhaps, made harmless where people read them: in the
-//! log, in tables, in errors. Whatever would begin a new line, move the cursor, colour the terminal or turn the writing
-//! direction is written out: `\n`, `\u{1b}`. Called by whoever writes to stderr or to a terminal; JSON has escapes of its
+//! Makes foreign text, such as a session id or a page's title, harmless where people read it: in the log, in tables, in
+//! errors. Characters that would begin a new line, move the cursor, colour the terminal or turn the writing direction are
+//! written as escapes: `\n`, `\u{1b}`. Called by everything that writes to stderr or to a terminal; JSON has escapes of its
 //! own.
 
 use std::borrow::Cow;
 
-/// The text on one line, with every such character written out.
+/// The text on one line, with such characters as escapes.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
-/// The same, but lines and tabs stay: for texts that greenroom has put together of several lines itself.
+/// The same, but line breaks and tabs stay: for texts of several lines that greenroom has put together itself.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escape(text, |character| matches!(character, '\n' | '\t'))
 }
@@ -31,7 +31,7 @@ fn escape(text: &str, keep: fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Marks of direction, joiners, separators of lines, tags: seen only by what they do to their neighbours.
+/// Marks of direction, joiners, separators of lines, tags: characters that show only by their effect on neighbours.
 fn is_invisible(character: char) -> bool {
     matches!(
         character,
@@ -50,7 +50,7 @@ fn is_invisible(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// Nothing that a page or an agent chose can drive a terminal or begin a line; what is harmless stays as it is.
+    /// No character that a page or an agent chose can drive a terminal or begin a line; harmless text stays as it is.
     #[test]
     fn texts_are_harmless() {
         for (text, shown) in [

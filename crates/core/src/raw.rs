@@ -10,9 +10,9 @@ use serde_json::{Value, value::RawValue};
 /// One JSON value, exactly as it was written.
 pub type Raw = Box<RawValue>;
 
-/// What a guarded argument can be read as.
+/// A type that a guarded argument can be read as.
 pub trait Argument: DeserializeOwned {
-    /// What the argument must be, as an error says it.
+    /// What the argument must be, in the words of an error.
     const MUST_BE: &str;
 }
 
@@ -28,7 +28,7 @@ impl Argument for Vec<Fields> {
     const MUST_BE: &str = "a list of objects";
 }
 
-/// An argument that is there and cannot be read as what it must be.
+/// An argument that is present and cannot be read as what it must be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` must be {must_be}, in valid Unicode")]
 pub struct UnreadableArgument {
@@ -57,8 +57,8 @@ impl Fields {
     }
 
     /// The argument that a guard has to judge. `None` when it is absent or `null`, which no tool takes for a value; an
-    /// error when it is there and cannot be read as what the guard judges. Whoever guards something refuses the call then:
-    /// an engine may well read what this cannot.
+    /// error when it is present and cannot be read as what the guard judges. The guard then refuses the call: an engine may
+    /// be able to read what this cannot.
     pub fn guarded<T: Argument>(&self, name: &str) -> Result<Option<T>, UnreadableArgument> {
         match self.get(name).filter(|value| value.get() != "null") {
             None => Ok(None),
@@ -68,7 +68,7 @@ impl Fields {
         }
     }
 
-    /// Replaces the member in its place, or adds it at the end.
+    /// Replaces the member at its position, or adds it at the end.
     pub fn set(&mut self, name: &str, value: Raw) {
         self.0.insert(name.to_owned(), value);
     }
@@ -99,7 +99,7 @@ impl Fields {
     }
 }
 
-/// Encodes a value of our own making. Such values (structs, maps with string keys) always encode; `null`
+/// Encodes a value that greenroom made. Such values (structs, maps with string keys) always encode; `null`
 /// stands in for one that cannot, so that no caller has to invent an error for what does not happen.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Raw {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
@@ -110,8 +110,8 @@ pub fn parse(text: String) -> Result<Raw, serde_json::Error> {
     RawValue::from_string(text)
 }
 
-/// The whole of a value as a tree. `None` when it is none that [`crate::json_check`] lets pass: a string that is no valid
-/// Unicode, nesting without end, a number beyond the range of a 64-bit float.
+/// The whole value as a tree. `None` for a text that [`crate::json_check`] refuses: a string that is not valid Unicode,
+/// nesting without end, a number beyond the range of a 64-bit float.
 pub fn tree(raw: &RawValue) -> Option<Value> {
     serde_json::from_str(raw.get()).ok()
 }
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(fields.guarded::<Vec<String>>("mixed").unwrap_err().must_be, "a list of texts");
     }
 
-    /// What passes the check of requests can be looked into; what does not pass is no tree.
+    /// A text that passes the check of requests becomes a tree; one that does not pass becomes none.
     #[test]
     fn trees() {
         let tree = |text: &str| tree(&parse(text.to_owned()).unwrap());

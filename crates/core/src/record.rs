@@ -1,8 +1,8 @@
-//! Records: what is kept of every call, and the port to whatever keeps it.
+//! Records: what is kept of every call, and the port to the store that keeps it.
 //!
 //! A record begins before its call runs and ends before its answer leaves. [`Records`] is what the gateway sees of the
-//! store; nothing in it says which database there is. Everything that is read is read on behalf of an [`Owner`]: what
-//! belongs to another is not there.
+//! store; nothing in it says which database there is. Every read is on behalf of an [`Owner`]: records of other owners are
+//! not there.
 
 use std::{
     fmt,
@@ -28,12 +28,12 @@ pub struct RefId(Arc<str>);
 pub struct InvalidRefId;
 
 impl RefId {
-    /// A new one, out of the time and randomness: see [`uid::new`].
+    /// A new one, made of the time and randomness: see [`uid::new`].
     pub fn new(at: SystemTime, random: [u8; 16]) -> Self {
         Self(uid::new(at, random))
     }
 
-    /// One that was given, in any spelling of a UUID.
+    /// A given one, in any spelling of a UUID.
     pub fn parse(text: &str) -> Result<Self, InvalidRefId> {
         uid::parse(text).map(Self).ok_or(InvalidRefId)
     }
@@ -84,7 +84,7 @@ pub struct SessionRef {
 pub struct Request {
     pub ref_id: RefId,
     pub owner: Owner,
-    /// `None` for a call that has none.
+    /// `None` for a call without a session.
     pub session: Option<SessionRef>,
     pub tool: Arc<str>,
     /// The arguments, without secrets.
@@ -108,7 +108,7 @@ impl Status {
     }
 }
 
-/// How grave a console line is. Ordered: `Error` is the gravest.
+/// The severity of a console line. Ordered: `Error` is the highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -130,7 +130,7 @@ impl Level {
         }
     }
 
-    /// By any of the words that browsers and engines have for it; what is unknown is `Info`.
+    /// From any of the words that browsers and engines use; an unknown word is `Info`.
     pub fn of(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "debug" | "verbose" | "trace" => Self::Debug,
@@ -170,14 +170,14 @@ pub struct BlobRef {
     pub bytes: u64,
 }
 
-/// What a call came to.
+/// How a call ended, and what it answered.
 #[derive(Debug, Clone)]
 pub struct Response {
     pub ref_id: RefId,
-    /// Where it ran in the end, if that is known: a call can be moved to its session's successor.
+    /// The session in which the call ran in the end, if known: a call can be moved to its session's successor.
     pub session: Option<SessionRef>,
     pub status: Status,
-    /// The engine's answer as JSON, exact but for image data, which is a blob's name.
+    /// The engine's answer as JSON, exact except for image data, which is a blob's name.
     pub result: Arc<str>,
     pub snapshot: Option<Arc<str>>,
     pub console: Vec<ConsoleLine>,
@@ -190,18 +190,18 @@ pub struct Response {
     pub took: Duration,
 }
 
-/// A call as it is found again.
+/// A call as the store returns it.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub summary: Summary,
     pub params: Raw,
-    /// `None` while the call runs, and for one that greenroom did not survive.
+    /// `None` while the call runs, and if greenroom died before the call ended.
     pub result: Option<String>,
     pub snapshot: Option<String>,
     pub blobs: Vec<BlobRef>,
 }
 
-/// What lists show of a record. In a list, long texts of it are cut: see [`crate::excerpt`].
+/// What lists show of a record. A list cuts long texts: see [`crate::excerpt`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Counts up; later calls have greater ones.
@@ -243,7 +243,7 @@ pub struct Filter {
 #[derive(Debug, Clone, Default)]
 pub struct Listed {
     pub summaries: Vec<Summary>,
-    /// There may be more: so much had to be read for these that the list ends before its limit.
+    /// There may be more: reading these took so much that the list ends before its limit.
     pub is_cut: bool,
 }
 
@@ -268,7 +268,7 @@ pub struct ConsoleRange {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConsolePart {
     pub lines: Vec<ConsoleLine>,
-    /// The `offset` that reads on, if there is more.
+    /// The `offset` of the next part, if there is more.
     pub next: Option<usize>,
 }
 
@@ -303,18 +303,18 @@ impl SessionState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
     pub position: u64,
-    /// The SHA-256 of what was read last.
+    /// The SHA-256 of the part that was read last.
     pub hash: String,
 }
 
-/// What a given name turned out to be.
+/// What the store found under a given name.
 #[derive(Debug)]
 pub enum Claim {
-    /// Nobody had it: the record has begun.
+    /// The name was free: the record has begun.
     New,
     /// The owner's own record of this name.
     Repeat(Box<Record>),
-    /// Somebody else's.
+    /// Another owner's record.
     Taken,
 }
 
@@ -325,7 +325,7 @@ pub struct Blob {
     pub data: Vec<u8>,
 }
 
-/// One thing that happened in a session.
+/// One event of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub at: SystemTime,
@@ -359,40 +359,40 @@ pub enum What {
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
     pub events: Vec<Event>,
-    /// Where the next part begins. In a session that is active it may be a call of this part, one that is under way: it
-    /// comes again, with all behind it, until it has ended. When it is where this part was asked from, nothing is behind
+    /// Where the next part begins. In an active session it may be a call of this part that is under way: the call comes
+    /// again, with everything after it, until it has ended. When it is where this part was asked from, nothing follows
     /// this part.
     pub next: u64,
 }
 
-/// Why a call is not kept. It goes on; its answer says so.
+/// Why a call is not recorded. The call goes on; its answer says so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotRecorded(pub Arc<str>);
 
-/// Why something cannot be read.
+/// Why records cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the records cannot be read: {0}")]
 pub struct Unreadable(pub Arc<str>);
 
-/// The keeper of records.
+/// The store of records.
 ///
-/// What is written is put in order when the method is called, before its future is polled; the future resolves when it
-/// is on disk, so that it survives the end of this process, however sudden.
+/// A method that writes queues its write when it is called, before its future is polled; the future resolves when the
+/// write is on disk, so that it survives the end of this process, however sudden.
 pub trait Records: Send + Sync {
     /// Begins a record under a new name.
     fn begin(&self, request: Request) -> BoxFuture<'static, Result<(), NotRecorded>>;
-    /// Begins a record under a name that was given, unless that is in use.
+    /// Begins a record under a given name, unless that is in use.
     fn claim(&self, request: Request) -> BoxFuture<'static, Result<Claim, NotRecorded>>;
-    /// Ends a record. One whose beginning was not kept is not kept either.
+    /// Ends a record. A record whose beginning was not kept is not kept either.
     fn end(&self, response: Response) -> BoxFuture<'static, Result<(), NotRecorded>>;
-    /// A session begins that no call of it tells of yet.
+    /// Records the beginning of a session that has had no call yet.
     fn session_began(
         &self,
         owner: &Owner,
         session: &SessionRef,
     ) -> BoxFuture<'static, Result<(), NotRecorded>>;
-    /// A session is over.
+    /// Records the end of a session.
     fn session_ended(&self, uid: &SessionUid, state: SessionState);
     /// Whether records are being kept, or why not.
     fn health(&self) -> Result<(), Arc<str>>;
@@ -410,7 +410,7 @@ pub trait Records: Send + Sync {
         id: &'a RefId,
         range: ConsoleRange,
     ) -> BoxFuture<'a, Result<Option<ConsolePart>, Unreadable>>;
-    /// All console lines of a record, in order, of this level or of all, as long as they are.
+    /// All console lines of a record, in order, of this level or of all, uncut.
     fn console<'a>(
         &'a self,
         owner: &'a Owner,
@@ -429,7 +429,7 @@ pub trait Records: Send + Sync {
         owner: &'a Owner,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<SessionRow>, Unreadable>>;
-    /// What happened in a session from a position on, at most so many calls of it.
+    /// The events of a session from a position on, with at most so many calls.
     fn timeline<'a>(
         &'a self,
         owner: &'a Owner,
@@ -461,7 +461,7 @@ pub trait Records: Send + Sync {
 mod tests {
     use super::*;
 
-    /// Names are found again in any spelling, and only names are names.
+    /// A ref_id is read in any spelling of a UUID, and other texts are refused.
     #[test]
     fn names() {
         let made = RefId::new(SystemTime::UNIX_EPOCH + Duration::from_millis(0x0123_4567_89ab), [0xff; 16]);

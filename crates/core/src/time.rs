@@ -9,7 +9,7 @@ pub fn timestamp(time: SystemTime) -> String {
     format!("{:.0}", moment(time))
 }
 
-/// RFC 3339 in UTC, to the millisecond: lines of a log come closer together.
+/// RFC 3339 in UTC, to the millisecond: for lines of a log, which come close together.
 pub fn timestamp_ms(time: SystemTime) -> String {
     format!("{:.3}", moment(time))
 }
@@ -19,7 +19,7 @@ pub fn parse(text: &str) -> Option<SystemTime> {
     text.parse::<Timestamp>().ok().map(SystemTime::from)
 }
 
-/// A clock that shows a year after 9999 is as good as none.
+/// A year after 9999 is taken for the epoch: such a clock is wrong anyway.
 fn moment(time: SystemTime) -> Timestamp {
     Timestamp::try_from(time).unwrap_or_default()
 }
@@ -30,7 +30,7 @@ mod tests {
 
     use super::*;
 
-    /// Times are written as RFC 3339 has them, leap years included; what is left of a second is cut off.
+    /// Times are written as RFC 3339 has them, leap years included; fractions of a second are cut off.
     #[test]
     fn timestamps() {
         for (seconds, text) in [
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(timestamp(far), "1970-01-01T00:00:00Z");
     }
 
-    /// What is no time is none.
+    /// A text that is not a time in RFC 3339 is refused.
     #[test]
     fn times_are_read() {
         for odd in [

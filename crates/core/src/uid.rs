@@ -1,5 +1,5 @@
-//! UUIDs of greenroom's own making: version 4, but with the time in front, so that those made one after the other lie
-//! side by side in an index, and a million old ones do not slow down the next.
+//! UUIDs that greenroom makes: version 4, but with the time in front, so that those made one after the other are
+//! neighbours in an index, and a million old ones do not slow down the next.
 
 use std::{
     sync::Arc,
@@ -8,7 +8,7 @@ use std::{
 
 use uuid::{Builder, Uuid};
 
-/// 48 bits of milliseconds, then 74 random ones: two of the same millisecond never meet.
+/// 48 bits of milliseconds, then 74 random ones: two of the same millisecond never collide.
 pub(crate) fn new(at: SystemTime, random: [u8; 16]) -> Arc<str> {
     let ms = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let mut bytes = random;

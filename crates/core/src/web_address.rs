@@ -1,26 +1,26 @@
-//! Addresses of servers as people write them down: a browser's debugger, an MCP server. How one is shown, and whether two of
-//! them are one place.
+//! Addresses of servers as people write them: a browser's debugger, an MCP server. How to show one, and whether two of them
+//! lead to one server.
 //!
-//! Both may hold secrets: user and password before the host, a key in the query, and in what is no address at all anything
-//! may be one. [`shown`] is the only way in which an address comes into a list, a log or an error. [`Place`] compares
-//! addresses; nothing is looked up for it, so two names of one machine are two places, but for this machine's own.
-//! Settings, the fleet and the adapters call it.
+//! An address may hold secrets: user and password before the host, a key in the query; in a text that is not a valid
+//! address any part may be one. [`shown`] is the only way in which an address comes into a list, a log or an error.
+//! [`Place`] compares addresses without resolving names, so two names of one machine count as two, except for this
+//! machine's own. Settings, the fleet and the adapters call it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// What stands for a secret.
+/// Stands for a secret.
 pub const HIDDEN: &str = "***";
 
-/// An address, right or wrong, with `***` for what may be secret in it: user, password, query, fragment.
+/// An address, valid or not, with `***` for what may be secret in it: user, password, query, fragment.
 pub fn shown(text: &str) -> String {
     let (start, tail) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
     let (scheme, rest) = match start.find("://") {
         Some(at) => start.split_at(at + "://".len()),
         None => ("", start),
     };
-    // What looks like a query may be the rest of a password, in an address that is none.
+    // In an invalid address, what looks like a query may be the rest of a password.
     if tail.contains('@') && Url::parse(start).is_err() {
         return format!("{scheme}{HIDDEN}");
     }
@@ -38,13 +38,12 @@ pub struct Place(Read);
 
 #[derive(Debug, Clone)]
 enum Read {
-    /// What is no address is the same as itself.
+    /// A text that is no address equals only itself.
     Text(String),
     Server {
         host: Name,
         port: Option<u16>,
-        /// All else that has to be the same, letter by letter: whether it is encrypted, who asks, which protocol, path and
-        /// query.
+        /// Everything else that has to be equal, letter by letter: encryption, user, protocol, path and query.
         rest: String,
     },
 }
@@ -68,7 +67,7 @@ impl Place {
             "wss" => ("ws", true),
             other => (other, false),
         };
-        // A WebSocket's address without a path is asked where the debugger is, as an `http://` one is.
+        // A WebSocket address without a path is used to find the debugger, as an `http://` one is.
         let protocol = if path.is_empty() && protocol == "ws" { "http" } else { protocol };
         let (user, password) = (url.username(), url.password().unwrap_or_default());
         let query = url.query().unwrap_or_default();
@@ -76,8 +75,8 @@ impl Place {
         Self(Read::Server { host, port: url.port_or_known_default(), rest })
     }
 
-    /// Whether both may well be one place. `localhost` is either of this machine's numbers, which are two places: so this is
-    /// no equality, and of three that go together two may not.
+    /// Whether both may well lead to one server. `localhost` matches either of this machine's numbers, which are two places:
+    /// so this is no equality, and not transitive.
     pub fn may_be(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Read::Text(one), Read::Text(other)) => one == other,
@@ -94,7 +93,7 @@ impl Name {
     fn of(host: &Host<&str>) -> Self {
         match host {
             Host::Domain(name) => match name.trim_end_matches('.') {
-                // Names below it may be told apart by whoever listens there.
+                // A server may tell names below `localhost` apart.
                 "localhost" => Self::Localhost,
                 name => Self::Other(name.to_owned()),
             },
@@ -103,7 +102,7 @@ impl Name {
         }
     }
 
-    /// Whoever connects to no particular address of this machine comes to its loopback.
+    /// A client that connects to the unspecified address reaches this machine's loopback.
     fn number(ip: IpAddr) -> Self {
         Self::Number(match ip {
             IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
@@ -126,7 +125,7 @@ impl Name {
 mod tests {
     use super::*;
 
-    /// What is shown of an address, right or wrong, repeats no key and no password, and is otherwise what was written.
+    /// A shown address, valid or not, has no key and no password, and is otherwise what was written.
     #[test]
     fn secrets_are_hidden() {
         for (written, said) in [
@@ -142,7 +141,7 @@ mod tests {
             ("http://ann:s3cret@h:1/x", "http://***@h:1/x"),
             ("http://ann:s3cret@h:1/", "http://***@h:1/"),
             ("http://ann@h:1?k=s3cret", "http://***@h:1?***"),
-            // These are no addresses, and hide as much.
+            // These are no valid addresses, and hide as much.
             ("http://ann:s3/cret@h:1", "http://***@h:1"),
             ("http://ann:s3?cret@h:1", "http://***"),
             ("http://ann:s3#cret@h:1", "http://***"),
@@ -154,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Spellings of one place are one, `localhost` is either number of this machine, and all else that differs makes two.
+    /// Spellings of one place are equal, `localhost` matches either number of this machine, and any other difference counts.
     #[test]
     fn places() {
         let check = |one: &str, other: &str, expected: bool| {

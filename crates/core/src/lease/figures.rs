@@ -1,4 +1,4 @@
-//! What can be seen of a ledger from outside. Nothing is changed here.
+//! Read-only views of a ledger.
 
 use std::collections::BTreeSet;
 
@@ -24,12 +24,12 @@ impl Ledger {
         }
     }
 
-    /// Slots of an instance that are lent to callers, and how many it has.
+    /// How many slots of an instance are leased to callers, and how many it has.
     pub fn lent(&self, id: InstanceId) -> (usize, usize) {
         self.place(id).map_or((0, 0), |place| (place.lent, place.slots.len()))
     }
 
-    /// Slots of an instance that anybody has, the house included.
+    /// How many slots of an instance are taken, by callers or for internal use.
     pub fn out(&self, id: InstanceId) -> usize {
         self.place(id).map_or(0, Place::out)
     }
@@ -39,12 +39,12 @@ impl Ledger {
         self.place(id).is_some_and(|place| place.phase == Phase::Starting)
     }
 
-    /// Whether an instance lends nothing because it did not answer.
+    /// Whether an instance leases nothing because it did not answer.
     pub fn is_withheld(&self, id: InstanceId) -> bool {
         self.place(id).is_some_and(|place| place.phase == Phase::Withheld)
     }
 
-    /// The instances that lend nothing because they did not answer.
+    /// The instances that lease nothing because they did not answer.
     pub fn withheld(&self) -> impl Iterator<Item = InstanceId> {
         let is_withheld =
             |place: &Option<Place>| place.as_ref().is_some_and(|place| place.phase == Phase::Withheld);
@@ -52,13 +52,13 @@ impl Ledger {
         numbered.filter(move |(_, place)| is_withheld(place)).filter_map(|(at, _)| number(at))
     }
 
-    /// Whether a lease is still worth something.
+    /// Whether a lease is still valid.
     pub fn is_valid(&self, lent: Lent) -> bool {
         let slot = self.place(lent.instance).and_then(|place| place.slots.get(lent.slot));
         matches!(slot, Some(Slot::Out { serial, .. }) if *serial == lent.serial)
     }
 
-    /// Whether no instance will lend anything, unless it is told to.
+    /// Whether no instance will lease anything unless an operator starts one.
     pub fn is_hopeless(&self) -> bool {
         self.hopeful == 0
     }
@@ -67,18 +67,18 @@ impl Ledger {
         self.waiting
     }
 
-    /// How many slots could be lent at once.
+    /// How many slots could be leased at once.
     pub fn room(&self) -> usize {
         self.free.iter().count()
     }
 
-    /// How many slots of this instance could be lent at once.
+    /// How many slots of this instance could be leased at once.
     pub fn room_in(&self, id: InstanceId) -> usize {
         self.free.of(index(id)).count()
     }
 
-    /// Whether room is being made for somebody who waits: an instance is being started, or the house is about to be done
-    /// with a slot.
+    /// Whether room is being made for this waiter: an instance is being started, or the internal use of a slot is about to
+    /// end.
     pub fn is_coming(&self, waiter: WaiterId) -> bool {
         let is_made = |place: &Place| place.phase == Phase::Starting || place.upkeep > 0;
         match waiter.key {
@@ -90,7 +90,7 @@ impl Ledger {
         }
     }
 
-    /// Where somebody stands who waits: 1 is served next. Those count who could be served before.
+    /// A waiter's position in the line: 1 is served next. Counts the waiters that could be served before it.
     pub fn place_in_line(&self, waiter: WaiterId) -> Option<usize> {
         let earlier = |line: &BTreeSet<WaiterId>| line.range(..waiter).count();
         match waiter.key {

@@ -1,4 +1,4 @@
-//! The slots that can be lent now, kept in every order that a strategy asks for. Finding the next slot, taking one and
+//! The slots that can be leased now, kept in every order that a strategy asks for. Finding the next slot, taking one and
 //! putting one back cost about the same however many instances there are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,7 +10,7 @@ pub const SLOTS_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Free {
-    /// Numbers what happens: the lower number was earlier.
+    /// Numbers events: the lower number was earlier.
     clock: u64,
     /// When each free slot of each instance came back.
     since: HashMap<(usize, usize), u64>,
@@ -18,11 +18,12 @@ pub(super) struct Free {
     order: BTreeMap<u64, (usize, usize)>,
     /// The same for each instance that has one.
     own: BTreeMap<usize, BTreeMap<u64, usize>>,
-    /// Instances with a free slot: those with the fewest slots lent first, and of these the one first that came to it first.
+    /// Instances with a free slot: those with the fewest leased slots first; among equals, the one that has been so for
+    /// longest.
     loads: BTreeSet<(usize, u64, usize)>,
-    /// Where each instance stands among them.
+    /// The entry of each instance in `loads`.
     load_of: HashMap<usize, (usize, u64)>,
-    /// Where the round goes on.
+    /// The instance at which the round-robin strategy goes on.
     next: usize,
 }
 
@@ -35,7 +36,7 @@ impl Free {
         self.own.entry(instance).or_default().insert(now, slot);
     }
 
-    /// Takes a slot out. Says whether it was free.
+    /// Takes a slot out. Returns whether it was free.
     pub(super) fn take(&mut self, instance: usize, slot: usize) -> bool {
         let Some(since) = self.since.remove(&(instance, slot)) else { return false };
         self.order.remove(&since);
@@ -48,7 +49,7 @@ impl Free {
         true
     }
 
-    /// Notes how many slots of an instance are lent; `None` when it has no room.
+    /// Notes how many slots of an instance are leased; `None` when it has no room.
     pub(super) fn set_load(&mut self, instance: usize, load: Option<usize>) {
         if let Some((load, since)) = self.load_of.remove(&instance) {
             self.loads.remove(&(load, since, instance));
@@ -60,7 +61,7 @@ impl Free {
         }
     }
 
-    /// The slot that the strategy would lend next.
+    /// The slot that the strategy would lease next.
     pub(super) fn next(&mut self, strategy: Strategy) -> Option<(usize, usize)> {
         let instance = match strategy {
             Strategy::Fifo | Strategy::Sticky => return self.iter().next(),

@@ -1,4 +1,4 @@
-//! What the ledger knows of an instance: whether it lends, who has which of its slots, and who waits for it alone.
+//! What the ledger knows of an instance: whether it leases, who has which of its slots, and who waits for it alone.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ pub(super) enum Phase {
     Cold,
     Starting,
     Open,
-    /// It runs, but did not answer. It lends nothing until it does; what is lent stays lent.
+    /// It runs, but did not answer. It leases nothing until it does; its leases stay valid.
     Withheld,
     /// It is gone.
     Down {
         back: bool,
     },
-    /// It lends nothing more; what is lent stays lent.
+    /// It leases nothing more; its leases stay valid.
     Draining {
         back: bool,
     },
@@ -32,7 +32,7 @@ pub(super) enum Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum To {
     Caller,
-    /// It prepares the slot, or clears it up.
+    /// Internal use: the pool prepares the slot, or clears it up.
     House,
 }
 
@@ -40,10 +40,10 @@ pub(super) enum To {
 pub(super) struct Place {
     pub(super) phase: Phase,
     pub(super) slots: Vec<Slot>,
-    /// Slots lent to callers, and to the house.
+    /// Slots leased to callers, and slots in internal use.
     pub(super) lent: usize,
     pub(super) upkeep: usize,
-    /// Those who want this instance and no other.
+    /// The waiters that want this instance and no other.
     pub(super) line: BTreeSet<WaiterId>,
 }
 

@@ -1,4 +1,4 @@
-//! Lending: who asks gets a slot or a place in a line, who returns one serves the next.
+//! Leasing: a caller that asks gets a slot or a place in a line; a slot that is returned goes to the next waiter.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -9,16 +9,16 @@ use super::{
 };
 use crate::id::InstanceId;
 
-/// How many callers' last slots are remembered. One costs some 50 bytes; who is forgotten gets any slot.
+/// How many callers' last slots are remembered. One costs some 50 bytes; a forgotten caller gets any slot.
 const REMEMBERED_MAX: usize = 4096;
 
 #[derive(Debug)]
 pub struct Ledger {
     pub(super) strategy: Strategy,
-    /// By number; one that was removed leaves its number free.
+    /// By number; a removed instance leaves its number free.
     pub(super) places: Vec<Option<Place>>,
     pub(super) free: Free,
-    /// Those who take any slot.
+    /// The waiters that take any slot.
     pub(super) line: BTreeSet<WaiterId>,
     /// How many wait in all lines.
     pub(super) waiting: usize,
@@ -28,7 +28,7 @@ pub struct Ledger {
     /// Slots of instances that are being started.
     pub(super) coming: usize,
     pub(super) to_start: VecDeque<InstanceId>,
-    /// How many instances may yet lend something.
+    /// How many instances may still lease something.
     pub(super) hopeful: usize,
     pub(super) last_slots: HashMap<u64, (InstanceId, usize)>,
 }
@@ -68,7 +68,7 @@ impl Ledger {
         Asked::Wait(waiter)
     }
 
-    /// Asks once more for somebody who was granted a slot that turned out to be worth nothing: before all others.
+    /// Asks once more for a waiter that was granted a slot which turned out to be unusable: it goes before all others.
     pub fn ask_again(&mut self, waiter: WaiterId) -> Asked {
         if let Some(refused) = self.refusal(waiter.key) {
             return Asked::Refused(refused);
@@ -80,8 +80,8 @@ impl Ledger {
         Asked::Wait(waiter)
     }
 
-    /// Takes this slot for the house, if it is free. Also of an instance that is withheld: what is kept there may have to
-    /// be closed.
+    /// Takes this slot for internal use (not for a caller) if it is free. Also of a withheld instance: an open seat
+    /// there may have to be closed.
     pub fn take(&mut self, instance: InstanceId, slot: usize) -> Option<Lent> {
         let is_withheld =
             |place: &Place| place.phase == Phase::Withheld && place.slots.get(slot) == Some(&Slot::Free);
@@ -91,8 +91,8 @@ impl Ledger {
         Some(self.mark(instance, slot, To::House))
     }
 
-    /// Takes a slot that `suits` for the house, the next one by the strategy; makes nobody wait for it. With no such
-    /// slot an instance is started that will have one, if there is a cold one.
+    /// Takes a slot that `suits` for internal use, the next one by the strategy; makes no caller wait for it. Without such a
+    /// slot a cold instance is started that will have one, if there is a cold one.
     pub fn spare(&mut self, suits: impl Fn(InstanceId, usize) -> bool) -> Spared {
         if let Some((id, slot)) = self.find_free(suits)
             && let Some(lent) = self.take(id, slot)
@@ -105,7 +105,7 @@ impl Ledger {
         if self.start_one() { Spared::Soon } else { Spared::NoRoom }
     }
 
-    /// The free slot that `suits` and that the strategy would lend next. Looks at one after the other.
+    /// The free slot that `suits` and that the strategy would lease next. Looks at one after the other.
     pub fn find_free(&self, suits: impl Fn(InstanceId, usize) -> bool) -> Option<(InstanceId, usize)> {
         let named = |(at, slot)| Some((number(at)?, slot));
         let suits = |found: &(InstanceId, usize)| suits(found.0, found.1);
@@ -118,7 +118,7 @@ impl Ledger {
         }
     }
 
-    /// Notes who has a slot, for [`Strategy::Sticky`]: of somebody who had to wait for it.
+    /// Notes which slot a caller that had to wait got, for [`Strategy::Sticky`].
     pub fn remember(&mut self, caller: u64, lent: Lent) {
         if self.strategy != Strategy::Sticky {
             return;
@@ -129,7 +129,7 @@ impl Ledger {
         self.last_slots.insert(caller, (lent.instance, lent.slot));
     }
 
-    /// A slot comes back; who has waited longest for it gets it.
+    /// Returns a slot. The waiter that has waited longest for it gets it.
     pub fn give_back(&mut self, lent: Lent) -> Option<Grant> {
         let at = index(lent.instance);
         let place = self.places.get_mut(at)?.as_mut()?;
@@ -149,7 +149,7 @@ impl Ledger {
         self.serve_one(at)
     }
 
-    /// A waiter gave up.
+    /// Removes a waiter that gave up.
     pub fn forget(&mut self, waiter: WaiterId) {
         let left = match waiter.key {
             None => self.line.remove(&waiter),
@@ -160,12 +160,12 @@ impl Ledger {
         }
     }
 
-    /// The instance that is to be started next, if one is. It counts as being started from when it was chosen.
+    /// The instance that is to be started next, if one is. It counts as being started from the moment it was chosen.
     pub fn take_start(&mut self) -> Option<InstanceId> {
         self.to_start.pop_front()
     }
 
-    /// Nobody can be served by starting something: those who wait for any slot hear so now.
+    /// Refuses all waiters for any slot, because starting an instance cannot serve them.
     pub fn refuse_all(&mut self) -> Vec<WaiterId> {
         let refused = std::mem::take(&mut self.line);
         self.waiting -= refused.len();
@@ -180,7 +180,7 @@ impl Ledger {
         self.places.get_mut(index(id))?.as_mut()
     }
 
-    /// Why there is nothing to wait for, if that is so: with a key, for that instance.
+    /// Why a caller would wait in vain, if so: with a key, for that instance.
     pub fn refusal(&self, key: Option<InstanceId>) -> Option<Refused> {
         let Some(id) = key else { return self.is_hopeless().then_some(Refused::Hopeless) };
         let Some(place) = self.place(id) else { return Some(Refused::Gone(id)) };
@@ -191,7 +191,7 @@ impl Ledger {
         }
     }
 
-    /// A free slot. There is none while somebody waits who could have it.
+    /// A free slot. There is none while a waiter is left that could have it.
     pub(super) fn choose(&mut self, want: Want) -> Option<(InstanceId, usize)> {
         if let Some(id) = want.key {
             let preferred = want.prefer.filter(|(instance, slot)| *instance == id && self.is_free(id, *slot));
@@ -224,7 +224,7 @@ impl Ledger {
         lent
     }
 
-    /// Notes who has a slot that was just taken.
+    /// Notes the holder of a slot that was just taken.
     pub(super) fn mark(&mut self, id: InstanceId, slot: usize, to: To) -> Lent {
         let (at, serial) = (index(id), self.next_ticket);
         self.next_ticket += 1;
@@ -261,7 +261,7 @@ impl Ledger {
         self.start_if_short();
     }
 
-    /// Hands a free slot of the instance to whoever has waited longest for it.
+    /// Hands a free slot of the instance to the waiter that has waited longest for it.
     pub(super) fn serve_one(&mut self, at: usize) -> Option<Grant> {
         let id = number(at)?;
         let slot = self.free.first_of(at)?;

@@ -1,9 +1,9 @@
-//! The lease ledger: which slots of which instances are lent, and who waits. A pure state machine; the fleet wraps it
+//! The lease ledger: which slots of which instances are leased, and who waits. A pure state machine; the fleet wraps it
 //! with a mutex and wakers.
 //!
-//! A slot that comes back goes to whoever has waited longest for it: for any slot, or for one of this very instance.
-//! Nobody overtakes. Only an instance that runs lends; one that is gone takes its leases with it, and what is still
-//! returned to it is void. Instances that are not needed yet are cold, and the ledger says when one is to be started.
+//! A slot that comes back goes to the waiter that has waited longest for it: for any slot, or for one of this very
+//! instance. No waiter overtakes another. Only a running instance leases slots; when it is gone its leases are void, and so
+//! is what is still returned to it. Instances that are not needed yet are cold, and the ledger says when to start one.
 //!
 //! Asking, returning and giving up cost about the same however many instances there are and however many wait.
 
@@ -24,7 +24,7 @@ pub use self::{free::SLOTS_MAX, ledger::Ledger};
 /// The most instances a pool can have.
 pub const INSTANCES_MAX: usize = 1024;
 
-/// Which free slot is lent to somebody who takes any.
+/// Which free slot a caller gets that takes any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
     /// The one that was returned first.
@@ -40,82 +40,82 @@ pub enum Strategy {
     Fill,
 }
 
-/// A place in the line: whoever asked earlier has the lesser one.
+/// A place in the line: an earlier waiter has the lesser one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaiterId {
     ticket: u64,
-    /// The instance that it has to be.
+    /// The only instance that it waits for, if it takes no other.
     key: Option<InstanceId>,
 }
 
-/// What somebody asks for.
+/// What a caller asks for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Want {
     /// A slot of this instance and no other.
     pub key: Option<InstanceId>,
     /// This slot, if it is free.
     pub prefer: Option<(InstanceId, usize)>,
-    /// Who asks, for [`Strategy::Sticky`].
+    /// The caller, for [`Strategy::Sticky`].
     pub caller: Option<u64>,
 }
 
-/// A slot that is lent.
+/// A leased slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Lent {
     pub instance: InstanceId,
     pub slot: usize,
-    /// No two leases have the same: one that was given back, or whose instance is gone, is void.
+    /// Unique for each lease: a lease that was given back, or whose instance is gone, is void.
     serial: u64,
 }
 
-/// What a request for a slot comes to.
+/// The result of a request for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     Lent(Lent),
-    /// All slots are lent: wait for a [`Grant`].
+    /// All slots are leased: wait for a [`Grant`].
     Wait(WaiterId),
     Refused(Refused),
 }
 
-/// Why there is nothing to wait for.
+/// Why a caller would wait in vain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The instance that it has to be is no longer there.
+    /// The instance that it asks for is no longer there.
     Gone(InstanceId),
-    /// It lends nothing more.
+    /// The instance leases nothing more.
     Draining(InstanceId),
-    /// It failed.
+    /// The instance failed.
     Failed(InstanceId),
-    /// No instance of the pool will lend anything.
+    /// No instance of the pool will lease anything.
     Hopeless,
 }
 
-/// A slot handed to somebody who waited.
+/// A slot handed to a waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     pub waiter: WaiterId,
     pub lent: Lent,
 }
 
-/// What a change means to those who wait.
+/// What a change means to the waiters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     pub granted: Vec<Grant>,
     pub refused: Vec<(WaiterId, Refused)>,
 }
 
-/// Whether an instance that is gone comes back.
+/// Whether an instance that is gone is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hope {
-    /// When somebody needs it.
+    /// When a caller needs it.
     OnDemand,
-    /// By itself.
+    /// By its supervisor, without a caller.
     Soon,
-    /// Not unless it is told to.
+    /// Only if an operator starts it.
     None,
 }
 
-/// What a slot is wanted for that nobody asked for.
+/// The result of a request for a slot for internal use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spared {
     Slot(Lent),
@@ -129,9 +129,9 @@ pub enum Spared {
 pub struct Figures {
     /// Instances that run or are being started.
     pub instances: usize,
-    /// Slots lent to callers.
+    /// Slots leased to callers.
     pub leased: usize,
-    /// Slots there are when every instance runs; of those that lend nothing more, the ones that are out.
+    /// Slots there are when every instance runs; of those that lease nothing more, the taken ones.
     pub slots: usize,
     pub waiting: usize,
 }

@@ -1,5 +1,5 @@
-//! The lives of instances: they are added, started, lost, drained and removed, and those who wait are told what it means
-//! to them.
+//! The phases of instances: they are added, started, lost, drained and removed. Each change returns what it means to the
+//! waiters.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use super::{
 use crate::id::InstanceId;
 
 impl Ledger {
-    /// Adds an instance with the lowest number that is free: cold, or about to be started. `None` if the pool is as big
-    /// as pools get.
+    /// Adds an instance with the lowest free number: cold, or about to be started. `None` if the pool already has the most
+    /// instances that a pool can have.
     pub fn add(&mut self, slots: usize, cold: bool) -> Option<InstanceId> {
         let at = self.places.iter().position(Option::is_none).unwrap_or(self.places.len());
         let id = u32::try_from(at).ok().filter(|_| at < INSTANCES_MAX).map(InstanceId)?;
@@ -33,7 +33,7 @@ impl Ledger {
         Some(id)
     }
 
-    /// Changes how many slots an instance has that has none out.
+    /// Changes the number of slots of an instance of which none is taken.
     pub fn resize(&mut self, id: InstanceId, slots: usize) {
         let slots = slots.clamp(1, SLOTS_MAX);
         let Some(phase) = self.place(id).filter(|place| place.out() == 0).map(|place| place.phase) else {
@@ -53,13 +53,13 @@ impl Ledger {
         }
     }
 
-    /// An instance that was down or draining is about to be started again.
+    /// Marks an instance that was down or draining as about to be started again.
     pub fn starting(&mut self, id: InstanceId) {
         self.end_life(id);
         self.enter(id, Phase::Starting);
     }
 
-    /// The instance runs: all its slots are free.
+    /// Marks the instance as running: all its slots are free.
     pub fn started(&mut self, id: InstanceId) -> Changes {
         self.end_life(id);
         self.enter(id, Phase::Open);
@@ -69,12 +69,12 @@ impl Ledger {
         (0..slots).for_each(|slot| self.free.put(at, slot));
         self.free.set_load(at, Some(0));
         let granted = std::iter::from_fn(|| self.serve_one(at)).collect();
-        // Its slots may have gone to those who wanted no other.
+        // Its slots may have gone to waiters that wanted no other instance.
         self.start_if_short();
         Changes { granted, refused: Vec::new() }
     }
 
-    /// The instance is gone, or could not be started. Its leases are void, and those who wait for it alone hear so.
+    /// Marks the instance as gone, or as failed to start. Voids its leases, and refuses those who wait for it alone.
     pub fn lost(&mut self, id: InstanceId, hope: Hope) -> Changes {
         self.end_life(id);
         let phase = match hope {
@@ -89,7 +89,7 @@ impl Ledger {
         Changes { granted: Vec::new(), refused }
     }
 
-    /// The instance lends nothing more. Those who wait for it alone hear so, unless it comes back.
+    /// Stops leasing slots of the instance. Refuses those who wait for it alone, unless it comes back.
     pub fn drain(&mut self, id: InstanceId, back: bool) -> Changes {
         match self.place(id).map(|place| place.phase) {
             Some(Phase::Open) => self.clear_free(id),
@@ -103,7 +103,7 @@ impl Ledger {
         Changes { granted: Vec::new(), refused }
     }
 
-    /// The instance did not answer when it was asked for a sign of life. It lends nothing until [`Ledger::answers_again`].
+    /// Marks the instance as silent: it failed its health check. It leases nothing until [`Ledger::answers_again`].
     /// Those who wait for it alone go on waiting; for the others a cold instance is started if there is one.
     pub fn withhold(&mut self, id: InstanceId) {
         if self.place(id).is_some_and(|place| place.phase == Phase::Open) {
@@ -113,12 +113,12 @@ impl Ledger {
         }
     }
 
-    /// An instance that was withheld has answered, and lends again.
+    /// Makes a withheld instance that has answered lease again.
     pub fn answers_again(&mut self, id: InstanceId) -> Changes {
         self.lend_again(id, |phase| phase == Phase::Withheld)
     }
 
-    /// An instance that was to lend nothing more lends again.
+    /// Makes a draining instance lease again.
     pub fn reopen(&mut self, id: InstanceId) -> Changes {
         self.lend_again(id, |phase| matches!(phase, Phase::Draining { .. }))
     }
@@ -139,7 +139,7 @@ impl Ledger {
         Changes { granted, refused: Vec::new() }
     }
 
-    /// Makes an instance cold that nobody has a slot of. Says whether it did.
+    /// Makes an instance cold if no slot of it is taken. Returns whether it did.
     pub fn retire(&mut self, id: InstanceId) -> bool {
         let idle = self.place(id).is_some_and(|place| place.phase == Phase::Open && place.out() == 0);
         if idle {
@@ -149,7 +149,7 @@ impl Ledger {
         idle
     }
 
-    /// Takes an instance out of the pool, whatever it does. Its number is free again.
+    /// Takes an instance out of the pool, whatever its phase. Its number is free again.
     pub fn remove(&mut self, id: InstanceId) -> Changes {
         self.end_life(id);
         self.leave_phase(id);
@@ -165,7 +165,7 @@ impl Ledger {
         Changes { granted: Vec::new(), refused }
     }
 
-    /// Changes an instance's phase, and what follows from it for the sums.
+    /// Changes an instance's phase, and updates the sums.
     pub(super) fn enter(&mut self, id: InstanceId, phase: Phase) {
         self.leave_phase(id);
         let Some(place) = self.place_mut(id) else { return };
@@ -184,7 +184,7 @@ impl Ledger {
     pub(super) fn leave_phase(&mut self, id: InstanceId) {
         let Some(place) = self.place_mut(id) else { return };
         let (phase, slots, hopeful) = (place.phase, place.slots.len(), place.is_hopeful());
-        // Counted nowhere until it enters another.
+        // Counted nowhere until it enters another phase.
         place.phase = Phase::Down { back: false };
         self.hopeful -= usize::from(hopeful);
         match phase {
@@ -207,7 +207,7 @@ impl Ledger {
         (place.lent, place.upkeep) = (0, 0);
     }
 
-    /// Takes the instance's free slots out of what can be lent.
+    /// Takes the instance's free slots out of those that can be leased.
     pub(super) fn clear_free(&mut self, id: InstanceId) {
         let Some(place) = self.place(id) else { return };
         let slots = place.slots.len();
@@ -231,7 +231,7 @@ impl Ledger {
         self.refuse_all().into_iter().map(|waiter| (waiter, Refused::Hopeless)).collect()
     }
 
-    /// Starts cold instances as long as more wait than those that are being started will have room for.
+    /// Starts cold instances as long as there are more waiters than those being started will have room for.
     pub(super) fn start_if_short(&mut self) {
         while self.line.len() > self.coming && self.start_one() {}
     }

@@ -1,5 +1,5 @@
-//! The ledger under any order of events, beside a plain model that knows who waits and what is free: no slot is lent
-//! twice, no waiter is passed over, nobody waits for what is free, a dead instance lends nothing, the counts add up.
+//! The ledger under any order of events, compared with a plain model of waiters and free slots: no slot is leased twice,
+//! no waiter is passed over or waits for a free slot, a dead instance leases nothing, the counts add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +62,7 @@ enum State {
 #[derive(Default)]
 struct Model {
     instances: BTreeMap<u32, (State, usize)>,
-    /// Leases that are out and valid; the second is the house's.
+    /// Valid leases; the second says whether it is for internal use.
     lent: Vec<(Lent, bool)>,
     waiting: BTreeSet<WaiterId>,
     to_start: Vec<InstanceId>,
@@ -126,7 +126,7 @@ impl Model {
             let out = self.lent.iter().filter(|(lent, _)| lent.instance.0 == *id).count();
             assert_eq!(ledger.out(InstanceId(*id)), out);
         }
-        // Whoever waits for any slot while cold instances are left has one on its way.
+        // While cold instances are left, one is on its way for everyone who waits for any slot.
         let unkeyed = self.waiting.iter().filter(|waiter| waiter.key.is_none()).count();
         assert!(unkeyed <= ledger.coming || ledger.cold.is_empty());
     }
@@ -239,7 +239,7 @@ fn run(strategy: Strategy, events: Vec<Event>) {
     nobody_starves(ledger, model);
 }
 
-/// Once instances start and leases come back, everybody who waits is served.
+/// Once instances start and leases come back, every waiter is served.
 fn nobody_starves(mut ledger: Ledger, mut model: Model) {
     for _ in 0..10_000 {
         let unstarted: Vec<_> = model

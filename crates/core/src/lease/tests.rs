@@ -43,7 +43,7 @@ fn takes(ledger: &mut Ledger, count: usize) -> Vec<u32> {
     (0..count).map(|_| lent(any(ledger)).instance.0).collect()
 }
 
-/// Slots are lent in the order of their return.
+/// Slots are leased in the order of their return.
 #[test]
 fn fifo_lends_what_was_returned_first() {
     let mut ledger = ledger(Strategy::Fifo, 4, 1);
@@ -91,7 +91,7 @@ fn sticky_remembers() {
     assert_eq!(as_caller(&mut ledger, 1).instance, one.instance);
 }
 
-/// A slot can be named by whoever knows that it has what the caller wants.
+/// A caller can name a slot that it knows to have what it wants.
 #[test]
 fn a_preferred_slot() {
     let mut ledger = ledger(Strategy::Fifo, 2, 2);
@@ -102,8 +102,8 @@ fn a_preferred_slot() {
     assert!(matches!(ledger.ask(prefer(9, 9)), Asked::Lent(_)));
 }
 
-/// Instances are filled one after the other, started when all others are full, and no more are started than are
-/// needed for those who wait.
+/// Instances are filled one after the other, started when all others are full, and no more are started than the waiters
+/// need.
 #[test]
 fn grows_only_when_full() {
     let mut ledger = elastic(3, 2);
@@ -118,7 +118,7 @@ fn grows_only_when_full() {
     assert_eq!(ledger.figures(), Figures { instances: 2, leased: 4, slots: 6, waiting: 0 });
 }
 
-/// One who gave up before anything was started starts nothing: what a waiter wants dies with it.
+/// A waiter that gave up before anything was started has nothing started for it.
 #[test]
 fn who_left_starts_nothing() {
     let mut ledger = elastic(2, 1);
@@ -152,7 +152,7 @@ fn waiters_are_served_in_order() {
     lent(any(&mut ledger));
 }
 
-/// Between one who wants this instance and one who takes any, the one who came first is served first, both ways.
+/// Of a waiter for this instance and a waiter for any slot, the earlier one is served first, both ways.
 #[test]
 fn keyed_and_unkeyed_waiters_are_equals() {
     let mut ledger = ledger(Strategy::Fifo, 2, 1);
@@ -170,7 +170,7 @@ fn keyed_and_unkeyed_waiters_are_equals() {
     assert_eq!(ledger.give_back(second.lent).unwrap().waiter, takes_any_too);
 }
 
-/// Who waited for a slot that turned out dead is served before those who came later.
+/// A waiter whose slot turned out unusable is served before later ones.
 #[test]
 fn a_worthless_grant_costs_no_place() {
     let mut ledger = ledger(Strategy::Fifo, 2, 1);
@@ -183,7 +183,7 @@ fn a_worthless_grant_costs_no_place() {
     assert_eq!(ledger.started(InstanceId(0)).granted[0].waiter, second);
 }
 
-/// An instance that is gone lends nothing, its leases are void, and those who wait for it alone hear so at once;
+/// An instance that is gone leases nothing, its leases are void, and those who wait for it alone are refused at once;
 /// the others wait for another one or for its return.
 #[test]
 fn a_dead_instance_lends_nothing() {
@@ -202,7 +202,7 @@ fn a_dead_instance_lends_nothing() {
     assert_eq!(ledger.figures().leased, 1);
 }
 
-/// When no instance is left that could ever lend, everybody hears so, and so does whoever asks later.
+/// When no instance is left that could ever lease, all waiters are refused, and so are later callers.
 #[test]
 fn no_hope_is_said() {
     let mut ledger = ledger(Strategy::Fifo, 2, 1);
@@ -218,7 +218,7 @@ fn no_hope_is_said() {
     assert_eq!(lent(any(&mut ledger)).instance.0, 1);
 }
 
-/// Draining cuts no lease: it ends when the last one is back. What comes back is not lent again.
+/// Draining voids no lease: it ends when the last one is back. A slot that comes back is not leased again.
 #[test]
 fn draining_cuts_no_lease() {
     let mut ledger = ledger(Strategy::Fifo, 2, 2);
@@ -236,8 +236,8 @@ fn draining_cuts_no_lease() {
     assert_eq!(ledger.started(InstanceId(1)).granted[0].waiter, waiter);
 }
 
-/// An instance that was to lend nothing more and is needed after all lends what is free of it, first to those who wait;
-/// what was lent stays so, and one that does not drain is not opened by it.
+/// A draining instance that is needed after all leases its free slots again, first to those who wait; its leases stay
+/// valid, and an instance that does not drain is not opened by `reopen`.
 #[test]
 fn a_draining_instance_is_reopened() {
     let mut ledger = ledger(Strategy::Fifo, 1, 2);
@@ -255,8 +255,8 @@ fn a_draining_instance_is_reopened() {
     assert_eq!(any(&mut ledger), Asked::Refused(Refused::Hopeless));
 }
 
-/// An instance that did not answer lends nothing, to nobody, until it has answered; what is lent of it stays lent, and
-/// those who wait for any slot are served by another instance.
+/// An instance that did not answer leases nothing until it has answered; its leases stay valid, and those who wait for any
+/// slot are served by another instance.
 #[test]
 fn a_silent_instance_is_withheld() {
     let mut ledger = ledger(Strategy::LeastUsed, 2, 2);
@@ -267,7 +267,7 @@ fn a_silent_instance_is_withheld() {
     assert_eq!(takes(&mut ledger, 2), [1, 1]);
     let keyed_waiter = waits(keyed(&mut ledger, 0));
     let waiter = waits(any(&mut ledger));
-    // Whoever looks after open seats may still take its slot to clear it, and gives it back to nobody.
+    // The keeper of open seats may still take its slot to clear it, and no waiter gets it when it comes back.
     let cleared = ledger.take(InstanceId(0), 1 - kept.slot).unwrap();
     assert_eq!(ledger.take(InstanceId(0), 1 - kept.slot), None);
     assert_eq!(ledger.give_back(cleared), None);
@@ -277,7 +277,7 @@ fn a_silent_instance_is_withheld() {
     assert_eq!(granted.iter().map(|grant| grant.waiter).collect::<Vec<_>>(), [keyed_waiter, waiter]);
     assert_eq!(ledger.answers_again(InstanceId(0)), Changes::default(), "it lends already");
 
-    // Told to drain, or lost, meanwhile: an answer does not undo that.
+    // An instance that was drained or lost meanwhile stays so when it answers.
     ledger.withhold(InstanceId(0));
     ledger.drain(InstanceId(0), true);
     assert!(ledger.is_valid(granted[0].lent));
@@ -314,8 +314,8 @@ fn idle_instances_retire() {
     assert_eq!(ledger.take_start(), Some(InstanceId(0)));
 }
 
-/// The house takes what is free and suits, the lowest instance first where instances are filled; it makes nobody
-/// wait, has an instance started for it, and what it has is not counted as leased.
+/// Internal use takes free slots that suit, the lowest instance first where instances are filled; it makes no caller wait,
+/// has an instance started for it, and does not count as leased.
 #[test]
 fn the_house_makes_nobody_wait() {
     let mut ledger = elastic(2, 1);

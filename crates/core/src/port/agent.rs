@@ -1,4 +1,4 @@
-//! The agent behind a call: it hears from the engine, and answers the engine's questions.
+//! The agent behind a call: it receives the engine's notifications, and answers the engine's questions.
 
 use std::path::PathBuf;
 
@@ -30,16 +30,16 @@ pub trait Agent: Send + Sync {
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>>;
     /// The level last asked for with `logging/setLevel`.
     fn log_level(&self) -> Option<String>;
-    /// Whether it wants to hear where its call stands in the queue for a slot.
+    /// Whether the agent wants to know where its call stands in the queue for a slot.
     fn follows_queue(&self) -> bool {
         false
     }
-    /// Hears where its call stands, when that has changed. Bounded; never blocks.
+    /// Tells the agent its call's new place in the queue. Bounded; never blocks.
     fn queued(&self, _: Queued<'_>) {}
 }
 
-/// The agent of a seat that has none yet, and of whoever drives a browser without being one: it hears nothing,
-/// offers nothing and answers nothing.
+/// The agent of a seat that has none yet, and of a driver of a browser that is no agent: it ignores notifications, has no
+/// capabilities and answers no question.
 #[derive(Debug, Clone, Copy)]
 pub struct Nobody;
 
@@ -67,12 +67,12 @@ impl Agent for Nobody {
     }
 }
 
-/// Where a caller stands that waits for a slot.
+/// The place of a caller that waits for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queued<'a> {
     pub pool: &'a str,
     /// 1 is served next.
     pub place: usize,
-    /// How many wait, this one too.
+    /// How many wait, this caller included.
     pub waiting: usize,
 }

@@ -1,4 +1,4 @@
-//! A call on its way to a seat, and what comes back.
+//! A call on its way to a seat, and its reply.
 
 use std::{ops::Range, path::PathBuf, sync::Arc};
 
@@ -8,17 +8,17 @@ use crate::{
     record::{ConsoleLine, SessionRef},
 };
 
-/// The method of calls of tools.
+/// The MCP method of a tool call.
 pub const TOOLS_CALL: &str = "tools/call";
 
 /// One tool call on its way to a seat. `params` are the MCP parameters without greenroom's own selectors.
 #[derive(Clone)]
 pub struct Call {
     pub tool: Arc<str>,
-    /// The MCP method: `tools/call`, or what else an engine that is a server is asked for.
+    /// The MCP method: `tools/call`, or another request to an engine that is an MCP server.
     pub method: &'static str,
     pub params: Raw,
-    /// Who writes it down before it runs.
+    /// Records the call before it runs.
     pub scribe: Option<Arc<dyn Scribe>>,
 }
 
@@ -27,7 +27,7 @@ impl Call {
         Self { tool: tool.into(), method: TOOLS_CALL, params, scribe: None }
     }
 
-    /// Has it written down, now that its session is known. It must not run before that is done.
+    /// Has the call recorded, now that its session is known. The call must not run before the future resolves.
     pub fn begin(&mut self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
         match self.scribe.take() {
             Some(scribe) => scribe.begin(session),
@@ -36,14 +36,14 @@ impl Call {
     }
 }
 
-/// Writes a call down.
+/// Records the beginning of a call.
 pub trait Scribe: Send + Sync {
-    /// The call has found its session, or needs none, and is about to run there. What this returns resolves when that
-    /// is written down, or cannot be; putting it in order happens at once and never blocks.
+    /// The call has found its session, or needs none, and is about to run there. The returned future resolves when that is
+    /// recorded, or cannot be; queueing the record happens at once and never blocks.
     fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()>;
 }
 
-/// What an engine answered. The body is untouched: `Ok` is a JSON-RPC result, `Err` a JSON-RPC error object.
+/// What an engine answered. The body is unchanged: `Ok` is a JSON-RPC result, `Err` a JSON-RPC error object.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub body: Result<Raw, Raw>,
@@ -68,7 +68,7 @@ impl Reply {
         self.artifacts.iter().find(|artifact| matches!(artifact.kind, ArtifactKind::Snapshot))
     }
 
-    /// Its own text.
+    /// The snapshot's own text.
     pub fn snapshot_text(&self) -> Option<&Arc<str>> {
         match &self.snapshot()?.content {
             Content::Text(text) => Some(text),
@@ -76,7 +76,7 @@ impl Reply {
         }
     }
 
-    /// How many bytes it has to look through.
+    /// The size of its texts in bytes: the body, the snapshot and the console lines.
     pub fn bytes(&self) -> usize {
         let (Ok(body) | Err(body)) = &self.body;
         let console = self.console.iter().map(|line| line.message.len());
@@ -87,7 +87,7 @@ impl Reply {
     pub fn is_failure(&self) -> bool {
         match &self.body {
             Err(_) => true,
-            // Most answers do not have the word: then nothing is taken apart.
+            // Most answers do not contain the word: then nothing is parsed.
             Ok(result) => {
                 result.get().contains("isError")
                     && Fields::open(result).ok().and_then(|fields| fields.read("isError").ok().flatten())
@@ -97,16 +97,16 @@ impl Reply {
     }
 }
 
-/// Something in an answer that stands for more, or for something else, than its letters.
+/// A part of an answer that stands for other content: a snapshot, console lines, a file.
 #[derive(Debug, Clone)]
 pub struct Artifact {
     pub kind: ArtifactKind,
-    /// Where it stands in the JSON text of [`Reply::body`], in bytes. Empty where it does not stand there: a file that the
+    /// Its position in the JSON text of [`Reply::body`], in bytes. Empty where it is not in that text: a file that the
     /// answer does not name, or a snapshot that was written to a file of the agent's.
     pub place: Range<usize>,
-    /// What belongs there instead, as plain text. `None` when the answer has it already.
+    /// The plain text that replaces it. `None` when the answer already has it.
     pub instead: Option<String>,
-    /// What there is to keep of it.
+    /// The content to keep in the record.
     pub content: Content,
 }
 
@@ -120,7 +120,7 @@ pub enum ArtifactKind {
     Path,
 }
 
-/// What there is to keep of an artifact.
+/// The content of an artifact that a record keeps.
 #[derive(Debug, Clone)]
 pub enum Content {
     Nothing,

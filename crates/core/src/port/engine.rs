@@ -1,4 +1,4 @@
-//! The life of an engine: it is asked for its tools, started, asked for seats, and stopped.
+//! The life of an engine: the fleet asks it for its tools, starts it, asks it for seats, and stops it.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -9,15 +9,15 @@ use crate::{id::InstanceId, raw::Raw};
 
 /// Starts instances of one configured engine.
 pub trait Engine: Send + Sync {
-    /// What the tool list depends on: kind, version and options. Equal fingerprints have equal tools.
+    /// Identifies what the tool list depends on: kind, version and options. Equal fingerprints have equal tools.
     fn fingerprint(&self) -> String;
     /// Tools that run code in the engine's own process; hidden and refused unless `tools.unsafe` is set.
     fn unsafe_tools(&self) -> BTreeSet<&'static str>;
-    /// The entry of `caps` that a tool belongs to, where the engine has the tool and is not told to offer it.
+    /// The entry of `caps` that a tool belongs to, where the engine has the tool and its settings do not offer it.
     fn missing_cap(&self, _tool: &str) -> Option<&'static str> {
         None
     }
-    /// Whether it is an MCP server of somebody else's, that may have prompts and resources beside its tools.
+    /// Whether it is any MCP server (`custom`), which may have prompts and resources besides its tools.
     fn is_server(&self) -> bool {
         false
     }
@@ -28,8 +28,8 @@ pub trait Engine: Send + Sync {
     /// Asks the engine for its tools, without a browser.
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>>;
     fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>>;
-    /// Brings the browser of an attached engine back that cannot be reached, by whatever its operator said does so.
-    /// Says whether anything was done; nothing is where the browser answers, or nobody said what to do.
+    /// Starts the browser of an attached engine again when it cannot be reached, with the command that its operator
+    /// configured. Returns whether it did anything: not where the browser answers, or without such a command.
     fn revive(&self) -> BoxFuture<'_, Result<bool, StartError>> {
         Box::pin(std::future::ready(Ok(false)))
     }
@@ -40,19 +40,18 @@ pub trait Engine: Send + Sync {
 /// One running engine with its browser.
 pub trait Instance: Send + Sync {
     /// Opens a seat on behalf of an agent, whose capabilities the engine learns. The seat has a private folder
-    /// of its own, which ends with it.
+    /// of its own, which is removed with it.
     fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>>;
     /// Becomes `Some` once, when the instance is gone.
     fn lost(&self) -> watch::Receiver<Option<Lost>>;
-    /// Asks the engine and its browser for a sign of life, beside whatever calls are running. Whoever asks decides how
-    /// long that may take.
+    /// Health check of the engine and its browser, while calls may be running. The caller decides how long it may take.
     fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>>;
-    /// Who did not answer the last [`Instance::ping`], for whoever has given up waiting for it. `None` where nobody is
-    /// waited for, or nobody knows.
+    /// Which part did not answer the last [`Instance::ping`], for a caller that has given up waiting. `None` where
+    /// nothing is waited for, or it is unknown.
     fn silent(&self) -> Option<Arc<str>> {
         None
     }
-    /// Declares the instance lost, for a reason that whoever asks has found. What was said first stays.
+    /// Declares the instance lost, for a reason that the caller has found. The first reason stays.
     fn condemn(&self, _: Lost) {}
     /// The processes this instance started and still owns: the engine's, then the browser's.
     fn process_ids(&self) -> Vec<u32>;
@@ -63,21 +62,21 @@ pub trait Instance: Send + Sync {
 /// One isolated browser context, ready to take calls, one at a time.
 pub trait Seat: Send {
     fn call<'a>(&'a mut self, call: Call, agent: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>>;
-    /// How much longer than the usual deadline this call asks to wait, by its own arguments.
+    /// How much longer than the usual deadline this call's own arguments ask to wait.
     fn own_wait(&self, call: &Call) -> Duration;
     /// Becomes `Some` once, when this seat can take no more calls.
     fn lost(&self) -> watch::Receiver<Option<Lost>>;
-    /// The tabs that crashed since this was last asked, oldest first, and no more than [`super::CRASHES_TOLD_MAX`]. The seat goes on
-    /// without them.
+    /// The tabs that crashed since the last call of this method, oldest first, and no more than
+    /// [`super::CRASHES_TOLD_MAX`]. The seat goes on without them.
     fn take_crashes(&mut self) -> Vec<Crash> {
         Vec::new()
     }
-    /// The downloads that were stopped since this was last asked. The seat goes on without them.
+    /// The downloads that were stopped since the last call of this method. The seat goes on without them.
     fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
         None
     }
     fn view(&self) -> watch::Receiver<View>;
-    /// Gives the context back. Returns when it is gone.
+    /// Closes the context. Returns when it is gone.
     fn close(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
@@ -92,16 +91,16 @@ pub struct Tool {
 #[derive(Debug, Clone, Default)]
 pub struct Toolset {
     pub tools: Vec<Tool>,
-    /// What it said of itself in the handshake. `None` if nobody asked.
+    /// What the engine says about itself in the handshake. `None` if there was none.
     pub introduction: Option<Introduction>,
 }
 
-/// What an engine says of itself when it is met.
+/// What an engine says about itself in the handshake.
 #[derive(Debug, Clone)]
 pub struct Introduction {
-    /// What it has beside tools: its MCP capabilities.
+    /// Its MCP capabilities: what it has besides tools.
     pub capabilities: Raw,
-    /// How it wants to be used, for the model to read.
+    /// Its instructions, for the model to read.
     pub instructions: Option<Arc<str>>,
 }
 
@@ -139,16 +138,16 @@ pub enum OpenError {
     /// The instance is gone; another one may do.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// This seat was not made in time, and is cleared away when it comes up late. Whether the instance still answers is for
-    /// [`Instance::ping`] to say.
+    /// This seat did not open in time; it is closed when it opens late. [`Instance::ping`] tells whether the instance still
+    /// answers.
     #[error(transparent)]
     Late(StartError),
-    /// This seat could not be made; the instance lives.
+    /// This seat could not be opened; the instance lives.
     #[error(transparent)]
     Failed(#[from] StartError),
 }
 
-/// Why an instance gives no sign of life. It may yet come round; whether it does is looked at again.
+/// Why an instance failed its health check. It may recover, so it is checked again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unwell(pub Arc<str>);

@@ -1,23 +1,23 @@
-//! What the answers of an engine mean. Its adapter alone knows its tools by name and the grammar of its texts.
+//! How to read the answers of an engine. Its adapter alone knows its tools by name and the grammar of its texts.
 
 use serde_json::Value;
 
-/// How the answers of one kind of engine are read. The default is an engine of which nothing is known.
+/// How to read the answers of one kind of engine. The defaults are for an engine of which nothing is known.
 pub trait EngineFormat: Send + Sync {
     /// Whether a tool's answers carry page snapshots, as far as the engine's adapter knows.
     fn gives_snapshots(&self, _tool: &str) -> bool {
         false
     }
-    /// A snapshot's input fields whose names are such.
+    /// The input fields of a snapshot whose names satisfy the predicate.
     fn fields(&self, _snapshot: &str, _is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
         Vec::new()
     }
-    /// Which of its answers can be read as data, to be asked for in parts.
+    /// Whether a tool's answers can be read as data, of which a caller asks for parts.
     fn gives_data(&self, _tool: &str) -> bool {
         false
     }
     /// An answer as data: a snapshot as a tree of nodes (`role`, `name`, `ref`, …, `children`), the value of an
-    /// evaluation. `None` when there is none in it.
+    /// evaluation. `None` when the answer has no data.
     fn data(&self, _tool: &str, _result: &str, _snapshot: Option<&str>) -> Option<Value> {
         None
     }
@@ -31,7 +31,7 @@ impl EngineFormat for PlainFormat {}
 /// An input field of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// What calls may name it by.
+    /// The reference by which calls may name it.
     pub reference: String,
     /// What was entered, as far as the snapshot shows it.
     pub value: Option<String>,

@@ -1,8 +1,8 @@
-//! What is lost, and how that is told: a seat or an instance, a tab, a download.
+//! What can be lost, and why: a seat or an instance, a tab, a download.
 
 use std::{sync::Arc, time::Duration};
 
-/// Why a seat or an instance is gone. Noticed by process exit or observer, never guessed from an answer.
+/// Why a seat or an instance is gone. A process's exit or the observer shows it; it is never guessed from an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     #[error("the engine process ended ({status}){}", last_words(.stderr_tail))]
@@ -17,7 +17,7 @@ pub enum Lost {
     /// greenroom gives it up: it failed its health checks, sends more than can be followed, or its files take too much.
     #[error("the browser was given up: {0}")]
     Unwell(Arc<str>),
-    /// The browser goes on without what its network service had in memory.
+    /// The browser goes on, but what its network service had in memory is gone.
     #[error("the browser's network service ended: cookies that its sessions had in memory are gone")]
     Cookies,
     #[error("the engine broke the protocol: {0}")]
@@ -26,7 +26,7 @@ pub enum Lost {
     Shutdown,
 }
 
-/// What a process wrote to stderr last, for the end of a message about it; nothing where it wrote nothing.
+/// The end of a process's stderr, to append to a message about the process; empty where it wrote nothing.
 pub fn last_words(stderr: &str) -> String {
     if stderr.is_empty() { String::new() } else { format!("; its last words: {stderr}") }
 }
@@ -42,10 +42,10 @@ pub fn human(duration: Duration) -> String {
     }
 }
 
-/// A tab whose page crashed. Cookies and the other tabs of its seat are as they were.
+/// A tab whose page crashed. Cookies and the other tabs of its seat are unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crash {
-    /// What it showed.
+    /// The page that it showed.
     pub url: Arc<str>,
     /// How it ended, in the browser's words: `crashed`, `oom`, `killed`.
     pub why: Arc<str>,
@@ -59,7 +59,7 @@ pub struct StoppedDownloads {
     pub bytes_max: u64,
 }
 
-/// How many crashes an agent is told of with one answer. More than a few say nothing new.
+/// How many crashes one answer reports to an agent. More than a few say nothing new.
 pub const CRASHES_TOLD_MAX: usize = 8;
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 //!
 //! An [`Engine`] starts [`Instance`]s, an instance opens [`Seat`]s, a seat takes [`Call`]s one at a time
 //! (`&mut self` makes "calls of a session run in order" a type). Everything the fleet knows of a browser it
-//! knows through these traits, so it is tested against fakes. What the answers of an engine mean, its
-//! [`EngineFormat`] says.
+//! knows through these traits, so it is tested against fakes. [`EngineFormat`] says how to read the answers of an engine.
 
 mod agent;
 mod call;
