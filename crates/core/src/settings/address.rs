@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::kind::{Given, Kind, Shape, Wrong};
 
-/// An address and a port. Names are not looked up: what they mean may change, and with it who can connect.
+/// An address and a port. Names are not resolved: their meaning may change, and with it who can connect.
 pub(super) struct Address;
 
 impl Kind for Address {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
     use crate::settings::kind::tests::text;
 
-    /// An address is numbers with a port; the one name that means the same everywhere is taken too.
+    /// An address is numbers with a port; `localhost`, the one name that means the same everywhere, is accepted too.
     #[test]
     fn addresses() {
         assert_eq!(text(&Address, "127.0.0.1:0"), Ok("127.0.0.1:0".parse().unwrap()));

@@ -1,7 +1,7 @@
-//! Browsers that already run and are attached to, as `[[browsers]]`, `--browserUrl` and `--wsEndpoint` name them.
+//! Running browsers to attach to, as `[[browsers]]`, `--browserUrl` and `--wsEndpoint` name them.
 //!
-//! Here are what such a browser is, and what holds for its parts wherever they are written: `resolve` reads them at the
-//! start, and whoever takes in a browser at run time reads its parts with the same words.
+//! This module defines such a browser, and the rules for its parts wherever they are written: `resolve` reads them at the
+//! start, and code that adds a browser at run time reads its parts with the same functions.
 //!
 //! `declared.rs` reads the tables of a config file, `flag.rs` the command line, `draft.rs` puts together what they say,
 //! `key.rs` knows which settings of a pool mean something to a browser that already runs.
@@ -32,16 +32,16 @@ pub struct AttachedBrowser {
     /// The debugger's address: `http://host:port`, or `ws://host:port/devtools/browser/…`. Its query may be a secret:
     /// see [`AttachedBrowser::shown_url`].
     pub url: String,
-    /// A second name beside its index, never a number, and no other browser's.
+    /// A second name besides its index, never a number, and no other browser's.
     pub label: Option<String>,
-    /// What several browsers can be called together.
+    /// Names that several browsers may share.
     pub tags: Vec<String>,
     /// Sent with every connection to the debugger.
     pub headers: Vec<Header>,
-    /// What starts the browser when it is asked for again and cannot be reached: a program and its arguments, the
-    /// placeholder `{url}` not yet filled in. Empty when nothing does.
+    /// Starts the browser when it is asked for again and cannot be reached: a program and its arguments, the
+    /// placeholder `{url}` not yet filled in. Empty when there is no such command.
     pub start_command: Vec<String>,
-    /// What else holds for it: the engine, its tools and time limits.
+    /// Its other settings: the engine, its tools and time limits.
     pub pool: Pool,
 }
 
@@ -52,7 +52,7 @@ impl AttachedBrowser {
         Self { url, label: None, tags, headers, start_command, pool }
     }
 
-    /// The address for lists, logs and errors: without what may be secret in it.
+    /// The address for lists, logs and errors: without its secrets.
     pub fn shown_url(&self) -> String {
         web_address::shown(&self.url)
     }

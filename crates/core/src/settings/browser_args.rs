@@ -1,5 +1,5 @@
-//! Further flags for a Chromium that greenroom starts. Those by which greenroom keeps sessions apart, and pages behind its
-//! proxy, are its own.
+//! Further flags for a Chromium that greenroom starts. Flags by which greenroom keeps sessions apart, and pages behind its
+//! proxy, are refused.
 
 use serde_json::Value as Json;
 
@@ -8,7 +8,7 @@ use super::{
     list::items,
 };
 
-/// How the names of flags begin that nobody else may set, and what to do instead.
+/// How the names of flags begin that only greenroom may set, and why.
 const OWN: &[(&str, &str)] = &[
     ("--remote-debugging", "greenroom reaches the browser by it"),
     ("--user-data-dir", "set `user_data_dir`"),
@@ -44,7 +44,7 @@ impl Kind for BrowserArgs {
                     && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
             };
             if !name.is_some_and(is_name) || flag.contains(char::is_control) {
-                return Err(of("this is no flag"));
+                return Err(of("this is not a flag"));
             }
             let lower = flag.to_ascii_lowercase();
             if let Some((_, why)) = OWN.iter().find(|(start, _)| lower.starts_with(start)) {
@@ -76,17 +76,17 @@ mod tests {
     use super::*;
     use crate::settings::kind::tests::{text, toml};
 
-    /// Flags are taken, as a list or as text; a page's address is none, and those that greenroom needs are refused.
+    /// Flags are accepted, as a list or as text; a page's address is not a flag, and those that greenroom needs are refused.
     #[test]
     fn flags() {
         let expected = Ok(vec!["--disable-gpu".to_owned(), "--disable-features=A,B".to_owned()]);
         assert_eq!(text(&BrowserArgs, " --disable-gpu  --disable-features=A,B"), expected);
         assert_eq!(toml(&BrowserArgs, "['--disable-gpu', '--disable-features=A,B']"), expected);
         for (wrong, why) in [
-            ("http://a.example/", "this is no flag"),
-            ("-x", "this is no flag"),
-            ("--", "this is no flag"),
-            ("--=x", "this is no flag"),
+            ("http://a.example/", "this is not a flag"),
+            ("-x", "this is not a flag"),
+            ("--", "this is not a flag"),
+            ("--=x", "this is not a flag"),
             ("--no-sandbox", "set `no_sandbox`"),
             ("--Proxy-Server=http://a", "set `proxy_server`"),
             ("--proxy-bypass-list=*", "set `proxy_server`"),

@@ -23,7 +23,7 @@ impl Kind for Bytes {
         .ok_or(Wrong(None))
     }
 
-    /// The largest unit that divides it.
+    /// Uses the largest unit that divides it.
     fn show(&self, value: &u64) -> String {
         let exact = UNITS.iter().rev().find(|(_, unit)| *value > 0 && value.is_multiple_of(*unit));
         exact.map_or_else(|| value.to_string(), |(name, unit)| format!("{}{name}", value / unit))
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::settings::kind::tests::{text, toml};
 
-    /// Every unit, and bytes without one, read the same as text and in TOML; nonsense and what overflows is refused.
+    /// Every unit, and bytes without one, read the same as text and in TOML; nonsense and overflow are refused.
     #[test]
     fn sizes() {
         let kind = Bytes(1 << 20..=1 << 50);

@@ -1,4 +1,4 @@
-//! What settings demand of each other, in the built-in pool, in each declared one, or in a browser that is attached to.
+//! Rules between settings: in the built-in pool, in each declared one, or in a browser that greenroom attaches to.
 //! Called by `resolve` when every source is read.
 
 mod rules;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use self::subject::{Of, Subject};
 use super::{problem::Problem, resolve::Resolved, source::Origin, table::Pool};
 
-/// Settings that do not go together. A setting in `wrong` has no value worth comparing.
+/// Settings that do not go together. A setting in `wrong` has no valid value to compare.
 pub(super) fn conflicts(resolved: &Resolved, wrong: &BTreeSet<&'static str>) -> Vec<Problem> {
     let settings = &resolved.settings;
     let subject = |of, pool| Subject { resolved, wrong, of, pool }.conflicts();
@@ -31,7 +31,7 @@ pub(super) fn conflicts(resolved: &Resolved, wrong: &BTreeSet<&'static str>) -> 
     problems
 }
 
-/// Whether these values suit a browser that is attached to while greenroom runs; if not, why.
+/// Whether these values suit a browser that is attached while greenroom runs; if not, why.
 pub(super) fn at_run_time(resolved: &Resolved, pool: Pool) -> Result<Pool, String> {
     let wrong = BTreeSet::new();
     let problems = Subject { resolved, wrong: &wrong, of: Of::AtRunTime, pool: &pool }.conflicts();
@@ -41,7 +41,7 @@ pub(super) fn at_run_time(resolved: &Resolved, pool: Pool) -> Result<Pool, Strin
     }
 }
 
-/// What only the built-in pool has means nothing once it is not there.
+/// Reports settings of the built-in pool where there is none.
 fn built_in_only(resolved: &Resolved) -> Vec<Problem> {
     let names: Vec<_> = resolved.settings.pools.iter().map(|pool| format!("`{}`", pool.name)).collect();
     ["pool.instances_max", "pool.instance_idle"]

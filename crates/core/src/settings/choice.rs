@@ -8,7 +8,7 @@ use crate::lease::Strategy;
 /// An enum with a word for each variant.
 pub(super) trait Words: Copy + 'static {
     const ALL: &'static [(&'static str, Self)];
-    /// Words that users know from elsewhere, and what to use instead.
+    /// Words that users know from other programs, and what to use instead.
     const ELSEWHERE: &'static [(&'static str, &'static str)];
     fn word(self) -> &'static str;
 }
@@ -20,7 +20,7 @@ macro_rules! words {
         pub enum $name { $( $(#[doc = $v_doc])+ $variant, )+ }
 
         impl $name {
-            /// The word that stands for it in the configuration.
+            /// Its word in the configuration.
             pub fn as_str(self) -> &'static str {
                 match self { $( Self::$variant => $word, )+ }
             }
@@ -57,7 +57,7 @@ words! {
     Responses {
         /// All of it, up to a budget.
         Inline = "inline",
-        /// What it came to, and how to recall the rest.
+        /// The outcome, and how to recall the rest.
         Refs = "refs",
         /// The engine's answer, byte for byte.
         Raw = "raw",
@@ -75,7 +75,7 @@ words! {
 
     /// Whether something is done by default, always, or never.
     When {
-        /// As it suits whoever is served.
+        /// As it suits the client.
         Auto = "auto",
         /// Always.
         On = "on",
@@ -117,7 +117,7 @@ words! {
         Light = "light",
         /// Light text on dark ground.
         Dark = "dark",
-        /// What pages have for whoever says nothing.
+        /// What pages show without a preference.
         NoPreference = "no-preference",
     }
 
@@ -150,7 +150,7 @@ words! {
         Microphone = "microphone",
         /// Musical instruments.
         Midi = "midi",
-        /// Storing things while the page is closed.
+        /// Finishing work while the page is closed.
         BackgroundSync = "background-sync",
         /// How the device is moved.
         Accelerometer = "accelerometer",
@@ -192,15 +192,15 @@ words! {
 }
 
 impl Cap {
-    /// Whether its tools reach every tab of a context: routes, offline mode, recordings, traces and videos do. Those for
-    /// cookies do too; but whoever adds them wants just that.
+    /// Whether its tools reach every tab of a context: routes, offline mode, recordings, traces and videos do. Tools for
+    /// cookies do too; but a user who adds them wants just that.
     pub fn reaches_all_tabs(self) -> bool {
         matches!(self, Self::Network | Self::Devtools)
     }
 }
 
 impl Words for Strategy {
-    /// The built-in pool's own strategy has no word: it is what `auto` is there.
+    /// The built-in pool's own strategy has no word: there `auto` means it.
     const ALL: &'static [(&'static str, Self)] = &[
         ("fifo", Self::Fifo),
         ("round_robin", Self::RoundRobin),
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use crate::settings::kind::tests::{text, toml};
 
-    /// A word that users know from other versions of an engine is refused with what to use instead, in lists too.
+    /// A word that users know from other versions of an engine is refused, in lists too, and the error says what to use.
     #[test]
     fn words_from_elsewhere() {
         let why = "its tools are in `devtools`".to_owned();

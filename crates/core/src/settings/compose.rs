@@ -1,5 +1,5 @@
-//! Makes pools of what was declared: defaults, then what holds for all pools, then the pool's own values, then each
-//! instance's. And finds what is wrong between the pools; what is wrong within one stands in `check.rs`.
+//! Makes pools of the declarations: defaults, then what holds for all pools, then the pool's own values, then each
+//! instance's. Also finds problems between the pools; `check.rs` finds those within one.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(super) fn pools(resolved: &Resolved, drafts: &BTreeMap<String, Draft>) -> Ve
         .collect()
 }
 
-/// The defaults of declared pools, under what was really set for all pools.
+/// The defaults of declared pools, under what is explicitly set for all pools.
 pub(super) fn global(resolved: &Resolved) -> Pool {
     let mut whole = Settings::around(Pool::declared_defaults());
     for setting in SETTINGS.iter().filter(|setting| setting.is_of_pools()) {
@@ -49,7 +49,7 @@ pub(super) fn global(resolved: &Resolved) -> Pool {
     whole.pool
 }
 
-/// What is wrong with the declarations themselves.
+/// Problems of the declarations themselves.
 pub(super) fn problems(drafts: &BTreeMap<String, Draft>) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, draft) in drafts {
@@ -85,7 +85,7 @@ fn missing_count(name: &str, draft: &Draft, drafts: &BTreeMap<String, Draft>) ->
     }
 }
 
-/// A `.env` may lie in any cloned folder: it must not take away the proxy or the sandbox that the user chose.
+/// A `.env` may lie in any cloned folder: it must not drop the proxy or the sandbox that the user chose.
 fn robbery(name: &str, draft: &Draft) -> Option<Problem> {
     let by = &draft.declared_by;
     let robbed: Vec<_> = draft.robs.iter().map(Site::to_string).collect();
@@ -101,7 +101,7 @@ fn robbery(name: &str, draft: &Draft) -> Option<Problem> {
     })
 }
 
-/// Instances that were given values and do not exist.
+/// Values for instances that do not exist.
 fn strays(draft: &Draft, count: usize) -> impl Iterator<Item = Problem> {
     draft.instances.range(count..).map(move |(id, layer)| {
         let hint = match count {
@@ -120,7 +120,7 @@ fn strays(draft: &Draft, count: usize) -> impl Iterator<Item = Problem> {
     })
 }
 
-/// Aliases that two instances of a pool have.
+/// Aliases that two instances of a pool share.
 fn twins(name: &str, draft: &Draft) -> Vec<Problem> {
     let mut first: BTreeMap<&str, &Site> = BTreeMap::new();
     let mut problems = Vec::new();

@@ -8,21 +8,21 @@ use super::{
     table::{Pool, Settings},
 };
 
-/// One setting, as everything but the code that uses its value sees it.
+/// The description of one setting, for all code that does not use its typed value.
 pub struct Setting {
     /// Its dotted key in TOML, which also makes its variable and its flag.
     pub key: &'static str,
     /// What it means, as sentences.
     pub doc: &'static str,
-    /// What a file may do with it that merely lies in the working directory.
+    /// What a file that merely lies in the working directory may do with it.
     pub guard: Guard,
     /// A second variable that sets it; [`Setting::variable`] wins.
     pub alias: Option<&'static str>,
     /// Of a setting of pools: how far down it may be set.
     pub reach: Reach,
-    /// Of a setting of pools: what it is to a browser that already runs.
+    /// Of a setting of pools: what it means to a browser that already runs.
     pub(super) fit: Option<Fit>,
-    /// The engine that alone has it, if one has.
+    /// The only engine that has it, if it is not for all.
     pub(super) only: Option<EngineKind>,
     pub(super) copy: fn(&Settings, &mut Settings),
     pub(super) set: fn(&mut Settings, Given<'_>) -> Result<(), Wrong>,
@@ -39,23 +39,23 @@ pub struct Setting {
 /// file may have come with a cloned repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
-    /// Not set it: it names a program, or opens a door that only the user may open. Otherwise cloning a repository
+    /// Not set it: it names a program, or permits something that only the user may permit. Otherwise cloning a repository
     /// would be enough to run its commands.
     Guarded,
     /// Set it where the user has not: it limits what agents and pages can do, what is left behind, or what greenroom
     /// takes of the machine. Where the user has set it, such a file may lower a number and change nothing else.
     Limit,
-    /// The same, and it counts as set by the user too where one of these settings is: they limit less, or nothing, under
-    /// another value of this one.
+    /// The same, and it also counts as set by the user where one of these settings is: under another value of this one they
+    /// limit less, or nothing.
     LimitWith(&'static [&'static str]),
-    /// Set it: whatever its value, nothing is permitted that was not.
+    /// Set it: no value of it permits anything new.
     Open,
 }
 
 /// Down to which level of the pools a setting may be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
-    /// Only for the pool that is there when none is declared.
+    /// Only for the built-in pool, which exists when none is declared.
     BuiltIn,
     /// For all pools and for each, but not for one instance: a pool has one list of tools and one queue.
     Pool,
@@ -106,17 +106,17 @@ impl Setting {
         lower || self.is_same(own, now)
     }
 
-    /// Whether it is one of the settings of pools.
+    /// Whether it is a setting of pools.
     pub fn is_of_pools(&self) -> bool {
         self.section() == "pool"
     }
 
-    /// Whether it is one of those that mean something to a browser that is attached to.
+    /// Whether it means something to an attached browser.
     pub fn is_of_browsers(&self) -> bool {
         matches!(self.fit, Some(Fit::Yes | Fit::Isolated))
     }
 
-    /// Whether it has the same value in both. What it shows does not tell: passwords are not shown.
+    /// Whether it has the same value in both. Comparing what it shows is not enough: passwords are not shown.
     pub fn is_same(&self, one: &Settings, other: &Settings) -> bool {
         (self.same)(one, other)
     }
@@ -186,7 +186,7 @@ macro_rules! settings {
             /// Running browsers to attach to, in the order of their indices. Where there are some and no pools are
             /// declared, there is no pool.
             pub browsers: Vec<AttachedBrowser>,
-            /// What a browser has that is attached to while greenroom runs; see [`Settings::attached`].
+            /// The values of a browser that is attached while greenroom runs; see [`Settings::attached`].
             pub(super) attached: Option<Result<Pool, String>>,
         }
 
@@ -197,7 +197,7 @@ macro_rules! settings {
         )*
 
         impl Settings {
-            /// What holds when nothing is configured. What the platform decides is handed in.
+            /// The values when nothing is configured. The caller hands in those that depend on the platform.
             pub fn defaults($($arg: $arg_type),*) -> Self {
                 Self {
                     $( $field: $default, )*

@@ -1,9 +1,9 @@
-//! Reads the text of a `.env` file: the few lines that are greenroom's, and no others. The file belongs to another
-//! program as often as not, so what is not ours may look as it likes.
+//! Reads the text of a `.env` file: greenroom's lines, and no others. The file often belongs to another program, so
+//! other lines may have any form.
 
 use super::variables::is_ours;
 
-/// A line that is ours: its variable, and its value unless the line has none.
+/// The variables that are ours, each with its value, or `None` where the line has none.
 pub(super) fn variables(text: &str) -> Vec<(String, Option<String>)> {
     text.lines().filter_map(line).collect()
 }
@@ -15,7 +15,7 @@ fn line(line: &str) -> Option<(String, Option<String>)> {
         Some((name, value)) => (name.trim_end(), Some(value.trim())),
         None => (line, None),
     };
-    // Characters that no shell would take in a name too, so that `my-pool` in one of ours is told and not passed over.
+    // Also accepts characters that no shell allows in a name, so that `my-pool` in one of ours is reported, not skipped.
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
     (is_name && is_ours(name)).then(|| (name.to_owned(), value.and_then(unquote)))
 }
@@ -39,7 +39,7 @@ fn unquote(value: &str) -> Option<String> {
     Some(comment.map_or(value, |(at, _)| value[..at].trim_end()).to_owned())
 }
 
-/// Where the quote closes. A backslash hides the next character from double quotes only.
+/// Where the quote closes. A backslash escapes the next character in double quotes only.
 fn closing(rest: &str, quote: char) -> Option<usize> {
     let mut hidden = false;
     rest.char_indices().find_map(|(at, c)| match c {
@@ -59,7 +59,7 @@ fn closing(rest: &str, quote: char) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Only greenroom's lines are read; quotes and comments are taken off; an open quote or a missing `=` is noticed.
+    /// Only greenroom's lines are read; quotes and comments are removed; an open quote or a missing `=` is noticed.
     #[test]
     fn reads_its_own_lines() {
         let text = r#"

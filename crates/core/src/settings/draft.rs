@@ -1,4 +1,4 @@
-//! Declarations of pools while the sources are read: what was said of each pool and each instance, and where.
+//! Declarations of pools while the sources are read: what each source says of each pool and each instance, and where.
 //! `compose.rs` makes pools of them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,42 +13,42 @@ use super::{
     table::{Pool, Settings},
 };
 
-/// All declarations. Those of variables stand apart, because they replace a file's pool of the same name whole: half a
-/// pool from each would be one that nobody wrote.
+/// All declarations. Those of variables are kept apart, because they replace a file's pool of the same name as a whole:
+/// half a pool from each would be one that the user never wrote.
 #[derive(Default)]
 pub(super) struct Drafts {
     files: BTreeMap<String, Draft>,
     variables: BTreeMap<String, Draft>,
 }
 
-/// What was said of one pool.
+/// What the sources say of one pool.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
-    /// What mentioned it first.
+    /// The first source that mentions it.
     pub declared_by: Site,
     /// The pool of a file that this one replaces.
     pub replaces: Option<Box<Self>>,
-    /// Guarded values of that pool, which would be gone because a `.env` says so. An untrusted file may not set such
-    /// values, so these are the user's own.
+    /// Guarded values of that pool that a `.env` would drop by replacing it. An untrusted file may not set such values, so
+    /// these are the user's own.
     pub robs: Vec<Site>,
     pub count: Option<usize>,
     pub is_default: bool,
     pub description: String,
     pub own: Layer,
-    /// What was said of single instances, by ID.
+    /// What the sources say of single instances, by ID.
     pub instances: BTreeMap<usize, Layer>,
 }
 
 /// Values on one level of one pool, with where each was set.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
-    /// What mentioned it first.
+    /// The first source that mentions it.
     pub declared_by: Site,
-    /// Of these only the keys in `sites` count.
+    /// Only the keys in `sites` count.
     values: Settings,
     pub alias: Option<String>,
     pub sites: BTreeMap<&'static str, Site>,
-    /// Keys with a problem of their own, which spare their conflicts with others.
+    /// Keys with a problem of their own: their conflicts with others are not reported.
     pub wrong: BTreeSet<&'static str>,
 }
 
@@ -68,7 +68,7 @@ impl Drafts {
         })
     }
 
-    /// Takes a value in.
+    /// Adds a value.
     pub(super) fn set(&mut self, spot: &Spot, given: Given<'_>, site: Site) -> Result<(), Problem> {
         let (key, draft) = (spot.key, self.declare(&spot.pool, &site));
         let level = if spot.instance.is_some() { Level::Instance } else { Level::Pool };
@@ -88,7 +88,7 @@ impl Drafts {
         }
     }
 
-    /// Notes that something was said which cannot be read, or may not be said there.
+    /// Notes that a value cannot be read, or may not be set there.
     pub(super) fn spoil(&mut self, spot: &Spot, site: &Site) {
         self.declare(&spot.pool, site).layer(spot.instance, site).wrong.insert(spot.key.name());
     }
@@ -118,7 +118,7 @@ impl Draft {
         }
     }
 
-    /// Takes from the file's pool that it replaces what it does not say itself, if it makes no pool alone.
+    /// Takes missing values from the file's pool that this one replaces, if this one is no complete pool alone.
     pub(super) fn complete(&mut self) {
         let Some(replaced) = self.replaces.take().filter(|_| self.count.is_none()) else { return };
         self.count = replaced.count;
@@ -131,7 +131,7 @@ impl Draft {
         }
     }
 
-    /// Whether it takes a `.env` to make a pool of it. The `.env` is read before the environment, so it was the first to
+    /// Whether this is a pool only because of a `.env`. The `.env` is read before the environment, so it was the first to
     /// mention whatever it mentions; with `INSTANCES` the environment declares the pool by itself.
     fn is_of_dotenv(&self) -> bool {
         let by_environment = self
@@ -150,7 +150,7 @@ impl Draft {
         guarded.map(|(_, site)| site.clone()).collect()
     }
 
-    /// Describes the pool as all pools are described, unless it has a description of its own.
+    /// Gives the pool the description of all pools, unless it has its own.
     pub(super) fn default_description(&mut self, description: Option<&str>) {
         if let Some(description) = description.filter(|_| !self.own.sites.contains_key("description")) {
             description.clone_into(&mut self.description);
@@ -184,7 +184,7 @@ impl Layer {
         (setting.set)(&mut self.values, given)
     }
 
-    /// Takes from `other` what was not said here.
+    /// Takes from `other` the values that are not set here.
     fn complete(&mut self, other: &Self) {
         for (name, site) in &other.sites {
             if self.sites.contains_key(name) {
@@ -211,7 +211,7 @@ impl Layer {
     }
 }
 
-/// One line of text, or none.
+/// One line of text, possibly empty.
 pub(super) fn line(given: Given<'_>) -> Result<String, Wrong> {
     if given.text() == Some("") { Ok(String::new()) } else { Text("TEXT").parse(given) }
 }

@@ -54,7 +54,7 @@ impl Kind for Span {
     }
 }
 
-/// A duration written as in a setting, for whatever is none: `250ms`, `30s`, `5m`, `1h`, at most a year.
+/// A duration written as in a setting, for values that are not settings: `250ms`, `30s`, `5m`, `1h`, at most a year.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     milliseconds(text).filter(|ms| *ms <= MS_MAX).map(Duration::from_millis)
 }
@@ -63,7 +63,7 @@ fn milliseconds(text: &str) -> Option<u64> {
     with_unit(text, &UNITS)
 }
 
-/// A whole number, perhaps with one of these units behind it, in what a number without one counts.
+/// A whole number, perhaps followed by one of these units, as a number of the smallest unit.
 pub(super) fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!((text(&kind, "1500"), toml(&kind, "1500")), (ms(1_500), ms(1_500)));
     }
 
-    /// Nonsense, fractions, zero where it makes none, and what would overflow the clock are refused.
+    /// Nonsense, fractions, zero where it is not allowed, and values that would overflow the clock are refused.
     #[test]
     fn refused() {
         for wrong in [

@@ -1,5 +1,5 @@
-//! What a page is made to believe of its user: language, time zone, place, screen. The engine takes anything for these, and
-//! fails, or not, when the first page is opened; so they are looked at here.
+//! What a page sees of its user: language, time zone, location, screen. The engine accepts anything for these, and fails,
+//! or not, when the first page is opened; so they are checked here.
 
 use std::fmt;
 
@@ -72,7 +72,7 @@ pub struct Geolocation {
 }
 
 impl Geolocation {
-    /// A place by its degrees, if there is one.
+    /// A place by its degrees, if they are in range.
     pub fn new(latitude: f64, longitude: f64) -> Option<Self> {
         let millionths = |degrees: f64, max: f64| {
             #[allow(clippy::cast_possible_truncation, reason = "180 million fits")]
@@ -127,7 +127,7 @@ impl Kind for Position {
 pub struct Scale(u32);
 
 impl Scale {
-    /// A factor, if it is one that pages may have.
+    /// A factor, if pages may have it.
     pub fn new(factor: f64) -> Option<Self> {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 100 and 8000")]
         (0.1..=f64::from(SCALE_MAX)).contains(&factor).then(|| Self((factor * 1e3).round() as u32))
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::settings::kind::tests::{text, toml};
 
-    /// Languages, time zones, places and scales are read as they are written; what is none is refused.
+    /// Languages, time zones, places and scales are read as they are written; invalid ones are refused.
     #[test]
     fn what_pages_are_told() {
         for (locale, fits) in

@@ -1,7 +1,7 @@
 //! The names of variables that configure pools: `PW_MCP_PROXY_<KEY>` for all, `PW_MCP_PROXY__<POOL>_<KEY>` for one
 //! pool, `PW_MCP_PROXY__<POOL>__<ID>_<KEY>` for one instance.
 //!
-//! Pool names may hold single underscores, so where the name ends and the key begins is a question: the longest known
+//! Pool names may hold single underscores, so it is ambiguous where the name ends and the key begins: the longest known
 //! key at the end wins. Also here: the names that variables had before they had this prefix.
 
 use super::{
@@ -15,8 +15,8 @@ pub(super) const PREFIX: &str = "PW_MCP_PROXY_";
 /// The longest name of a pool. Names stand in every tool's description and in metrics.
 const POOL_NAME_MAX: usize = 64;
 
-/// The options of the engine that were read as `PLAYWRIGHT_<KEY>` once. Playwright has many variables of its own that
-/// start like this, so no other name is taken for one of ours.
+/// The options of the engine that earlier versions read as `PLAYWRIGHT_<KEY>`. Playwright has many variables of its own
+/// with that prefix, so no other name is taken for one of ours.
 const OLD_KEYS: [&str; 25] = [
     "HEADLESS",
     "BROWSER",
@@ -48,7 +48,7 @@ const OLD_KEYS: [&str; 25] = [
 /// What a variable sets.
 pub(super) enum Named {
     Global(Key),
-    /// Of a declared pool, or of one of its instances.
+    /// A key of a declared pool, or of one of its instances.
     Of(Spot),
 }
 
@@ -67,7 +67,7 @@ pub(super) enum Misnamed {
     Instance { pool: String, id: String, key: Option<Key> },
 }
 
-/// Reads a name; `None` when it is none of these.
+/// Reads a name; `None` when it has another prefix.
 pub(super) fn read(variable: &str) -> Option<Result<Named, Misnamed>> {
     let rest = variable.strip_prefix(PREFIX)?;
     Some(match rest.strip_prefix('_') {
@@ -156,7 +156,7 @@ fn instance(pool: &str, tail: &str) -> Result<Spot, Misnamed> {
     }
 }
 
-/// The key with the fewest typing mistakes, over every place where the pool's name may end.
+/// The key with the fewest typing mistakes, over every position where the pool's name may end.
 fn nearest_in_pool(rest: &str) -> Option<String> {
     let splits = rest.match_indices('_').map(|(at, _)| (&rest[..at], &rest[at + 1..]));
     splits
@@ -172,7 +172,7 @@ fn closest_key(wrong: &str) -> Option<(usize, Key)> {
 }
 
 impl Misnamed {
-    /// The problem of a variable that stands in `place`.
+    /// The problem of a variable in `place`.
     pub(super) fn problem(self, variable: &str, place: &str) -> Problem {
         let site = format!("`{}` in {place}", variable.escape_debug());
         match self {
@@ -249,7 +249,7 @@ mod tests {
         assert!(read("PW_MCP_PROXYX").is_none() && read("PW_MCP").is_none());
     }
 
-    /// A name that sets nothing says which one would.
+    /// The error for a name that sets nothing says which name would.
     #[test]
     fn mistakes_name_what_was_meant() {
         for (variable, meant) in [
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Every old name has a new one that is known; what belongs to Playwright is left alone.
+    /// Every old name has a known new one; Playwright's own names are left alone.
     #[test]
     fn old_names() {
         for old in OLD_KEYS {

@@ -1,5 +1,5 @@
 //! The keys of declared pools: the settings of `[pool]`, and four that only a declaration has. Each belongs to some
-//! of the three levels, global, pool and instance, and says so where it is refused.
+//! of the three levels, global, pool and instance; the error for a key on another level names the right one.
 
 use super::{
     SETTINGS,
@@ -38,7 +38,7 @@ impl Level {
     }
 }
 
-/// What can be said about a declared pool or one of its instances.
+/// A key of a declared pool or of one of its instances.
 #[derive(Clone, Copy)]
 pub(super) enum Key {
     Instances,
@@ -81,7 +81,7 @@ impl Key {
         Self::all().find(|key| key.upper() == name)
     }
 
-    /// One that is no setting of `[pool]`.
+    /// The key of this name that is no setting of `[pool]`.
     pub(super) fn declaring(name: &str) -> Option<Self> {
         DECLARING.into_iter().find(|key| key.name() == name)
     }
@@ -90,7 +90,7 @@ impl Key {
     pub(super) fn guard(self) -> Guard {
         match self {
             Self::Setting(setting) => setting.guard,
-            // How many browsers run, and which of them a call gets that names none, or names one by its alias.
+            // They decide how many browsers run, and which of them a call gets that names none, or names one by its alias.
             Self::Instances | Self::IsDefault | Self::Alias => Guard::Limit,
             Self::Description => Guard::Open,
         }

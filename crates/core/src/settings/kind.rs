@@ -1,5 +1,5 @@
 //! Kinds of values: how each is read from text and from TOML, shown, and described. `table.rs` names the kind of each
-//! setting; paths, durations, lists, choices and sizes stand in files of their own.
+//! setting; paths, durations, lists, choices and sizes have files of their own.
 //!
 //! Text is what environment, `.env` and flags give, so it is lenient where TOML, which has types, is strict.
 
@@ -30,7 +30,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// The value for a message, with control characters made visible: it may come from anybody's file.
+    /// The value for a message, with control characters made visible: it may come from a foreign file.
     pub(super) fn display(self) -> String {
         match self.written {
             Written::Text(text) => text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'"),
@@ -39,13 +39,13 @@ impl<'a> Given<'a> {
     }
 }
 
-/// A TOML value for a message. A list of tables is a pool or an instance in the wrong form, passwords and all.
+/// A TOML value for a message. A list of tables is a pool or an instance in the wrong form, which may hold passwords.
 pub(super) fn display(value: &toml::Value) -> String {
     let tables = value.as_array().is_some_and(|items| items.iter().any(toml::Value::is_table));
     if tables { "[{ … }]".to_owned() } else { value.to_string() }
 }
 
-/// The value is none of those allowed. Carries the reason where the list of what is allowed does not show it.
+/// The value is not allowed. Carries the reason where the description of allowed values does not show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wrong(pub Option<String>);
 
@@ -63,9 +63,9 @@ pub enum Shape {
 pub(super) trait Kind {
     type Value;
     fn parse(&self, given: Given<'_>) -> Result<Self::Value, Wrong>;
-    /// The value as people write it, without what must stay secret.
+    /// The value as people write it, without its secrets.
     fn show(&self, value: &Self::Value) -> String;
-    /// A wrong value for a message, without what must stay secret.
+    /// A wrong value for a message, without its secrets.
     fn show_wrong(&self, given: Given<'_>) -> String {
         given.display()
     }
@@ -75,7 +75,7 @@ pub(super) trait Kind {
     fn json(&self, value: &Self::Value) -> Json {
         Json::String(self.show(value))
     }
-    /// How much it is, of a value that is a number: of a limit, less is stricter.
+    /// The size of a value that is a number: of a limit, less is stricter.
     fn amount(&self, _: &Self::Value) -> Option<u64> {
         None
     }
@@ -182,8 +182,8 @@ impl Kind for Text {
 pub(super) struct LogFilter;
 
 impl LogFilter {
-    /// Whether a part of a filter means something. A word that is neither a level nor a module of greenroom's is a level
-    /// mistyped, which would silence everything else.
+    /// Whether a part of a filter is valid. A word that is neither a level nor a module of greenroom's is a mistyped level,
+    /// which would silence everything else.
     fn is_part(part: &str) -> bool {
         let is_level = |word: &str| {
             ["off", "error", "warn", "info", "debug", "trace"]
@@ -292,7 +292,7 @@ pub(super) mod tests {
         assert_eq!(toml(&Switch, "1"), Err(Wrong(None)));
     }
 
-    /// Levels and filters are taken; a mistyped level is not taken for a module's name, which would silence the log.
+    /// Levels and filters are accepted; a mistyped level is not taken for a module's name, which would silence the log.
     #[test]
     fn log_filters() {
         for filter in
@@ -306,7 +306,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Both ends of a range are exact; signs, fractions and TOML strings are no whole numbers.
+    /// Both ends of a range are exact; signs, fractions and TOML strings are not whole numbers.
     #[test]
     fn whole_numbers() {
         let kind = Whole(1..=256);

@@ -1,13 +1,13 @@
-//! Holds the user's limits against what merely lies in the working directory. Such a `greenroom.toml` or `.env` may come
-//! with a cloned repository, so it may set a [limit](super::Guard::Limit) only where the user has not.
+//! Enforces the user's limits against files that merely lie in the working directory. Such a `greenroom.toml` or `.env` may
+//! come with a cloned repository, so it may set a [limit](super::Guard::Limit) only where the user has not.
 //!
-//! What the user's own sources say is resolved once more without the others, and each value of both is compared: in
-//! `[pool]` and all other tables, in each declared pool, and in each of its instances. So it does not matter by which
-//! way, or on which level, a limit would be lifted. Called by `resolve()`.
+//! The user's own sources are resolved once more without the others, and each value of both is compared: in `[pool]` and
+//! all other tables, in each declared pool, and in each of its instances. So it does not matter in which way, or on which
+//! level, a file would lift a limit. Called by `resolve()`.
 //!
-//! The user's own sources need not declare a pool whole: a folder may add the number of instances, or the pool itself. What
-//! the user has said of such a pool holds like everything else. For the rest it is a pool that the folder adds, and is held
-//! to the limits of all pools and browsers of the user, because agents choose between pools.
+//! The user's own sources need not declare a pool completely: a folder may add the number of instances, or the pool itself.
+//! What the user has set for such a pool holds like everything else. Otherwise it counts as a pool that the folder adds,
+//! which has to obey the limits of all pools and browsers of the user, because agents choose between pools.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use super::{
     table::Pool,
 };
 
-/// What of the user's limits would not hold any more, because of files that lie in the working directory.
+/// The limits of the user that files in the working directory would loosen.
 pub(super) fn loosened(resolved: &Resolved, sources: &Sources) -> Vec<Problem> {
     if sources.dotenv.is_none() && sources.files.iter().all(|file| file.trusted) {
         return Vec::new();
@@ -43,12 +43,12 @@ pub(super) fn loosened(resolved: &Resolved, sources: &Sources) -> Vec<Problem> {
 }
 
 struct Check<'a> {
-    /// What the user's own sources say.
+    /// The user's own sources, resolved.
     own: &'a Resolved,
-    /// What all sources say.
+    /// All sources, resolved.
     resolved: &'a Resolved,
     sources: &'a Sources,
-    /// What the user's own sources say of all declared pools.
+    /// The user's own values for all declared pools.
     common: Pool,
     /// Keys with the places that change them: one line in a file may change many instances.
     told: BTreeSet<(String, String)>,
@@ -64,7 +64,7 @@ struct Subject<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// A setting as it stands in its own table, for all pools if it is one of `[pool]`.
+    /// Checks a setting in its own table, for all pools if it is one of `[pool]`.
     fn of_all(&mut self, setting: &'static Setting) {
         let (own, now) = (&self.own.settings, &self.resolved.settings);
         let Some(holder) = self.holder(setting, self.own.origin(setting.key)) else { return };
@@ -78,7 +78,7 @@ impl<'a> Check<'a> {
 
     fn pool(&mut self, pool: &DeclaredPool) {
         let Some(draft) = self.resolved.drafts().get(&pool.name) else { return };
-        // Said once for the whole pool, where guarded values are lost with it.
+        // Where guarded values are lost, one problem is reported for the whole pool.
         if !draft.robs.is_empty() {
             return;
         }
@@ -89,7 +89,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The values of a pool, or of one of its instances.
+    /// Checks the values of a pool, or of one of its instances.
     fn values(&mut self, subject: Subject<'_>, now: &Pool) {
         let Subject { pool, instance, .. } = subject;
         let (own, now) = (Settings::around(self.own_values(pool, instance)), Settings::around(now.clone()));
@@ -102,7 +102,7 @@ impl<'a> Check<'a> {
             }
             let Some(holder) = self.holder(setting, origin) else { continue };
             let site = self.site(subject, setting);
-            // What changes it for all pools was told above.
+            // A change for all pools was reported above.
             let is_told = level < Level::Pool && site.is_none();
             if !setting.is_as_strict(&own, &now) && !is_told {
                 let rule = holder.rule(&setting.show(&own));
@@ -111,8 +111,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What the user's own sources make of a pool, or of one of its instances, also where they do not say how many
-    /// instances there are.
+    /// The values of a pool, or of one of its instances, by the user's own sources alone, also where these do not say
+    /// how many instances there are.
     fn own_values(&self, pool: &str, instance: Option<usize>) -> Pool {
         let Some(draft) = self.own.drafts().get(pool) else { return self.common.clone() };
         let common = draft.own.over(self.common.clone());
@@ -122,14 +122,14 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What sets a value now, for the instance or for its pool.
+    /// The source that sets a value now, for the instance or for its pool.
     fn site(&self, subject: Subject<'_>, setting: &Setting) -> Option<&'a Site> {
         let Subject { pool, instance, .. } = subject;
         let own = self.resolved.site(pool, instance, setting.name());
         own.or_else(|| self.resolved.site(pool, None, setting.name()))
     }
 
-    /// What only a declaration has: how many instances there are, and which of them a call gets.
+    /// Checks the keys that only a declaration has: how many instances there are, and which of them a call gets.
     fn declaration(&mut self, pool: &str, draft: &Draft) {
         let Some(own) = self.own.drafts().get(pool) else { return };
         let mut lost = Vec::new();
@@ -162,7 +162,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What makes a setting one that the user has limited; `origin` is where the user has set it.
+    /// What makes a setting a limit of the user's; `origin` is where the user has set it.
     fn holder(&self, setting: &Setting, origin: &Origin) -> Option<Holder> {
         if *origin != Origin::Default {
             return Some(Holder::Itself(origin.clone()));
@@ -179,13 +179,13 @@ impl<'a> Check<'a> {
         Some(Holder::Other(other.key, self.own.origin(other.key).clone()))
     }
 
-    /// A value of a pool that the working directory adds to the user's own, and of which the user has not said it. It must be
-    /// as strict as the user's limit on every pool and browser.
+    /// Checks a value that the user has not set, in a pool that the working directory adds. It must be as strict as the
+    /// user's limit on every pool and browser.
     fn added(&mut self, subject: Subject<'_>, setting: &'static Setting, now: &Settings) {
         let limits = self.limits(setting);
         let site = self.site(subject, setting);
         let broken = limits.iter().find(|limit| {
-            // What changes it for all pools was told above.
+            // A change for all pools was reported above.
             let is_told = limit.is_global && site.is_none();
             !is_told && !setting.is_as_strict(&limit.values, now)
         });
@@ -216,8 +216,9 @@ impl<'a> Check<'a> {
         self.tell_of_pool(subject, Key::Setting(setting), site, refused, rule);
     }
 
-    /// Where the user has limited a setting: for all pools, for a pool, an instance or a browser. What is a limit only by
-    /// another setting, such as the engine by the lists of tools, is none by being that of one pool; see `used`.
+    /// Where the user has limited a setting: for all pools, for a pool, an instance or a browser. A setting that is a
+    /// limit only because of another one, such as the engine because of the lists of tools, is not included for its
+    /// value in one pool; see `used`.
     fn limits(&self, setting: &Setting) -> Vec<Limit> {
         let mut limits = Vec::new();
         let origin = self.own.origin(setting.key);
@@ -246,7 +247,7 @@ impl<'a> Check<'a> {
         limits
     }
 
-    /// The values of a setting that the user's own pools and browsers have, or the built-in pool where there are none.
+    /// The values of a setting in the user's own pools and browsers, or in the built-in pool where there are none.
     fn used(&self, setting: &Setting) -> Vec<Settings> {
         let says = |draft: &Draft| draft.count.is_some() || draft.own.sites.contains_key(setting.name());
         let pools = self.own.drafts().iter().filter(|(_, draft)| says(draft));
@@ -259,7 +260,7 @@ impl<'a> Check<'a> {
         used
     }
 
-    /// `site` is what sets it now; there is none where the pool is added, or replaced by a `.env`, and leaves it out.
+    /// `site` sets the value now; there is none where the pool is added, or replaced by a `.env`, and leaves it out.
     fn tell_of_pool(
         &mut self,
         subject: Subject<'_>,
@@ -269,10 +270,10 @@ impl<'a> Check<'a> {
         rule: String,
     ) {
         let Subject { pool, instance, draft } = subject;
-        // The number of instances is what makes a pool of a declaration.
+        // The number of instances makes a declaration a pool.
         let made_by = draft.own.sites.get(Key::Instances.name()).unwrap_or(&draft.declared_by);
         let by = site.unwrap_or(made_by);
-        // An instance that says nothing itself has what its pool has.
+        // An instance without a value of its own has its pool's.
         let id = instance.filter(|_| matches!(key, Key::Alias)).map(|id| id.to_string());
         let name = match site {
             Some(site) => site.name.clone(),
@@ -319,11 +320,11 @@ impl Limit {
     }
 }
 
-/// What of the user's makes a limit hold.
+/// Why a limit holds.
 enum Holder {
-    /// Its own value, from there.
+    /// The user set it, there.
     Itself(Origin),
-    /// Another setting, from there.
+    /// The user set another setting, there.
     Other(&'static str, Origin),
 }
 

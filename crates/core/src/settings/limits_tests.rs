@@ -12,8 +12,7 @@ use super::{
     },
 };
 
-/// Two values of each setting, as TOML: the user's, and one that a folder would have instead. Of numbers the second is the
-/// higher.
+/// Two values of each setting, as TOML: the user's, and another one for the folder. Of numbers the second is the higher.
 fn values(setting: &Setting) -> (&'static str, &'static str) {
     match setting.key {
         "data_dir" | "node" | "records.dir" => ("'/a'", "'/b'"),
@@ -117,8 +116,8 @@ fn loosened(sources: &Sources) -> usize {
     problems.0.iter().filter(|problem| matches!(problem, Problem::Limited { .. })).count()
 }
 
-/// Every setting, by every way of a folder: guarded ones are refused, limits that the user has set hold, and what is open
-/// can be set.
+/// Every setting, by every way of a folder: guarded ones are refused, limits that the user has set hold, and open ones can
+/// be set.
 #[test]
 fn every_setting_by_every_way() {
     for setting in SETTINGS {
@@ -133,7 +132,7 @@ fn every_setting_by_every_way() {
             };
             assert_eq!(found, expected, "{}, way {at}: {:?}", setting.key, resolve(way).err());
         }
-        // What the user has not set, or sets the same, a folder may set.
+        // A folder may set what the user has not set, or sets to the same value.
         for (mine, value) in [("", theirs), (said.as_str(), mine)] {
             for way in ways(setting, mine, value) {
                 assert_eq!(loosened(&way), 0, "{} = {value}: {:?}", setting.key, resolve(&way).err());
@@ -157,7 +156,7 @@ fn decisions() {
         // Tools have other names under another engine.
         "pool.engine",
         "pool.isolated",
-        // What is taken of the machine.
+        // What greenroom takes of the machine.
         "pool.slots",
         "pool.instances_max",
         "pool.warm",
@@ -241,7 +240,7 @@ fn a_deny_list_holds_though_a_folder_chooses_another_engine() {
     };
     assert_eq!(loosened(&by_environment), 1);
 
-    // Told once, not for each pool again.
+    // Reported once, not for each pool again.
     let with_pool = "pool.engine = 'devtools'\n[pools.A]\nis_default = true\ninstances = 1";
     assert_eq!(loosened(&over("tools.deny = ['browser_evaluate']", with_pool)), 1);
 
@@ -284,7 +283,7 @@ fn a_narrower_level_lifts_no_limit() {
     assert_eq!(resolve(&wider).unwrap().settings.pools[0].common.blocked_origins, ["evil.example"]);
 }
 
-/// What the environment says on the same level wins over the folder in any case, so nothing is refused.
+/// A value of the environment on the same level wins over the folder in any case, so nothing is refused.
 #[test]
 fn what_the_environment_overrides_is_no_problem() {
     let sources = Sources {
@@ -353,7 +352,7 @@ fn the_users_pools_stay_as_they_are() {
     assert!(resolve(&over(mine, "pools.A.description = 'x'\npools.A.headless = false")).is_ok());
 }
 
-/// What the user has said of a pool holds though only the folder says how many instances it has, which makes it one: on
+/// What the user has set for a pool holds though only the folder says how many instances it has, which makes it a pool: on
 /// the pool's own level, for an instance, and for an alias.
 #[test]
 fn the_users_half_of_a_pool_holds() {
@@ -373,7 +372,7 @@ fn the_users_half_of_a_pool_holds() {
         };
         assert!(said.iter().any(refused), "{mine}: {said:?}");
     }
-    // An instance that only the folder makes is held to what the user has said of the others.
+    // An instance that only the folder adds has to obey what the user has set for the others.
     let mine = "pools.A.instances.0.blocked_origins = ['evil.example']";
     assert_eq!(
         problems(&over(mine, whole))[0].split(" -> ").next().unwrap(),
@@ -383,7 +382,7 @@ fn the_users_half_of_a_pool_holds() {
     );
     let as_strict = format!("{whole}pools.A.blocked_origins = ['evil.example']");
     assert!(resolve(&over(mine, &as_strict)).is_ok());
-    // So is the rest of a pool that the user only mentions.
+    // So has the rest of a pool that the user only mentions.
     let mine =
         "pools.B.slots = 1\n[pools.A]\nis_default = true\ninstances = 1\nblocked_origins = ['evil.example']";
     assert_eq!(loosened(&over(mine, "pools.B.instances = 1")), 1);
@@ -393,7 +392,7 @@ fn the_users_half_of_a_pool_holds() {
 }
 
 /// Variables of the user that mention a pool of the user's file replace it, and make no pool without `INSTANCES`. A `.env`
-/// cannot make one of them without the limits that stand in the file.
+/// cannot complete such a pool without the limits that the file sets.
 #[test]
 fn a_dotenv_does_not_complete_a_pool_without_its_limits() {
     let mine = "[pools.A]\nis_default = true\nblocked_origins = ['evil.example']\ninstances.count = 1\n\
@@ -447,7 +446,8 @@ fn an_added_pool_has_an_engine_of_the_users() {
     assert_eq!(loosened(&over(&format!("{denied}{pools}[pools.B]\nslots = 1\n"), added)), 1);
 }
 
-/// An added pool is as strict as every pool and browser of the user. Where these differ, no pool is, and that is said.
+/// An added pool is as strict as every pool and browser of the user. Where these differ, no pool can be, and the error
+/// says so.
 #[test]
 fn an_added_pool_is_as_strict_as_all_of_the_users() {
     let mine = "[pools.A]\nis_default = true\ninstances = 1\nslots = 1\nblocked_origins = ['a.example']\n\

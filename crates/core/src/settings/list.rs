@@ -1,5 +1,5 @@
-//! Settings that hold several values. In TOML they are arrays. As text they are separated by commas, the command by
-//! spaces; a JSON array is understood for each, and is how lists are shown.
+//! Settings with several values. In TOML they are arrays. As text they are separated by commas, the command by
+//! spaces; each also accepts a JSON array, which is how lists are shown.
 
 use globset::Glob;
 use serde_json::Value as Json;
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// A list of words names the item that is none of them.
+    /// The error for a list of words names the item that is not allowed.
     #[test]
     fn lists_of_words() {
         let kind = Many(Choice::<Cap>::ANY);
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(kind.show(&vec![Cap::Pdf, Cap::Vision]), r#"["pdf","vision"]"#);
     }
 
-    /// A command is split like a shell does it, without being one; a JSON array is taken as it is.
+    /// A command is split as a shell does it, without a shell; a JSON array is taken as it is.
     #[test]
     fn commands() {
         assert_eq!(

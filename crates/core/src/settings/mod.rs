@@ -1,6 +1,6 @@
 //! The configuration of greenroom, declared once.
 //!
-//! [`table`] declares every setting: its key, its type, its default, what it means, and who may set it. Parsing,
+//! [`table`] declares every setting: its key, its type, its default, its meaning, and who may set it. Parsing,
 //! the command line's flags, `greenroom config show` and `docs/CONFIG.md` all come from there. [`resolve()`] merges
 //! the [`Sources`] in their order of precedence and reports every problem at once.
 //!

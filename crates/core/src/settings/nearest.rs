@@ -1,12 +1,12 @@
-//! Which setting somebody meant who wrote a name that is none.
+//! Finds the setting that a user probably meant with an unknown name.
 
-/// The nearest of `names` to `wrong`, both in any spelling of separators and case: a name whose last part it is, else
-/// the one with the fewest typing mistakes, if those are few.
+/// The nearest of `names` to `wrong`, ignoring separators and case: a name that ends with it, else the one with the
+/// fewest typing mistakes, if those are few.
 pub(super) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     closest(wrong, names).map(|(_, name)| name)
 }
 
-/// The same, with how many typing mistakes are between them.
+/// The same, with the number of typing mistakes between them.
 pub(super) fn closest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<(usize, &'a str)> {
     let plain = |name: &str| name.to_lowercase().replace(['.', '-'], "_");
     let wrong = plain(wrong);
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
     use crate::settings::SETTINGS;
 
-    /// Typing mistakes and forgotten sections find their setting; something else finds none.
+    /// Typing mistakes and forgotten sections find their setting; an unrelated name finds none.
     #[test]
     fn finds_what_was_meant() {
         for (wrong, meant) in [

@@ -1,10 +1,10 @@
-//! Settings that name a file, a folder or a program. Nothing here looks whether it exists.
+//! Settings that name a file, a folder or a program. Nothing here checks whether it exists.
 
 use std::path::PathBuf;
 
 use super::kind::{Given, Kind, Shape, Wrong};
 
-/// A file or folder. Relative paths start from [`Given::base`], so what is resolved is absolute.
+/// A file or folder. Relative paths start from [`Given::base`], so the result is absolute.
 pub(super) struct Place;
 
 impl Kind for Place {
@@ -13,7 +13,7 @@ impl Kind for Place {
     fn parse(&self, given: Given<'_>) -> Result<PathBuf, Wrong> {
         match given.text() {
             None | Some("") => Err(Wrong(None)),
-            // No shell has seen this value; without the refusal a folder named `~` would be made.
+            // No shell has expanded this value; if it were accepted, greenroom would make a folder named `~`.
             Some(text) if text == "~" || text.starts_with("~/") => {
                 Err(Wrong(Some("`~` is not expanded here".to_owned())))
             }
@@ -35,7 +35,7 @@ impl Kind for Place {
     }
 }
 
-/// A program: a path, or a bare name that whoever starts it looks up on `PATH`.
+/// A program: a path, or a bare name that is looked up on `PATH` when it is started.
 pub(super) struct Program;
 
 impl Kind for Program {

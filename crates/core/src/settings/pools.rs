@@ -12,11 +12,11 @@ use crate::web_address;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeclaredPool {
     pub name: String,
-    /// What it is for; empty when nobody said.
+    /// What it is for; empty when not configured.
     pub description: String,
-    /// Where calls go that name no pool. Exactly one pool has this.
+    /// Calls that name no pool go here. Exactly one pool has this.
     pub is_default: bool,
-    /// What an instance without values of its own has, and what instances get that are added later.
+    /// The values of an instance without its own, and of instances that are added later.
     pub common: Pool,
     /// By their IDs, from 0 on; at least one.
     pub instances: Vec<DeclaredInstance>,
@@ -24,19 +24,19 @@ pub struct DeclaredPool {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeclaredInstance {
-    /// A second name beside its ID, never a number, and no other instance's in its pool.
+    /// A second name besides its ID, never a number, and no other instance's in its pool.
     pub alias: Option<String>,
     pub pool: Pool,
 }
 
 impl Settings {
-    /// The pool that is there when none is declared: not where there are browsers to attach to instead.
+    /// The built-in pool; `None` where pools are declared, or browsers to attach to.
     pub fn built_in(&self) -> Option<&Pool> {
         (self.pools.is_empty() && self.browsers.is_empty()).then_some(&self.pool)
     }
 
-    /// What instances there are configured, each with where: the declared ones, or those of the built-in pool. Browsers
-    /// that are attached to are none of them.
+    /// The configured instances, each with its place: the declared ones, or those of the built-in pool. Attached
+    /// browsers are not among them.
     pub fn instances(&self) -> Vec<(String, &Pool)> {
         if let Some(pool) = self.built_in() {
             return vec![("pool".to_owned(), pool)];
@@ -48,7 +48,7 @@ impl Settings {
         named.map(|(place, instance)| (place, &instance.pool)).collect()
     }
 
-    /// What calls run in that name neither a pool nor a browser; none where there are browsers alone.
+    /// The pool of calls that name neither a pool nor a browser; none where there are browsers alone.
     pub fn default_pool(&self) -> Option<&Pool> {
         let declared = self.pools.iter().find(|pool| pool.is_default).map(|pool| &pool.common);
         declared.or_else(|| self.built_in())
@@ -60,13 +60,13 @@ impl Settings {
         of_pools.chain(self.browsers.iter().map(|browser| browser.pool.engine)).collect()
     }
 
-    /// What a browser has of which nothing was said but its address: for those that are attached to while greenroom
-    /// runs. The error says why `[pool]` cannot hold for one.
+    /// The values of a browser of which only the address is known: for those that are attached while greenroom runs. The
+    /// error says why `[pool]` cannot hold for one.
     pub fn attached(&self) -> Result<Pool, String> {
         self.attached.clone().unwrap_or_else(|| Ok(Pool::declared_defaults()))
     }
 
-    /// Settings with this pool and defaults around it, for what works on whole settings.
+    /// Settings with this pool and defaults for the rest, for code that works on whole settings.
     pub(super) fn around(pool: Pool) -> Self {
         Self { pool, ..Self::defaults(PathBuf::new()) }
     }
@@ -79,12 +79,12 @@ impl Pool {
         self.engine != EngineKind::Custom && !engines_own && !self.wsl_windows && !self.extension
     }
 
-    /// The custom engine's address for messages: without what may be secret in it.
+    /// The custom engine's address for messages: without its secrets.
     pub fn shown_url(&self) -> Option<String> {
         self.url.as_deref().map(web_address::shown)
     }
 
-    /// What a declared pool has that sets nothing: one persistent browser per instance, where the built-in pool
+    /// The values of a declared pool that sets nothing: one persistent browser per instance, where the built-in pool
     /// shares one among many isolated sessions.
     pub fn declared_defaults() -> Self {
         Self {

@@ -6,7 +6,7 @@ use super::{
     resolve::tests::problems,
 };
 
-/// Values that do not go together are told once, for the pool or for the instance that brought them, with where each
+/// Values that do not go together are reported once, for the pool or for the instance that set them, with where each
 /// came from.
 #[test]
 fn conflicts() {

@@ -160,7 +160,7 @@ fn plain(pool: &DeclaredPool) -> (&str, &str, bool, usize, &Pool) {
     (&pool.name, &pool.description, pool.is_default, pool.instances.len(), &pool.common)
 }
 
-/// Example 1: three headless Chromiums with 30 s, in the default pool; calls without a session are lent browsers.
+/// Example 1: three headless Chromiums with 30 s, in the default pool; calls without a session lease a browser each.
 #[test]
 fn global_defaults_with_a_single_pool() {
     let settings = read(ONE).settings;
@@ -171,7 +171,7 @@ fn global_defaults_with_a_single_pool() {
     assert_eq!((common.isolated, common.slots, common.lease_timeout.as_secs()), (false, 1, 30));
 }
 
-/// Example 2: one pool as all pools are, another with a browser of its own; in TOML the same.
+/// Example 2: one pool with the values of all pools, another with a browser of its own; in TOML the same.
 #[test]
 fn global_defaults_with_pool_overrides() {
     let settings = read(TWO).settings;

@@ -14,7 +14,7 @@ use super::{
     },
 };
 
-/// A default pool `A` with three instances, which most mistakes are made beside.
+/// A default pool `A` with three instances, to which most tests add a mistake.
 pub(super) const A: [(&str, &str); 2] =
     [("PW_MCP_PROXY__A_INSTANCES", "3"), ("PW_MCP_PROXY__A_IS_DEFAULT", "true")];
 
@@ -22,7 +22,7 @@ pub(super) fn with(variables: &[(&str, &str)]) -> Sources {
     Sources { environment: environment(variables), ..sources() }
 }
 
-/// The problems of these variables beside pool `A`.
+/// The problems of these variables in addition to pool `A`.
 #[track_caller]
 pub(super) fn beside_a(variables: &[(&str, &str)]) -> Vec<String> {
     problems(&with(&[&A, variables].concat()))
@@ -96,7 +96,7 @@ fn source_within_a_level() {
     assert_eq!(*resolved.pool_origin("A", Some(1), "timeout").1, Origin::DotEnv("/project/.env".into()));
 }
 
-/// Variables replace a file's pool whole and leave its others; two files are one pool in layers.
+/// Variables replace a file's pool as a whole and leave its others; two files are one pool in layers.
 #[test]
 fn variables_replace_the_pools_of_files() {
     let text = "[pools.A]\ninstances = 7\nheadless = false\nis_default = true\n[pools.B]\ninstances = 1";
@@ -122,8 +122,8 @@ fn variables_replace_the_pools_of_files() {
     assert_eq!((pools[0].instances.len(), pools[0].common.executable_path.is_some()), (1, true));
 }
 
-/// A `.env` cannot take away what only the user may set, on either level; the environment can, and so can a `.env` where
-/// nothing guarded is lost.
+/// A `.env` cannot drop what only the user may set, on either level; the environment can, and so can a `.env` where nothing
+/// guarded is lost.
 #[test]
 fn a_dotenv_cannot_drop_guarded_values() {
     let text = "[pools.A]\nis_default = true\nheadless = false\nproxy_server = 'http://proxy:1'\n[pools.A.instances]\n\
@@ -147,7 +147,7 @@ fn a_dotenv_cannot_drop_guarded_values() {
     assert_eq!(resolve(&with_dotenv(harmless, &[])).unwrap().settings.pools[0].instances.len(), 1);
 }
 
-/// A scope that was chosen stays chosen beside declared pools.
+/// A chosen scope stays chosen with declared pools.
 #[test]
 fn a_chosen_scope_stays() {
     let scope = [("GREENROOM_SESSIONS_SCOPE", "connection")];
@@ -202,7 +202,7 @@ fn mistakes_of_the_specification() {
     );
 }
 
-/// Keys on a level that is not theirs say which one is, whatever they are written in.
+/// The error for a key on the wrong level names the right level, in every source.
 #[test]
 fn keys_on_the_wrong_level() {
     for (variable, message) in [
@@ -254,7 +254,7 @@ fn keys_on_the_wrong_level() {
     );
 }
 
-/// A wrong value is told by its variable, or by its key and file, and causes no further complaint.
+/// A wrong value is reported by its variable, or by its key and file, and causes no further problem.
 #[test]
 fn wrong_values() {
     let all = Sources {
@@ -313,7 +313,7 @@ fn problems_keep_passwords() {
     }
 }
 
-/// Names that nobody knows are mistakes on every level, with the nearest; old names say their new ones.
+/// Unknown names are mistakes on every level, reported with the nearest; old names are reported with their new ones.
 #[test]
 fn unknown_and_old_names() {
     let all = Sources {
@@ -347,7 +347,7 @@ fn unknown_and_old_names() {
     );
 }
 
-/// On no level can a `.env`, or a file that merely lies there, name a program or open a door.
+/// On no level can a `.env`, or a file that merely lies there, name a program or set a guarded value.
 #[test]
 fn guarded_on_every_level() {
     let guarded: Vec<_> =
@@ -413,7 +413,7 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever is set under our prefix, nothing panics, and each variable either is where a value came from or is named in a
+    /// Whatever is set under our prefix, nothing panics, and each variable either is the origin of a value or is named in a
     /// problem.
     #[test]
     fn every_variable_is_used_or_reported(
@@ -426,7 +426,7 @@ proptest! {
         for pool in &resolved.settings.pools {
             used.extend(resolved.pool_keys(&pool.name).iter().map(|(_, _, origin)| origin.to_string()));
         }
-        // Of all pools at once: it is where no single value came from.
+        // A value for all pools is the origin of no single value.
         used.insert("PW_MCP_PROXY_DESCRIPTION".to_owned());
         let said: Vec<_> = problems.iter().map(|problem| problem.to_string()).collect();
         for name in &names {

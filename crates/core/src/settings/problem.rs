@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     #[error("{}, line {line}: {message}", file.display())]
@@ -11,19 +11,19 @@ pub enum Problem {
     UnknownKey { file: PathBuf, key: String, nearest: Option<String> },
     #[error("unknown variable `{variable}` in {place}")]
     UnknownVariable { variable: String, place: String, nearest: Option<String> },
-    /// A variable whose value is no text: not UTF-8, or a line of `.env` without `=` or with an open quote.
+    /// A variable without a readable text: not UTF-8, or a line of `.env` without `=` or with an open quote.
     #[error("`{variable}` in {place} has no readable value")]
     NoText { variable: String, place: String },
     #[error("`{key}` cannot be `{value}`{}: expected {allowed}{}", from(.place), because(.why))]
     Value {
         key: String,
         value: String,
-        /// Where it stands, unless `key` is the name of a variable.
+        /// Where it was set, unless `key` is the name of a variable.
         place: Option<String>,
         allowed: String,
         why: Option<String>,
     },
-    /// A setting that a file in the working directory may not make, since that file may be anybody's.
+    /// A setting that a file in the working directory may not set, since that file may come from a stranger.
     #[error("`{key}` may not be set by a file in the working directory (from {place})")]
     Guarded { key: String, place: String, instead: String },
     /// A limit of the user's that a file in the working directory may not loosen.
@@ -33,13 +33,13 @@ pub enum Problem {
         /// What the file may not do, with the value: "raised to `9` by a file in the working directory".
         refused: String,
         place: String,
-        /// What of the user's stands against it, and where that was set.
+        /// The user's own value that forbids it, and where that was set.
         rule: String,
         instead: String,
     },
     #[error("{message}")]
     Conflict { message: String, hint: String },
-    /// A pool that cannot be what its declaration says.
+    /// A pool whose declaration is invalid.
     #[error("{message}")]
     Pool { message: String, hint: String },
     #[error("`{variable}` in {place} is now `{new}`")]
@@ -76,12 +76,12 @@ impl Problem {
     }
 }
 
-/// Everything that is wrong with a configuration; at least one problem.
+/// All problems of a configuration; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// The hint of a single problem. Several carry theirs in the message, each beside its problem.
+    /// The hint of a single problem. Several have theirs in the message, each after its problem.
     pub fn hint(&self) -> Option<String> {
         match self.0.as_slice() {
             [problem] => problem.hint(),

@@ -66,7 +66,7 @@ something, but not its number of instances, is an added one in all that you have
 limited.
 ";
 
-/// What stands on the page for the one default that differs between platforms and users.
+/// The page's text for the one default that differs between platforms and users.
 const DATA_DIR: &str =
     "`greenroom` in `$XDG_DATA_HOME` or `~/.local/share`; on macOS in `~/Library/Application Support`";
 

@@ -1,4 +1,4 @@
-//! The part of the reference page on browsers that are attached to: how they are written, and which key means what.
+//! The part of the reference page on attached browsers: how they are written, and which key means what.
 
 use super::{
     SETTINGS,

@@ -1,8 +1,8 @@
 //! Merges the sources of configuration: defaults < TOML < `.env` < environment < flags. A wrong value is a problem even
 //! where a higher source would hide it, and all problems are reported at once.
 //!
-//! Called once by the cli, which reads the files and the environment. Variables stand in `variables.rs`, the tables
-//! of pools in `pools_toml.rs`, browsers to attach to in `browsers/`.
+//! Called once by the cli, which reads the files and the environment. `variables.rs` reads variables, `pools_toml.rs` the
+//! tables of pools, `browsers/` the browsers to attach to.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,11 +30,11 @@ use super::{
 pub struct Resolved {
     pub settings: Settings,
     origins: BTreeMap<&'static str, Origin>,
-    /// What declared the pools, by name.
+    /// The declarations of the pools, by name.
     drafts: BTreeMap<String, Draft>,
-    /// What named the browsers to attach to, in the order of their indices.
+    /// The declarations of the browsers to attach to, in the order of their indices.
     browsers: Vec<BrowserDraft>,
-    /// What is no mistake for certain: variables of greenroom's prefix that it does not know.
+    /// Possible mistakes: variables of greenroom's prefix that it does not know.
     pub warnings: Vec<Problem>,
 }
 
@@ -71,7 +71,7 @@ impl Resolved {
         own.chain(instances).collect()
     }
 
-    /// What set a key of a pool, or of an instance itself.
+    /// Where a key of a pool, or of an instance itself, was set.
     pub(super) fn site(&self, pool: &str, instance: Option<usize>, key: &str) -> Option<&Site> {
         let draft = self.drafts.get(pool)?;
         match instance {
@@ -88,8 +88,8 @@ impl Resolved {
         &self.drafts
     }
 
-    /// Completes each pool of variables that is none without an `INSTANCES` from the pool of a file that it replaces, so that
-    /// the limits of both are known: a `.env` may add the `INSTANCES`. The pools in `settings` stay as they were.
+    /// Completes each pool of variables that has no `INSTANCES` from the pool of a file that it replaces, so that the
+    /// limits of both are known: a `.env` may add the `INSTANCES`. The pools in `settings` stay as they were.
     pub(super) fn complete_from_files(&mut self) {
         self.drafts.values_mut().for_each(Draft::complete);
     }
@@ -102,7 +102,7 @@ pub fn resolve(sources: &Sources) -> Result<Resolved, Problems> {
     if problems.is_empty() { Ok(resolved) } else { Err(Problems(problems)) }
 }
 
-/// What the sources say, as far as it can be understood, and all that is wrong with it.
+/// What the sources say, as far as it can be understood, and all problems.
 pub(super) fn merge(sources: &Sources) -> (Resolved, Vec<Problem>) {
     let defaults = Settings::defaults(sources.data_dir.clone().unwrap_or_default());
     let mut merge = Merge {
@@ -150,7 +150,7 @@ pub(super) fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.key == key)
 }
 
-/// How a wrong value is spoken of: by its setting or its variable, and where it stands, unless that says it.
+/// How messages name a wrong value: its setting or its variable, and where it was set, unless the name says it.
 pub(super) struct Label {
     pub key: String,
     pub place: Option<String>,
@@ -159,11 +159,11 @@ pub(super) struct Label {
 pub(super) struct Merge<'a> {
     pub sources: &'a Sources,
     resolved: Resolved,
-    /// Keys with a problem of their own, which spare their conflicts with others.
+    /// Keys with a problem of their own: their conflicts with others are not reported.
     pub wrong: BTreeSet<&'static str>,
     pub drafts: Drafts,
     pub browsers: Vec<BrowserDraft>,
-    /// What declared pools are for that do not say it themselves.
+    /// The description of declared pools without their own.
     pub description: Option<String>,
     pub problems: Vec<Problem>,
     pub warnings: Vec<Problem>,
@@ -209,7 +209,7 @@ impl Merge<'_> {
                 let base = file.path.parent().unwrap_or(Path::new(""));
                 self.declare_for_all(key, Given { written: Written::Toml(value), base }, &site);
             } else {
-                // A list of tables can only have been meant for the one that is such.
+                // A list of tables can only have been meant for `browsers`, the one key that is a list of tables.
                 let several = value.as_array().is_some_and(|list| list.iter().any(toml::Value::is_table));
                 let tables = SECTIONS.iter().map(|section| section.name).chain([POOLS]);
                 let names: Vec<_> = match several {

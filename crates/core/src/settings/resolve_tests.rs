@@ -86,7 +86,7 @@ fn headless_has_a_second_name() {
     assert!(!headless("GREENROOM_POOL_HEADLESS=true", &[("HEADLESS", "false")]));
 }
 
-/// Names that nobody knows are problems in every source, with the nearest name; other programs' names are not.
+/// Unknown names are problems in every source, reported with the nearest name; other programs' names are not.
 #[test]
 fn unknown_names() {
     let sources = Sources {
@@ -115,7 +115,8 @@ fn unknown_names() {
     assert_eq!(told, ["unknown variable `GREENROOM_` in the environment"], "it resembles nothing");
 }
 
-/// A wrong value names setting, source, value and what is allowed, in every source, even where a higher one is right.
+/// The error for a wrong value names setting, source, value and what is allowed, in every source, even where a higher one
+/// is right.
 #[test]
 fn wrong_values() {
     let sources = Sources {
@@ -140,7 +141,7 @@ fn wrong_values() {
     );
 }
 
-/// A file that is no TOML is a problem with its line, beside those of the other sources.
+/// A file that is not TOML is a problem with its line, in addition to those of the other sources.
 #[test]
 fn broken_toml() {
     let sources = Sources {
@@ -153,7 +154,7 @@ fn broken_toml() {
     assert!(problems[0].starts_with("/project/greenroom.toml, line 2: duplicate key"), "{problems:?}");
 }
 
-/// A working directory's file lies over the user's own: what it does not set, the user's own still does.
+/// A working directory's file is merged over the user's own: what it does not set, the user's own still does.
 #[test]
 fn files_in_layers() {
     let own = ConfigFile {
@@ -229,7 +230,7 @@ fn guarded_settings() {
     assert!(resolve(&Sources { files: file(trusted, true), ..sources() }).is_ok());
 }
 
-/// A `.env` cannot name the config file, which would make a file beside it trusted.
+/// A `.env` cannot name the config file, which would make a file in its folder trusted.
 #[test]
 fn dotenv_cannot_name_the_config_file() {
     assert_eq!(
@@ -285,7 +286,7 @@ fn no_home() {
     assert_eq!(resolve(&named).unwrap().settings.data_dir, PathBuf::from("/project/d"));
 }
 
-/// One problem reads as a sentence, several as a list with each hint beside its problem.
+/// One problem reads as a sentence, several as a list with each hint after its problem.
 #[test]
 fn messages() {
     let one = Sources { environment: environment(&[("GREENROOM_LOGS", "x")]), ..sources() };
@@ -301,7 +302,7 @@ fn messages() {
     assert_eq!((problems.to_string().as_str(), problems.hint()), (text, None));
 }
 
-/// The mark that greenroom's children carry, and the variables of its tests, are no mistakes.
+/// The mark that greenroom's children carry, and the variables of its tests, are not mistakes.
 #[test]
 fn variables_that_are_no_settings() {
     let mut sources = sources();

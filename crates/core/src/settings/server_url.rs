@@ -6,14 +6,14 @@ use url::Url;
 use super::kind::{Given, Kind, Shape, Written, Wrong};
 use crate::web_address::{HIDDEN, shown};
 
-/// Paths of a debugger's own pages, which people copy out of their address bar. What is meant is the debugger.
+/// Paths of a debugger's own pages, which people copy from their address bar. They mean the debugger.
 const PAGES: [&str; 3] = ["/json/version", "/json/list", "/json"];
 
-/// The URL of a server, in its normal form: scheme and host in lower case, no slash at its end that means nothing.
+/// The URL of a server, in its normal form: scheme and host in lower case, no meaningless slash at the end.
 pub(super) struct ServerUrl {
     schemes: &'static [&'static str],
     allowed: &'static str,
-    /// Whether it is a debugger's, whose pages are known, and which can be asked with a password.
+    /// Whether it is a debugger, whose pages are known and which takes a password.
     debugger: bool,
 }
 
@@ -32,7 +32,7 @@ impl ServerUrl {
 
     pub(super) fn read(&self, text: &str) -> Result<String, Wrong> {
         let because = |why: &str| Wrong(Some(why.to_owned()));
-        // What the library would repair was meant otherwise as likely as not.
+        // An address that the library would repair was probably meant otherwise.
         let written = text.split_once("://").filter(|(_, rest)| !rest.starts_with(['/', '\\']));
         if written.is_none() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(Wrong(None));
@@ -48,7 +48,7 @@ impl ServerUrl {
             return Err(because("what follows `#` never reaches a server"));
         }
         if url.port() == Some(0) {
-            return Err(because("nobody listens on port 0"));
+            return Err(because("no server listens on port 0"));
         }
         if self.debugger && url.query().is_none() {
             let path = url.path().trim_end_matches('/');
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::settings::kind::tests::{text, toml};
 
-    /// Debuggers have one form each: without a slash at the end, without the page that was looked at, in lower case.
+    /// Debuggers have one form each: without a slash at the end, without the page that was copied, in lower case.
     #[test]
     fn debuggers() {
         for (written, read) in [
@@ -144,7 +144,7 @@ mod tests {
         assert!(toml(&ServerUrl::DEBUGGER, "9222").is_err());
     }
 
-    /// An MCP server's path is its own, and it speaks HTTP.
+    /// An MCP server's path is its own, and its scheme is HTTP.
     #[test]
     fn mcp_servers() {
         assert_eq!(text(&ServerUrl::MCP, "http://h:1/mcp/"), Ok("http://h:1/mcp/".to_owned()));
@@ -153,7 +153,7 @@ mod tests {
         assert!(text(&ServerUrl::MCP, "http://ann:pw@h:1/mcp").is_err());
     }
 
-    /// Neither what is shown nor what is wrong repeats a key or a password.
+    /// Neither a shown value nor an error repeats a key or a password.
     #[test]
     fn secrets_are_hidden() {
         let given = |written| Given { written, base: std::path::Path::new("/") };

@@ -1,15 +1,15 @@
-//! What a configuration is read from, and what is remembered of where each value stood.
+//! The sources of a configuration, and where each value was set.
 
 use std::{ffi::OsString, fmt, path::PathBuf};
 
 use super::declare::Setting;
 
-/// The variable and the flag that name the config file. They are no settings, since they decide where settings are
+/// The variable and the flag that name the config file. They are not settings, since they decide where settings are
 /// read.
 pub const CONFIG_VARIABLE: &str = "GREENROOM_CONFIG";
 pub const CONFIG_FLAG: &str = "config";
 
-/// Everything a configuration is made of, unread.
+/// All sources of a configuration, not yet parsed.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// The platform's data folder for greenroom, the default of `data_dir`; `None` when the home folder is unknown.
@@ -30,7 +30,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The sources that are the user's own: all but what merely lies in the working directory.
+    /// The user's own sources: all but files that merely lie in the working directory.
     pub(super) fn own(&self) -> Self {
         let files = self.files.iter().filter(|file| file.trusted).cloned().collect();
         Self { files, dotenv: None, ..self.clone() }
@@ -43,8 +43,8 @@ impl Sources {
         format!("set it as {} in the environment, as --{}{file}", setting.variable(), setting.flag())
     }
 
-    /// The same for a value of a declared pool. What a file may not say is said in the user's own file, which lies
-    /// under it; a variable would replace the file's whole pool.
+    /// The same for a value of a declared pool. A value that a file may not set belongs into the user's own file, whose pool
+    /// the other file extends; a variable would replace the file's whole pool.
     pub(super) fn instead_in_pool(&self, key: &str, site: &Site) -> String {
         match &self.user_file {
             _ if !site.is_in_file() => format!("set {key} in the environment"),
@@ -54,7 +54,7 @@ impl Sources {
     }
 }
 
-/// The flags that name a browser to attach to, by what its debugger is reached at: an HTTP address, or a WebSocket.
+/// The flags that name a browser to attach to, by its debugger's address: an HTTP address, or a WebSocket.
 pub const BROWSER_URL: &str = "--browserUrl";
 pub const WS_ENDPOINT: &str = "--wsEndpoint";
 
@@ -71,7 +71,7 @@ pub struct BrowserFlag {
 pub struct ConfigFile {
     pub path: PathBuf,
     pub text: String,
-    /// The user chose it, or it is the user's own; it does not merely lie in the working directory.
+    /// The user named it, or it is the user's own; it does not merely lie in the working directory.
     pub trusted: bool,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One place where something about a pool is said: the variable or the dotted key as written there, and its source.
+/// One place where something about a pool is set: the variable or the dotted key as written there, and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Site {
     pub name: String,

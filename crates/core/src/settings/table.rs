@@ -2,10 +2,10 @@
 //! and its row in `docs/CONFIG.md` follow.
 //!
 //! The word after a setting's kind is its [`Guard`](super::Guard): what a file that merely lies in the working directory may
-//! do with it. Nothing stands for it, so that every new setting answers it. A setting of pools also says what it is to a
-//! browser that already runs, `fit`, and which engine alone has it, `only`, if one has.
+//! do with it. It has no default, so that every new setting decides it. A setting of pools also says what it means to a
+//! browser that already runs, `fit`, and which engine alone has it, `only`, if one does.
 //!
-//! Conditions between settings stand in `check.rs`.
+//! `check.rs` has the conditions between settings.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},

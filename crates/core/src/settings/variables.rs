@@ -16,16 +16,16 @@ use super::{
 
 const PREFIX: &str = "GREENROOM_";
 
-/// What is configured, but not by a variable of greenroom's prefix.
+/// Names that are configured otherwise than by a variable of greenroom's prefix.
 const ELSEWHERE: [&str; 4] = ["browsers", "browser_url", "ws_endpoint", "pools"];
 
-/// Names that start like ours and are no settings: the mark of greenroom's children, one of which may be a greenroom,
-/// and what steers its tests.
+/// Names with our prefix that are not settings: the mark of greenroom's children, one of which may be a greenroom,
+/// and variables for its tests.
 fn is_aside(variable: &str) -> bool {
     matches!(variable, "GREENROOM_RUN" | "GREENROOM_SOAK") || variable.starts_with("GREENROOM_TEST_")
 }
 
-/// Whether a variable is greenroom's, so that one nobody knows is told: `GREENROOM_*`, `PW_MCP_PROXY_*`, other
+/// Whether a variable is greenroom's, so that an unknown one is reported: `GREENROOM_*`, `PW_MCP_PROXY_*`, other
 /// names of settings, and names that settings once had.
 pub fn is_ours(variable: &str) -> bool {
     let prefixed = variable.starts_with(PREFIX) && !is_aside(variable);
@@ -35,7 +35,7 @@ pub fn is_ours(variable: &str) -> bool {
         || SETTINGS.iter().any(|setting| setting.alias == Some(variable))
 }
 
-/// Where variables stand: the environment, or the `.env` of this path.
+/// The source of variables: the environment, or the `.env` of this path.
 pub(super) struct Variables {
     pub dotenv: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ impl Merge<'_> {
         variables.sort_by_key(|(name, _)| (name.starts_with(PREFIX), name.starts_with(grammar::PREFIX)));
         for (name, value) in variables {
             if let Some(new) = grammar::renamed(&name) {
-                // As for other plain names: an empty one says nothing.
+                // As for other plain names: an empty value sets nothing.
                 if value.as_deref() != Some("") {
                     self.problems.push(Problem::Renamed { variable: name, place: from.place(), new });
                 }
@@ -83,7 +83,7 @@ impl Merge<'_> {
     /// A variable of greenroom's own prefix, or a second name.
     fn setting(&mut self, from: &Variables, name: &str, value: Option<&str>) {
         let found = SETTINGS.iter().find(|setting| setting.variable() == name || setting.alias == Some(name));
-        // Other programs use plain names too, and an empty one says nothing.
+        // Other programs use plain names too, and an empty value sets nothing.
         if found.is_some_and(|setting| setting.alias == Some(name)) && value == Some("") {
             return;
         }
@@ -96,7 +96,7 @@ impl Merge<'_> {
                 let label = Label { key: setting.key.to_owned(), place };
                 self.assign(from, setting, name, value, label);
             }
-            // A `.env` that names the config file would make any file beside it a trusted one.
+            // A `.env` that names the config file would make any file in its folder a trusted one.
             None if name == CONFIG_VARIABLE && from.dotenv.is_some() => {
                 self.problems.push(Problem::Guarded {
                     key: name.to_owned(),
@@ -112,7 +112,7 @@ impl Merge<'_> {
                     let (variable, place) = (name.to_owned(), from.place());
                     let problem =
                         Problem::UnknownVariable { variable, place, nearest: known.map(Setting::variable) };
-                    // What looks like nothing that can be configured may be another program's, or another version's.
+                    // A name like nothing that can be configured may be another program's, or another version's.
                     if known.is_some() || nearest(wrong, ELSEWHERE).is_some() {
                         self.problems.push(problem);
                     } else {
@@ -151,7 +151,7 @@ impl Merge<'_> {
         }
     }
 
-    /// A key of declarations that is said of all pools at once: a description may be, the others may not.
+    /// A key of declarations that is set for all pools at once: a description may be, the others may not.
     fn of_all_pools(&mut self, from: &Variables, key: Key, name: &str, value: Option<&str>) {
         let site = from.site(name);
         match value {

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Origins, as the engine takes them: `https://example.com`, with a port or `:*`, or a host alone for every scheme. As
-/// text they may be separated by semicolons too, which is how the engine's own option has them.
+/// text they may be separated by semicolons too, as in the engine's own option.
 pub(super) struct Origins;
 
 impl Kind for Origins {
@@ -40,7 +40,7 @@ impl Kind for Origins {
     }
 }
 
-/// The engine takes anything here and then matches nothing, so a path or a typing mistake must not pass.
+/// The engine accepts anything here and then matches nothing, so a path or a typing mistake must not pass.
 fn is_origin(text: &str) -> bool {
     let host = match text.split_once("://") {
         Some(("http" | "https" | "ws" | "wss", host)) => host,
@@ -105,10 +105,10 @@ impl Kind for ProxyUrl {
     }
 }
 
-/// What stands for a secret.
+/// Stands for a secret.
 const HIDDEN: &str = "***";
 
-/// `user[:password]`. What ends an address early, or is no escape, would be read otherwise than it was meant.
+/// `user[:password]`. A character that ends an address early, or an invalid escape, would be read otherwise than meant.
 fn check_credentials(text: &str) -> Result<(), Wrong> {
     let user = text.split(':').next().unwrap_or_default();
     if user.is_empty() || user.to_ascii_lowercase().contains("%3a") {
@@ -123,8 +123,8 @@ fn check_credentials(text: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// A proxy's address, right or wrong, with `***` for its password. Where a part is not what it should be, the password
-/// may be anywhere, and only the scheme is left.
+/// A proxy's address, valid or not, with `***` for its password. Where a part is invalid, the password may be anywhere,
+/// and only the scheme is left.
 fn without_password(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     let is_scheme = scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
@@ -229,8 +229,8 @@ mod tests {
         }
     }
 
-    /// A password is shown neither of a right value nor of a wrong one, whatever is wrong with it; the rest is, as far as
-    /// it is sure to be the rest.
+    /// No password is shown, of a valid value or of an invalid one, whatever is wrong with it; the rest is shown, as far
+    /// as it certainly holds no password.
     #[test]
     fn passwords_are_not_shown() {
         for (value, shown) in [

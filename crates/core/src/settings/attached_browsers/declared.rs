@@ -1,4 +1,4 @@
-//! Reads `[[browsers]]` of a config file. All of it is guarded: an address is a door into somebody's open browser, and a
+//! Reads `[[browsers]]` of a config file. All of it is guarded: an address gives access to a user's open browser, and a
 //! start command is a program.
 
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Merge<'_> {
             self.problems.push(Problem::Guarded { key: BROWSERS.to_owned(), place, instead });
             return;
         }
-        // Whatever stands there may hold headers, so none of it is repeated.
+        // The value may hold headers, so none of it is repeated.
         let shape = |key: &str| Problem::Value {
             key: key.to_owned(),
             value: "…".to_owned(),

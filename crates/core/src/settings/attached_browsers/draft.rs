@@ -1,6 +1,6 @@
-//! What the sources say of each attached browser, and the browsers made of it: what was set for all pools, as far as it
-//! means something to a browser that already runs, then the browser's own values. And what is wrong between browsers;
-//! what is wrong within one stands in `check.rs`.
+//! What the sources say of each attached browser, and the browsers made of it: what is set for all pools, as far as it
+//! means something to a browser that already runs, then the browser's own values. Also finds problems between browsers;
+//! `check.rs` finds those within one.
 
 use std::collections::BTreeMap;
 
@@ -25,18 +25,18 @@ use crate::{
     web_address::{Place, shown},
 };
 
-/// What was said of one browser.
+/// What the sources say of one browser.
 #[derive(Debug, Clone)]
 pub(in crate::settings) struct BrowserDraft {
-    /// What names it: `browsers.1` of a file, or a flag.
+    /// The source that names it: `browsers.1` of a file, or a flag.
     pub declared_by: Site,
-    /// Empty when it was not said, or cannot be read.
+    /// Empty when it is not given, or cannot be read.
     pub url: String,
     pub label: Option<String>,
     pub tags: Vec<String>,
     pub headers: Vec<Header>,
     pub start_command: Vec<String>,
-    /// Where each of these was said.
+    /// Where each of these was set.
     pub named: BTreeMap<&'static str, Site>,
     /// Its values of a pool's settings.
     pub own: Layer,
@@ -56,7 +56,7 @@ impl BrowserDraft {
         }
     }
 
-    /// Takes in a value of one of the keys in [`NAMED`](super::NAMED).
+    /// Adds a value of one of the keys in [`NAMED`](super::NAMED).
     pub(super) fn name(&mut self, key: &'static str, given: Given<'_>, site: Site) -> Result<(), Problem> {
         let read = match key {
             "url" => ServerUrl::DEBUGGER.parse(given).map(|url| self.url = url),
@@ -77,7 +77,7 @@ impl BrowserDraft {
         }
     }
 
-    /// Takes in the value of a pool's setting.
+    /// Adds the value of a pool's setting.
     pub(super) fn set(
         &mut self,
         setting: &'static Setting,
@@ -97,7 +97,7 @@ impl BrowserDraft {
         }
     }
 
-    /// The browser, over what `base` has for all of them.
+    /// The browser: `base`, which holds for all browsers, with this one's values over it.
     pub(in crate::settings) fn browser(&self, base: &Pool) -> AttachedBrowser {
         let mut pool = self.own.over(base.clone());
         tidy(&mut pool, |key| self.own.sites.contains_key(key));
@@ -111,7 +111,7 @@ impl BrowserDraft {
         }
     }
 
-    /// Where a part of it was said.
+    /// Where a part of it was set.
     fn site(&self, key: &str) -> &Site {
         self.named.get(key).unwrap_or(&self.declared_by)
     }
@@ -128,8 +128,8 @@ fn wrong(key: &str, given: Given<'_>) -> (String, String) {
     }
 }
 
-/// What a browser starts from: the defaults of declared pools, under what was set for all pools and means something to
-/// a browser that already runs.
+/// The values that a browser starts from: the defaults of declared pools, under what is set for all pools and means
+/// something to a browser that already runs.
 pub(in crate::settings) fn base(resolved: &Resolved) -> Pool {
     let mut whole = Settings::around(Pool::declared_defaults());
     for setting in SETTINGS.iter().filter(|setting| setting.is_of_browsers()) {
@@ -140,9 +140,9 @@ pub(in crate::settings) fn base(resolved: &Resolved) -> Pool {
     whole.pool
 }
 
-/// Without contexts of greenroom's own there is nothing that the looks of a context could be given to, so what was set for
-/// all pools is left out; so are options of the engine that the others have, where this browser has another one. Not so
-/// the walls: whoever put them up must hear that they do not stand here.
+/// A browser without contexts of greenroom's own has no context whose looks could be set, so looks that are set for all
+/// pools are dropped; so are options of another engine than this browser's. Security limits are not dropped: their user
+/// must learn that they do not hold here.
 fn tidy(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
     let foreign = if is_own("engine") { of_other_engines(pool) } else { Vec::new() };
     let defaults = Settings::around(Pool::declared_defaults());
@@ -162,7 +162,7 @@ fn tidy(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
     }
 }
 
-/// What is wrong between browsers.
+/// Problems between browsers.
 pub(in crate::settings) fn problems(drafts: &[BrowserDraft]) -> Vec<Problem> {
     let mut problems = Vec::new();
     if drafts.len() > BROWSERS_MAX {
@@ -179,7 +179,7 @@ pub(in crate::settings) fn problems(drafts: &[BrowserDraft]) -> Vec<Problem> {
     for draft in drafts {
         if !draft.url.is_empty() {
             let place = Place::of(&draft.url);
-            // The nearest before it, so that of three each is named with one of the others.
+            // The nearest one before it, so that of three each is reported with one of the others.
             let other = places.iter().rev().find(|(other, _)| other.may_be(&place));
             problems.extend(other.map(|(_, other)| twice(other, draft)));
             places.push((place, draft));
@@ -221,7 +221,7 @@ impl Resolved {
         if let Some(site) = draft.and_then(|draft| draft.own.sites.get(key)) {
             return ("browser", &site.origin);
         }
-        // What does not reach a browser has another value there than in `[pool]`.
+        // A setting that does not reach a browser has another value there than in `[pool]`.
         let kept = |setting: &&Setting| {
             let pool = self.settings.browsers.get(browser).map(|browser| &browser.pool);
             pool.is_some_and(|pool| setting.is_same_in(pool, &self.settings.pool))
@@ -238,8 +238,8 @@ impl Resolved {
     }
 }
 
-/// What a browser has that is taken in at run time. The custom engine attaches to nothing, so such a browser does not
-/// start from it; one that is configured is refused instead.
+/// The values of a browser that is attached at run time. The custom engine attaches to nothing, so such a browser does not
+/// start from it; a browser that is configured with it is refused instead.
 pub(in crate::settings) fn at_run_time(mut base: Pool) -> Pool {
     if base.engine == EngineKind::Custom {
         base.engine = Pool::declared_defaults().engine;

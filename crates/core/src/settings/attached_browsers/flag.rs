@@ -1,6 +1,6 @@
 //! Browsers on the command line: `--browserUrl [LABEL=]URL[|START COMMAND]`, and `--wsEndpoint` likewise. The scheme says
-//! what kind of address it is, so each takes both kinds. Headers are not given here: a command line is no place for
-//! secrets, since every user of the machine can read it.
+//! what kind of address it is, so each flag takes both kinds. Headers cannot be given here: they are secrets, and every
+//! user of the machine can read a command line.
 
 use super::BrowserDraft;
 use crate::{
@@ -62,7 +62,7 @@ impl Merge<'_> {
 mod tests {
     use super::*;
 
-    /// Label, address and command are told apart whatever stands in them.
+    /// Label, address and command are told apart whatever characters they contain.
     #[test]
     fn parts() {
         let flag = |label, url, command| Flag { label, url, command };

@@ -1,17 +1,17 @@
 //! The keys of an attached browser: its own, and which settings of a pool mean something to a browser that already runs.
-//! Whoever adds a setting of pools is asked by a test below to decide that, in the table of settings.
+//! A test below makes the author of a new pool setting decide that, in the table of settings.
 
 use crate::settings::{SETTINGS, declare::Setting, key::Key};
 
-/// The keys that only an attached browser has. `url` is one of a pool too, and something else there.
+/// The keys that only an attached browser has. A pool has a `url` too, with another meaning.
 pub(in crate::settings) const NAMED: [&str; 5] = ["url", "label", "tags", "headers", "start_command"];
 
 /// What a setting of a pool is to a browser that already runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::settings) enum Fit {
     Yes,
-    /// It belongs to a context: to one of greenroom's own. In the browser's own context it would reach the tabs of
-    /// whoever uses the browser.
+    /// It belongs to a context that greenroom makes. In the browser's own context it would reach the tabs of the browser's
+    /// user.
     Isolated,
     /// Nothing, and why.
     No(&'static str),
@@ -32,7 +32,7 @@ pub(in crate::settings) mod fits {
     }
 }
 
-/// What the key of a pool is to a browser. `None` is no key of pools.
+/// What the key of a pool means to a browser. `None` if it is no key of pools.
 pub(in crate::settings) fn fit(name: &str) -> Option<Fit> {
     match Key::find(name)? {
         Key::Setting(setting) => setting.fit,
@@ -53,7 +53,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 mod tests {
     use super::*;
 
-    /// Every key of pools is decided upon, and nothing else is.
+    /// Every key of pools is decided upon, and no other key is.
     #[test]
     fn every_key_is_decided() {
         assert!(Key::all().all(|key| fit(key.name()).is_some()));

@@ -21,7 +21,7 @@ pub const HEADERS_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 256;
 const HEADER_BYTES_MAX: usize = 8 * 1024;
 
-/// What the connection says by itself. A second one beside it would break the handshake.
+/// Headers that the connection sets itself. A second one of the same name would break the handshake.
 const HANDSHAKE: [&str; 5] =
     ["connection", "upgrade", "content-length", "transfer-encoding", "sec-websocket-"];
 
@@ -49,7 +49,7 @@ fn said(kind: &impl Kind, Wrong(why): Wrong) -> String {
     format!("expected {}{why}", kind.allowed())
 }
 
-/// A second name beside the index.
+/// A second name besides the index.
 pub(super) struct Label;
 
 impl Kind for Label {
@@ -72,7 +72,7 @@ impl Kind for Label {
     }
 }
 
-/// What several browsers can be called together. One that is said twice counts once.
+/// Names that several browsers may share. A tag that is given twice counts once.
 pub(super) struct Tags;
 
 impl Tags {
@@ -119,7 +119,7 @@ fn name(text: &str, label: bool) -> Result<String, Wrong> {
     if text.is_empty() || text.len() > LABEL_BYTES_MAX || text.contains(char::is_control) {
         return Err(Wrong(None));
     }
-    // Whatever a program might take for one, so that no index is ever mistaken for a label.
+    // Refuses anything that a program might take for a number, so that no index is ever mistaken for a label.
     if label && text.contains(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok() {
         return Err(Wrong(Some("numbers are the indices of browsers".to_owned())));
     }
@@ -145,18 +145,20 @@ impl Kind for Headers {
                 None => name.eq_ignore_ascii_case(start),
             };
             let value = value.as_str().ok_or_else(|| of("its value must be text"))?.trim();
-            match () {
-                () if !is_header_name(name) => return Err(of("this is no header's name")),
-                () if HANDSHAKE.iter().any(own) => return Err(of("the connection sets it itself")),
-                () if headers.iter().any(|other| other.name.eq_ignore_ascii_case(name)) => {
-                    return Err(of("it is there twice"));
-                }
-                // An empty value is one: some servers want a header that says nothing.
-                () if value.len() > HEADER_BYTES_MAX || !value.chars().all(is_printable) => {
-                    return Err(of("its value must be one line of plain letters, digits and signs"));
-                }
-                () => headers.push(Header { name: name.clone(), value: value.to_owned() }),
+            if !is_header_name(name) {
+                return Err(of("this is not a header's name"));
             }
+            if HANDSHAKE.iter().any(own) {
+                return Err(of("the connection sets it itself"));
+            }
+            if headers.iter().any(|other| other.name.eq_ignore_ascii_case(name)) {
+                return Err(of("it is given twice"));
+            }
+            // An empty value is valid: some servers want a header without one.
+            if value.len() > HEADER_BYTES_MAX || !value.chars().all(is_printable) {
+                return Err(of("its value must be one line of plain letters, digits and signs"));
+            }
+            headers.push(Header { name: name.clone(), value: value.to_owned() });
         }
         Ok(headers)
     }
@@ -189,7 +191,7 @@ fn is_printable(c: char) -> bool {
     matches!(c, ' '..='~' | '\t')
 }
 
-/// What starts the browser: a program and its arguments, in which `{url}` stands for its address.
+/// Starts the browser: a program and its arguments, in which `{url}` stands for its address.
 pub(super) struct StartCommand;
 
 impl Kind for StartCommand {
@@ -225,7 +227,7 @@ impl Kind for StartCommand {
     }
 }
 
-/// The names in braces. Braces around anything but a name are the program's own affair.
+/// The names in braces. Braces around anything but a name belong to the program.
 fn placeholders(word: &str) -> impl Iterator<Item = &str> {
     let is_name = |name: &&str| {
         let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
@@ -239,7 +241,7 @@ mod tests {
     use super::*;
     use crate::settings::kind::tests::{text, toml};
 
-    /// A label is a short name that nobody can take for an index; a tag may be a number.
+    /// A label is a short name that cannot be taken for an index; a tag may be a number.
     #[test]
     fn labels_and_tags() {
         assert_eq!(browser_label(" work laptop "), Ok("work laptop".to_owned()));
@@ -272,7 +274,7 @@ mod tests {
         assert_eq!(toml(&Headers, "{ A = '' }").unwrap()[0].value, "");
         for (wrong, why) in [
             ("{ A = 1 }", "`A`: its value must be text"),
-            ("{ 'A B' = 's3cret' }", "`A B`: this is no header's name"),
+            ("{ 'A B' = 's3cret' }", "`A B`: this is not a header's name"),
             ("{ A = \"s3cret\\r\\nB: c\" }", "`A`: its value must be one line"),
             ("{ A = 's3crét' }", "`A`: its value must be one line"),
             ("{ UPGRADE = 's3cret' }", "`UPGRADE`: the connection sets it itself"),
@@ -287,7 +289,7 @@ mod tests {
         }
     }
 
-    /// A start command is a program with arguments, as a list or as text, and `{url}` is all that is filled in.
+    /// A start command is a program with arguments, as a list or as text, and `{url}` is the only placeholder.
     #[test]
     fn start_commands() {
         let argv = |words: &[&str]| Ok(words.iter().map(|word| (*word).to_owned()).collect());

@@ -30,7 +30,7 @@ fn settings(sources: &Sources) -> Settings {
     resolve(sources).unwrap_or_else(|problems| panic!("{problems}")).settings
 }
 
-/// A table with everything becomes a typed browser; what it does not say, it has from `[pool]`, or by its own defaults.
+/// A table with every key becomes a typed browser; missing values come from `[pool]`, or are the browser's own defaults.
 #[test]
 fn a_table_becomes_a_browser() {
     let all = browsers(&written(
@@ -101,8 +101,8 @@ fn flags_in_order() {
     assert_eq!(resolved.browser_key(1, "slots").0, "default");
 }
 
-/// Where there are browsers there is no built-in pool, calls are leases of their own, and engines are those of the
-/// browsers; a chosen scope stays.
+/// Where there are browsers there is no built-in pool, each call leases a browser for itself, and the engines are those of
+/// the browsers; a chosen scope stays.
 #[test]
 fn browsers_replace_the_built_in_pool() {
     let none = settings(&sources());
@@ -125,8 +125,8 @@ fn browsers_replace_the_built_in_pool() {
     assert_eq!(settings(&written(&chosen)).sessions.scope, Scope::Connection);
 }
 
-/// A file that merely lies in the working directory names no browser, not even an empty list of them; the flags of whoever
-/// started greenroom do.
+/// A file that merely lies in the working directory names no browser, not even an empty list of them; the flags of the user
+/// who starts greenroom do.
 #[test]
 fn only_the_user_names_browsers() {
     let text = "[[browsers]]\nurl = 'http://a:1'\nstart_command = ['evil']\nheaders = { A = 's3cret' }";
@@ -147,7 +147,7 @@ fn only_the_user_names_browsers() {
     assert_eq!(browsers(&flag)[0].start_command, ["evil"]);
 }
 
-/// What cannot be said of a running browser is refused with the reason; what nobody knows, with the nearest key.
+/// A key that does not suit a running browser is refused with the reason; an unknown key, with the nearest one.
 #[test]
 fn keys_that_do_not_fit() {
     let found = problems(&written(
@@ -188,7 +188,7 @@ fn keys_that_do_not_fit() {
     }
 }
 
-/// Wrong values name the key and its place, and no header and no key in an address is repeated.
+/// The error for a wrong value names the key and its place, and repeats no header and no key in an address.
 #[test]
 fn wrong_values() {
     let text = r#"
@@ -232,7 +232,7 @@ fn wrong_values() {
     assert!(problems(&written("[[browser]]\nurl = 'x'"))[0].ends_with("did you mean `browsers`?"));
 }
 
-/// A flag says which of its parts is wrong: the label, the address, or the command after `|`.
+/// The error for a flag names the wrong part: the label, the address, or the command after `|`.
 #[test]
 fn wrong_flags() {
     let with = |value: &str| problems(&Sources { browsers: vec![flag(BROWSER_URL, value)], ..sources() });
@@ -301,7 +301,7 @@ fn twins() {
     assert!(problems(&many(BROWSERS_MAX + 1))[0].starts_with("there are 65 browsers, but at most 64"));
 }
 
-/// Values that do not go together are told for the browser that has them, with where each came from.
+/// Values that do not go together are reported for the browser that has them, with where each came from.
 #[test]
 fn conflicts() {
     let with = |keys: &str| problems(&written(&format!("[[browsers]]\nurl = 'http://a:1'\n{keys}")));
@@ -331,7 +331,7 @@ fn conflicts() {
     {
         let found = with(key);
         assert!(found.len() == 1 && found[0].contains("but `isolated` is `false`"), "{found:?}");
-        assert!(found[0].ends_with("would reach the tabs of whoever uses the browser"), "{found:?}");
+        assert!(found[0].ends_with("would reach the tabs of the browser's user"), "{found:?}");
         assert!(
             browsers(&written(&format!("[[browsers]]\nurl = 'http://a:1'\nisolated = true\n{key}"))).len()
                 == 1
@@ -365,8 +365,8 @@ fn conflicts() {
     assert!(several[0].starts_with("browser 1: `tools.unsafe` (from"), "{several:?}");
 }
 
-/// What is set for all pools and means nothing here is left out, but for walls, which are missed; and the custom engine is
-/// not attached by accident.
+/// Settings for all pools that mean nothing here are dropped, except for security limits, which are reported; and the custom
+/// engine is not attached by accident.
 #[test]
 fn what_comes_from_the_pool() {
     let with = |pool: &str| written(&format!("[pool]\n{pool}\n[[browsers]]\nurl = 'http://a:1'"));
@@ -389,7 +389,7 @@ fn what_comes_from_the_pool() {
     );
 }
 
-/// Options of the engine that all others have are left out of a browser with another one, unless it says them itself.
+/// Options of another engine than a browser's are dropped, unless the browser sets them itself.
 #[test]
 fn options_of_another_engine() {
     let with = |more: &str| {
@@ -403,7 +403,7 @@ fn options_of_another_engine() {
     assert!(problems(&with("timeout_settle = 0"))[0].contains("`timeout_settle`"));
 }
 
-/// A browser that is attached to at run time starts from `[pool]` too, or it is said why it cannot.
+/// A browser that is attached at run time starts from `[pool]` too, or the error says why it cannot.
 #[test]
 fn at_run_time() {
     let attached = |text: &str| settings(&written(text)).attached();

@@ -23,7 +23,7 @@ pub(super) struct Rule {
 const DEFAULT_CONTEXT: &str = "set `{isolated}` to `true`, and neither `{extension}` nor `{wsl_windows}`: it is set on contexts \
                                that the engine makes";
 
-/// Everywhere.
+/// For pools and attached browsers.
 pub(super) const RULES: &[Rule] = &[
     Rule {
         keys: ["engine", "command"],
@@ -185,7 +185,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// In a browser that is attached to.
+/// For attached browsers.
 pub(super) const ATTACHED: &[Rule] = &[
     Rule {
         keys: ["engine", "isolated"],
@@ -195,16 +195,16 @@ pub(super) const ATTACHED: &[Rule] = &[
     Rule {
         keys: ["caps", "isolated"],
         broken: |pool| {
-            // Under the other engines they mean nothing, which is told.
+            // Under the other engines they mean nothing, which another check reports.
             let is_playwright = pool.engine == EngineKind::Playwright;
             is_playwright && !pool.isolated && pool.caps.iter().any(|cap| cap.reaches_all_tabs())
         },
         hint: "set `{isolated}` to `true`, or take `network` and `devtools` out of `{caps}`: in the browser's own context \
-               their tools would reach the tabs of whoever uses the browser",
+               their tools would reach the tabs of the browser's user",
     },
 ];
 
-/// Settings that were made and have no meaning under the engine of a pool, with the engine that alone has them. There are none
+/// Settings that are set and have no meaning under the engine of a pool, with the only engine that has them. There are none
 /// under the custom engine: greenroom does not know what that makes of a setting.
 pub(in crate::settings) fn of_other_engines(pool: &Pool) -> Vec<(&'static str, EngineKind)> {
     if pool.engine == EngineKind::Custom {
@@ -215,8 +215,8 @@ pub(in crate::settings) fn of_other_engines(pool: &Pool) -> Vec<(&'static str, E
     others.map(|(setting, engine)| (setting.name(), engine)).collect()
 }
 
-/// Settings that were made and would reach, in a browser's own context, the tabs of whoever uses the browser; as far as no
-/// rule above speaks of them.
+/// Settings that are set and would reach, in a browser's own context, the tabs of the browser's user, as far as no rule
+/// above covers them.
 pub(super) fn of_contexts(pool: &Pool) -> Vec<&'static str> {
     let told = |key: &&str| RULES.iter().any(|rule| rule.keys == [*key, "isolated"] && (rule.broken)(pool));
     let told = |key: &&str| told(key) || of_other_engines(pool).iter().any(|(other, _)| other == key);
@@ -229,8 +229,8 @@ fn is_changed(setting: &Setting, pool: &Pool) -> bool {
     !setting.is_same_in(pool, &Pool::declared_defaults())
 }
 
-/// Whether sessions have a context that is there already: the engine sets nothing on it. What the engine starts on Windows
-/// it cannot be told of either, as files of this side mean nothing there.
+/// Whether sessions use a context that already exists: the engine sets nothing on it. Nor can the engine configure a browser
+/// that it starts on Windows, as files of this side mean nothing there.
 fn is_default_context(pool: &Pool) -> bool {
     pool.extension || pool.wsl_windows || (!pool.isolated && !is_engines_own(pool.browser))
 }

@@ -1,4 +1,4 @@
-//! One set of values that has to fit together, and how it is spoken of where it does not.
+//! One set of values that has to fit together, and how messages name it where it does not.
 
 use std::collections::BTreeSet;
 
@@ -20,15 +20,15 @@ pub(super) enum Of<'a> {
     /// What a declared pool's instances have in common.
     Pool(&'a str),
     Instance(&'a str, usize),
-    /// A browser that is attached to, counted from 0.
+    /// An attached browser, counted from 0.
     Browser(usize),
-    /// Any browser that may be attached to later.
+    /// Any browser that may be attached later.
     AtRunTime,
 }
 
 pub(super) struct Subject<'a> {
     pub resolved: &'a Resolved,
-    /// Settings without a value worth comparing.
+    /// Settings without a valid value to compare.
     pub wrong: &'a BTreeSet<&'static str>,
     pub of: Of<'a>,
     pub pool: &'a Pool,
@@ -51,22 +51,22 @@ impl Subject<'_> {
         problems
     }
 
-    /// What holds for attached browsers alone.
+    /// Rules for attached browsers alone.
     fn attached(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.pool.engine == EngineKind::Custom && self.is_own(&["engine"]) {
             problems.push(Problem::Conflict {
                 message: format!("{}{} ({})", self.who(), self.has("engine"), self.from("engine")),
                 hint: "set it to `playwright` or `devtools`: the custom engine attaches to no browser; it can be a pool \
-                       beside the browsers, `[pools.NAME]`"
+                       next to the browsers, `[pools.NAME]`"
                     .to_owned(),
             });
         }
         let hint = match self.pool.engine {
-            EngineKind::Devtools => "leave it out: it would reach the tabs of whoever uses the browser",
+            EngineKind::Devtools => "leave it out: it would reach the tabs of the browser's user",
             _ => {
                 "set `{isolated}` to `true`, or leave it out: in the browser's own context it would reach the tabs of \
-                 whoever uses the browser"
+                 the browser's user"
             }
         };
         let of_contexts = of_contexts(self.pool).into_iter();
@@ -100,7 +100,7 @@ impl Subject<'_> {
         })
     }
 
-    /// The problem of two keys, unless it is told elsewhere.
+    /// The problem of two keys, unless another subject reports it.
     fn conflict(&self, keys: [&str; 2], hint: &str) -> Option<Problem> {
         self.is_own(&keys).then(|| {
             let [a, b] = keys;
@@ -116,7 +116,7 @@ impl Subject<'_> {
         matches!(self.of, Of::Browser(_) | Of::AtRunTime)
     }
 
-    /// What was said of it, the strongest first.
+    /// The levels on which it was configured, the strongest first.
     fn layers(&self) -> Vec<&Layer> {
         let draft = |pool: &str| self.resolved.drafts().get(pool);
         match self.of {
@@ -132,8 +132,8 @@ impl Subject<'_> {
         }
     }
 
-    /// Whether a conflict of these keys is to be told here: no key has a problem of its own, and an instance brought
-    /// at least one of them, or it is the whole pool's.
+    /// Whether this subject reports a conflict of these keys: no key has a problem of its own, and an instance set at least
+    /// one of them, or it is the whole pool's.
     fn is_own(&self, keys: &[&str]) -> bool {
         let is_wrong = |key: &&str| {
             self.layers().iter().any(|layer| layer.wrong.contains(key))
