@@ -1,7 +1,7 @@
 //! Blobs as files: `blobs/ab/cd/<sha256>` in the data folder, or `blobs/<POOL>/ab/cd/<sha256>`.
 //!
-//! A file is written under another name, brought to disk and then renamed, so one that has its name is whole. Equal
-//! bytes have one name and are kept once. Which files there are and who may read them is the database's to say.
+//! A file is written under another name, synced to disk and then renamed, so a file with a blob's name is whole. Equal
+//! bytes have one name and are kept once. The database says which files there are and who may read them.
 
 use std::{
     ffi::OsString,
@@ -16,13 +16,13 @@ use std::{
 use greenroom_core::BlobId;
 use sha2::{Digest, Sha256};
 
-/// The folder of files that are being written. No pool is written in small letters.
+/// The folder of files that are being written. No pool's name is in lower case.
 const UNFINISHED: &str = "unfinished";
 
-/// What a blob can have: whatever is written passes through the queue, which holds no more.
+/// The largest blob: everything that is written passes through the queue, which holds no more.
 const FILE_BYTES_MAX: u64 = crate::queue::BYTES_MAX as u64;
 
-/// Where the blobs stand.
+/// The folder of the blobs.
 pub(crate) struct BlobFiles {
     folder: PathBuf,
     /// The tag of this process, in the names of files that are not whole yet.
@@ -30,7 +30,7 @@ pub(crate) struct BlobFiles {
     next: AtomicU64,
 }
 
-/// The name of bytes.
+/// The name of these bytes.
 pub(crate) fn name(data: &[u8]) -> Option<BlobId> {
     use std::fmt::Write as _;
     let hex = Sha256::digest(data).iter().fold(String::with_capacity(64), |mut hex, byte| {
@@ -45,7 +45,7 @@ impl BlobFiles {
         Self { folder: data.join("blobs"), run: run.to_owned(), next: AtomicU64::new(0) }
     }
 
-    /// Writes a blob, unless it is there.
+    /// Writes a blob, unless it exists.
     pub(crate) fn write(&self, pool: &str, id: &BlobId, data: &[u8]) -> io::Result<()> {
         let path = self.path(pool, id);
         if path.exists() {
@@ -58,11 +58,11 @@ impl BlobFiles {
         let part = unfinished.join(format!("{}-{}", self.run, self.next.fetch_add(1, Ordering::Relaxed)));
         let written = write_whole(&part, data).and_then(|()| fs::rename(&part, &path));
         if written.is_err() {
-            // What is left of it is of no use; it goes with the next start if it cannot go now.
+            // The rest of the file is useless; the next start removes it if this fails.
             let _ = fs::remove_file(&part);
             return written;
         }
-        // The name is part of the promise too.
+        // The name has to be on disk too.
         File::open(folder)?.sync_all()
     }
 
@@ -83,13 +83,13 @@ impl BlobFiles {
         }
     }
 
-    /// Removes what processes left behind that ended while they wrote.
+    /// Removes files of processes that ended while they wrote.
     pub(crate) fn remove_unfinished(&self, older_than: SystemTime) {
         let Ok(parts) = fs::read_dir(self.unfinished()) else { return };
         for part in parts.flatten() {
             let modified = part.metadata().and_then(|metadata| metadata.modified());
             if modified.is_ok_and(|modified| modified < older_than) {
-                // Another process may have been faster.
+                // Another process may have removed it already.
                 let _ = fs::remove_file(part.path());
             }
         }
@@ -138,8 +138,8 @@ fn write_whole(path: &Path, data: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A pool's folder. Names of pools are letters, digits and underscores; whatever else one may have is written as a
-/// number, so that no name leads anywhere else.
+/// A pool's folder. Names of pools are letters, digits and underscores; any other character is written as a number, so
+/// that no name leads out of the folder.
 fn folder_of(pool: &str) -> OsString {
     use std::fmt::Write as _;
     let mut folder = String::with_capacity(pool.len());

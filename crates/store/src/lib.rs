@@ -1,13 +1,13 @@
-//! The store: records, cursors and blobs, in SQLite and in files beside it.
+//! The store: records, cursors and blobs, in SQLite and in files next to it.
 //!
-//! [`Store`] implements core's port [`greenroom_core::Records`]. What holds:
+//! [`Store`] implements core's port [`greenroom_core::Records`]. Its promises:
 //!
 //! - The store acknowledges an operation after its commit. A committed operation survives the sudden end of this process
 //!   and of all others, and readers in every process see it.
 //! - Operations are written in the order in which their methods were called.
-//! - A fault of the disk never fails a call: the record is refused with its reason, and `health` says it until writing
+//! - A fault of the disk never fails a call: the record is refused with its reason, and `health` reports it until writing
 //!   succeeds again.
-//! - Everything is read by owner. Nothing of another owner can be told from what does not exist.
+//! - Every read is by owner. Records of another owner look as if they did not exist.
 //! - Several processes may use one data folder at once.
 //!
 //! Only `sqlite` knows which database there is: another one needs a writer and readers of its own, behind the same queue.

@@ -1,6 +1,6 @@
-//! What people do with the records by hand: look at figures, make room, take them out. Called by `greenroom db`.
+//! Maintenance of the records by people: figures, making room, export. Called by `greenroom db`.
 //!
-//! Each function opens the database for itself and may be used while greenrooms run on it. All owners are seen: whoever
+//! Each function opens the database for itself and may be used while greenrooms run on it. It sees all owners: a user who
 //! can read the data folder could read the file as well.
 
 use std::{
@@ -20,7 +20,7 @@ use crate::{
     sqlite::{Failure, export, figures, open, schema, vacuum},
 };
 
-/// Why the records cannot be looked after.
+/// Why maintenance of the records fails.
 #[derive(Debug, thiserror::Error)]
 pub enum MaintenanceError {
     #[error("cannot use {}", .path.display())]
@@ -57,7 +57,7 @@ pub struct OwnerStats {
     pub sessions: u64,
 }
 
-/// Which records are taken out.
+/// Which records are exported.
 #[derive(Debug, Default)]
 pub struct Wanted {
     /// A session, by its UUID or its name.
@@ -77,8 +77,8 @@ pub fn stats(folder: &Path) -> Result<Stats, MaintenanceError> {
 }
 
 /// Removes what has to go by the settings, and makes the file as small as it can be. `alone` says that no greenroom runs
-/// on it: then the whole file is written anew. Otherwise only free pages at its end are given back, in small steps, and
-/// no call waits for that.
+/// on it: then the whole file is rewritten. Otherwise only free pages at its end are given back, in small steps, and no
+/// call waits for that.
 pub fn vacuum(settings: &StoreSettings, alone: bool) -> Result<Vacuumed, MaintenanceError> {
     vacuum::vacuum(settings, alone).map_err(|failure| database(&settings.folder, failure))
 }

@@ -1,4 +1,4 @@
-//! What the writer is asked to do, each with whoever waits for it.
+//! The writer's operations, each with its waiter.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -8,7 +8,7 @@ use greenroom_core::{
 };
 use tokio::sync::oneshot;
 
-/// Who waits for an operation. Nobody, perhaps: a call that was given up is written down nevertheless.
+/// Waits for an operation. It may be gone: an abandoned call is recorded nevertheless.
 pub(crate) type Waiter<T> = oneshot::Sender<Result<T, NotRecorded>>;
 
 pub(crate) enum Op {
@@ -30,16 +30,16 @@ pub(crate) struct BlobUse {
     pub(crate) at: SystemTime,
 }
 
-/// What came of an operation that did not fail.
+/// The result of an operation that did not fail.
 pub(crate) enum Done {
     Written,
     Claimed(Claim),
-    /// There is nothing it could be written to.
+    /// There is no row that it could be written to.
     Refused(&'static str),
 }
 
 impl Op {
-    /// What it holds in memory, roughly: its big parts, and something for all others.
+    /// What it holds in memory, roughly: its big parts, and a constant for the rest.
     pub(crate) fn bytes(&self) -> usize {
         const SMALL: usize = 512;
         SMALL
@@ -57,7 +57,7 @@ impl Op {
             }
     }
 
-    /// Tells whoever waits. One who has gone needs no answer.
+    /// Answers the waiter. One that is gone needs no answer.
     pub(crate) fn answer(self, outcome: Result<Done, NotRecorded>) {
         match self {
             Self::Claim(_, waiter) => {
@@ -77,7 +77,7 @@ impl Op {
                     Done::Refused(why) => Err(NotRecorded(why.into())),
                 }));
             }
-            // Nobody waits; a failure is in the health and in the log.
+            // These have no waiter; a failure is in the health and in the log.
             Self::SessionEnded(..) | Self::UseBlob(_, None) => {}
         }
     }

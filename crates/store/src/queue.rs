@@ -1,4 +1,4 @@
-//! The queue in front of the writer: operations in the order in which they were asked for.
+//! The queue in front of the writer: operations in the order of their calls.
 //!
 //! `push` holds a mutex for a few lines and never waits for the disk. It refuses operations beyond the queue's bounds. The
 //! writer takes all operations that wait at once, and commits them as one transaction.
@@ -14,7 +14,7 @@ use crate::op::Op;
 /// for a while; a thousand connections with a call each still fit in.
 const OPS_MAX: usize = 4096;
 
-/// How much they may hold together. A single answer can have 64 MiB.
+/// How many bytes they may hold together. A single answer can have 64 MiB.
 pub(crate) const BYTES_MAX: usize = 256 << 20;
 
 #[derive(Default)]
@@ -27,9 +27,9 @@ pub(crate) struct Queue {
 struct State {
     ops: Vec<Op>,
     bytes: usize,
-    /// No more is taken in; what is in is still written.
+    /// No more operations are accepted; those in the queue are still written.
     closed: bool,
-    /// Why, if it is not because greenroom ends.
+    /// Why, if not because greenroom ends.
     why_closed: Option<Arc<str>>,
 }
 
@@ -70,19 +70,19 @@ impl Queue {
         (!ops.is_empty() || !state.closed).then_some(ops)
     }
 
-    /// Takes no more in.
+    /// Accepts no more operations.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.news.notify_one();
     }
 
-    /// Takes no more in, for this reason.
+    /// Accepts no more operations, for this reason.
     pub(crate) fn close_because(&self, why: Arc<str>) {
         self.lock().why_closed = Some(why);
         self.close();
     }
 
-    /// Why no more is taken in, if it is not because greenroom ends.
+    /// Why no more operations are accepted, if not because greenroom ends.
     pub(crate) fn why_closed(&self) -> Option<Arc<str>> {
         self.lock().why_closed.clone()
     }

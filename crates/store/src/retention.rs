@@ -1,8 +1,7 @@
-//! What is removed, and when: records by age and by size, blobs by their last use, by size, and when nobody names them.
+//! What is removed, and when: records by age and by size; blobs by their last use, by size, and when no record names them.
 //!
-//! The work is done in slices, each a short transaction, so that a call never waits for more than one. The writer asks
-//! for a slice whenever it has nothing else to do; `greenroom db vacuum` asks for all of them. Which rows those are is
-//! known in [`crate::sqlite::remove`].
+//! The work is done in slices, each a short transaction, so that a call never waits for more than one. The writer does a
+//! slice whenever it is idle; `greenroom db vacuum` does all of them. [`crate::sqlite::remove`] selects the rows.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,10 +19,10 @@ use rusqlite::Connection;
 /// the record that names it lie milliseconds.
 pub(crate) const UNNAMED: Duration = Duration::from_secs(3600);
 
-/// A blob used this lately is never removed for want of room: a record that is being written may name it.
+/// A blob used this recently is never removed to make room: a record that is being written may name it.
 pub(crate) const IN_USE: Duration = Duration::from_secs(60);
 
-/// What is to be done next in a round.
+/// The next step of a round.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum Stage {
     #[default]
@@ -35,7 +34,7 @@ enum Stage {
     Done,
 }
 
-/// What a round has removed.
+/// How much a round has removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Removed {
     pub records: usize,
@@ -53,14 +52,14 @@ impl Removed {
     }
 }
 
-/// One round through everything that may have to go.
+/// One round through everything that may have to be removed.
 #[derive(Default)]
 pub(crate) struct Round {
     stage: Stage,
     pub(crate) removed: Removed,
 }
 
-/// When something is too old.
+/// Decides what is too old.
 pub(crate) struct Limits<'a> {
     pub(crate) settings: &'a StoreSettings,
     pub(crate) now: SystemTime,
@@ -74,7 +73,7 @@ impl Limits<'_> {
 }
 
 impl Round {
-    /// Does a slice. Whether there is more to do.
+    /// Does a slice. Returns whether there is more to do.
     pub(crate) fn slice(
         &mut self,
         connection: &mut Connection,

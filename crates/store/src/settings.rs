@@ -1,26 +1,26 @@
-//! What a store is made of.
+//! The settings of a store.
 
 use std::{
     path::PathBuf,
     time::{Duration, SystemTime},
 };
 
-/// What a store is made of.
+/// The settings of a store.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
-    /// The data folder. The database and the blobs stand in it.
+    /// The data folder, with the database and the blobs.
     pub folder: PathBuf,
     /// The tag of this process.
     pub run: String,
-    /// The tags of all processes that live: sessions of any others that are older than `began` are over.
+    /// The tags of all living processes: sessions of any others that are older than `began` are over.
     pub living: Vec<String>,
-    /// A moment before `living` was looked up: younger sessions may be those of processes that are not in it.
+    /// A moment before `living` was determined: younger sessions may belong to processes that are not in it.
     pub began: SystemTime,
     /// Records older than this are removed.
     pub max_age: Duration,
     /// When the database is bigger than this, the oldest records are removed.
     pub bytes_max: u64,
-    /// A blob that nobody used in this long is removed.
+    /// A blob that was not used for this long is removed.
     pub blobs_ttl: Duration,
     /// When all blobs together are bigger than this, those longest unused are removed.
     pub blobs_bytes_max: u64,

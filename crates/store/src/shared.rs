@@ -1,4 +1,4 @@
-//! What the store and its writer share: the queue between them, and how recording goes.
+//! What the store and its writer share: the queue between them, and the health of recording.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ pub(crate) struct Shared {
     health: Mutex<Result<(), Arc<str>>>,
 }
 
-/// Where the database stands, for those who read.
+/// The state of the database, for readers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Phase {
     Opening,
-    /// It can be read. The number is another one whenever it is another file.
+    /// It can be read. The number changes whenever the file is replaced.
     Open(u64),
     Shut(Arc<str>),
     /// The writer has ended.
@@ -35,7 +35,7 @@ impl Shared {
         }
     }
 
-    /// Nobody writes; what is there can be read.
+    /// Without a writer; existing records can be read.
     pub(crate) fn for_reading() -> Self {
         let shared = Self::new();
         shared.queue.close();
@@ -47,7 +47,7 @@ impl Shared {
         self.health.lock().clone()
     }
 
-    /// What those hear whose operations the writer has left undone.
+    /// The error for operations that the writer has not carried out.
     pub(crate) fn ended(&self) -> NotRecorded {
         let why = self.queue.why_closed();
         NotRecorded(why.unwrap_or_else(|| Arc::from("the writer of records has ended")))

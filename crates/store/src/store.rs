@@ -1,7 +1,7 @@
 //! The store: the port of records, made of a queue, a writer, readers and files.
 //!
-//! Every method that writes puts its operation into the queue before it returns, so their order is that of the calls.
-//! Opening returns at once: the writer's thread opens the database, and what is asked before waits for it.
+//! Every method that writes puts its operation into the queue before it returns, so the operations are in the order of the
+//! calls. Opening returns at once: the writer's thread opens the database, and earlier requests wait for it.
 
 use std::{path::Path, sync::Arc, thread::JoinHandle, time::SystemTime};
 
@@ -24,8 +24,8 @@ use crate::{
     sqlite::{blob_rows, find, open, readers::Readers, timeline::timeline, writer::Writer},
 };
 
-/// The keeper of records of this process. Dropping it lets the writer finish what it has been given, without anybody
-/// waiting for that; [`Store::close`] waits.
+/// The store of records of this process. Dropping it lets the writer finish what is queued, without waiting for that;
+/// [`Store::close`] waits.
 pub struct Store {
     shared: Arc<Shared>,
     readers: Readers,
@@ -35,7 +35,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Begins to open the store in a data folder. Whether that succeeds is in [`Records::health`].
+    /// Begins to open the store in a data folder. [`Records::health`] tells whether that succeeds.
     pub fn open(settings: StoreSettings) -> Self {
         let shared = Arc::new(Shared::new());
         let readers = Readers::new(settings.folder.clone(), shared.clone());
@@ -52,8 +52,8 @@ impl Store {
         Self { shared, readers, files, per_pool, writer: Mutex::new(writer) }
     }
 
-    /// What lies in a data folder, to be read alone: for whoever looks in while no process writes there. `None` where
-    /// nothing has ever been kept.
+    /// The records in a data folder, read-only: for a reader while no process writes there. `None` where nothing has
+    /// ever been kept.
     pub fn look(folder: &Path) -> Option<Self> {
         if !open::exists(folder) {
             return None;
@@ -64,16 +64,16 @@ impl Store {
         Some(Self { shared, readers, files, per_pool: false, writer: Mutex::new(None) })
     }
 
-    /// Writes what has been asked for, takes no more, and returns when the database is closed.
+    /// Writes what is queued, accepts no more, and returns when the database is closed.
     pub async fn close(&self) {
         self.shared.queue.close();
         self.readers.close();
         let writer = self.writer.lock().take();
         let Some(writer) = writer else { return };
         let mut phase = self.shared.phase.subscribe();
-        // Its sender stands in `shared`, so this ends with the writer only.
+        // The sender is in `shared`, so this ends with the writer only.
         let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
-        // It has said that it ends: this waits for the last lines of its thread.
+        // The writer has reported its end: this waits for the last lines of its thread.
         let _ = tokio::task::spawn_blocking(move || writer.join()).await;
     }
 
@@ -207,8 +207,8 @@ impl Records for Store {
         self.ask(|waiter| Op::SetCursor(id, cursor, SystemTime::now(), waiter))
     }
 
-    /// The database hears of a blob first, and its file is written then. From there on nobody removes it, since it was
-    /// used just now; in the other order it could be removed between a look at the file and the row.
+    /// The blob's row is written first, then its file. From then on no process removes the blob, since it was used just
+    /// now; in the other order it could be removed between the check of the file and the row.
     fn keep(&self, pool: &str, data: Vec<u8>) -> BoxFuture<'static, Result<BlobId, NotRecorded>> {
         let (shared, files, pool) = (self.shared.clone(), self.files.clone(), self.pool_of(pool));
         Box::pin(async move {

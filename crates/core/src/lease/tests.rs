@@ -295,7 +295,7 @@ fn a_silent_instance_has_another_one_started() {
     let first = ledger.take_start().unwrap();
     let lease = ledger.started(first).granted[0].lent;
     ledger.withhold(first);
-    assert_eq!((ledger.give_back(lease), ledger.take_start()), (None, None), "nobody waits");
+    assert_eq!((ledger.give_back(lease), ledger.take_start()), (None, None), "there is no waiter");
     waits(any(&mut ledger));
     assert!(ledger.take_start().is_some_and(|second| second != first));
 }

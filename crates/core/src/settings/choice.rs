@@ -103,7 +103,7 @@ words! {
 
     /// Whether answers carry images.
     ImageResponses {
-        /// Beside their text.
+        /// In addition to their text.
         Allow = "allow",
         /// Never.
         Omit = "omit",

@@ -1,7 +1,7 @@
 //! A batch: many operations in one transaction.
 //!
-//! It is all written or not at all, but for operations that fail by their own fault: with care, each has a savepoint, and
-//! one that fails leaves nothing behind and does not touch its neighbours.
+//! It is written as a whole or not at all, except for operations that fail by their own fault: with [`Care`] each has a
+//! savepoint, and one that fails leaves nothing behind and does not affect its neighbours.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ pub(crate) enum Care {
     Each,
 }
 
-/// What came of each operation of a batch.
+/// The result of each operation of a batch.
 pub(crate) type Outcomes = Vec<Result<Done, NotRecorded>>;
 
-/// One transaction with all of a batch of the process `run` in it. Every error is the whole batch's.
+/// One transaction with the whole batch of the process `run`. Every error is the whole batch's.
 pub(crate) fn transaction(
     connection: &Connection,
     run: &str,

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::rows::{self, BLOB_REF};
 
-/// What the owner's records call a blob, and the pools that have it. `None` where no record of the owner names it.
+/// The owner's newest reference to a blob, and the pools that have it. `None` where no record of the owner names it.
 pub(crate) fn blob(
     connection: &Connection,
     owner: &Owner,
@@ -31,7 +31,7 @@ pub(crate) fn blob(
     Ok(Some((about, pools)))
 }
 
-/// Newest first, each once, as the newest record names it. Those that are gone are left out.
+/// Newest first, each once, as the newest record names it. Removed blobs are left out.
 pub(crate) fn blobs(
     connection: &Connection,
     owner: &Owner,
@@ -53,7 +53,7 @@ pub(crate) fn blobs(
     Ok(found)
 }
 
-/// The rows come as they are read, so that no more are looked at than are asked for.
+/// Rows are read one by one, so that no more are looked at than are asked for.
 pub(crate) fn blobs_sql() -> String {
     format!(
         "SELECT sha256, substr(mime, 1, {FIELD_BYTES_MAX}), substr(name, 1, {FIELD_BYTES_MAX}), bytes

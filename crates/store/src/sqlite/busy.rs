@@ -1,7 +1,7 @@
 //! How a connection waits for another process that writes.
 //!
-//! SQLite's own wait begins with a millisecond, twenty times as long as a commit takes. Here a few turns of the processor
-//! come first; most waits end there.
+//! SQLite's own wait begins with a millisecond, twenty times as long as a commit takes. Here the thread yields the
+//! processor a few times first; most waits end there.
 
 use std::{
     thread,
@@ -10,14 +10,14 @@ use std::{
 
 use rusqlite::Connection;
 
-/// How long a writer waits for others. A commit takes microseconds and a checkpoint some milliseconds; whoever holds the
-/// database for longer than this has been stopped, and calls must not stop with it.
+/// How long a writer waits for others. A commit takes microseconds and a checkpoint some milliseconds; a process that holds
+/// the database for longer than this has been stopped, and calls must not stop with it.
 pub(crate) const BUSY_WITHIN: Duration = Duration::from_secs(2);
 
-/// How often others are merely given way. About 50 µs on an idle machine.
+/// How often the thread merely yields. About 50 µs on an idle machine.
 const TURNS: i32 = 32;
 
-/// Between two later looks.
+/// The pause between two later attempts.
 const LOOK_AGAIN: Duration = Duration::from_micros(500);
 
 pub(crate) fn install(connection: &mut Connection) -> rusqlite::Result<()> {
@@ -29,7 +29,7 @@ pub(crate) fn install(connection: &mut Connection) -> rusqlite::Result<()> {
         if turn < TURNS {
             thread::yield_now();
         } else {
-            // Nobody unparks this thread: there is no event for a lock of another process.
+            // No thread unparks this one: there is no event for a lock of another process.
             thread::park_timeout(LOOK_AGAIN);
         }
         since.elapsed() < BUSY_WITHIN

@@ -1,8 +1,8 @@
-//! Checkpoints: what the WAL has gathered is carried into the database, by a thread and a connection of its own.
+//! Checkpoints: a thread with a connection of its own copies the WAL into the database.
 //!
-//! A checkpoint waits for the disk, and so would every call whose commit ran one. Here the writer only says how much it
-//! has written. A passive checkpoint lets it go on meanwhile; only when the WAL has grown far beyond that, since calls
-//! never paused, does one hold the writer up for a moment to begin the WAL anew.
+//! A checkpoint waits for the disk, and so would every call whose commit ran one. Here the writer only reports how much it
+//! has written. A passive checkpoint lets the writer go on meanwhile; only when the WAL has grown far beyond that, since
+//! calls never paused, does a checkpoint hold the writer up for a moment to restart the WAL.
 
 use std::{
     path::Path,
@@ -15,20 +15,20 @@ use rusqlite::Connection;
 
 use super::{busy::BUSY_WITHIN, open};
 
-/// After so many bytes written there is a checkpoint. Few enough that the WAL stays in memory and is soon read through
-/// at the next start, enough that the disk is not kept busy.
+/// After so many bytes written there is a checkpoint. Few enough that the WAL stays in memory and the next start reads it
+/// quickly, enough that the disk is not kept busy.
 const EVERY_BYTES: usize = 8 << 20;
 
-/// A WAL of so many pages begins anew, whoever waits: 64 MiB, which is all a sudden end leaves to be read at a start.
+/// A WAL of so many pages is restarted, whatever waits: 64 MiB, the most that a start has to read after a crash.
 const PAGES_MAX: i64 = 16_384;
 
-/// What a commit writes beside its rows: some six pages of tables and indexes.
+/// What a commit writes in addition to its rows: some six pages of tables and indexes.
 const COMMIT_BYTES: usize = 6 * 4096;
 
-/// Between two looks whether another checkpoint has ended; one takes some milliseconds.
+/// The pause between two checks whether another checkpoint has ended; one takes some milliseconds.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// The thread that makes checkpoints. It ends when this is dropped, and is waited for.
+/// The thread that makes checkpoints. Dropping this ends the thread and waits for it.
 pub(crate) struct Checkpointer {
     nudge: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -47,12 +47,12 @@ impl Checkpointer {
         Self { nudge: Some(nudge), thread, written: 0 }
     }
 
-    /// A commit of so many bytes has been made.
+    /// Notes a commit of so many bytes.
     pub(crate) fn written(&mut self, bytes: usize) {
         self.written += bytes + COMMIT_BYTES;
         if self.written >= EVERY_BYTES {
             self.written = 0;
-            // A nudge that still waits will do for both.
+            // A nudge that still waits covers both.
             if let Some(nudge) = &self.nudge {
                 let _ = nudge.try_send(());
             }
@@ -69,8 +69,8 @@ impl Drop for Checkpointer {
     }
 }
 
-/// The first checkpoint is made at once: it carries over what a sudden end has left behind, and opens what will be open
-/// from then on.
+/// The first checkpoint is made at once: it copies what a crash has left behind, and opens the files that stay open from
+/// then on.
 fn run(folder: &Path, nudges: &Receiver<()>) {
     let mut connection = None;
     loop {
@@ -80,7 +80,7 @@ fn run(folder: &Path, nudges: &Receiver<()>) {
                 .ok();
         }
         if let Some(Err(error)) = connection.as_ref().map(checkpoint) {
-            // The writer meets the same fault and tells of it; a new connection may not have it.
+            // The writer meets the same fault and reports it; a new connection may not have it.
             tracing::debug!(%error, "the records' checkpoint failed");
             connection = None;
         }
@@ -103,13 +103,13 @@ fn run_pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
     connection.query_row(pragma, [], |row| row.get(1))
 }
 
-/// The last checkpoint of a connection that ends: all that others let it carry over.
+/// The last checkpoint of a connection that ends: as much as other connections allow.
 pub(crate) fn last(connection: &Connection) -> rusqlite::Result<()> {
     run_pragma(connection, "PRAGMA wal_checkpoint(PASSIVE)").map(|_| ())
 }
 
-/// Carries everything over and empties the WAL, unless somebody reads in it for long. Another checkpoint that is under
-/// way, of a greenroom that runs, is waited for: SQLite does not.
+/// Copies everything and empties the WAL, unless a reader uses it for long. Waits for a checkpoint of another greenroom
+/// that is under way: SQLite does not.
 pub(crate) fn whole(connection: &Connection) -> rusqlite::Result<()> {
     let began = Instant::now();
     loop {

@@ -1,6 +1,6 @@
-//! Records taken out as they are, one after the other.
+//! Exports records as they are, one after the other.
 //!
-//! They are read in parts, each a query of its own: whoever reads them slowly holds nothing up, least of all the WAL.
+//! They are read in parts, each a query of its own: a slow consumer holds nothing up, least of all the WAL.
 
 use greenroom_core::{Raw, raw, time::timestamp_ms};
 use rusqlite::{Connection, Row, ToSql};
@@ -15,7 +15,7 @@ use crate::maintenance::Wanted;
 /// Records in a part.
 const PART: usize = 16;
 
-/// A part ends with the record that passes this: each may have tens of megabytes.
+/// A part ends with the record that exceeds this: each may have tens of megabytes.
 const PART_BYTES_MAX: usize = 16 << 20;
 
 /// A record for programs. It has no line breaks when it is written as JSON.
@@ -69,7 +69,7 @@ pub struct ExportedBlob {
     pub bytes: u64,
 }
 
-/// What is still to be taken out.
+/// What is still to be exported.
 pub(crate) struct Parts {
     after: i64,
     /// The UUIDs of the sessions that are wanted, as a JSON array.
@@ -92,7 +92,7 @@ impl Parts {
         Ok(Self { after: 0, sessions, since: wanted.since.map(timestamp_ms).unwrap_or_default() })
     }
 
-    /// Whether there is no session of the name that is wanted.
+    /// Whether no session has the wanted name.
     pub(crate) fn is_of_nobody(&self) -> bool {
         self.sessions.as_deref() == Some("[]")
     }
@@ -127,7 +127,7 @@ impl Parts {
 }
 
 impl Exported {
-    /// What its big parts take in memory.
+    /// The size of its big parts in memory.
     fn bytes(&self) -> usize {
         let of = |outcome: &ExportedOutcome| {
             let console: usize = outcome.console.iter().map(|line| line.message.len()).sum();
@@ -180,8 +180,8 @@ fn exported(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Exported
     })
 }
 
-/// JSON as it was written, but on one line: a line break stands between its parts only, where a space does as well. What
-/// is no JSON comes as a string.
+/// JSON as it was written, but on one line: a line break can only be between its tokens, where a space does as well. A
+/// text that is not JSON becomes a string.
 fn on_one_line(text: String) -> Raw {
     let text = if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text };
     raw::parse(text.clone()).unwrap_or_else(|_| raw::encode(&text))

@@ -11,7 +11,7 @@ const TABLES: [&str; 7] =
     ["sessions", "requests", "responses", "console_logs", "diff_cursors", "blobs", "blob_refs"];
 
 pub(crate) fn stats(connection: &Connection, folder: &Path) -> rusqlite::Result<Stats> {
-    // One moment for all figures.
+    // One transaction, so that all figures are of the same moment.
     let moment = connection.unchecked_transaction()?;
     let number = |sql: &str| moment.query_row(sql, [], |row| row.get::<_, u64>(0));
     let mut rows = std::collections::BTreeMap::new();
@@ -46,7 +46,7 @@ pub(crate) fn stats(connection: &Connection, folder: &Path) -> rusqlite::Result<
     })
 }
 
-/// What the database and its WAL take on disk.
+/// The size of the database and its WAL on disk.
 pub(crate) fn bytes(folder: &Path) -> u64 {
     [open::FILE.to_owned(), format!("{}-wal", open::FILE)]
         .iter()

@@ -1,8 +1,8 @@
-//! What is read of the records, always on behalf of an owner: what belongs to another is not there.
+//! Reads of the records, always on behalf of an owner: records of other owners are not there.
 //!
-//! Nothing here looks at rows in the number of all that are kept: every query goes through an index and stops at its
-//! limit. No list looks at another owner's rows. One of a session looks at the session's calls, whatever else is asked of
-//! them; one of failures with a tool looks at the owner's failures. Called by the readers, and by the writer for a name that was given twice.
+//! No query's cost grows with the number of all records: each goes through an index and stops at its limit. No list looks
+//! at another owner's rows. The list of a session looks at the session's calls, whatever the other filters; the list of a
+//! tool's failures looks at the owner's failures. Called by the readers, and by the writer for a name that was given twice.
 
 use greenroom_core::{
     Owner, Raw,
@@ -56,18 +56,18 @@ pub(crate) fn blobs_of(connection: &Connection, position: u64) -> rusqlite::Resu
         .collect()
 }
 
-/// How many bytes of texts SQLite may go through for one list: a thousand calls with long errors, or a few with errors of
-/// megabytes. With the call that passes this the list ends, and says that there may be more.
+/// How many bytes of texts SQLite may read for one list: a thousand calls with long errors, or a few with errors of
+/// megabytes. The list ends with the call that exceeds this, and says that there may be more.
 pub(super) const READ_BYTES_MAX: u64 = 16 << 20;
 
-/// What the texts of one list may have as they are shown. A thousand usual calls have a third of that; as JSON, escaped as
-/// badly as can be, it is six times as much.
+/// How many bytes the texts of one list may have as shown. A thousand usual calls have a third of that; as JSON, in the
+/// worst case of escaping, it is six times as much.
 const SHOWN_BYTES_MAX: usize = 1 << 20;
 
-/// What a part of a console may have, in bytes of messages, locations and [`LINE_BYTES`].
+/// How many bytes a part of a console may have: messages, locations and [`LINE_BYTES`].
 const CONSOLE_BYTES_MAX: usize = 1 << 20;
 
-/// What a line takes beside its texts: the names of its members in JSON, its level, time and two numbers.
+/// What a line takes in addition to its texts: the names of its members in JSON, its level, time and two numbers.
 const LINE_BYTES: usize = 128;
 
 /// Newest first.
@@ -106,7 +106,7 @@ fn shown_bytes(summary: &Summary) -> usize {
     texts + summary.tool.len() + summary.session.as_ref().map_or(0, |session| session.name.len())
 }
 
-/// The driving table comes first in the text, and `CROSS JOIN` keeps SQLite from choosing another: it has no figures
+/// The driving table comes first in the text, and `CROSS JOIN` keeps SQLite from choosing another: it has no statistics
 /// about the rows to choose by.
 pub(crate) fn list_sql(filter: &Filter) -> String {
     let of_tool = |number| format!(" AND q.tool_name = ?{number}");
@@ -137,7 +137,7 @@ pub(crate) fn list_sql(filter: &Filter) -> String {
     };
     let of_status =
         filter.status.map(|status| format!(" AND r.status = '{}'", status.as_str())).unwrap_or_default();
-    // Position and owner are the same in both; SQLite must see that the driving table has them in its index, in order.
+    // Position and owner are equal in both; SQLite must see that the driving table has them in its index, in order.
     let columns = rows::listed_columns();
     format!(
         "SELECT {columns} FROM {from} LEFT JOIN sessions s ON s.session_id = q.session_id
@@ -195,7 +195,7 @@ pub(crate) fn console(
     Ok(Some(lines))
 }
 
-/// Where a record of this owner stands.
+/// The position and session of a record of this owner.
 fn position(
     connection: &Connection,
     owner: &Owner,

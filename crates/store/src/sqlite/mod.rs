@@ -1,11 +1,11 @@
 //! The records in SQLite: the only part of this crate that knows SQL.
 //!
-//! One thread writes ([`writer`]), a few connections read beside it ([`readers`]). The database is in WAL mode with
-//! `synchronous=NORMAL`: what is committed is in the file system's hands, so it survives the sudden end of this process
+//! One thread writes ([`writer`]), a few connections read meanwhile ([`readers`]). The database is in WAL mode with
+//! `synchronous=NORMAL`: a committed row is in the hands of the file system, so it survives the sudden end of this process
 //! and of every other. A power cut may cost what was committed since the last checkpoint, never the database.
 //!
-//! Several processes may share a database. The file lock `records.lock` is held while one is opened, brought up to date
-//! or moved aside; everything else is left to SQLite's own locks.
+//! Several processes may share a database. A process holds the file lock `records.lock` while it opens the database,
+//! migrates it or moves it aside; SQLite's own locks do the rest.
 
 pub(crate) mod batch;
 pub(crate) mod blob_rows;
@@ -50,7 +50,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether the file is no database, or a broken one.
+    /// Whether the file is not a database, or a broken one.
     pub(crate) fn is_corrupt(&self) -> bool {
         matches!(
             self,
@@ -61,7 +61,7 @@ impl Failure {
         )
     }
 
-    /// Whether one operation is at fault, so that its neighbours may well succeed without it.
+    /// Whether one operation is at fault, so that its neighbours may succeed without it.
     pub(crate) fn is_of_one_row(&self) -> bool {
         match self {
             Self::Sql(rusqlite::Error::SqliteFailure(error, _)) => matches!(

@@ -1,6 +1,6 @@
-//! Opening the database: made if there is none, brought up to date if it is old, moved aside if it is broken.
+//! Opening the database: created if there is none, migrated if it is old, moved aside if it is broken.
 //!
-//! A broken database is never deleted, and never looked at twice: it stays as `records.db.corrupt-<time>`. Nothing here
+//! A broken database is never deleted, and never opened again: it stays as `records.db.corrupt-<time>`. Nothing here
 //! opens the database file but SQLite: POSIX drops all locks of a process on a file when any descriptor of it is closed.
 
 use std::{
@@ -20,13 +20,13 @@ use super::{Failure, busy, schema};
 pub(crate) const FILE: &str = "records.db";
 const LOCK: &str = "records.lock";
 
-/// How long one process waits for another to open the database. That one may have to migrate a big one.
+/// How long one process waits for another to open the database. The other may have to migrate a big one.
 const LOCK_WITHIN: Duration = Duration::from_secs(30);
 
-/// The kernel tells nobody when a file lock becomes free.
+/// The pause between two attempts: the kernel does not report when a file lock becomes free.
 const LOCK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How far the WAL file may stay grown after a checkpoint, in bytes: that of a busy second.
+/// How large the WAL file may stay after a checkpoint, in bytes: that of a busy second.
 const WAL_KEPT_BYTES: i64 = 16 << 20;
 
 /// How many prepared statements a connection keeps: more than there are in this crate.
@@ -35,9 +35,9 @@ const STATEMENTS: usize = 64;
 /// An open database.
 pub(crate) struct Opened {
     pub(crate) connection: Connection,
-    /// Which file it is, whatever stands at its path meanwhile.
+    /// The file's identity, whatever is at its path meanwhile.
     file: Identity,
-    /// Whether it was made just now.
+    /// Whether it was created just now.
     pub(crate) is_new: bool,
 }
 
@@ -48,7 +48,7 @@ struct Identity {
 }
 
 impl Opened {
-    /// Whether the file is still the one at its path. One that was removed takes rows as before, and loses them.
+    /// Whether the file is still the one at its path. A removed file takes rows as before, and they are lost.
     pub(crate) fn is_in_place(&self, folder: &Path) -> bool {
         identity(&folder.join(FILE)).is_ok_and(|found| found == self.file)
     }
@@ -67,7 +67,7 @@ pub(crate) fn open(folder: &Path) -> Result<Opened, Failure> {
     }
 }
 
-/// Makes the data folder, if there is none yet. Only at the start: one that vanishes later is a fault to be told.
+/// Creates the data folder, if there is none yet. Only at the start: one that vanishes later is a fault to report.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
     DirBuilder::new()
         .recursive(true)
@@ -76,7 +76,7 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
         .map_err(|source| Failure::File { path: folder.to_owned(), source })
 }
 
-/// Moves the open database aside, which turned out to be broken, unless another process was faster.
+/// Moves the open database, which turned out to be broken, aside, unless another process has done so.
 pub(crate) fn abandon(opened: Opened, folder: &Path, failure: &Failure) -> Result<(), Failure> {
     let _lock = lock(&folder.join(LOCK))?;
     let in_place = opened.is_in_place(folder);
@@ -96,8 +96,8 @@ fn attempt(path: &Path) -> Result<Opened, Failure> {
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
-    // SQLite takes a file that it may not write as one to be read. Nothing could be kept in it, and it would stay so for
-    // as long as it is open, whatever becomes of the file.
+    // SQLite opens a file that it may not write for reading. Nothing could be recorded in it, and it would stay read-only
+    // for as long as it is open, even if the file becomes writable.
     if connection.is_readonly(MAIN_DB)? {
         return Err(Failure::ReadOnly { path: path.to_owned() });
     }
@@ -124,7 +124,7 @@ fn attempt(path: &Path) -> Result<Opened, Failure> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "journal_size_limit", WAL_KEPT_BYTES)?;
-    // The checkpointer does it, beside the calls.
+    // The checkpointer does it, without holding calls up.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     schema::migrate(&mut connection)?;
     Ok(Opened { connection, file, is_new })
@@ -163,7 +163,7 @@ pub(crate) fn checkpointer(folder: &Path) -> Result<Connection, Failure> {
 }
 
 fn set_aside(path: &Path, failure: &Failure) -> Result<(), Failure> {
-    // A colon in a file's name is a nuisance elsewhere.
+    // Some file systems do not allow a colon in a file's name.
     let time = timestamp_ms(SystemTime::now()).replace(':', "");
     let aside = with_suffix(path, &format!(".corrupt-{time}"));
     tracing::error!(
@@ -171,7 +171,7 @@ fn set_aside(path: &Path, failure: &Failure) -> Result<(), Failure> {
         aside = %aside.display(),
         "the database of records is broken; it was moved aside, and a new one begins"
     );
-    // The database last: until it has moved, another process finds it broken still and does the same.
+    // The database last: until it has moved, another process still finds it broken and does the same.
     for suffix in ["-wal", "-shm", ""] {
         let from = with_suffix(path, suffix);
         match fs::rename(&from, with_suffix(&aside, suffix)) {
@@ -184,7 +184,7 @@ fn set_aside(path: &Path, failure: &Failure) -> Result<(), Failure> {
     Ok(())
 }
 
-/// SQLite's other files have the database's name and a little more.
+/// SQLite's other files have the database's name and a suffix.
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

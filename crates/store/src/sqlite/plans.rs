@@ -1,4 +1,4 @@
-//! How SQLite finds what is asked for: through an index, in the order wanted, whatever the number of rows.
+//! How SQLite finds rows: through an index, in the order wanted, whatever the number of rows.
 
 use greenroom_core::{
     SessionUid,
@@ -34,7 +34,7 @@ fn lists() -> Vec<Filter> {
     filters
 }
 
-/// No query of a reader scans a table or sorts what it found: a million records make none of them slower.
+/// No query of a reader scans a table or sorts its rows: a million records make none of them slower.
 #[test]
 fn nothing_is_scanned_or_sorted() {
     let mut connection = Connection::open_in_memory().unwrap();
@@ -54,13 +54,13 @@ fn nothing_is_scanned_or_sorted() {
             assert!(!step.starts_with("SCAN") && !step.contains("TEMP B-TREE"), "{step}\n{query}");
         }
     }
-    // Failures are looked for among the owner's alone.
+    // Only the owner's failures are searched.
     for tool in [None, Some("t".to_owned())] {
         let failed = Filter { status: Some(Status::Error), tool, ..Filter::default() };
         let steps = plan(&connection, &find::list_sql(&failed));
         assert!(steps[0].contains("responses_failed (owner=? AND rowid<?)"), "{steps:?}");
     }
-    // A rare tool is found without a look at the calls of all others.
+    // A rare tool is found without reading the calls of all others.
     let rare = Filter { tool: Some("t".to_owned()), ..Filter::default() };
     let steps = plan(&connection, &find::list_sql(&rare));
     assert!(steps[0].contains("requests_by_tool (owner=? AND tool_name=? AND rowid<?)"), "{steps:?}");

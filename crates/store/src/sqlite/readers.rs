@@ -1,7 +1,7 @@
-//! Connections that read, beside the writer and never in its way.
+//! Connections that read while the writer writes, and never hold it up.
 //!
-//! Each read runs on a thread that may wait, with a connection that is kept for the next. What is asked before the
-//! database is open waits until it is.
+//! Each read runs on a blocking thread, with a connection that is kept for the next. A read before the database is open
+//! waits until it is.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::shared::{Phase, Shared};
 /// How many read at once. They compute more than they wait, and greenroom leaves most cores to browsers.
 const READERS_MAX: usize = 4;
 
-/// How long a read waits for its turn. Reads take milliseconds; an agent that waits this long is better told.
+/// How long a read waits for its turn. Reads take milliseconds; an agent that waits this long gets an error.
 const TURN_WITHIN: Duration = Duration::from_secs(10);
 
 pub(crate) struct Readers {
@@ -53,7 +53,7 @@ impl Readers {
                 None => open::reader(&folder)?,
             };
             let outcome = read(&connection)?;
-            // One that failed is not kept: the next read begins with a sound one.
+            // A connection whose read failed is not kept: the next read begins with a new one.
             lock(&idle).push((generation, connection));
             Ok(outcome)
         });
@@ -76,7 +76,7 @@ impl Readers {
         }
     }
 
-    /// Closes the connections that nobody uses. No further read is begun.
+    /// Closes the idle connections. No further read begins.
     pub(crate) fn close(&self) {
         self.turns.close();
         lock(&self.idle).clear();
@@ -87,7 +87,7 @@ fn too_long() -> Unreadable {
     Unreadable(Arc::from("no turn within 10 s; the disk or the machine is busy"))
 }
 
-/// A connection to the file as it is now. Those to former files are closed.
+/// A connection to the current file. Connections to former files are closed.
 fn take(idle: &Mutex<Vec<(u64, Connection)>>, generation: u64) -> Option<Connection> {
     let mut idle = lock(idle);
     idle.retain(|(of, _)| *of == generation);

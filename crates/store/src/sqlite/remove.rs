@@ -1,7 +1,7 @@
 //! Slices of removal: each a transaction of a millisecond or so.
 //!
-//! With a record go its response, its console lines, its cursor and its claims on blobs, by the tables' own rules. A
-//! blob's file is removed inside the transaction that removes its row: whoever keeps the same bytes waits for that
+//! With a record go its response, its console lines, its cursor and its references to blobs, by the tables' own rules. A
+//! blob's file is removed inside the transaction that removes its row: a process that keeps the same bytes waits for that
 //! transaction, finds neither, and writes them again.
 
 use std::{collections::HashSet, time::SystemTime};
@@ -15,7 +15,7 @@ use crate::{
     retention::{IN_USE, Limits, Removed, UNNAMED},
 };
 
-/// Records in a slice. Each may have a snapshot of a dozen pages; so many take about a millisecond.
+/// Records in a slice. Each may have a snapshot of a dozen pages; removing so many takes about a millisecond.
 const SLICE_RECORDS: usize = 32;
 
 /// Sessions looked at in a slice: a look-up in an index each.
@@ -48,7 +48,7 @@ pub(crate) fn records(connection: &mut Connection, limits: &Limits<'_>) -> Resul
     let mut removed = Removed::default();
     let (mut sessions, mut last) = (HashSet::new(), 0);
     for (position, session, timestamp) in oldest {
-        // Asked after each: a single record can be as big as a thousand others.
+        // Checked after each: a single record can be as big as a thousand others.
         if timestamp >= cutoff && !is_too_big(&transaction, limits.settings.bytes_max)? {
             break;
         }
@@ -69,7 +69,7 @@ pub(crate) fn records(connection: &mut Connection, limits: &Limits<'_>) -> Resul
     Ok((removed.records > 0).then_some(removed))
 }
 
-/// Whether the oldest record is too old. Records stand in the order of their time, but for milliseconds.
+/// Whether the oldest record is too old. Records are in the order of their time, except for milliseconds.
 fn has_older(connection: &Connection, cutoff: &str) -> rusqlite::Result<bool> {
     let oldest: Option<String> = connection
         .prepare_cached("SELECT (SELECT timestamp FROM requests ORDER BY position LIMIT 1)")?
@@ -93,7 +93,7 @@ fn remove_session(connection: &Connection, session: &str) -> rusqlite::Result<us
         .execute([session])
 }
 
-/// Removes sessions that ended long ago and whose records had gone before. Returns where to go on, if there is more.
+/// Removes sessions that ended long ago and whose records are already gone. Returns where to go on, if there is more.
 pub(crate) fn sessions(
     connection: &mut Connection,
     limits: &Limits<'_>,
@@ -118,8 +118,8 @@ pub(crate) fn sessions(
     Ok((looked_at.last().map(|(rowid, _, _)| *rowid), removed))
 }
 
-/// Removes blobs that were not used for too long, and those longest unused while there are too many. `None` when there is
-/// none to remove.
+/// Removes blobs that were not used for too long, and the longest unused ones while there are too many. `None` when there
+/// is none to remove.
 pub(crate) fn old_blobs(
     connection: &mut Connection,
     files: &BlobFiles,
@@ -210,24 +210,24 @@ fn remove_blobs(
     Ok(removed)
 }
 
-/// Gives pages that are free back to the file system. Whether there are more.
+/// Gives free pages back to the file system. Returns whether there are more.
 pub(crate) fn pages(connection: &Connection) -> Result<bool, Failure> {
     let free = || connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, usize>(0));
     let before = free()?;
     if before == 0 {
         return Ok(false);
     }
-    // A page is given back with each row of this pragma that is asked for.
+    // Each row of this pragma that is read gives one page back.
     let mut give_back = connection.prepare(&format!("PRAGMA incremental_vacuum({SLICE_PAGES})"))?;
     let mut rows = give_back.query([])?;
     while rows.next()?.is_some() {}
     drop(rows);
-    // One that gives nothing back, since it was made by hand without that, is left as it is.
+    // A database that gives nothing back, because a user made it without `auto_vacuum`, is left as it is.
     let after = free()?;
     Ok(after > 0 && after < before)
 }
 
-/// Rows for blobs whose files were found, but not their rows: those of a database that was moved aside.
+/// Adds rows for blob files without one: those of a database that was moved aside.
 pub(crate) fn adopt(
     connection: &mut Connection,
     found: &[(BlobId, String, u64, SystemTime)],

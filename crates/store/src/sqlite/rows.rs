@@ -1,4 +1,4 @@
-//! Rows as the words of the port.
+//! Rows as the types of the port.
 
 use std::{
     sync::Arc,
@@ -22,7 +22,7 @@ pub(crate) const SUMMARY: &str = "q.position, q.ref_id, q.tool_name, q.timestamp
      r.status, r.timestamp, r.took_ms, r.has_snapshot, r.console_count, r.console_errors, r.url, r.title, \
      r.error_message";
 
-/// How they hang together.
+/// How these tables are joined.
 pub(crate) const JOINED: &str = "requests q LEFT JOIN responses r ON r.position = q.position \
      LEFT JOIN sessions s ON s.session_id = q.session_id";
 
@@ -77,7 +77,7 @@ pub(crate) fn listed_columns() -> String {
     )
 }
 
-/// A record as a list shows it, and how many bytes the texts have that SQLite went through for it.
+/// A record as a list shows it, and how many bytes of text SQLite read for it.
 pub(crate) fn listed(row: &Row<'_>) -> rusqlite::Result<(Summary, u64)> {
     let mut summary = summary(row)?;
     let bytes =
@@ -100,7 +100,7 @@ pub(crate) fn listed(row: &Row<'_>) -> rusqlite::Result<(Summary, u64)> {
     Ok((summary, sum))
 }
 
-/// A text as lists show it, of which the head was read.
+/// A text as lists show it, from its head.
 pub(crate) fn shown(head: &str, bytes: u64) -> String {
     excerpt_of(head, bytes, FIELD_BYTES_MAX, WHOLE).into_owned()
 }
@@ -130,7 +130,7 @@ pub(crate) const CONSOLE_LINE: &str = "level, message, timestamp, location";
 /// kilobytes.
 const MESSAGE_MAX: usize = 16 * 1024;
 
-/// A location is an address and two numbers. One with a `data:` URL of megabytes leads nobody anywhere.
+/// A location is an address and two numbers. One with a `data:` URL of megabytes is of no use to a reader.
 const LOCATION_BYTES_MAX: usize = 4096;
 
 /// The columns of [`console_head`], of `console_logs`.
@@ -141,7 +141,7 @@ pub(crate) fn console_heads() -> String {
     )
 }
 
-/// A line of which a long message is cut, to `message_max` bytes at most.
+/// A line whose message is cut, to `message_max` bytes at most.
 pub(crate) fn console_head(row: &Row<'_>, message_max: usize) -> rusqlite::Result<ConsoleLine> {
     let mut line = console_line(row)?;
     let bytes = count(row, 4)?;
@@ -165,7 +165,7 @@ pub(crate) fn console_line(row: &Row<'_>) -> rusqlite::Result<ConsoleLine> {
     })
 }
 
-/// A location as it is written.
+/// A location as the table has it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Kept {
@@ -197,7 +197,7 @@ pub(crate) fn time_at(row: &Row<'_>, column: usize) -> rusqlite::Result<SystemTi
     time::parse(text).ok_or_else(|| odd(column, "no time", text))
 }
 
-/// A number that is never negative, but in a row that somebody else has written.
+/// A number that is never negative, except in a row that another program has written.
 pub(crate) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default())
 }

@@ -1,8 +1,8 @@
-//! The tables, and how an older database becomes one of today.
+//! The tables, and how an older database is migrated.
 //!
 //! `PRAGMA user_version` counts the migrations that a database has had. Each runs in a transaction of its own, so a
-//! database is always of one version or the next. A migration that was released is never changed again; what comes
-//! later is a further one. A database of a later version than this program knows is refused.
+//! database is always of one version or the next. A released migration is never changed; later changes are further
+//! migrations. A database of a later version than this program knows is refused.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -13,7 +13,7 @@ const MIGRATIONS: [&str; 1] = [include_str!("migrations/001_records.sql")];
 /// The version that this program writes and reads.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
 
-/// Brings a database up to date.
+/// Migrates a database to [`VERSION`].
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
     loop {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -31,6 +31,6 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
 /// The version of a database; 0 for an empty one.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<usize> {
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    // A negative one was not written by any greenroom; taken as later than all, it is refused.
+    // A negative version was not written by any greenroom; taken as later than all, it is refused.
     Ok(usize::try_from(version).unwrap_or(usize::MAX))
 }

@@ -1,10 +1,10 @@
 //! A session's timeline: calls, the pages they led to, console lines and errors, in one order.
 //!
-//! Calls stand in the order in which they began, and what came with a call follows it: the call, where it led, what the
-//! page wrote, its error.
+//! Calls are in the order in which they began, and what came with a call follows it: the call, the page it led to, the
+//! page's console lines, its error.
 //!
-//! Whoever follows a session reads on from `next`. It stops at a call that is under way, so that its outcome is read, too;
-//! what follows such a call is in the part nevertheless, and comes again with the next one.
+//! A client that follows a session reads on from `next`, which stops at a call that is under way, so that its outcome is
+//! read, too; what follows such a call is in the part nevertheless, and comes again with the next one.
 
 use greenroom_core::{
     Owner,
@@ -17,11 +17,11 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{find::READ_BYTES_MAX, rows};
 
-/// How many events a part may have: with the call that passes this it ends. A page can write thousands of console lines
+/// How many events a part may have: it ends with the call that exceeds this. A page can write thousands of console lines
 /// in a call; as lines of some hundred bytes these are a few MiB of answer.
 const EVENTS_MAX: usize = 20_000;
 
-/// What the texts of a part may have: with the call that passes this it ends.
+/// How many bytes the texts of a part may have: it ends with the call that exceeds this.
 const PART_BYTES_MAX: usize = 4 << 20;
 
 /// How many console lines of a call are events. The rest are in the call's own console.
@@ -67,7 +67,7 @@ pub(crate) fn timeline(
             break;
         }
     }
-    // One that never ends must not hide what is behind a full part.
+    // A call that never ends must not hide what is behind a full part.
     if let Some(pending) = pending.filter(|pending| !(is_full && *pending == first))
         && is_active(connection, session)?
     {
@@ -103,7 +103,7 @@ pub(crate) fn calls_sql() -> String {
     )
 }
 
-/// Where the session was before this part of its timeline.
+/// The session's page before this part of its timeline.
 fn url_before(
     connection: &Connection,
     owner: &Owner,

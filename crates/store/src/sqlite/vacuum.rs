@@ -1,4 +1,4 @@
-//! Room made by hand.
+//! Vacuuming, started by a user.
 
 use serde::Serialize;
 
@@ -9,14 +9,14 @@ use crate::{
     settings::StoreSettings,
 };
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Serialize)]
 pub struct Vacuumed {
     #[serde(flatten)]
     pub removed: Removed,
     pub bytes_before: u64,
     pub bytes_after: u64,
-    /// Whether the whole file was written anew.
+    /// Whether the whole file was rewritten.
     pub whole: bool,
 }
 

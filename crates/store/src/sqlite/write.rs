@@ -1,7 +1,7 @@
 //! Operations as SQL: what each one writes. Called by the writer, inside its transaction.
 //!
-//! An operation that finds nothing to write to (an end without a beginning, a second end) writes nothing and says so;
-//! that is no failure of the batch. Statements are few: each call also brings its session's row up to date.
+//! An operation that finds no row to write to (an end without a beginning, a second end) writes nothing and returns
+//! [`Done::Refused`]; that is no failure of the batch. Statements are few: each call also updates its session's row.
 
 use std::time::SystemTime;
 
@@ -34,7 +34,7 @@ pub(crate) fn apply(connection: &Connection, run: &str, op: &Op) -> rusqlite::Re
     }
 }
 
-/// Whether the record is new.
+/// Returns whether the record is new.
 fn insert(connection: &Connection, run: &str, request: &Request) -> rusqlite::Result<bool> {
     if let Some(session) = &request.session {
         session_used(connection, run, session, request.owner.as_str(), request.at)?;
@@ -127,7 +127,7 @@ fn end(connection: &Connection, run: &str, response: &Response) -> rusqlite::Res
     Ok(Done::Written)
 }
 
-/// Sees to it that a session has a row, which says when it was last active.
+/// Makes sure that a session has a row, with the time of its last activity.
 fn session_used(
     connection: &Connection,
     run: &str,
@@ -168,7 +168,7 @@ fn console(connection: &Connection, response: &Response) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// The lines as JSON, beside their rows.
+/// The lines as JSON, in addition to their rows.
 fn console_json(lines: &[ConsoleLine]) -> String {
     let lines: Vec<_> = lines
         .iter()
@@ -208,7 +208,7 @@ fn blob_refs(
     Ok(())
 }
 
-/// Whether a record that was claimed before its session was known, and still runs, has it now.
+/// Sets the session of a record that was claimed before its session was known, and still runs. Returns whether it did.
 fn settle_in(connection: &Connection, request: &Request) -> rusqlite::Result<bool> {
     let Some(session) = &request.session else { return Ok(false) };
     let mut update = connection.prepare_cached(
@@ -271,8 +271,8 @@ fn use_blob(connection: &Connection, used: &BlobUse) -> rusqlite::Result<Done> {
     Ok(Done::Written)
 }
 
-/// The sessions of processes that are no more are over, those that began before `began`, a moment before it was looked who lives.
-/// Their number is returned.
+/// Closes the sessions of dead processes that began before `began`, a moment before the living processes were determined.
+/// Returns their number.
 pub(crate) fn close_orphans(
     connection: &mut Connection,
     run: &str,

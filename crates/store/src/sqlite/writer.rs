@@ -1,10 +1,10 @@
 //! The writer: the one thread of this process that writes to the database.
 //!
-//! It takes everything that waits as one batch, writes it in one transaction, and answers all of it once that is
-//! committed, in order. An operation that cannot be written fails alone: the batch is done again, each in a savepoint
-//! of its own. A transaction that fails fails all of it, and [`Shared::health`] says why until one succeeds again.
-//! A database that cannot be opened is tried again, one that is broken or gone is begun anew; meanwhile calls go on without
-//! records.
+//! It takes all queued operations as one batch, writes it in one transaction, and answers all of it in order once that is
+//! committed. An operation that cannot be written fails alone: the batch is repeated, each operation in a savepoint of its
+//! own. A transaction that fails fails the whole batch, and [`Shared::health`] says why until one succeeds again.
+//! A database that cannot be opened is tried again, a broken or missing one is replaced by a new one; meanwhile calls go on
+//! without records.
 
 use std::{
     path::PathBuf,
@@ -31,14 +31,14 @@ use crate::{
     shared::{Phase, Shared},
 };
 
-/// How long a database that could not be opened is left alone. Long enough not to keep a failing disk busy, short enough
-/// that nobody waits for records when it is well again.
+/// The pause before a database that could not be opened is tried again. Long enough not to keep a failing disk busy, short
+/// enough that recording resumes soon after the disk recovers.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether something must be removed. Limits are days and gigabytes.
+/// How often the writer checks whether something must be removed. Limits are days and gigabytes.
 const RETAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// How soon after the start that is first looked at: the first calls come before.
+/// How soon after the start it first checks: the first calls come before.
 const RETAIN_FIRST: Duration = Duration::from_secs(1);
 
 /// How long removing waits for an idle moment. Past it, a slice of a millisecond comes between two batches: where calls
@@ -63,7 +63,7 @@ enum State {
     Shut { why: Arc<str>, again: Instant },
 }
 
-/// Says that the writer has ended, however it does.
+/// Reports on drop that the writer has ended, for whatever reason.
 struct End(Arc<Shared>);
 
 impl Drop for End {
@@ -74,7 +74,7 @@ impl Drop for End {
             self.0.queue.close_because(why);
         }
         self.0.queue.close();
-        // What is still in the queue is dropped, and whoever waits for it learns that.
+        // Operations still in the queue are dropped, so their waiters learn it.
         drop(self.0.queue.take(Duration::ZERO));
         self.0.phase.send_replace(Phase::Ended);
     }
@@ -142,7 +142,7 @@ impl Writer {
         }
     }
 
-    /// What must be right before the first batch. A database that is found broken meanwhile is moved aside.
+    /// Opens the database and does what must be done before the first batch. A database found broken is moved aside.
     fn open_and_tidy(&self) -> Result<Opened, Failure> {
         let mut opened = open::open(&self.folder)?;
         match self.tidy(&mut opened) {
@@ -181,7 +181,7 @@ impl Writer {
     fn write(&mut self, batch: Vec<Op>) {
         match self.commit(&batch) {
             Ok(outcomes) => {
-                // One that found nothing to write to proves nothing about the disk.
+                // An operation that found no row to write to proves nothing about the disk.
                 if outcomes.iter().any(|outcome| matches!(outcome, Ok(Done::Written | Done::Claimed(_)))) {
                     self.shared.set_health(Ok(()));
                 }
@@ -226,7 +226,7 @@ impl Writer {
         }
     }
 
-    /// A file that was removed or replaced takes rows as before; but nobody would find them.
+    /// A file that was removed or replaced takes rows as before; but no reader would find them.
     fn reopen_if_moved(&mut self) {
         if matches!(&self.state, State::Open { opened, .. } if !opened.is_in_place(&self.folder)) {
             tracing::warn!(
@@ -306,8 +306,7 @@ mod tests {
         Op::SessionEnded(SessionUid::new(at, [1; 16]), SessionState::Closed, at)
     }
 
-    /// A writer that panics leaves its reason: in the health, and in what is refused from then on. One that ends as it
-    /// should leaves none.
+    /// A writer that panics leaves its reason in the health, and in later refusals. A writer that ends normally leaves none.
     #[test]
     fn a_writer_that_panics_is_told_of() {
         for panics in [true, false] {

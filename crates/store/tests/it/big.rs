@@ -52,7 +52,7 @@ async fn lists_cut_every_text() {
     soon(store.close()).await;
 }
 
-/// A list ends early when its texts are large, says so, and going on reaches every call once.
+/// A list ends early when its texts are large, says so, and the next parts reach every call once.
 #[tokio::test]
 async fn lists_read_a_bounded_number_of_bytes() {
     let (folder, owner) = (folder(), Owner::local());
@@ -93,7 +93,7 @@ async fn lists_show_a_bounded_number_of_bytes() {
     soon(store.close()).await;
 }
 
-/// Parts of a timeline and of a console are bounded in bytes too, and going on reaches everything once.
+/// Parts of a timeline and of a console are bounded in bytes too, and the next parts reach everything once.
 #[tokio::test]
 async fn timelines_and_consoles_come_in_parts() {
     let (folder, owner) = (folder(), Owner::local());
@@ -149,7 +149,7 @@ async fn timelines_and_consoles_come_in_parts() {
     soon(store.close()).await;
 }
 
-/// Lines without a message count too: by their locations, and by what every line takes.
+/// Lines without a message count too: by their locations, and by a constant for each line.
 #[tokio::test]
 async fn console_lines_without_messages_come_in_parts() {
     let (folder, owner) = (folder(), Owner::local());

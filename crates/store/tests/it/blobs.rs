@@ -1,4 +1,4 @@
-//! Blobs: kept once, read by those whose records name them.
+//! Blobs: kept once, read by the owners whose records name them.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
@@ -37,7 +37,7 @@ fn files(folder: &std::path::Path) -> Vec<PathBuf> {
     found
 }
 
-/// Equal bytes are kept once, under their SHA-256, readable by nobody else on the machine.
+/// Equal bytes are kept once, under their SHA-256, unreadable for other users of the machine.
 #[tokio::test]
 async fn equal_bytes_are_kept_once() {
     let (folder, owner) = (folder(), Owner::local());
@@ -69,7 +69,7 @@ async fn equal_bytes_are_kept_once() {
     soon(store.close()).await;
 }
 
-/// A blob is there for owners whose records name it, and for nobody else.
+/// A blob is there for owners whose records name it, and for no other.
 #[tokio::test]
 async fn a_blob_is_read_by_owner() {
     let (folder, owner, other) = (folder(), Owner::local(), Owner::new("other"));
@@ -117,7 +117,7 @@ async fn a_lost_file_is_written_again() {
     soon(store.close()).await;
 }
 
-/// Where a blob cannot be written, that is said, and names the blob.
+/// The error for a blob that cannot be written names the blob.
 #[tokio::test]
 async fn a_blob_that_cannot_be_written_is_refused() {
     let folder = folder();

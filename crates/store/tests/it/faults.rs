@@ -1,5 +1,5 @@
 //! Faults: a full disk, a locked, broken, newer or vanished database. Calls are refused with the reason, and recording
-//! goes on by itself when the fault is gone.
+//! resumes by itself when the fault is gone.
 
 use std::{
     fs::{self, File},
@@ -24,7 +24,7 @@ async fn write(store: &Store) -> Result<(), String> {
     soon(store.begin(request(&Owner::local(), None))).await.map_err(|refused| refused.to_string())
 }
 
-/// Waits until the store is well by itself.
+/// Waits until the store has recovered by itself.
 async fn well(store: &Store) {
     soon(async {
         while store.health().is_err() {
@@ -44,8 +44,8 @@ fn set_aside(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A disk without room fails the records that need it, says so, and takes the next ones when there is room again. Where
-/// there is none, room is played by a limit on the size of files: it stops root as well.
+/// A full disk fails the records that need room, with the reason, and the next ones succeed when there is room again. A
+/// limit on the size of files plays the full disk: it stops root as well.
 #[tokio::test]
 async fn a_full_disk_is_told_and_recovered_from() {
     let Some(folder) = is_again() else {
@@ -84,7 +84,7 @@ async fn a_full_disk_is_told_and_recovered_from() {
     soon(store.close()).await;
 }
 
-/// A database that another process keeps locked is not waited for without end, and is used again when it is free.
+/// The store does not wait without end for a database that another process keeps locked, and uses it again when it is free.
 #[tokio::test]
 async fn a_locked_database_is_told_and_recovered_from() {
     let folder = folder();
@@ -103,7 +103,7 @@ async fn a_locked_database_is_told_and_recovered_from() {
     assert_eq!(rows(folder.path(), "requests"), 2);
 }
 
-/// A data folder that vanishes is noticed with the next call, and used again when it is back.
+/// The store notices a vanished data folder with the next call, and uses it again when it is back.
 #[tokio::test]
 async fn a_vanished_folder_is_told_and_recovered_from() {
     let parent = folder();
@@ -121,7 +121,7 @@ async fn a_vanished_folder_is_told_and_recovered_from() {
     assert_eq!(rows(&here, "requests"), 2);
 }
 
-/// A call whose beginning went away with its database hears that its end is not recorded.
+/// The end of a call whose beginning went away with its database is refused.
 #[tokio::test]
 async fn an_end_whose_beginning_vanished_is_refused() {
     let folder = folder();
@@ -134,7 +134,7 @@ async fn an_end_whose_beginning_vanished_is_refused() {
     }
     let refused = soon(store.end(response(&call.ref_id))).await.unwrap_err();
     assert_eq!(refused.to_string(), "its beginning was not recorded");
-    // Calls that begin from now on are as before.
+    // Calls that begin from now on are recorded as before.
     let call = request(&Owner::local(), None);
     soon(store.begin(call.clone())).await.unwrap();
     soon(store.end(response(&call.ref_id))).await.unwrap();
@@ -142,7 +142,7 @@ async fn an_end_whose_beginning_vanished_is_refused() {
     assert_eq!(rows(folder.path(), "responses"), 1);
 }
 
-/// What cannot be opened at the start is opened by itself as soon as it can.
+/// A database that cannot be opened at the start is opened by itself as soon as possible.
 #[tokio::test]
 async fn a_database_that_cannot_be_opened_is_tried_again() {
     let folder = folder();
@@ -158,7 +158,7 @@ async fn a_database_that_cannot_be_opened_is_tried_again() {
     soon(store.close()).await;
 }
 
-/// A file that is no database is moved aside, whole, and a new one begins at once.
+/// A file that is not a database is moved aside, whole, and a new database begins at once.
 #[tokio::test]
 async fn what_is_no_database_is_moved_aside() {
     let folder = folder();
@@ -174,7 +174,7 @@ async fn what_is_no_database_is_moved_aside() {
 }
 
 /// A database that turns out to be broken under a call is moved aside, and that very call is recorded in the new one.
-/// Blobs stay, and are looked after by the new one.
+/// Blobs stay, and the new database adopts them.
 #[tokio::test]
 async fn a_broken_database_is_moved_aside() {
     let folder = folder();
@@ -201,7 +201,7 @@ async fn a_broken_database_is_moved_aside() {
     assert_eq!(rows(folder.path(), "blobs"), 1);
 }
 
-/// A database of a newer greenroom is left alone; calls go on without records, and hear why.
+/// A database of a newer greenroom is left alone; calls go on without records, and get the reason.
 #[tokio::test]
 async fn a_newer_database_is_refused() {
     let folder = folder();
@@ -218,7 +218,7 @@ async fn a_newer_database_is_refused() {
     assert_eq!(rows(folder.path(), "requests"), 1);
 }
 
-/// A store that is dropped without being closed ends nevertheless, with all it was given; nobody waits for it.
+/// A store that is dropped without being closed still writes what is queued, without anything waiting for it.
 #[tokio::test]
 async fn a_dropped_store_writes_what_it_was_given() {
     let folder = folder();
@@ -231,7 +231,7 @@ async fn a_dropped_store_writes_what_it_was_given() {
     assert_eq!(rows(folder.path(), "requests"), 100);
 }
 
-/// After its end a store takes and reads nothing more, and says so.
+/// A closed store refuses writes and reads, with the reason.
 #[tokio::test]
 async fn a_closed_store_says_so() {
     let folder = folder();
@@ -244,7 +244,7 @@ async fn a_closed_store_says_so() {
     assert_eq!(unread.to_string(), "the records cannot be read: greenroom is shutting down");
 }
 
-/// The files are their owner's alone, and the folder stays as it was.
+/// Other users cannot read the files, and the folder's mode stays as it was.
 #[tokio::test]
 async fn files_are_private() {
     let folder = folder();
@@ -259,7 +259,7 @@ async fn files_are_private() {
     soon(store.close()).await;
 }
 
-/// What exceeds the queue is refused with its reason, and what was taken is written.
+/// Operations beyond the queue's bounds are refused with the reason, and accepted ones are written.
 #[tokio::test]
 async fn a_full_queue_refuses() {
     let folder = folder();
@@ -270,8 +270,8 @@ async fn a_full_queue_refuses() {
     let other = sql(folder.path());
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (mut waiting, mut written) = (Vec::new(), 0);
-    // Every two seconds the writer gives up on those that it has taken, and there is room again: so more are brought until
-    // one finds none.
+    // Every two seconds the writer gives up on the operations that it has taken, and there is room again: so add more until
+    // one is refused.
     let refused = soon(async {
         loop {
             let mut one = store.begin(request(&Owner::local(), None));

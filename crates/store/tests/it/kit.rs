@@ -20,7 +20,7 @@ use tempfile::TempDir;
 /// Longer than anything here takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A deadline for whatever a test waits for.
+/// A deadline for anything that a test waits for.
 pub async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.expect("within the test's patience")
 }
@@ -59,7 +59,7 @@ pub fn rows(folder: &Path, table: &str) -> usize {
     sql(folder).query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
 }
 
-/// Bytes that no two calls have the same of.
+/// Bytes that are different with each call.
 pub fn fresh() -> [u8; 16] {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -69,7 +69,7 @@ pub fn fresh() -> [u8; 16] {
     bytes
 }
 
-/// Now, as exactly as it is kept.
+/// Now, in the precision of the store.
 pub fn now() -> SystemTime {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(since.as_millis()).unwrap())

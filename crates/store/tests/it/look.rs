@@ -1,11 +1,11 @@
-//! Looking in while no process writes.
+//! Reading while no process writes.
 
 use greenroom_core::{Owner, Records as _};
 use greenroom_store::Store;
 
 use crate::kit::{folder, open, request, session, soon};
 
-/// What was kept is read when its writer has ended, nothing can be written, and a folder without records has none.
+/// Records can be read when their writer has ended, nothing can be written, and a folder without records has none.
 #[tokio::test]
 async fn what_is_left_can_be_read() {
     let (folder, owner) = (folder(), Owner::local());

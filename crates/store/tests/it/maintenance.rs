@@ -1,4 +1,4 @@
-//! The store by hand: figures, and records taken out.
+//! Maintenance: figures, and exported records.
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,7 +48,7 @@ async fn figures_are_those_of_the_rows() {
     soon(store.close()).await;
 }
 
-/// Records are taken out whole and on one line each, all or those of a session or since a time.
+/// Records are exported whole and on one line each: all, those of a session, or those since a time.
 #[tokio::test]
 async fn records_are_taken_out_whole() {
     let (folder, owner) = (folder(), Owner::local());

@@ -1,4 +1,4 @@
-//! Random operations beside a model in memory: the store answers as the model does, before and after it is reopened.
+//! Random operations, compared with a model in memory: the store answers as the model does, before and after a reopen.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::kit::{folder, name, now, open, request, response, session, soon};
 
-/// So many names, owners and sessions, few enough that they meet.
+/// How many names, owners and sessions there are: few enough that they collide.
 const NAMES: usize = 6;
 const OWNERS: usize = 2;
 const SESSIONS: usize = 2;
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the model has of a record.
+/// A record in the model.
 struct Kept {
     request: Request,
     session: Option<SessionRef>,
@@ -95,7 +95,7 @@ impl World {
             Step::Begin { name, owner } => {
                 let request =
                     Request { ref_id: self.names[name].clone(), ..request(&self.owners[owner], None) };
-                // Only new names begin without being claimed.
+                // Only new names begin without a claim.
                 if !self.kept.contains_key(&request.ref_id) {
                     soon(store.begin(request.clone())).await.unwrap();
                     self.begin(request);
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Everything that can be read is as the model has it, for every owner.
+    /// Compares everything that can be read with the model, for every owner.
     async fn compare(&self, store: &Store) {
         for owner in &self.owners {
             for id in &self.names {
@@ -197,7 +197,7 @@ fn line(number: u8) -> ConsoleLine {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is done in whatever order, the store has what the model has.
+    /// After any operations in any order, the store has what the model has.
     #[test]
     fn the_store_is_as_the_model(steps in proptest::collection::vec(step(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

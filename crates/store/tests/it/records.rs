@@ -1,4 +1,4 @@
-//! Records: begun, ended, found again, by their owner alone.
+//! Records: begun, ended, and found again by their owner alone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use greenroom_core::{
 
 use crate::kit::{folder, name, now, open, request, response, rows, session, soon, sql};
 
-/// A record is found as it was written, to the letter, by its owner and by nobody else.
+/// A record is found as it was written, to the letter, by its owner and by no other.
 #[tokio::test]
 async fn a_record_is_found_as_it_was_written() {
     let (folder, owner) = (folder(), Owner::local());
@@ -70,7 +70,7 @@ async fn a_record_is_found_as_it_was_written() {
     soon(store.close()).await;
 }
 
-/// What is asked for first is written first, though nobody waits in between.
+/// Operations are written in the order of their calls, though the test awaits nothing in between.
 #[tokio::test]
 async fn operations_keep_their_order() {
     let (folder, owner) = (folder(), Owner::local());
@@ -94,7 +94,7 @@ async fn operations_keep_their_order() {
     soon(store.close()).await;
 }
 
-/// A given name is new once; its owner gets the record back after that, and another owner hears that it is taken.
+/// A given name is new once; after that its owner gets the record back, and another owner learns that it is taken.
 #[tokio::test]
 async fn a_given_name_is_claimed_once() {
     let (folder, owner) = (folder(), Owner::local());
@@ -164,8 +164,8 @@ async fn what_cannot_be_written_is_refused_alone() {
     soon(store.close()).await;
 }
 
-/// A record that the database itself will not have fails alone and leaves nothing of itself behind; its neighbours in
-/// the same batch are written.
+/// A record that the database refuses fails alone and leaves nothing of itself behind; its neighbours in the same batch are
+/// written.
 #[tokio::test]
 async fn a_bad_record_does_not_fail_its_neighbours() {
     let (folder, owner) = (folder(), Owner::local());
@@ -219,7 +219,7 @@ async fn a_removed_session_comes_back_with_its_next_call() {
     soon(store.close()).await;
 }
 
-/// Lists are filtered by session, tool and outcome, and go on where the last part ended.
+/// Lists are filtered by session, tool and outcome, and the next part goes on where the last one ended.
 #[tokio::test]
 async fn lists_are_filtered_and_come_in_parts() {
     let (folder, owner) = (folder(), Owner::local());
@@ -350,7 +350,7 @@ async fn a_timeline_is_in_one_order() {
         loop {
             let part = soon(store.timeline(&owner, &session.uid, from, calls_max)).await.unwrap();
             if part.next == from {
-                // What is under way comes again.
+                // A call that is under way comes again.
                 assert!(part.events.iter().all(|event| Some(&event.ref_id) == last.as_ref()));
                 break;
             }
@@ -367,8 +367,8 @@ async fn a_timeline_is_in_one_order() {
     soon(store.close()).await;
 }
 
-/// Whoever follows a timeline learns how a call ended that was under way when it was first read, unless its session is
-/// over; a call that never ends holds up nobody.
+/// A client that follows a timeline learns how a call ended that was under way when it was first read, unless its session
+/// is over; a call that never ends holds no client up.
 #[tokio::test]
 async fn a_timeline_waits_for_calls_under_way() {
     let (folder, owner) = (folder(), Owner::local());
@@ -394,9 +394,9 @@ async fn a_timeline_waits_for_calls_under_way() {
     soon(store.begin(request(&owner, Some(&session)))).await.unwrap();
     assert_eq!(read(4, 9).await, (1, 4));
     store.session_ended(&session.uid, SessionState::Closed);
-    // What comes after it is committed after it.
+    // A call that begins after it is committed after it.
     soon(store.begin(request(&owner, None))).await.unwrap();
-    assert_eq!(read(4, 9).await, (1, 5), "nobody will end it");
+    assert_eq!(read(4, 9).await, (1, 5), "it will not end any more");
     soon(store.close()).await;
 }
 
@@ -421,7 +421,7 @@ async fn a_timeline_comes_in_parts_of_some_size() {
     soon(store.close()).await;
 }
 
-/// A cursor is there after the store was opened again.
+/// A cursor survives a reopen of the store.
 #[tokio::test]
 async fn cursors_last() {
     let (folder, owner) = (folder(), Owner::local());

@@ -1,4 +1,4 @@
-//! What is removed: the old, the too many and the unnamed, and all that hangs on them.
+//! What is removed: old, too many and unnamed rows and files, with everything that depends on them.
 
 use std::{path::Path, time::Duration};
 
@@ -46,7 +46,7 @@ fn vacuum(settings: &StoreSettings) -> maintenance::Removed {
     maintenance::vacuum(settings, true).unwrap().removed
 }
 
-/// Records past their age go, with everything that hangs on them; younger ones stay whole.
+/// Records past their age go, with everything that depends on them; younger ones stay whole.
 #[tokio::test]
 async fn old_records_go_with_all_that_hangs_on_them() {
     let (folder, owner) = (folder(), Owner::local());
@@ -75,11 +75,11 @@ async fn the_writer_removes_by_itself() {
         write(&store, &owner, 8 * DAY, 10).await;
     }
     soon(store.close()).await;
-    // All is there before its first look: what is written behind that waits for the next, a minute later.
+    // Everything is written before the writer's first check: later records would wait for the next one, a minute later.
     let store = kit::open(folder.path());
     let all = Filter { limit: 1, ..Filter::default() };
     soon(async { while !store.list(&owner, all.clone()).await.unwrap().is_empty() {} }).await;
-    // It goes on as before.
+    // The store goes on as before.
     let young = write(&store, &owner, Duration::ZERO, 10).await;
     assert!(soon(store.record(&owner, &young)).await.unwrap().is_some());
     soon(store.close()).await;
@@ -115,7 +115,7 @@ async fn too_many_records_go_oldest_first() {
     soon(store.close()).await;
 }
 
-/// While greenrooms run, room is made without writing the file anew: it shrinks nevertheless.
+/// While greenrooms run, vacuuming does not rewrite the file, which shrinks nevertheless.
 #[tokio::test]
 async fn room_is_made_while_a_store_is_open() {
     let (folder, owner) = (folder(), Owner::local());
@@ -153,7 +153,7 @@ async fn kept(store: &Store, owner: &Owner, data: &[u8]) -> BlobId {
     id
 }
 
-/// A blob goes when nobody used it for its time, and reading it is use.
+/// A blob goes when it was not used for its time, and reading it is use.
 #[tokio::test]
 async fn unused_blobs_go() {
     let (folder, owner) = (folder(), Owner::local());
@@ -173,7 +173,7 @@ async fn unused_blobs_go() {
     soon(store.close()).await;
 }
 
-/// When blobs take too much room, those longest unused go, and none that is in use right now.
+/// When blobs take too much room, the longest unused ones go, and none that is in use right now.
 #[tokio::test]
 async fn too_many_blobs_go_longest_unused_first() {
     let (folder, owner) = (folder(), Owner::local());

@@ -7,7 +7,7 @@ use greenroom_store::{Store, StoreSettings};
 
 use crate::kit::{folder, now, open, request, response, rows, session, settings, soon};
 
-/// A session begins with its first call, is as young as its last, and ends as it is told to.
+/// A session begins with its first call, was last active with its last one, and ends in the state that it is given.
 #[tokio::test]
 async fn a_session_lives_as_long_as_its_calls() {
     let (folder, owner) = (folder(), Owner::local());
@@ -23,7 +23,7 @@ async fn a_session_lives_as_long_as_its_calls() {
     assert_eq!((row.created, row.last_activity), (first.at, second.at));
     assert_eq!(row.state, SessionState::Active);
 
-    // What ended earlier makes a session no older.
+    // A call that ended earlier does not set the last activity back.
     let mut ended = response(&first.ref_id);
     ended.session = Some(session.clone());
     ended.at = second.at - Duration::from_secs(5);
@@ -31,7 +31,7 @@ async fn a_session_lives_as_long_as_its_calls() {
     let row = soon(store.session(&owner, session.uid.as_str())).await.unwrap().unwrap();
     assert_eq!(row.last_activity, second.at);
 
-    // An end that names no session is one of the session in which its call began.
+    // An end that names no session belongs to the session in which its call began.
     let ended = response(&second.ref_id);
     soon(store.end(ended.clone())).await.unwrap();
     let row = soon(store.session(&owner, "shop")).await.unwrap().unwrap();
@@ -69,7 +69,7 @@ async fn sessions_of_dead_processes_are_closed() {
     assert_eq!(rows(folder.path(), "sessions"), 3);
 }
 
-/// A session that began after the look at who lives is nobody's leftover, even if its process is not known.
+/// A session that began after the living processes were determined stays active, even if its process is unknown.
 #[tokio::test]
 async fn sessions_younger_than_the_look_stay_active() {
     let (folder, owner) = (folder(), Owner::local());

@@ -11,15 +11,15 @@ use greenroom_core::{Owner, Records as _, RefId, record::Filter};
 
 use crate::kit::{folder, open, request, response, rows, session, settings, soon, sql};
 
-/// Where a test that runs as a further process finds its folder.
+/// The variable that names the folder to a test that runs as a further process.
 const AGAIN: &str = "GREENROOM_STORE_TEST_FOLDER";
 
-/// The folder, in a process that a test started of itself.
+/// The folder, in a process that a test started from itself.
 pub fn is_again() -> Option<PathBuf> {
     env::var_os(AGAIN).map(PathBuf::from)
 }
 
-/// This very test in a further process, through a shell script if one is given. It ends with this value.
+/// This very test in a further process, through a shell script if one is given. Dropping this value ends the process.
 pub struct Again(Child);
 
 pub fn again(test: &str, folder: &Path, script: Option<&str>) -> Again {
@@ -37,7 +37,7 @@ pub fn again(test: &str, folder: &Path, script: Option<&str>) -> Again {
 }
 
 impl Again {
-    /// Waits for its end, which must be a good one.
+    /// Waits for its end, which must be successful.
     pub fn wait(&mut self) {
         let status = self.0.wait().unwrap();
         assert!(status.success(), "the other process failed: {status}");
@@ -74,7 +74,7 @@ async fn processes_share_a_database() {
     let run = std::process::id().to_string();
     let mut settings = settings(&folder);
     settings.run = run.clone();
-    // All that may be there are alive.
+    // Every possible process counts as alive.
     settings.living = (1..=4_194_304).map(|pid: u32| pid.to_string()).collect();
     let store = greenroom_store::Store::open(settings);
     let owner = Owner::new(&run);
@@ -95,7 +95,7 @@ async fn processes_share_a_database() {
     soon(store.close()).await;
 }
 
-/// Whatever was acknowledged is there after the process was killed in the middle of its work.
+/// An acknowledged operation is there after its process was killed in the middle of its work.
 #[tokio::test]
 async fn what_was_acknowledged_survives_a_kill() {
     let Some(folder) = is_again() else {
