@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::deadline::eventually;
 
-/// A named point in time, made by the test. Pass [`Gate::path`] as the argument `file` of `wait`.
+/// A point in time that the test decides. Pass [`Gate::path`] as the argument `file` of `wait`.
 #[derive(Debug, Clone)]
 pub struct Gate {
     file: PathBuf,
@@ -19,12 +19,12 @@ impl Gate {
         Self { file: folder.join(name) }
     }
 
-    /// What the tool `wait` takes as `file`.
+    /// The argument `file` of the tool `wait`.
     pub fn path(&self) -> &str {
         self.file.to_str().expect("test folders have UTF-8 names")
     }
 
-    /// How many calls have arrived, gone ones included.
+    /// How many calls have arrived, including those that have gone on.
     pub fn arrivals(&self) -> usize {
         let waiting = waiting_file(&self.file);
         std::fs::read(waiting).map_or(0, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count())

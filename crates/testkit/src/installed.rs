@@ -1,4 +1,4 @@
-//! Which browser the tests run with: what needs a newer one than is installed is tested for its refusal instead.
+//! Which browser the tests run with: a test whose feature needs a newer one than is installed expects its refusal instead.
 
 use std::process::Command;
 

@@ -1,8 +1,8 @@
-//! What greenroom's tests stand on: a fake engine that misbehaves on demand, a test site for real browsers, an
+//! The kit of greenroom's tests: a fake engine that misbehaves on demand, a test site for real browsers, an
 //! MCP client that drives the real binary, and helpers that look at processes from outside.
 //!
-//! Only `[dev-dependencies]` and the benchmarks name this crate. It waits on events and gives every wait a deadline, so that a
-//! broken program fails a test with its transcript instead of hanging it. It knows nothing of greenroom's other
+//! Only `[dev-dependencies]` and the benchmarks name this crate. It waits on events and gives every wait a deadline, so
+//! that a broken program fails a test with its transcript instead of hanging it. It knows nothing of greenroom's other
 //! crates: what it proves about them, it proves from outside.
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
 //! JSON as Node reads it (`JSON.parse`): the last of several members of one name counts, strings are UTF-16 and may hold
-//! half a surrogate pair, numbers beyond floats are infinite. Tests of guards compare with it what a guard let pass.
+//! half a surrogate pair, numbers beyond floats are infinite. Tests compare it with what a guard let pass.
 
 /// A value as JavaScript has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +14,7 @@ pub enum NodeValue {
 }
 
 impl NodeValue {
-    /// Reads a text that is JSON and nested no deeper than a stack bears.
+    /// Reads a text that is JSON and nested no deeper than the stack allows.
     pub fn parse(text: &str) -> Self {
         let mut reader = Reader { bytes: text.as_bytes(), at: 0 };
         reader.value()
@@ -48,7 +48,7 @@ impl NodeValue {
         }
     }
 
-    /// A string; half a surrogate pair becomes what browsers make of it, U+FFFD.
+    /// A string, with half a surrogate pair replaced by U+FFFD, as browsers do.
     pub fn text(&self) -> Option<String> {
         match self {
             Self::String(units) => Some(String::from_utf16_lossy(units)),

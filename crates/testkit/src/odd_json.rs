@@ -4,7 +4,7 @@
 /// Makes odd JSON, always the same from the same seed.
 pub struct OddJson(u64);
 
-/// Characters that browsers drop, or that end strings elsewhere.
+/// Characters that browsers drop, or that end strings in other languages.
 const DROPPED: [char; 12] =
     ['\t', '\n', '\r', ' ', '\0', '\u{1}', '\u{1f}', '\u{7f}', '\u{a0}', '\u{feff}', '\u{200b}', '\u{2028}'];
 
@@ -82,7 +82,7 @@ impl OddJson {
         }
     }
 
-    /// A value: mostly such a string, sometimes what nobody expects in its place.
+    /// A value: mostly such a string, sometimes of an unexpected type.
     pub fn value(&mut self, texts: &[&str]) -> String {
         match self.below(14) {
             0 => self.pick(&["5", "1e400", "-0", "true", "null", "{}", "[]", "1.0"]).to_owned(),
@@ -106,7 +106,7 @@ impl OddJson {
         format!("\"{}\"", letters.collect::<String>())
     }
 
-    /// A name, with its quotes; seldom one that is no Unicode.
+    /// A name, with its quotes; seldom one that is not Unicode.
     pub fn name(&mut self, name: &str) -> String {
         let mut json = self.spelling(name);
         if self.one_in(40) {
@@ -115,7 +115,7 @@ impl OddJson {
         json
     }
 
-    /// An object with these members, some of them twice, and some that nobody asked for.
+    /// An object with these members, some of them twice, and some unexpected ones.
     pub fn object(&mut self, members: &[(&str, String)]) -> String {
         let mut written = Vec::new();
         for (name, value) in members {

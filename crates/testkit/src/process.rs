@@ -1,4 +1,4 @@
-//! Looks at processes from outside, through `/proc`: who is there, what they hold, when they end.
+//! Looks at processes from outside, through `/proc`: which ones run, what they hold, when they end.
 //!
 //! Tests use it to prove that nothing stays behind. Sizes are bytes. A process that vanishes while it is looked
 //! at is simply not counted: that is the normal case here, not an error.
@@ -64,15 +64,15 @@ pub fn open_fds(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
-/// How many connections somebody on this machine has accepted at this IPv4 address and holds open. Unlike descriptors in all,
-/// these are made by clients alone: a program may open a file of its own at any moment.
+/// How many connections a process on this machine has accepted at this IPv4 address and holds open. Unlike the number of
+/// all descriptors, only clients change it: a program may open a file of its own at any moment.
 pub fn connections(listening: SocketAddr) -> usize {
     let IpAddr::V4(address) = listening.ip() else { panic!("no IPv4 address: {listening}") };
-    // The kernel shows an address as the number that it is in memory.
+    // The kernel shows an address as its number in memory.
     let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.octets()), listening.port());
     let table = fs::read_to_string("/proc/net/tcp").expect("this system has /proc");
     let rows = table.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
-    // What listens has the state `0A`; what nobody has accepted yet, or nobody holds any more, has no inode.
+    // A listening socket has the state `0A`; a connection that is not accepted yet, or no longer held, has no inode.
     rows.filter(|row| row.get(1) == Some(&&*local) && row[3] != "0A" && row[9] != "0").count()
 }
 
@@ -87,14 +87,14 @@ pub fn pss_tree(pid: u32) -> u64 {
     pss(pid) + children(pid).into_iter().map(pss).sum::<u64>()
 }
 
-/// Sends a signal; one to a process that has already gone is no error.
+/// Sends a signal; a process that has already ended is no error.
 pub fn signal(pid: u32, signal: Signal) {
     let _ = kill_process(id(pid), signal);
 }
 
 /// Returns when the process has ended. Its parent may not have awaited it yet.
 pub async fn wait_gone(pid: u32) {
-    // A look at `/proc` now and then, since registering a pidfd with the runtime takes unsafe code.
+    // Polls `/proc`, since registering a pidfd with the runtime takes unsafe code.
     eventually(&format!("the end of process {pid}"), || (!alive(pid)).then_some(())).await;
 }
 

@@ -1,14 +1,14 @@
 //! Finds binaries of this workspace from any crate's tests. Cargo tells a test only about the binaries of its
-//! own package (`CARGO_BIN_EXE_*`), so the others are looked up beside the running test executable.
+//! own package (`CARGO_BIN_EXE_*`), so the others are looked up next to the running test executable.
 
 use std::path::PathBuf;
 
-/// Where the fake engine is. Panics with the command that builds it when it is not there.
+/// The path of the fake engine. Panics with the command that builds it when it is not there.
 pub fn fake_engine_path() -> PathBuf {
     workspace_binary("greenroom-fake-engine", "greenroom-testkit")
 }
 
-/// Where `target/<profile>/<name>` is, for the profile this test was built with. Panics with the command that
+/// The path `target/<profile>/<name>`, for the profile this test was built with. Panics with the command that
 /// builds it when it is not there.
 pub fn workspace_binary(name: &str, package: &str) -> PathBuf {
     let running = std::env::current_exe().expect("a running program knows its own path");
@@ -19,7 +19,7 @@ pub fn workspace_binary(name: &str, package: &str) -> PathBuf {
         if running.components().any(|part| part.as_os_str() == "release") { " --release" } else { "" };
     found.unwrap_or_else(|| {
         panic!(
-            "no binary `{name}` beside `{}`\n\nhint: build it first: cargo build -p {package} --bins{release}",
+            "no binary `{name}` next to `{}`\n\nhint: build it first: cargo build -p {package} --bins{release}",
             running.display()
         )
     })

@@ -1,5 +1,5 @@
-//! What a server has said so far, and who waits for what: filled by the client's task, emptied by the
-//! client's methods. A plain mutex guards it for a few lines at a time; `changed` wakes those who wait.
+//! What a server has sent so far, and who waits for what: filled by the client's task, emptied by the
+//! client's methods. A plain mutex guards it for a few lines at a time; `changed` wakes the waiters.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,7 +19,7 @@ const TAIL_LINES: usize = 40;
 /// The longest line that a failure shows whole, in bytes; a tool list is longer and says little.
 const TAIL_LINE_BYTES_MAX: usize = 600;
 
-/// Answers a server's request of one method: takes its params, gives the result.
+/// Answers a server's request of one method: takes its params, returns the result.
 pub(super) type Handler = Arc<dyn Fn(Value) -> Value + Send + Sync>;
 
 #[derive(Default)]
@@ -33,9 +33,9 @@ pub(super) struct Contents {
     /// Every line in both directions, `-->` sent and `<--` received.
     pub transcript: Vec<String>,
     pub stderr: String,
-    /// Requests that wait for their answer, by id. Dropping a sender says that no answer will come.
+    /// Requests that wait for their answer, by id. A dropped sender means that no answer will come.
     pub waiting: HashMap<u64, oneshot::Sender<String>>,
-    /// Responses to ids that nobody waits for.
+    /// Responses to ids without a waiter.
     pub unmatched: VecDeque<Value>,
     pub notifications: VecDeque<Value>,
     pub questions: VecDeque<Question>,
@@ -46,7 +46,7 @@ pub(super) struct Contents {
 }
 
 impl Inbox {
-    /// Looks into the inbox and wakes all who wait for a change.
+    /// Changes the inbox and wakes all waiters.
     pub fn change<T>(&self, change: impl FnOnce(&mut Contents) -> T) -> T {
         let output = change(&mut self.contents.lock().unwrap());
         self.changed.notify_waiters();
@@ -58,7 +58,7 @@ impl Inbox {
     }
 
     /// Waits for a message: until `take` finds it. Panics with the transcript when the deadline passes, or at
-    /// once when the server has fallen silent, since no message can come any more.
+    /// once when the server has closed its stdout, since no message can come any more.
     pub async fn message<T>(&self, what: &str, mut take: impl FnMut(&mut Contents) -> Option<T>) -> T {
         let search = self.event(what, |contents| match take(contents) {
             Some(found) => Some(Some(found)),
@@ -70,7 +70,7 @@ impl Inbox {
         }
     }
 
-    /// Waits for anything else: until `take` finds it, or the deadline passes.
+    /// Waits for any other event: until `take` finds it, or the deadline passes.
     pub async fn event<T>(&self, what: &str, mut take: impl FnMut(&mut Contents) -> Option<T>) -> T {
         let search = async {
             loop {
@@ -88,7 +88,7 @@ impl Inbox {
         }
     }
 
-    /// Panics with what is known of the conversation.
+    /// Panics with the transcript, the status and stderr.
     pub fn fail(&self, complaint: &str) -> ! {
         let (lines, stderr, status) =
             self.look(|contents| (contents.transcript.clone(), contents.stderr.clone(), contents.status));

@@ -1,5 +1,5 @@
-//! How a program under test is started: with nothing of this machine's environment but `PATH`, and with a home
-//! of its own, so that no test depends on what the developer has configured or leaves anything behind.
+//! How a program under test is started: with only `PATH` of this machine's environment, and with a home of its own, so
+//! that no test depends on the developer's configuration or leaves anything behind.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -22,7 +22,7 @@ pub struct Launch {
     home: Home,
 }
 
-/// Where the program's `HOME` is.
+/// The program's `HOME`.
 #[derive(Debug)]
 pub(super) enum Home {
     /// Made for this program, removed with the client.

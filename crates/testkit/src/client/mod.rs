@@ -1,8 +1,8 @@
 //! An MCP client over stdio that drives a real program: `greenroom mcp`, or the fake engine itself.
 //!
 //! It is deliberately thin: messages are `serde_json::Value`s, answers are matched by id, every line is kept,
-//! and anything can be sent, malformed lines too. It is an agent's side only and checks no protocol rules.
-//! All methods take `&self`, so calls can run side by side in one test. Every wait ends after
+//! and anything can be sent, malformed lines too. It plays an agent and checks no protocol rules.
+//! All methods take `&self`, so calls can run concurrently in one test. Every wait ends after
 //! [`PATIENCE`] with a panic that shows the transcript and the program's stderr.
 //! Dropping the client kills the program.
 
@@ -38,13 +38,13 @@ use launch::Home;
 pub use launch::Launch;
 pub use pending::Pending;
 
-/// A running MCP server and this side of its conversation.
+/// A running MCP server and the client's end of the connection.
 pub struct Client {
     link: Arc<Link>,
     pid: u32,
     home: Home,
     next_id: AtomicU64,
-    /// The one task that attends to the process. A set, because dropping it aborts, and that kills the process.
+    /// The one task that serves the process. A set, because dropping it aborts the task, and that kills the process.
     _task: JoinSet<()>,
 }
 
@@ -64,7 +64,7 @@ pub struct Question {
 }
 
 impl Client {
-    /// Starts the program and begins to read what it says.
+    /// Starts the program and begins to read its output.
     pub fn spawn(launch: Launch) -> Self {
         let (mut child, home) = launch.start();
         let pid = child.id().expect("a process just started has an id");
@@ -75,7 +75,7 @@ impl Client {
         Self { link, pid, home, next_id: AtomicU64::new(1), _task: task }
     }
 
-    /// The handshake: `initialize`, then `notifications/initialized`. Gives the whole response.
+    /// The handshake: `initialize`, then `notifications/initialized`. Returns the whole response.
     pub async fn initialize(&self, version: &str, capabilities: Value) -> Value {
         let info = json!({"name": "greenroom-testkit", "version": "1.0.0"});
         let params = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": info});
@@ -84,12 +84,12 @@ impl Client {
         response
     }
 
-    /// Calls a tool and gives the whole JSON-RPC response.
+    /// Calls a tool and returns the whole JSON-RPC response.
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
         self.start_call(tool, arguments).await.response().await
     }
 
-    /// Calls a tool and gives the response line as the server wrote it, to see spellings that parsing hides.
+    /// Calls a tool and returns the response line as the server wrote it, to see spellings that parsing hides.
     pub async fn call_line(&self, tool: &str, arguments: Value) -> String {
         self.start_call(tool, arguments).await.line().await
     }
@@ -113,7 +113,7 @@ impl Client {
     pub async fn start_raw(&self, method: &str, params: Option<&str>) -> Pending {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
-        // A server that has already fallen silent will not answer: dropping the sender says so.
+        // A server that has already closed its stdout will not answer: dropping the sender says so.
         self.link.inbox.look(|contents| {
             if !contents.silent {
                 contents.waiting.insert(id, sender);
@@ -248,7 +248,7 @@ impl Link {
         self.send_line(message.to_string().as_bytes()).await;
     }
 
-    /// Writes one line in one write. A program that has gone is no error here: its answer will be missed.
+    /// Writes one line in one write. A program that has ended is no error here: its answer will be missing.
     async fn send_line(&self, raw: &[u8]) {
         let mut line = raw.to_vec();
         line.push(b'\n');
@@ -261,7 +261,7 @@ impl Link {
     }
 }
 
-/// All text parts of a tool's response, joined by newlines. Panics when the response is no tool result.
+/// All text parts of a tool's response, joined by newlines. Panics when the response is not a tool result.
 pub fn text_of(response: &Value) -> String {
     let Some(parts) = response["result"]["content"].as_array() else {
         panic!("no tool result: {response}");

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::Link;
 use crate::deadline::PATIENCE;
 
-/// A request that has been sent. Dropping it forgets the answer; it cancels nothing.
+/// A request that has been sent. Dropping it discards the answer; it cancels nothing.
 pub struct Pending {
     pub(super) id: u64,
     pub(super) what: String,

@@ -1,4 +1,4 @@
-//! The client's task: it reads stdout line by line and sorts what comes, keeps stderr, and awaits the process.
+//! The client's task: it reads stdout line by line and sorts the messages, keeps stderr, and awaits the process.
 //! It ends with the program, or is dropped with the client.
 
 use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
@@ -16,7 +16,7 @@ use super::{Link, Question};
 /// is left takes less than a millisecond; only a child that inherited the pipes keeps them open longer.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// As much of a message as sorting needs; bodies are parsed by whoever takes them.
+/// As much of a message as sorting needs; its receiver parses the body.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
@@ -25,7 +25,7 @@ struct Envelope<'a> {
     method: Option<Cow<'a, str>>,
 }
 
-/// Attends to the program until it has ended and its pipes are read to their ends.
+/// Serves the program until it has ended and its pipes are read to their ends.
 pub(super) async fn attend(mut child: Child, link: Arc<Link>) {
     let out = stdout(child.stdout.take().expect("stdout is piped"), Arc::clone(&link));
     let err = stderr(child.stderr.take().expect("stderr is piped"), Arc::clone(&link));
@@ -37,7 +37,7 @@ pub(super) async fn attend(mut child: Child, link: Arc<Link>) {
             status = child.wait() => break status.expect("a child of this process can be awaited"),
         }
     };
-    // The end is reported after the last words, so that a test that awaited it sees all of stderr.
+    // The end is reported after the rest of the output, so that a test that awaited it sees all of stderr.
     all_read = all_read || tokio::time::timeout(LAST_WORDS, &mut reading).await.is_ok();
     link.inbox.change(|contents| contents.status = Some(status));
     if !all_read {
@@ -63,7 +63,7 @@ async fn stdout(pipe: ChildStdout, link: Arc<Link>) {
 
 fn receive(line: String, link: &Arc<Link>) {
     link.inbox.look(|contents| contents.transcript.push(format!("<-- {line}")));
-    // Whatever is no message stays in the transcript, where a test can find it.
+    // A line that is not a message stays in the transcript, where a test can find it.
     let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(&line) else {
         return;
     };

@@ -1,5 +1,5 @@
-//! What the fake engine says about its tools. Written as raw JSON, so that spellings such as `1.50` reach the
-//! client as they stand and a test can see whether they survive.
+//! The fake engine's tool list. Written as raw JSON, so that spellings such as `1.50` reach the
+//! client as they are and a test can see whether they survive.
 
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
-//! The test's view of what reached fake engines: the file they were given as `--log FILE`.
+//! What reached the fake engines, for the test: the file that they got as `--log FILE`.
 //!
 //! One line per event, in the order of arrival, from all engines that share the file: `start` when a process
 //! starts, `tools/call NAME` for a tool call, else the bare method of a request or notification; `garbage` for
-//! a line that is no message, `unknown answer` for a response to no question, `SIGTERM` where a flag asks for it. Tests
+//! a line that is not a message, `unknown answer` for a response to no question, `SIGTERM` where a flag asks for it. Tests
 //! *count* these.
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ impl EngineLog {
         Self { file: file.into() }
     }
 
-    /// What `--log` takes.
+    /// The value of `--log`.
     pub fn path(&self) -> &Path {
         &self.file
     }

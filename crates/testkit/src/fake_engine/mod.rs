@@ -2,10 +2,10 @@
 //! benchmark), keeps state (so that tests see which process they reached) and breaks on demand.
 //!
 //! One thread reads and answers; a tool that waits gets a thread of its own, so that calls do not delay each
-//! other. It ends when stdin closes. Like the real engines it does not honour `notifications/cancelled`.
+//! other. It ends when stdin closes. Like the real engines it ignores `notifications/cancelled`.
 //!
-//! `options` are its flags, `wire` is its stdio, `tools` is what it can do, `catalog` what it says it can do,
-//! and `log` is the test's view of what reached it.
+//! `options` has its flags, `wire` its stdio, `tools` its tools, `catalog` its tool list, and `log` the test's view of
+//! what reached it.
 
 mod catalog;
 pub mod log;
@@ -37,14 +37,14 @@ const METHOD_NOT_FOUND: i64 = -32_601;
 const INVALID_PARAMS: i64 = -32_602;
 
 /// The lines of `--garbage-at-start` and of the tool `garbage`: plain words, an empty line, half a message,
-/// and JSON that is no message.
+/// and JSON that is not a message.
 const GARBAGE: &str = "this is not JSON\n\n{\"jsonrpc\":\"2.0\",\"id\":\n[1,2]\n42\n";
 
 /// What the threads of one fake engine share.
 pub(crate) struct Engine {
     wire: Wire,
     options: Options,
-    /// What `set` has set: it lives and dies with this process.
+    /// The values that `set` has set: they live as long as this process.
     values: Mutex<HashMap<String, String>>,
     /// Names of the tools beyond the built-in ones, in the order they came.
     extra_tools: Mutex<Vec<String>>,
@@ -52,7 +52,7 @@ pub(crate) struct Engine {
     level: Mutex<usize>,
 }
 
-/// One line from the client. What a request, a notification and a response have is told apart by presence.
+/// One line from the client. Its members tell a request, a notification and a response apart.
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
@@ -99,7 +99,7 @@ impl Engine {
         Arc::new(Self { wire, options, values: Mutex::default(), extra_tools, level: Mutex::default() })
     }
 
-    /// Takes SIGTERM from now on as the flags say. Without such a flag there is no thread for it.
+    /// Handles SIGTERM from now on as the flags say. Without such a flag there is no thread for it.
     fn heed_sigterm(self: &Arc<Self>) {
         if self.options.on_term == OnTerm::Default {
             return;

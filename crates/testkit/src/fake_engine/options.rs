@@ -1,4 +1,4 @@
-//! The flags of the fake engine. Read by hand: a start must cost next to nothing, since tests start hundreds.
+//! The flags of the fake engine. Parsed by hand: a start must cost next to nothing, since tests start hundreds.
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
@@ -7,9 +7,9 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 pub(crate) enum Start {
     #[default]
     Normal,
-    /// `--die-at-start`: says `--stderr TEXT` on stderr and exits with code 1.
+    /// `--die-at-start`: writes the text of `--stderr TEXT` to stderr and exits with code 1.
     Die,
-    /// `--garbage-at-start`: writes lines that are no messages, then works.
+    /// `--garbage-at-start`: writes lines that are not messages, then works.
     Garbage,
     /// `--hang-at-start`: reads everything, never answers `initialize`.
     Hang,
@@ -18,23 +18,23 @@ pub(crate) enum Start {
 /// What SIGTERM does.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnTerm {
-    /// What it does to every program.
+    /// Ends the process, as in every program.
     #[default]
     Default,
-    /// `--note-sigterm`: it is noted as `SIGTERM`, then the engine exits.
+    /// `--note-sigterm`: the engine logs it as `SIGTERM`, then exits.
     Note,
-    /// `--ignore-sigterm`: it is noted, and nothing else happens.
+    /// `--ignore-sigterm`: the engine logs it, and does nothing else.
     Ignore,
 }
 
 #[derive(Debug)]
 pub(crate) struct Options {
     pub start: Start,
-    /// `--stderr TEXT`: last words of `--die-at-start`.
+    /// `--stderr TEXT`: what `--die-at-start` writes to stderr.
     pub stderr: Option<String>,
     /// `--slow-start MS`: sleeps before it reads the first line.
     pub slow_start: Duration,
-    /// `--protocol VERSION`: answers this revision, whatever was asked.
+    /// `--protocol VERSION`: answers this revision, whatever the client asks for.
     pub protocol: Option<String>,
     /// `--log FILE`: see [`super::log::EngineLog`].
     pub log: Option<PathBuf>,

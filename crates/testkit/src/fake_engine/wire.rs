@@ -29,7 +29,7 @@ pub(crate) struct Wire {
 impl Wire {
     pub fn new(log: Option<&Path>) -> Self {
         let log = log.map(|path| File::options().create(true).append(true).open(path).unwrap());
-        // Question ids count from 1 as most clients' do: a gateway that mixes up the directions is found out.
+        // Question ids count from 1 as most clients' do, to catch a gateway that mixes up the directions.
         Self { log, questions: Mutex::default(), next_id: AtomicU64::new(1) }
     }
 
@@ -51,13 +51,13 @@ impl Wire {
         self.raw(&format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"{params}}}\n"));
     }
 
-    /// Asks the client and waits for its answer, for ever: whoever is between has the deadlines.
+    /// Asks the client and waits for its answer, for ever: the gateway in between has the deadlines.
     pub fn ask(&self, method: &str, params: Option<&str>) -> Response {
         let (_, answer) = self.pose(method, params);
         answer.recv().expect("a question is answered or waits")
     }
 
-    /// Asks the client. The id is what the question can be taken back by.
+    /// Asks the client. Returns the id, by which the question can be taken back.
     pub fn pose(&self, method: &str, params: Option<&str>) -> (String, mpsc::Receiver<Response>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed).to_string();
         let (sender, receiver) = mpsc::channel();
@@ -67,14 +67,14 @@ impl Wire {
         (id, receiver)
     }
 
-    /// Takes a question back: its answer, if one still comes, is to nobody.
+    /// Takes a question back: an answer that still comes is dropped.
     pub fn withdraw(&self, id: &str) {
         self.questions.lock().unwrap().remove(id);
         let params = format!(r#"{{"requestId":{id},"reason":"no longer wanted"}}"#);
         self.notify("notifications/cancelled", Some(&params));
     }
 
-    /// Takes an answer of the client. One that nobody waits for is noted and dropped.
+    /// Delivers an answer of the client. An answer without a waiter is logged and dropped.
     pub fn answered(&self, id: &str, response: Result<&RawValue, Option<&RawValue>>) {
         let Some(question) = self.questions.lock().unwrap().remove(id) else {
             return self.note("unknown answer");

@@ -1,4 +1,4 @@
-//! An MCP client over streamable HTTP, as thin as the one over stdio. A request is a connection of its own.
+//! An MCP client over streamable HTTP, as thin as the one over stdio. Each request has a connection of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,10 +11,10 @@ use super::{
 
 const BOTH: &str = "application/json, text/event-stream";
 
-/// The revision in which every request speaks for itself.
+/// The stateless revision: every request names its client.
 pub const STATELESS: &str = "2026-07-28";
 
-/// A client that has introduced itself.
+/// A client that has done its handshake.
 pub struct Remote {
     address: std::net::SocketAddr,
     pub session: String,
@@ -41,7 +41,7 @@ impl Remote {
         client
     }
 
-    /// The same client at another server, which knows nothing of it.
+    /// The same client at another server, which does not know it.
     pub fn at(&self, server: &Server) -> Self {
         let (session, revision) = (self.session.clone(), self.revision.clone());
         Self { address: server.address(), session, revision, next_id: AtomicU64::new(1) }
@@ -62,7 +62,7 @@ impl Remote {
         wire.request("POST", "/mcp", &self.headers(), Some(&message.to_string())).await
     }
 
-    /// A request on the wire, whose answer nobody has looked at. To be broken by dropping it.
+    /// A request on the wire whose answer is not read yet. Dropping it breaks the connection.
     pub async fn send(&self, message: &Value) -> Wire {
         let mut wire = Wire::connect(self.address).await;
         let body = message.to_string();
@@ -74,14 +74,14 @@ impl Remote {
         wire
     }
 
-    /// The stream of what belongs to no request, or what follows an event.
+    /// The stream of messages that belong to no request, or of those that follow an event.
     pub async fn listen(&self, behind: Option<&str>) -> Reply {
         let mut headers = self.headers();
         headers.extend(behind.map(|event| ("last-event-id", event)));
         Wire::connect(self.address).await.request("GET", "/mcp", &headers, None).await
     }
 
-    /// Says goodbye.
+    /// Ends the MCP session.
     pub async fn delete(&self) -> Reply {
         Wire::connect(self.address).await.request("DELETE", "/mcp", &self.headers(), None).await
     }
@@ -101,7 +101,7 @@ impl Remote {
         self.message("tools/call", json!({"name": tool, "arguments": arguments.into()}))
     }
 
-    /// A call that wants to hear of its progress, to be sent.
+    /// A call that asks for its progress, to be sent.
     pub fn call_with_progress(&self, tool: &str, arguments: impl Into<Value>) -> Value {
         let params = json!({"name": tool, "arguments": arguments.into(), "_meta": {"progressToken": "p"}});
         self.message("tools/call", params)
@@ -111,7 +111,7 @@ impl Remote {
         self.post(&self.message(method, params)).await.answer().await
     }
 
-    /// Calls a tool and gives the whole response.
+    /// Calls a tool and returns the whole response.
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
         self.post(&self.call_of(tool, arguments)).await.answer().await
     }
@@ -124,13 +124,13 @@ impl Remote {
         reply.answer_or_end().await
     }
 
-    /// Answers a question of the server's.
+    /// Answers a question of the server.
     pub async fn respond(&self, id: &Value, result: Value) -> Reply {
         self.post(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await
     }
 }
 
-/// A request that speaks for itself: its body, and its headers as they should be.
+/// A stateless request: its body, and its headers as they should be.
 pub fn stateless(id: u64, method: &str, mut params: Value, capabilities: Value) -> Value {
     let meta = &mut params["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = json!(STATELESS);
@@ -140,7 +140,7 @@ pub fn stateless(id: u64, method: &str, mut params: Value, capabilities: Value) 
 }
 
 impl Server {
-    /// Sends a request that speaks for itself, on a connection of its own.
+    /// Sends a stateless request, on a connection of its own.
     pub async fn post_stateless(&self, request: &Value) -> Reply {
         let method = request["method"].as_str().unwrap_or_default();
         let params = &request["params"];

@@ -1,4 +1,4 @@
-//! A program that says where it listens: `ready: http://HOST:PORT/mcp` on stdout.
+//! A program that prints where it listens: `ready: http://HOST:PORT/mcp` on stdout.
 
 use std::{net::SocketAddr, process::ExitStatus};
 

@@ -21,13 +21,13 @@ impl Wire {
         Self::connect_or_end(address).await.expect("the server accepts")
     }
 
-    /// `None` when nobody listens there any more.
+    /// `None` when nothing listens there any more.
     pub async fn connect_or_end(address: SocketAddr) -> Option<Self> {
         let stream = within(PATIENCE, TcpStream::connect(address)).await.ok()?;
         Some(Self { stream, host: address.to_string() })
     }
 
-    /// Sends bytes as they are. A server that reads no more is no error: it may have answered already.
+    /// Sends bytes as they are. A server that no longer reads is no error: it may have answered already.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = within(PATIENCE, self.stream.write_all(bytes.as_ref())).await;
     }
@@ -110,14 +110,14 @@ pub struct Reply {
     headers: Vec<(String, String)>,
     stream: BufReader<TcpStream>,
     rest: Rest,
-    /// What has been read of the body and not been taken.
+    /// The part of the body that was read and not yet taken.
     text: Vec<u8>,
 }
 
 enum Rest {
     Bytes(usize),
     Chunked,
-    /// Nothing comes any more, or the connection broke.
+    /// Nothing more comes, or the connection broke.
     Ended,
 }
 
@@ -125,7 +125,7 @@ enum Rest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub id: Option<String>,
-    /// How long to wait after a break, if it says so.
+    /// How long to wait after a break, if the event says so.
     pub retry: Option<String>,
     pub data: String,
 }
@@ -148,7 +148,7 @@ impl Reply {
         self.header("content-type") == Some("text/event-stream")
     }
 
-    /// Reads what comes next of the body. `false` at its end.
+    /// Reads the next part of the body. `false` at its end.
     async fn more(&mut self) -> bool {
         let count = match self.rest {
             Rest::Ended | Rest::Bytes(0) => 0,
@@ -180,7 +180,7 @@ impl Reply {
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: `{body}`"))
     }
 
-    /// The next event, comments passed over; `None` at the end of the stream.
+    /// The next event, without comments; `None` at the end of the stream.
     pub async fn event(&mut self) -> Option<Event> {
         assert!(self.is_stream(), "no stream: {} {:?}", self.status, self.headers);
         loop {
@@ -215,7 +215,7 @@ impl Reply {
         self.next().await.expect("another message").message()
     }
 
-    /// All messages to the end: those of a stream, or the one that the body is.
+    /// All messages to the end: those of a stream, or the body as one message.
     pub async fn messages(&mut self) -> Vec<Value> {
         if !self.is_stream() {
             return vec![self.json().await];

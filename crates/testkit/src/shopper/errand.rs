@@ -1,7 +1,7 @@
 //! The errand: twenty calls in the shop of the test site, from its table of 500 wares to an order that is placed.
 //!
 //! It has what agents meet: a long table with buttons in every row, filters, details that open and close, tabs, a form
-//! that refuses what is wrong. Elements are named as a person would, by role and name; finding them is the agent's work.
+//! that refuses wrong input. Elements are named as a person would, by role and name; the agent has to find them.
 
 /// What one call does.
 #[derive(Debug, Clone, Copy)]
@@ -22,8 +22,8 @@ pub(super) enum Act {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Element(pub(super) &'static str, pub(super) &'static str);
 
-/// A call, and what must be on the page after it, or in its answer. Nothing is expected of those whose answers do not
-/// show the page.
+/// A call, and the text that must be on the page after it, or in its answer. Empty for calls whose answers do not show the
+/// page.
 pub(super) struct Step(pub(super) Act, pub(super) &'static str);
 
 use Act::{Click, Evaluate, FillForm, ListTabs, Navigate, Select, Snapshot, Submit, Type};
@@ -69,6 +69,6 @@ pub(super) const STEPS: [Step; 20] = [
     Step(ListTabs, "order placed"),
 ];
 
-/// What the shop is asked for in the end.
+/// The query of the final order.
 pub(super) const ORDER: &str = "name=Ada+Lovelace&email=ada%40example.com&street=12+St+James%27s+Square&city=London\
     &shipping=Express&item=1+x+Lamp+216&item=1+x+Kettle+342&item=2+x+Rake+123";

@@ -1,8 +1,8 @@
-//! An agent that runs an errand in the shop of the test site, and counts what it was sent for that.
+//! An agent that runs an errand in the shop of the test site, and counts what it receives meanwhile.
 //!
-//! It uses nothing but the texts it receives: refs it finds in them by role and name, and whether a call has had its
-//! effect. Where an answer does not show that, it asks for more as the answer says: it reads the file that is linked, or
-//! searches with `get_content`. So the same errand shows what each way to answer costs. [`errand`] has the steps.
+//! It uses nothing but the texts that it receives: it finds refs in them by role and name, and sees whether a call has had
+//! its effect. Where an answer does not show that, it asks for more as the answer says: it reads the linked file, or
+//! searches with `get_content`. So the same errand shows what each form of answers costs. [`errand`] has the steps.
 
 mod errand;
 mod sight;
@@ -18,18 +18,18 @@ use crate::{
 use errand::{Act, Element, ORDER, STEPS, Step};
 use sight::{Sight, ref_of};
 
-/// How an agent comes to see pages.
+/// How an agent gets to see pages.
 #[derive(Debug, Clone)]
 pub enum Sees {
-    /// Answers link to snapshots: their files are read, relative to this folder.
+    /// Answers link to snapshots: the agent reads their files, relative to this folder.
     Files(PathBuf),
     /// Answers have snapshots in them, perhaps cut.
     Inline,
     /// The same, but once a page is known only changes are asked for.
     Diff,
-    /// Answers have a name only, by which lines are searched.
+    /// Answers have a ref_id only, by which the agent searches lines.
     Refs,
-    /// Answers link to files that are elsewhere: snapshots are recalled whole.
+    /// Answers link to files that are elsewhere: the agent recalls whole snapshots.
     Raw,
 }
 
@@ -43,7 +43,7 @@ pub struct Shopper<'a> {
     asked: usize,
 }
 
-/// What the errand took.
+/// The cost of the errand.
 #[derive(Debug)]
 pub struct Errand {
     /// Every text that the agent received, in order.
@@ -115,7 +115,7 @@ impl<'a> Shopper<'a> {
         json!({ "target": self.find(element).await, "element": element.1 })
     }
 
-    /// The ref of an element: from what is known of the page, or else asked for.
+    /// The ref of an element: from what is known of the page, or else by asking for more.
     async fn find(&mut self, element: &Element) -> String {
         let Element(role, name) = element;
         let words = format!("{role} \"{name}\"");
@@ -129,7 +129,7 @@ impl<'a> Shopper<'a> {
         }
     }
 
-    /// Whether this can be seen after the last call.
+    /// Whether the last call shows this text.
     async fn sees_now(&mut self, expected: &str) -> bool {
         self.sight.newest().contains(expected) || self.more(expected).await.contains(expected)
     }

@@ -1,4 +1,4 @@
-//! What an agent knows of the page that it works on: the texts it was sent since it last saw the whole of it.
+//! What an agent knows of the page that it works on: the texts it received since it last saw the whole of it.
 
 /// Where an answer of the engine links to its snapshot.
 const LINK: &str = "- [Snapshot](";
@@ -8,17 +8,17 @@ const LINK: &str = "- [Snapshot](";
 pub(super) struct Sight {
     /// Oldest first.
     texts: Vec<String>,
-    /// Where the last answer begins among them.
+    /// The index of the last answer's first text.
     newest: usize,
     link: Option<String>,
     ref_id: Option<String>,
 }
 
 impl Sight {
-    /// A call was answered. `meta` is the name of its record where programs look.
+    /// Adds the answer to a call. `meta` is the ref_id in its `_meta`.
     pub(super) fn answered(&mut self, text: &str, meta: Option<&str>) {
         let link = text.lines().find_map(|line| line.strip_prefix(LINK)?.strip_suffix(')'));
-        // An answer says nothing of the page unless it has a snapshot, a link to one, or a name to recall one by.
+        // An answer tells nothing about the page unless it has a snapshot, a link to one, or a ref_id to recall one by.
         let only_changes = text.contains("```diff\n") || text.contains("no changes since ref_id");
         let shows = link.is_some() || text.contains("```yaml\n") || text.contains("\"has_snapshot\":true");
         if shows && !only_changes {
@@ -32,7 +32,7 @@ impl Sight {
         self.texts.push(text.to_owned());
     }
 
-    /// Something was asked for and received.
+    /// Adds a text that the agent asked for.
     pub(super) fn learnt(&mut self, text: &str) {
         self.texts.push(text.to_owned());
     }
@@ -42,7 +42,7 @@ impl Sight {
         self.texts.iter().rev().map(String::as_str)
     }
 
-    /// What came with the last call.
+    /// The text of the last call's answer.
     pub(super) fn newest(&self) -> &str {
         self.texts.get(self.newest).map_or("", String::as_str)
     }
@@ -60,20 +60,20 @@ impl Sight {
     }
 }
 
-/// The name of a record, as answers say it: in a note, or in the few words that stand for an answer.
+/// The ref_id in an answer's text: in a note, or in the few words that stand for an answer.
 fn name_in(text: &str) -> Option<&str> {
     let noted = text.lines().find_map(|line| line.strip_prefix("ref_id: "));
     noted.or_else(|| text.split_once("\"ref_id\":\"")?.1.split('"').next())
 }
 
-/// The ref of the element that a line of a snapshot, or of what is new in one, has these words for.
+/// The ref of the element with these words, in a line of a snapshot or of a diff's additions.
 pub(super) fn ref_of(text: &str, words: &str) -> Option<String> {
     let mut in_diff = false;
     for line in text.lines() {
         match line {
             "```diff" => in_diff = true,
             "```" => in_diff = false,
-            // What is gone is not there any more.
+            // A removed line is no longer on the page.
             gone if in_diff && gone.starts_with("- ") => {}
             line if line.contains(words) => {
                 let found = line.split_once("[ref=").and_then(|(_, rest)| rest.split(']').next());
@@ -91,7 +91,7 @@ pub(super) fn ref_of(text: &str, words: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Refs are found in snapshots and in what is new, never in what is gone.
+    /// Refs are found in snapshots and in added lines, never in removed ones.
     #[test]
     fn refs() {
         let text = "```diff\n- - button \"Go\" [ref=e1]\n+ - button \"Go\" [active] [ref=e2]\n```";
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(ref_of("- button \"Go on\" [ref=e1]", "button \"Go\""), None);
     }
 
-    /// A page that is shown whole replaces what was known; changes add to it; an answer without a page leaves it.
+    /// A whole page replaces what was known; changes add to it; an answer without a page leaves it.
     #[test]
     fn pages() {
         let mut sight = Sight::default();

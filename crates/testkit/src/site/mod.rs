@@ -1,7 +1,7 @@
-//! The test site: a small web server on 127.0.0.1 for real browsers to look at, which knows who came.
+//! The test site: a small web server on 127.0.0.1 for real browsers, which records every request.
 //!
-//! `pages` answers, `seen` remembers every request, unknown paths included: a second site on another port can
-//! therefore stand for a port that no page may reach. The site runs on a thread of its own, so that tests on
+//! `pages` answers, `seen` records every request, unknown paths included: so a second site on another port can
+//! stand for a port that no page may reach. The site runs on a thread of its own, so that tests on
 //! different runtimes can share one, and ends with all its connections when dropped.
 
 mod pages;
@@ -21,7 +21,7 @@ pub use seen::Seen;
 pub struct Site {
     port: u16,
     seen: watch::Receiver<Vec<Seen>>,
-    /// Dropped, and the server ends.
+    /// Dropping it ends the server.
     stop: Option<oneshot::Sender<()>>,
     server: Option<thread::JoinHandle<()>>,
 }

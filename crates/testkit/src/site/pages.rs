@@ -1,5 +1,5 @@
-//! The pages of the test site: what each address answers. Markup is in `html/`; what depends on the request is
-//! put in by [`fill`], escaped. Pages load nothing from elsewhere.
+//! The pages of the test site: what each address answers. Markup is in `html/`; [`fill`] inserts values of the request,
+//! escaped. Pages load nothing from elsewhere.
 
 use std::{
     collections::HashMap,
@@ -29,7 +29,7 @@ use super::seen::{Seen, note};
 
 type Asked = Query<HashMap<String, String>>;
 
-/// All pages, each request noted first.
+/// All pages. Each request is recorded first.
 pub(super) fn router(seen: watch::Sender<Vec<Seen>>) -> Router {
     let served = Arc::new(AtomicU64::new(0));
     let present = Arc::new(watch::Sender::new(0));
@@ -89,7 +89,7 @@ async fn submitted(Form(fields): Form<Vec<(String, String)>>) -> Html<String> {
     Html(fill(include_str!("html/submitted.html"), &[("fields", &lines.join("\n"))]))
 }
 
-/// An order as the shop places it. What was ordered stands in the query, so that it is among the requests seen.
+/// An order as the shop places it. The query holds the order, so that it is among the recorded requests.
 async fn order(Query(fields): Query<Vec<(String, String)>>) -> Response {
     let all = |wanted: &str| {
         let values = fields.iter().filter(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
@@ -109,7 +109,7 @@ async fn table(Query(asked): Asked) -> Html<String> {
             format!("<tr><td>{row}</td><td>name {row}</td><td><button>open {row}</button></td></tr>\n")
         })
         .collect();
-    // `below=1` puts something to use below the rows.
+    // `below=1` adds controls below the rows.
     let below = match number(&asked, "below", 0) {
         0 => "",
         _ => "<button onclick=\"this.textContent = 'ordered'\">Order</button>",
@@ -127,7 +127,7 @@ async fn title(Query(asked): Asked) -> Html<String> {
 async fn big(Query(asked): Asked) -> Html<String> {
     let bytes = usize::try_from(number(&asked, "bytes", 1_000)).unwrap_or(usize::MAX);
     let head = "<!doctype html><title>big</title><p>";
-    // Lines of 100 bytes, as text has; what is left over fills the last one.
+    // Lines of 100 bytes, as in usual text; the rest fills the last one.
     let line = format!("{}\n", "x".repeat(99));
     let mut page = String::with_capacity(bytes);
     page.push_str(head);
@@ -138,7 +138,7 @@ async fn big(Query(asked): Asked) -> Html<String> {
     Html(page)
 }
 
-/// A file, after `ms` milliseconds. With `endless`, a mebibyte of it every 20 ms, for as long as anybody reads.
+/// A file, after `ms` milliseconds. With `endless`, a mebibyte of it every 20 ms, for as long as the client reads.
 async fn download(Query(asked): Asked) -> Response {
     tokio::time::sleep(Duration::from_millis(number(&asked, "ms", 0))).await;
     let name = text(&asked, "name", "report.txt").replace('"', "");
@@ -169,7 +169,7 @@ async fn never() -> Response {
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], Body::new(Endless(Some(head)))).into_response()
 }
 
-/// Answers when `count` requests have come since the start: whoever comes first waits for the others. Shows the cookies.
+/// Answers when `count` requests have come since the start: the first ones wait for the others. Shows the cookies.
 async fn meet(asked: Asked, headers: HeaderMap, present: Arc<watch::Sender<u64>>) -> Response {
     present.send_modify(|count| *count += 1);
     let count = number(&asked, "count", 1);
@@ -177,7 +177,7 @@ async fn meet(asked: Asked, headers: HeaderMap, present: Arc<watch::Sender<u64>>
     show(headers).await
 }
 
-/// Says how often it was served: a browser that shows an old number has it from a cache.
+/// Shows how often it was served: a browser that shows an old number has it from a cache.
 async fn cached(served: Arc<AtomicU64>) -> Response {
     let count = served.fetch_add(1, Ordering::Relaxed) + 1;
     let page = format!("<!doctype html><title>cache</title><p id=served>served {count}</p>");
@@ -194,7 +194,7 @@ async fn script(Query(asked): Asked) -> Response {
     ([(header::CONTENT_TYPE, "text/javascript")], code).into_response()
 }
 
-/// A body that says its first words and then neither goes on nor ends.
+/// A body that sends its first bytes and then neither goes on nor ends.
 struct Endless(Option<Bytes>);
 
 impl HttpBody for Endless {
@@ -224,7 +224,7 @@ fn number(asked: &HashMap<String, String>, name: &str, otherwise: u64) -> u64 {
     asked.get(name).and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Puts values in the place of their `{{name}}`, escaped for HTML text and attributes.
+/// Replaces each `{{name}}` by its value, escaped for HTML text and attributes.
 fn fill(template: &str, values: &[(&str, &str)]) -> String {
     values.iter().fold(template.to_owned(), |page, (name, value)| {
         let escaped =

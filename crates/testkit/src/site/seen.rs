@@ -1,4 +1,4 @@
-//! What the site remembers of each request, noted before the request is answered.
+//! What the site records of each request, before it answers.
 
 use axum::{
     extract::{Request, State},
@@ -34,7 +34,7 @@ impl Seen {
     }
 }
 
-/// Notes the request, then lets it through.
+/// Records the request, then lets it through.
 pub(super) async fn note(
     State(seen): State<watch::Sender<Vec<Seen>>>,
     request: Request,

@@ -1,7 +1,7 @@
-//! A look over a browser's debugger, by a client of the kit's own: one connection, one call after the other.
+//! The kit's own client of a browser's debugger: one connection, one call after the other.
 //!
-//! greenroom's own client is what is tested, so it is not used here. What comes between a call and its answer is passed
-//! over; who waits for an event says so before anybody else can take it.
+//! greenroom's own client is under test, so it is not used here. Messages between a call and its answer are skipped; a
+//! test that waits for an event does so before it makes another call.
 
 use std::net::SocketAddr;
 
@@ -18,15 +18,15 @@ pub(super) struct Debugger {
 }
 
 impl Debugger {
-    /// `endpoint` is what the browser calls its WebSocket, `address` where it is.
+    /// `endpoint` is the WebSocket address that the browser names, `address` where it is.
     pub(super) async fn connect(address: SocketAddr, endpoint: &str) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         let (socket, _) = within(PATIENCE, client_async(endpoint, stream)).await.unwrap();
         Self { socket, calls: 0 }
     }
 
-    /// Calls a method of the browser, or of the page that `session` is attached to, and returns what it gives. A refusal
-    /// fails the test.
+    /// Calls a method of the browser, or of the page that `session` is attached to, and returns its result. A refusal fails
+    /// the test.
     pub(super) async fn call(&mut self, session: Option<&str>, method: &str, params: Value) -> Value {
         let id = self.send(session, method, params).await;
         let mut answer = self.find(|message| message["id"] == id).await;

@@ -1,5 +1,5 @@
-//! Something in front of a browser's debugger: it counts who comes, hears what they say, lets in who says the right thing,
-//! and can be slammed.
+//! A TCP proxy in front of a browser's debugger: it counts connections, records their first requests, lets in those with
+//! the right headers, and can cut all of them.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use tokio::{
     sync::watch,
 };
 
-/// A door that opens to those who say all its lines. It ends with the runtime of its test.
+/// A proxy that lets in connections whose first request has all its lines. It ends with the runtime of its test.
 pub struct Door {
     port: u16,
     heads: Arc<Mutex<Vec<String>>>,
@@ -17,8 +17,8 @@ pub struct Door {
 }
 
 impl Door {
-    /// A door before a port of this machine. `lines` are headers that a connection's first request must have, in
-    /// whatever case.
+    /// A proxy before a port of this machine. `lines` are headers that a connection's first request must have, in whatever
+    /// case.
     pub async fn open(behind: u16, lines: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (port, heads) = (listener.local_addr().unwrap().port(), Arc::<Mutex<Vec<String>>>::default());
@@ -57,12 +57,12 @@ impl Door {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Ends all connections. The door stays open.
+    /// Ends all connections. New ones are accepted.
     pub fn cut(&self) {
         self.cut.send_replace(());
     }
 
-    /// The first request of every connection that was let in, in small letters.
+    /// The first request of every connection that was let in, in lower case.
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }

@@ -1,10 +1,10 @@
-//! A browser of somebody else's: a real Chromium that a test starts, kills and starts again at the same address, as a
-//! person would, and looks into from outside over its debugger, never through greenroom.
+//! A browser that belongs to a user, not to greenroom: a real Chromium that a test starts, kills and starts again at the
+//! same address, as a person would, and inspects over its debugger, never through greenroom.
 //!
-//! `tabs` is what a person sees and does there, `debugger` how the kit does that, `door` what may stand before a debugger.
+//! `tabs` has what a person sees and does there, `debugger` how the kit does that, `door` a proxy before the debugger.
 //!
-//! What is started with its profile by others, such as by a start command, is ended with it: its processes are known by
-//! the profile, which no other browser has.
+//! Processes that others start with its profile, for example by a start command, are ended with it: they are known by the
+//! profile, which no other browser has.
 
 mod debugger;
 mod door;
@@ -30,24 +30,24 @@ use crate::{
 pub use door::Door;
 pub use tabs::Tab;
 
-/// Debian's Chromium without windows, itself and not the script that starts it. It is there in half the time.
+/// Debian's headless Chromium itself, not the script that starts it. It is up in half the time.
 pub(crate) const SHELL: &str = "/usr/lib/chromium/chromium-headless-shell";
 
-/// The whole one: its tabs are before and behind each other, as they are on a screen.
+/// The full browser: its tabs are in front of and behind each other, as on a screen.
 const WHOLE: &str = "/usr/lib/chromium/chromium";
 
-/// How long a browser that was killed is waited for where nothing can be awaited. Usual are some milliseconds; a test that
-/// fails must not hang on it.
+/// How long `drop`, which cannot await, waits for a killed browser. Usual are some milliseconds; a failing test must not
+/// hang on it.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A browser with its profile and its address, which stay the same when it is killed and started again.
 pub struct Theirs {
     profile: TempDir,
     program: &'static str,
-    /// What its first tab shows.
+    /// The page of its first tab.
     first: String,
     port: u16,
-    /// Reaped when it ends. `None` while nobody has started it again.
+    /// Reaped when it ends. `None` until it is started again.
     child: Option<Child>,
 }
 
@@ -57,7 +57,7 @@ impl Theirs {
         Self::of(SHELL, "about:blank").await
     }
 
-    /// Starts a whole browser with one tab, which shows this.
+    /// Starts a full browser with one tab, which shows this page.
     pub async fn showing(url: &str) -> Self {
         let theirs = Self::of(WHOLE, url).await;
         let tabs = theirs.until(|tabs| tabs.iter().any(|tab| tab.url == url)).await;
@@ -78,7 +78,7 @@ impl Theirs {
         let (program, arguments) = command.split_first().unwrap();
         let child = Command::new(program)
             .args(arguments)
-            // A killed one leaves its lock there.
+            // A killed browser leaves its lock there.
             .env("TMPDIR", self.profile.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -88,7 +88,7 @@ impl Theirs {
             .unwrap();
         self.child = Some(child);
         if self.port == 0 {
-            // Only a port of the browser's own choice is written there.
+            // The file is written only for a port of the browser's own choice.
             let active = self.profile.path().join("DevToolsActivePort");
             let port = || fs::read_to_string(&active).ok()?.lines().next()?.parse().ok();
             self.port = eventually("the debugger's port", port).await;
@@ -97,7 +97,7 @@ impl Theirs {
         eventually("the debugger", || std::net::TcpStream::connect(address).ok()).await;
     }
 
-    /// What starts it at its address: a program and its arguments.
+    /// The command that starts it at its address: a program and its arguments.
     pub fn command(&self) -> Vec<String> {
         let own = [
             self.program.to_owned(),
@@ -130,13 +130,13 @@ impl Theirs {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// The debugger's WebSocket address, which is another one after each start.
+    /// The debugger's WebSocket address, which changes with each start.
     pub async fn ws_endpoint(&self) -> String {
         let mut page = Wire::connect(self.address()).await.request("GET", "/json/version", &[], None).await;
         page.json().await["webSocketDebuggerUrl"].as_str().unwrap().to_owned()
     }
 
-    /// The browser's main process, whoever started it.
+    /// The browser's main process, whichever program started it.
     pub fn pid(&self) -> Option<u32> {
         self.processes().into_iter().next()
     }
@@ -162,14 +162,14 @@ impl Theirs {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// Its main processes, and then those that help them: some go on writing for a while when the main one is gone.
+    /// Its main processes, and then their helpers: some go on writing for a while when the main one is gone.
     fn all_processes(&self) -> Vec<u32> {
         let main = self.processes();
         let helpers = main.iter().flat_map(|pid| children(*pid)).collect::<Vec<_>>();
         main.into_iter().chain(helpers).collect()
     }
 
-    /// Its main processes: those that have its profile and are no helpers of one.
+    /// Its main processes: those with its profile that are not helpers.
     fn processes(&self) -> Vec<u32> {
         with_argument(&format!("--user-data-dir={}", self.profile.path().display()))
             .into_iter()
@@ -183,7 +183,7 @@ impl Drop for Theirs {
     fn drop(&mut self) {
         let processes = self.all_processes();
         processes.iter().for_each(|pid| signal(*pid, Signal::KILL));
-        // One that still writes would keep its profile from being removed.
+        // A process that still writes would keep its profile from being removed.
         let begun = Instant::now();
         while processes.iter().any(|pid| alive(*pid)) && begun.elapsed() < ENDS_WITHIN {
             std::thread::sleep(Duration::from_millis(1));
@@ -191,8 +191,8 @@ impl Drop for Theirs {
     }
 }
 
-/// A loopback address where nobody listens.
+/// A loopback address where nothing listens.
 pub fn nobody() -> SocketAddr {
-    // Taken and given back: nobody else is given it as long as others are free.
+    // Bound and released: the system gives this port to no other program as long as others are free.
     std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr()).unwrap()
 }

@@ -1,11 +1,11 @@
-//! What a person sees and does in the browser: its tabs, and what is in them.
+//! What a person sees and does in the browser: its tabs, and their content.
 
 use serde_json::{Value, json};
 
 use super::{Theirs, debugger::Debugger};
 use crate::until_some;
 
-/// A page of the person's, also one that somebody else has opened among them.
+/// A page in the browser's own context, also one that greenroom opened there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tab {
     pub id: String,
@@ -37,7 +37,7 @@ impl Theirs {
         urls
     }
 
-    /// Waits until its tabs are as they should be, and returns them.
+    /// Waits until its tabs satisfy the predicate, and returns them.
     pub async fn until(&self, is_so: impl Fn(&[Tab]) -> bool) -> Vec<Tab> {
         let look = async || Some(self.tabs().await).filter(|tabs| is_so(tabs));
         until_some("tabs as they should be", look).await
@@ -59,7 +59,7 @@ impl Theirs {
         tab
     }
 
-    /// Goes elsewhere in a tab, as a person does.
+    /// Navigates a tab, as a person does.
     pub async fn navigate(&self, tab: &str, url: &str) {
         let mut debugger = self.debugger().await;
         let session = debugger.attach(tab).await;
@@ -72,7 +72,7 @@ impl Theirs {
         self.debugger().await.call(None, "Target.closeTarget", json!({ "targetId": tab })).await;
     }
 
-    /// Runs code in a tab, and says what it gives.
+    /// Runs code in a tab, and returns its value.
     pub async fn evaluate(&self, tab: &str, code: &str) -> Value {
         let mut debugger = self.debugger().await;
         let session = debugger.attach(tab).await;
@@ -82,7 +82,7 @@ impl Theirs {
         answer["result"]["value"].take()
     }
 
-    /// Has a tab's page crash, and waits until the browser has noticed.
+    /// Crashes a tab's page, and waits until the browser has noticed.
     pub async fn crash(&self, tab: &str) {
         let mut debugger = self.debugger().await;
         let session = debugger.attach(tab).await;
@@ -92,12 +92,12 @@ impl Theirs {
         debugger.event(&session, "Inspector.targetCrashed").await;
     }
 
-    /// The contexts that somebody has made beside the browser's own.
+    /// The contexts other than the browser's own.
     pub async fn contexts(&self) -> Vec<String> {
         ids(&self.debugger().await.call(None, "Target.getBrowserContexts", json!({})).await)
     }
 
-    /// Makes one more.
+    /// Makes one more context.
     pub async fn make_context(&self) -> String {
         let made = self.debugger().await.call(None, "Target.createBrowserContext", json!({})).await;
         text(&made["browserContextId"])

@@ -1,4 +1,4 @@
-//! The client's own promises: matching, recording, a clean environment, and failures that say what happened.
+//! The client's own promises: matching, recording, a clean environment, and failures with a reason.
 
 use std::process::Stdio;
 
@@ -39,7 +39,7 @@ async fn pings_are_answered() {
     client.stderr_says(r#"{"jsonrpc":"2.0","id":"p","result":{}}"#).await;
 }
 
-/// The program sees `PATH`, its own home and what the test gave, nothing else of this environment.
+/// The program sees `PATH`, its own home and what the test gave, and nothing else of this environment.
 #[tokio::test]
 async fn the_environment_is_clean() {
     let folder = TempDir::new().unwrap();
@@ -56,7 +56,7 @@ async fn the_environment_is_clean() {
     assert!(client.home().is_dir());
 }
 
-/// A wait that cannot end any more fails at once, with the transcript and the program's last words.
+/// A wait that cannot end any more fails at once, with the transcript and the program's stderr.
 #[tokio::test]
 async fn a_silent_server_fails_the_wait_at_once() {
     let client = script("echo started; echo last words >&2; read line");
@@ -88,7 +88,7 @@ async fn no_program_outlives_its_client() {
     process::wait_gone(pid).await;
 }
 
-/// A big answer and many calls at once come through whole.
+/// A big answer and many concurrent calls come through whole.
 #[tokio::test]
 async fn calls_run_side_by_side() {
     let client = ready(&[]).await;
@@ -103,7 +103,7 @@ async fn calls_run_side_by_side() {
     assert_eq!(text_of(&big.response().await).len(), 5_000_000);
 }
 
-/// A fake engine that nobody speaks to writes nothing and ends well.
+/// A fake engine without a client writes nothing and exits successfully.
 #[tokio::test]
 async fn a_bare_start_writes_nothing() {
     let output = std::process::Command::new(fake_engine_path()).stdin(Stdio::null()).output().unwrap();

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{NEWEST, ready, spawned};
 
-/// Calls that wait or hang delay no other call, and a gate tells when calls arrive and lets them go.
+/// Calls that wait or hang delay no other call, and a gate tells when calls arrive and lets them go on.
 #[tokio::test]
 async fn waiting_calls_delay_nobody() {
     let folder = TempDir::new().unwrap();
@@ -29,7 +29,7 @@ async fn waiting_calls_delay_nobody() {
     assert!(hanging.response_now().is_none());
 }
 
-/// `die` ends the process without an answer, with its code and last words.
+/// `die` ends the process without an answer, with its exit code and its text on stderr.
 #[tokio::test]
 async fn die_ends_the_process_during_the_call() {
     let client = ready(&[]).await;
@@ -47,7 +47,7 @@ async fn die_after_ends_the_process_after_the_answer() {
     assert_eq!(client.wait().await.code(), Some(1));
 }
 
-/// Garbage and foreign responses stand on the wire before the right answer.
+/// Garbage and foreign responses come before the right answer.
 #[tokio::test]
 async fn broken_protocol_comes_before_the_answer() {
     let client = ready(&["--garbage-at-start"]).await;
@@ -58,7 +58,7 @@ async fn broken_protocol_comes_before_the_answer() {
     assert_eq!(client.next_unmatched().await["id"], "nobody-asked");
 }
 
-/// A failed tool is a result, a protocol error is an error, and both are as asked.
+/// A failed tool is a result, a protocol error is an error, and both have the requested text.
 #[tokio::test]
 async fn failures_come_in_both_kinds() {
     let client = ready(&[]).await;
@@ -78,7 +78,7 @@ async fn starts_fail_as_told() {
 
     let hanging = spawned(&["--hang-at-start"]);
     let mut initialize = hanging.start("initialize", json!({"protocolVersion": NEWEST})).await;
-    // Requests are answered in order, so an answered ping proves that `initialize` was passed over.
+    // Requests are answered in order, so an answered ping proves that `initialize` was ignored.
     assert_eq!(hanging.request("ping", Value::Null).await["result"], json!({}));
     assert!(initialize.response_now().is_none());
 
@@ -99,7 +99,7 @@ async fn a_closed_stdin_ends_it() {
     assert_eq!(waiting.response_or_end().await, None);
 }
 
-/// SIGTERM is noted where a flag asks for it; one of the flags has the engine live on.
+/// SIGTERM is logged where a flag asks for it; with one of the flags the engine goes on.
 #[tokio::test]
 async fn sigterm_is_noted() {
     for (flag, lives) in [("--note-sigterm", false), ("--ignore-sigterm", true)] {

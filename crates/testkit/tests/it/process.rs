@@ -41,7 +41,7 @@ async fn descendants_are_found_at_every_depth() {
     assert!(process::children(client.pid()).is_empty());
 }
 
-/// A connection counts from when it is accepted until whoever accepted it lets go, though its client has left.
+/// A connection counts from when it is accepted until the server closes it, though its client has left.
 #[tokio::test]
 async fn connections_are_counted() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -49,11 +49,11 @@ async fn connections_are_counted() {
     let count = || process::connections(address);
     assert_eq!(count(), 0);
     let client = tokio::net::TcpStream::connect(address).await.unwrap();
-    assert_eq!(count(), 0, "nobody has accepted it");
+    assert_eq!(count(), 0, "it is not accepted");
     let (accepted, _) = listener.accept().await.unwrap();
     assert_eq!(count(), 1);
     drop(client);
-    assert_eq!(count(), 1, "nobody has noticed");
+    assert_eq!(count(), 1, "the server has not noticed");
     drop(accepted);
     assert_eq!(count(), 0);
 }

@@ -1,4 +1,4 @@
-//! The test site over plain HTTP: each page answers what its users build on.
+//! The test site over plain HTTP: each page answers what its tests rely on.
 
 use greenroom_testkit::{PATIENCE, Site, within};
 use tokio::{
@@ -20,7 +20,7 @@ async fn get(site: &Site, path: &str) -> String {
     ask(site, &format!("GET {path}"), "\r\n").await
 }
 
-/// Every page answers 200 with the words that tell it apart.
+/// Every page answers 200 with its characteristic words.
 #[tokio::test]
 async fn pages_answer() {
     let site = Site::start().await;
@@ -67,7 +67,7 @@ async fn the_canary_sets_both_kinds_of_cookie() {
     assert_eq!(site.requests()[1].cookie.as_deref(), Some("canary=blue"));
 }
 
-/// A submitted form is shown, a redirect points where it was told, the cacheable page counts.
+/// A submitted form is shown, a redirect points where the request says, the cacheable page counts.
 #[tokio::test]
 async fn pages_depend_on_the_request() {
     let site = Site::start().await;
@@ -113,7 +113,7 @@ async fn an_endless_page_ends_with_the_site() {
     let _ = within(PATIENCE, stream.read_to_end(&mut seen)).await;
 }
 
-/// Whoever wants to meet others is answered when all of them are there, and not before.
+/// Requests that wait for others are answered when all of them are there, and not before.
 #[tokio::test]
 async fn a_meeting() {
     let site = Site::start().await;

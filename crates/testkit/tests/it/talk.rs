@@ -1,4 +1,4 @@
-//! What the fake engine says to its client during a call: progress, log messages, questions.
+//! What the fake engine sends to its client during a call: progress, log messages, questions.
 
 use greenroom_testkit::text_of;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn progress_comes_before_the_answer() {
     assert_eq!(steps, ["0.5", "1", "2"]);
 }
 
-/// Log messages carry any data, and a level that the client set holds back lesser ones.
+/// Log messages carry any data, and the level that the client set suppresses lesser ones.
 #[tokio::test]
 async fn log_messages_follow_the_level() {
     let client = ready(&[]).await;
@@ -38,7 +38,7 @@ async fn log_messages_follow_the_level() {
     assert_eq!(silent.request("logging/setLevel", json!({"level": "info"})).await["error"]["code"], -32_601);
 }
 
-/// Questions reach the client, by handler or one by one, and its raw answer is what the tool answers.
+/// Questions reach the client, by handler or one by one, and the tool answers with the client's raw answer.
 #[tokio::test]
 async fn questions_are_answered_by_the_client() {
     let client = ready(&[]).await;

@@ -1,4 +1,4 @@
-//! The browser of somebody else's, by itself.
+//! The user's browser, by itself.
 
 use greenroom_testkit::{Door, Theirs, http::Wire, process::alive};
 
@@ -23,8 +23,8 @@ async fn killed_and_started_again() {
     assert_ne!(theirs.ws_endpoint().await, before);
 }
 
-/// What is in a tab is seen and done over the debugger, in either Chromium; a tab of another context is none of the
-/// person's; one that crashes is still there.
+/// The content of a tab is read and changed over the debugger, in either Chromium; a tab of another context is not among the
+/// person's; a crashed tab is still there.
 #[tokio::test]
 async fn what_a_person_does() {
     for theirs in [Theirs::start().await, Theirs::showing("about:blank").await] {
@@ -42,7 +42,7 @@ async fn what_a_person_does() {
     }
 }
 
-/// A door lets in who says its lines, and tells what they said.
+/// A door lets in connections with its lines, and records their requests.
 #[tokio::test]
 async fn a_door() {
     let theirs = Theirs::start().await;

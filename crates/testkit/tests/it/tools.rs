@@ -1,4 +1,4 @@
-//! What the fake engine says about itself, and the tools that only answer or keep state.
+//! The fake engine's tool list, and the tools that only answer or keep state.
 
 use greenroom_testkit::{EngineLog, text_of};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ async fn unknown_fields_are_spelt_as_written() {
     }
 }
 
-/// Arguments are checked as the schemas say, so a selector that slips through a gateway is noticed.
+/// Arguments are checked as the schemas say, so that a selector that slips through a gateway is noticed.
 #[tokio::test]
 async fn unknown_arguments_are_refused() {
     let client = ready(&[]).await;
@@ -75,7 +75,7 @@ async fn unknown_arguments_are_refused() {
     assert_eq!(text_of(&client.request("tools/call", meta.clone()).await), meta.to_string());
 }
 
-/// Values belong to one process, which is told apart by its id.
+/// Values belong to one process, which its id identifies.
 #[tokio::test]
 async fn state_belongs_to_one_process() {
     let (one, other) = (ready(&[]).await, ready(&[]).await);

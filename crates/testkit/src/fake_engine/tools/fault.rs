@@ -11,7 +11,7 @@ use crate::{
     gate,
 };
 
-/// How often `wait` looks for its file. Only tests that hold a gate pay for it.
+/// How often `wait` polls for its file. Only tests that hold a gate pay for it.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 const DEATH: &str = r#""code":{"type":"integer","default":1},"stderr":{"type":"string"}"#;

@@ -1,7 +1,7 @@
 //! The fake engine's tools as data: name, schema and function of each, one file per group.
 //!
-//! Arguments are checked as strictly as the schemas say, so that a gateway that lets its own selectors through
-//! is found out: wrong arguments are a result with `isError`, as the real engines answer them.
+//! Arguments are checked as strictly as the schemas say, to catch a gateway that lets its own selectors through:
+//! wrong arguments are a result with `isError`, as the real engines answer them.
 
 mod fault;
 mod plain;
@@ -31,7 +31,7 @@ pub(crate) struct Tool {
 }
 
 impl Tool {
-    /// What most tools have in common: no arguments, nothing special, answered at once.
+    /// What most tools have in common: no arguments, no thread, an immediate answer.
     const BARE: Self = Self {
         name: "",
         description: "",
@@ -43,13 +43,13 @@ impl Tool {
     };
 }
 
-/// What becomes of a call.
+/// The outcome of a call.
 pub(crate) enum Answer {
     /// The raw JSON of `result`.
     Result(String),
     /// The raw JSON of `error`.
     Error(String),
-    /// Nothing is sent (any more).
+    /// Nothing is sent, or nothing more.
     Never,
 }
 
@@ -99,7 +99,7 @@ impl Call {
         serde_json::from_str(&self.arguments)
     }
 
-    /// Tells the client how far the call is, if it wants to know.
+    /// Sends the call's progress, if the client asked for it.
     fn progress(&self, engine: &Engine, progress: &str, total: u64) {
         let Some(token) = &self.progress_token else { return };
         let params = format!(

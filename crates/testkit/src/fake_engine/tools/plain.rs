@@ -1,4 +1,4 @@
-//! Tools that only answer: what arrives, what can be said in an answer, and how big it can be.
+//! Tools that only answer: arguments as they arrived, every kind of content, and large answers.
 
 use std::borrow::Cow;
 

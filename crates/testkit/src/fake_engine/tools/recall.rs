@@ -1,4 +1,4 @@
-//! Tools whose answers are worth keeping: many lines, pictures, what was typed into a field.
+//! Tools whose answers are worth recording: many lines, pictures, text that was typed into a field.
 //!
 //! The shapes are those that the playwright engine sends; only file names and code are shorter.
 

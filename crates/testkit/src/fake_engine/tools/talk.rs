@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::{Answer, Call, Tool, quote};
 use crate::fake_engine::Engine;
 
-/// How often `withdraw` looks for its file. Only tests that take a question back pay for it.
+/// How often `withdraw` polls for its file. Only tests that take a question back pay for it.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The levels of `notifications/message`, least first.
