@@ -1,4 +1,4 @@
-# Everything a developer runs. Needs cargo, Node with npm, Python, and apt-get or a browser that is already there.
+# Everything a developer runs. Needs cargo, Node with npm, Python, and apt-get or an installed browser.
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-oldest check bench soak install picture fmt ready deps
@@ -7,7 +7,7 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
 # Tests share installed engines, one of each kind; they stay between runs, so that only the first one downloads.
 export GREENROOM_TEST_DATA_DIR := $(TARGET)/data
-# So do the MCP SDKs that drive it.
+# So do the MCP SDKs that drive greenroom.
 export GREENROOM_TEST_SDK_DIR := $(TARGET)/sdk
 
 help: ## Print this list

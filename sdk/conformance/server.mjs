@@ -28,13 +28,13 @@ class RpcError extends Error {
   }
 }
 
-// What a request belongs to: `send` is its stream, `client` what its client can do, `ask` how that client is asked.
+// A request's surroundings: `send` writes to its stream, `client` has its client's capabilities, `ask` asks that client.
 const context = new AsyncLocalStorage();
 const now = () => context.getStore();
 const notify = (method, params = {}) => now().send({ method, params });
 const ask = (method, params = {}) => new Promise((resolve, reject) => now().ask({ method, params, resolve, reject }));
 
-// Tells of a change: in the stream of the call that changes something, or to those who listen.
+// Sends a notification of a change: in the stream of the call that makes it, or to those who listen.
 function changed(kind) {
   const method = `notifications/${kind}/list_changed`;
   if (!STATELESS) {
@@ -387,7 +387,7 @@ async function alone(request, response, { id, method, params = {} }) {
     call.questions.get(id)?.resolve(response);
     call.questions.delete(id);
   }
-  // Questions that are asked at once go together.
+  // Questions that are asked at the same time go into one result.
   const asked = asks.then(async () => {
     await setImmediate();
     const state = randomUUID();

@@ -29,10 +29,10 @@ ELICITS = REVISION >= "2025-06-18"
 
 Refused = getattr(mcp, "McpError", None) or mcp.MCPError
 
-log = []  # what arrived of `notifications/message`
-questions = []  # what the server wanted to know of the user
+log = []  # received `notifications/message`
+questions = []  # questions of the server to the user
 changes = []  # one entry for each `notifications/tools/list_changed`
-told = []  # what arrived of `notifications/progress`, where a call cannot listen itself
+told = []  # received `notifications/progress`, where a call cannot listen itself
 
 
 async def on_log(params):
@@ -189,7 +189,7 @@ def skip(step, feature):
 
 
 async def until(what, look, wanted=True):
-    """Looks again and again: what is waited for announces itself to nobody."""
+    """Polls for a fact that comes without an event."""
     for _ in range(6000):
         seen = look()
         if (await seen if inspect.isawaitable(seen) else seen) == wanted:
@@ -295,13 +295,13 @@ async def play(client):
     bad = await call("echo", {"text": 7, "sessionId": "a"})
     say("bad arguments", isError=bad["isError"], code=bad["_meta"]["greenroom/error"]["code"])
 
-    # What came with an answer is kept, and can be read again.
+    # The content of an answer is kept, and can be read again.
     await call("picture", {"sessionId": "a"})
     listed = [one.model_dump(mode="json", by_alias=True) for one in (await client.list_resources()).resources]
     templates = (await client.list_resource_templates()).model_dump(mode="json", by_alias=True)["resourceTemplates"]
     picture = next(one["uri"] for one in listed if one["mimeType"] == "image/png")
     read = (await client.read_resource(picture)).model_dump(mode="json", by_alias=True)["contents"][0]
-    # The code differs between revisions, and some SDKs tell the newer one for both.
+    # The code differs between revisions, and some SDKs report the newer one for both.
     try:
         await client.read_resource("greenroom://blobs/none")
         absent = False
@@ -342,13 +342,13 @@ async def play(client):
         await until("two calls in flight", in_flight, 2)
         await running.give_up()
         await queued.give_up()
-    # Nothing tells that greenroom has heard of it. Some whole browsers later it has: a spare would be there at once.
+    # No event shows that greenroom has received it. After some further browsers it has: a spare would be there at once.
     for n in range(6):
         await call("create_new_session", {"sessionId": f"later{n}"})
     touch(slow)
     say("cancel", calls=[running.outcome, queued.outcome], after=await text("get", {"key": "k", "sessionId": "a"}))
 
-    # The engine of one session has a new tool: whoever listens hears of it, and can use it.
+    # The engine of one session gets a new tool: every client that listens receives the change, and can use the tool.
     async with client.listening():
         before = len(changes)
         added = await text("change_tools", {"sessionId": "a"})
@@ -363,7 +363,7 @@ async def play(client):
 
 
 async def main():
-    simplefilter("ignore")  # what 2.x says of the older revisions' features, which greenroom must still serve
+    simplefilter("ignore")  # 2.x warns of the older revisions' features, which greenroom must still serve
     generation = One if version("mcp").startswith("1.") else Two
     with anyio.fail_after(60):
         async with generation.connect() as client:

@@ -1,5 +1,5 @@
 // A few steps with a real browser: open a page, follow a link, look. The one argument is the part to play, as for
-// script.mjs, with `site`, the address of the test site. It prints what each step answered, one line of JSON each.
+// script.mjs, with `site`, the address of the test site. It prints the answer of each step as one line of JSON.
 
 import { connect } from "./client.mjs";
 

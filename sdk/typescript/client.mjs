@@ -1,14 +1,14 @@
-// Connects as the part says, with whichever SDK it names, and hides what differs between their generations.
+// Connects as the part says, with the SDK that it names, and hides the differences between their generations.
 //
-// Returned are the `client`, a `call(params, options)`, the negotiated `revision`, a `close()`, and what the server said
-// and asked apart from answers: `log`, `questions` and `changes` of the tool list.
+// Returns the `client`, a `call(params, options)`, the negotiated `revision`, a `close()`, and what the server sent apart
+// from answers: `log`, `questions` and `changes` of the tool list.
 
 import { createRequire } from "node:module";
 
 export async function connect(part) {
   const require = createRequire(`${part.sdk}/`);
-  const log = []; // what arrived of `notifications/message`
-  const questions = []; // what the server wanted to know of the user
+  const log = []; // received `notifications/message`
+  const questions = []; // questions of the server to the user
   const elicited = async (request) => {
     questions.push(request.params.message);
     return { action: "accept", content: { answer: "blue" } };
@@ -20,7 +20,7 @@ export async function connect(part) {
   const generation = part.package.startsWith("sdk-1.") ? one : two;
   const { client, transport, call } = generation(part, require, logged, elicited, changed);
 
-  // Early SDKs keep what was negotiated to themselves, so the answer to `initialize` is looked at as it passes.
+  // Early SDKs do not expose the negotiated revision, so it is read from the answer to `initialize` as that passes.
   let negotiated;
   let receive;
   Object.defineProperty(transport, "onmessage", {

@@ -92,13 +92,13 @@ say("unknown tool", { code: unknown.code, named: unknown.message.includes('unkno
 const bad = await call("echo", { text: 7, sessionId: "a" });
 say("bad arguments", { isError: bad.isError, code: bad._meta["greenroom/error"].code });
 
-// What came with an answer is kept, and can be read again.
+// The content of an answer is kept, and can be read again.
 await call("picture", { sessionId: "a" });
 const { resources } = await client.listResources();
 const { resourceTemplates } = await client.listResourceTemplates();
 const picture = resources.find(({ mimeType }) => mimeType === "image/png");
 const { contents } = await client.readResource({ uri: picture.uri });
-// The code differs between revisions, and some SDKs tell the newer one for both.
+// The code differs between revisions, and some SDKs report the newer one for both.
 const refused = await client.readResource({ uri: "greenroom://blobs/none" }).then(() => null, ({ code }) => code);
 say("resources", {
   listed: resources.map(({ mimeType }) => mimeType).sort(),
@@ -123,12 +123,12 @@ const queued = outcome(call("set", { key: "k", value: "never", sessionId: "a" },
 const inFlight = async () => (await json("session_list", {})).sessions.find(({ id }) => id === "a").callsInFlight;
 await until("two calls in flight", async () => (await inFlight()) === 2);
 abort.abort("changed my mind");
-// Nothing tells that greenroom has heard of it. Some whole browsers later it has: a spare would be there at once.
+// No event shows that greenroom has received it. After some further browsers it has: a spare would be there at once.
 for (let n = 0; n < 6; n++) await call("create_new_session", { sessionId: `later${n}` });
 writeFileSync(slow, "");
 say("cancel", { calls: [await running, await queued], after: await text("get", { key: "k", sessionId: "a" }) });
 
-// The engine of one session has a new tool: whoever listens hears of it, and can use it.
+// The engine of one session gets a new tool: every client that listens receives the change, and can use the tool.
 const before = changes.length;
 const added = await text("change_tools", { sessionId: "a" });
 await until("that the list has changed", () => changes.length > before);

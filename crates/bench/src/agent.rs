@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// Whoever can call tools, over whatever.
+/// A client that can call tools, over any transport.
 pub trait Caller {
     /// Sends a request; returns the whole answer.
     fn ask(&mut self, method: &str, params: &Value) -> Value;
@@ -26,8 +26,8 @@ pub trait Caller {
 /// How much is read at once: as much as a pipe holds.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A running MCP server. Dropping it closes its stdin and waits for its end, so that no measurement meets the
-/// remains of the one before.
+/// A running MCP server. Dropping it closes its stdin and waits for its end, so that a measurement is not disturbed by
+/// the one before.
 pub struct Agent {
     child: Child,
     /// `None` once closed.
@@ -47,7 +47,7 @@ impl Agent {
         Self { child, stdin, stdout, next_id: 1, line: Vec::new() }
     }
 
-    /// Starts the program and shakes hands.
+    /// Starts the program and does the handshake.
     pub fn start(command: Command) -> Self {
         let mut agent = Self::spawn(command);
         agent.initialize();
@@ -65,7 +65,7 @@ impl Agent {
         answer
     }
 
-    /// A request as a line, and its id. Encoding is no part of what is measured.
+    /// A request as a line, and its id. Encoding is not part of what is measured.
     pub fn encode(&mut self, method: &str, params: &Value) -> (u64, Vec<u8>) {
         let id = self.next_id;
         self.next_id += 1;
@@ -91,7 +91,7 @@ impl Agent {
         self.stdin.as_mut().expect("stdin is open").write_all(bytes).expect("the program reads");
     }
 
-    /// Reads what there is, at least a byte. Only for those who do not use `exchange` meanwhile.
+    /// Reads what has arrived, at least a byte. Not to be mixed with `exchange`.
     pub fn read(&mut self, buffer: &mut Vec<u8>) {
         let start = buffer.len();
         buffer.resize(start + READ_BYTES, 0);
@@ -104,7 +104,7 @@ impl Agent {
         self.child.id()
     }
 
-    /// To be polled for something to read.
+    /// To be polled for readability.
     pub fn readable(&self) -> BorrowedFd<'_> {
         self.stdout.get_ref().as_fd()
     }
@@ -124,15 +124,15 @@ impl Drop for Agent {
     }
 }
 
-/// What a client says first.
+/// The parameters of `initialize`.
 pub fn hello(revision: &str) -> Value {
     let info = json!({ "name": "greenroom-bench", "version": "1" });
     json!({ "protocolVersion": revision, "capabilities": {}, "clientInfo": info })
 }
 
-/// The id a line answers, `None` for anything but an answer. Looks at the first member after `jsonrpc` only: all
-/// programs measured here write `result` or `error` after it, and notifications have a `method` there. One that
-/// writes `result` first is parsed.
+/// The id that a line answers, `None` for anything but an answer. Looks at the first member after `jsonrpc` only: all
+/// programs measured here write `result` or `error` after it, and notifications have a `method` there. A line with
+/// `result` first is parsed.
 pub fn answered(line: &[u8]) -> Option<u64> {
     const HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":";
     if let Some(rest) = line.strip_prefix(HEAD) {

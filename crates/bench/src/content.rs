@@ -1,4 +1,4 @@
-//! How long it takes to recall a big page: all of it, and what a search finds in it.
+//! How long it takes to recall a big page: all of it, and the results of a search in it.
 
 use std::time::Instant;
 

@@ -22,7 +22,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let all = cores();
     let (ours, theirs) = (&all[..1], if all.len() > 1 { &all[1..2] } else { &all[..1] });
 
-    // Whatever is started inherits its core, so greenroom is on its own from its first thread on.
+    // A started program inherits its core, so greenroom has its own from its first thread on.
     pin(None, ours);
     let server = Server::start(subjects.serve_fake(IN_FLIGHT));
     pin(None, theirs);
@@ -51,7 +51,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     );
     let how = format!(
         "{IN_FLIGHT} clients of `greenroom serve` in one thread, each with a connection that it keeps, a session and a fake \
-         engine of its own, and one call of `echo` in flight; beside it the client of the measurement over stdio with \
+         engine of its own, and one call of `echo` in flight; compared with the client of the measurement over stdio with \
          {IN_FLIGHT} fake engines and nothing between. greenroom is pinned to one core; clients and engines share another, \
          in both cases. {rounds} rounds of {} ms each in turns, medians; the best round of greenroom had {:.0}/s. \
          greenroom used {:.0} µs of processor time per call.",
@@ -63,11 +63,11 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     Section { title: "Many calls over HTTP", rows: vec![row], how }
 }
 
-/// Keeps a call in flight on every connection for this long, and lets what is in flight end. Returns the number of
+/// Keeps a call in flight on every connection for this long, and lets the calls in flight end. Returns the number of
 /// calls, and calls per second.
 fn run(clients: &mut [Remote], length: Duration) -> (usize, f64) {
     let call = json!({ "name": "echo", "arguments": { "text": "hello" } });
-    // A client has one call in flight at a time, so that the same id may come again.
+    // A client has one call in flight at a time, so the same id may be used again.
     let requests: Vec<Vec<u8>> =
         clients.iter_mut().map(|client| client.encode("tools/call", &call)).collect();
     let begun = Instant::now();

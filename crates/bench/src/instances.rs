@@ -1,4 +1,4 @@
-//! A server's start with a declared pool: until all its instances are healthy, beside starting them one after another.
+//! A server's start with a declared pool: until all its instances are healthy, compared with starting them one by one.
 
 use std::{
     process::Command,
@@ -18,11 +18,11 @@ use crate::{
 
 const INSTANCES: usize = 8;
 
-/// Two at a time on two cores could at best be 1/2. A browser's start is spread over several processes already, so less is
-/// left to win.
+/// Two at a time on two cores could at best be 1/2. A browser's start is spread over several processes already, so less can
+/// be gained.
 const GOAL: f64 = 0.75;
 
-/// Between two looks at the pool; little beside a start of some hundred milliseconds.
+/// The pause between two looks at the pool; little compared with a start of some hundred milliseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Far more than they take on a busy machine.
@@ -39,14 +39,14 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     }
     let ratio = median(&ratios);
     let row = Row::new(
-        format!("a server's start until {INSTANCES} instances are healthy, beside one after another"),
+        format!("a server's start until {INSTANCES} instances are healthy, to one after another"),
         format!("{:.0} ms", median(&all)),
         String::new(),
     );
     let how = format!(
         "`greenroom serve` with a declared pool, from the start of the process until `/api/pools` shows every instance as \
          healthy: {INSTANCES} instances, each with a Node and a Chromium of its own, started in parallel as far as the \
-         {} cores allow. Beside it {INSTANCES} times what the same takes with one instance, {:.0} ms. {rounds} times each in \
+         {} cores allow. Compared with {INSTANCES} times what the same takes with one instance, {:.0} ms. {rounds} times each in \
          turns, medians; the fastest were {:.0} ms and {:.0} ms. The ratio is the median over pairs, which went from {:.2} \
          to {:.2}.",
         cores().len(),
@@ -80,7 +80,7 @@ fn with_pool(subjects: &Subjects, instances: usize) -> Command {
     command
         .env("PW_MCP_PROXY__BENCH_INSTANCES", instances.to_string())
         .env("PW_MCP_PROXY__BENCH_IS_DEFAULT", "true")
-        // With new profiles every time, no start finds more than another.
+        // With new profiles every time, all starts find the same.
         .env("PW_MCP_PROXY__BENCH_ISOLATED", "true")
         .env("PW_MCP_PROXY__BENCH_EXECUTABLE_PATH", BROWSER);
     command

@@ -14,7 +14,7 @@ use crate::{
 /// Calls per round. A round takes some 50 ms, so that a disturbance meets both sides alike.
 pub const CALLS: usize = 500;
 
-/// Calls before the first round, to have caches and lazily made things in place.
+/// Calls before the first round, to fill caches and make lazily made things.
 pub const WARM_UP: usize = 1_000;
 
 /// In microseconds, with the call's record. The quickest call of a browser takes 8 ms; users do not notice a sixteenth more.

@@ -1,5 +1,5 @@
-//! How fast slots are lent and come back: the lease queue by itself, without browsers, beside the pool that one would
-//! write first. Whether that depends on how many there are is measured next door, in `lease_size`.
+//! How fast slots are leased and come back: the lease queue by itself, without browsers, compared with the simplest pool.
+//! `lease_size` measures whether that depends on the number of instances.
 
 use std::{
     collections::VecDeque,
@@ -28,7 +28,7 @@ const CROWD_GOAL: f64 = 200_000.0;
 
 /// Instances with one slot each.
 const INSTANCES: usize = 8;
-/// Callers who want one of them at the same time.
+/// Callers that want one of them at the same time.
 const CALLERS: usize = 64;
 
 pub fn measure(_: &Subjects, quick: bool) -> Section {
@@ -37,7 +37,7 @@ pub fn measure(_: &Subjects, quick: bool) -> Section {
     pin(None, &all[..1]);
     let runtime = Builder::new_current_thread().build().expect("a runtime in this thread");
     let (queue, plain) = (queue(Strategy::Fifo, INSTANCES), Plain::new(INSTANCES));
-    // For each kind of rush, the queue's rates and the plain pool's.
+    // For each kind of load, the queue's rates and the simplest pool's.
     let mut rates: [[Vec<f64>; 2]; 2] = Default::default();
     for _ in 0..rounds {
         for (at, callers) in [1, CALLERS].into_iter().enumerate() {
@@ -52,7 +52,7 @@ pub fn measure(_: &Subjects, quick: bool) -> Section {
     let [alone, crowd] = rates.map(|both| both.map(|rates| median(&rates)));
     let crowded = format!("{CALLERS} callers for {INSTANCES} slots");
     let mut rows = vec![
-        Row::new("leases a second, nobody waits, one core", format!("{:.0}", alone[0]), String::new())
+        Row::new("leases a second, no waiters, one core", format!("{:.0}", alone[0]), String::new())
             .goal(Goal::check("≥ 1,000,000", alone[0] >= ALONE_GOAL)),
         Row::new(format!("leases a second, {crowded}, one core"), format!("{:.0}", crowd[0]), String::new())
             .goal(Goal::check("≥ 200,000", crowd[0] >= CROWD_GOAL)),
@@ -61,11 +61,11 @@ pub fn measure(_: &Subjects, quick: bool) -> Section {
     let figures = |[ours, plain]: [f64; 2]| {
         [format!("{ours:.0}"), format!("{plain:.0}"), format!("{:.2}", ours / plain)]
     };
-    let peers = [("nobody waits", figures(alone)), (crowded.as_str(), figures(crowd))];
+    let peers = [("no waiters", figures(alone)), (crowded.as_str(), figures(crowd))];
     let how = format!(
         "The lease queue that every call goes through, without pools and browsers around it. A lease is taken and given \
          back in a loop; or {CALLERS} tasks of one single-threaded runtime take one of {INSTANCES} slots, hold it while \
-         every other task has its turn, and give it back. Beside it what one would write first, a semaphore of tokio and a \
+         every other task has its turn, and give it back. Compared with the simplest pool, a semaphore of tokio and a \
          list behind a mutex, which knows no instances by name, no strategies and no instances that fail. {rounds} rounds \
          of {} leases each in turns on one core, medians, leases a second:\n\n{}\n\n{}",
         leases * CALLERS,
@@ -85,7 +85,7 @@ pub fn queue(strategy: Strategy, instances: usize) -> Arc<Queue> {
     Queue::new(ledger)
 }
 
-/// Whatever lends slots.
+/// Leases slots.
 trait Lends: Clone + 'static {
     type Lease;
     fn lease(&self) -> impl Future<Output = Self::Lease>;
@@ -103,7 +103,7 @@ impl Lends for Arc<Queue> {
     }
 }
 
-/// What one would write first.
+/// The simplest pool: a semaphore and a list.
 #[derive(Clone)]
 struct Plain {
     room: Arc<Semaphore>,
@@ -113,7 +113,7 @@ struct Plain {
 struct PlainLease {
     slot: usize,
     free: Arc<Mutex<VecDeque<usize>>>,
-    /// Given back behind the slot, when the rest of this is dropped.
+    /// Given back after the slot, when the rest of this is dropped.
     _room: OwnedSemaphorePermit,
 }
 
@@ -128,18 +128,18 @@ impl Lends for Plain {
 
     async fn lease(&self) -> PlainLease {
         let room = self.room.clone().acquire_owned().await.expect("it is never closed");
-        let slot = self.free.lock().expect("nobody panics").pop_front().expect("there is room");
+        let slot = self.free.lock().expect("no thread panics").pop_front().expect("there is room");
         PlainLease { slot, free: self.free.clone(), _room: room }
     }
 }
 
 impl Drop for PlainLease {
     fn drop(&mut self) {
-        self.free.lock().expect("nobody panics").push_back(self.slot);
+        self.free.lock().expect("no thread panics").push_back(self.slot);
     }
 }
 
-/// So many callers take so many leases each. Returns leases a second.
+/// `callers` callers take `each` leases each. Returns leases a second.
 fn rush<L: Lends>(runtime: &Runtime, lends: &L, callers: usize, each: usize) -> f64 {
     let tasks = LocalSet::new();
     let begun = Instant::now();

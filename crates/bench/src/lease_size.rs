@@ -1,5 +1,5 @@
-//! Whether a lease takes longer where there are many instances, or many who wait. What is O(1) takes as long among a
-//! thousand as alone, but for the processor's caches.
+//! Whether a lease takes longer with many instances, or many waiters. An O(1) operation takes as long among a thousand as
+//! alone, except for the processor's caches.
 
 use std::{
     collections::VecDeque,
@@ -33,14 +33,14 @@ const STRATEGIES: [(&str, Strategy); 5] = [
 const INSTANCES: [usize; 3] = [1, 64, 1024];
 const WAITERS: [usize; 3] = [1, 64, 4096];
 
-/// Whatever looked at all of them would take hundreds of times as long; caches that no longer hold everything cost this
+/// A lease that looked at all of them would take hundreds of times as long; caches that no longer hold everything cost this
 /// much at most.
 const GOAL: f64 = 4.0;
 
 /// Callers that the strategy `sticky` tells apart.
 const CALLERS: u64 = 64;
 
-/// Instances with a slot each that everybody waits for.
+/// Instances with a slot each, all leased.
 const BUSY: usize = 8;
 
 pub struct Sizes {
@@ -73,14 +73,14 @@ pub fn measure(rounds: usize, leases: usize) -> Sizes {
     let how = format!(
         "A lease taken and given back where every other instance is lent already, by strategy: the time with one instance, \
          and how many times as long it takes with more:\n\n{}\n\nA slot that comes back to a queue with all {BUSY} slots lent, \
-         goes to whoever has waited longest, and a new waiter at the end of the line:\n\n{}",
+         goes to the waiter that has waited longest, and a new waiter at the end of the line:\n\n{}",
         table(["strategy", "1 instance", "64", "1024"], choosing),
         table(["strategy", "1 waits", "64", "4096"], waiting),
     );
     Sizes { rows, how }
 }
 
-/// Something that is done again and again.
+/// An operation that is repeated.
 trait Step {
     fn step(&mut self, round: u64);
 }
@@ -98,7 +98,7 @@ fn over<S: Step>(mut all: [S; 3], rounds: usize, steps: usize) -> [f64; 3] {
     times.map(|times| median(&times))
 }
 
-/// A queue in which half the instances are lent.
+/// A queue in which half the instances are leased.
 struct Chooser {
     queue: Arc<Queue>,
     _held: Vec<SlotGuard>,
@@ -121,7 +121,7 @@ impl Step for Chooser {
     }
 }
 
-/// A queue in which everything is lent, and those who wait, the first one first.
+/// A queue in which everything is leased, and its waiters, the first one first.
 struct Line {
     queue: Arc<Queue>,
     held: VecDeque<SlotGuard>,

@@ -1,4 +1,4 @@
-//! This machine: what the page's header says of it, and who runs on which core.
+//! This machine: its description in the page's header, and which process runs on which core.
 
 use std::{
     fs, thread,
@@ -19,7 +19,7 @@ pub fn header(subjects: &Subjects) -> String {
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     format!(
         "Written by `make bench` on {}. Machine: {cores} cores, {}. Versions: {}.\n\n\
-         Everything is measured in one run beside the engine alone, in turns, with one client for both. The machine \
+         Everything is measured in one run with the engine alone, in turns, with one client for both. The machine \
          is small and shared with other work: absolute times move by tens of percent from run to run, so read the \
          ratios. Memory is in MB of 10^6 bytes.",
         date(),

@@ -1,8 +1,8 @@
-//! `greenroom-bench`: measures greenroom beside the engine alone, in one run, and writes docs/BENCHMARKS.md.
+//! `greenroom-bench`: measures greenroom and the engine alone, in one run, and writes docs/BENCHMARKS.md.
 //!
-//! One file per measurement, named as for `--only`; each returns rows and a paragraph on how it was measured. The rest
-//! is what they share: `agent` is the client over stdio, `remote` the one over HTTP, `server` a running `greenroom
-//! serve`, `subject` what is started, `stats` the arithmetic, `machine` the surroundings, `report` the table.
+//! One file per measurement, named as for `--only`; each returns rows and a paragraph on how it was measured. They
+//! share the rest: `agent` is the client over stdio, `remote` the one over HTTP, `server` a running `greenroom serve`,
+//! `subject` the programs under measurement, `stats` the arithmetic, `machine` the surroundings, `report` the table.
 //!
 //! `scripts/bench` builds everything first and calls it; nothing else depends on this crate.
 #![allow(
@@ -51,7 +51,7 @@ use options::Options;
 use report::Section;
 use subject::Subjects;
 
-/// A measurement: its name for `--only`, and what carries it out.
+/// A measurement: its name for `--only`, and its function.
 type Measurement = (&'static str, fn(&Subjects, quick: bool) -> Section);
 
 const MEASUREMENTS: [Measurement; 19] = [

@@ -1,4 +1,4 @@
-//! What 200 sessions take that one server holds, each for a client of its own.
+//! The memory of 200 sessions of one server, each for a client of its own.
 
 use greenroom_testkit::process::{children, rss};
 
@@ -14,7 +14,7 @@ use crate::{
 
 const SESSIONS: usize = 200;
 
-/// Of greenroom's own process, as it is promised for half as many sessions over stdio.
+/// For greenroom's own process: the goal that holds for half as many sessions over stdio.
 const OWN_MB: f64 = 30.0;
 
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
@@ -23,7 +23,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let mut quiet = Quiet::default();
 
     let mut command = subjects.serve_real();
-    // Room for all of them; and nobody is called idle because others take long to come.
+    // Room for all of them; and no session is closed as idle because others take long to come.
     let instances = sessions.div_ceil(16) + 1;
     command.args(["--pool-instances-max", &instances.to_string(), "--sessions-idle-timeout", "1h"]);
     let server = Server::start(command);

@@ -21,7 +21,7 @@ const GOAL: f64 = 1.0 / 10.0;
 /// Numbers of sessions to measure at: one, a full instance, and one more than each full instance.
 const SESSIONS: [usize; 4] = [1, 16, 17, 33];
 
-/// How often to look for a moment without others, a second apart.
+/// How often to check for a moment without other browsers, a second apart.
 const LOOKS: usize = 120;
 
 /// Engine processes to measure at.
@@ -69,7 +69,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     Section { title: "Memory of a session", rows, how }
 }
 
-/// A session's memory beside that of an engine alone, and whether it is as promised.
+/// A session's memory compared with that of an engine alone, and whether it meets the goal.
 pub fn row(what: &str, mb: f64, alone: f64) -> Row {
     let met = mb <= GOAL_MB && mb / alone <= GOAL;
     Row::new(what, format!("{mb:.1} MB"), format!("{alone:.0} MB"))
@@ -131,7 +131,7 @@ impl Quiet {
     }
 }
 
-/// Whether a browser or a Node runs that is none of these and descends from none of them.
+/// Whether a browser or a Node runs that is not among these processes and their descendants.
 fn others(roots: &[u32]) -> bool {
     let ours: Vec<u32> = roots.iter().copied().chain(roots.iter().flat_map(|pid| children(*pid))).collect();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();

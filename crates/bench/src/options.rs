@@ -13,9 +13,9 @@ pub struct Options {
     no_write: bool,
     /// `--data-dir DIR`: where `greenroom setup` has put the engine.
     pub data_dir: PathBuf,
-    /// `--peers DIR`: where programs of others are installed that greenroom is measured beside.
+    /// `--peers DIR`: where other programs are installed that greenroom is compared with.
     pub peers: PathBuf,
-    /// `--against FILE`: another greenroom that this one is measured beside.
+    /// `--against FILE`: another greenroom that this one is compared with.
     pub against: Option<PathBuf>,
     /// `--output FILE`: the page to write.
     output: PathBuf,
@@ -64,7 +64,7 @@ impl Options {
         is_possible && (self.only.is_empty() || self.only.iter().any(|wanted| wanted == name))
     }
 
-    /// The page to write. Part of a run, or a hasty one, must not replace the figures of a whole one.
+    /// The page to write. A partial or quick run must not replace the figures of a whole one.
     pub fn file(&self) -> Option<PathBuf> {
         (!self.no_write && !self.quick && self.only.is_empty()).then(|| self.output.clone())
     }

@@ -1,4 +1,4 @@
-//! What greenroom's own process takes, browsers and engines apart.
+//! The memory of greenroom's own process, without browsers and engines.
 
 use greenroom_testkit::process::rss;
 use serde_json::json;

@@ -1,7 +1,7 @@
-//! The same errands with `agent-browser`, another program that gives agents browsers: by its command line, where every
+//! The same tasks with `agent-browser`, another program that gives agents browsers: by its command line, where every
 //! command is a process that asks a daemon, and by its MCP server.
 //!
-//! It is started as it comes from npm, with the very browser that greenroom has, and is gone afterwards.
+//! It is started as it comes from npm, with the very browser that greenroom has, and ended afterwards.
 
 use std::{
     path::PathBuf,
@@ -22,23 +22,23 @@ use crate::{
     subject::{BROWSER, Subjects},
 };
 
-const TITLE: &str = "Beside agent-browser";
+const TITLE: &str = "Compared with agent-browser";
 
 /// The page that is looked at and clicked.
 const PAGE: &str = "/late?by=timer&ms=0";
-/// One whose change takes a while, as on pages that ask a server.
+/// A page whose change takes a while, as on pages that ask a server.
 const LATE: &str = "/late?by=read&ms=150";
 
 /// The variable that all its processes have in their environment.
 const TAG: &str = "GREENROOM_BENCH_PEER";
 
-/// One of those who are compared.
+/// One of the compared programs.
 trait Browses {
     /// Opens a page, in a new session if there is none of this name.
     fn open(&mut self, session: &str, url: &str);
-    /// What is on the page.
+    /// The page's snapshot.
     fn look(&mut self, session: &str) -> String;
-    /// Clicks the page's button; returns what is on the page then.
+    /// Clicks the page's button; returns the page's snapshot after that.
     fn click(&mut self, session: &str) -> String;
     fn close(&mut self, session: &str);
 }
@@ -63,7 +63,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     for round in 0..rounds {
         for (one, browses) in all.iter_mut().enumerate() {
             let browses = browses.as_mut();
-            // A new session is asked for when greenroom has a spare, and the others what they always have.
+            // The session is timed when greenroom has a spare; the others have none.
             server.wait_for_spare();
             std::thread::sleep(REST);
             let (name, warm) = (format!("s{one}-{round}"), format!("warm{one}"));
@@ -81,7 +81,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     for (one, browses) in all.iter_mut().enumerate() {
         browses.close(&format!("warm{one}"));
     }
-    // The MCP server ends with its client, before what it has started is looked for.
+    // The MCP server ends with its client, before the processes that it has started are looked for.
     drop(all);
     drop(cli);
     let whats =
@@ -94,7 +94,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         whats.into_iter().zip(seen.map(|parties| parties.map(|count| format!("{count} of {rounds}"))));
     let columns = ["what", "greenroom", "agent-browser, command line", "agent-browser, MCP"];
     let how = format!(
-        "`greenroom serve` over HTTP, with a spare ready, beside {version} as it comes from npm: its native program with \
+        "`greenroom serve` over HTTP, with a spare ready, compared with {version} as it comes from npm: its native program with \
          its daemon, which it starts for every session. By its command line an agent pays for the start of a process with \
          every command, which is in the figures; its MCP server runs already when the clock starts. All have the same headless \
          shell and the same local pages. A click of greenroom is one call, whose answer shows the page once it has settled; of \
@@ -111,7 +111,7 @@ fn timed(what: impl FnOnce()) -> f64 {
     milliseconds(begun.elapsed())
 }
 
-/// Whether the page's last state is there, which is never called `unchanged`.
+/// Whether the page shows its last state, which is never called `unchanged`.
 fn changed(text: &str) -> bool {
     text.contains("changed") && !text.contains("unchanged")
 }
@@ -166,7 +166,7 @@ impl Browses for &Cli<'_> {
     }
 }
 
-/// How it is started. Dropping this ends whatever of the program is still there.
+/// Starts `agent-browser`. Dropping this ends all its processes.
 struct Cli<'a> {
     subjects: &'a Subjects,
     program: PathBuf,
@@ -175,7 +175,7 @@ struct Cli<'a> {
 impl Cli<'_> {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.subjects.command(&self.program);
-        // Its daemons leave their parents; by this they are found again.
+        // Its daemons leave their parents; they are found again by this variable.
         command.env(TAG, self.subjects.home()).env("AGENT_BROWSER_EXECUTABLE_PATH", BROWSER).args(args);
         if rustix::process::geteuid().is_root() {
             command.env("AGENT_BROWSER_ARGS", "--no-sandbox");

@@ -1,4 +1,4 @@
-//! What recording costs: how many calls a second are kept for good with 64 in flight, and what that adds to one call.
+//! What recording costs: how many calls a second are recorded with 64 in flight, and what that adds to one call.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A call of a browser takes 8 ms at the least and usually 30 ms and more, so 64 in flight make some 2,000 calls a second.
-/// More than twice as many must be no trouble.
+/// More than twice as many must be no problem.
 const RATE: f64 = 5_000.0;
 
 /// In microseconds, for both commits of a call. The quickest call of a browser takes 8 ms; users do not notice a sixteenth
@@ -49,7 +49,7 @@ fn many(subjects: &Subjects, quick: bool) -> (Row, String) {
     let [recorded, free] = rates.each_ref().map(|rates| median(rates));
     let ratios: Vec<f64> = rates[0].iter().zip(&rates[1]).map(|(on, off)| on / off).collect();
     let row = Row::new(
-        format!("records a second, {IN_FLIGHT} calls in flight, beside calls without records"),
+        format!("records a second, {IN_FLIGHT} calls in flight, to calls without records"),
         format!("{recorded:.0}"),
         format!("{free:.0}"),
     )
@@ -57,7 +57,7 @@ fn many(subjects: &Subjects, quick: bool) -> (Row, String) {
     .goal(Goal::check("≥ 5,000", recorded >= RATE));
     let how = format!(
         "{IN_FLIGHT} sessions of `greenroom mcp`, each with one call of `echo` in flight and a fake engine of its own: every call \
-         is committed before it runs, and its answer is committed before it is sent. Beside it not the engine alone but another \
+         is committed before it runs, and its answer is committed before it is sent. Compared not with the engine alone but with another \
          greenroom with `records.enabled` off. Client, engines and greenroom share all cores. {rounds} rounds of {} ms each in \
          turns, medians; the best rounds had {:.0}/s and {:.0}/s. The ratio is the median over pairs. greenroom used {:.0} µs of \
          processor time per call, and {:.0} µs without records.",
@@ -70,7 +70,7 @@ fn many(subjects: &Subjects, quick: bool) -> (Row, String) {
     (row, how)
 }
 
-/// What is added to one call.
+/// What recording adds to one call.
 fn one(subjects: &Subjects, quick: bool) -> (Vec<Row>, String) {
     let rounds = if quick { 4 } else { 40 };
     let mut on = Agent::start(subjects.greenroom_fake(1));

@@ -20,9 +20,9 @@ pub struct Remote {
     /// The head of every request, up to the value of its length.
     head: Vec<u8>,
     next_id: u64,
-    /// What was read and belongs to no answer yet.
+    /// Bytes that were read and belong to no whole answer yet.
     input: Vec<u8>,
-    /// Where it is read to first: cleared once, not before every read.
+    /// The buffer of each read: cleared once, not before every read.
     chunk: Box<[u8]>,
 }
 
@@ -34,7 +34,7 @@ impl Remote {
         Self { stream, head: head(address, ""), next_id: 1, input: Vec::new(), chunk }
     }
 
-    /// Shakes hands, as a client of the newest revision that has a handshake.
+    /// Does the handshake, as a client of the newest revision that has one.
     pub fn initialize(&mut self) {
         let address = self.stream.peer_addr().expect("the server is there").to_string();
         let line = self.encode("initialize", &hello("2025-11-25"));
@@ -49,7 +49,7 @@ impl Remote {
         assert!(start.starts_with("HTTP/1.1 202 "), "{start}");
     }
 
-    /// A whole request that calls a method. Encoding is no part of what is measured.
+    /// A whole request that calls a method. Encoding is not part of what is measured.
     pub fn encode(&mut self, method: &str, params: &Value) -> Vec<u8> {
         let id = self.next_id;
         self.next_id += 1;
@@ -73,19 +73,19 @@ impl Remote {
         String::from_utf8(body).expect("pages are text")
     }
 
-    /// Sends and waits for nothing.
+    /// Sends a request without waiting for its answer.
     pub fn send(&mut self, request: &[u8]) {
         self.stream.write_all(request).expect("the server reads");
     }
 
-    /// Reads what there is, and says whether an answer is whole by now, which is then taken out.
+    /// Reads what has arrived. Returns whether an answer is complete, and removes it.
     pub fn take(&mut self) -> bool {
         self.read();
         let whole = length(&self.input).filter(|(head, body)| self.input.len() >= head + body);
         whole.inspect(|(head, body)| drop(self.input.drain(..head + body))).is_some()
     }
 
-    /// To be polled for something to read.
+    /// To be polled for readability.
     pub fn readable(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -130,8 +130,8 @@ fn head(address: &str, more: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The lengths of an answer's head and of its body, once the head is whole. An answer without a length has no body;
-/// one in pieces, an event stream, is nothing that this client asks for.
+/// The lengths of an answer's head and of its body, once the head is complete. An answer without a length has no body;
+/// this client asks for nothing that is answered in chunks, as an event stream is.
 fn length(input: &[u8]) -> Option<(usize, usize)> {
     let end = input.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&input[..end]).expect("heads are text");

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-/// What one measurement has to say.
+/// The result of one measurement.
 #[derive(Debug)]
 pub struct Section {
     pub title: &'static str,
     pub rows: Vec<Row>,
-    /// How it was measured, and what to think of the figures.
+    /// How it was measured, and how to read the figures.
     pub how: String,
 }
 
@@ -22,7 +22,7 @@ pub struct Row {
     pub goal: Goal,
 }
 
-/// What was promised, and whether it was kept.
+/// The goal, and whether it is met.
 #[derive(Debug)]
 pub enum Goal {
     None,
@@ -69,7 +69,7 @@ pub fn table(sections: &[Section]) -> String {
     text
 }
 
-/// A small table of its own, for what is compared with neither engine nor goal: a name and a figure per column.
+/// A small table of its own, for figures that are compared with neither engine nor goal: a name and a figure per column.
 pub fn beside<'a, const N: usize>(
     columns: &[&str],
     rows: impl Iterator<Item = (&'a str, [String; N])>,

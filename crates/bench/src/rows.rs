@@ -1,4 +1,4 @@
-//! Whether a call takes longer when many others have been kept.
+//! Whether a call takes longer when many others have been recorded.
 
 use std::{
     path::Path,
@@ -21,15 +21,15 @@ use crate::{
     subject::Subjects,
 };
 
-/// Records of one session, as an agent leaves them that works for an hour or two.
+/// Records of one session, as of an agent that works for an hour or two.
 const OF_A_SESSION: usize = 1_000;
 
-/// Records on their way at once: fewer than the store's queue takes.
+/// Records in the store's queue at once: fewer than it takes.
 const AT_ONCE: usize = 1_000;
 
 const RATIO_MAX: f64 = 1.2;
 
-/// No record may be removed for want of room while this is measured.
+/// No record may be removed to make room while this is measured.
 const NO_LIMIT: u64 = 1 << 40;
 
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
@@ -50,7 +50,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let ratios: Vec<f64> = of_full.iter().zip(&of_empty).map(|(full, empty)| full / empty).collect();
     let ratio = median(&ratios);
     let row = Row::new(
-        format!("one call with {records} records kept, p50, beside none"),
+        format!("one call with {records} records kept, p50, to none"),
         format!("{:.0} µs", median(&of_full)),
         format!("{:.0} µs", median(&of_empty)),
     );
@@ -102,7 +102,7 @@ fn fill(data: &Path, records: usize) -> Duration {
     begun.elapsed()
 }
 
-/// A record such as `echo` leaves behind.
+/// A record as a call of `echo` leaves it.
 fn record(number: usize) -> (Request, Response) {
     let at = SystemTime::now();
     let session = Some(SessionRef {
@@ -137,7 +137,7 @@ fn record(number: usize) -> (Request, Response) {
     (request, response)
 }
 
-/// Bits that are as good as random, and the same for the same number.
+/// Pseudorandom bits, the same for the same number.
 fn bits(number: usize) -> [u8; 16] {
     // The steps of splitmix64.
     let mut mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

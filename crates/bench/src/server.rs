@@ -1,4 +1,4 @@
-//! A running `greenroom serve`, and whether it has a spare to hand out.
+//! A running `greenroom serve`, and whether it has a spare ready.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,7 +14,7 @@ use crate::remote::Remote;
 /// How long a browser may take to be opened as a spare, on a machine that is busy with others.
 const SPARE: Duration = Duration::from_secs(60);
 
-/// Between two looks at the server's figures. Nothing is timed meanwhile.
+/// The pause between two looks at the server's metrics. Nothing is timed meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Dropping it stops the server and waits for its end.
@@ -22,7 +22,7 @@ pub struct Server {
     child: Child,
     /// `127.0.0.1:PORT`.
     address: String,
-    /// Held, so that the server can always write.
+    /// Kept open, so that the server can always write.
     _stdout: BufReader<ChildStdout>,
 }
 
@@ -42,7 +42,7 @@ impl Server {
         Self { child, address, _stdout: stdout }
     }
 
-    /// A client that has introduced itself.
+    /// A client that has done its handshake.
     pub fn client(&self) -> Remote {
         let mut client = Remote::connect(&self.address);
         client.initialize();
@@ -53,7 +53,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Returns when a spare waits for a session.
+    /// Returns when a spare is ready.
     pub fn wait_for_spare(&self) {
         let begun = Instant::now();
         let mut client = Remote::connect(&self.address);

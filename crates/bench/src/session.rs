@@ -1,4 +1,4 @@
-//! From nothing to the first finished navigation in a browser of one's own.
+//! From nothing to the first finished navigation in a new session's browser.
 
 use std::{
     thread::sleep,
@@ -17,14 +17,14 @@ use crate::{
 
 const GOAL: f64 = 1.0 / 4.0;
 
-/// Between timings: a browser that was just closed still takes processor time to go away.
+/// The pause between timings: a browser that was just closed still takes processor time to end.
 pub const REST: Duration = Duration::from_millis(300);
 
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let rounds = if quick { 2 } else { 15 };
     let site = crate::subject::site();
     let mut greenroom = Agent::start(subjects.greenroom_real());
-    // The first instance is warm when another agent works in it.
+    // With the session of another agent in it, the first instance is warm.
     navigate(&mut greenroom, &site, Some("resident"));
     let (mut through, mut direct, mut whole) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
@@ -60,7 +60,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         "greenroom runs, with one session open: from the first call with a new `sessionId`, a `browser_navigate` to a \
          small local page, to its answer. Alone: from the start of a fresh engine process, with a headless shell of \
          its own, to the answer of the same call; and once more with the whole Chromium, which is what the engine \
-         gets where nobody has installed a headless shell for it. {rounds} times each in turns, after a moment of rest, medians; the \
+         gets where no headless shell is installed for it. {rounds} times each in turns, after a moment of rest, medians; the \
          fastest were {:.0} ms and {:.0} ms. The ratio is the median over pairs, which went from 1/{:.1} to 1/{:.1}: \
          nearly all of greenroom's time is the engine making a context and a page, so the ratio moves with how fast \
          Node starts at that moment.",

@@ -1,4 +1,4 @@
-//! How long actions take on pages that change a while after them, and that their answers show the change.
+//! How long actions take on pages that change a while after them, and whether their answers show the change.
 
 use std::{fmt::Write, time::Instant};
 
@@ -15,8 +15,8 @@ use crate::{
 const CLICK: f64 = 1.0 / 3.0;
 const EVALUATE: f64 = 1.0 / 8.0;
 
-/// How a page comes to its last state after a click, and after how many milliseconds. The one that fetches reads what
-/// it gets: of one that does not, the engine alone waits for the end for further 5 s.
+/// How a page comes to its last state after a click, and after how many milliseconds. The page that fetches reads the
+/// response: if it did not, the engine alone would wait for the end for another 5 s.
 const WAYS: [&str; 3] = ["timer", "read", "navigation"];
 const DELAYS: [u32; 4] = [0, 50, 150, 300];
 
@@ -32,7 +32,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let site = crate::subject::site();
     let mut greenroom = Agent::start(subjects.greenroom_real());
     let mut alone = Agent::start(subjects.real_alone(BROWSER));
-    // What is made lazily, browsers and pages, is there before anything is timed.
+    // Browsers and pages are made lazily: have them before anything is timed.
     for agent in [&mut greenroom, &mut alone] {
         click(agent, subjects, &site, WAYS[0], 0);
     }
@@ -93,7 +93,7 @@ fn click(agent: &mut Agent, subjects: &Subjects, site: &Site, way: &str, delay: 
     let answer = agent.call("browser_click", &json!({ "target": "#change", "element": "the button" }));
     let taken = milliseconds(begun.elapsed());
     let shown = snapshot(&answer, subjects);
-    // Both the changed paragraph and the heading of the page that is navigated to say it.
+    // Both the changed paragraph and the heading of the page that is navigated to have it.
     assert!(
         shown.contains(": changed") || shown.contains("\"changed\""),
         "{way}, {delay} ms: the answer does not show the last state: {answer}\n{shown}"
@@ -101,7 +101,7 @@ fn click(agent: &mut Agent, subjects: &Subjects, site: &Site, way: &str, delay: 
     taken
 }
 
-/// What an answer shows of the page. greenroom puts it in; the engine links to a file, below its working folder.
+/// The snapshot in an answer. greenroom includes it; the engine links to a file, below its working folder.
 fn snapshot(answer: &Value, subjects: &Subjects) -> String {
     let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();
     let link = text.split_once("[Snapshot](").and_then(|(_, rest)| Some(rest.split_once(')')?.0));

@@ -1,4 +1,4 @@
-//! A new session under `greenroom serve`, where a spare waits for it.
+//! A new session under `greenroom serve` with a spare ready.
 
 use std::{thread::sleep, time::Instant};
 
@@ -21,7 +21,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let site = crate::subject::site();
     let server = Server::start(subjects.serve_real());
     let mut client = server.client();
-    // The first instance is warm when another agent works in it.
+    // With the session of another agent in it, the first instance is warm.
     navigate(&mut client, &site, Some("resident"));
     let (mut handed_out, mut through) = (Vec::new(), Vec::new());
     let (mut direct, mut whole) = (Vec::new(), Vec::new());
@@ -76,8 +76,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     Section { title: "A new session from a spare", rows, how }
 }
 
-/// Milliseconds that this takes when a spare is ready and nothing else goes on. The engine alone is timed in the same
-/// silence: the spare's replacement would take processor time from it.
+/// Milliseconds that this takes when a spare is ready and nothing else runs. The engine alone is timed under the same
+/// conditions: the start of the next spare would take processor time from it.
 fn timed(server: &Server, what: impl FnOnce()) -> f64 {
     server.wait_for_spare();
     sleep(REST);

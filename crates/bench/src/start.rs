@@ -1,4 +1,4 @@
-//! From the start of the program to its tool list, which is the first thing every agent's client asks for.
+//! From the start of the program to its tool list, which every agent's client asks for first.
 
 use std::{process::Command, time::Instant};
 

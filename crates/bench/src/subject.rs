@@ -1,5 +1,5 @@
-//! What is measured: greenroom with the fake engine, greenroom with the real one, and either engine alone. Each is
-//! a command that gets nothing of this machine's environment but `PATH`.
+//! The programs under measurement: greenroom with the fake engine, greenroom with the real one, and either engine alone.
+//! Each is a command with only `PATH` of this machine's environment.
 
 use std::{
     fs,
@@ -10,15 +10,15 @@ use std::{
 use greenroom_testkit::{Launch, Site, fake_engine_path, workspace_binary};
 use tempfile::TempDir;
 
-/// Where Debian has the browser that greenroom takes for headless pools. The engine alone gets the very same.
+/// The path in Debian of the browser that greenroom takes for headless pools. The engine alone gets the very same.
 pub const BROWSER: &str = "/usr/lib/chromium/chromium-headless-shell";
 
-/// Where Debian has the whole Chromium: without a headless shell, which few know of, this is what the engine gets.
+/// The path in Debian of the whole Chromium: without a headless shell, which few users know, the engine takes this.
 pub const WHOLE_BROWSER: &str = "/usr/lib/chromium/chromium";
 
 pub struct Subjects {
     greenroom: PathBuf,
-    /// Another greenroom, if one was named.
+    /// Another greenroom, if `--against` names one.
     against: Option<PathBuf>,
     fake_engine: PathBuf,
     /// The playwright engine's program, for Node.
@@ -88,7 +88,7 @@ impl Subjects {
         // A spare would be one more process that starts while others are timed.
         command.args(["--pool-warm", "0"]);
         command.arg("--data-dir").arg(data);
-        // The fake engine's path has no quotes in it; blanks it may have.
+        // The fake engine's path has no quotes in it, but may have blanks.
         command.arg(format!("--pool-command=\"{}\"", self.fake_engine.display()));
         command
     }
@@ -97,13 +97,13 @@ impl Subjects {
         self.command(&self.fake_engine)
     }
 
-    /// `greenroom mcp` as it is without any configuration, but for the data folder and the browser, and whatever
-    /// server runs.
+    /// `greenroom mcp` without any configuration except for the data folder and the browser, independent of a running
+    /// server.
     pub fn greenroom_real(&self) -> Command {
         self.real(&self.greenroom)
     }
 
-    /// The same with the greenroom that `--against` named.
+    /// The same with the greenroom that `--against` names.
     pub fn other_greenroom_real(&self) -> Command {
         self.real(self.against.as_ref().expect("the options ask for it"))
     }
@@ -116,7 +116,7 @@ impl Subjects {
         command
     }
 
-    /// `greenroom serve` as it is without any configuration, but for its port, the data folder and the browser.
+    /// `greenroom serve` without any configuration except for its port, the data folder and the browser.
     pub fn serve_real(&self) -> Command {
         let mut command = self.command(&self.greenroom);
         command.args(["serve", "--listen", "127.0.0.1:0", "--pool-executable-path", BROWSER, "--data-dir"]);
@@ -136,7 +136,7 @@ impl Subjects {
         let mut command = self.command(Path::new("node"));
         command.arg(&self.engine).args(["--headless", "--isolated", "--executable-path", browser]);
         if rustix::process::geteuid().is_root() {
-            // Chromium refuses root otherwise; greenroom does the same by itself.
+            // Chromium refuses to run as root otherwise; greenroom adds the flag by itself.
             command.arg("--no-sandbox");
         }
         command
@@ -167,7 +167,7 @@ impl Subjects {
         self.home.path()
     }
 
-    /// What each part calls itself.
+    /// The name and version of each part.
     pub fn versions(&self) -> Vec<String> {
         let says = |program: &Path, args: &[&str]| {
             let output = self.command(program).args(args).output().expect("the program runs");
@@ -184,7 +184,7 @@ impl Subjects {
         ]
     }
 
-    /// A program with nothing of this machine's environment but `PATH`.
+    /// A program with only `PATH` of this machine's environment.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("HOME", self.home.path()).current_dir(self.home.path());
@@ -193,13 +193,13 @@ impl Subjects {
     }
 }
 
-/// The same greenroom, but that it keeps nothing.
+/// The same greenroom without records.
 pub fn unrecorded(mut greenroom: Command) -> Command {
     greenroom.arg("--records-enabled=false");
     greenroom
 }
 
-/// npm's launcher would start Node first, only to start this. As installed for all users it is started directly too.
+/// The native program: npm's launcher would start Node first, only to start this, and a global install starts it directly.
 fn agent_browser(peers: &Path) -> Option<PathBuf> {
     let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     let program = format!("node_modules/agent-browser/bin/agent-browser-linux-{machine}");

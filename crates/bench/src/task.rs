@@ -1,4 +1,4 @@
-//! What an agent is sent for one errand of twenty calls: by the engine alone, and in every form of greenroom's answers.
+//! What an agent receives for one errand of twenty calls: from the engine alone, and in every form of greenroom's answers.
 
 use greenroom_gateway::estimated_tokens;
 use greenroom_testkit::{Client, Launch, Sees, Shopper, Site};
@@ -13,7 +13,7 @@ use crate::{
 const DIFF_MAX: f64 = 0.25;
 const REFS_MAX: f64 = 0.05;
 
-/// What one agent was sent.
+/// What one agent received.
 struct Sent {
     tokens: f64,
     estimate: usize,
@@ -89,7 +89,7 @@ pub fn measure(subjects: &Subjects, _: bool) -> Section {
     Section { title: "Tokens of an errand", rows, how }
 }
 
-/// Has the errand run, and counts.
+/// Runs the errand, and counts.
 async fn run(client: Client, sees: Sees, site: &Site) -> Sent {
     let hello = client.initialize("2025-11-25", json!({})).await;
     let listed = client.request("tools/list", json!({})).await;

@@ -22,7 +22,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let all = cores();
     let (ours, theirs) = (&all[..1], if all.len() > 1 { &all[1..2] } else { &all[..1] });
 
-    // Whatever is started inherits its core, so greenroom is on its own from its first thread on.
+    // A started program inherits its core, so greenroom has its own from its first thread on.
     pin(None, ours);
     let greenroom = Agent::start(subjects.greenroom_fake(IN_FLIGHT));
     pin(None, theirs);
@@ -50,7 +50,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         format!("{:.0}", median(&direct_rates)),
     );
     let how = format!(
-        "{IN_FLIGHT} sessions, each with one call of `echo` in flight and a fake engine of its own; beside it the same \
+        "{IN_FLIGHT} sessions, each with one call of `echo` in flight and a fake engine of its own; compared with the same \
          client with {IN_FLIGHT} fake engines and nothing between. greenroom is pinned to one core; client and \
          engines share another, in both cases. {rounds} rounds of {} ms each in turns, medians; the best round of \
          greenroom had {:.0}/s. greenroom used {:.0} µs of processor time per call.",
@@ -84,11 +84,11 @@ impl Load {
         Self { agents, sessions, calls }
     }
 
-    /// Runs for this long and lets what is in flight end. Returns the number of calls, and calls per second.
+    /// Runs for this long and lets the calls in flight end. Returns the number of calls, and calls per second.
     pub fn run(&mut self, length: Duration) -> (usize, f64) {
         let mut buffers = vec![Vec::new(); self.agents.len()];
         let mut out = Vec::new();
-        // Ids begin far above those of the handshake and keep the session in their remainder.
+        // Ids begin far above those of the handshake and hold the session in their remainder.
         let mut turn = 1_000;
         let begun = Instant::now();
         let mut waiting = 0;

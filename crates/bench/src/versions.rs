@@ -1,4 +1,4 @@
-//! What a change costs: this greenroom beside another one, which `--against` names, in turns on the same machine.
+//! What a change costs: this greenroom compared with another one, which `--against` names, in turns on the same machine.
 
 use std::time::Instant;
 
@@ -45,7 +45,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     for round in 0..rounds {
         for (times, (_, tool, arguments)) in taken.iter_mut().zip(ACTIONS) {
             let arguments = arguments(&site);
-            // Whoever comes second finds the machine warm, so they take turns at that too.
+            // The second one finds the machine warm, so the two take turns at being second.
             for side in [round % 2, 1 - round % 2] {
                 let begun = Instant::now();
                 agents[side].call(tool, &arguments);
@@ -77,7 +77,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
          kind in turns. Memory is PSS over all processes, of {SESSIONS} sessions more. Run by `scripts/bench --only versions \
          --against PATH_OF_THE_OTHER_GREENROOM`."
     );
-    Section { title: "This greenroom beside another", rows, how }
+    Section { title: "This greenroom compared with another", rows, how }
 }
 
 fn row(what: &str, this: f64, other: f64, unit: &str) -> Row {

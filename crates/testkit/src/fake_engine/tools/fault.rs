@@ -58,7 +58,7 @@ pub(super) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "unknown_id",
-        description: "Sends a response that nobody asked for, then answers.",
+        description: "Sends a response to no request, then answers.",
         run: unknown_id,
         ..Tool::BARE
     },
