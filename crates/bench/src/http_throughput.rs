@@ -72,7 +72,8 @@ fn run(clients: &mut [Remote], length: Duration) -> (usize, f64) {
         clients.iter_mut().map(|client| client.encode("tools/call", &call)).collect();
     let begun = Instant::now();
     clients.iter_mut().zip(&requests).for_each(|(client, request)| client.send(request));
-    let (mut waiting, mut done) = (clients.len(), 0);
+    let mut waiting = clients.len();
+    let mut done = 0;
     while waiting > 0 {
         let mut fds: Vec<PollFd<'_>> =
             clients.iter().map(|client| PollFd::from_borrowed_fd(client.readable(), PollFlags::IN)).collect();

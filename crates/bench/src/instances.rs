@@ -39,14 +39,14 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     }
     let ratio = median(&ratios);
     let row = Row::new(
-        format!("a server's start until {INSTANCES} instances are healthy, to one after another"),
+        format!("a server's start until {INSTANCES} instances are healthy, compared with one after another"),
         format!("{:.0} ms", median(&all)),
         String::new(),
     );
     let how = format!(
         "`greenroom serve` with a declared pool, from the start of the process until `/api/pools` shows every instance as \
          healthy: {INSTANCES} instances, each with a Node and a Chromium of its own, started in parallel as far as the \
-         {} cores allow. Compared with {INSTANCES} times what the same takes with one instance, {:.0} ms. {rounds} times each in \
+         {} cores allow. That is compared with {INSTANCES} times what the same takes with one instance, {:.0} ms. {rounds} times each in \
          turns, medians; the fastest were {:.0} ms and {:.0} ms. The ratio is the median over pairs, which went from {:.2} \
          to {:.2}.",
         cores().len(),

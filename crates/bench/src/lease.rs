@@ -65,7 +65,7 @@ pub fn measure(_: &Subjects, quick: bool) -> Section {
     let how = format!(
         "The lease queue that every call goes through, without pools and browsers around it. A lease is taken and given \
          back in a loop; or {CALLERS} tasks of one single-threaded runtime take one of {INSTANCES} slots, hold it while \
-         every other task has its turn, and give it back. Compared with the simplest pool, a semaphore of tokio and a \
+         every other task has its turn, and give it back. That is compared with the simplest pool, a semaphore of tokio and a \
          list behind a mutex, which knows no instances by name, no strategies and no instances that fail. {rounds} rounds \
          of {} leases each in turns on one core, medians, leases a second:\n\n{}\n\n{}",
         leases * CALLERS,

@@ -148,7 +148,7 @@ impl Line {
 impl Step for Line {
     fn step(&mut self, round: u64) {
         drop(self.held.pop_front());
-        let mut first = self.waiting.pop_front().expect("somebody waits");
+        let mut first = self.waiting.pop_front().expect("there is a waiter");
         self.held.push_back(poll(&mut first).expect("the first in the line is served"));
         self.join(round);
     }

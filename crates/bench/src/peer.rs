@@ -63,10 +63,11 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     for round in 0..rounds {
         for (one, browses) in all.iter_mut().enumerate() {
             let browses = browses.as_mut();
-            // The session is timed when greenroom has a spare; the others have none.
+            // Wait until greenroom has a spare; the other programs have none.
             server.wait_for_spare();
             std::thread::sleep(REST);
-            let (name, warm) = (format!("s{one}-{round}"), format!("warm{one}"));
+            let name = format!("s{one}-{round}");
+            let warm = format!("warm{one}");
             taken[0][one].push(timed(|| browses.open(&name, &site.url(PAGE))));
             browses.close(&name);
             browses.open(&warm, &site.url(PAGE));

@@ -49,7 +49,7 @@ fn many(subjects: &Subjects, quick: bool) -> (Row, String) {
     let [recorded, free] = rates.each_ref().map(|rates| median(rates));
     let ratios: Vec<f64> = rates[0].iter().zip(&rates[1]).map(|(on, off)| on / off).collect();
     let row = Row::new(
-        format!("records a second, {IN_FLIGHT} calls in flight, to calls without records"),
+        format!("records a second, {IN_FLIGHT} calls in flight, compared with calls without records"),
         format!("{recorded:.0}"),
         format!("{free:.0}"),
     )
@@ -57,7 +57,7 @@ fn many(subjects: &Subjects, quick: bool) -> (Row, String) {
     .goal(Goal::check("≥ 5,000", recorded >= RATE));
     let how = format!(
         "{IN_FLIGHT} sessions of `greenroom mcp`, each with one call of `echo` in flight and a fake engine of its own: every call \
-         is committed before it runs, and its answer is committed before it is sent. Compared not with the engine alone but with another \
+         is committed before it runs, and its answer is committed before it is sent. It is compared not with the engine alone but with another \
          greenroom with `records.enabled` off. Client, engines and greenroom share all cores. {rounds} rounds of {} ms each in \
          turns, medians; the best rounds had {:.0}/s and {:.0}/s. The ratio is the median over pairs. greenroom used {:.0} µs of \
          processor time per call, and {:.0} µs without records.",

@@ -50,7 +50,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let ratios: Vec<f64> = of_full.iter().zip(&of_empty).map(|(full, empty)| full / empty).collect();
     let ratio = median(&ratios);
     let row = Row::new(
-        format!("one call with {records} records kept, p50, to none"),
+        format!("one call with {records} records kept, p50, compared with none"),
         format!("{:.0} µs", median(&of_full)),
         format!("{:.0} µs", median(&of_empty)),
     );

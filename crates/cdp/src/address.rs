@@ -34,7 +34,7 @@ impl Address {
         matches!(self.0.scheme(), "https" | "wss")
     }
 
-    /// Whether the address has no path or query, so that it does not say which of a browser's endpoints is meant.
+    /// Whether the address has no path, so that it does not say which of a browser's endpoints is meant.
     pub(crate) fn is_bare(&self) -> bool {
         matches!(self.0.path(), "" | "/")
     }

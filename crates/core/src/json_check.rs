@@ -273,7 +273,9 @@ fn cut(text: &str) -> String {
 
 /// Where the string that begins at `start` ends, whether it has escapes, and whether these are valid Unicode.
 fn string_end(bytes: &[u8], start: usize) -> (usize, bool, bool) {
-    let (mut at, mut has_escapes, mut is_unicode) = (start + 1, false, true);
+    let mut at = start + 1;
+    let mut has_escapes = false;
+    let mut is_unicode = true;
     loop {
         match bytes.get(at) {
             None => return (bytes.len(), has_escapes, is_unicode),

@@ -118,7 +118,7 @@ impl State {
         self.messages.back().filter(|_| self.waiting() > 0)
     }
 
-    /// Drops messages that were read, beyond the number that is kept.
+    /// Drops messages that were read, beyond what is kept.
     fn trim(&mut self) {
         while self.first < self.unread && {
             let kept = self.unread - self.first;

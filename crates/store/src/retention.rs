@@ -59,7 +59,7 @@ pub(crate) struct Round {
     pub(crate) removed: Removed,
 }
 
-/// Decides what is too old.
+/// The settings and the time that decide what is too old.
 pub(crate) struct Limits<'a> {
     pub(crate) settings: &'a StoreSettings,
     pub(crate) now: SystemTime,

@@ -58,7 +58,7 @@ impl Ledger {
         matches!(slot, Some(Slot::Out { serial, .. }) if *serial == lent.serial)
     }
 
-    /// Whether no instance will lease anything unless an operator starts one.
+    /// Whether no instance will lease anything: all have failed too often, or are drained.
     pub fn is_hopeless(&self) -> bool {
         self.hopeful == 0
     }

@@ -226,7 +226,8 @@ impl Ledger {
 
     /// Notes the holder of a slot that was just taken.
     pub(super) fn mark(&mut self, id: InstanceId, slot: usize, to: To) -> Lent {
-        let (at, serial) = (index(id), self.next_ticket);
+        let at = index(id);
+        let serial = self.next_ticket;
         self.next_ticket += 1;
         if let Some(place) = self.places.get_mut(at).and_then(Option::as_mut) {
             let before = place.out();

@@ -109,9 +109,9 @@ pub struct Changes {
 pub enum Hope {
     /// When a caller needs it.
     OnDemand,
-    /// By its supervisor, without a caller.
+    /// By its supervisor, after a pause.
     Soon,
-    /// Only if an operator starts it.
+    /// Callers do not wait for it: it failed too often, is drained, or is removed.
     None,
 }
 

@@ -170,7 +170,8 @@ impl Ledger {
         self.leave_phase(id);
         let Some(place) = self.place_mut(id) else { return };
         place.phase = phase;
-        let (slots, hopeful) = (place.slots.len(), place.is_hopeful());
+        let slots = place.slots.len();
+        let hopeful = place.is_hopeful();
         self.hopeful += usize::from(hopeful);
         match phase {
             Phase::Cold => {
@@ -183,7 +184,9 @@ impl Ledger {
 
     pub(super) fn leave_phase(&mut self, id: InstanceId) {
         let Some(place) = self.place_mut(id) else { return };
-        let (phase, slots, hopeful) = (place.phase, place.slots.len(), place.is_hopeful());
+        let phase = place.phase;
+        let slots = place.slots.len();
+        let hopeful = place.is_hopeful();
         // Counted nowhere until it enters another phase.
         place.phase = Phase::Down { back: false };
         self.hopeful -= usize::from(hopeful);

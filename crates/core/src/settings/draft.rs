@@ -70,7 +70,8 @@ impl Drafts {
 
     /// Adds a value.
     pub(super) fn set(&mut self, spot: &Spot, given: Given<'_>, site: Site) -> Result<(), Problem> {
-        let (key, draft) = (spot.key, self.declare(&spot.pool, &site));
+        let key = spot.key;
+        let draft = self.declare(&spot.pool, &site);
         let level = if spot.instance.is_some() { Level::Instance } else { Level::Pool };
         if !key.is_of(level) {
             return Err(key.refused(level, &spot.pool, &site));
@@ -82,7 +83,9 @@ impl Drafts {
             }
             Err(Wrong(why)) => {
                 draft.layer(spot.instance, &site).wrong.insert(key.name());
-                let (value, place, allowed) = (key.show_wrong(given), site.place(), key.allowed());
+                let value = key.show_wrong(given);
+                let place = site.place();
+                let allowed = key.allowed();
                 Err(Problem::Value { key: site.name, value, place, allowed, why })
             }
         }

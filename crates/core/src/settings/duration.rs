@@ -63,7 +63,7 @@ fn milliseconds(text: &str) -> Option<u64> {
     with_unit(text, &UNITS)
 }
 
-/// A whole number, perhaps followed by one of these units, as a number of the smallest unit.
+/// A whole number, perhaps followed by one of these units, multiplied by the unit's factor.
 pub(super) fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -80,7 +80,8 @@ fn plain(toml: &str) -> &str {
 
 /// Sources in which a folder sets this setting, one for each spelling and level, over the text of the user's own file.
 fn ways(setting: &Setting, mine: &str, value: &str) -> Vec<Sources> {
-    let (name, text) = (setting.name(), plain(value));
+    let name = setting.name();
+    let text = plain(value);
     let upper = name.to_uppercase();
     let env = |text: String| Sources { files: own(mine), dotenv: dotenv(&text), ..sources() };
     let mut ways = vec![
@@ -419,7 +420,8 @@ fn a_dotenv_does_not_complete_a_pool_without_its_limits() {
 fn an_added_pool_has_an_engine_of_the_users() {
     let browsers = "[[browsers]]\nurl = 'http://127.0.0.1:1'\nengine = 'devtools'\n";
     let pools = "[pools.A]\nis_default = true\ninstances = 1\nengine = 'devtools'\n";
-    let (denied, added) = ("tools.deny = ['evaluate_script']\n", "[pools.B]\ninstances = 1\n");
+    let denied = "tools.deny = ['evaluate_script']\n";
+    let added = "[pools.B]\ninstances = 1\n";
     let devtools = format!("{added}engine = 'devtools'\n");
     let default = |folder: &str| format!("{folder}is_default = true\n");
     for (mine, plain, same) in

@@ -98,7 +98,9 @@ fn row(setting: &Setting, defaults: &Settings) -> String {
         text => format!("`{text}`"),
     };
     let meaning = format!("{} Takes {}.", flow(setting.doc), setting.allowed()).replace('|', "\\|");
-    let (key, variable, flag) = (setting.key, setting.variable(), setting.flag());
+    let key = setting.key;
+    let variable = setting.variable();
+    let flag = setting.flag();
     format!("| `{key}`{lock} | `{variable}`{alias} | `--{flag}` | {default} | {meaning} |\n")
 }
 

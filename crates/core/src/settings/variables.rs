@@ -109,7 +109,8 @@ impl Merge<'_> {
                 Some(key) => self.of_all_pools(from, key, name, value),
                 None => {
                     let known = nearest(wrong, SETTINGS.iter().map(|setting| setting.key)).and_then(find);
-                    let (variable, place) = (name.to_owned(), from.place());
+                    let variable = name.to_owned();
+                    let place = from.place();
                     let problem =
                         Problem::UnknownVariable { variable, place, nearest: known.map(Setting::variable) };
                     // A name like nothing that can be configured may be another program's, or another version's.

@@ -11,7 +11,8 @@ use crate::{Peer, listener, proxy, within};
 #[tokio::test]
 async fn a_get_arrives_as_its_site_expects_it() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let mut browser = Peer::to(proxy.address()).await;
         browser
             .say(&format!(
@@ -37,7 +38,8 @@ async fn a_get_arrives_as_its_site_expects_it() {
 #[tokio::test]
 async fn bodies_stream_both_ways() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let mut browser = Peer::to(proxy.address()).await;
         browser
             .say(&format!("POST http://{address}/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"))
@@ -61,7 +63,8 @@ async fn bodies_stream_both_ways() {
 async fn large_bodies_pass_whole() {
     const BYTES: usize = 8 << 20;
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let Peer(browser) = Peer::to(proxy.address()).await;
         let body: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
         let head = format!("POST http://{address}/ HTTP/1.1\r\nHost: x\r\nContent-Length: {BYTES}\r\n\r\n");
@@ -117,7 +120,8 @@ async fn a_connection_is_kept_between_requests() {
 #[tokio::test]
 async fn a_tunnel_carries_both_ways() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let mut browser = Peer::tunnel(&proxy, &address.to_string()).await;
         let mut site = Peer::accept(&site).await;
         site.say("site speaks first\n").await;
@@ -137,7 +141,8 @@ async fn a_tunnel_carries_both_ways() {
 #[tokio::test]
 async fn an_eager_browser_loses_nothing() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let mut browser = Peer::to(proxy.address()).await;
         browser.say(&format!("CONNECT {address} HTTP/1.1\r\nHost: {address}\r\n\r\nhello\n")).await;
         let mut site = Peer::accept(&site).await;
@@ -150,7 +155,8 @@ async fn an_eager_browser_loses_nothing() {
 #[tokio::test]
 async fn an_upgrade_becomes_a_tunnel() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let mut browser = Peer::to(proxy.address()).await;
         browser
             .say(&format!(
@@ -176,7 +182,8 @@ async fn an_upgrade_becomes_a_tunnel() {
 #[tokio::test]
 async fn a_declined_upgrade_is_an_ordinary_answer() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let mut browser = Peer::to(proxy.address()).await;
         browser
             .say(&format!(

@@ -8,7 +8,8 @@ use crate::{Peer, connections, listener, proxy, within};
 #[tokio::test]
 async fn a_browser_that_leaves_is_forgotten() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
 
         let silent = Peer::to(proxy.address()).await;
         let mut halfway = Peer::to(proxy.address()).await;
@@ -64,7 +65,8 @@ async fn a_browser_that_leaves_is_forgotten() {
 #[tokio::test]
 async fn a_site_that_breaks_ends_its_tunnel() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let mut browser = Peer::tunnel(&proxy, &address.to_string()).await;
         let far: TcpStream = Peer::accept(&site).await.0;
         far.set_zero_linger().unwrap();
@@ -93,7 +95,8 @@ async fn a_silent_client_is_let_go() {
 #[tokio::test]
 async fn a_half_open_tunnel_is_let_go() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let browser = Peer::tunnel(&proxy, &address.to_string()).await;
         let mut deaf = Peer::accept(&site).await;
         drop(browser);
@@ -108,7 +111,8 @@ async fn a_half_open_tunnel_is_let_go() {
 #[tokio::test]
 async fn an_idle_tunnel_stays() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let mut browser = Peer::tunnel(&proxy, &address.to_string()).await;
         let mut far = Peer::accept(&site).await;
         tokio::time::pause();
@@ -124,7 +128,8 @@ async fn an_idle_tunnel_stays() {
 #[tokio::test]
 async fn shutdown_ends_everything() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let mut tunnel = Peer::tunnel(&proxy, &address.to_string()).await;
         let mut tunnel_site = Peer::accept(&site).await;
         let mut request = Peer::to(proxy.address()).await;
@@ -133,7 +138,8 @@ async fn shutdown_ends_everything() {
         request_site.hear_head().await;
         connections(&proxy, 2).await;
 
-        let (gauge, port) = (proxy.connections(), proxy.address());
+        let gauge = proxy.connections();
+        let port = proxy.address();
         proxy.shutdown().await;
         assert_eq!(*gauge.borrow(), 0);
         for peer in [&mut tunnel, &mut tunnel_site, &mut request, &mut request_site] {
@@ -148,7 +154,8 @@ async fn shutdown_ends_everything() {
 #[tokio::test]
 async fn dropping_ends_everything() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let mut browser = Peer::tunnel(&proxy, &address.to_string()).await;
         let mut far = Peer::accept(&site).await;
         far.0.write_all(b"x").await.unwrap();

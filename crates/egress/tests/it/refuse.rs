@@ -196,7 +196,8 @@ async fn what_cannot_be_reached_is_a_502() {
 #[tokio::test]
 async fn a_site_that_talks_nonsense_is_a_502() {
     within(async {
-        let (proxy, (site, address)) = (proxy().await, listener().await);
+        let proxy = proxy().await;
+        let (site, address) = listener().await;
         let target = format!("http://{address}/");
         let (answer, ()) = tokio::join!(ask(&proxy, "GET", &target), async {
             let mut site = Peer::accept(&site).await;

@@ -121,7 +121,7 @@ pub(crate) struct Http {
     listener: Mutex<JoinSet<()>>,
 }
 
-/// A stream of events, and the request that opened it.
+/// An event stream: its body, and the parser of its events.
 struct Stream {
     body: Incoming,
     events: Events,

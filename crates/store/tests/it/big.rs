@@ -35,7 +35,8 @@ fn all(before: Option<u64>) -> Filter {
 /// A list cuts every text and says how long it was; the record has the whole.
 #[tokio::test]
 async fn lists_cut_every_text() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let id = failed(&store, &owner, MIB).await;
     let listed = soon(store.list(&owner, all(None))).await.unwrap();
@@ -55,7 +56,8 @@ async fn lists_cut_every_text() {
 /// A list ends early when its texts are large, says so, and the next parts reach every call once.
 #[tokio::test]
 async fn lists_read_a_bounded_number_of_bytes() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let mut made = Vec::new();
     for _ in 0..8 {
@@ -81,7 +83,8 @@ async fn lists_read_a_bounded_number_of_bytes() {
 /// A list of many calls whose texts are as long as lists show them ends early too.
 #[tokio::test]
 async fn lists_show_a_bounded_number_of_bytes() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     for _ in 0..300 {
         failed(&store, &owner, 2_048).await;
@@ -96,8 +99,10 @@ async fn lists_show_a_bounded_number_of_bytes() {
 /// Parts of a timeline and of a console are bounded in bytes too, and the next parts reach everything once.
 #[tokio::test]
 async fn timelines_and_consoles_come_in_parts() {
-    let (folder, owner) = (folder(), Owner::local());
-    let (store, session) = (open(folder.path()), session("shop"));
+    let folder = folder();
+    let owner = Owner::local();
+    let store = open(folder.path());
+    let session = session("shop");
     let line = |n: usize| {
         let message = format!("{n} {}", "x".repeat(20 * 1024));
         ConsoleLine { level: Level::Info, message, at: None, location: None }
@@ -110,7 +115,9 @@ async fn timelines_and_consoles_come_in_parts() {
         soon(store.end(ended)).await.unwrap();
         calls.push(begun.ref_id);
     }
-    let (mut from, mut parts, mut seen) = (0, 0, 0);
+    let mut from = 0;
+    let mut parts = 0;
+    let mut seen = 0;
     loop {
         let part = soon(store.timeline(&owner, &session.uid, from, 1_000)).await.unwrap();
         if part.next == from {
@@ -152,7 +159,8 @@ async fn timelines_and_consoles_come_in_parts() {
 /// Lines without a message count too: by their locations, and by a constant for each line.
 #[tokio::test]
 async fn console_lines_without_messages_come_in_parts() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     for (url_bytes, lines, lines_max) in [(4_000, 1_500, 300), (0, 20_000, 8_200)] {
         let begun = request(&owner, None);

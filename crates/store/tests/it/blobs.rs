@@ -40,7 +40,8 @@ fn files(folder: &std::path::Path) -> Vec<PathBuf> {
 /// Equal bytes are kept once, under their SHA-256, unreadable for other users of the machine.
 #[tokio::test]
 async fn equal_bytes_are_kept_once() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let (one, same, other) = (
         soon(store.keep("A", b"hello".to_vec())).await.unwrap(),
@@ -72,7 +73,9 @@ async fn equal_bytes_are_kept_once() {
 /// A blob is there for owners whose records name it, and for no other.
 #[tokio::test]
 async fn a_blob_is_read_by_owner() {
-    let (folder, owner, other) = (folder(), Owner::local(), Owner::new("other"));
+    let folder = folder();
+    let owner = Owner::local();
+    let other = Owner::new("other");
     let store = open(folder.path());
     let id = soon(store.keep("A", b"secret".to_vec())).await.unwrap();
     assert!(soon(store.blob(&owner, &id)).await.unwrap().is_none(), "no record names it yet");
@@ -86,7 +89,8 @@ async fn a_blob_is_read_by_owner() {
 /// With a folder per pool, each pool has its own file, and the blob is read from whichever is there.
 #[tokio::test]
 async fn pools_can_have_folders_of_their_own() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let mut settings = settings(folder.path());
     settings.blobs_per_pool = true;
     let store = Store::open(settings);
@@ -106,7 +110,8 @@ async fn pools_can_have_folders_of_their_own() {
 /// A blob whose file is gone is not there, and is whole again when the same bytes are kept again.
 #[tokio::test]
 async fn a_lost_file_is_written_again() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let id = soon(store.keep("A", b"again".to_vec())).await.unwrap();
     name_in_record(&store, &owner, vec![named(&id, 5)]).await;

@@ -55,7 +55,8 @@ async fn a_full_disk_is_told_and_recovered_from() {
         again("faults::a_full_disk_is_told_and_recovered_from", folder.path(), Some(limited)).wait();
         return;
     };
-    let (store, owner) = (open(&folder), Owner::local());
+    let store = open(&folder);
+    let owner = Owner::local();
     let mut written = Vec::new();
     let why = loop {
         let begun = request(&owner, None);

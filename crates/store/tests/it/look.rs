@@ -8,7 +8,8 @@ use crate::kit::{folder, open, request, session, soon};
 /// Records can be read when their writer has ended, nothing can be written, and a folder without records has none.
 #[tokio::test]
 async fn what_is_left_can_be_read() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     assert!(Store::look(folder.path()).is_none());
     let store = open(folder.path());
     let begun = request(&owner, Some(&session("shop")));

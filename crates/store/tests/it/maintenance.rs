@@ -51,7 +51,8 @@ async fn figures_are_those_of_the_rows() {
 /// Records are exported whole and on one line each: all, those of a session, or those since a time.
 #[tokio::test]
 async fn records_are_taken_out_whole() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let (one, other) = (session("one"), session("other"));
     for number in 0..40 {

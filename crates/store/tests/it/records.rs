@@ -14,7 +14,8 @@ use crate::kit::{folder, name, now, open, request, response, rows, session, soon
 /// A record is found as it was written, to the letter, by its owner and by no other.
 #[tokio::test]
 async fn a_record_is_found_as_it_was_written() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let session = session("shop");
     let mut begun = request(&owner, Some(&session));
@@ -73,7 +74,8 @@ async fn a_record_is_found_as_it_was_written() {
 /// Operations are written in the order of their calls, though the test awaits nothing in between.
 #[tokio::test]
 async fn operations_keep_their_order() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let mut waiting = Vec::new();
     let mut names = Vec::new();
@@ -97,7 +99,8 @@ async fn operations_keep_their_order() {
 /// A given name is new once; after that its owner gets the record back, and another owner learns that it is taken.
 #[tokio::test]
 async fn a_given_name_is_claimed_once() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let mut first = request(&owner, None);
     first.ref_id = name();
@@ -130,7 +133,8 @@ async fn a_given_name_is_claimed_once() {
 /// An end without a beginning, a second end and a second beginning are refused, and their neighbours are written.
 #[tokio::test]
 async fn what_cannot_be_written_is_refused_alone() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let begun = request(&owner, None);
     let unknown = response(&name());
@@ -168,7 +172,8 @@ async fn what_cannot_be_written_is_refused_alone() {
 /// written.
 #[tokio::test]
 async fn a_bad_record_does_not_fail_its_neighbours() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     soon(store.begin(request(&owner, None))).await.unwrap();
     let other = sql(folder.path());
@@ -207,7 +212,8 @@ async fn a_bad_record_does_not_fail_its_neighbours() {
 /// A session whose row another process has removed gets a new one with its next call.
 #[tokio::test]
 async fn a_removed_session_comes_back_with_its_next_call() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let session = session("one");
     soon(store.begin(request(&owner, Some(&session)))).await.unwrap();
@@ -222,7 +228,8 @@ async fn a_removed_session_comes_back_with_its_next_call() {
 /// Lists are filtered by session, tool and outcome, and the next part goes on where the last one ended.
 #[tokio::test]
 async fn lists_are_filtered_and_come_in_parts() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let (one, other) = (session("one"), session("other"));
     for number in 0..12 {
@@ -268,7 +275,8 @@ async fn lists_are_filtered_and_come_in_parts() {
 /// A call that moved to its session's successor is found there.
 #[tokio::test]
 async fn a_call_can_move_to_another_session() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let (first, second) = (session("shop"), session("shop"));
     let begun = request(&owner, Some(&first));
@@ -286,7 +294,8 @@ async fn a_call_can_move_to_another_session() {
 /// The snapshot before a record is the last one of its session, not of another, and not its own.
 #[tokio::test]
 async fn the_snapshot_before_is_of_the_same_session() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let (one, other) = (session("one"), session("other"));
     let mut names = Vec::new();
@@ -309,7 +318,8 @@ async fn the_snapshot_before_is_of_the_same_session() {
 /// A timeline has calls, pages, console lines and errors in one order, and goes on where a part ended.
 #[tokio::test]
 async fn a_timeline_is_in_one_order() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let session = session("shop");
     for (url, error) in [("a", None), ("a", Some("lost")), ("b", None)] {
@@ -371,7 +381,8 @@ async fn a_timeline_is_in_one_order() {
 /// is over; a call that never ends holds no client up.
 #[tokio::test]
 async fn a_timeline_waits_for_calls_under_way() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let session = session("shop");
     let calls: Vec<_> = (0..3).map(|_| request(&owner, Some(&session))).collect();
@@ -403,7 +414,8 @@ async fn a_timeline_waits_for_calls_under_way() {
 /// A part of a timeline ends with the call that brings too many events, and the next one goes on behind it.
 #[tokio::test]
 async fn a_timeline_comes_in_parts_of_some_size() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let session = session("shop");
     let line = ConsoleLine { level: Level::Info, message: "x".to_owned(), at: None, location: None };
@@ -424,7 +436,8 @@ async fn a_timeline_comes_in_parts_of_some_size() {
 /// A cursor survives a reopen of the store.
 #[tokio::test]
 async fn cursors_last() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let begun = request(&owner, None);
     soon(store.begin(begun.clone())).await.unwrap();

@@ -49,7 +49,8 @@ fn vacuum(settings: &StoreSettings) -> maintenance::Removed {
 /// Records past their age go, with everything that depends on them; younger ones stay whole.
 #[tokio::test]
 async fn old_records_go_with_all_that_hangs_on_them() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     for _ in 0..40 {
         write(&store, &owner, 8 * DAY, 10).await;
@@ -69,7 +70,8 @@ async fn old_records_go_with_all_that_hangs_on_them() {
 /// The writer removes what is too old by itself, while it is idle.
 #[tokio::test]
 async fn the_writer_removes_by_itself() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     for _ in 0..40 {
         write(&store, &owner, 8 * DAY, 10).await;
@@ -88,7 +90,8 @@ async fn the_writer_removes_by_itself() {
 /// A database that is too big loses its oldest records, the file shrinks, and no position is given twice.
 #[tokio::test]
 async fn too_many_records_go_oldest_first() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let mut names = Vec::new();
     for _ in 0..100 {
@@ -118,7 +121,8 @@ async fn too_many_records_go_oldest_first() {
 /// While greenrooms run, vacuuming does not rewrite the file, which shrinks nevertheless.
 #[tokio::test]
 async fn room_is_made_while_a_store_is_open() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     for _ in 0..50 {
         write(&store, &owner, 8 * DAY, 40_000).await;
@@ -156,7 +160,8 @@ async fn kept(store: &Store, owner: &Owner, data: &[u8]) -> BlobId {
 /// A blob goes when it was not used for its time, and reading it is use.
 #[tokio::test]
 async fn unused_blobs_go() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let old = kept(&store, &owner, b"old").await;
     let read = kept(&store, &owner, b"read").await;
@@ -176,7 +181,8 @@ async fn unused_blobs_go() {
 /// When blobs take too much room, the longest unused ones go, and none that is in use right now.
 #[tokio::test]
 async fn too_many_blobs_go_longest_unused_first() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let mut ids = Vec::new();
     for number in 0..10_u8 {
@@ -200,7 +206,8 @@ async fn too_many_blobs_go_longest_unused_first() {
 /// A blob that no record names goes after an hour, not before.
 #[tokio::test]
 async fn unnamed_blobs_go_after_an_hour() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let named = kept(&store, &owner, b"named").await;
     let mut unnamed = Vec::new();

@@ -10,7 +10,8 @@ use crate::kit::{folder, now, open, request, response, rows, session, settings, 
 /// A session begins with its first call, was last active with its last one, and ends in the state that it is given.
 #[tokio::test]
 async fn a_session_lives_as_long_as_its_calls() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let store = open(folder.path());
     let session = session("shop");
     let mut first = request(&owner, Some(&session));
@@ -48,7 +49,8 @@ async fn a_session_lives_as_long_as_its_calls() {
 /// At a start, sessions of dead processes are closed; those of the living and our own stay active.
 #[tokio::test]
 async fn sessions_of_dead_processes_are_closed() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     for run in ["dead", "neighbour", "own"] {
         let mut settings = settings(folder.path());
         settings.run = run.to_owned();
@@ -72,7 +74,8 @@ async fn sessions_of_dead_processes_are_closed() {
 /// A session that began after the living processes were determined stays active, even if its process is unknown.
 #[tokio::test]
 async fn sessions_younger_than_the_look_stay_active() {
-    let (folder, owner) = (folder(), Owner::local());
+    let folder = folder();
+    let owner = Owner::local();
     let looked = now();
     let mut unknown = settings(folder.path());
     unknown.run = "unknown".to_owned();
@@ -90,7 +93,8 @@ async fn sessions_younger_than_the_look_stay_active() {
 /// A store that opens its database once more does not close the sessions of processes that came after it.
 #[tokio::test]
 async fn opening_again_closes_no_session_of_a_later_process() {
-    let (parent, owner) = (folder(), Owner::local());
+    let parent = folder();
+    let owner = Owner::local();
     let (here, away) = (parent.path().join("data"), parent.path().join("away"));
     let old = open(&here);
     soon(old.begin(request(&owner, None))).await.unwrap();

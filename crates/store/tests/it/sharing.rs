@@ -144,7 +144,9 @@ async fn what_was_acknowledged_is_seen_by_others() {
 /// A copy of the files, taken while records are written, has everything that was acknowledged before.
 #[tokio::test]
 async fn a_copy_taken_while_writing_is_whole() {
-    let (here, there, owner) = (folder(), folder(), Owner::local());
+    let here = folder();
+    let there = folder();
+    let owner = Owner::local();
     let store = open(here.path());
     let mut acknowledged = Vec::new();
     for _ in 0..100 {

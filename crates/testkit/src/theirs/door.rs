@@ -21,10 +21,12 @@ impl Door {
     /// case.
     pub async fn open(behind: u16, lines: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (port, heads) = (listener.local_addr().unwrap().port(), Arc::<Mutex<Vec<String>>>::default());
+        let port = listener.local_addr().unwrap().port();
+        let heads = Arc::<Mutex<Vec<String>>>::default();
         let lines: Arc<[String]> =
             lines.iter().map(|line| format!("\r\n{}\r\n", line.to_lowercase())).collect();
-        let (heard, cut) = (heads.clone(), watch::Sender::new(()));
+        let heard = heads.clone();
+        let cut = watch::Sender::new(());
         let cuts = cut.clone();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {

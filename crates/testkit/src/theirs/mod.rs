@@ -66,7 +66,8 @@ impl Theirs {
     }
 
     async fn of(program: &'static str, first: &str) -> Self {
-        let (profile, first) = (tempfile::tempdir().unwrap(), first.to_owned());
+        let profile = tempfile::tempdir().unwrap();
+        let first = first.to_owned();
         let mut theirs = Self { profile, program, first, port: 0, child: None };
         theirs.start_again().await;
         theirs

@@ -6,7 +6,8 @@ use greenroom_testkit::{Door, Theirs, http::Wire, process::alive};
 #[tokio::test]
 async fn killed_and_started_again() {
     let mut theirs = Theirs::start().await;
-    let (url, pid) = (theirs.url(), theirs.pid().unwrap());
+    let url = theirs.url();
+    let pid = theirs.pid().unwrap();
     assert_eq!(theirs.urls().await, ["about:blank"]);
     let tab = theirs.open("about:blank?mine").await;
     theirs.wait_for_urls(&["about:blank", "about:blank?mine"]).await;

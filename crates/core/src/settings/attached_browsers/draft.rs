@@ -141,8 +141,8 @@ pub(in crate::settings) fn base(resolved: &Resolved) -> Pool {
 }
 
 /// A browser without contexts of greenroom's own has no context whose looks could be set, so looks that are set for all
-/// pools are dropped; so are options of another engine than this browser's. Security limits are not dropped: their user
-/// must learn that they do not hold here.
+/// pools are dropped; so are options of another engine than this browser's. Lists of origins are not dropped: their
+/// user must learn that they do not hold here.
 fn tidy(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
     let foreign = if is_own("engine") { of_other_engines(pool) } else { Vec::new() };
     let defaults = Settings::around(Pool::declared_defaults());

@@ -365,7 +365,7 @@ fn conflicts() {
     assert!(several[0].starts_with("browser 1: `tools.unsafe` (from"), "{several:?}");
 }
 
-/// Settings for all pools that mean nothing here are dropped, except for security limits, which are reported; and the custom
+/// Settings for all pools that mean nothing here are dropped, except for lists of origins, which are reported; and the custom
 /// engine is not attached by accident.
 #[test]
 fn what_comes_from_the_pool() {

@@ -104,7 +104,9 @@ impl Subject<'_> {
     fn conflict(&self, keys: [&str; 2], hint: &str) -> Option<Problem> {
         self.is_own(&keys).then(|| {
             let [a, b] = keys;
-            let (who, has_a, from_a) = (self.who(), self.has(a), self.from(a));
+            let who = self.who();
+            let has_a = self.has(a);
+            let from_a = self.from(a);
             let message = format!("{who}{has_a} ({from_a}), but {} ({})", self.has(b), self.from(b));
             let named =
                 |hint: String, key: Key| hint.replace(&format!("{{{}}}", key.name()), &self.name(key.name()));

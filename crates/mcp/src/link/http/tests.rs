@@ -130,7 +130,8 @@ fn id(asked: &Asked) -> String {
 /// The answers of every server to `initialize` and to notifications; `None` for anything else.
 fn usual(asked: &Asked) -> Option<Say> {
     if asked.body.contains("\"initialize\"") {
-        let (id, version) = (id(asked), "2025-03-26");
+        let id = id(asked);
+        let version = "2025-03-26";
         return Some(Say::Json(format!(
             r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"{version}","capabilities":{{}}}}}}"#
         )));
