@@ -57,7 +57,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let how = format!(
         "As above, through `greenroom serve`: a client of revision 2025-11-25 posts each call on one connection that it \
          keeps, with blocking reads and writes in one thread, and is answered with JSON. It is compared with a client over stdio \
-         of `greenroom mcp` that has joined this server, so that there is one more process on the way; and the fake \
+         of `greenroom mcp` that has joined this server, so that there is one more process on the way; and with the fake \
          engine alone, over stdio. {rounds} rounds of {CALLS} calls each, in turns, medians over rounds. What HTTP added \
          at p50 went from {} to {}.",
         us(least(&added50)),

@@ -8,7 +8,7 @@ use hyper::StatusCode;
 /// Why there is no connection to a debugger. No message holds a header's value, or text that the other end wrote.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreachable {
-    #[error("this is no address of a debugger: {0}")]
+    #[error("not a debugger's address: {0}")]
     Address(String),
     #[error("the header `{name}` cannot be sent: {why}")]
     Header { name: String, why: &'static str },
@@ -23,7 +23,7 @@ pub enum Unreachable {
     /// Something answered with this HTTP status.
     #[error("refused with {}", status(*.0))]
     Status(u16),
-    #[error("what answers there is no browser's debugger: {0}")]
+    #[error("the server there is not a browser's debugger: {0}")]
     Strange(String),
 }
 

@@ -84,7 +84,7 @@ async fn answer(request: Request<Incoming>, dialer: &Dialer, afterwards: &Afterw
         Err(reason) => {
             match dialer.upstream() {
                 Some(upstream) if reason.blames_upstream() && dialer.upstream_fails() => {
-                    tracing::warn!(%upstream, %reason, "browsers cannot go out");
+                    tracing::warn!(%upstream, %reason, "browsers cannot reach the web");
                 }
                 _ => tracing::debug!(%reason, "not carried"),
             }

@@ -117,10 +117,10 @@ async fn what_is_wrong_is_told() {
             ("403 Forbidden", "sesame", "refused with 403 Forbidden"),
             ("500 Internal Server Error", WRONG_HOST, "refused with 500 Internal Server Error"),
             ("302 Found", "", "refused with 302 Found"),
-            ("200 OK", "<html>sesame", "no browser's debugger: its answer names no WebSocket"),
+            ("200 OK", "<html>sesame", "not a browser's debugger: its answer names no WebSocket"),
             ("200 OK", "{}", "its answer names no WebSocket"),
             ("200 OK", r#"{"webSocketDebuggerUrl": "sesame"}"#, "the address in its answer is invalid"),
-            ("200 OK", &"x".repeat(100 << 10), "no browser's debugger"),
+            ("200 OK", &"x".repeat(100 << 10), "not a browser's debugger"),
         ] {
             let headers = secret();
             let (found, _) = tokio::join!(discover(&url, &headers), answer(&listener, status, body));
@@ -133,7 +133,7 @@ async fn what_is_wrong_is_told() {
         let error = discover(&url, &[]).await.unwrap_err();
         assert!(matches!(&error, Error::Connect { why: Unreachable::Io(_), .. }), "{error}");
         let error = discover("9222", &[]).await.unwrap_err().to_string();
-        assert!(error.contains("this is no address of a debugger"), "{error}");
+        assert!(error.contains("not a debugger's address"), "{error}");
     })
     .await;
 }

@@ -117,7 +117,7 @@ fn attempt(path: &Path) -> Result<Opened, Failure> {
     if mode != "wal" {
         tracing::warn!(
             mode,
-            "the records' file system cannot share memory: SQLite goes without WAL, and slower"
+            "the records' file system cannot share memory: SQLite works without WAL, and slower"
         );
     }
     connection.pragma_update(None, "synchronous", "NORMAL")?;

@@ -84,7 +84,7 @@ impl Readers {
 }
 
 fn too_long() -> Unreadable {
-    Unreadable(Arc::from("no turn within 10 s; the disk or the machine is busy"))
+    Unreadable(Arc::from("no free reader within 10 s: the disk or the machine is busy"))
 }
 
 /// A connection to the current file. Connections to former files are closed.

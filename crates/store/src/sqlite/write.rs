@@ -20,7 +20,7 @@ pub(crate) fn apply(connection: &Connection, run: &str, op: &Op) -> rusqlite::Re
     match op {
         Op::Begin(request, _) => match insert(connection, run, request)? || settle_in(connection, request)? {
             true => Ok(Done::Written),
-            false => Ok(Done::Refused("a record of this name is there already")),
+            false => Ok(Done::Refused("a record of this name already exists")),
         },
         Op::Claim(request, _) => claim(connection, run, request),
         Op::End(response, _) => end(connection, run, response),
@@ -101,7 +101,7 @@ fn end(connection: &Connection, run: &str, response: &Response) -> rusqlite::Res
         begun.get_ref(2)?.as_str()?,
     ])?;
     if inserted == 0 {
-        return Ok(Done::Refused("it was ended before"));
+        return Ok(Done::Refused("it has already ended"));
     }
     let of_session = begun.get_ref(1)?.as_str_or_null()?;
     if let Some(session) = &response.session {

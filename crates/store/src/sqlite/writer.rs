@@ -160,7 +160,7 @@ impl Writer {
         let StoreSettings { run, living, began, .. } = &self.settings;
         let closed = close_orphans(&mut opened.connection, run, living, *began)?;
         if closed > 0 {
-            tracing::info!(closed, "sessions of greenrooms that are gone are closed");
+            tracing::info!(closed, "closed the sessions of greenrooms that have ended");
         }
         if opened.is_new {
             // Blobs of a database that was moved aside: without rows they would stay for ever.
@@ -231,7 +231,7 @@ impl Writer {
         if matches!(&self.state, State::Open { opened, .. } if !opened.is_in_place(&self.folder)) {
             tracing::warn!(
                 path = %self.folder.join(open::FILE).display(),
-                "the database of records was moved or removed; looking again"
+                "the database of records was moved or removed; opening it again"
             );
             self.open();
         }

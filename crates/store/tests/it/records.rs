@@ -157,9 +157,9 @@ async fn what_cannot_be_written_is_refused_alone() {
         [
             refused("its beginning was not recorded"),
             Ok(()),
-            refused("a record of this name is there already"),
+            refused("a record of this name already exists"),
             Ok(()),
-            refused("it was ended before"),
+            refused("it has already ended"),
             refused("there is no such record"),
             Ok(()),
         ]

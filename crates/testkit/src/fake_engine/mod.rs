@@ -80,7 +80,7 @@ pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
     wire.note("start");
     match options.start {
         Start::Die => {
-            wire::say(options.stderr.as_deref().unwrap_or("fake engine: told to die at start"));
+            wire::say(options.stderr.as_deref().unwrap_or("fake engine: ends at start, as its flags say"));
             return ExitCode::FAILURE;
         }
         Start::Garbage => wire.raw(GARBAGE),
