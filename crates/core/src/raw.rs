@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(fields.guarded::<Vec<String>>("mixed").unwrap_err().must_be, "a list of texts");
     }
 
-    /// A text that passes the check of requests becomes a tree; one that does not pass becomes none.
+    /// A text that passes the check of requests becomes a tree; another text does not.
     #[test]
     fn trees() {
         let tree = |text: &str| tree(&parse(text.to_owned()).unwrap());

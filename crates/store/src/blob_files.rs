@@ -75,7 +75,7 @@ impl BlobFiles {
         }
     }
 
-    /// Removes a blob's file; one that is gone is removed.
+    /// Removes a blob's file; a missing file is no error.
     pub(crate) fn remove(&self, pool: &str, id: &BlobId) -> io::Result<()> {
         match fs::remove_file(self.path(pool, id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
