@@ -365,8 +365,8 @@ fn conflicts() {
     assert!(several[0].starts_with("browser 1: `tools.unsafe` (from"), "{several:?}");
 }
 
-/// Settings for all pools that mean nothing here are dropped, except for lists of origins, which are reported; and the custom
-/// engine is not attached by accident.
+/// Settings for all pools that mean nothing here are dropped, except for lists of origins, which are reported; and the
+/// custom engine is not attached by accident.
 #[test]
 fn what_comes_from_the_pool() {
     let with = |pool: &str| written(&format!("[pool]\n{pool}\n[[browsers]]\nurl = 'http://a:1'"));
