@@ -1,4 +1,4 @@
-//! A map that holds so many entries and no more: the oldest one makes room for a new key.
+//! A map with a limited number of entries: a new key displaces the oldest one.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -44,7 +44,7 @@ impl<K: Clone + Eq + Hash, V, const MAX: usize> BoundedMap<K, V, MAX> {
 mod tests {
     use super::*;
 
-    /// So many keys are remembered and no more, the latest ones; each is taken out once.
+    /// The map remembers the latest keys up to its limit; each is taken out once.
     #[test]
     fn the_latest_are_remembered() {
         let mut map = BoundedMap::<_, _, 8>::default();

@@ -1,8 +1,8 @@
-//! What people call a connection: its client's name and a number, such as `Claude Code 2`. A connection's id is a random
-//! number that nobody can tell from another.
+//! The display name of a connection: its client's name and a number, such as `Claude Code 2`. A connection's id is a
+//! random number, which people cannot tell from another.
 //!
-//! Fronts introduce connections here when their clients do. Numbers are not used again while the process runs, so that a
-//! log never means two windows by one name.
+//! A front registers a connection here when the client introduces itself. Numbers are not reused while the process runs,
+//! so that a name in the log means one client window.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,16 +16,16 @@ use parking_lot::Mutex;
 /// fronts that left), at some 150 bytes each.
 const NAMES_MAX: usize = 16_384;
 
-/// How many different clients are counted. There are a few dozens; whoever invents names all the time is a `client`.
+/// How many different client names are counted. A few dozen exist; past the limit a new name counts as `client`.
 const CLIENTS_MAX: usize = 256;
 
-/// How long a client's own name may be, in letters: what leaves room for the other columns of a table.
+/// The longest client name, in characters. It leaves room for the other columns of a table.
 const NAME_CHARS_MAX: usize = 40;
 
-/// A connection whose client has not said who it is.
+/// The name of a client that has not introduced itself.
 const UNNAMED: &str = "client";
 
-/// Clients whose `clientInfo.name` is an identifier, and what people call them.
+/// Clients whose `clientInfo.name` is an identifier, and their display names.
 const KNOWN: [(&str, &str); 7] = [
     ("claude-code", "Claude Code"),
     ("claude-ai", "Claude"),
@@ -50,8 +50,8 @@ struct Names {
 }
 
 impl ConnectionNames {
-    /// Notes what the client of this connection calls itself, and returns the connection's name. The first word counts:
-    /// a front that joins again keeps its name.
+    /// Notes the name that the client of this connection gave, and returns the connection's name. The first name stays: a
+    /// front that joins again keeps it.
     pub fn introduce(&self, id: ConnectionId, client: Option<&str>) -> Arc<str> {
         let mut names = self.0.lock();
         if let Some(name) = names.of.get(&id) {
@@ -75,13 +75,13 @@ impl ConnectionNames {
         name
     }
 
-    /// What a connection is called.
+    /// The name of a connection.
     pub fn name(&self, id: ConnectionId) -> Arc<str> {
         self.introduce(id, None)
     }
 }
 
-/// A client's name as people write it: on one line, and short.
+/// A client's name on one line, and short.
 fn plain(said: &str) -> String {
     let known = KNOWN.into_iter().find(|(name, _)| *name == said.trim());
     let said = known.map_or(said, |(_, name)| name);
@@ -95,7 +95,7 @@ fn plain(said: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Connections of one client are counted, whatever it calls itself; one that comes back keeps its name.
+    /// Connections are counted by client, whatever it calls itself; a connection that comes back keeps its name.
     #[test]
     fn connections_are_counted_by_client() {
         let names = ConnectionNames::default();
@@ -106,11 +106,11 @@ mod tests {
         assert_eq!(introduced(9, None), "client 1");
         assert_eq!(introduced(7, Some("other")), "Claude Code 2", "a front that joins again");
         assert_eq!(&*names.name(ConnectionId(8)), "my agent 1");
-        assert_eq!(&*names.name(ConnectionId(10)), "client 2", "nobody introduced it");
+        assert_eq!(&*names.name(ConnectionId(10)), "client 2", "it was never introduced");
         assert_eq!(introduced(11, Some(&"x".repeat(1000))).len(), NAME_CHARS_MAX + 2);
     }
 
-    /// Neither many connections nor many clients cost more than their limits.
+    /// The limits hold for many connections and for many clients.
     #[test]
     fn names_are_bounded() {
         let names = ConnectionNames::default();

@@ -6,21 +6,21 @@ use greenroom_core::{InstanceId, Lost, SessionId, StartError, plural, port::huma
 
 use crate::attached_browsers::{BrowserName, NotChosen};
 
-/// All slots stayed lent for as long as a caller was willing to wait.
+/// No slot came free within the time that the caller wanted to wait.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", late(self))]
 pub struct LeaseTimeout {
     pub pool: String,
-    /// The attached browser that the pool is, if it is one.
+    /// The name of the attached browser, if the pool is one.
     pub browser: Option<Arc<BrowserName>>,
     pub waited: Duration,
     pub leased: usize,
     pub slots: usize,
-    /// Callers still waiting, this one not counted.
+    /// Callers still waiting, without this one.
     pub waiting: usize,
-    /// Instances that lend nothing because they do not answer.
+    /// Instances that are withheld because they do not answer.
     pub silent: usize,
-    /// The instance that was waited for, if it had to be a certain one.
+    /// The instance that the caller waited for, if it had to be a certain one.
     pub instance: Option<InstanceId>,
     /// Who holds the slots, as far as this caller may know.
     pub holders: Vec<String>,
@@ -30,10 +30,10 @@ pub struct LeaseTimeout {
 pub enum FleetError {
     #[error(transparent)]
     Lease(#[from] LeaseTimeout),
-    /// No instance or seat could be made. Nothing is remembered of it; the next call tries again.
+    /// No instance or seat could be made. The fleet forgets the attempt; the next call tries again.
     #[error("cannot start a browser: {0}")]
     Start(#[from] StartError),
-    /// A browser runs, but did not open a session in time. It stays; nothing is remembered of the session.
+    /// A browser runs, but did not open a session in time. The browser stays; the fleet forgets the session.
     #[error("no session could be opened in time: {0}")]
     Late(StartError),
     /// The session died under this call. Whether the call had an effect is not known.
@@ -58,10 +58,10 @@ pub enum FleetError {
     NoPool { name: String, known: Vec<String> },
     #[error("no such instance in {}: \"{name}\"; {}", place(.pool, .browser.as_deref()), there(.known))]
     NoInstance { pool: String, browser: Option<Arc<BrowserName>>, name: String, known: Vec<String> },
-    /// Every instance of the pool has failed, and none will be started again by itself.
+    /// Every instance of the pool has failed, and the pool starts none again on its own.
     #[error("{} '{pool}' has no healthy instances. Specify explicit pool or restart failed instances.", if *.is_default { "Default pool" } else { "Pool" })]
     NoHealthy { pool: String, is_default: bool, why: Option<String> },
-    /// Somebody waited for exactly this instance, and it failed or was taken out of the pool.
+    /// A caller waited for exactly this instance, and it failed or left the pool.
     #[error("instance {instance} of pool \"{pool}\" cannot be had: {why}")]
     InstanceDown { pool: String, instance: InstanceId, why: String },
     #[error("{session} lives in {}{}", place(.pool, .browser.as_deref()), instance.filter(|_| .browser.is_none()).map(|id| format!(", instance {id}")).unwrap_or_default())]
@@ -74,9 +74,9 @@ pub enum FleetError {
     #[error("pool \"{pool}\" cannot be scaled: it adds and stops instances by itself")]
     NotFixed { pool: String },
     /// A pool that keeps its browsers' profiles serves one owner, and so does a browser with its user's logins.
-    #[error("{} and belongs to another owner", .browser.as_ref().map_or_else(|| format!("pool \"{pool}\" keeps its browsers' profiles"), |browser| format!("{browser} has the logins of whoever runs it")))]
+    #[error("{} and belongs to another owner", .browser.as_ref().map_or_else(|| format!("pool \"{pool}\" keeps its browsers' profiles"), |browser| format!("{browser} has its user's logins")))]
     NotYours { pool: String, browser: Option<Arc<BrowserName>> },
-    /// Which attached browser is meant is not said, or said where there is no choice.
+    /// The call does not say which attached browser it means, or names one where there is no choice.
     #[error(transparent)]
     NotChosen(#[from] NotChosen),
     /// An attached browser cannot be reached.
@@ -84,7 +84,7 @@ pub enum FleetError {
     BrowserDown { index: u32, url: String, why: Option<String>, retry_in: Option<Duration> },
     #[error("\"{name}\" is attached already, as browser {index}")]
     BrowserExists { name: String, index: u32 },
-    /// It was taken out of the fleet while this call ran or waited there.
+    /// The browser left the fleet while this call ran or waited there.
     #[error("{browser} was removed: greenroom does not drive it any more")]
     BrowserRemoved { browser: Arc<BrowserName> },
     #[error("\"{label}\" cannot be a browser's label: it is {}", if .label.trim().is_empty() { "empty" } else { "a number, and would be taken for an index" })]
@@ -100,7 +100,7 @@ fn late(LeaseTimeout { pool, browser, waited, .. }: &LeaseTimeout) -> String {
     }
 }
 
-/// Where a browser is and why it cannot be reached; the address once, where the reason names it too.
+/// Where a browser is and why it cannot be reached. If the reason names the address, the address is not repeated.
 fn address_and_why(url: &str, why: Option<&str>) -> String {
     match why {
         None => url.to_owned(),
@@ -109,12 +109,12 @@ fn address_and_why(url: &str, why: Option<&str>) -> String {
     }
 }
 
-/// A place of the fleet, as its users call it.
+/// The name of a pool or an attached browser in messages.
 fn place(pool: &str, browser: Option<&BrowserName>) -> String {
     browser.map_or_else(|| format!("pool \"{pool}\""), ToString::to_string)
 }
 
-/// What there is instead.
+/// The names that do exist.
 fn there(names: &[String]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
     plural::there(&quoted)
@@ -124,7 +124,7 @@ fn there(names: &[String]) -> String {
 mod tests {
     use super::*;
 
-    /// A browser's address is said once, whether or not the reason has it too.
+    /// The message has a browser's address once, whether or not the reason contains it.
     #[test]
     fn addresses_are_said_once() {
         let url = "http://127.0.0.1:9222";

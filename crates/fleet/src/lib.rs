@@ -13,7 +13,7 @@ mod fleet;
 #[cfg(test)]
 mod model;
 mod pool;
-/// Open to the benchmarks alone.
+/// Public for the benchmarks only.
 #[doc(hidden)]
 pub mod queue;
 mod registry;
@@ -22,7 +22,7 @@ mod session;
 mod status;
 mod target;
 
-/// What [`queue`] is built on; the model checker has its own.
+/// The mutex of [`queue`]; the model checker replaces it with its own.
 mod sync {
     pub(crate) use parking_lot::{Mutex, MutexGuard};
 }

@@ -1,5 +1,5 @@
-//! The lease queue under a model checker: the same source as [`crate::queue`], with the checker's mutex and threads, so
-//! that every place where another thread may come in between is tried, thousands of schedules a test.
+//! The lease queue under a model checker: the same source as [`crate::queue`] with the checker's mutex and threads. The
+//! checker tries every point at which another thread may run, in thousands of schedules per test.
 //!
 //! A lost wake-up shows as a deadlock, a slot lent twice as a failed assertion.
 
@@ -8,7 +8,7 @@
 #[path = "queue.rs"]
 mod queue;
 
-/// The checker's mutex, with the methods of the one that the program has.
+/// The checker's mutex, with the methods of the program's.
 mod sync {
     pub(super) use shuttle::sync::MutexGuard;
 
@@ -66,7 +66,7 @@ fn lease(queue: &std::sync::Arc<Queue>, key: Option<u32>) -> Result<SlotGuard, R
     }
 }
 
-/// Who has the slots, so that a second holder is found out.
+/// The holder of each slot, to detect a second one.
 #[derive(Clone, Default)]
 struct Holders(Arc<[AtomicUsize; 2]>);
 
@@ -79,7 +79,7 @@ impl Holders {
     }
 }
 
-/// Callers for any slot and for certain ones, more than there are: each gets its turn, and no slot is lent twice.
+/// More callers than slots, for any slot and for certain ones: each gets its turn, and no slot is lent twice.
 #[test]
 fn every_caller_gets_its_turn() {
     check(|| {
@@ -93,7 +93,7 @@ fn every_caller_gets_its_turn() {
     });
 }
 
-/// Whoever leaves the line, at whatever moment, keeps nothing: the next one is served.
+/// A waiter that leaves the line at any moment keeps nothing: the next one is served.
 #[test]
 fn who_leaves_keeps_nothing() {
     check(|| {
@@ -103,7 +103,7 @@ fn who_leaves_keeps_nothing() {
             thread::spawn(move || {
                 let Answer::Waits(waiting) = queue.ask(Want::default()) else { return };
                 let mut waiting = pin!(waiting);
-                // One look, and away.
+                // Poll once, then leave.
                 block_on(std::future::poll_fn(|context| {
                     let _ = waiting.as_mut().poll(context);
                     Poll::Ready(())
@@ -120,8 +120,8 @@ fn who_leaves_keeps_nothing() {
     });
 }
 
-/// An instance dies and comes back under its callers: everybody is answered, and what was lent in its former life
-/// does not come back as a second slot.
+/// An instance dies and comes back while callers wait: each caller gets an answer, and a slot lent in the instance's
+/// former life does not come back as a second slot.
 #[test]
 fn a_death_leaves_nobody_waiting() {
     check(|| {
@@ -146,7 +146,7 @@ fn a_death_leaves_nobody_waiting() {
     });
 }
 
-/// A queue that closes lets nobody wait for ever.
+/// A queue that closes answers every waiter.
 #[test]
 fn closing_answers_everybody() {
     check(|| {

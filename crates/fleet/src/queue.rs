@@ -1,8 +1,8 @@
-//! The lease queue: the ledger behind a mutex, with wakers for those who wait. It knows slots and nothing of browsers.
+//! The lease queue: the ledger behind a mutex, with wakers for waiters. It knows slots and nothing of browsers.
 //!
-//! A slot is given back by dropping its guard, whatever happens to the holder. Dropping a place in the line leaves the line, and
-//! gives back what was granted but not yet taken. The mutex is held for a few lines and never across an await; wakers are
-//! called without it.
+//! Dropping a slot's guard gives the slot back, whatever happens to the holder. Dropping a place in the line leaves the
+//! line, and gives back a slot that was granted but not yet taken. The mutex is held for a few lines and never across an
+//! await; wakers are called without it.
 //!
 //! `model.rs` explores every interleaving of this file with other threads.
 
@@ -28,23 +28,23 @@ struct State {
     closed: bool,
 }
 
-/// What has become of a waiter.
+/// The state of a waiter.
 enum Place {
     Waits(Option<Waker>),
     Granted(Lent),
     Refused(Refusal),
 }
 
-/// Why there is no lease to wait for.
+/// Why a request gets no lease.
 #[derive(Debug, Clone)]
 pub enum Refusal {
     Refused(Refused),
-    /// An instance had to be started for it, and could not be.
+    /// An instance had to start for the request, and could not.
     Start(StartError),
     Closed,
 }
 
-/// What a request for a slot comes to.
+/// The immediate result of a request for a slot.
 pub enum Answer {
     Lent(SlotGuard),
     Waits(Waiting),
@@ -57,7 +57,7 @@ pub struct SlotGuard {
     lent: Lent,
 }
 
-/// A place in the line; a future of a slot.
+/// A place in the line; a future that resolves to a slot.
 pub struct Waiting {
     queue: Arc<Queue>,
     pub(crate) waiter: WaiterId,
@@ -82,7 +82,7 @@ impl Queue {
         self.answer(&mut state, asked)
     }
 
-    /// Asks before all others, for a waiter who was granted a slot that is worth nothing.
+    /// Asks again at the head of the line, for a waiter whose granted slot is void.
     pub(crate) fn ask_again(self: &Arc<Self>, waiter: WaiterId) -> Answer {
         let mut state = self.lock();
         if state.closed {
@@ -121,7 +121,7 @@ impl Queue {
         }
     }
 
-    /// Changes the ledger, and tells those who wait what it means to them.
+    /// Changes the ledger, and wakes the waiters that the change concerns.
     pub fn change(&self, change: impl FnOnce(&mut Ledger) -> Changes) {
         let mut state = self.lock();
         let Changes { granted, refused } = change(&mut state.ledger);
@@ -135,8 +135,8 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The instance could not be started. It stays cold, and those who wait for any slot hear why, rather than have it
-    /// tried again and again for them.
+    /// The instance could not start. It stays cold, and those who wait for any slot get the reason, rather than one failed
+    /// start after the other.
     pub(crate) fn start_failed(&self, instance: InstanceId, error: &StartError) {
         let mut state = self.lock();
         let mut refused = state.ledger.refuse_all();
@@ -149,14 +149,14 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Nothing is lent any more; those who wait hear so.
+    /// Lends nothing more and refuses those who wait.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         let waiting: Vec<_> = state.places.keys().copied().collect();
         let mut wakers = Vec::new();
         for waiter in waiting {
-            // What was granted stays so: whoever has it is about to take it.
+            // A granted slot stays granted: its waiter is about to take it.
             if matches!(state.places.get(&waiter), Some(Place::Waits(_))) {
                 state.ledger.forget(waiter);
                 wakers.extend(state.settle(waiter, Place::Refused(Refusal::Closed)));
@@ -166,7 +166,7 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Looks something up in the ledger, or changes what concerns nobody who waits.
+    /// Reads the ledger, or changes it in a way that concerns no waiter.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Ledger) -> T) -> T {
         look(&mut self.lock().ledger)
     }
@@ -187,7 +187,7 @@ impl Queue {
 }
 
 impl State {
-    /// Notes what has become of a waiter. Returns whom to wake for it.
+    /// Notes the outcome of a waiter. Returns its waker.
     fn settle(&mut self, waiter: WaiterId, outcome: Place) -> Option<Waker> {
         match self.places.insert(waiter, outcome) {
             Some(Place::Waits(waker)) => waker,
@@ -209,7 +209,7 @@ impl Drop for SlotGuard {
 }
 
 impl Waiting {
-    /// Where it stands, and how many wait in all; `None` once it is settled.
+    /// The waiter's position, and how many wait in all; `None` once it is settled.
     pub(crate) fn place(&self) -> Option<(usize, usize)> {
         let state = self.queue.lock();
         Some((state.ledger.place_in_line(self.waiter)?, state.ledger.waiting()))
@@ -228,14 +228,14 @@ impl Future for Waiting {
             }
             Some(Place::Granted(lent)) => Poll::Ready(Ok(self.queue.guard(lent))),
             Some(Place::Refused(why)) => Poll::Ready(Err(why)),
-            // It was told already; there is nothing more to come.
+            // The outcome was already returned; nothing more comes.
             None => Poll::Ready(Err(Refusal::Closed)),
         }
     }
 }
 
 impl Waiting {
-    /// Leaves the line. Returns the instance of which a slot had been granted already, and is given back by this.
+    /// Leaves the line. Returns the instance of which a slot had already been granted; that slot is given back.
     pub(crate) fn leave(&mut self) -> Option<InstanceId> {
         let mut state = self.queue.lock();
         match state.places.remove(&self.waiter)? {

@@ -1,5 +1,5 @@
 //! Which sessions there are, and why others ended. Plain state; the fleet holds it behind its one lock. The registry
-//! keeps the reason of a session that ends unasked. The next session of that name takes it, and its first answer
+//! keeps the reason of a session that ends unasked. The next session with that name takes it, and its first answer
 //! carries it as a note.
 
 use std::{
@@ -18,8 +18,8 @@ use crate::{
     session::{Ended, Handle, Home, Shared},
 };
 
-/// How many ended sessions are remembered, so that their successors can say so. One costs some 200 bytes; an
-/// agent that comes back after a thousand others ended learns from its empty page instead.
+/// How many ended sessions are remembered for the notes of their successors, some 200 bytes each. An agent that comes
+/// back after a thousand other sessions ended learns it from its empty page instead.
 const EPITAPHS_MAX: usize = 1024;
 
 /// A session's name in the registry. Ids live in their owner's namespace.
@@ -27,7 +27,7 @@ const EPITAPHS_MAX: usize = 1024;
 pub(crate) enum Key {
     Named(Owner, SessionId),
     Connection(Owner, ConnectionId),
-    /// A call without a session: a slot lent for it alone.
+    /// A call without a session: it has a slot for itself alone.
     Loose(Owner, u64),
 }
 
@@ -38,7 +38,7 @@ impl Key {
         }
     }
 
-    /// What its owner calls it.
+    /// The session's name for its owner.
     pub(crate) fn label(&self, connections: &ConnectionNames) -> String {
         match self {
             Self::Named(_, id) => format!("session \"{id}\""),
@@ -47,7 +47,7 @@ impl Key {
         }
     }
 
-    /// What the log calls it.
+    /// The session's name in the log.
     pub(crate) fn shown(&self, connections: &ConnectionNames) -> String {
         match self {
             Self::Named(owner, id) => format!("{owner}/{id}"),
@@ -56,7 +56,7 @@ impl Key {
         }
     }
 
-    /// What its owner calls it in records; `None` for a call without a session.
+    /// The session's name in records; `None` for a call without a session.
     pub(crate) fn name(&self) -> Option<Arc<str>> {
         match self {
             Self::Named(_, id) => Some(id.as_str().into()),
@@ -65,7 +65,7 @@ impl Key {
         }
     }
 
-    /// Who asks for a slot, as a number: the session, or the owner where there is none.
+    /// The caller's number when it asks for a slot: of the session, or of the owner where there is no session.
     pub(crate) fn caller(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         match self {
@@ -79,7 +79,7 @@ impl Key {
 /// Why a session ended, and where it lived.
 struct Epitaph {
     ended: Ended,
-    /// Where its successor lives, unless it is told otherwise.
+    /// Where its successor lives, unless the call names another place.
     home: Home,
 }
 
@@ -97,8 +97,8 @@ impl Registry {
         Key::Loose(owner.clone(), self.next_loose)
     }
 
-    /// Removes this very session and writes its epitaph in the same breath, so that no successor can begin
-    /// without it. A session that was closed is out already: its successor stays, and hears nothing.
+    /// Removes exactly this session and keeps its reason under the same lock, so that no successor can begin without it. A
+    /// session that was closed is already out: its successor stays, and gets no note.
     pub(crate) fn remove(&mut self, key: &Key, shared: &Arc<Shared>, epitaph: Option<Ended>) -> bool {
         if !self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
             return false;
@@ -109,16 +109,16 @@ impl Registry {
         true
     }
 
-    /// Remembers how a session ended that is out of the registry, for its successor to say.
+    /// Keeps why a session ended that is out of the registry, for its successor's note.
     pub(crate) fn bury(&mut self, key: &Key, ended: Ended, home: Home) {
-        // A call without a session has no history to be told of.
+        // A call without a session has no successor.
         if !matches!(key, Key::Loose(..)) {
             self.epitaphs.insert(key.clone(), Epitaph { ended, home });
         }
     }
 
-    /// Tells every session in this browser to end, and takes it out: the next call with its id begins a new one, which says
-    /// so. Returns what resolves when each has ended.
+    /// Orders every session in this browser to end and takes it out: the next call with its id begins a new one, with a
+    /// note. Returns receivers that resolve when each has ended.
     pub(crate) fn end_all_in(
         &mut self,
         pool: &Arc<Pool>,

@@ -1,5 +1,5 @@
-//! Opens and closes a seat within limits of time, and waits for its loss ([`died`]), for sessions, spares and idle
-//! seats alike.
+//! Opens and closes seats within time limits, and waits for their loss ([`died`]), for sessions, spares and idle seats
+//! alike.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,9 +19,9 @@ const CLOSE: Duration = Duration::from_secs(5);
 pub(crate) enum NoSeat {
     /// The instance is gone; another one may do.
     Instance(StartError),
-    /// The instance did not make it in time. It may live; another one may be faster.
+    /// The instance did not open it in time. It may be alive; another one may be faster.
     Late(StartError),
-    /// This seat could not be made; the instance lives.
+    /// This seat could not be opened; the instance is alive.
     Failed(StartError),
     /// greenroom is shutting down.
     Closing,
@@ -36,7 +36,7 @@ impl From<NoSeat> for StartError {
     }
 }
 
-/// Opens a seat, unless `closing` comes first: then the browser ends, too.
+/// Opens a seat, unless `closing` comes first: then the browser ends too.
 pub(crate) async fn open(
     instance: &dyn Instance,
     agent: Arc<dyn Agent>,
@@ -55,12 +55,12 @@ pub(crate) async fn open(
     }
 }
 
-/// Closes a seat, and says whether it did so in time.
+/// Closes a seat, and returns whether it closed in time.
 pub(crate) async fn close(seat: Box<dyn Seat>) -> bool {
     timeout(CLOSE, seat.close()).await.is_ok()
 }
 
-/// Resolves when the seat is lost; never, if its watcher went without a word.
+/// Resolves when the seat is lost; never, if its watcher ended without a reason.
 pub(crate) async fn died(lost: &mut watch::Receiver<Option<Lost>>) -> Lost {
     match lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) {
         Ok(Some(lost)) => lost,

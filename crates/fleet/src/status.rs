@@ -1,27 +1,27 @@
-//! What a pool looks like from outside: which instances there are, how they are, and how full they are. Read by lists,
-//! probes and metrics; nothing is decided by it.
+//! The status of a pool: which instances it has, how they are, and how many slots are lent. For lists, probes and
+//! metrics; nothing is decided by it.
 
 use std::time::SystemTime;
 
 use greenroom_core::InstanceId;
 
-/// A pool, as far as others may know.
+/// The status of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolStatus {
     pub name: String,
     pub description: String,
     pub is_default: bool,
-    /// Instances come and go as they are needed, up to a limit; those that do not run are not listed.
+    /// The pool starts and stops instances as they are needed, up to a limit; it lists only those that run.
     pub elastic: bool,
-    /// All of its instances, those to come too, were drained by hand: it lends nothing until it is restarted.
+    /// An operator drained all instances, future ones too: the pool lends nothing until it is restarted.
     pub drained: bool,
     /// By number.
     pub instances: Vec<InstanceStatus>,
-    /// Slots there are when every instance runs, those of instances to come too.
+    /// Slots when every instance runs, with those of future instances.
     pub slots: usize,
     /// Slots that are lent.
     pub leased_slots: usize,
-    /// Open seats in free slots that belong to nobody yet.
+    /// Open seats in free slots that have no owner yet.
     pub spares: usize,
     pub waiting: usize,
 }
@@ -36,9 +36,9 @@ pub struct InstanceStatus {
     pub slots: usize,
     pub leased_slots: usize,
     pub spares: usize,
-    /// When the oldest of the leases that are out began.
+    /// When the oldest current lease began.
     pub leased_since: Option<SystemTime>,
-    /// Which browser it is configured for.
+    /// The configured browser.
     pub browser: String,
     pub headless: bool,
     pub process_id: Option<u32>,
@@ -54,11 +54,11 @@ pub enum Health {
     Healthy,
     /// It is being started, or will be with the first call.
     Starting,
-    /// It ended or does not answer. Whether it is started again is the pool's business.
+    /// It ended or does not answer. The pool's settings decide whether it is started again.
     Failed,
 }
 
-/// The last look at an instance.
+/// The latest health check of an instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Check {
     pub last: Option<SystemTime>,
@@ -73,12 +73,12 @@ impl PoolStatus {
 }
 
 impl InstanceStatus {
-    /// No slot is free.
+    /// Whether no slot is free.
     pub fn is_leased(&self) -> bool {
         self.leased_slots >= self.slots
     }
 
-    /// It can be lent now.
+    /// Whether it can lend a slot now.
     pub fn is_available(&self) -> bool {
         self.health == Health::Healthy && self.check.responsive && !self.draining && !self.is_leased()
     }

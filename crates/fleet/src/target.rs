@@ -1,4 +1,4 @@
-//! How callers name a place in the fleet, and how the fleet tells what happened there.
+//! How a caller names a pool, instance or browser, and the trait that counts what happens there.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ pub struct Target {
     pub browser: Option<String>,
 }
 
-/// What a change of a pool's size came to.
+/// The result of a change of a pool's size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scaled {
     pub from: usize,
     pub to: usize,
-    /// Those that leave when their leases are back.
+    /// Instances that leave when their leases are back.
     pub draining: Vec<InstanceId>,
 }
 
-/// Hears what happens in the pools, to count it. It must not block.
+/// Counts what happens in the pools. It must not block.
 pub trait Watcher: Send + Sync {
     fn leased(&self, _pool: &str, _instance: InstanceId, _waited: Duration) {}
     fn not_leased(&self, _pool: &str, _why: &FleetError, _waited: Duration) {}
@@ -34,13 +34,13 @@ pub trait Watcher: Send + Sync {
     fn session_ended(&self, _session: &SessionUid, _lost: bool) {}
     /// A connection to the attached browser of this index was tried.
     fn tried_to_connect(&self, _browser: u32, _is_made: bool) {}
-    /// It was made.
+    /// The connection was made.
     fn connected(&self, _browser: u32) {}
-    /// It is over: lost, or given up.
+    /// The connection is over: lost, or given up.
     fn disconnected(&self, _browser: u32) {}
-    /// A browser was lost under a call.
+    /// A browser was lost during a call.
     fn lost_call(&self, _pool: &str, _instance: InstanceId) {}
 }
 
-/// Nobody counts.
+/// Counts nothing.
 impl Watcher for () {}

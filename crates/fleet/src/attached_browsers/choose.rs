@@ -1,5 +1,5 @@
-//! Which attached browser a call means. With one there is nothing to say, and saying it is a mistake; with several it has
-//! to be said, and nothing is guessed.
+//! Which attached browser a call means. If one browser is attached, a call must not name it; if several are, a call must
+//! name one. The fleet never guesses.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,10 +10,10 @@ use super::Entry;
 /// Why no browser was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotChosen {
-    /// There is one browser, and it was named.
+    /// One browser is attached, and the call names it.
     #[error("browserIndex must NOT be specified when only one browser is connected")]
     OnlyOne,
-    /// There are several, and none was named.
+    /// Several browsers are attached, and the call names none.
     #[error("browserIndex parameter is required when multiple browsers are connected")]
     Required { known: Vec<String> },
     #[error("no such browser: \"{name}\"; {}", plural::there(.known))]
@@ -48,7 +48,7 @@ pub(super) fn find<'a>(
     entries.values().find(|entry| entry.name().is(name)).ok_or_else(unknown)
 }
 
-/// Index and label of each.
+/// Index and label of each browser.
 fn known(entries: &BTreeMap<u32, Arc<Entry>>) -> Vec<String> {
     let name = |entry: &Arc<Entry>| match &entry.settings.label {
         Some(label) => format!("{} (\"{label}\")", entry.index),

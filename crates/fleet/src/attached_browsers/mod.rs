@@ -1,9 +1,9 @@
-//! Attached browsers: those that already run somewhere, and are driven there.
+//! Attached browsers: greenroom drives them where they already run.
 //!
-//! Each is a pool of its own with one instance, so that leases, health and sessions are what they are everywhere. This
-//! registry knows which there are and what callers call them: by an index from 1 on, which is never used again, or by
-//! a label. [`choose`] has the rules for who must say which one is meant; the fleet asks it for every call that is to
-//! begin somewhere.
+//! Each attached browser is a pool of its own with one instance, so leases, health and sessions work as in other pools.
+//! This registry knows which browsers there are and their names: an index from 1 on, which is never reused, and
+//! optionally a label. [`choose`] decides which browser a call means; the fleet asks it for every call that begins a
+//! session.
 
 mod choose;
 mod name;
@@ -30,17 +30,17 @@ pub use status::{BrowserState, BrowserStatus};
 pub struct BrowserSettings {
     /// Where it is, without secrets, for lists.
     pub url: String,
-    /// Where it is, secrets too. Two whose addresses may be one [`Place`] are one browser; it is never shown.
+    /// Where it is, with secrets. Two addresses that may be one [`Place`] are one browser. Never shown.
     pub address: String,
     pub label: Option<String>,
     pub tags: Vec<String>,
     /// Which engine drives it, for lists.
     pub engine: String,
-    /// How to drive it. It has one instance and no spares, whatever this says, and is connected when it is needed.
+    /// How to drive it. The pool has one instance and no spares, whatever this says, and connects when a call needs it.
     pub pool: PoolSettings,
 }
 
-/// What the pool of a browser is called. No other pool can be: their names have no hyphen.
+/// The name of a browser's pool. Names of other pools have no hyphen, so the two cannot collide.
 pub fn pool_name(index: u32) -> String {
     format!("browser-{index}")
 }
@@ -59,9 +59,9 @@ pub(crate) struct Browsers(Mutex<Registry>);
 #[derive(Default)]
 struct Registry {
     entries: BTreeMap<u32, Arc<Entry>>,
-    /// The index that was given last.
+    /// The latest index given to a browser.
     last: u32,
-    /// No more are taken on.
+    /// The registry accepts no more browsers.
     closed: bool,
 }
 
@@ -78,7 +78,7 @@ impl BrowserSettings {
             ..self.pool.clone()
         };
         let attached = Attached::new(self.name(index), self, watcher.clone());
-        // Connecting costs no processor worth speaking of, and one browser that keeps it waiting must not keep others.
+        // Connecting takes little processor time, and a slow connection to one browser must not delay the others.
         let starts = Arc::new(Semaphore::new(1));
         Pool::new(settings, starts, watcher.clone(), Some(attached))
     }
@@ -107,7 +107,7 @@ impl Browsers {
         self.lock().entries.is_empty()
     }
 
-    /// Takes a browser on. What it is made of may depend on its index.
+    /// Adds a browser. Its settings may depend on its index.
     pub(crate) fn add(
         &self,
         make: impl FnOnce(u32) -> BrowserSettings,
@@ -138,24 +138,24 @@ impl Browsers {
         Ok(entry)
     }
 
-    /// Takes no more on.
+    /// Accepts no more browsers.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
     }
 
-    /// The browser that is called so, by index or label.
+    /// The browser with this index or label.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<Entry>, FleetError> {
         let registry = self.lock();
         Ok(choose::find(&registry.entries, name)?.clone())
     }
 
-    /// The browser of a call that gave this index or label, or none.
+    /// The browser of a call that gave this index or label, or gave none.
     pub(crate) fn choose(&self, given: Option<&str>) -> Result<Arc<Entry>, FleetError> {
         let registry = self.lock();
         Ok(choose::choose(&registry.entries, given)?.clone())
     }
 
-    /// Takes a browser out. Its index is not used again.
+    /// Removes a browser. Its index is not used again.
     pub(crate) fn remove(&self, name: &str) -> Result<Arc<Entry>, FleetError> {
         let mut registry = self.lock();
         let entry = choose::find(&registry.entries, name)?.clone();

@@ -1,4 +1,4 @@
-//! What an attached browser is called: by the index that greenroom gave it, and by the label that its operator may have.
+//! The name of an attached browser: the index that greenroom gave it, and the label that its operator may have given it.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub struct BrowserName {
 }
 
 impl BrowserName {
-    /// Whether a call means this browser by that.
+    /// Whether this index or label names this browser.
     pub(super) fn is(&self, name: &str) -> bool {
         self.label.as_deref() == Some(name) || self.index.to_string() == name
     }
@@ -26,7 +26,7 @@ impl fmt::Display for BrowserName {
     }
 }
 
-/// Whether a browser may be called so: a number would be taken for an index.
+/// Whether this is a valid label: a number is not, since it would be taken for an index.
 pub(super) fn is_label(label: &str) -> bool {
     !label.trim().is_empty() && !label.trim().parse::<f64>().is_ok_and(f64::is_finite)
 }
@@ -35,7 +35,7 @@ pub(super) fn is_label(label: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A label is any text that nobody takes for a number.
+    /// A label is any text that does not read as a number.
     #[test]
     fn labels() {
         for label in ["work", "browser 2", "2nd", "infinity", "é", "-"] {
@@ -46,7 +46,7 @@ mod tests {
         }
     }
 
-    /// An index is meant by its digits alone; a label by all of it.
+    /// Only the exact digits match an index, and only the whole text matches a label.
     #[test]
     fn names() {
         let name = BrowserName { index: 2, label: Some("work".to_owned()) };

@@ -1,4 +1,4 @@
-//! What can be seen of an attached browser.
+//! The status of an attached browser, for lists and probes.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,13 +11,13 @@ use crate::{error::FleetError, pool::Readiness};
 /// How the connection to a browser is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BrowserState {
-    /// Nobody has needed it yet.
+    /// No call has needed it yet.
     #[default]
     Pending,
-    /// It is being connected to in this moment.
+    /// greenroom is connecting to it.
     Connecting,
     Connected,
-    /// There is no connection; when it is tried again is known.
+    /// There is no connection; the time of the next attempt is known.
     Disconnected,
 }
 
@@ -32,7 +32,7 @@ impl BrowserState {
     }
 }
 
-/// An attached browser, as far as others may know.
+/// The status of an attached browser.
 #[derive(Debug, Clone)]
 pub struct BrowserStatus {
     pub index: u32,
@@ -41,13 +41,13 @@ pub struct BrowserStatus {
     pub tags: Vec<String>,
     pub engine: String,
     pub state: BrowserState,
-    /// Why it is not connected, or missed its last sign of life.
+    /// Why it is not connected, or missed its last health check.
     pub last_error: Option<String>,
-    /// When a connection was last tried, also if it was made.
+    /// When greenroom last tried to connect, successfully or not.
     pub last_attempt: Option<SystemTime>,
-    /// When it is tried again by itself.
+    /// When greenroom tries again on its own.
     pub retry_in: Option<Duration>,
-    /// How often the connection was made again after it had been lost.
+    /// How often greenroom connected again after it lost the connection.
     pub reconnects: u64,
     pub slots: usize,
     pub leased_slots: usize,
@@ -83,7 +83,7 @@ impl Entry {
                 _ => Readiness::Ready,
             },
             BrowserState::Pending => Readiness::Ready,
-            // While it is tried again it is not yet any better.
+            // A browser that was given up stays failed while the next attempt runs.
             BrowserState::Connecting | BrowserState::Disconnected if link.given_up => {
                 let failed = |error: FleetError| {
                     Readiness::Failed(

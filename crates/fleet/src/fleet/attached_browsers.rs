@@ -1,4 +1,4 @@
-//! The attached browsers of the fleet, for those who look at them and change them.
+//! The fleet's attached browsers: listing, adding, connecting and removing them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,8 +12,8 @@ use crate::{
     pool::Readiness,
 };
 
-/// How long leaving a browser may take whoever asks for it: a seat that is being opened (30 s) and closed (5 s), seats that
-/// rest there (5 s), the engine (15 s), each with its own limit. What takes longer goes on without it.
+/// How long a caller waits for a browser to be removed: a seat that is being opened (30 s) and closed (5 s), idle seats
+/// (5 s), the engine (15 s), each with its own limit. A removal that takes longer goes on without the caller.
 const REMOVE: Duration = Duration::from_secs(60);
 
 impl Fleet {
@@ -22,19 +22,19 @@ impl Fleet {
         self.0.browsers.all().iter().map(|entry| entry.status()).collect()
     }
 
-    /// The browser of this index or label.
+    /// The browser with this index or label.
     pub fn browser(&self, name: &str) -> Result<BrowserStatus, FleetError> {
         Ok(self.0.browsers.find(name)?.status())
     }
 
-    /// The browser that is meant by this index or label, or by none: with one there is nothing to say, with several it has
-    /// to be said.
+    /// The browser that a call with this index or label means, or a call without one: if one browser is attached, the call
+    /// must not name it; if several are, it must.
     pub fn chosen_browser(&self, given: Option<&str>) -> Result<BrowserStatus, FleetError> {
         Ok(self.0.browsers.choose(given)?.status())
     }
 
-    /// Takes a browser on; nothing is connected by that. What it is made of may depend on its index, and is made under the
-    /// registry's lock: it must not ask the fleet for anything.
+    /// Adds a browser without connecting to it. Its settings may depend on its index; the function that makes them runs
+    /// under the registry's lock and must not call the fleet.
     pub fn add_browser(
         &self,
         make: impl FnOnce(u32) -> BrowserSettings,
@@ -45,15 +45,15 @@ impl Fleet {
         Ok(entry.status())
     }
 
-    /// Begins to connect all browsers that nobody has needed yet, beside everything else.
+    /// Begins to connect, in the background, all browsers that no call has needed yet.
     pub fn connect_browsers(&self) {
         if self.0.check_open().is_ok() {
             self.0.browsers.pools().iter().for_each(|pool| pool.start_now());
         }
     }
 
-    /// Connects a browser now, whatever its last attempt came to, and brings it back if its operator said how. One that
-    /// is connected and answers stays as it is. Returns when that is decided.
+    /// Connects a browser now, whatever its last attempt came to, and brings it back if its operator configured how. A
+    /// browser that is connected and answers stays as it is. Returns when the outcome is known.
     pub async fn reconnect_browser(&self, name: &str) -> Result<BrowserStatus, FleetError> {
         self.0.check_open()?;
         let entry = self.0.browsers.find(name)?;
@@ -61,12 +61,12 @@ impl Fleet {
         Ok(entry.status())
     }
 
-    /// Takes a browser out: its sessions end, and it is left as it was. Returns when greenroom has left it, or goes on
-    /// leaving it if that takes too long.
+    /// Removes a browser: its sessions end, and greenroom disconnects from it without changing it. Returns when greenroom
+    /// has disconnected; if that takes too long, it goes on in the background.
     pub async fn remove_browser(&self, name: &str) -> Result<BrowserStatus, FleetError> {
         let (entry, leaving) = {
-            // Under the lock that every call begins under: none begins there from now on. A shutdown that has come so far
-            // leaves all browsers itself; one that has not waits for this.
+            // Every call begins under this lock, so none begins in this browser from now on. A shutdown that has already
+            // begun removes all browsers itself; one that begins later waits for this removal.
             let mut registry = self.0.lock();
             if self.0.closing.is_cancelled() {
                 return Err(FleetError::ShuttingDown);
@@ -75,7 +75,7 @@ impl Fleet {
             entry.pool.remove();
             let ended = registry.end_all_in(&entry.pool, &self.0.connections);
             let pool = entry.pool.clone();
-            // In a task of its own: whoever asked may leave, the browser must be left in order all the same.
+            // A task of its own: if the caller leaves, the removal still goes on.
             let leaving = self.0.tasks.spawn(async move {
                 for mut ended in ended {
                     let _ = ended.wait_for(|ended| *ended).await;
@@ -86,14 +86,14 @@ impl Fleet {
         };
         tracing::info!(browser = entry.index, url = entry.settings.url, "browser removed");
         if timeout(REMOVE, leaving).await.is_err() {
-            tracing::warn!(browser = entry.index, "leaving the browser takes long, and goes on");
+            tracing::warn!(browser = entry.index, "removing the browser takes long, and goes on in the background");
         }
         Ok(entry.status())
     }
 }
 
 impl Inner {
-    /// Whether calls that name no place can be taken: by a pool, or by a browser.
+    /// Whether a pool or a browser can take calls that name neither.
     pub(super) fn readiness(&self) -> Readiness {
         let pool = self.pools.first().map(|pool| pool.readiness());
         let browsers: Vec<Arc<_>> = self.browsers.all();

@@ -1,4 +1,4 @@
-//! What sessions there are, for those who may know.
+//! Lists of sessions, for their owners and for the operator.
 
 use std::{
     sync::atomic::Ordering,
@@ -25,7 +25,7 @@ pub struct SessionStatus {
     /// `None` for a session that has no name: a connection's own.
     pub id: Option<SessionId>,
     pub connection: Option<ConnectionId>,
-    /// What records call it.
+    /// The UUID that records use.
     pub uid: Option<SessionUid>,
     pub pool: String,
     pub instance: Option<InstanceId>,
@@ -39,7 +39,7 @@ pub struct SessionStatus {
 }
 
 impl Fleet {
-    /// The owner's sessions, oldest first. Slots that wait for a call without a session are none.
+    /// The owner's sessions, oldest first, without those that stand for a call without a session.
     pub fn list(&self, owner: &Owner) -> Vec<SessionStatus> {
         let registry = self.0.lock();
         let mut list: Vec<_> = registry
@@ -52,7 +52,7 @@ impl Fleet {
         list
     }
 
-    /// Everybody's sessions, oldest first: for whoever runs greenroom, never for an agent.
+    /// The sessions of all owners, oldest first: for the operator of greenroom, never for an agent.
     pub fn list_all(&self) -> Vec<(Owner, SessionStatus)> {
         let registry = self.0.lock();
         let mut list: Vec<_> = registry
@@ -65,7 +65,7 @@ impl Fleet {
         list
     }
 
-    /// The owner's session that records know by this UUID, if it exists.
+    /// The owner's session with this UUID in records, if it exists.
     pub fn by_uid(&self, owner: &Owner, uid: &SessionUid) -> Option<Whose> {
         let registry = self.0.lock();
         let is_it =
@@ -78,7 +78,7 @@ impl Fleet {
         })
     }
 
-    /// What records call this session, if it exists.
+    /// How records refer to this session, if it exists.
     pub fn session_ref(&self, owner: &Owner, whose: &Whose) -> Option<SessionRef> {
         let (key, _) = self.0.key_of(owner, whose).ok()?;
         self.0.lock().sessions.get(&key)?.shared.session.clone()

@@ -1,6 +1,6 @@
 //! The fleet: pools, and the sessions that live in them.
 //!
-//! [`submit`] brings calls to their sessions, [`home`] says where those live, [`listing`] shows what sessions there are,
+//! [`submit`] queues calls in their sessions, [`home`] decides where a session lives, [`listing`] lists sessions,
 //! [`pools`] and [`browsers`] list and change pools and attached browsers.
 
 mod attached_browsers;
@@ -33,9 +33,9 @@ pub use listing::{SessionState, SessionStatus};
 
 #[derive(Debug, Clone)]
 pub struct FleetSettings {
-    /// The default one is among them. None where all browsers are attached.
+    /// The default pool is among them. Empty where all browsers are attached.
     pub pools: Vec<PoolSettings>,
-    /// How many instances may be started at a time. A start keeps a core busy.
+    /// How many instances may start at once. A start keeps a core busy.
     pub starts_max: usize,
     pub idle_timeout: Duration,
     pub max_lifetime: Option<Duration>,
@@ -57,17 +57,17 @@ pub struct Fleet(Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) settings: FleetSettings,
-    /// The default one first.
+    /// The default pool first.
     pools: Vec<Arc<Pool>>,
     pub(crate) browsers: Browsers,
     registry: Mutex<Registry>,
-    /// What people call the connections whose sessions these are.
+    /// Display names of the connections that own sessions.
     pub(crate) connections: ConnectionNames,
     pub(crate) watcher: Arc<dyn Watcher>,
-    /// No more calls are taken on.
+    /// Cancelled when the fleet accepts no more calls.
     draining: CancellationToken,
     pub(crate) closing: CancellationToken,
-    /// Calls that are waited for or run.
+    /// Calls that wait or run.
     flights: TaskTracker,
     tasks: TaskTracker,
 }
@@ -92,7 +92,7 @@ impl Fleet {
         }))
     }
 
-    /// What the connections of this process are called.
+    /// The display names of this process's connections.
     pub fn connections(&self) -> &ConnectionNames {
         &self.0.connections
     }
@@ -102,9 +102,9 @@ impl Fleet {
         self.0.pools.iter().for_each(|pool| pool.start_now());
     }
 
-    /// Runs a call in its session, which is made if it does not exist. Dropping the future is a cancellation:
-    /// a call that waits is never run, one that runs keeps its seat busy until the engine answers. The notes are what the
-    /// session's agent must hear.
+    /// Runs a call in its session, which is made if it does not exist. Dropping the future cancels the call: a call that
+    /// waits is never run, a call that runs keeps its seat busy until the engine answers. The notes are for the session's
+    /// agent.
     pub async fn call(
         &self,
         permit: Permit,
@@ -119,8 +119,8 @@ impl Fleet {
         Ok((answer, notes))
     }
 
-    /// Runs several calls, one after the other under one lease, with nobody else's between them. Dropping the future
-    /// ends it after the one that runs.
+    /// Runs several calls, one after the other under one lease, with no other caller's between them. Dropping the future
+    /// ends it after the call that runs.
     pub async fn bulk(
         &self,
         permit: Permit,
@@ -135,7 +135,7 @@ impl Fleet {
         answers.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
     }
 
-    /// Makes a session and opens its browser; says what records call it. An id that is in use is an error.
+    /// Makes a session, opens its browser, and returns how records refer to it. An id that is in use is an error.
     pub async fn create(
         &self,
         permit: Permit,
@@ -146,14 +146,14 @@ impl Fleet {
         self.0.check_open()?;
         let (reply, opened) = oneshot::channel();
         let session = {
-            // A place that is named is there until the session has begun in it.
+            // A pool that the target names exists until the session has begun in it.
             let mut registry = self.0.lock();
             let home = self.0.home(permit.owner(), &target)?;
             let key = Key::Named(permit.owner().clone(), id.clone());
             if registry.sessions.contains_key(&key) {
                 return Err(FleetError::Exists(id));
             }
-            // Asked for by name, an empty browser is no surprise.
+            // The agent asks for a new session, so an empty browser needs no note.
             registry.take_epitaph(&key);
             let job = |flight| Job::new(Bulk::uncounted(Vec::new()), agent, flight, reply);
             self.0.submit_to(&mut registry, &key, home, job)?;
@@ -163,12 +163,12 @@ impl Fleet {
         Ok(session)
     }
 
-    /// Ends a session now, whatever it does, as its owner wants it. Returns when its browser is gone.
+    /// Ends a session now for its owner, whatever it does. Returns when its browser is gone.
     pub async fn close(&self, owner: &Owner, whose: &Whose) -> Result<(), FleetError> {
         self.end(owner, whose, None).await
     }
 
-    /// Ends a session as [`Fleet::close`] does, but not at its owner's wish: the next call with its id is told.
+    /// Ends a session as [`Fleet::close`] does, but without its owner's request: the next call with its id carries a note.
     pub async fn evict(&self, owner: &Owner, whose: &Whose) -> Result<(), FleetError> {
         self.end(owner, whose, Some(Ended::Evicted)).await
     }
@@ -179,7 +179,7 @@ impl Fleet {
         let mut ended = {
             let mut registry = self.0.lock();
             registry.take_epitaph(&key);
-            // Out of the registry at once: a call that comes now makes a new session.
+            // Leave the registry at once: a call that arrives now makes a new session.
             let handle = registry.sessions.remove(&key).ok_or(missing)?;
             if let Some(epitaph) = epitaph {
                 registry.bury(&key, epitaph, handle.home.clone());
@@ -192,7 +192,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Starts a session's idle time and lifetime anew. Returns when it would end now.
+    /// Restarts a session's idle time and lifetime. Returns how long it has from now on.
     pub fn renew(&self, owner: &Owner, whose: &Whose) -> Result<Duration, FleetError> {
         let (key, missing) = self.0.key_of(owner, whose)?;
         let registry = self.0.lock();
@@ -208,10 +208,10 @@ impl Fleet {
             .map_or(settings.idle_timeout, |lifetime| lifetime.min(settings.idle_timeout)))
     }
 
-    /// Takes on no more calls, and waits so long for those that there are. Says whether all have ended.
+    /// Accepts no more calls, and waits up to this long for those accepted. Returns whether all have ended.
     pub async fn drain_calls(&self, within: Duration) -> bool {
         self.0.draining.cancel();
-        // Whoever still waits for a browser gets none: it hears so now instead of holding up those that run.
+        // Refuse callers that still wait for a browser: they would hold up the calls that run.
         self.0.all_pools().iter().for_each(|pool| pool.lend_no_more());
         self.0.flights.close();
         timeout(within, self.0.flights.wait()).await.is_ok()

@@ -1,5 +1,5 @@
-//! Where a session lives: in a pool or in an attached browser, as its first call says or as the rules have it; and what
-//! those hear who name another place, or cannot get in.
+//! Where a session lives: in a pool or in an attached browser, as its first call says or by default; and the errors for
+//! callers that name another pool or browser, or may not use it.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Inner {
         Ok(Home { pool, key })
     }
 
-    /// Where a session lived that has ended, if that is still there.
+    /// Where an ended session lived, if that pool still exists.
     pub(super) fn last_home(&self, registry: &Registry, key: &Key) -> Option<Home> {
         registry.last_home(key).filter(|home| home.pool.kind.why_removed().is_none()).map(Home::still_there)
     }
@@ -52,7 +52,7 @@ impl Inner {
         }
     }
 
-    /// A session stays where it is: whoever names another place hears where that is.
+    /// Checks that the target is where the session lives. A session never moves; the error says where it lives.
     pub(super) fn check_home(&self, key: &Key, handle: &Handle, target: &Target) -> Result<(), FleetError> {
         let Home { pool, key: bound } = &handle.home;
         let lives_in = handle.shared.state().instance.or(*bound);
@@ -74,7 +74,7 @@ impl Inner {
         if named.is_some() && named != lives_in { Err(elsewhere()) } else { Ok(()) }
     }
 
-    /// The pool that a call with this target begins in: the one it names, its browser's, or the default one.
+    /// The pool in which a call with this target begins: the one it names, its browser's, or the default one.
     fn pool_for(&self, target: &Target) -> Result<Arc<Pool>, FleetError> {
         match (&target.pool, &target.browser) {
             (Some(_), Some(_)) => Err(NotChosen::Both.into()),
@@ -100,7 +100,7 @@ impl Inner {
         })
     }
 
-    /// Adds to a lease that came too late who holds what was waited for, as far as its owner may know.
+    /// Adds to a lease timeout who holds the slots, as far as this owner may know.
     pub(crate) fn with_holders(&self, error: FleetError, home: &Home, owner: &Owner) -> FleetError {
         let FleetError::Lease(mut late) = error else { return error };
         let registry = self.lock();

@@ -1,4 +1,4 @@
-//! The pools of the fleet, for those who look at them and change them.
+//! The fleet's pools: listing and changing them.
 
 use greenroom_core::{InstanceId, Owner};
 
@@ -25,50 +25,50 @@ impl Fleet {
         self.0.pools.iter().map(|pool| pool.name.to_string()).collect()
     }
 
-    /// The pool of calls that name none, where no browser is attached. Empty where there are no pools.
+    /// The pool of calls that name none, where no browser is attached. Empty if there are no pools.
     pub fn default_pool(&self) -> &str {
         self.0.pools.first().map_or("", |pool| &pool.name)
     }
 
-    /// Whether no more calls are taken on.
+    /// Whether the fleet accepts no more calls.
     pub fn is_stopping(&self) -> bool {
         self.0.check_open().is_err()
     }
 
-    /// The pool that a call with this target runs in, a browser's too; or why it will not run.
+    /// The pool in which a call with this target runs, which may be an attached browser's; or why it will not run.
     pub fn pool_of_call(&self, owner: &Owner, whose: &Whose, target: &Target) -> Result<String, FleetError> {
         Ok(self.0.pool_of(owner, whose, target)?.name.to_string())
     }
 
-    /// Whether the fleet can take calls: those that name no place. With a pool and browsers, one that can is enough.
+    /// Whether the fleet can take calls that name no pool or browser. One pool or browser that can is enough.
     pub fn readiness(&self) -> Readiness {
         self.0.readiness()
     }
 
-    /// Makes a pool so many instances big. No lease that is out is cut.
+    /// Changes a pool to this number of instances. Leases in use stay valid.
     pub fn scale(&self, pool: &str, instances: usize) -> Result<Scaled, FleetError> {
         self.0.check_open()?;
         self.0.pool(pool)?.scale(instances)
     }
 
-    /// Has an instance, or a whole pool, started anew: what has failed at once, what runs when its leases are back.
+    /// Restarts an instance or a whole pool: a failed instance at once, a running one when its leases are back.
     pub fn restart(&self, pool: &str, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.0.check_open()?;
         self.0.pool(pool)?.restart(instance)
     }
 
-    /// Has an instance, or a whole pool, lend nothing more, and stop when its leases are back.
+    /// Drains an instance or a whole pool: it lends nothing more, and stops when its leases are back.
     pub fn drain(&self, pool: &str, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.0.check_open()?;
         self.0.pool(pool)?.drain(instance)
     }
 
-    /// Takes on new settings of a pool, as far as they can change while it runs.
+    /// Applies new settings to a pool, as far as they can change while it runs.
     pub fn apply(&self, settings: PoolSettings) -> Result<(), FleetError> {
         self.0.pool(&settings.name)?.apply(settings)
     }
 
-    /// The machine slept and woke up: everything is looked at now.
+    /// Checks everything now, because the machine slept and woke up.
     pub fn woke(&self) {
         self.0.all_pools().iter().for_each(|pool| pool.woke());
     }

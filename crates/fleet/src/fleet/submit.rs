@@ -1,4 +1,4 @@
-//! How a call comes to its session, and how a session leaves.
+//! How a call reaches its session, and how a session leaves the registry.
 //!
 //! Looking a session up and queueing a call happen under one lock, and so does leaving the registry. A call
 //! therefore reaches a session that will answer it, or makes a new one; it is never lost between the two.
@@ -22,7 +22,7 @@ use crate::{
     target::Target,
 };
 
-/// What records call a session that begins now.
+/// How records refer to a session that begins now.
 fn session_ref(key: &Key, home: &Home) -> Option<SessionRef> {
     let uid = SessionUid::new(SystemTime::now(), Uuid::new_v4().into_bytes());
     Some(SessionRef { uid, name: key.name()?, pool: home.pool.name.clone() })
@@ -33,7 +33,7 @@ impl Inner {
         self.registry.lock()
     }
 
-    /// The registry's key, and what to say when it is not there.
+    /// The registry's key, and the error for when it is not there.
     pub(super) fn key_of(&self, owner: &Owner, whose: &Whose) -> Result<(Key, FleetError), FleetError> {
         match whose {
             Whose::Named(id) => {
@@ -65,7 +65,7 @@ impl Inner {
                 self.check_home(&key, handle, target)?;
                 handle.home.clone()
             }
-            // One that ended lives on where it did, unless its agent says otherwise.
+            // The successor of an ended session lives where that one did, unless the call names another place.
             None => match self.last_home(&registry, &key).filter(|_| *target == Target::default()) {
                 Some(home) => home,
                 None => self.home(owner, target)?,
@@ -74,7 +74,7 @@ impl Inner {
         self.submit_to(&mut registry, &key, home, job)
     }
 
-    /// Whether calls are still taken on. Those that were are carried out, in another session if need be.
+    /// Whether the fleet still accepts calls. Calls accepted before are carried out, in another session if need be.
     pub(super) fn check_open(&self) -> Result<(), FleetError> {
         let over = self.closing.is_cancelled() || self.draining.is_cancelled();
         if over { Err(FleetError::ShuttingDown) } else { Ok(()) }
@@ -123,8 +123,8 @@ impl Inner {
         Handle { home, jobs, shared, stop, ended }
     }
 
-    /// The next call in the queue; with none, the session leaves the registry, and what it had to say of its
-    /// predecessor is kept for its successor.
+    /// The next call in the queue. If there is none, the session leaves the registry, which keeps the unsent notes about its
+    /// predecessor for its successor.
     pub(crate) fn next_or_forget(
         &self,
         key: &Key,
@@ -140,8 +140,8 @@ impl Inner {
         None
     }
 
-    /// Ends a session whose time is over, and says whether it was. A call that was queued in this very moment
-    /// keeps an idle session; past its lifetime it goes to the successor.
+    /// Ends a session whose time is over, and returns whether it did. A call that was queued at the same moment keeps an
+    /// idle session alive; past the session's lifetime the call goes to the successor.
     pub(crate) fn expire(
         self: &Arc<Self>,
         key: &Key,
@@ -158,8 +158,8 @@ impl Inner {
         over
     }
 
-    /// Takes a session that died between calls out of the registry. Calls that were queued in this very moment
-    /// go to its successor.
+    /// Takes a session that died between calls out of the registry. Calls that were queued at the same moment go to its
+    /// successor.
     pub(crate) fn died_between_calls(
         self: &Arc<Self>,
         key: &Key,
@@ -187,7 +187,7 @@ impl Inner {
             if was_closed {
                 job.fail(self.why_closed(home));
             } else {
-                // It fails only in a shutdown, which is what a dropped call says.
+                // This fails only in a shutdown; the dropped job then answers its caller so.
                 let _ = self.submit_to(registry, key, home.clone(), |flight| job.moved(flight));
             }
         }
@@ -207,7 +207,7 @@ impl Inner {
         std::iter::from_fn(|| jobs.try_recv().ok()).collect()
     }
 
-    /// Why a session that lived there was told to end.
+    /// Why a session that lived there was ordered to end.
     pub(crate) fn why_closed(&self, home: &Home) -> FleetError {
         match home.pool.kind.why_removed() {
             _ if self.closing.is_cancelled() => FleetError::ShuttingDown,

@@ -17,42 +17,42 @@ use crate::{
     seat::{self, NoSeat},
 };
 
-/// How often a caller that waits hears where it stands, at most. Often enough to see the queue move.
+/// How often, at most, a waiting caller learns its position. Often enough to see the queue move.
 const QUEUED_EVERY: Duration = Duration::from_millis(250);
 
-/// How many callers may wait for a slot of one pool. Each is a call that is kept in memory, some kilobytes; who comes to a
-/// line this long would not be served within any lease time-out, and should hear so at once.
+/// How many callers may wait for a slot of one pool. Each is a call that is kept in memory, some kilobytes. A caller at
+/// the end of a line this long would not be served within any lease timeout, so it is refused at once.
 const WAITING_MAX: usize = 4096;
 
-/// How much longer than its time a caller waits for a slot that is on its way. A start takes 30 s at most, and a few may
-/// have to wait for their turn.
+/// How much longer than its timeout a caller waits for a slot that is about to come. A start takes 30 s at most, and a
+/// few starts may have to wait for their turn.
 const COMING: Duration = Duration::from_secs(90);
 
 /// What a caller asks a pool for.
 pub(crate) struct Request {
-    /// This instance and no other.
+    /// Only this instance will do.
     pub(crate) key: Option<InstanceId>,
-    /// Who asks, for the strategy `sticky`.
+    /// The caller's number, for the strategy `sticky`.
     pub(crate) caller: u64,
     pub(crate) owner: Owner,
     pub(crate) agent: Arc<dyn Agent>,
-    /// It is a call without a session, which may go on where the owner's last one left off.
+    /// A call without a session, which may reuse the seat that the owner's last such call left.
     pub(crate) is_loose: bool,
 }
 
-/// A slot that was acquired, and what is in it.
+/// An acquired slot, and what is in it.
 pub(crate) struct Slot {
     lease: Lease,
     instance: Arc<dyn Instance>,
     found: Found,
 }
 
-/// What a slot was found with.
+/// What is in an acquired slot.
 pub(super) enum Found {
     Nothing,
-    /// An open seat that serves the caller.
+    /// An open seat that suits the caller.
     Seat(Box<dyn Seat>),
-    /// An open seat that does not: it has to be closed before another is opened.
+    /// An open seat that does not suit the caller: it is closed before another is opened.
     Leftover(Box<dyn Seat>),
 }
 
@@ -74,7 +74,7 @@ impl Slot {
 }
 
 impl Pool {
-    /// Takes a slot, waiting for one if need be.
+    /// Acquires a slot, waiting for one if need be.
     pub(crate) async fn acquire(&self, request: &Request) -> Result<Slot, FleetError> {
         self.supervisors.open();
         let acquire = Acquire { pool: self, request, began: Instant::now() };
@@ -131,26 +131,26 @@ impl Acquire<'_> {
             if let Some(slot) = self.take_up(guard, spare_suits) {
                 return Ok(slot);
             }
-            // Its turn came with the very death of what it waited for: it hears so, as those behind it do.
+            // The instance died just as the caller's turn came: refuse the caller, as those behind it are refused.
             if let (Some(id), Some(_)) = (key, waiter) {
                 return Err(self.why_refused(Refusal::Refused(Refused::Failed(id))));
             }
         }
     }
 
-    /// What there is in a slot that was lent. `None`, if its instance died a moment ago: then it is out of the pool now.
+    /// What is in a granted slot. `None` if its instance died a moment ago; the instance then leaves the pool now.
     fn take_up(&self, guard: SlotGuard, spare_suits: bool) -> Option<Slot> {
         let Pool { instances, idle_seats, spares, .. } = self.pool;
         let lent = guard.lent();
         let lease = Lease::new(instances, guard)?;
         let instance = lease.place.instance();
-        // Looked at after the instance was: so it is the one that the lease is about.
+        // Check the lease after reading the instance, so that both are of the same life.
         if !lease.is_valid() {
             return None;
         }
         let Some(instance) = instance else {
-            // Its supervisor will see it too, and say what becomes of it; until then it lends nothing. Not if the
-            // supervisor was faster, and the instance may live again: then the lease is void.
+            // The supervisor will see the loss too and decide what comes next; until then the instance lends nothing. If the
+            // supervisor was faster, the instance may run again, and only the lease is void.
             instances.change(|ledger| match ledger.is_valid(lent) {
                 true => ledger.lost(lent.instance, Hope::Soon),
                 false => Changes::default(),
@@ -177,7 +177,7 @@ impl Acquire<'_> {
                 said = position;
                 agent.queued(Queued { pool: &instances.name, place, waiting });
             }
-            // Counting takes longer the more there are, and a caller far behind need not know so exactly.
+            // Counting takes longer the more callers wait, and a caller far behind needs no exact position.
             let pause = position.map_or(QUEUED_EVERY, |(place, _)| {
                 QUEUED_EVERY * (1 + u32::try_from(place / 16).unwrap_or(u32::MAX / 2))
             });
@@ -185,8 +185,8 @@ impl Acquire<'_> {
             match timeout_at(next, &mut line.waiting).await {
                 Ok(guard) => return guard.map_err(|why| self.why_refused(why)),
                 Err(_) if Instant::now() < deadline => {}
-                // Time is over, but a slot is on its way: an instance starts, or a seat is nearly closed. Not where an
-                // attached browser is waited for, which may never come.
+                // The time is over, but a slot is about to come: an instance starts, or a seat is nearly closed. This does
+                // not apply to an attached browser, which may never come.
                 Err(_)
                     if self.is_coming(waiter)
                         && !instances.is_away()

@@ -1,5 +1,5 @@
-//! The browser of a pool that is an attached browser: what it is called, how its connection is, and that it may be taken
-//! out of the fleet.
+//! The browser of a pool that is an attached browser: its name, the state of its connection, and whether it was removed
+//! from the fleet.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -16,30 +16,30 @@ use crate::{
     target::Watcher,
 };
 
-/// Which browser it is.
+/// The attached browser of a pool.
 pub(crate) struct Attached {
     pub(super) name: Arc<BrowserName>,
     pub(super) url: String,
-    /// How the connection was last tried; kept up by the task that makes it.
+    /// The state of the connection; the supervisor keeps it up to date.
     link: Mutex<Link>,
-    /// It was taken out of the fleet.
+    /// The browser was removed from the fleet.
     pub(super) removed: AtomicBool,
     pub(super) watcher: Arc<dyn Watcher>,
 }
 
-/// The connection to it, as its supervisor knows it. Others read it; nothing is decided by it.
+/// The state of the connection, as the supervisor knows it. It is for readers only; nothing is decided by it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Link {
     pub(crate) state: BrowserState,
-    /// Why there is none.
+    /// Why there is no connection.
     pub(crate) last_error: Option<String>,
-    /// When one was last tried.
+    /// When the supervisor last tried to connect.
     pub(crate) last_attempt: Option<SystemTime>,
-    /// When one is tried next, by itself.
+    /// When the supervisor tries next on its own.
     pub(crate) retry_at: Option<Instant>,
-    /// How many there have been.
+    /// How many connections were made.
     pub(crate) made: u64,
-    /// A whole series of tries has failed since there was one.
+    /// A whole series of attempts has failed since the last connection.
     pub(crate) given_up: bool,
 }
 
@@ -49,7 +49,7 @@ impl Link {
         self.state != BrowserState::Connected
     }
 
-    /// One is being made.
+    /// The supervisor tries to connect.
     pub(super) fn tries(&mut self) {
         (self.state, self.retry_at) = (BrowserState::Connecting, None);
         self.last_attempt = Some(SystemTime::now());
@@ -61,14 +61,14 @@ impl Link {
         self.made += 1;
     }
 
-    /// There is none, and the next one is tried then; `rests`, if not soon.
+    /// There is no connection, and the next attempt is at `again`; `rests` if that is not soon.
     pub(super) fn failed(&mut self, why: String, again: Option<Instant>, rests: bool) {
         self.state = BrowserState::Disconnected;
         (self.last_error, self.retry_at) = (Some(why), again);
         self.given_up |= rests;
     }
 
-    /// There is none, and there will be none.
+    /// There is no connection, and the supervisor makes no more.
     pub(super) fn is_over(&mut self) {
         (self.state, self.retry_at) = (BrowserState::Disconnected, None);
     }
@@ -89,7 +89,7 @@ impl Attached {
         lock(&self.link)
     }
 
-    /// That it cannot be had now, for this reason, or else for the last that is known.
+    /// The error that it cannot be reached now, with this reason or else the last known one.
     pub(super) fn down(&self, link: Link, why: Option<String>) -> FleetError {
         FleetError::BrowserDown {
             index: self.name.index,
@@ -99,9 +99,9 @@ impl Attached {
         }
     }
 
-    /// How the connection is, also if its task has not noticed yet that it is lost.
+    /// The state of the connection, even if the supervisor has not yet noticed a loss.
     pub(super) fn link(&self, place: &Place) -> Link {
-        // Held until the instance is read, too: the two belong together.
+        // Hold the lock until the instance is read: the two belong together.
         let current = self.lock();
         let mut link = current.clone();
         if link.is_away() {
@@ -109,7 +109,7 @@ impl Attached {
         }
         let state = place.lock();
         match state.instance.as_ref().map(|instance| instance.lost().borrow().clone()) {
-            // It may have missed a check.
+            // The instance may have missed a health check.
             Some(None) => link.last_error.clone_from(&state.check.error),
             Some(Some(why)) => {
                 (link.state, link.last_error) = (BrowserState::Disconnected, Some(why.to_string()));

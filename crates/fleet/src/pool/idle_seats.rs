@@ -1,8 +1,8 @@
-//! Open seats in free slots: spares, which have no owner yet, and seats that the last call of an owner left behind, for its
-//! next one. They go with the slot when it is lent; a caller that they do not suit closes them.
+//! Open seats in free slots: spares, which have no owner yet, and seats that an owner's last call without a session left
+//! for its next one. A seat goes with its slot when the slot is lent; a caller that it does not suit closes it.
 //!
-//! The right to a slot is the right to the seat in it. So a seat is put in, and taken out, only by the holder of the
-//! lease; the table itself is plain state.
+//! The right to a slot is the right to the seat in it. So only the holder of the lease puts a seat in or takes it out;
+//! the table itself is plain state.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -27,9 +27,9 @@ pub(crate) struct IdleSeats {
     instances: Arc<Instances>,
     seats: Mutex<Seats>,
     pub(super) lost_seats: LostSeats,
-    /// No more seats are kept.
+    /// Cancelled when no more seats are kept.
     pub(super) closing: CancellationToken,
-    /// Everything that watches, opens or closes a seat that no session holds.
+    /// Tasks that watch, open or close a seat that no session holds.
     pub(super) tasks: TaskTracker,
 }
 
@@ -41,19 +41,19 @@ struct Seats {
 
 struct IdleSeat {
     seat: Box<dyn Seat>,
-    /// Whose it is; `None` for a spare.
+    /// The seat's owner; `None` for a spare.
     owner: Option<Owner>,
-    /// Tells it from others that were kept in the same slot. Later ones have greater numbers.
+    /// Tells this seat from others that were kept in the same slot. Later ones have greater numbers.
     number: u64,
-    /// Takes it out when it dies or has not been used for too long.
+    /// Removes the seat when it dies or has been idle for too long.
     watch: Option<AbortOnDropHandle<()>>,
 }
 
-/// Whom a seat is kept for.
+/// For whom a seat is kept.
 pub(super) enum KeptFor {
-    /// The next call without a session of this owner, and no longer than this.
+    /// For this owner's next call without a session, and no longer than this.
     Owner(Owner, Duration),
-    /// Any caller: it is a spare. The function hears how long it lived, if it dies.
+    /// For any caller: it is a spare. If it dies, the function receives how long it lived.
     Anyone(Box<dyn FnOnce(Duration) + Send + Sync>),
 }
 
@@ -65,7 +65,7 @@ impl Seats {
         seats.min_by_key(|(_, idle)| idle.number).map(|(slot, _)| *slot)
     }
 
-    /// Takes this very seat out, if it is still there.
+    /// Takes out exactly this seat, if it is still there.
     fn remove_if(&mut self, slot: SlotId, number: u64) -> Option<IdleSeat> {
         let is_this = self.by_slot.get(&slot).is_some_and(|idle| idle.number == number);
         if is_this { self.by_slot.remove(&slot) } else { None }
@@ -91,7 +91,7 @@ impl IdleSeats {
         lock(&self.seats)
     }
 
-    /// How many spares there are in such instances.
+    /// How many spares there are in the instances that `of` selects.
     pub(super) fn spares(&self, of: impl Fn(InstanceId) -> bool) -> usize {
         self.lock().by_slot.iter().filter(|((id, _), idle)| of(*id) && idle.owner.is_none()).count()
     }
@@ -101,7 +101,7 @@ impl IdleSeats {
         self.lock().by_slot.keys().copied().collect()
     }
 
-    /// Whether an owner may come back to a seat in this instance.
+    /// Whether an instance has a seat that is kept for an owner.
     pub(super) fn has_owner_in(&self, id: InstanceId) -> bool {
         self.lock().by_slot.iter().any(|((at, _), idle)| *at == id && idle.owner.is_some())
     }
@@ -112,7 +112,7 @@ impl IdleSeats {
     }
 
     /// Keeps a seat in its slot and gives the slot back. A seat that cannot be kept, because it is lost or its instance is
-    /// about to stop, is returned: the caller closes it, and then gives its slot back.
+    /// about to stop, is returned: the caller closes it and then gives the slot back.
     pub(super) fn keep(
         self: &Arc<Self>,
         lease: Lease,
@@ -135,7 +135,7 @@ impl IdleSeats {
             seats.by_slot.insert(slot, IdleSeat { seat, owner, number, watch: None });
             number
         };
-        // Its instance may have gone in this very moment, and what was kept in it been closed just before.
+        // The instance may have gone at this moment, with the seats kept in it closed just before.
         if !lease.is_alive()
             && let Some(idle) = self.lock().remove_if(slot, number)
         {
@@ -144,14 +144,14 @@ impl IdleSeats {
         drop(lease);
         let watch = self.tasks.spawn(self.clone().watch(slot, number, lost, kept_for));
         let watch = AbortOnDropHandle::new(watch);
-        // Taken out again already: then it needs no watch.
+        // If the seat was already taken out again, it needs no watch.
         if let Some(idle) = self.lock().by_slot.get_mut(&slot).filter(|idle| idle.number == number) {
             idle.watch = Some(watch);
         }
         None
     }
 
-    /// Takes a seat out that died or has not been used for too long.
+    /// Removes a seat that died or has been idle for too long.
     async fn watch(
         self: Arc<Self>,
         slot: SlotId,
@@ -177,7 +177,7 @@ impl IdleSeats {
             () = too_long => {}
             () = self.closing.cancelled() => return,
         }
-        // Not in this task, which ends when the seat is taken out.
+        // Use another task: this one is aborted when the seat is taken out.
         self.tasks.spawn(self.clone().close_one(slot, number));
     }
 
@@ -187,7 +187,7 @@ impl IdleSeats {
             return Found::Nothing;
         };
         if owner.is_none() {
-            // Whatever crashed in a spare was no page of the caller that gets it.
+            // Pages that crashed in a spare were not the new caller's.
             seat.take_crashes();
         }
         let suits = match &owner {
@@ -201,7 +201,7 @@ impl IdleSeats {
         Found::Leftover(seat)
     }
 
-    /// The free slot that serves a caller best, where the pool may choose.
+    /// The free slot that suits a caller best, where the pool may choose.
     pub(super) fn prefer(&self, request: &Request, spare_suits: bool) -> Option<SlotId> {
         let seats = self.lock();
         if seats.by_slot.is_empty() {
@@ -214,7 +214,7 @@ impl IdleSeats {
         {
             return Some(own);
         }
-        // A declared pool with another strategy lends what that chooses, open or not.
+        // In a declared pool with another strategy, the strategy chooses the slot, with or without a seat in it.
         if spare_suits
             && (chooses || self.instances.settings().strategy == Strategy::Fifo)
             && let Some(spare) = seats.first_of(None)
@@ -225,7 +225,7 @@ impl IdleSeats {
         if !chooses {
             return None;
         }
-        // Rather a slot with nothing in it than one that its owner may come back to.
+        // Prefer an empty slot to one whose seat is kept for an owner.
         let used = self.slots();
         self.instances.queue.with(|ledger| ledger.find_free(|id, slot| !used.contains(&(id, slot))))
     }
@@ -242,7 +242,7 @@ impl IdleSeats {
         drop(lease);
     }
 
-    /// Closes so many spares, the oldest first.
+    /// Closes this many spares, the oldest first.
     pub(super) fn close_spares(self: &Arc<Self>, count: usize) {
         let mut spares: Vec<_> = {
             let seats = self.lock();
@@ -255,7 +255,7 @@ impl IdleSeats {
         }
     }
 
-    /// Closes every seat in such instances, which lend nothing any more: because they were lost for this reason, or not.
+    /// Closes every seat in these instances, which lend nothing more; `lost` says why, if the instances were lost.
     pub(super) async fn close_in(&self, of: impl Fn(InstanceId) -> bool, lost: Option<&str>) {
         let seats: Vec<_> = self.lock().by_slot.extract_if(|(id, _), _| of(*id)).collect();
         let mut closing = tokio::task::JoinSet::new();
@@ -268,7 +268,7 @@ impl IdleSeats {
         while closing.join_next().await.is_some() {}
     }
 
-    /// Keeps no more seats, lets no more spares be made, and begins to close those that there are.
+    /// Keeps no more seats, stops the opening of spares, and begins to close the idle seats.
     pub(super) fn close(self: &Arc<Self>) {
         if self.closing.is_cancelled() {
             return;

@@ -1,5 +1,5 @@
-//! An instance's place in its pool: what it is made of, how it is, and what it has been told to do. It stays when the
-//! instance in it dies and is started again.
+//! An instance's place in its pool: its settings, its state and its orders. The place stays when the instance in it dies
+//! and is started again.
 
 use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
@@ -15,24 +15,24 @@ use crate::status::{Check, Health};
 
 pub(super) struct Place {
     pub(super) id: InstanceId,
-    /// What it has been told. Its task obeys.
+    /// The orders that its supervisor carries out.
     pub(super) orders: watch::Sender<Orders>,
-    /// Orders to connect now, of which its task takes care.
+    /// Orders to connect now; its supervisor carries them out.
     pub(super) reconnect: Reconnect,
-    /// Tells its task that it is needed.
+    /// Wakes its supervisor: the instance is needed.
     pub(super) wanted: Notify,
-    /// Tells its task that its last lease is back.
+    /// Wakes its supervisor: the last lease is back.
     pub(super) emptied: Notify,
-    /// Tells whoever looks after its instance that the settings have changed, or that somebody else has asked it.
+    /// Wakes the health check: the settings have changed, or another task has just checked the instance.
     pub(super) reset: Notify,
     state: Mutex<State>,
 }
 
-/// What a place has been told to do.
+/// The orders of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Orders {
     pub(super) goal: Goal,
-    /// Counts orders to start anew.
+    /// Counts orders to restart.
     pub(super) restarts: u64,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Goal {
     Run,
     /// Stop when the last lease is back.
     Drain,
-    /// The same, and leave the pool.
+    /// Stop when the last lease is back, and leave the pool.
     Leave,
 }
 
@@ -55,9 +55,9 @@ pub(super) struct State {
     pub(super) why: Option<String>,
     pub(super) check: Check,
     pub(super) restarts: u64,
-    /// When each lease that is out began, by slot.
+    /// When each current lease began, by slot.
     pub(super) leased: HashMap<usize, SystemTime>,
-    /// Since when nothing is lent.
+    /// Since when no slot is lent.
     pub(super) idle_since: Instant,
 }
 
@@ -101,7 +101,7 @@ impl Place {
         self.lock().instance.clone().filter(|instance| instance.lost().borrow().is_none())
     }
 
-    /// Why it failed or was stopped, also if its task has not come to it yet.
+    /// Why it failed or was stopped, even if its supervisor has not yet noticed.
     pub(super) fn why(&self) -> Option<String> {
         let state = self.lock();
         let lost = || state.instance.as_ref()?.lost().borrow().as_ref().map(ToString::to_string);
@@ -113,7 +113,7 @@ impl Place {
         self.id.to_string() == name || self.lock().settings.alias.as_deref() == Some(name)
     }
 
-    /// Whether it runs and is to go on. Whether it answers is another question.
+    /// Whether it runs and is to go on running; not whether it answers.
     pub(super) fn is_up(&self) -> bool {
         let state = self.lock();
         state.health == Health::Healthy && !state.draining
@@ -131,12 +131,12 @@ impl Place {
         state.instance = Some(instance);
         state.health = Health::Healthy;
         state.why = None;
-        // That it has come up is the first sign of life.
+        // The start counts as the first successful health check.
         state.check = Check { last: Some(SystemTime::now()), responsive: true, error: None };
         state.idle_since = Instant::now();
     }
 
-    /// It is not there any more.
+    /// Notes that the instance is gone.
     pub(super) fn went(&self, health: Health, why: Option<String>) {
         let mut state = self.lock();
         state.health = health;

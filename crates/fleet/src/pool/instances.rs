@@ -16,13 +16,13 @@ use crate::{error::FleetError, queue::Queue, target::Watcher};
 pub(crate) struct Instances {
     pub(super) name: Arc<str>,
     pub(super) kind: Arc<Kind>,
-    /// Their size is what the configuration last said, not what the pool was scaled to by hand.
+    /// The configured size; scaling by hand does not change it here.
     settings: Mutex<Arc<PoolSettings>>,
     pub(super) queue: Arc<Queue>,
     places: Mutex<BTreeMap<InstanceId, Arc<Place>>>,
-    /// How the start of an instance last ended. Sent also when an instance is lost: callers that wait look again.
+    /// How the latest start of an instance ended. Also sent when an instance is lost, so that waiting callers look again.
     pub(super) last_start: watch::Sender<Option<Result<(), StartError>>>,
-    /// Wakes the task that opens spares: a slot may have become free, or a spare is missing.
+    /// Wakes the task that opens spares: a slot may be free, or a spare is missing.
     pub(super) room: Notify,
     pub(super) watcher: Arc<dyn Watcher>,
 }
@@ -37,7 +37,7 @@ impl Instances {
         let mut places = BTreeMap::new();
         for number in 0..u32::try_from(count).unwrap_or(u32::MAX) {
             let made = (settings.instance)(InstanceId(number));
-            // Cold until the pool is started.
+            // No instance starts before the pool does.
             let Some(id) = ledger.add(made.slots, true) else { break };
             places.insert(id, Place::new(id, made));
         }
@@ -69,12 +69,12 @@ impl Instances {
         self.places().get(&id).cloned()
     }
 
-    /// The first one; of an attached browser, the only one.
+    /// The first instance's place; an attached browser has only this one.
     pub(super) fn any_place(&self) -> Option<Arc<Place>> {
         self.places().values().next().cloned()
     }
 
-    /// The instance of this number or alias.
+    /// The instance with this number or alias.
     pub(super) fn resolve(&self, name: &str) -> Result<InstanceId, FleetError> {
         let places = self.places();
         if let Some(place) = places.values().find(|place| place.is_called(name)) {
@@ -91,17 +91,18 @@ impl Instances {
         })
     }
 
-    /// How the connection to an attached browser is. `None` for other pools.
+    /// The state of the connection to an attached browser. `None` for other pools.
     pub(super) fn link(&self) -> Option<Link> {
         self.kind.link(self.any_place()?.as_ref())
     }
 
-    /// Whether it is an attached browser that is not connected.
+    /// Whether the pool is an attached browser that is not connected.
     pub(super) fn is_away(&self) -> bool {
         self.link().as_ref().is_some_and(Link::is_away)
     }
 
-    /// That an attached browser cannot be had, for this reason, or else for the last that is known. `None` for other pools.
+    /// The error that an attached browser cannot be reached, with this reason or else the last known one. `None` for other
+    /// pools.
     pub(super) fn down(&self, why: Option<String>) -> Option<FleetError> {
         self.kind.down(self.any_place()?.as_ref(), why)
     }
@@ -111,7 +112,7 @@ impl Instances {
         place.lock().instance.is_some() || self.queue.with(|ledger| ledger.is_starting(place.id))
     }
 
-    /// Why an instance lends nothing, of the first one that does not.
+    /// Why an instance lends nothing; of the first one that does not.
     fn trouble(&self) -> Option<String> {
         self.places().values().find_map(|place| {
             let is_draining = place.lock().draining;
@@ -119,19 +120,19 @@ impl Instances {
         })
     }
 
-    /// No instance is healthy, in the words for it.
+    /// The error that no instance is healthy.
     pub(super) fn no_healthy(&self) -> FleetError {
         let (pool, is_default) = (self.name.to_string(), self.settings().is_default);
         FleetError::NoHealthy { pool, is_default, why: self.trouble() }
     }
 
-    /// Changes the ledger and carries out what follows from it.
+    /// Changes the ledger and carries out the consequences.
     pub(super) fn change(&self, change: impl FnOnce(&mut Ledger) -> Changes) {
         self.queue.change(change);
         self.start_wanted();
     }
 
-    /// Wakes the supervisors of the instances that are needed now.
+    /// Wakes the supervisors of the instances that the ledger needs now.
     pub(super) fn start_wanted(&self) {
         while let Some(id) = self.queue.with(Ledger::take_start) {
             if let Some(place) = self.place(id) {
@@ -143,7 +144,7 @@ impl Instances {
     /// Starts an instance, if none runs or is being started.
     pub(super) fn start_first(self: &Arc<Self>) {
         if self.queue.figures().instances == 0 {
-            // What is wanted for a spare starts an instance, whether or not it comes to one.
+            // Asking for a spare's slot makes the ledger start an instance; the lease itself is not needed.
             drop(self.lease_spare(|_, _| true));
         }
     }

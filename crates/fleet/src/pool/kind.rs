@@ -24,7 +24,7 @@ use crate::{attached_browsers::BrowserName, error::FleetError};
 pub(crate) enum Kind {
     Fixed,
     Elastic {
-        /// How long an instance runs that has no lease.
+        /// How long an instance without a lease runs.
         idle: Duration,
     },
     Attached(Box<Attached>),
@@ -44,12 +44,12 @@ impl Kind {
         matches!(self, Self::Fixed) && !is_lazy
     }
 
-    /// Whether the pool starts its first instance when it is started, though none is started with it.
+    /// Whether the pool starts its first instance when it is started, though no instance is configured to start then.
     pub(super) fn starts_first(&self) -> bool {
         !matches!(self, Self::Fixed)
     }
 
-    /// Whether an instance that fails, or that is to start anew, is started without a caller that needs it.
+    /// Whether an instance that fails or restarts is started before a caller needs it.
     pub(super) fn keeps_running(&self) -> bool {
         !matches!(self, Self::Elastic { .. })
     }
@@ -59,7 +59,7 @@ impl Kind {
         if let Self::Elastic { idle } = self { Some(*idle) } else { None }
     }
 
-    /// Whether the pool chooses the slot for a caller by what is open in it, and not by its configured strategy.
+    /// Whether the pool chooses a caller's slot by the seat in it, and not by its configured strategy.
     pub(super) fn chooses_slots(&self) -> bool {
         matches!(self, Self::Elastic { .. })
     }
@@ -73,24 +73,24 @@ impl Kind {
         self.keeps_running()
     }
 
-    /// How many spares are kept of those that the settings want. None in an attached browser: greenroom opens nothing
+    /// How many spares the pool keeps of those that the settings want. None in an attached browser: greenroom opens nothing
     /// unasked in a browser that its user works in.
     pub(super) fn spares(&self, wanted: usize) -> usize {
         if let Self::Attached(_) = self { 0 } else { wanted }
     }
 
-    /// The instance that a caller is bound to who named this one. An attached browser is the only instance of its pool: a
-    /// caller that names it waits for it as all others do.
+    /// The instance that a caller is bound to if it names this one. An attached browser is the only instance of its pool:
+    /// a caller that names it waits as all others do.
     pub(super) fn binds_to(&self, id: InstanceId) -> Option<InstanceId> {
         if let Self::Attached(_) = self { None } else { Some(id) }
     }
 
-    /// Whether starting an instance again is a restart. In an attached browser nothing is started, it is connected to.
+    /// Whether starting an instance again counts as a restart. For an attached browser it does not: greenroom only connects.
     pub(super) fn counts_restarts(&self) -> bool {
         self.attached().is_none()
     }
 
-    /// What is said of an instance that did not start within its limit.
+    /// The error of an instance that did not start within its limit.
     pub(super) fn start_timed_out(&self, limit: Duration) -> StartError {
         match self {
             Self::Attached(_) => {
@@ -104,36 +104,36 @@ impl Kind {
         if let Self::Attached(attached) = self { Some(attached) } else { None }
     }
 
-    /// What the browser of the pool is called, if it is an attached one.
+    /// The name of the pool's browser, if it is an attached one.
     pub(crate) fn browser(&self) -> Option<Arc<BrowserName>> {
         self.attached().map(|attached| attached.name.clone())
     }
 
-    /// Changes what is known of the connection, if the pool has one.
+    /// Changes the state of the connection, if the pool has one.
     pub(super) fn update_link(&self, change: impl FnOnce(&mut Link)) {
         if let Some(attached) = self.attached() {
             change(&mut attached.lock());
         }
     }
 
-    /// Whether it is known that the browser cannot be reached: it is tried for ever, and the log need not say so each time.
+    /// Whether the browser is known to be unreachable. greenroom tries for ever, and need not log each attempt.
     pub(super) fn is_given_up(&self) -> bool {
         self.attached().is_some_and(|attached| attached.lock().given_up)
     }
 
-    /// How the connection to an attached browser is, which is the only instance of its pool. `None` for other pools.
+    /// The state of the connection to an attached browser. `None` for other pools.
     pub(super) fn link(&self, place: &Place) -> Option<Link> {
         self.attached().map(|attached| attached.link(place))
     }
 
-    /// That the attached browser cannot be had now, for this reason, or else for the last that is known. `None` for other
-    /// pools.
+    /// The error that the attached browser cannot be reached now, with this reason or else the last known one. `None` for
+    /// other pools.
     pub(super) fn down(&self, place: &Place, why: Option<String>) -> Option<FleetError> {
         self.attached().map(|attached| attached.down(attached.link(place), why))
     }
 
-    /// That the attached browser is not connected, to a caller that waited for it so long. `None` if it is, and for other
-    /// pools.
+    /// The error for a caller that waited this long for an attached browser that is not connected. `None` if it is
+    /// connected, and for other pools.
     pub(super) fn away(&self, place: &Place, waited: Duration) -> Option<FleetError> {
         let attached = self.attached()?;
         let link = Some(attached.link(place)).filter(Link::is_away)?;
@@ -142,7 +142,7 @@ impl Kind {
         Some(attached.down(link, Some(why)))
     }
 
-    /// What is said of an attached browser once it is out of the fleet.
+    /// The error of an attached browser that was removed from the fleet.
     pub(crate) fn why_removed(&self) -> Option<FleetError> {
         let attached = self.attached().filter(|attached| attached.removed.load(Relaxed))?;
         Some(FleetError::BrowserRemoved { browser: attached.name.clone() })
@@ -153,14 +153,14 @@ impl Kind {
         self.why_removed().unwrap_or(FleetError::ShuttingDown)
     }
 
-    /// Notes that an attached browser is taken out of the fleet.
+    /// Notes that the attached browser is removed from the fleet.
     pub(super) fn remove(&self) {
         if let Some(attached) = self.attached() {
             attached.removed.store(true, Relaxed);
         }
     }
 
-    /// Tells the watcher that a connection was tried, if the pool has one.
+    /// Reports an attempt to connect to the watcher, if the pool has a connection.
     pub(super) fn tell_tried(&self, is_made: bool) {
         if let Some(Attached { name, watcher, .. }) = self.attached() {
             watcher.tried_to_connect(name.index, is_made);
@@ -170,7 +170,7 @@ impl Kind {
         }
     }
 
-    /// Tells the watcher that the connection is over, if the pool has one.
+    /// Reports the end of the connection to the watcher, if the pool has one.
     pub(super) fn tell_ended(&self) {
         if let Some(Attached { name, watcher, .. }) = self.attached() {
             watcher.disconnected(name.index);
@@ -178,7 +178,7 @@ impl Kind {
     }
 }
 
-/// An error with what to do about it.
+/// An error with its hint.
 pub(super) fn told(error: &StartError) -> String {
     match &error.hint {
         Some(hint) => format!("{error}; {hint}"),

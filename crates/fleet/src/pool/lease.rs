@@ -1,5 +1,4 @@
-//! Slots on their way to whoever wants one, and back. A lease is given back by dropping it, whatever happens to its
-//! holder.
+//! Leases on slots. Dropping a lease gives its slot back, whatever happens to the holder.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -18,7 +17,7 @@ pub(crate) struct Lease {
     instances: Arc<Instances>,
     pub(super) place: Arc<Place>,
     lent: Lent,
-    /// `None` once it is given back.
+    /// `None` once the slot is given back.
     guard: Option<SlotGuard>,
 }
 
@@ -39,12 +38,12 @@ impl Lease {
         (self.lent.instance, self.lent.slot)
     }
 
-    /// From now on it is shown as leased.
+    /// Marks the slot as leased in the status.
     pub(super) fn begins(&self) {
         self.place.lock().leased.insert(self.lent.slot, SystemTime::now());
     }
 
-    /// Opens a seat in the slot. An instance that does not open it in time is not lent again before it answers.
+    /// Opens a seat in the slot. An instance that does not open it in time is withheld until it answers.
     pub(super) async fn open_seat(
         &self,
         instance: &dyn Instance,
@@ -58,12 +57,12 @@ impl Lease {
         opened
     }
 
-    /// Whether the slot is still worth something.
+    /// Whether the instance runs and the lease is valid.
     pub(crate) fn is_alive(&self) -> bool {
         self.place.instance().is_some() && self.is_valid()
     }
 
-    /// Whether its instance still lives the life in which it was lent.
+    /// Whether the instance is still in the life in which the slot was lent.
     pub(super) fn is_valid(&self) -> bool {
         self.instances.queue.with(|ledger| ledger.is_valid(self.lent))
     }
@@ -84,8 +83,7 @@ impl Drop for Lease {
     }
 }
 
-/// A place in the pool's line. Leaving it may give a slot back that was granted in that very moment, as dropping a
-/// lease does.
+/// A place in the pool's line. Leaving it gives back a slot that was granted at that moment, as dropping a lease does.
 pub(super) struct InLine {
     pub(super) instances: Arc<Instances>,
     pub(super) waiting: Waiting,

@@ -1,5 +1,5 @@
 //! Seats of an attached browser that were lost while they waited for their owner's next call without a session. That
-//! call gets another tab, and must say so: the page that its agent remembers is gone.
+//! call gets another tab, and its answer carries a note: the page that its agent remembers is gone.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::{
     session::{NewTab, Note},
 };
 
-/// How many owners are remembered. One costs some 200 bytes; only a browser with contexts of greenroom's own has more
-/// than one, and an owner that comes back after a thousand others learns it from an empty page.
+/// How many owners are remembered, some 200 bytes each. Only a browser with contexts of greenroom's own has more than
+/// one owner; an owner that comes back after a thousand others learns of the loss from an empty page.
 const OWNERS_MAX: usize = 1024;
 
 pub(crate) struct LostSeats {
-    /// `None` for greenroom's own browsers: there a call without a session is promised a browser, and no certain page.
+    /// `None` for greenroom's own browsers: there a call without a session has a right to a browser, but to no certain page.
     browser: Option<Arc<BrowserName>>,
     keeps_logins: bool,
     notes: Mutex<BoundedMap<Owner, NewTab, OWNERS_MAX>>,
@@ -29,7 +29,7 @@ impl LostSeats {
         Self { browser, keeps_logins, notes: Mutex::default() }
     }
 
-    /// A seat that waited for this owner is lost: by itself, or with its instance for this reason.
+    /// Notes that a seat kept for this owner is lost: by itself, or with its instance for this reason.
     pub(super) fn lost(&self, owner: Owner, seat: &dyn Seat, instance: Option<&str>) {
         let lost = seat.lost().borrow().clone();
         let is_tab = matches!(lost, Some(Lost::Page(_)));
@@ -38,7 +38,7 @@ impl LostSeats {
         }
     }
 
-    /// A seat is closed that waited for its owner: because it was lost, or else for this reason. A spare has no owner.
+    /// Notes that a seat kept for its owner is closed: because it was lost, or else for this reason. A spare has no owner.
     pub(super) fn closed(&self, owner: Option<Owner>, seat: &dyn Seat, why: &str) {
         let Some(owner) = owner else { return };
         let is_lost = seat.lost().borrow().is_some();
@@ -48,8 +48,7 @@ impl LostSeats {
         }
     }
 
-    /// A seat does not wait for this owner, because it was lost a moment ago; or for another reason, of which there is
-    /// nothing to say.
+    /// Notes that a seat is not kept for this owner because it was lost a moment ago. Other reasons need no note.
     pub(super) fn not_kept(&self, owner: Owner, lease: &Lease, seat: &dyn Seat) {
         let gone = || lease.place.why().unwrap_or_else(|| "the connection was lost".to_owned());
         let instance = (!lease.is_alive()).then(gone);
@@ -62,12 +61,12 @@ impl LostSeats {
         }
     }
 
-    /// This owner's next call without a session must say so.
+    /// Keeps this note for the owner's next call without a session.
     pub(crate) fn unheard(&self, owner: Owner, note: NewTab) {
         lock(&self.notes).insert(owner, note);
     }
 
-    /// What this owner's next call without a session must say, once.
+    /// The note for this owner's next call without a session; returned once.
     pub(crate) fn take_note(&self, owner: &Owner) -> Option<Note> {
         lock(&self.notes).remove(owner).map(Note::NewTab)
     }

@@ -47,7 +47,7 @@ pub use self::{
     status::Readiness,
 };
 
-/// What is said of an instance that lends nothing more but still has leases out.
+/// Why an instance that is being drained lends nothing.
 const DRAINING: &str = "it is being drained";
 
 pub(crate) struct Pool {
@@ -78,21 +78,21 @@ impl Pool {
         self.instances.settings()
     }
 
-    /// The instance that a caller is bound to who gives this number or alias.
+    /// The instance that a caller is bound to if it gives this number or alias.
     pub(crate) fn bound_instance(&self, name: &str) -> Result<Option<InstanceId>, FleetError> {
         Ok(self.kind.binds_to(self.instances.resolve(name)?))
     }
 
-    /// A browser of this instance was lost under a call.
+    /// Handles the loss of a browser of this instance during a call.
     pub(crate) async fn lost_call(&self, id: InstanceId, why: &Lost) {
         self.instances.watcher.lost_call(&self.name, id);
-        // A page may hang, or all of the instance: then the next session is not to be opened there.
+        // One page may hang, or the whole instance: in that case the next session must not open there.
         if let Lost::Hung(_) = why {
             self.instances.doubt(id).await;
         }
     }
 
-    /// Why a call has no seat in an instance that it had a slot of.
+    /// The error of a call that had a slot but got no seat.
     pub(crate) fn no_seat(&self, why: NoSeat) -> FleetError {
         let is_late = matches!(why, NoSeat::Late(_));
         let error = StartError::from(why);
@@ -100,18 +100,18 @@ impl Pool {
         self.instances.down(Some(told(&error))).unwrap_or_else(|| own(error))
     }
 
-    /// How the connection to an attached browser is. `None` for other pools.
+    /// The state of the connection to an attached browser. `None` for other pools.
     pub(crate) fn link(&self) -> Option<Link> {
         self.instances.link()
     }
 
-    /// That an attached browser cannot be had, for the last reason that is known. `None` for other pools.
+    /// The error that an attached browser cannot be reached, with the last known reason. `None` for other pools.
     pub(crate) fn down(&self) -> Option<FleetError> {
         self.instances.down(None)
     }
 
-    /// Keeps a seat for its owner's next call without a session, for so long at most, and gives its slot back. One that
-    /// cannot be kept is returned ([`IdleSeats::keep`]), and that next call says what became of it.
+    /// Keeps a seat for its owner's next call without a session, for at most this long, and gives its slot back. A seat that
+    /// cannot be kept is returned ([`IdleSeats::keep`]), and the next call carries a note about it.
     pub(crate) fn keep_for(
         &self,
         owner: &Owner,
@@ -128,12 +128,12 @@ impl Pool {
         &self.idle_seats.lost_seats
     }
 
-    /// Keeps no more seats in free slots, and begins to close those that there are.
+    /// Keeps no more seats in free slots, and begins to close those kept now.
     pub(crate) fn close_idle_seats(&self) {
         self.idle_seats.close();
     }
 
-    /// Whether this instance may yet lend a slot.
+    /// Whether this instance may still lend a slot.
     pub(crate) fn may_lend(&self, id: InstanceId) -> bool {
         self.instances.queue.with(|ledger| ledger.refusal(Some(id)).is_none())
     }
@@ -154,33 +154,33 @@ impl Pool {
         self.spares.keep(self.kind.spares(self.settings().warm));
     }
 
-    /// To be held by a caller that looks for a seat, until it has one.
+    /// A caller that looks for a seat holds this until it has one.
     pub(crate) fn seek(&self) -> Seeking {
         self.spares.seek()
     }
 
-    /// Connects an attached browser now. Returns when that has come to something.
+    /// Connects an attached browser now. Returns when the outcome is known.
     pub(crate) async fn reconnect(&self) -> Result<(), FleetError> {
         self.supervisors.reconnect().await
     }
 
-    /// The machine slept and woke up.
+    /// Checks everything now, because the machine slept and woke up.
     pub(crate) fn woke(&self) {
         self.supervisors.woke();
     }
 
-    /// Takes the pool of an attached browser out of the fleet: it lends nothing more, and those who wait hear so.
+    /// Removes the pool of an attached browser from the fleet: it lends nothing more and refuses waiting callers.
     pub(crate) fn remove(&self) {
         self.kind.remove();
         self.lend_no_more();
     }
 
-    /// Lends nothing any more; those who wait hear so.
+    /// Lends nothing more and refuses waiting callers.
     pub(crate) fn lend_no_more(&self) {
         self.instances.queue.close();
     }
 
-    /// Stops every instance, its seats first. Returns when nothing of them is left.
+    /// Stops every instance after its seats. Returns when nothing of them is left.
     pub(crate) async fn shutdown(&self) {
         self.close_idle_seats();
         self.lend_no_more();

@@ -1,4 +1,4 @@
-//! Changes a pool while it runs: its size, its instances, its settings. No lease that is out is ever cut.
+//! Changes a pool while it runs: its size, its instances, its settings. No change cuts a lease short.
 
 use greenroom_core::{InstanceId, lease::INSTANCES_MAX};
 
@@ -9,8 +9,8 @@ use super::{
 use crate::{error::FleetError, target::Scaled};
 
 impl Pool {
-    /// Makes a pool so many instances big. New ones start at once; those with the highest numbers leave, each when its
-    /// leases are back.
+    /// Changes the pool to this number of instances. New ones start at once; those with the highest numbers leave, each when
+    /// its leases are back.
     pub(crate) fn scale(&self, count: usize) -> Result<Scaled, FleetError> {
         let settings = self.instances.settings();
         if !self.kind.is_scalable() {
@@ -23,11 +23,11 @@ impl Pool {
         let from = places.values().filter(|place| staying(place)).count();
         let mut scaled = Scaled { from, to: count, draining: Vec::new() };
         let belongs = |id: InstanceId| (id.0 as usize) < count;
-        // One that is about to leave stays if it is needed after all.
+        // An instance that is about to leave stays if it is needed after all.
         for place in places.values().filter(|place| belongs(place.id) && !staying(place)) {
             place.orders.send_modify(|orders| orders.goal = Goal::Run);
         }
-        // What an instance is made of goes by its number: so there are no gaps, also while others still leave.
+        // An instance's settings depend on its number, so numbers have no gaps, even while other instances still leave.
         let missing: Vec<_> = (0..)
             .map(InstanceId)
             .take_while(|id| belongs(*id))
@@ -51,13 +51,12 @@ impl Pool {
         Ok(scaled)
     }
 
-    /// Has an instance, or all of them, started anew: one that has failed or was drained at once, one that runs when its
-    /// leases are back.
+    /// Restarts an instance, or all: one that has failed or was drained at once, one that runs when its leases are back.
     pub(crate) fn restart(&self, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.order(instance, Goal::Run)
     }
 
-    /// Has an instance, or all of them, lend nothing more and stop when its leases are back.
+    /// Drains an instance, or all: it lends nothing more, and stops when its leases are back.
     pub(crate) fn drain(&self, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.order(instance, Goal::Drain)
     }
@@ -65,13 +64,13 @@ impl Pool {
     fn order(&self, instance: Option<&str>, goal: Goal) -> Result<Vec<InstanceId>, FleetError> {
         let key = instance.map(|name| self.instances.resolve(name)).transpose()?;
         self.supervisors.open();
-        // Held throughout: one that is about to leave is told nothing, and none comes or goes meanwhile.
+        // Hold the lock throughout: an instance about to leave gets no order, and none comes or goes meanwhile.
         let places = self.instances.places();
         let mut told = Vec::new();
         for place in places.values().filter(|place| key.is_none_or(|key| place.id == key)) {
             let before = place.orders.borrow().goal;
-            // Of a pool that comes and goes, what does not run has nothing to be started anew. It may be had again after a
-            // drain, but is not there to be named.
+            // In an elastic pool an instance that does not run cannot be restarted. It can be had again after a drain, but a
+            // caller cannot name it.
             let is_there = self.kind.lists(self.instances.is_there(place));
             if before == Goal::Leave || (goal == Goal::Run && !is_there && before != Goal::Drain) {
                 continue;
@@ -87,24 +86,24 @@ impl Pool {
         Ok(told)
     }
 
-    /// Takes on new settings, as far as they can change while the pool runs: what instances are made of holds for those
-    /// that are started from now on.
+    /// Applies new settings, as far as they can change while the pool runs: new settings of instances apply to instances
+    /// that start from now on.
     pub(crate) fn apply(&self, settings: PoolSettings) -> Result<(), FleetError> {
         let (before, warm, instance) = (self.instances.settings(), settings.warm, settings.instance.clone());
-        // What was scaled by hand stays so, until the configuration itself says another number.
+        // A size set by hand stays until the configuration itself changes the number.
         let size = match (before.size, settings.size) {
             (Size::Fixed(configured), Size::Fixed(count)) if configured != count => Some(count),
             _ => None,
         };
         self.instances.queue.with(|ledger| ledger.set_strategy(settings.strategy));
-        // Which pool is the default one is settled when the fleet is made; and what an owner left in browsers that
-        // still run is that owner's.
+        // The default pool is chosen when the fleet is made. What an owner left in browsers that still run stays that
+        // owner's.
         let (is_default, local_only) = (before.is_default, before.local_only || settings.local_only);
         self.instances.set_settings(PoolSettings { is_default, local_only, ..settings });
         for place in self.instances.places().values() {
             let made = instance(place.id);
             let mut state = place.lock();
-            // What the instance that runs was made of stays with it.
+            // The running instance keeps the settings that it was started with.
             let InstanceSettings { slots, engine, browser, headless, .. } = state.settings.clone();
             state.settings = InstanceSettings { slots, engine, browser, headless, ..made };
             drop(state);

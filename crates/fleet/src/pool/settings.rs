@@ -1,4 +1,4 @@
-//! What a pool is made of. Handed in by whoever builds the fleet; some of it may change while the pool runs.
+//! The settings of a pool. The code that builds the fleet passes them in; some may change while the pool runs.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,26 +10,26 @@ pub struct PoolSettings {
     pub description: String,
     pub is_default: bool,
     pub size: Size,
-    /// What the instance of this number is. Asked when the instance is made, and again when it is started anew.
+    /// The settings of the instance with this number. Called when the instance is made, and before each start.
     pub instance: Arc<dyn Fn(InstanceId) -> InstanceSettings + Send + Sync>,
     pub strategy: Strategy,
     /// How long a caller waits for a slot.
     pub lease_timeout: Duration,
     /// How many spares are kept, once the pool has been started.
     pub warm: usize,
-    /// How long the successor of a spare that was handed out waits.
+    /// How long the pool waits before it opens the successor of a spare that was handed out.
     pub spare_pause: Duration,
-    /// Its browsers keep what they have between sessions, so that only one owner may use them.
+    /// The browsers keep their data between sessions, so only one owner may use them.
     pub local_only: bool,
 }
 
 /// How many instances a pool has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// As many as are needed, up to a limit. One that nobody uses is stopped after its idle time, and one that fails is
-    /// simply gone: the next call starts another.
+    /// As many as are needed, up to a limit. The pool stops an instance that has been unused for its idle time, and does not
+    /// restart one that fails: the next call starts another.
     Elastic { instances_max: usize, idle: Duration },
-    /// So many, kept running.
+    /// This many, kept running.
     Fixed(usize),
 }
 
@@ -39,12 +39,12 @@ pub struct InstanceSettings {
     pub alias: Option<String>,
     pub engine: Arc<dyn Engine>,
     pub slots: usize,
-    /// Started with the first call that needs it.
+    /// The instance starts with the first call that needs it.
     pub lazy: bool,
     /// Deadline of a call.
     pub call_timeout: Duration,
-    /// How often it is started again after a failure: within five minutes, or in one series of tries where
-    /// there are more of them.
+    /// How often it is started again after a failure: within five minutes, or in one series of attempts where there are
+    /// several series.
     pub restarts: usize,
     pub retry: Retry,
     pub health_interval: Duration,
@@ -59,27 +59,26 @@ pub struct InstanceSettings {
 pub struct Retry {
     /// The pause before the first further try; each one after that doubles it.
     pub pause: Duration,
-    /// How long it is left alone when it has been tried often enough, until the next series of tries. With `None` it is
-    /// left alone for good.
+    /// How long it rests after a series of attempts before the next series. With `None` there is no further series.
     pub cooldown: Option<Duration>,
 }
 
-/// The pause before greenroom starts something of its own again. Whatever it died of is rarely over sooner.
+/// The pause before greenroom restarts a process of its own. The cause of its death is rarely over sooner.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The pause before a browser that somebody else runs is tried again. Nothing is started there; a browser that is being
-/// started by hand listens after a few hundred milliseconds.
+/// The pause before greenroom tries again to connect to an attached browser. greenroom starts nothing there; a browser
+/// that its user is starting listens after a few hundred milliseconds.
 const ATTACHED_PAUSE: Duration = Duration::from_millis(250);
 
 impl Default for Retry {
-    /// As it is for what greenroom starts itself.
+    /// For instances that greenroom starts itself.
     fn default() -> Self {
         Self { pause: PAUSE, cooldown: None }
     }
 }
 
 impl Retry {
-    /// As it is for a browser that is attached to, which rests for so long between two series of tries.
+    /// For an attached browser, with this rest between two series of attempts.
     pub fn attached(cooldown: Duration) -> Self {
         Self { pause: ATTACHED_PAUSE, cooldown: Some(cooldown) }
     }

@@ -1,5 +1,5 @@
-//! Sees to it that there are as many spares as wanted: seats that are opened ahead, so that a new session has its
-//! browser at once. A spare is never a used seat and never makes a caller wait.
+//! Keeps the wanted number of spares: seats that are opened ahead, so that a new session has its browser at once. A spare
+//! is never a used seat and never makes a caller wait.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,9 +15,9 @@ use super::{
 };
 use crate::seat::{self, NoSeat};
 
-/// How long it takes until another spare is made after one failed or died. What has failed for minutes is a missing or
-/// broken program; a try a minute finds out soon enough that it was mended, and costs nothing meanwhile. A spare that
-/// lived for the longest pause was a good one.
+/// How long the pool waits to make another spare after one failed or died. What has failed for minutes is a missing or
+/// broken program; one attempt a minute finds out soon enough that it was repaired, and costs nothing meanwhile. A
+/// spare that lived for the longest pause was a good one.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
 
 pub(crate) struct Spares {
@@ -28,20 +28,20 @@ pub(crate) struct Spares {
 
 #[derive(Default)]
 struct SpareState {
-    /// How many there should be; 0 until the pool is started.
+    /// How many spares to keep; 0 until the pool is started.
     wanted: usize,
     opening: usize,
-    /// How many callers look for a seat now. No spare is made meanwhile: its browser has one thing to do at a time.
+    /// How many callers look for a seat now. No spare is opened meanwhile: a browser does one thing at a time.
     seeking: usize,
-    /// How many failed or died in a row.
+    /// How many spares failed or died in a row.
     failures: u32,
-    /// No further one is made before this.
+    /// No spare is opened before this time.
     not_before: Option<Instant>,
-    /// Why the last one could not be opened.
+    /// Why the last spare could not be opened.
     trouble: Option<StartError>,
-    /// One was opened at least.
+    /// At least one spare was opened.
     opened: bool,
-    /// The task that opens them runs.
+    /// The task that opens spares runs.
     runs: bool,
 }
 
@@ -49,7 +49,7 @@ struct SpareState {
 pub(crate) struct Seeking(Arc<Spares>);
 
 impl Seeking {
-    /// The caller got a seat: what kept spares from being opened is over.
+    /// The caller got a seat: the cause that kept spares from opening is gone.
     pub(crate) fn seated(&self) {
         self.0.lock().trouble = None;
     }
@@ -102,19 +102,19 @@ impl Spares {
         self.lock().trouble.clone()
     }
 
-    /// Whether the first one is being opened: before that it is not known whether a seat can be.
+    /// Whether the first spare is being opened: until then it is unknown whether a seat can open.
     pub(super) fn is_first_opening(&self) -> bool {
         let state = self.lock();
         !state.opened && state.opening > 0
     }
 
-    /// To be held by a caller that looks for a seat, until it has one.
+    /// A caller that looks for a seat holds this until it has one.
     pub(super) fn seek(self: &Arc<Self>) -> Seeking {
         self.lock().seeking += 1;
         Seeking(self.clone())
     }
 
-    /// From now on keeps so many spares.
+    /// Keeps this many spares from now on.
     pub(super) fn keep(self: &Arc<Self>, wanted: usize) {
         let is_first = {
             let mut state = self.lock();
@@ -127,7 +127,7 @@ impl Spares {
         self.instances.room.notify_one();
     }
 
-    /// Opens spares as they are missing. One task is enough for the life of a pool, also when none are wanted for a while.
+    /// Opens spares as they are missing. One task serves for the life of a pool, even while no spares are wanted.
     async fn run(self: Arc<Self>) {
         loop {
             let again = self.replenish();
@@ -139,11 +139,11 @@ impl Spares {
         }
     }
 
-    /// Opens the spares that are missing, if no caller looks for a seat and there is room. Returns when to come again,
-    /// if that is a matter of time.
+    /// Opens the missing spares, if no caller looks for a seat and there is room. Returns when to try again, if that is a
+    /// matter of time.
     fn replenish(self: &Arc<Self>) -> Option<Instant> {
         loop {
-            // In this order: one that is kept meanwhile counts twice, never not at all.
+            // Read in this order: a spare that is kept meanwhile counts twice, but is never missed.
             let (opening, wanted, not_before, seeking) = {
                 let state = self.lock();
                 (state.opening, state.wanted, state.not_before, state.seeking)
@@ -168,7 +168,7 @@ impl Spares {
     }
 
     async fn open(self: Arc<Self>, lease: Lease) {
-        // Given up last: between being opened and being kept a spare must not be missing in the sum.
+        // Dropped last: between being opened and being kept a spare must stay in the sum.
         let _opening = Opening(self.clone());
         let pool = self.instances.name.clone();
         let closing = &self.idle_seats.closing;
@@ -210,7 +210,7 @@ impl Spares {
         state.trouble = why.or(state.trouble.take());
     }
 
-    /// A caller got a spare that suits it: those before it failed for a reason that is gone. Its successor waits a moment.
+    /// A caller got a spare that suits it: the reason for earlier failures is gone. The successor waits a moment.
     pub(super) fn taken(&self) {
         tracing::info!(pool = %self.instances.name, "spare handed out");
         let pause = self.instances.settings().spare_pause;

@@ -1,4 +1,4 @@
-//! What a pool says of itself.
+//! The status and the readiness of a pool.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -19,9 +19,9 @@ pub enum Readiness {
     /// No instance has come up yet, or its first spare is being opened.
     Starting,
     Ready,
-    /// Instances run, and none of them answered when it was last asked for a sign of life. Says why.
+    /// Instances run, and none of them answered its last health check. Says why.
     Unresponsive(String),
-    /// Nothing runs, and the last try failed; or no spare can be opened in what runs.
+    /// No instance runs and the last start failed; or no spare can be opened in those that run.
     Failed(StartError),
 }
 
@@ -63,7 +63,7 @@ impl Pool {
         let dead = state.instance.as_ref().and_then(|instance| instance.lost().borrow().clone());
         let mut check = state.check.clone();
         let health = match &dead {
-            // Its task has not come to it yet.
+            // The supervisor has not noticed the loss yet.
             Some(why) => {
                 (check.responsive, check.error) = (false, Some(why.to_string()));
                 Health::Failed
@@ -71,8 +71,8 @@ impl Pool {
             None => state.health,
         };
         let runs = health == Health::Healthy;
-        // With an instance its leases are gone, whether or not they have come back; one that was lent in this moment is out,
-        // whether or not it was noted.
+        // An instance that is gone has no leases, whether or not they have come back; a slot lent just now counts, whether
+        // or not its time was noted.
         let leased_slots = if runs { lent } else { 0 };
         let leased_since = state.leased.values().min().copied().unwrap_or_else(SystemTime::now);
         InstanceStatus {
@@ -108,12 +108,12 @@ impl Pool {
         }
         let up: Vec<_> = places.iter().filter(|place| place.instance().is_some() && place.is_up()).collect();
         let last_start = self.instances.last_start.borrow().clone();
-        // One that waits for its first call is as good as one that runs.
+        // An instance that waits for its first call is as good as a running one.
         let any_lazy = || places.iter().any(|place| self.supervisors.is_open() && self.is_at_rest(place));
         if self.kind.keeps_running() && any_lazy() {
             return Readiness::Ready;
         }
-        // Calls would be given to one that does not answer, and wait there.
+        // Calls would go to an instance that does not answer, and wait there.
         if let Some(why) = silence(&up) {
             return Readiness::Unresponsive(why);
         }
@@ -121,18 +121,18 @@ impl Pool {
         if self.kind.keeps_running() {
             return if any_up { Readiness::Ready } else { Readiness::Starting };
         }
-        // Why no instance starts says more than that no spare can be opened in it.
+        // Why no instance starts says more than that no spare can be opened.
         if let (Some(Err(error)), false) = (&last_start, any_up) {
             return Readiness::Failed(error.clone());
         }
         if let Some(error) = self.spares.trouble() {
             return Readiness::Failed(error);
         }
-        // A session that was faster shows that a seat can be opened, too.
+        // A session that was faster also shows that a seat can open.
         if self.spares.is_first_opening() && self.instances.queue.figures().leased == 0 {
             return Readiness::Starting;
         }
-        // One that ran was stopped for want of work; the next call starts another.
+        // The pool stopped an idle instance; the next call starts another.
         let nothing = !places.iter().any(|place| self.instances.is_there(place));
         match (any_up, last_start) {
             (true, _) => Readiness::Ready,
@@ -142,7 +142,7 @@ impl Pool {
     }
 }
 
-/// Why none of these answers, if there are any and none does.
+/// Why none of these instances answers, if there are any and none does.
 fn silence(up: &[&Arc<Place>]) -> Option<String> {
     let checks: Vec<_> = up.iter().map(|place| place.lock().check.clone()).collect();
     if checks.iter().any(|check| check.responsive) {

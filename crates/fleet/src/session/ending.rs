@@ -1,4 +1,4 @@
-//! How a session ends, how its calls do, and who still has to hear of it.
+//! How a session and its calls end, and which callers still get an answer.
 
 use greenroom_core::Lost;
 
@@ -7,18 +7,18 @@ use crate::error::FleetError;
 
 /// How a session came to its end.
 pub(super) enum End {
-    /// It was asked to, or its time was over, or nobody wanted it any more.
+    /// It was closed, its time was over, or no caller wanted it any more.
     Closed,
     /// Its seat was lost between calls.
     LostBetween(Lost),
-    /// Its seat was lost under a call. The calls queued behind relied on that one, and are not run.
+    /// Its seat was lost during a call. The calls queued behind relied on that one, and are not run.
     LostUnder(Lost),
     /// It never began.
     Failed(FleetError),
 }
 
-/// An end, with the call it interrupted. That call hears of it once the session has left the registry: an
-/// agent that calls again at once must get a new session, not the remains of this one.
+/// An end, with the call it interrupted. That call is answered once the session has left the registry: an agent that
+/// calls again at once must get a new session, not the rest of this one.
 pub(super) struct Ending {
     pub(super) end: End,
     pub(super) last: Option<Finish>,
@@ -31,14 +31,14 @@ impl From<End> for Ending {
     }
 }
 
-/// What a job came to, still to be said.
+/// The result of a job, not sent yet.
 pub(super) struct Finish {
     pub(super) reply: ReplySender,
     pub(super) outcome: Result<Answers, FleetError>,
 }
 
 impl Finish {
-    /// Says it. Returns notes that nobody heard.
+    /// Sends it. Returns the notes if the caller has left.
     pub(super) fn say(self) -> Vec<Note> {
         match self.reply.send(self.outcome) {
             Err(Ok(unheard)) => unheard.notes,
@@ -50,6 +50,6 @@ impl Finish {
 /// Why a call has no reply.
 pub(super) enum NoReply {
     Lost(Lost),
-    /// The session was told to end.
+    /// The session was ordered to end.
     Stopped,
 }

@@ -1,7 +1,7 @@
 //! A session: a task that owns a seat and runs its calls in order.
 //!
 //! The registry ([`crate::registry`]) holds a [`Handle`] per session and talks to the task through its queue.
-//! A caller that leaves drops its end of the reply; that is all a cancellation is here.
+//! A cancellation here is a caller that drops its end of the reply, and nothing more.
 
 mod ending;
 mod note;
@@ -28,11 +28,11 @@ use crate::{error::FleetError, fleet::FleetSettings, pool::Pool};
 pub use note::{Ended, NewTab, Note};
 pub(crate) use task::Life;
 
-/// How many calls may wait for one session. An agent waits for its answers, so a handful is usual; a queue
-/// this long is a loop gone wrong, and its callers should hear so while it still helps.
+/// How many calls may wait for one session. An agent waits for its answers, so a handful is usual; a queue this long is
+/// a runaway loop, and its callers should get the error early.
 pub(crate) const QUEUE: usize = 64;
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug)]
 pub struct Answer {
     pub reply: Reply,
@@ -52,46 +52,46 @@ pub struct Ran {
     pub session: Option<SessionRef>,
 }
 
-/// Several calls that run one after the other in one browser, with nobody else's between them.
+/// Several calls that run one after the other in one browser, with no other caller's between them.
 pub struct Bulk {
     pub calls: Vec<Call>,
-    /// A call that fails ends it.
+    /// A call that fails ends the bulk.
     pub stop_on_error: bool,
-    /// Hears how many calls are done, after each.
+    /// Called after each call with the number of calls done.
     pub progress: Arc<dyn Fn(usize) + Send + Sync>,
 }
 
 impl Bulk {
-    /// Calls that nobody counts.
+    /// Calls without a progress report.
     pub(crate) fn uncounted(calls: Vec<Call>) -> Self {
         Self { calls, stop_on_error: true, progress: Arc::new(|_| {}) }
     }
 }
 
-/// What several calls came to.
+/// The results of several calls.
 #[derive(Debug)]
 pub struct Answers {
-    /// In order, as far as it came.
+    /// In order, as far as the bulk came.
     pub answers: Vec<Answer>,
-    /// Why the call after these has no answer: the browser was lost under it.
+    /// Why the call after these has no answer: the browser was lost during it.
     pub lost: Option<FleetError>,
-    /// What the session's agent must hear.
+    /// Notes for the session's agent.
     pub notes: Vec<Note>,
 }
 
-/// What the caller of a call hears, and those after it, when the session's task panicked.
+/// The loss that a call, and those behind it, report when the session's task panicked.
 pub(crate) fn panicked() -> Lost {
     Lost::Protocol("its adapter panicked".into())
 }
 
-/// What the task is asked to do, and by whom: calls to run one after the other. Without any it only opens the browser.
+/// Calls to run one after the other, and who wants them. Without calls the task only opens the browser.
 pub(crate) struct Job {
     pub(crate) bulk: Bulk,
     /// Resolves when the first call may run.
     pub(crate) begun: BoxFuture<'static, ()>,
     pub(crate) agent: Arc<dyn Agent>,
     pub(crate) flight: Flight,
-    /// Since when it waits.
+    /// When the job was queued.
     pub(crate) queued: Instant,
     pub(crate) reply: ReplySender,
 }
@@ -100,7 +100,7 @@ pub(crate) struct Job {
 pub(crate) type ReplySender = oneshot::Sender<Result<Answers, FleetError>>;
 
 impl Job {
-    /// Has the first call recorded: its session is known now. The others follow when it is their turn.
+    /// Has the first call recorded: its session is known now. The other calls are recorded when their turn comes.
     pub(crate) fn new(mut bulk: Bulk, agent: Arc<dyn Agent>, flight: Flight, reply: ReplySender) -> Self {
         let begun = match bulk.calls.first_mut() {
             Some(first) => first.begin(flight.session()),
@@ -109,7 +109,7 @@ impl Job {
         Self { bulk, begun, agent, flight, queued: Instant::now(), reply }
     }
 
-    /// The tool that it calls; the first of several.
+    /// The tool of the first call.
     fn tool(&self) -> Option<Arc<str>> {
         self.bulk.calls.first().map(|call| call.tool.clone())
     }
@@ -119,7 +119,7 @@ impl Job {
         Self { flight, ..self }
     }
 
-    /// A caller that left meanwhile hears nothing, which is what it wanted.
+    /// Answers with an error. A caller that has left gets nothing.
     pub(crate) fn fail(self, error: FleetError) {
         let _ = self.reply.send(Err(error));
     }
@@ -137,7 +137,7 @@ impl Flight {
         Self(shared.clone(), token)
     }
 
-    /// The session that the call is in.
+    /// The session of the call.
     pub(crate) fn session(&self) -> Option<&SessionRef> {
         self.0.session.as_ref()
     }
@@ -153,12 +153,12 @@ impl Drop for Flight {
 #[derive(Clone)]
 pub(crate) struct Home {
     pub(crate) pool: Arc<Pool>,
-    /// In this instance and no other.
+    /// Only in this instance.
     pub(crate) key: Option<InstanceId>,
 }
 
 impl Home {
-    /// The same pool; and the same instance, unless that lends nothing more: then any of the pool.
+    /// The same pool, and the same instance, unless that lends nothing more: then any of the pool.
     pub(crate) fn still_there(&self) -> Self {
         let key = self.key.filter(|key| self.pool.may_lend(*key));
         Self { pool: self.pool.clone(), key }
@@ -176,9 +176,9 @@ pub(crate) struct Handle {
     pub(crate) ended: watch::Receiver<bool>,
 }
 
-/// What others may know of a session while its task works.
+/// The state of a session that others may read while its task works.
 pub(crate) struct Shared {
-    /// As it is kept in records; `None` for a call without a session.
+    /// How records refer to it; `None` for a call without a session.
     pub(crate) session: Option<SessionRef>,
     pub(crate) created: SystemTime,
     pub(crate) in_flight: AtomicUsize,
@@ -224,7 +224,7 @@ impl Shared {
         change(&mut self.state.lock());
     }
 
-    /// When the session ends if nothing happens, and what to say then.
+    /// When the session ends if nothing happens, and for which reason.
     pub(crate) fn expiry(&self, settings: &FleetSettings) -> (Instant, Ended) {
         let state = self.state();
         let idle = (state.last_used_at + settings.idle_timeout, Ended::Idle(settings.idle_timeout));

@@ -1,6 +1,5 @@
-//! Notes about a session that an answer carries to its agent: that it is another browser than before and why
-//! ([`Ended`]), or that it ends soon. The words say what is true of the browser: some keep their cookies when a session
-//! ends.
+//! Notes about a session that an answer carries to its agent: the browser is another one than before and why ([`Ended`]),
+//! or the session ends soon. The words fit the browser: some keep their cookies when a session ends.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,7 +13,7 @@ use crate::attached_browsers::BrowserName;
 /// How much of a crashed tab's URL a note shows, in characters. A `data:` URL may hold a whole page.
 const URL_SHOWN: usize = 200;
 
-/// Something an agent must hear with its next answer.
+/// A note in the agent's next answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     /// The id was used before; its browser is gone and this is another one.
@@ -25,7 +24,7 @@ pub enum Note {
     NewTab(NewTab),
     /// One of its tabs crashed; the session goes on.
     Crashed(Crash),
-    /// Downloads were stopped, since its files take all the disk space that they may; the session goes on.
+    /// Downloads were stopped, since the session's files take all the disk space they may; the session goes on.
     DownloadsStopped(StoppedDownloads),
     /// The call waited for one that was cancelled: the engine does not stop in the middle of a call.
     HeldUp { tool: Arc<str>, waited: Duration },
@@ -34,7 +33,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// Why the session before this one ended, if it says that.
+    /// Why the session before this one ended, if the note says that.
     pub fn restarted(&self) -> Option<&Ended> {
         match self {
             Self::Restarted(ended) | Self::Reopened(ended) => Some(ended),
@@ -51,10 +50,10 @@ impl Note {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTab {
     pub browser: Arc<BrowserName>,
-    /// It alone was lost, and not the whole browser.
+    /// Only the tab was lost, not the whole browser.
     pub is_tab: bool,
     pub why: String,
-    /// It was one of the browser's own context, which keeps its cookies and logins.
+    /// The tab was in the browser's own context, which keeps its cookies and logins.
     pub keeps_logins: bool,
 }
 
@@ -64,11 +63,11 @@ pub enum Ended {
     Lost(Lost),
     Idle(Duration),
     Lifetime(Duration),
-    /// The server it lived on is gone.
+    /// The server on which it lived is gone.
     Server,
-    /// Whoever owns the process closed it.
+    /// The operator of greenroom closed it.
     Evicted,
-    /// The attached browser that it lived in was taken out of the fleet.
+    /// The attached browser in which it lived was removed from the fleet.
     Removed(Arc<BrowserName>),
 }
 
@@ -81,7 +80,7 @@ impl fmt::Display for Note {
                     "session restarted: {ended}; this is a new, empty browser, earlier pages, cookies and refs are gone"
                 )
             }
-            // Its cookies went with the browser that it lived in.
+            // The cookies went with the browser in which the session lived.
             Self::Reopened(ended @ Ended::Removed(_)) => {
                 write!(
                     f,
@@ -149,7 +148,7 @@ impl fmt::Display for Ended {
             Self::Idle(after) => write!(f, "it was closed after {} without a call", human(*after)),
             Self::Lifetime(after) => write!(f, "it reached its maximum lifetime of {}", human(*after)),
             Self::Server => f.write_str("the greenroom server was restarted"),
-            Self::Evicted => f.write_str("it was closed by hand, by whoever runs greenroom"),
+            Self::Evicted => f.write_str("it was closed by hand, by the operator of greenroom"),
             Self::Removed(browser) => write!(f, "{browser}, where it lived, was removed"),
         }
     }

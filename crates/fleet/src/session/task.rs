@@ -26,15 +26,15 @@ use crate::{
     seat::{self, NoSeat, died},
 };
 
-/// How often opening is tried when the instance dies under it or does not answer. The second try meets the
-/// usual case, a lease on an instance whose death was just being noticed.
+/// How often opening is tried when the instance dies meanwhile or does not answer. The second attempt handles the usual
+/// case, a lease on an instance whose death was just being noticed.
 const OPEN_TRIES: usize = 2;
 
-/// A session warns when less than this part of its lifetime is left, but not earlier than a minute before.
+/// A session warns when less than this part of its lifetime is left, but not earlier than a minute before the end.
 const WARN_PART: u32 = 10;
 const WARN_MAX: Duration = Duration::from_secs(60);
 
-/// How long a call waits behind a cancelled one before its answer says so. A shorter wait is no question to anybody.
+/// How long a call waits behind a cancelled one before its answer says so. A shorter wait needs no explanation.
 const HELD_UP: Duration = Duration::from_secs(1);
 
 /// Everything a session's task owns.
@@ -46,15 +46,14 @@ pub(crate) struct Life {
     pub(crate) jobs: mpsc::Receiver<Job>,
     pub(crate) stop: CancellationToken,
     pub(crate) notes: Vec<Note>,
-    /// The last call, if its caller left while it ran: its tool, and when the engine was done with it.
+    /// The last call, if its caller left while it ran: its tool, and when the engine finished it.
     pub(crate) abandoned: Option<(Arc<str>, Instant)>,
-    /// Set when everything is given back.
+    /// Set when the seat is closed and the slot given back.
     pub(crate) ended: watch::Sender<bool>,
 }
 
 impl Drop for Life {
-    /// A session whose task panicked, as an engine's adapter might, must not stay in the registry: it would
-    /// never answer again.
+    /// A session whose task panicked, as an engine's adapter might, must leave the registry: it would never answer again.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.leave(End::LostUnder(panicked()).into());
@@ -78,7 +77,7 @@ impl Life {
         self.ended.send_replace(true);
     }
 
-    /// What the log calls this session.
+    /// This session's name in the log.
     fn shown(&self) -> String {
         self.key.shown(&self.fleet.connections)
     }
@@ -91,7 +90,7 @@ impl Life {
         for _ in 0..OPEN_TRIES {
             let slot = match self.find(&mut job).await {
                 Ok(slot) => slot,
-                // That no other instance is free says less than what was wrong with the first one.
+                // The error of the first instance says more than that no other one is free.
                 Err(End::Failed(FleetError::Lease(_))) if last.is_some() => break,
                 Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
             };
@@ -128,7 +127,7 @@ impl Life {
         });
     }
 
-    /// Takes a slot, for as long as anybody waits for it.
+    /// Takes a slot, for as long as a caller waits for it.
     async fn find(&mut self, job: &mut Job) -> Result<Slot, End> {
         let request = Request {
             key: self.home.key,
@@ -143,8 +142,8 @@ impl Life {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(End::Closed),
-                // A request whose caller has left must not open a browser, also if its slot comes in this very
-                // moment: so this is looked at before the slot is.
+                // A request whose caller has left must not open a browser, even if its slot comes at the same moment: so
+                // check this before the slot.
                 () = job.reply.closed() => {
                     let unsaid = self.unsaid();
                     match self.fleet.next_or_forget(&self.key, &self.shared, unsaid, &mut self.jobs) {
@@ -164,9 +163,9 @@ impl Life {
             Ok(finish) => {
                 self.leave(End::Closed.into());
                 let (owner, longest) = (self.key.owner().clone(), self.fleet.settings.idle_timeout);
-                // Before the answer: whoever calls again at once shall find this browser.
+                // Keep the seat before the answer is sent: the owner's next call may come at once and must find it.
                 let rest = self.home.pool.keep_for(&owner, longest, lease, seat);
-                // What nobody heard is said again with the next one.
+                // Notes that reached no caller go into the next answer.
                 let unheard = finish.map(Finish::say).unwrap_or_default();
                 let unheard = unheard.into_iter().chain(self.notes.drain(..));
                 for note in unheard {
@@ -202,7 +201,7 @@ impl Life {
         loop {
             if let Some(job) = next.take() {
                 match self.job(job, instance, seat, &mut lost).await {
-                    // Notes that nobody heard are said again with the next answer, but those about that very call.
+                    // Notes that reached no caller go into the next answer, except those about this very call.
                     Ok(finish) => {
                         let unheard = finish.map(Finish::say).unwrap_or_default();
                         self.notes
@@ -231,8 +230,8 @@ impl Life {
         }
     }
 
-    /// Runs the calls of a job, one after the other. A caller that leaves ends it after the one that runs; `None` where it
-    /// has left already.
+    /// Runs the calls of a job, one after the other. If the caller leaves, the job ends after the call that runs; `None` if
+    /// the caller has already left.
     async fn job(
         &mut self,
         job: Job,
@@ -277,7 +276,7 @@ impl Life {
                 }
             }
         }
-        // One that only opened the browser leaves them to the first call.
+        // A job that only opened the browser leaves the notes to the first call.
         let notes = if tool.is_some() { self.notes_now() } else { Vec::new() };
         self.shared.used();
         drop(flight);
@@ -301,7 +300,7 @@ impl Life {
         }
     }
 
-    /// What a call hears that waited for one whose caller had left.
+    /// The note for a call that waited behind one whose caller had left.
     fn held_up(&mut self, job: &Job) -> Option<Note> {
         let (tool, done) = self.abandoned.take()?;
         let waited = done.saturating_duration_since(job.queued);
@@ -317,8 +316,8 @@ impl Life {
         lost: &mut watch::Receiver<Option<Lost>>,
     ) -> Result<(Reply, View), NoReply> {
         let deadline = self.home.pool.call_timeout(instance).saturating_add(seat.own_wait(&call));
-        // The engine is never told of a cancellation: it would not stop, and its answer is the only sign that
-        // the page is free again. So the seat stays busy, answered or not.
+        // The engine gets no cancellation: it would not stop, and its answer is the only sign that the page is free
+        // again. So the seat stays busy, whether or not a caller waits.
         let outcome = tokio::select! {
             biased;
             outcome = seat.call(call, agent) => outcome.map_err(NoReply::Lost),
@@ -357,8 +356,8 @@ impl Life {
         notes
     }
 
-    /// Leaves the registry, so that the next call with this id makes a new session, and answers those who
-    /// still wait.
+    /// Leaves the registry, so that the next call with this id makes a new session, and answers the callers that still
+    /// wait.
     fn leave(&mut self, ending: Ending) {
         if let Some(session) = &self.shared.session {
             let lost = !matches!(ending.end, End::Closed);
@@ -386,14 +385,13 @@ impl Life {
         }
     }
 
-    /// What is still to be said of the session that this one replaces. If this one never begins, the next one
-    /// must say so.
+    /// The unsent note about the session that this one replaces. If this session never begins, the next one must send it.
     fn unsaid(&self) -> Option<Ended> {
         self.notes.iter().find_map(|note| note.restarted().cloned())
     }
 }
 
-/// Notes of stopped downloads that nobody heard are one note.
+/// Merges notes of stopped downloads that reached no caller into one note.
 fn add_stopped(notes: &mut Vec<Note>, mut stopped: StoppedDownloads) {
     notes.retain(|note| match note {
         Note::DownloadsStopped(unheard) => {
@@ -405,7 +403,7 @@ fn add_stopped(notes: &mut Vec<Note>, mut stopped: StoppedDownloads) {
     notes.push(Note::DownloadsStopped(stopped));
 }
 
-/// Notes that nobody hears add up, and a page may crash for as long as it likes: only the last few crashes are told.
+/// Limits the notes of crashes to the last few: unsent notes add up, and a page may crash any number of times.
 fn forget_old_crashes(notes: &mut Vec<Note>) {
     let crashes = notes.iter().filter(|note| matches!(note, Note::Crashed(_))).count();
     let mut surplus = crashes.saturating_sub(CRASHES_TOLD_MAX);

@@ -156,7 +156,7 @@ async fn whose_browser_it_is() {
     let bob = Owner::new("bob");
     let error = yard.call_as(&bob, named("a"), on("1")).await.unwrap_err();
     assert!(matches!(error, FleetError::NotYours { .. }));
-    let words = "browser 1 (\"b1\") has the logins of whoever runs it and belongs to another owner";
+    let words = "browser 1 (\"b1\") has its user's logins and belongs to another owner";
     assert_eq!(error.to_string(), words);
     yard.call_as(&bob, named("a"), on("2")).await.unwrap();
     yard.call_as(&Owner::local(), named("a"), on("1")).await.unwrap();

@@ -1,6 +1,6 @@
-//! Looks whether an instance still answers, every so often, beside its calls and not through its queue. An instance that
-//! did not answer is withheld: it lends no slot until it has answered. Only the misses counted here end an instance; a
-//! call or a seat that takes too long is a reason to ask the instance, and no more.
+//! Checks at intervals whether an instance still answers, in parallel with its calls and not through their queue. An
+//! instance that did not answer is withheld: it lends no slot until it has answered. Only the misses counted here end an
+//! instance; a call or a seat that takes too long is a reason to check the instance, and no more.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,19 +12,19 @@ use tokio::{
 
 use crate::pool::{instance_slot::Place, instances::Instances};
 
-/// So many looks in a row without an answer, and the instance counts as failed. One may be missed by a machine that is
-/// busy for a moment.
+/// After this many missed checks in a row the instance counts as failed. A machine that is busy for a moment may cause
+/// one miss.
 const MISSES_MAX: usize = 3;
 
-/// How long an instance may take to answer when a call or a seat of it was late. An instance that is well answers within
+/// How long an instance may take to answer a check after a late call or seat. A healthy instance answers within
 /// milliseconds, on a busy machine within tenths of a second; the caller waits meanwhile.
 const BRIEFLY: Duration = Duration::from_secs(1);
 
-/// How soon an instance that is withheld is asked again. Whoever waits for a slot should not wait much longer than the
-/// instance needs to come round; these looks do not count as misses.
+/// How soon a withheld instance is checked again. A caller that waits for a slot should not wait much longer than the
+/// instance needs to recover; these checks do not count as misses.
 const WITHHELD_EVERY: Duration = Duration::from_secs(1);
 
-/// Asks an instance for one sign of life, or says why there is none.
+/// Asks an instance for one answer, or returns why there is none.
 async fn ping(instance: &Arc<dyn Instance>, limit: Duration) -> Result<(), String> {
     match timeout(limit, instance.ping()).await {
         Ok(outcome) => outcome.map_err(|unwell| unwell.to_string()),
@@ -35,7 +35,7 @@ async fn ping(instance: &Arc<dyn Instance>, limit: Duration) -> Result<(), Strin
     }
 }
 
-/// Looks after an instance. Returns why, when it has not answered for too long.
+/// Checks an instance at intervals. Returns why, when it has missed too many checks.
 pub(super) async fn look_after(
     instances: &Instances,
     place: &Place,
@@ -77,8 +77,8 @@ pub(super) async fn look_after(
 }
 
 impl Instances {
-    /// Asks an instance briefly whether it still answers, because a call or a seat of it was late. If it does not, it lends
-    /// nothing until it has answered.
+    /// Checks an instance briefly, because a call or a seat of it was late. If it does not answer, it is withheld until it
+    /// does.
     pub(crate) async fn doubt(&self, id: InstanceId) {
         let Some(place) = self.place(id) else { return };
         let Some(instance) = place.instance() else { return };
@@ -88,8 +88,8 @@ impl Instances {
         place.reset.notify_one();
     }
 
-    /// Asks an instance for a sign of life. One that does not answer is withheld, one that does lends again. Not if another
-    /// instance has taken its place meanwhile.
+    /// Checks an instance. Withholds it if it does not answer, lends it again if it does. Does neither if another instance
+    /// has taken its place meanwhile.
     pub(super) async fn check(
         &self,
         place: &Place,

@@ -1,9 +1,9 @@
-//! The supervisors of a pool: one task per place, for as long as there is the place. A supervisor starts its instance
-//! when the ledger needs it, starts it again when it failed, and obeys orders. Other code only gives it orders. After a
+//! The supervisors of a pool: one task per place, for as long as the place exists. A supervisor starts its instance when
+//! the ledger needs it, restarts it when it failed, and carries out orders. Other code only gives it orders. After a
 //! crash, [`Supervisor::lost`] and [`Supervisor::failed`] decide what comes next.
 //!
-//! [`running`] has an instance from start to stop, [`health`] the checks meanwhile, [`retry_policy`] when a failed
-//! instance is tried again, [`reconnect`] the order to connect an attached browser now.
+//! [`running`] has an instance from start to stop, [`health`] the checks meanwhile, [`retry_policy`] when to try a failed
+//! instance again, [`reconnect`] the order to connect an attached browser now.
 
 mod health;
 mod reconnect;
@@ -33,7 +33,7 @@ use crate::status::Health;
 
 pub(super) use self::reconnect::Reconnect;
 
-/// What is said of an instance that was stopped by hand.
+/// Why an instance that was stopped by hand lends nothing.
 const DRAINED: &str = "it was drained; restart it to have it back";
 
 /// The supervisors of a pool, and what they share.
@@ -41,9 +41,9 @@ pub(super) struct Supervisors {
     instances: Arc<Instances>,
     idle_seats: Arc<IdleSeats>,
     spares: Arc<Spares>,
-    /// How many instances may be started at a time, in all pools.
+    /// How many instances may start at once, in all pools.
     starts: Arc<Semaphore>,
-    /// The supervisors run.
+    /// Whether the supervisors run.
     opened: Mutex<bool>,
     /// Counts how often the machine woke up.
     woke: watch::Sender<u64>,
@@ -51,16 +51,16 @@ pub(super) struct Supervisors {
     tasks: TaskTracker,
 }
 
-/// The task of one place, with what it remembers from one life of its instance to the next.
+/// The task of one place, with its memory from one life of the instance to the next.
 struct Supervisor {
     shared: Arc<Supervisors>,
     instances: Arc<Instances>,
     place: Arc<Place>,
     orders: watch::Receiver<Orders>,
     retry_policy: RetryPolicy,
-    /// How many of the orders to start anew have been carried out.
+    /// How many orders to restart have been carried out.
     restarts: u64,
-    /// Why the browser could not be brought back before this try.
+    /// Why the browser could not be brought back before this attempt.
     not_revived: Option<String>,
 }
 
@@ -71,7 +71,7 @@ enum Next {
     Start,
     /// Bring the browser back if it is gone, then start.
     Revive,
-    /// Start again then.
+    /// Start again at this time.
     After(Instant),
     /// Wait for an order to start.
     Rest,
@@ -97,7 +97,7 @@ impl Supervisors {
         })
     }
 
-    /// Lets the supervisors run, and those instances start that start with the pool.
+    /// Lets the supervisors run, and starts the instances that start with the pool.
     pub(super) fn open(self: &Arc<Self>) {
         let mut opened = lock(&self.opened);
         if std::mem::replace(&mut *opened, true) || self.closing.is_cancelled() {
@@ -112,7 +112,7 @@ impl Supervisors {
         *lock(&self.opened)
     }
 
-    /// Runs the supervisor of a place, and has the instance started if it starts with the pool.
+    /// Spawns the supervisor of a place, which starts the instance if it starts with the pool.
     pub(super) fn supervise(self: &Arc<Self>, place: &Arc<Place>) {
         let mut orders = place.orders.subscribe();
         // Treat orders sent before this task started as unseen.
@@ -133,7 +133,7 @@ impl Supervisors {
         }
     }
 
-    /// The machine slept: what was missed meanwhile is no instance's fault, and everything is looked at now.
+    /// The machine slept: checks missed meanwhile do not count, and every instance is checked now.
     pub(super) fn woke(&self) {
         self.woke.send_modify(|count| *count += 1);
     }
@@ -165,7 +165,7 @@ impl Supervisor {
                             Err(_) => return,
                         },
                         () = self.place.reconnect.ordered() => Next::Revive,
-                        // What was left over from an earlier life wakes it up, too: then it is not to start.
+                        // A wake-up left over from an earlier life arrives here too: then the instance must not start.
                         () = self.place.wanted.notified(), if pause.is_none() => {
                             let is_needed = self.instances.queue.with(|ledger| ledger.is_starting(self.place.id));
                             if is_needed { Next::Start } else { next }
@@ -192,24 +192,24 @@ impl Supervisor {
         self.starting()
     }
 
-    /// The instance lends nothing any more; callers that wait for it hear whether it comes back.
+    /// The instance lends nothing more; callers that wait for it learn whether it comes back.
     fn gone(&self, hope: Hope) {
         self.instances.change(|ledger| ledger.lost(self.place.id, hope));
     }
 
-    /// It was drained, and waits for an order.
+    /// The instance was drained; the supervisor waits for an order.
     fn drained(&self) -> Next {
         self.place.went(Health::Failed, Some(DRAINED.to_owned()));
         self.gone(Hope::None);
         Next::Rest
     }
 
-    /// Whether the order to start anew is one that has not been carried out.
+    /// Whether these orders contain a restart that has not been carried out.
     fn is_news(&self, order: Orders) -> bool {
         order.restarts > self.restarts
     }
 
-    /// The orders as they are now, and whether they say to start anew. From now on that counts as carried out.
+    /// The current orders, and whether they contain a new restart, which counts as carried out from now on.
     fn take_orders(&mut self) -> (Goal, bool) {
         let order = *self.orders.borrow_and_update();
         let is_news = self.is_news(order);
@@ -217,7 +217,7 @@ impl Supervisor {
         (order.goal, is_news)
     }
 
-    /// What an instance that does not run makes of its orders.
+    /// What follows from the orders for an instance that does not run.
     fn obey(&mut self) -> Option<Next> {
         match self.take_orders() {
             (Goal::Leave, _) => Some(Next::Leave),
@@ -227,7 +227,7 @@ impl Supervisor {
                 self.retry_policy.renew();
                 Some(self.starting())
             }
-            // It is started when a caller needs it.
+            // The instance starts when a caller needs it.
             (Goal::Run, true) => {
                 self.place.went(Health::Starting, None);
                 self.gone(Hope::OnDemand);
@@ -236,7 +236,7 @@ impl Supervisor {
         }
     }
 
-    /// The instance is started again after a failure.
+    /// Counts the start of an instance after a failure.
     fn count_restart(&self) {
         if self.instances.kind.counts_restarts() {
             self.place.lock().restarts += 1;
@@ -244,11 +244,11 @@ impl Supervisor {
         }
     }
 
-    /// What becomes of an instance that could not be started.
+    /// Decides what comes next for an instance that could not start.
     fn not_started(&mut self, error: &StartError) -> Next {
         let (pool, instance) = (&self.instances.name, self.place.id);
         if self.instances.kind.is_given_up() {
-            tracing::debug!(%pool, %error, hint = error.hint, "still cannot be connected to");
+            tracing::debug!(%pool, %error, hint = error.hint, "still cannot connect");
         } else {
             tracing::warn!(%pool, %instance, %error, hint = error.hint, "cannot start");
         }
@@ -261,13 +261,13 @@ impl Supervisor {
         next
     }
 
-    /// What becomes of an instance that was lost after it had been there for so long.
+    /// Decides what comes next for an instance that was lost after running this long.
     fn lost(&mut self, held: Duration, why: &str) -> Next {
         tracing::warn!(pool = %self.instances.name, instance = %self.place.id, why, "lost");
         self.failed(Trouble::Loss { held }, why, None)
     }
 
-    /// What becomes of an instance that does not run, though it should: the retry policy says when it is tried again.
+    /// Decides what comes next for an instance that should run and does not: the retry policy says when to try again.
     fn failed(&mut self, trouble: Trouble, why: &str, not_started: Option<&StartError>) -> Next {
         let (pool, instance, kind) = (&self.instances.name, self.place.id, &self.instances.kind);
         let (settings, now) = (self.place.settings(), Instant::now());
@@ -285,7 +285,7 @@ impl Supervisor {
             }
             Verdict::Rest(rest) => {
                 if !kind.is_given_up() {
-                    tracing::warn!(%pool, every = ?rest, "tried often enough; from now on it is tried now and then");
+                    tracing::warn!(%pool, every = ?rest, "tried often enough; from now on it is tried at intervals");
                 }
                 (Hope::None, Some(now + rest))
             }
@@ -300,7 +300,7 @@ impl Supervisor {
             Some(error) if hope == Hope::OnDemand => {
                 self.instances.queue.start_failed(instance, error);
                 self.instances.start_wanted();
-                // It may have been for a spare that it was to start.
+                // The start may have been for a spare.
                 self.shared.spares.failed(Duration::ZERO, Some(error.clone()));
             }
             _ => self.gone(hope),
@@ -313,16 +313,16 @@ impl Supervisor {
         }
     }
 
-    /// A start is over, or an instance gone: callers that wait for either look again, and so does the task for spares.
+    /// A start is over, or an instance is gone: callers that wait for either look again, and so does the task for spares.
     fn tell_those_who_wait(&self) {
         self.instances.room.notify_one();
         self.instances.last_start.send_modify(|_| ());
     }
 
-    /// Takes the place out of the pool, unless it was told to stay in the meantime.
+    /// Takes the place out of the pool, unless it got the order to stay in the meantime.
     fn leave(&self) -> bool {
         {
-            // Under one lock with those who give orders and numbers.
+            // Under the lock that orders and new numbers are given under.
             let mut places = self.instances.places();
             if self.place.orders.borrow().goal != Goal::Leave {
                 return false;

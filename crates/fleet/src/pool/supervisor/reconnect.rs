@@ -1,8 +1,9 @@
-//! Connecting an attached browser now, whatever its last try came to: the order, how its supervisor carries it out, and how
-//! those who gave it hear what came of it.
+//! The order to connect an attached browser now, whatever the last attempt came to: how the supervisor carries it out, and
+//! how the callers that gave it learn the outcome.
 //!
-//! One that is connected and answers stays as it is. Else whatever brings the browser back is done first, which happens
-//! nowhere but here: nothing that somebody else runs is started unasked. Several who order it at once share one try.
+//! A browser that is connected and answers stays as it is. Otherwise the supervisor first brings the browser back. That
+//! happens only here: without an order greenroom never starts a browser it attaches to. Simultaneous orders share one
+//! attempt.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,30 +19,30 @@ use crate::{
     pool::{attached::Link, kind::told},
 };
 
-/// How long bringing a browser back may take. The engine itself asks whether it answers (up to 15 s of a silent one), runs
-/// what starts it and waits for that (30 s), and says better than this limit what went wrong; so this comes after it.
+/// How long bringing a browser back may take. The engine itself checks whether it answers (up to 15 s if it is silent),
+/// runs the start command and waits for it (30 s), and gives a better reason than this limit; so this limit is longer.
 const REVIVE: Duration = Duration::from_secs(50);
 
-/// How long whoever orders it waits in all: what is left of an earlier connection is cleared away (20 s), the browser is
-/// brought back ([`REVIVE`]) and connected to (30 s), each of which has its own limit.
+/// How long a caller of the order waits in all: the rest of an earlier connection is cleared (20 s), the browser is
+/// brought back ([`REVIVE`]) and connected to (30 s), each with its own limit.
 pub(super) const WITHIN: Duration = Duration::from_secs(110);
 
-/// Orders to connect now, and what came of them. They are numbered.
+/// Orders to connect now, and their outcomes. Orders are numbered.
 #[derive(Default)]
 pub(in crate::pool) struct Reconnect(watch::Sender<State>);
 
 #[derive(Default)]
 struct State {
     ordered: u64,
-    /// Up to this one they are being carried out.
+    /// Orders up to this one are being carried out.
     taken: u64,
-    /// Up to this one they are carried out, the last of them with this error or without one.
+    /// Orders up to this one are done, the last of them with this error or without one.
     done: u64,
     error: Option<String>,
 }
 
 impl Reconnect {
-    /// Orders it, or joins an order that is not yet carried out. Returns its number.
+    /// Gives the order, or joins one that is not yet carried out. Returns its number.
     fn order(&self) -> u64 {
         let mut number = 0;
         self.0.send_modify(|state| {
@@ -51,18 +52,18 @@ impl Reconnect {
         number
     }
 
-    /// Resolves when there is an order that nobody carries out yet.
+    /// Resolves when there is an order that is not being carried out yet.
     pub(super) async fn ordered(&self) {
         // The sender lives as long as this, so it does not fail.
         let _ = self.0.subscribe().wait_for(|state| state.ordered > state.taken).await;
     }
 
-    /// What is ordered is being carried out from now on.
+    /// Begins to carry out all orders given so far.
     fn take(&self) {
         self.0.send_modify(|state| state.taken = state.ordered);
     }
 
-    /// What was being carried out has come to this. Without an order nobody hears it.
+    /// Reports the outcome of the orders being carried out. Without an order this does nothing.
     pub(super) fn report(&self, error: Option<String>) {
         self.0.send_if_modified(|state| {
             let is_news = state.taken > state.done;
@@ -73,7 +74,7 @@ impl Reconnect {
         });
     }
 
-    /// Returns the error that this order came to, if any.
+    /// Waits for an order's outcome; returns its error, if any.
     async fn done(&self, order: u64) -> Option<String> {
         let mut states = self.0.subscribe();
         states.wait_for(|state| state.done >= order).await.ok()?.error.clone()
@@ -81,7 +82,7 @@ impl Reconnect {
 }
 
 impl Supervisors {
-    /// Connects the browser now. Returns when that has come to something.
+    /// Connects the browser now. Returns when the outcome is known.
     pub(in crate::pool) async fn reconnect(self: &Arc<Self>) -> Result<(), FleetError> {
         self.open();
         let why_closed = || self.instances.kind.why_closed();
@@ -98,21 +99,21 @@ impl Supervisors {
 }
 
 impl Supervisor {
-    /// The browser is connected and has answered: that is what was ordered.
+    /// The browser is connected and has answered: the order is carried out.
     pub(super) fn stays_connected(&mut self) {
         self.retry_policy.renew();
         self.place.reconnect.take();
         self.place.reconnect.report(None);
     }
 
-    /// Carries an order out for a browser that is not connected: brings it back, if there is a way, and then has it tried.
+    /// Carries out the order for a browser that is not connected: brings it back, if it can, and then connects.
     pub(super) async fn revive(&mut self) -> Next {
         self.place.reconnect.take();
         self.retry_policy.renew();
         let start = self.starting();
         self.instances.kind.update_link(Link::tries);
         let (began, engine, pool) = (Instant::now(), self.place.engine(), &self.instances.name);
-        // A task of its own: an adapter that panics takes nothing else along.
+        // A task of its own: a panic of the adapter ends only this task.
         let mut reviving = tokio::spawn(async move { timeout(REVIVE, engine.revive()).await });
         let revived = tokio::select! {
             revived = &mut reviving => revived,

@@ -1,10 +1,10 @@
-//! How often an instance that fails is tried again, and how soon.
+//! How often and how soon an instance that fails is tried again.
 //!
-//! One of greenroom's own is started again so many times within five minutes, after 1, 2, 4 … seconds. One that needs
-//! more than that has a fault that starting does not cure, and stays failed.
+//! greenroom restarts an instance of its own a limited number of times within five minutes, after 1, 2, 4 … seconds. An
+//! instance that needs more than that has a fault that a restart does not cure, and stays failed.
 //!
-//! A browser that somebody else runs comes back when that somebody wants it: it is tried for ever, in series with a rest
-//! between them. A series is one try and so many more after a pause that doubles.
+//! An attached browser comes back when its user starts it: greenroom tries for ever, in series with a rest between them. A
+//! series is one attempt and a number of further ones, each after a pause that doubles.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -13,52 +13,52 @@ use tokio::time::Instant;
 
 use crate::pool::Retry;
 
-/// Restarts further back than this are forgiven.
+/// Restarts longer ago than this do not count.
 const WINDOW: Duration = Duration::from_secs(300);
 
 /// The longest pause. Only a number of restarts far above the usual three comes near it.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// So many connections in a row that did not hold, and the next one waits for a rest. Each costs an engine's start, which a
-/// browser that comes and goes must not cause several times a second.
+/// After this many connections in a row that did not hold, the next one waits for a rest. Each costs an engine's start,
+/// which an unstable browser must not cause several times a second.
 const LOSSES_MAX: u32 = 3;
 
-/// A connection that held for so long was a good one, also where the rest is longer.
+/// A connection that held for this long was a good one, even where the rest is longer.
 const HELD: Duration = Duration::from_secs(60);
 
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// It could not be started, or connected to.
+    /// The instance could not be started, or connected to.
     Start,
-    /// It was lost, after it had been there for so long.
+    /// The instance was lost after running this long.
     Loss { held: Duration },
 }
 
-/// What is done about it.
+/// What the policy decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is tried again after a pause.
+    /// Try again after a pause.
     Again(Duration),
-    /// It has been tried often enough for now, and is left alone for so long.
+    /// Tried often enough for now: rest for this long.
     Rest(Duration),
-    /// It has been tried often enough.
+    /// Tried often enough: do not try again.
     Never,
-    /// It is started when a caller needs it.
+    /// Start when a caller needs it.
     OnDemand,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct RetryPolicy {
-    /// When it was started again, where that counts by time.
+    /// When it was restarted, for the limit by time.
     restarts: VecDeque<Instant>,
-    /// Tries of this series that failed, where that counts by series; and connections in a row that did not hold.
+    /// Failed attempts of this series, for the limit by series; and connections in a row that did not hold.
     failures: u32,
     losses: u32,
 }
 
 impl RetryPolicy {
-    /// What follows from a failure, with so many further tries.
+    /// Decides after a failure, with this many further attempts allowed.
     pub(super) fn spend(&mut self, trouble: Trouble, retry: Retry, max: usize, now: Instant) -> Verdict {
         match retry.cooldown {
             Some(cooldown) => self.spend_in_series(trouble, retry.pause, cooldown, max),
@@ -88,7 +88,7 @@ impl RetryPolicy {
         let (count, max) = match trouble {
             Trouble::Start => (&mut self.failures, u32::try_from(max).unwrap_or(u32::MAX)),
             Trouble::Loss { held } => {
-                // It had been reached: a new series begins.
+                // The browser had been reached: a new series begins.
                 self.failures = 0;
                 self.losses = if held >= cooldown.min(HELD) { 0 } else { self.losses };
                 (&mut self.losses, LOSSES_MAX)
@@ -102,7 +102,7 @@ impl RetryPolicy {
         Verdict::Again(backoff(pause).pause(*count - 1))
     }
 
-    /// Somebody looked after it: it begins anew.
+    /// Forgets all failures, because an order asked for a new attempt.
     pub(super) fn renew(&mut self) {
         *self = Self::default();
     }

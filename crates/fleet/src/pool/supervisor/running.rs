@@ -1,5 +1,5 @@
-//! An instance from start to stop: its supervisor starts it, watches it while it runs, and stops it when it is lost, told to
-//! or not needed. What comes after it is for the supervisor's loop.
+//! An instance from start to stop: its supervisor starts it, watches it while it runs, and stops it when it is lost, ordered
+//! to stop or not needed. The supervisor's loop decides what comes after.
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -19,8 +19,8 @@ const START: Duration = Duration::from_secs(30);
 /// How long an instance may take to end politely before it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// How long stopping may take in all. Its processes are killed after [`STOP_GRACE`]; what takes longer than this is a
-/// fault, and the place must not be lost to it.
+/// How long stopping may take in all. The processes are killed after [`STOP_GRACE`]; a stop that takes longer than this
+/// is a fault, and the place goes on without it.
 const STOP: Duration = Duration::from_secs(15);
 
 /// Why an instance that ran does not run any more.
@@ -62,13 +62,13 @@ impl Supervisor {
             self.tell_those_who_wait();
             self.watch(&instance).await
         } else {
-            // It was told to stop while it started: it lends nothing at all.
+            // The order to stop came during the start: the instance lends nothing.
             End::Drained
         };
         instances.kind.tell_ended();
         let (goal, anew) = self.take_orders();
         let why_lost = if let End::Lost(why) = &end { Some(why.clone()) } else { None };
-        // Out of the pool before anything else: nobody must be lent what is about to stop.
+        // Take the instance out of the pool first: no caller may get a slot of an instance that is about to stop.
         let next = match (end, goal) {
             (End::Closing, _) => Next::Rest,
             (End::Lost(why), Goal::Run) if !anew => self.lost(up_since.elapsed(), &why),
@@ -84,7 +84,7 @@ impl Supervisor {
             }
             (End::Drained | End::Idle, Goal::Leave) => Next::Leave,
             (End::Lost(_) | End::Drained | End::Idle, Goal::Drain) => self.drained(),
-            // Told to start anew, whether or not its leases were back.
+            // A restart was ordered, whether or not the leases were back.
             (End::Lost(_) | End::Drained | End::Idle, Goal::Run) => {
                 self.retry_policy.renew();
                 self.stay()
@@ -98,8 +98,8 @@ impl Supervisor {
         next
     }
 
-    /// Starts the instance, as one of a few at a time. Breaks off when the pool closes, and when it is told to begin
-    /// anew, which may be because this start hangs.
+    /// Starts the instance; few start at a time. Breaks off when the pool closes, and at an order to restart, which may
+    /// come because this start hangs.
     async fn start(&self) -> ControlFlow<Next, Result<Arc<dyn Instance>, StartError>> {
         let closing = &self.shared.closing;
         let _turn = tokio::select! {
@@ -107,21 +107,21 @@ impl Supervisor {
             () = closing.cancelled() => return ControlFlow::Break(Next::Rest),
         };
         let (engine, id) = (self.place.engine(), self.place.id);
-        // A task of its own: an adapter that panics takes nothing else along.
+        // A task of its own: a panic of the adapter ends only this task.
         let mut starting = tokio::spawn(async move { timeout(START, engine.start(id)).await });
         let started = tokio::select! {
             started = &mut starting => started,
             () = self.place.reconnect.ordered() => {
                 starting.abort();
                 match starting.await {
-                    // It came up in this very moment: that is as good.
+                    // The instance came up at the same moment: use it.
                     Ok(Ok(Ok(instance))) => return ControlFlow::Continue(Ok(instance)),
                     _ => return ControlFlow::Break(Next::Revive),
                 }
             }
             () = closing.cancelled() => {
                 starting.abort();
-                // It may have come up in this very moment.
+                // The instance may have come up at the same moment.
                 if let Ok(Ok(Ok(instance))) = starting.await {
                     instance.stop(STOP_GRACE).await;
                 }
@@ -155,7 +155,7 @@ impl Supervisor {
                 }
                 () = self.shared.closing.cancelled() => return End::Closing,
                 why = &mut health => {
-                    // Its sessions shall hear of this, not of the stopping that follows.
+                    // Condemn it first, so that its sessions report this reason and not the stop that follows.
                     instance.condemn(Lost::Unwell(why.as_str().into()));
                     return End::Lost(why);
                 }
@@ -182,7 +182,7 @@ impl Supervisor {
                     place.lock().draining = draining;
                     match draining {
                         true => instances.change(|ledger| ledger.drain(place.id, order.goal == Goal::Run)),
-                        // It was to leave, and is needed after all.
+                        // The place was to leave, and is needed after all.
                         false => instances.change(|ledger| ledger.reopen(place.id)),
                     }
                 }
@@ -199,8 +199,8 @@ impl Supervisor {
         }
     }
 
-    /// Makes an instance cold that has no lease, and no seat that its owner may come back to. Not if the others have no
-    /// room for the spares that are to be kept: a new instance would have to be started for them at once.
+    /// Makes an instance cold that has no lease and no seat kept for an owner. Not if the other instances have no room for
+    /// the wanted spares: the pool would have to start a new instance for them at once.
     fn retire(&self) -> bool {
         let id = self.place.id;
         if self.shared.idle_seats.has_owner_in(id) {
@@ -214,7 +214,7 @@ impl Supervisor {
     }
 }
 
-/// Resolves with the answer to a question, if there is one.
+/// Resolves with the answer to a pending question; never, if there is none.
 async fn answered<T>(question: &mut Option<BoxFuture<'_, T>>) -> T {
     match question {
         Some(question) => question.await,
