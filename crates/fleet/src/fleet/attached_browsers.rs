@@ -86,7 +86,10 @@ impl Fleet {
         };
         tracing::info!(browser = entry.index, url = entry.settings.url, "browser removed");
         if timeout(REMOVE, leaving).await.is_err() {
-            tracing::warn!(browser = entry.index, "removing the browser takes long, and goes on in the background");
+            tracing::warn!(
+                browser = entry.index,
+                "removing the browser takes long, and goes on in the background"
+            );
         }
         Ok(entry.status())
     }

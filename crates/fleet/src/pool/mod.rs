@@ -1,9 +1,9 @@
 //! A pool: places for instances, and the leases on their slots.
 //!
 //! [`Pool`] puts the parts together. [`instances`] has the places and the queue, which decides who gets which slot;
-//! [`supervisor`] has a task for each place, which starts, watches and stops its instance; [`idle_seats`] has the open seats
-//! in free slots, and [`spares`] opens some ahead; [`kind`] has what differs between pools. [`acquire`] takes a slot for a caller,
-//! [`scale`] changes a pool while it runs.
+//! [`supervisor`] has a task for each place, which starts, watches and stops its instance; [`idle_seats`] has the open
+//! seats in free slots, and [`spares`] opens some ahead; [`kind`] has what differs between pools. [`acquire`] takes a slot
+//! for a caller, [`scale`] changes a pool while it runs.
 
 mod acquire;
 mod attached;

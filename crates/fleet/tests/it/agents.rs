@@ -1,4 +1,4 @@
-//! Those who stand around the fleet: the agents behind calls, and whoever counts what happens in the pools.
+//! Fake agents behind calls, and the watcher that counts what happens in the pools.
 
 use std::{path::PathBuf, sync::Mutex, time::Duration};
 
@@ -6,7 +6,7 @@ use greenroom_core::{Agent, BoxFuture, InstanceId, NoAnswer, Queued, Raw, raw::p
 use greenroom_fleet::{FleetError, Watcher};
 use tokio::time::Instant;
 
-/// An agent that hears nothing and answers nothing.
+/// An agent that receives nothing and answers nothing.
 pub use greenroom_core::Nobody as FakeAgent;
 
 /// An agent whose client would answer questions, so that no spare suits it.
@@ -36,12 +36,12 @@ impl Agent for Askable {
     }
 }
 
-/// An agent that notes what it hears of its place in the queue, and when.
+/// An agent that notes the positions in the queue that it receives, and when.
 #[derive(Default)]
 pub struct Listener(Mutex<Vec<(Instant, usize, usize)>>);
 
 impl Listener {
-    /// Its places, and how many waited.
+    /// Its positions, and how many waited.
     pub fn places(&self) -> Vec<(usize, usize)> {
         self.0.lock().unwrap().iter().map(|(_, place, waiting)| (*place, *waiting)).collect()
     }
@@ -83,7 +83,7 @@ impl Agent for Listener {
     }
 }
 
-/// Counts what the pools tell.
+/// Counts the events of the pools.
 #[derive(Default)]
 pub struct Counting {
     told: Mutex<Told>,
@@ -98,7 +98,7 @@ pub struct Told {
     pub links: Vec<(u32, Link)>,
 }
 
-/// What is told of the connection to a browser.
+/// An event of the connection to a browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     Failed,

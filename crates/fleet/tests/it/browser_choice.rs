@@ -1,4 +1,4 @@
-//! Which attached browser a call runs in: by the strict rules, by index or label, by session; and how errors speak of it.
+//! Which attached browser a call runs in: by the strict rules, by index or label, by session; and how errors name it.
 
 use greenroom_core::Owner;
 use greenroom_fleet::{FleetError, NotChosen, Target, Whose};
@@ -60,8 +60,8 @@ async fn by_index_or_label() {
     yard.end().await;
 }
 
-/// A session is found without its browser, and with any of its names; with another browser it is refused, with where it
-/// lives. With a single browser `browserIndex` is a mistake also for a session that exists.
+/// A call finds its session without naming the browser, and with any of the browser's names; if it names another browser,
+/// the error says where the session lives. With a single browser `browserIndex` is a mistake also for an existing session.
 #[tokio::test(start_paused = true)]
 async fn a_session_stays_in_its_browser() {
     let mut yard = Yard::new(1);
@@ -87,8 +87,8 @@ async fn a_session_stays_in_its_browser() {
     yard.end().await;
 }
 
-/// Beside pools, a call that names a pool runs there, one that names nothing runs in a browser, and naming both is a
-/// mistake. Without browsers, naming one is.
+/// In a fleet with pools and browsers, a call that names a pool runs there, a call that names nothing runs in a browser,
+/// and a call that names both is refused. Without browsers, a call that names one is refused.
 #[tokio::test(start_paused = true)]
 async fn beside_pools() {
     let mut yard = Yard::beside_a_pool(0);
@@ -114,7 +114,7 @@ async fn beside_pools() {
     yard.end().await;
 }
 
-/// With no pool and no browser left a call says so.
+/// With no pool and no browser left a call gets that error.
 #[tokio::test(start_paused = true)]
 async fn nowhere() {
     let yard = Yard::new(1);
@@ -128,7 +128,7 @@ async fn nowhere() {
     yard.end().await;
 }
 
-/// Which pool a call would run in is known beforehand, and so is that it would not run.
+/// The fleet says beforehand in which pool a call would run, and whether it would run.
 #[tokio::test(start_paused = true)]
 async fn the_pool_of_a_call() {
     let yard = Yard::new(2);
@@ -147,7 +147,7 @@ async fn the_pool_of_a_call() {
     yard.end().await;
 }
 
-/// A browser with its user's logins serves the local owner alone; one with contexts of greenroom's own serves others.
+/// A browser with its user's logins serves the local owner alone; one with greenroom's own contexts serves others too.
 #[tokio::test(start_paused = true)]
 async fn whose_browser_it_is() {
     let yard = Yard::tuned(2, |index, browser| {
@@ -163,7 +163,7 @@ async fn whose_browser_it_is() {
     yard.end().await;
 }
 
-/// Who waits too long for a browser that others use hears which one it was and who has it.
+/// A caller that waits too long for a browser in use gets an error that names the browser and the holder.
 #[tokio::test(start_paused = true)]
 async fn a_browser_that_is_taken() {
     let yard = Yard::new(2);
@@ -177,7 +177,7 @@ async fn a_browser_that_is_taken() {
     yard.end().await;
 }
 
-/// Naming the only instance of a browser is no mistake; it is waited for as everybody does. Another is.
+/// A call may name the only instance of a browser, and waits for it as other calls do. Another instance is refused.
 #[tokio::test(start_paused = true)]
 async fn the_instance_of_a_browser() {
     let yard = Yard::new(1);
@@ -186,7 +186,7 @@ async fn the_instance_of_a_browser() {
     call("0").await.unwrap();
     let error = call("1").await.unwrap_err().to_string();
     assert_eq!(error, "no such instance in browser 1: \"1\"; there is \"0\"");
-    // Also of a session that has not begun yet.
+    // The same holds for a session that has not begun yet.
     yard.world(1).opening.shut();
     let first = yard.stage.begin_at(named("a"), at("", "0"), "click").await;
     let second = yard.stage.begin_at(named("a"), at("", "0"), "click").await;
@@ -241,7 +241,7 @@ async fn browsers_are_driven_in_parallel() {
     assert!(stuck.await.unwrap().is_err());
 }
 
-/// Two addresses that look the same without their secrets are two browsers; the same one twice is refused, also in another
+/// Two addresses that differ in their secrets only are two browsers; the same address twice is refused, also in another
 /// spelling.
 #[tokio::test(start_paused = true)]
 async fn secrets_tell_browsers_apart() {

@@ -1,4 +1,4 @@
-//! The connection to an attached browser: when it is made, how often it is tried, and what callers hear meanwhile.
+//! The connection to an attached browser: when it is made, how often it is tried, and the errors of callers meanwhile.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::{
 
 use BrowserState::{Connected, Connecting, Disconnected, Pending};
 
-/// When a connection was tried, counted from the first of these.
+/// When connections were tried, counted from the first of these.
 fn tries(world: &World, after: Instant) -> Vec<u128> {
     let starts = world.starts().into_iter().filter(|(_, at)| *at >= after);
     starts.map(|(_, at)| (at - after).as_millis()).collect()
 }
 
-/// Nothing is connected until somebody calls; the first call connects, and many first calls make one try. A browser that
-/// is added is not connected by that, whatever its settings say of spares and laziness.
+/// The fleet connects with the first call, and many first calls make one attempt. Adding a browser does not connect it,
+/// whatever its settings say of spares and laziness.
 #[tokio::test(start_paused = true)]
 async fn connected_with_the_first_call() {
     let yard = Yard::tuned(2, |_, browser| {
@@ -52,9 +52,9 @@ async fn connected_with_the_first_call() {
     yard.end().await;
 }
 
-/// A browser that cannot be reached is tried again after 250, 500 and 1,000 ms, and a caller that came first waits for
-/// all of that and then hears the last error. For a minute callers are refused at once, with the error and when it is
-/// tried again; then it is tried again by itself, and so on for ever.
+/// The fleet tries an unreachable browser again after 250, 500 and 1,000 ms; a caller that came first waits for all of
+/// that and then gets the last error. For a minute callers are refused at once, with the error and the time of the next
+/// attempt; then the fleet tries again, and so on for ever.
 #[tokio::test(start_paused = true)]
 async fn a_series_and_a_rest() {
     let yard = Yard::new(1);
@@ -90,7 +90,7 @@ async fn a_series_and_a_rest() {
         let again = Instant::now() + MS;
         sleep(MS * 2).await;
         assert_eq!(yard.states(), [Disconnected]);
-        // Whoever comes while it is tried waits for that.
+        // A caller that comes during an attempt waits for it.
         let waiting = yard.stage.begin_at(named("a"), Target::default(), "click").await;
         assert!(matches!(waiting.await.unwrap(), Err(FleetError::BrowserDown { .. })));
         assert_eq!(tries(yard.world(1), again), [0, 250, 750, 1750]);
@@ -105,7 +105,7 @@ async fn a_series_and_a_rest() {
     yard.end().await;
 }
 
-/// A call that comes in the middle of a series is served by the try that succeeds.
+/// A call that comes in the middle of a series is served by the attempt that succeeds.
 #[tokio::test(start_paused = true)]
 async fn served_by_a_later_try() {
     let yard = Yard::new(1);
@@ -121,8 +121,8 @@ async fn served_by_a_later_try() {
     assert_eq!(yard.watcher().told().links.last(), Some(&(1, Link::Over)));
 }
 
-/// A lost connection shows at once and is made again after a quarter of a second; a call that comes meanwhile waits for
-/// it. One that cannot be made again is tried as a first one is.
+/// The status shows a lost connection at once, and the fleet connects again after a quarter of a second; a call that comes
+/// meanwhile waits for it. A failing reconnection is tried again like a first connection.
 #[tokio::test(start_paused = true)]
 async fn a_lost_connection_is_made_again() {
     let yard = Yard::new(1);
@@ -130,7 +130,7 @@ async fn a_lost_connection_is_made_again() {
     sleep(COOLDOWN).await;
     for round in 1..=10 {
         yard.world(1).lose_instance(InstanceId(0), &crash());
-        assert_eq!(yard.states(), [Disconnected], "before anybody has noticed");
+        assert_eq!(yard.states(), [Disconnected], "before the supervisor has noticed");
         assert_eq!(yard.status(1).last_error.as_deref(), Some("the browser ended (signal 9)"));
         let (said, waited) = took(yard.stage.call_loose("click")).await;
         assert_eq!((said.unwrap().seat, waited), (round + 1, Duration::from_millis(250)));
@@ -151,8 +151,8 @@ async fn a_lost_connection_is_made_again() {
     yard.end().await;
 }
 
-/// A browser whose connections do not hold is connected to later and later, and after four rests as one does that cannot
-/// be reached: it never keeps a processor busy.
+/// The fleet reconnects later and later to a browser whose connections do not hold, and after the fourth rests as for an
+/// unreachable one: it never keeps a processor busy.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_does_not_hold() {
     let yard = Yard::new(1);
@@ -179,8 +179,8 @@ async fn a_connection_that_does_not_hold() {
     yard.end().await;
 }
 
-/// One browser that lets everybody wait delays no other, also when only one start at a time is allowed. Whoever calls it
-/// waits no longer than for a slot, and hears which one it was.
+/// A browser that does not answer delays no other, also when only one start at a time is allowed. Its caller waits no
+/// longer than for a slot, and the error names the browser.
 #[tokio::test(start_paused = true)]
 async fn a_slow_browser_delays_no_other() {
     let yard = Yard::of(
@@ -201,14 +201,14 @@ async fn a_slow_browser_delays_no_other() {
     assert_eq!((error.unwrap_err().to_string(), waited), (words, LEASE));
     let ((), waited) = took(async { drop(yard.call_on("3", "click").await.unwrap()) }).await;
     assert_eq!((waited, yard.states()), (Duration::ZERO, vec![Connecting, Disconnected, Connected]));
-    // A try that hangs ends, too, and is told.
+    // An attempt that hangs ends too, and is reported.
     sleep(Duration::from_secs(26)).await;
     assert_eq!(yard.status(1).last_error.as_deref(), Some("it could not be connected to within 30 s"));
     assert_eq!(yard.world(1).counts().starting, 1, "and the next one hangs as well, alone");
     yard.end().await;
 }
 
-/// Connecting all connects those that nobody has needed yet, once; one that rests is left alone.
+/// Connecting all connects, once, the browsers that no call has needed yet; a browser that rests is left alone.
 #[tokio::test(start_paused = true)]
 async fn connect_all() {
     let yard = Yard::new(3);
@@ -226,7 +226,7 @@ async fn connect_all() {
     yard.end().await;
 }
 
-/// A browser that gives no sign of life three times in a row is given up and connected to again; one miss is shown.
+/// A browser that misses three health checks in a row is given up and connected to again; one miss shows in the status.
 #[tokio::test(start_paused = true)]
 async fn a_silent_browser_is_connected_again() {
     let yard = Yard::new(1);
@@ -246,8 +246,7 @@ async fn a_silent_browser_is_connected_again() {
     yard.end().await;
 }
 
-/// A browser in which no tab can be opened is as good as one that cannot be reached, and so is one that dies while that
-/// is tried.
+/// A browser in which no tab opens counts as unreachable, and so does one that dies while a tab opens.
 #[tokio::test(start_paused = true)]
 async fn no_tab_can_be_opened() {
     let yard = Yard::new(1);
@@ -265,8 +264,8 @@ async fn no_tab_can_be_opened() {
     yard.end().await;
 }
 
-/// The fleet is ready as long as a browser is connected or was never needed; it is starting while the first tries go on,
-/// and failed when none could be reached, also while that is tried again.
+/// The fleet is ready as long as a browser is connected or was never needed; it is starting during the first attempts, and
+/// failed when no browser could be reached, also during further attempts.
 #[tokio::test(start_paused = true)]
 async fn readiness() {
     let yard = Yard::new(2);
@@ -302,7 +301,7 @@ async fn readiness() {
     yard.end().await;
 }
 
-/// A browser that is connected and does not answer is no browser to be ready with.
+/// A browser that is connected and does not answer does not make the fleet ready.
 #[tokio::test(start_paused = true)]
 async fn readiness_needs_an_answer() {
     let yard = Yard::new(1);
@@ -321,7 +320,7 @@ async fn readiness_needs_an_answer() {
     yard.end().await;
 }
 
-/// Beside a pool, either is enough to be ready.
+/// With a pool and a browser, either is enough to be ready.
 #[tokio::test(start_paused = true)]
 async fn readiness_beside_a_pool() {
     let mut yard = Yard::beside_a_pool(0);
@@ -338,8 +337,8 @@ async fn readiness_beside_a_pool() {
     yard.end().await;
 }
 
-/// A fleet whose browsers are all attached drains and shuts down like any other: calls that run are waited for, those
-/// that wait for a connection are told at once.
+/// A fleet whose browsers are all attached drains and shuts down like any other: it waits for calls that run, and refuses
+/// at once those that wait for a connection.
 #[tokio::test(start_paused = true)]
 async fn drained_and_shut_down() {
     let mut yard = Yard::new(2);
@@ -361,7 +360,7 @@ async fn drained_and_shut_down() {
     yard.end().await;
 }
 
-/// A browser that is added while everything shuts down is refused, or shut down with the rest.
+/// A browser that is added during a shutdown is refused, or shut down with the rest.
 #[tokio::test(start_paused = true)]
 async fn added_while_shutting_down() {
     for turns in 0..40 {

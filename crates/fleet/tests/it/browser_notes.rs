@@ -1,4 +1,4 @@
-//! What agents hear of browsers that were lost under them: what is gone, and what is not. Never a silent swap.
+//! Notes to agents about browsers that were lost: what is gone, and what is not. No browser is replaced silently.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::{
     yard::{Yard, on},
 };
 
-/// All that an answer says beside the reply.
+/// All notes of an answer.
 fn notes(said: &Said) -> Vec<String> {
     said.notes.iter().map(ToString::to_string).collect()
 }
 
-/// A session whose browser was lost says that its tabs are gone, and that cookies and logins are not; once.
+/// After a session's browser was lost, the note says that its tabs are gone and that cookies and logins are not; once.
 #[tokio::test(start_paused = true)]
 async fn a_session_in_the_users_browser() {
     let yard = Yard::new(2);
@@ -39,7 +39,7 @@ async fn a_session_in_the_users_browser() {
     yard.end().await;
 }
 
-/// In a context of greenroom's own, cookies are gone with the browser, and so it is said.
+/// In a context of greenroom's own, cookies are gone with the browser, and the note says so.
 #[tokio::test(start_paused = true)]
 async fn a_session_in_a_context_of_its_own() {
     let yard = Yard::tuned(1, |_, browser| browser.pool.local_only = false);
@@ -61,7 +61,7 @@ async fn a_session_in_a_context_of_its_own() {
     yard.end().await;
 }
 
-/// A pool that keeps its browsers' profiles says the same of them.
+/// In a pool that keeps its browsers' profiles the note says the same.
 #[tokio::test(start_paused = true)]
 async fn a_session_in_a_pool_with_profiles() {
     let stage = Stage::fixed_with(1, 1, |settings| settings.pools[0].local_only = true).await;
@@ -72,15 +72,15 @@ async fn a_session_in_a_pool_with_profiles() {
     stage.end().await;
 }
 
-/// The next call without a session hears that the tab its owner left is gone, once, however the browser was lost; and so
-/// it does when a first call failed, or nobody heard it.
+/// The next call without a session carries the note that the tab its owner left is gone: once, however the browser was
+/// lost, and also after a first call that failed or whose caller left.
 #[tokio::test(start_paused = true)]
 async fn a_tab_that_waited_for_its_owner() {
     let yard = Yard::new(2);
     let loose = || yard.call_on("2", "click");
     let words = "browser 2 was reconnected: the browser ended (signal 9); the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were";
     assert_eq!(loose().await.unwrap().notes, []);
-    // In the moment of the loss, and when everybody knows of it.
+    // At the moment of the loss, and after every task has seen it.
     for moment in 0..2 {
         yard.world(2).lose_instance(InstanceId(0), &crash());
         for _ in 0..moment {
@@ -90,7 +90,7 @@ async fn a_tab_that_waited_for_its_owner() {
         assert_eq!(loose().await.unwrap().notes, [], "once");
     }
 
-    // The connection cannot be made for a while: who is refused has not heard it.
+    // The connection cannot be made for a while: the error of a refused call does not carry the note.
     yard.world(2).break_instance(0);
     yard.world(2).lose_instance(InstanceId(0), &crash());
     drop(loose().await.unwrap_err());
@@ -104,7 +104,7 @@ async fn a_tab_that_waited_for_its_owner() {
     settle().await;
     assert_eq!(notes(&loose().await.unwrap()), [words], "the one before left");
 
-    // One that hears of the loss by its own call needs no telling.
+    // A call that fails with the loss needs no note.
     let call = yard.begin_on("2", "hold").await;
     drop(yard.world(2).held().await);
     yard.world(2).lose_instance(InstanceId(0), &crash());
@@ -113,7 +113,7 @@ async fn a_tab_that_waited_for_its_owner() {
     yard.end().await;
 }
 
-/// A tab that crashed while it waited is told as such; one whose time was over is not.
+/// The note says so if a tab crashed while it waited; a tab whose time was over needs no note.
 #[tokio::test(start_paused = true)]
 async fn a_tab_that_crashed_alone() {
     let yard = Yard::new(1);
@@ -128,7 +128,7 @@ async fn a_tab_that_crashed_alone() {
             "a tab of browser 1 was lost: the page crashed (oom); the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were"
         ]
     );
-    // And in the moment of the crash.
+    // And at the moment of the crash.
     yard.world(1).lose_seat(said.seat, Lost::Page("oom".into()));
     let said = yard.stage.call_loose("click").await.unwrap();
     assert!(matches!(said.notes[..], [Note::NewTab(_)]), "{said:?}");
@@ -136,7 +136,7 @@ async fn a_tab_that_crashed_alone() {
     yard.end().await;
 }
 
-/// A tab that is lost in the moment in which its call is answered is told with the next one.
+/// A tab that is lost just as its call is answered is in the next answer's note.
 #[tokio::test(start_paused = true)]
 async fn a_tab_that_was_lost_with_the_answer() {
     let yard = Yard::new(1);
@@ -151,7 +151,7 @@ async fn a_tab_that_was_lost_with_the_answer() {
     yard.end().await;
 }
 
-/// A browser that fell silent is told by why it was given up; each owner hears of its own tab.
+/// The note about a silent browser says why it was given up; each owner gets one for its own tab.
 #[tokio::test(start_paused = true)]
 async fn each_owner_hears_of_its_own() {
     let yard = Yard::tuned(1, |_, browser| {
@@ -178,8 +178,8 @@ async fn each_owner_hears_of_its_own() {
     yard.end().await;
 }
 
-/// A tab that calls without a session left is closed for a session, or after its idle time: the next such call is told why,
-/// once.
+/// The fleet closes a tab that calls without a session left, for a session or after its idle time: the next such call
+/// carries the reason, once.
 #[tokio::test(start_paused = true)]
 async fn a_tab_that_was_closed() {
     let yard = Yard::new(1);

@@ -1,4 +1,4 @@
-//! Attached browsers on real threads: whatever happens at the same moment, everything is answered and nothing is left.
+//! Attached browsers on real threads: whatever happens at the same moment, every call is answered and nothing is left.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,8 +26,8 @@ async fn come_and_go(fleet: Fleet) -> Arc<World> {
     world
 }
 
-/// Calls, losses, reconnects, additions and removals meet a shutdown: every one of them comes to an end, and no seat and
-/// no connection outlives the fleet.
+/// Calls, losses, reconnects, additions and removals meet a shutdown: all of them end, and no seat and no connection
+/// outlives the fleet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn everything_at_once() {
     for round in 0..60 {
@@ -63,8 +63,8 @@ async fn everything_at_once() {
     }
 }
 
-/// Many who reconnect, while the browser dies again and again, are all answered, and it is connected in the end; there is
-/// never more than one try at a time.
+/// Many callers reconnect while the browser dies again and again: all are answered, and it is connected in the end; there
+/// is never more than one attempt at a time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_reconnect() {
     for round in 0..40 {

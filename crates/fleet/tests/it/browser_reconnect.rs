@@ -1,4 +1,4 @@
-//! Reconnecting an attached browser by hand: in every state, once for all who ask, and never without an end.
+//! Reconnecting an attached browser by hand: in every state, once for all callers, and always with an end.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn state(task: Task) -> BrowserState {
     task.await.unwrap().unwrap().state
 }
 
-/// One that is connected and answers stays as it is, with its tabs.
+/// A browser that is connected and answers stays as it is, with its tabs.
 #[tokio::test(start_paused = true)]
 async fn one_that_answers_stays() {
     let yard = Yard::new(1);
@@ -39,7 +39,7 @@ async fn one_that_answers_stays() {
     yard.end().await;
 }
 
-/// One that is connected and does not answer is given up and connected to again, at once.
+/// A browser that is connected and does not answer is given up and connected to again, at once.
 #[tokio::test(start_paused = true)]
 async fn one_that_does_not_answer_is_connected_again() {
     for (pulse, takes) in [(Pulse::Unwell, Duration::ZERO), (Pulse::Hangs, Duration::from_secs(5))] {
@@ -58,8 +58,8 @@ async fn one_that_does_not_answer_is_connected_again() {
     }
 }
 
-/// One that nobody has needed yet, and one that rests, are connected now. Whatever brings a browser back is done first,
-/// there and nowhere else: neither a first call nor a loss nor the end of a rest does so.
+/// A browser that no call has needed yet, and a browser that rests, are connected now. Only this order brings the browser
+/// back first: neither a first call nor a loss nor the end of a rest does so.
 #[tokio::test(start_paused = true)]
 async fn brought_back_first() {
     let yard = Yard::new(1);
@@ -82,7 +82,7 @@ async fn brought_back_first() {
     yard.end().await;
 }
 
-/// A try that fails is told at once with its error, and the rest of a whole series follows by itself.
+/// The caller gets the error of a failed attempt at once, and the rest of a whole series follows in the background.
 #[tokio::test(start_paused = true)]
 async fn a_try_that_fails() {
     let yard = Yard::new(1);
@@ -110,7 +110,7 @@ async fn a_try_that_fails() {
     yard.end().await;
 }
 
-/// A start command that takes all of its time is heard out: what the engine says of it is better than a limit above it.
+/// The fleet waits for a start command that takes all of its time: the engine's error is better than a limit above it.
 #[tokio::test(start_paused = true)]
 async fn a_slow_start_command() {
     let yard = Yard::new(1);
@@ -126,7 +126,7 @@ async fn a_slow_start_command() {
     yard.end().await;
 }
 
-/// Those who ask while it is carried out share its one try, also several at once; those who ask later get another.
+/// Callers that ask during an attempt share it, also several at once; those who ask later get another attempt.
 #[tokio::test(start_paused = true)]
 async fn several_at_once_are_one() {
     let yard = Yard::new(1);
@@ -154,14 +154,14 @@ async fn several_at_once_are_one() {
         for (nth, task) in both.into_iter().enumerate() {
             assert!(matches!(task.await.unwrap(), Err(FleetError::BrowserDown { .. })), "{nth}");
         }
-        // The second came when the first was done already.
+        // The second caller came after the first was done.
         assert_eq!(yard.world(1).counts().revives, 1 + (round - 1) * 2);
     }
     yard.end().await;
 }
 
-/// Asked for while a series runs, it is tried at once instead of after the pause; a try that hangs is broken off for it,
-/// so that there is never more than one.
+/// Ordered during a series, the attempt begins at once instead of after the pause; a hanging attempt is broken off for
+/// it, so that there is never more than one.
 #[tokio::test(start_paused = true)]
 async fn while_a_series_runs() {
     let yard = Yard::new(1);
@@ -192,7 +192,7 @@ async fn while_a_series_runs() {
     yard.end().await;
 }
 
-/// Asked for at any moment of a loss, it ends with a browser that is connected, and every call is answered.
+/// Ordered at any moment of a loss, it ends with a connected browser, and every call is answered.
 #[tokio::test(start_paused = true)]
 async fn at_any_moment_of_a_loss() {
     for turns in 0..60 {
@@ -214,7 +214,7 @@ async fn at_any_moment_of_a_loss() {
     }
 }
 
-/// Whoever asks is answered, whatever hangs: bringing the browser back, connecting to it, or clearing up after the last
+/// A caller gets an answer whatever hangs: bringing the browser back, connecting to it, or clearing up after the last
 /// connection.
 #[tokio::test(start_paused = true)]
 async fn it_has_an_end() {
@@ -241,7 +241,7 @@ async fn it_has_an_end() {
     yard.end().await;
 }
 
-/// Whoever leaves while it is carried out changes nothing; and one who waits when everything ends is told.
+/// A caller that leaves meanwhile changes nothing; a caller that waits during a shutdown gets an error.
 #[tokio::test(start_paused = true)]
 async fn leaving_and_ending() {
     let yard = Yard::new(2);

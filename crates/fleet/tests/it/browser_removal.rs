@@ -1,5 +1,5 @@
-//! Browsers come and go while others are used: indices are never used again, sessions end with their browser, and what
-//! was opened there is closed.
+//! Browsers come and go while others are used: indices are never used again, sessions end with their browser, and their
+//! seats are closed.
 
 use std::time::Duration;
 
@@ -17,8 +17,7 @@ fn indices(yard: &Yard) -> Vec<u32> {
     yard.browsers().iter().map(|browser| browser.index).collect()
 }
 
-/// A browser is added beside sessions that run; its index is one that no browser ever had, and one that is refused uses
-/// none up.
+/// A browser is added while sessions run; its index is one that no browser ever had, and a refused browser uses none up.
 #[tokio::test(start_paused = true)]
 async fn indices_are_never_used_again() {
     let mut yard = Yard::new(2);
@@ -41,13 +40,13 @@ async fn indices_are_never_used_again() {
     assert_eq!(error.to_string(), "no such browser: \"2\"; there are 1, 3, 4 (\"work\"), 5");
     assert_eq!(yard.stage.call("a", "click").await.unwrap().notes, []);
     yard.remove_browser("work").await.unwrap();
-    // What was taken is free again, but for the index.
+    // Label and address are free again, but not the index.
     assert_eq!(yard.add(|(_, browser)| browser.label = label("work")).unwrap(), 6);
     yard.end().await;
 }
 
-/// A browser that is taken out is out at once; its sessions end, with their seats closed before the connection is; calls
-/// that run or wait there are told so; others go on.
+/// A removed browser is out at once; its sessions end, with their seats closed before the connection; calls that run or
+/// wait there get an error; others go on.
 #[tokio::test(start_paused = true)]
 async fn sessions_end_with_their_browser() {
     let yard = Yard::tuned(2, |index, browser| {
@@ -81,8 +80,8 @@ async fn sessions_end_with_their_browser() {
     yard.end().await;
 }
 
-/// A session of a browser that was taken out begins anew by the usual rules, and says why; one that had ended there
-/// before does not bring it back either.
+/// A session of a removed browser begins anew by the usual rules, with a note why; one that had ended there before does
+/// not bring the browser back either.
 #[tokio::test(start_paused = true)]
 async fn an_epitaph_brings_nothing_back() {
     let yard = Yard::new(3);
@@ -110,8 +109,8 @@ async fn an_epitaph_brings_nothing_back() {
     yard.end().await;
 }
 
-/// A removal while the browser is being connected to breaks that off; those who wait for it, by a call or by hand, are
-/// told.
+/// A removal breaks off a connection that is being made; callers that wait for it, by a call or by a reconnect, get an
+/// error.
 #[tokio::test(start_paused = true)]
 async fn while_it_connects() {
     for turns in 0..30 {
@@ -127,7 +126,7 @@ async fn while_it_connects() {
         }
         let (status, waited) = took(yard.remove_browser("2")).await;
         assert_eq!((status.unwrap().state, waited), (BrowserState::Disconnected, Duration::ZERO), "{turns}");
-        // Whichever was faster.
+        // Either may be faster.
         if let Err(error) = call.await.unwrap() {
             assert!(matches!(error, FleetError::BrowserRemoved { .. }), "{turns}: {error}");
         }
@@ -139,7 +138,7 @@ async fn while_it_connects() {
     }
 }
 
-/// A call that comes in the very moment of a removal is served or told so, and opens nothing there afterwards.
+/// A call that comes at the moment of a removal is served or refused, and opens nothing there afterwards.
 #[tokio::test(start_paused = true)]
 async fn calls_in_the_moment_of_a_removal() {
     for turns in 0..40 {
@@ -158,7 +157,7 @@ async fn calls_in_the_moment_of_a_removal() {
         for call in calls {
             match call.await.unwrap() {
                 Ok(_) | Err(FleetError::BrowserRemoved { .. }) => {}
-                // It came when there was one browser left, of which none must be named.
+                // The call came when one browser was left, which a call must not name.
                 Err(FleetError::NotChosen(NotChosen::OnlyOne)) => {}
                 Err(error) => panic!("{turns}: {error}"),
             }
@@ -168,7 +167,7 @@ async fn calls_in_the_moment_of_a_removal() {
     }
 }
 
-/// Taken out twice at once, a browser is left once; and whoever asked may leave without harm.
+/// Two removals at once remove a browser once; a caller may leave without harm.
 #[tokio::test(start_paused = true)]
 async fn removed_twice() {
     let yard = Yard::new(2);
@@ -184,7 +183,7 @@ async fn removed_twice() {
     yard.end().await;
 }
 
-/// A browser that does not let go keeps whoever takes it out no longer than a minute, and is left in the end.
+/// A browser that does not let go keeps the caller of its removal no longer than a minute, and is removed in the end.
 #[tokio::test(start_paused = true)]
 async fn a_removal_has_an_end() {
     let yard = Yard::new(1);
@@ -205,7 +204,7 @@ async fn a_removal_has_an_end() {
     yard.end().await;
 }
 
-/// A shutdown in the middle of a removal waits for it: nothing is left behind, whichever came first.
+/// A shutdown in the middle of a removal waits for it: nothing is left, whichever came first.
 #[tokio::test(start_paused = true)]
 async fn removed_while_shutting_down() {
     for turns in 0..40 {
@@ -229,7 +228,7 @@ async fn removed_while_shutting_down() {
     }
 }
 
-/// With the last browser gone, the pool beside it serves those who name nothing, and the index goes on.
+/// With the last browser gone, the pool serves calls that name nothing, and indices count on.
 #[tokio::test(start_paused = true)]
 async fn back_to_the_pool() {
     let yard = Yard::beside_a_pool(1);

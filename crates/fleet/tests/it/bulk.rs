@@ -14,7 +14,7 @@ use crate::{
 
 type Progress = Arc<Mutex<Vec<usize>>>;
 
-/// Several calls in a task of their own, and how far they came.
+/// Several calls in a task of their own, and their progress.
 async fn begin(
     stage: &Stage,
     whose: Whose,
@@ -38,7 +38,7 @@ async fn run(stage: &Stage, whose: Whose, tools: &[&str], stop_on_error: bool) -
     begin(stage, whose, tools, stop_on_error).await.0.await.unwrap().unwrap()
 }
 
-/// Three commands run in one browser, one after the other, though two more stand by: in a session and without one.
+/// Three commands run in one browser, one after the other, though two more are free: in a session and without one.
 #[tokio::test(start_paused = true)]
 async fn three_commands_one_seat() {
     let stage = Stage::fixed(3, 1).await;
@@ -60,7 +60,7 @@ async fn three_commands_one_seat() {
     stage.end().await;
 }
 
-/// Nobody's call comes between: neither the same session's nor that of one who waits for the slot.
+/// No other call comes between: neither one of the same session nor one that waits for the slot.
 #[tokio::test(start_paused = true)]
 async fn nobody_comes_between() {
     for whose in [named("a"), Whose::NoOne] {
@@ -78,7 +78,7 @@ async fn nobody_comes_between() {
     }
 }
 
-/// The first failure ends it, or does not, as was wanted; a result that says so is a failure, and so is an error.
+/// The first failure ends the bulk, or does not, as asked; a result with `isError` is a failure, and so is an error.
 #[tokio::test(start_paused = true)]
 async fn failures() {
     let stage = Stage::fixed(1, 1).await;
@@ -95,7 +95,7 @@ async fn failures() {
     stage.end().await;
 }
 
-/// A caller that leaves ends it after the call that runs; the slot comes back, and the session lives.
+/// A caller that leaves ends the bulk after the call that runs; the slot comes back, and the session lives.
 #[tokio::test(start_paused = true)]
 async fn cancelled_between_calls() {
     for whose in [named("a"), Whose::NoOne] {
@@ -115,7 +115,7 @@ async fn cancelled_between_calls() {
     }
 }
 
-/// One that is given up while it waits for a slot runs nothing.
+/// A bulk that is cancelled while it waits for a slot runs nothing.
 #[tokio::test(start_paused = true)]
 async fn cancelled_in_the_queue() {
     let stage = Stage::fixed(1, 1).await;
@@ -130,8 +130,8 @@ async fn cancelled_in_the_queue() {
     stage.end().await;
 }
 
-/// A browser that is lost in the middle: what was answered is there, what it was lost under is said, and nothing more runs;
-/// the next call has a new browser.
+/// A browser is lost in the middle: earlier answers are there, the call that lost it gets the error, and nothing more
+/// runs; the next call has a new browser.
 #[tokio::test(start_paused = true)]
 async fn lost_in_the_middle() {
     for whose in [named("a"), Whose::NoOne] {
@@ -154,7 +154,7 @@ async fn lost_in_the_middle() {
     }
 }
 
-/// Closing the session ends it at once, and its caller hears so.
+/// Closing the session ends the bulk at once, and its caller gets the error.
 #[tokio::test(start_paused = true)]
 async fn closed_in_the_middle() {
     let stage = Stage::fixed(1, 1).await;

@@ -41,8 +41,8 @@ async fn a_running_call_whose_caller_left_keeps_the_seat_busy() {
     stage.end().await;
 }
 
-/// A call that waited for a cancelled one hears so, by the tool's name and for how long; the one after it does not, nor one
-/// that came when the engine was done.
+/// A call that waited behind a cancelled one carries a note with the tool's name and the wait; the call after it does not,
+/// nor a call that came after the engine was done.
 #[tokio::test(start_paused = true)]
 async fn a_call_behind_a_cancelled_one_hears_why_it_waited() {
     let stage = Stage::new(1, 1);
@@ -71,7 +71,7 @@ async fn a_call_behind_a_cancelled_one_hears_why_it_waited() {
     stage.end().await;
 }
 
-/// A cancelled call that passes its deadline costs the seat; the next call gets a new one and says so.
+/// A cancelled call that passes its deadline costs the seat; the next call gets a new one and a note.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_past_its_deadline_costs_the_seat() {
     let stage = Stage::new(1, 1);
@@ -101,7 +101,7 @@ async fn calls_behind_a_hung_one_are_not_run() {
     stage.end().await;
 }
 
-/// A caller that leaves while it waits for a lease opens no seat, and its place in the queue is gone.
+/// A caller that leaves while it waits for a lease opens no seat, and leaves the queue.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_left_the_queue_opens_nothing() {
     let stage = Stage::new(1, 1);
@@ -133,7 +133,7 @@ async fn a_caller_that_left_a_starting_instance_opens_nothing() {
     stage.end().await;
 }
 
-/// A waiter that leaves in the very moment of the grant gives the slot back, and the next in line gets it.
+/// A waiter that leaves just as its slot is granted gives the slot back, and the next in line gets it.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_leaves_at_the_grant_gives_the_slot_back() {
     let stage = Stage::new(1, 1);
@@ -147,7 +147,7 @@ async fn a_waiter_that_leaves_at_the_grant_gives_the_slot_back() {
             async move { stage.close("a").await }
         });
         settle().await;
-        // The slot is granted first and the caller leaves then, both before the waiter's task comes to run.
+        // The grant comes first and then the caller leaves, both before the waiter's task runs.
         stage.world.closing.open();
         leaves.abort();
         closing.await.unwrap().unwrap();
@@ -193,7 +193,7 @@ async fn a_caller_that_left_an_opening_leaves_a_session() {
     stage.end().await;
 }
 
-/// A note that nobody heard, because the caller left, is said with the next answer, and only once.
+/// A note that reached no caller, because the caller left, is in the next answer, and only once.
 #[tokio::test(start_paused = true)]
 async fn an_unheard_note_is_said_again() {
     let stage = Stage::new(1, 1);

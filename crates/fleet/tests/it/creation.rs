@@ -1,4 +1,4 @@
-//! How sessions come to be.
+//! How sessions are created.
 
 use greenroom_core::{Lost, Owner, StartError};
 use greenroom_fleet::{FleetError, Whose};
@@ -41,7 +41,7 @@ fn many_first_calls_on_many_threads_make_one_session() {
     });
 }
 
-/// Ids live in their owner's namespace, and a connection's own session is nobody's named one.
+/// Ids live in their owner's namespace, and a connection's own session is no named one.
 #[tokio::test(start_paused = true)]
 async fn owners_and_connections_are_apart() {
     let stage = Stage::new(8, 1);
@@ -63,7 +63,7 @@ async fn owners_and_connections_are_apart() {
     stage.end().await;
 }
 
-/// A seat that cannot be opened fails the call and is not remembered: the next call tries again.
+/// A seat that cannot be opened fails the call, and the fleet forgets it: the next call tries again.
 #[tokio::test(start_paused = true)]
 async fn a_failed_opening_is_not_remembered() {
     let stage = Stage::new(2, 1);
@@ -77,7 +77,7 @@ async fn a_failed_opening_is_not_remembered() {
     stage.end().await;
 }
 
-/// An instance that cannot be started fails the call and is not remembered, however soon the next call comes.
+/// An instance that cannot be started fails the call, and the fleet forgets it, however soon the next call comes.
 #[tokio::test(start_paused = true)]
 async fn a_failed_start_is_not_remembered() {
     let stage = Stage::new(1, 1);
@@ -92,7 +92,7 @@ async fn a_failed_start_is_not_remembered() {
     stage.end().await;
 }
 
-/// An instance that hangs in its start fails the call after a while and gives its place up.
+/// An instance that hangs in its start fails the call after a while and frees its place.
 #[tokio::test(start_paused = true)]
 async fn a_hung_start_fails() {
     let stage = Stage::new(1, 1);
@@ -117,7 +117,7 @@ async fn a_hung_opening_fails() {
     stage.end().await;
 }
 
-/// All callers that wait for a creation hear of its failure, and none of them starts another.
+/// All callers that wait for a creation get its error, and none of them starts another.
 #[tokio::test(start_paused = true)]
 async fn all_waiting_callers_hear_of_the_failure() {
     let stage = Stage::new(1, 1);
@@ -137,7 +137,7 @@ async fn all_waiting_callers_hear_of_the_failure() {
     stage.end().await;
 }
 
-/// An instance that dies while a seat opens is replaced, and the call never notices.
+/// An instance that dies while a seat opens is replaced, and the call succeeds.
 #[tokio::test(start_paused = true)]
 async fn opening_survives_the_death_of_an_instance() {
     let stage = Stage::new(1, 1);

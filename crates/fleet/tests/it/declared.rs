@@ -1,4 +1,4 @@
-//! Declared pools: so many instances, started at once or with the first call that needs them.
+//! Declared pools: a fixed number of instances, started at once or with the first call that needs them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ async fn starts_are_parallel_and_bounded() {
     stage.end().await;
 }
 
-/// The limit holds over all pools together, and a start that takes its time holds nobody up but those behind it.
+/// The limit holds over all pools together, and a slow start holds up only those behind it.
 #[tokio::test(start_paused = true)]
 async fn starts_are_bounded_over_all_pools() {
     let (stage, world) = two_pools(3, 3, |settings| settings.starts_max = 2);
@@ -59,18 +59,18 @@ async fn lazy_instances_start_when_needed() {
     assert!(matches!(stage.fleet.readiness(), Readiness::Ready));
     stage.create("a").await.unwrap();
     assert_eq!((stage.world.counts().starts, stage.leased()), (1, 1));
-    // One that must be a certain one starts that one.
+    // A call for a certain instance starts that one.
     stage.call_at(named("b"), at("", "2"), "click").await.unwrap();
     assert_eq!(stage.world.starts().iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0, 2]);
     assert_eq!(stage.health(), [Health::Healthy, Health::Starting, Health::Healthy]);
-    // A free slot is taken before another is started.
+    // A free slot is taken before another instance is started.
     stage.close("a").await.unwrap();
     stage.create("c").await.unwrap();
     assert_eq!(stage.world.counts().starts, 2);
     stage.end().await;
 }
 
-/// A lazy pool beside an eager one: each instance by its own setting.
+/// Lazy and eager pools together: each instance follows its own setting.
 #[tokio::test(start_paused = true)]
 async fn lazy_by_instance() {
     let stage = Stage::fixed_with(3, 1, |settings| {
@@ -87,7 +87,7 @@ async fn lazy_by_instance() {
     stage.end().await;
 }
 
-/// A call that comes before the instances have started waits for them, also longer than for a slot, and gets one.
+/// A call that comes before the instances have started waits for them, even longer than for a slot, and gets one.
 #[tokio::test(start_paused = true)]
 async fn a_call_waits_for_the_start() {
     let stage = Stage::tuned(1, 1, |settings| {

@@ -1,4 +1,4 @@
-//! Instances that are drained or started anew by hand while they run.
+//! Instances that an operator drains or restarts while they run.
 
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ async fn draining_one() {
     stage.end().await;
 }
 
-/// A drained pool refuses calls, at once and with the reason, also those that wait; leases that are out go on; a restart
-/// brings it back.
+/// A drained pool refuses calls, at once and with the reason, waiting ones too; current leases go on; a restart brings it
+/// back.
 #[tokio::test(start_paused = true)]
 async fn draining_a_pool() {
     let stage = Stage::fixed(2, 1).await;
@@ -68,8 +68,8 @@ async fn draining_a_pool() {
     stage.end().await;
 }
 
-/// A restart of a running instance waits for its leases; those who wait for it wait for the new one, and it counts as no
-/// failure.
+/// A restart of a running instance waits for its leases; those who wait for the instance wait for the new one, and the
+/// restart counts as no failure.
 #[tokio::test(start_paused = true)]
 async fn restarting_what_runs() {
     let stage = Stage::fixed(1, 2).await;
@@ -90,7 +90,7 @@ async fn restarting_what_runs() {
     stage.end().await;
 }
 
-/// Pages that calls without a session left behind do not keep an instance from being restarted.
+/// Pages that calls without a session left do not delay a restart.
 #[tokio::test(start_paused = true)]
 async fn left_pages_hold_nothing_up() {
     let stage = Stage::fixed_with(1, 2, |settings| settings.pools[0].warm = 1).await;
@@ -103,7 +103,7 @@ async fn left_pages_hold_nothing_up() {
     stage.end().await;
 }
 
-/// The last order counts: a drain that is followed by a restart, and the other way round, before the lease is back.
+/// The last order counts: a restart after a drain, and a drain after a restart, before the lease is back.
 #[tokio::test(start_paused = true)]
 async fn the_last_order_counts() {
     let stage = Stage::fixed(1, 1).await;
@@ -122,7 +122,7 @@ async fn the_last_order_counts() {
     stage.end().await;
 }
 
-/// Orders are heard in every state: while an instance is being started, when that fails, and before the pool was used.
+/// Orders work in every state: while an instance starts, when that fails, and before the pool was used.
 #[tokio::test(start_paused = true)]
 async fn orders_in_every_state() {
     for broken in [false, true] {
@@ -153,7 +153,7 @@ async fn orders_in_every_state() {
     stage.end().await;
 }
 
-/// An instance that dies while it is to be started anew comes back at once, on no account of its budget.
+/// An instance that dies while it waits for its restart comes back at once, without a charge to its budget.
 #[tokio::test(start_paused = true)]
 async fn lost_while_restarting() {
     let stage = Stage::fixed_with(1, 1, |settings| {
@@ -169,7 +169,7 @@ async fn lost_while_restarting() {
     stage.end().await;
 }
 
-/// A pool that adds instances by itself can be drained as well, and be had back.
+/// An elastic pool can be drained and restarted as well.
 #[tokio::test(start_paused = true)]
 async fn draining_an_elastic_pool() {
     let stage = Stage::new(1, 3);
@@ -193,13 +193,13 @@ async fn draining_an_elastic_pool() {
     settle().await;
     let back = stage.pool();
     assert_eq!((back.drained, back.instances.len(), back.slots), (false, 0, 3), "it may be had again");
-    assert_eq!(stage.world.counts().starts, 1, "nothing runs that nobody needs");
+    assert_eq!(stage.world.counts().starts, 1, "no instance runs without need");
     stage.call_at(Whose::NoOne, at("", ""), "click").await.unwrap();
     stage.end().await;
 }
 
-/// A slot that is granted and given up in the moment of a drain holds the drain up no longer than that; real threads, so
-/// that the moment is met everywhere.
+/// A slot that is granted and given up at the moment of a drain delays the drain no further; real threads, so that the
+/// moment is met everywhere.
 #[test]
 fn given_up_in_the_moment_of_a_drain() {
     let runtime =
@@ -224,7 +224,7 @@ fn given_up_in_the_moment_of_a_drain() {
     });
 }
 
-/// An instance that is told to drain while it starts lends nothing at all, not even to those who waited for it.
+/// An instance that is drained while it starts lends nothing at all, not even to those who waited for it.
 #[tokio::test(start_paused = true)]
 async fn drained_while_it_starts() {
     let stage = Stage::tuned(1, 1, |settings| settings.pools[0].size = greenroom_fleet::Size::Fixed(2));

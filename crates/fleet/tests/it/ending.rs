@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use crate::stage::{MS, Stage, connection, crash, named, settle};
 
-/// Closing under a call answers it, and those behind it, at once; the slot is free when the close returns, and
-/// a call with that id begins afresh without a note.
+/// Closing during a call answers it, and those behind it, at once; the slot is free when the close returns, and a call
+/// with that id begins a new session without a note.
 #[tokio::test(start_paused = true)]
 async fn closed_under_a_call() {
     let stage = Stage::new(1, 1);
@@ -26,8 +26,8 @@ async fn closed_under_a_call() {
     stage.end().await;
 }
 
-/// A session that somebody else closed is never replaced silently: its call hears that it was closed, the next one why
-/// its browser is new, and that one time.
+/// A session that the operator closed is never replaced silently: its call gets the error, and the next one a note why
+/// its browser is new, once.
 #[tokio::test(start_paused = true)]
 async fn evicted_under_a_call() {
     let stage = Stage::new(1, 1);
@@ -41,7 +41,7 @@ async fn evicted_under_a_call() {
     stage.end().await;
 }
 
-/// A call is answered at once also when its seat takes its time to close; the slot is not free before.
+/// A call is answered at once even when its seat closes slowly; the slot is not free before.
 #[tokio::test(start_paused = true)]
 async fn a_slow_close_holds_up_no_answer() {
     let stage = Stage::new(1, 1);
@@ -79,7 +79,7 @@ async fn a_hung_close_gives_the_slot_up() {
     stage.end().await;
 }
 
-/// Closing while the seat opens ends it as soon as it is open; while a slot is waited for, at once.
+/// Closing while the seat opens ends the session as soon as the seat is open; while it waits for a slot, at once.
 #[tokio::test(start_paused = true)]
 async fn closed_before_it_began() {
     let stage = Stage::new(1, 1);
@@ -102,7 +102,7 @@ async fn closed_before_it_began() {
     stage.end().await;
 }
 
-/// Closing what does not exist, what is another owner's, or what has no session is an error that says so.
+/// Closing a session that does not exist, is another owner's or was never begun gives the matching error.
 #[tokio::test(start_paused = true)]
 async fn unknown_sessions() {
     let stage = Stage::new(2, 1);
@@ -121,7 +121,7 @@ async fn unknown_sessions() {
     stage.end().await;
 }
 
-/// A session that dies while it is closed leaves no note behind for the next one with its name.
+/// A session that dies while it is closed leaves no note for the next one with its name.
 #[tokio::test(start_paused = true)]
 async fn closed_while_it_died() {
     let stage = Stage::new(1, 1);
@@ -133,7 +133,7 @@ async fn closed_while_it_died() {
         running.await.unwrap().unwrap_err();
         let said = stage.call("a", "click").await.unwrap();
         assert_eq!(said.notes, []);
-        // The same between calls, with a call that came in the same moment: it belonged to the closed one.
+        // The same between calls, with a call that came at the same moment: it belonged to the closed session.
         stage.world.lose_seat(said.seat, crash());
         let late = stage.call("a", "click");
         let (late, closed) = tokio::join!(late, stage.close("a"));

@@ -14,7 +14,7 @@ fn mortal() -> Stage {
     Stage::tuned(1, 1, |settings| settings.max_lifetime = Some(LIFETIME))
 }
 
-/// An idle session ends exactly when its time is over, and the next call says so.
+/// An idle session ends exactly when its time is over, and the next call carries a note.
 #[tokio::test(start_paused = true)]
 async fn idle_sessions_end() {
     let stage = Stage::new(1, 1);
@@ -31,7 +31,7 @@ async fn idle_sessions_end() {
     stage.end().await;
 }
 
-/// A call starts the idle time anew, and a call longer than the idle time keeps its session alive.
+/// A call restarts the idle time, and a call longer than the idle time keeps its session alive.
 #[tokio::test(start_paused = true)]
 async fn a_call_keeps_its_session() {
     let stage = Stage::tuned(1, 1, |settings| with_call_timeout(settings, IDLE * 4));
@@ -50,7 +50,7 @@ async fn a_call_keeps_its_session() {
     stage.end().await;
 }
 
-/// A long call keeps its session also when its caller left.
+/// A long call keeps its session even when its caller left.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_keeps_its_session() {
     let stage = Stage::tuned(1, 1, |settings| with_call_timeout(settings, IDLE * 4));
@@ -103,14 +103,14 @@ async fn a_call_racing_with_expiry_is_answered() {
 async fn a_call_queued_at_expiry_keeps_the_session() {
     let stage = Stage::new(1, 1);
     stage.call("a", "click").await.unwrap();
-    // The call is queued and the clock passes the expiry, both before the session's task comes to run.
+    // The call is queued and the clock passes the expiry, both before the session's task runs.
     let (said, ()) = tokio::join!(biased; stage.call("a", "click"), advance(IDLE));
     let said = said.unwrap();
     assert_eq!((said.seat, said.notes), (1, vec![]));
     stage.end().await;
 }
 
-/// A renewal that comes as the session's time runs out holds.
+/// A renewal that comes as the session's time runs out takes effect.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_racing_with_expiry_holds() {
     let stage = Stage::new(1, 1);
@@ -138,8 +138,8 @@ async fn a_renewal_racing_with_expiry_holds() {
     stage.end().await;
 }
 
-/// Answers warn near the end of a session's lifetime, and not before; at its end it is ended, and the next
-/// call says so.
+/// Answers warn near the end of a session's lifetime, and not before; at its end the session ends, and the next call
+/// carries a note.
 #[tokio::test(start_paused = true)]
 async fn lifetimes_end() {
     let stage = mortal();
@@ -183,7 +183,7 @@ async fn a_lifetime_ends_after_the_call() {
     stage.end().await;
 }
 
-/// A queue that never empties does not keep a session past its lifetime: what is queued runs in the next one.
+/// A queue that never empties does not keep a session past its lifetime: queued calls run in the next one.
 #[tokio::test(start_paused = true)]
 async fn a_busy_session_ends_too() {
     let stage = mortal();
@@ -205,7 +205,7 @@ async fn a_busy_session_ends_too() {
     stage.end().await;
 }
 
-/// A renewal starts both clocks anew and says when the session would end.
+/// A renewal restarts both clocks and returns when the session would end.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_extends_both() {
     let stage = mortal();
@@ -226,7 +226,7 @@ async fn a_renewal_extends_both() {
     stage.end().await;
 }
 
-/// `expires_in` is the time left, of both clocks the shorter, and absent while a call is in flight.
+/// `expires_in` is the time left on the shorter of both clocks, and absent while a call is in flight.
 #[tokio::test(start_paused = true)]
 async fn expires_in_is_the_time_left() {
     let stage = mortal();

@@ -1,4 +1,4 @@
-//! What callers hear when instances fail: those who wait, those who come, and those of other pools.
+//! The errors of callers when instances fail: waiting callers, new ones, and those of other pools.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn no_restarts(settings: &mut greenroom_fleet::FleetSettings) {
     }
 }
 
-/// Those who wait for a crashed instance, by number or alias, hear so at once; those who take any are served by others.
+/// Callers that wait for a crashed instance, by number or alias, get the error at once; others are served elsewhere.
 #[tokio::test(start_paused = true)]
 async fn waiters_for_a_crashed_instance() {
     for restarts in [0, 3] {
@@ -55,7 +55,7 @@ async fn waiters_for_a_crashed_instance() {
     }
 }
 
-/// Somebody who takes any slot is served by the instance that is started again; so is one who asks for it while it is
+/// A caller that takes any slot is served by the restarted instance; so is one that asks for that instance while it is
 /// down.
 #[tokio::test(start_paused = true)]
 async fn waiters_are_served_by_the_restarted_one() {
@@ -71,15 +71,15 @@ async fn waiters_are_served_by_the_restarted_one() {
     any.await.unwrap().unwrap();
     keyed.await.unwrap().unwrap();
     assert_eq!(began.elapsed().as_secs(), 1);
-    // The sessions that were there say so with their next answers, once there is room for them.
+    // The sessions that were there carry a note in their next answers, once there is room for them.
     stage.close("c").await.unwrap();
     let said = stage.call("a", "click").await.unwrap();
     assert!(said.restarted().is_some(), "{said:?}");
     stage.end().await;
 }
 
-/// When every instance has failed for good, those who wait and those who come hear so at once, in the words for it; the
-/// other pool goes on unharmed and keeps its sessions.
+/// When every instance has failed for good, waiting and new callers get the error for it at once; the other pool goes on
+/// unharmed and keeps its sessions.
 #[tokio::test(start_paused = true)]
 async fn no_healthy_instances() {
     let (stage, other) = two_pools(2, 1, no_restarts);
@@ -124,8 +124,7 @@ async fn no_healthy_instances() {
     other.assert_empty();
 }
 
-/// A pool whose instances are all about to be started again is not failed, and its callers wait, no longer than for a
-/// slot.
+/// A pool whose instances all wait for their restart has not failed, and its callers wait, no longer than for a slot.
 #[tokio::test(start_paused = true)]
 async fn callers_wait_for_a_restart_within_their_time() {
     let stage = Stage::fixed(1, 1).await;
@@ -142,13 +141,13 @@ async fn callers_wait_for_a_restart_within_their_time() {
     stage.end().await;
 }
 
-/// Nobody is ever lent a slot of a failed instance, in whatever order instances fail and are asked for.
+/// No caller gets a slot of a failed instance, in whatever order instances fail and are asked for.
 #[tokio::test(start_paused = true)]
 async fn a_failed_instance_is_not_in_the_queue() {
     let stage = Stage::fixed_with(3, 1, no_restarts).await;
     for dead in [1, 0] {
         stage.world.lose_instance(InstanceId(dead), &crash());
-        // Before its task has come to it, too.
+        // Also before the supervisor has seen the loss.
         for round in 0..6 {
             let said = stage.call_loose("click").await.unwrap();
             assert!(said.instance != dead, "round {round}: {said:?}");
@@ -159,7 +158,7 @@ async fn a_failed_instance_is_not_in_the_queue() {
     stage.end().await;
 }
 
-/// A session whose instance dies between calls is told so with its next call, which runs in another instance.
+/// A session whose instance dies between calls carries a note in its next call, which runs in another instance.
 #[tokio::test(start_paused = true)]
 async fn a_session_moves_when_its_instance_dies() {
     let stage = Stage::fixed_with(2, 1, no_restarts).await;

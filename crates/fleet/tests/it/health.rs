@@ -1,4 +1,4 @@
-//! Looking after instances: beside the queue and the calls, every so often.
+//! Health checks of instances, at intervals, independent of the queue and the calls.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     stage::{HEALTH, MS, Stage, crash, settle, with_instances},
 };
 
-/// Every instance is asked for a sign of life every 20 s, also while all slots are lent and calls run in them.
+/// Every instance is checked every 20 s, also while all slots are lent and calls run in them.
 #[tokio::test(start_paused = true)]
 async fn beside_the_queue() {
     let stage = Stage::fixed(2, 1).await;
@@ -36,7 +36,7 @@ async fn beside_the_queue() {
     stage.end().await;
 }
 
-/// One miss is shown, and nothing is lent until an answer makes it good; what is open stays open.
+/// The status shows one miss, and the instance lends nothing until it answers; open seats stay open.
 #[tokio::test(start_paused = true)]
 async fn one_miss() {
     let stage = Stage::fixed(1, 1).await;
@@ -57,7 +57,7 @@ async fn one_miss() {
     sleep(HEALTH + MS).await;
     settle().await;
     assert_eq!((stage.instance(0).check.responsive, stage.instance(0).check.error), (true, None));
-    // Two more are again two, not four.
+    // The count starts again: two more misses are two, not four.
     stage.world.set_pulse(0, Some(Pulse::Unwell));
     sleep(HEALTH * 2 + MS * 9).await;
     settle().await;
@@ -65,7 +65,7 @@ async fn one_miss() {
     stage.end().await;
 }
 
-/// While no instance that runs answers, the fleet is not ready, and says why; one that answers is enough.
+/// While no running instance answers, the fleet is not ready, and says why; one that answers is enough.
 #[tokio::test(start_paused = true)]
 async fn not_ready_without_an_answer() {
     let elastic = Stage::new(1, 2);
@@ -96,7 +96,7 @@ async fn not_ready_without_an_answer() {
     two.end().await;
 }
 
-/// Three misses in a row, and the instance has failed: it is stopped, its session is lost and says so, and it is started
+/// After three misses in a row the instance has failed: it is stopped, its session is lost and says so, and it is started
 /// again.
 #[tokio::test(start_paused = true)]
 async fn three_misses() {
@@ -119,7 +119,7 @@ async fn three_misses() {
     stage.end().await;
 }
 
-/// One that does not answer at all has missed after its 5 s, and the error says who was silent.
+/// An instance that does not answer at all misses a check after 5 s, and the error says who was silent.
 #[tokio::test(start_paused = true)]
 async fn a_hanging_instance() {
     let stage = Stage::fixed(1, 1).await;
@@ -139,14 +139,14 @@ async fn a_hanging_instance() {
     stage.end().await;
 }
 
-/// A dead process is noticed at once, not with the next look.
+/// A dead process is noticed at once, not with the next check.
 #[tokio::test(start_paused = true)]
 async fn a_dead_process() {
     let stage = Stage::fixed(1, 1).await;
     sleep(HEALTH / 2).await;
     let status = "exit status: 1".into();
     stage.world.lose_instance(InstanceId(0), &Lost::Process { status, stderr_tail: "".into() });
-    // Whoever looks before its task has come to it sees it, too.
+    // The status shows it before the supervisor has seen it.
     assert_eq!(stage.instance(0).health, Health::Failed);
     settle().await;
     let instance = stage.instance(0);
@@ -155,7 +155,7 @@ async fn a_dead_process() {
     stage.end().await;
 }
 
-/// After the machine woke up everything is looked at now, and what was missed before is forgiven.
+/// After the machine woke up every instance is checked now, and earlier misses do not count.
 #[tokio::test(start_paused = true)]
 async fn waking_up() {
     let stage = Stage::fixed(2, 1).await;
@@ -176,7 +176,7 @@ async fn waking_up() {
     stage.end().await;
 }
 
-/// Each instance is looked after by its own settings.
+/// Each instance is checked by its own settings.
 #[tokio::test(start_paused = true)]
 async fn by_its_own_settings() {
     let stage = Stage::fixed_with(2, 1, |settings| {

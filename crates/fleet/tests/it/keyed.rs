@@ -1,4 +1,4 @@
-//! Leases on a certain instance, by number or alias, beside those on any.
+//! Leases on a certain instance, by number or alias, together with leases on any.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ async fn by_number_and_by_alias() {
     stage.end().await;
 }
 
-/// An instance with an alias is one slot, never two: whoever asks by number waits for whoever has it by alias, and is
-/// served when it comes back.
+/// An instance with an alias is one slot, never two: a caller that asks by number waits for the one that has it by alias,
+/// and is served when it comes back.
 #[tokio::test(start_paused = true)]
 async fn an_alias_is_no_second_slot() {
     let stage = aliased(2).await;
@@ -59,7 +59,7 @@ async fn an_alias_is_no_second_slot() {
     stage.end().await;
 }
 
-/// Between those who wait for any slot and those who wait for a certain one, the first come is the first served.
+/// Callers for any slot and callers for a certain one are served in the order in which they came.
 #[tokio::test(start_paused = true)]
 async fn fair_between_keyed_and_any() {
     let stage = Stage::fixed(2, 1).await;
@@ -79,7 +79,7 @@ async fn fair_between_keyed_and_any() {
     stage.end().await;
 }
 
-/// Calls without a session get the slot that was returned first, as many as there are.
+/// Calls without a session get the slot that was returned first.
 #[tokio::test(start_paused = true)]
 async fn first_in_first_out_by_return() {
     let stage = Stage::fixed(3, 1).await;
@@ -107,7 +107,7 @@ async fn first_in_first_out_by_return() {
     stage.end().await;
 }
 
-/// Who waits too long for a certain instance hears which, who holds it as far as it may know, and how many wait.
+/// A caller that waits too long for a certain instance learns which, who holds it as far as it may know, and how many wait.
 #[tokio::test(start_paused = true)]
 async fn too_late_names_the_holders() {
     let stage = Stage::fixed(2, 2).await;
@@ -127,7 +127,7 @@ async fn too_late_names_the_holders() {
     assert_eq!(late.holders, ["session \"mine\"", "1 of other owners"]);
     let FleetError::Lease(late) = other.await.unwrap().unwrap_err() else { panic!("it was served") };
     assert_eq!(late.holders, ["session \"secret\"", "1 of other owners"], "each its own");
-    // For any slot: all that hold one, calls without a session too.
+    // For any slot: all holders, calls without a session too.
     let call = stage.begin_at(Whose::NoOne, at("", ""), "hold").await;
     let held = stage.world.held().await;
     let FleetError::Lease(late) = stage.call("late", "click").await.unwrap_err() else {
@@ -141,7 +141,7 @@ async fn too_late_names_the_holders() {
     stage.end().await;
 }
 
-/// A request that was given up or came too late in the queue starts no browser and opens none, also not later.
+/// A request that left the queue or timed out starts no browser and opens none, also not later.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_started_for_those_who_left() {
     let stage = Stage::fixed_with(1, 1, |settings| settings.pools[0].lease_timeout = LEASE).await;
@@ -163,7 +163,7 @@ async fn nothing_is_started_for_those_who_left() {
     stage.end().await;
 }
 
-/// Whoever leaves in the moment in which its slot comes, wherever on the way, leaves the slot to others.
+/// A caller that leaves just as its slot comes, at any point on the way, leaves the slot to others.
 #[tokio::test(start_paused = true)]
 async fn a_keyed_wait_is_cancel_safe_in_the_moment_of_the_grant() {
     let stage = Stage::fixed(1, 1).await;

@@ -1,4 +1,4 @@
-//! The pool: who gets a slot, when instances start and stop.
+//! The pool: who gets a slot, and when instances start and stop.
 
 use greenroom_core::InstanceId;
 use greenroom_fleet::FleetError;
@@ -6,7 +6,7 @@ use tokio::time::{Instant, advance, sleep};
 
 use crate::stage::{INSTANCE_IDLE, LEASE, MS, Stage, settle};
 
-/// A caller that got no slot in time hears how full the pool is and how many still wait.
+/// A caller that got no slot in time learns how full the pool is and how many still wait.
 #[tokio::test(start_paused = true)]
 async fn a_lease_times_out_with_figures() {
     let stage = Stage::new(2, 2);
@@ -31,7 +31,7 @@ async fn a_lease_times_out_with_figures() {
     stage.end().await;
 }
 
-/// Those who wait are served in the order in which they came, and a newcomer does not overtake.
+/// Waiters are served in the order in which they came, and a newcomer does not overtake.
 #[tokio::test(start_paused = true)]
 async fn waiters_are_served_in_order() {
     let stage = Stage::new(1, 1);
@@ -64,7 +64,7 @@ async fn a_pool_grows_to_its_maximum() {
     stage.end().await;
 }
 
-/// First calls that come at once while the instance still starts share it.
+/// First calls that come at once while the instance starts share it.
 #[tokio::test(start_paused = true)]
 async fn a_starting_instance_is_shared() {
     let stage = Stage::new(3, 3);
@@ -128,7 +128,7 @@ async fn a_call_racing_with_retirement_is_served() {
     stage.end().await;
 }
 
-/// An instance that nobody wants any more when it has started retires as well.
+/// An instance whose caller left before it had started retires as well.
 #[tokio::test(start_paused = true)]
 async fn an_instance_started_for_nobody_retires() {
     let stage = Stage::new(1, 1);
@@ -141,7 +141,7 @@ async fn an_instance_started_for_nobody_retires() {
     stage.end().await;
 }
 
-/// Those who wait for an instance that fails to start hear why, at once and all of them; the next call tries anew.
+/// Callers that wait for an instance that fails to start all get the error at once; the next call tries anew.
 #[tokio::test(start_paused = true)]
 async fn waiters_hear_of_a_failed_start() {
     let stage = Stage::new(1, 1);
@@ -158,7 +158,7 @@ async fn waiters_hear_of_a_failed_start() {
     stage.end().await;
 }
 
-/// A line has its bound: who comes to a full one hears so at once, those in it keep their places.
+/// A line has its limit: a caller that comes to a full one is refused at once, those in it keep their places.
 #[tokio::test(start_paused = true)]
 async fn a_line_has_its_bound() {
     let stage = Stage::new(1, 1);

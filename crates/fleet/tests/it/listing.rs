@@ -1,4 +1,4 @@
-//! What an owner sees of its sessions.
+//! The list of an owner's sessions.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn sessions_are_listed() {
     stage.end().await;
 }
 
-/// An owner sees its own sessions only, and slots that wait for a call without a session are none.
+/// An owner sees its own sessions only, without idle seats of calls without a session.
 #[tokio::test(start_paused = true)]
 async fn only_own_sessions_are_listed() {
     let stage = Stage::new(4, 1);
@@ -45,7 +45,7 @@ async fn only_own_sessions_are_listed() {
     stage.end().await;
 }
 
-/// Whoever owns the process sees every owner's sessions, those of one id apart, oldest first.
+/// The operator sees every owner's sessions, those with the same id separately, oldest first.
 #[tokio::test(start_paused = true)]
 async fn all_owners_sessions_are_listed() {
     let stage = Stage::new(4, 1);

@@ -38,8 +38,7 @@ async fn concurrent_calls_get_different_seats() {
     stage.fleet.shutdown().await;
 }
 
-/// Another owner never gets a returned seat, also when it is the only slot: the seat is closed and a new one
-/// opened.
+/// Another owner never gets a returned seat, even when its slot is the only one: the seat is closed and a new one opened.
 #[tokio::test(start_paused = true)]
 async fn another_owner_never_gets_it() {
     let stage = Stage::new(1, 1);
@@ -52,8 +51,8 @@ async fn another_owner_never_gets_it() {
     stage.end().await;
 }
 
-/// A session that needs a slot of a full pool takes one from the shelf, the one returned first, without waiting
-/// for time; so does a session that came while the call still ran.
+/// A session that needs a slot of a full pool takes the returned one that is oldest, without waiting for its idle time; so
+/// does a session that came while the call still ran.
 #[tokio::test(start_paused = true)]
 async fn a_session_reclaims_a_returned_slot() {
     let stage = Stage::new(2, 1);
@@ -80,8 +79,8 @@ async fn a_session_reclaims_a_returned_slot() {
     stage.end().await;
 }
 
-/// A returned slot ends with the idle time, without a word to the next call; and no call without a session is
-/// told to renew one.
+/// A returned seat ends with the idle time, without a note to the next call; and no call without a session gets the
+/// advice to renew one.
 #[tokio::test(start_paused = true)]
 async fn a_returned_slot_expires() {
     let stage = Stage::tuned(1, 1, |settings| settings.max_lifetime = Some(IDLE + MS));
@@ -98,7 +97,7 @@ async fn a_returned_slot_expires() {
     stage.end().await;
 }
 
-/// A returned seat that died is not lent again, also in the moment of its death.
+/// A returned seat that died is not lent again, not even at the moment of its death.
 #[tokio::test(start_paused = true)]
 async fn a_dead_seat_is_not_lent_again() {
     let stage = Stage::new(1, 1);

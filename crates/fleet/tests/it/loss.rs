@@ -1,4 +1,4 @@
-//! Browsers that die or hang, under a call and between calls.
+//! Browsers that die or hang, during a call and between calls.
 
 use greenroom_core::{InstanceId, Lost, raw::parse};
 use greenroom_fleet::{Ended, FleetError, Target};
@@ -9,8 +9,8 @@ use crate::{
     stage::{CALL, MS, Stage, connection, crash, named, permit, settle},
 };
 
-/// A seat lost under a call fails that call, those queued behind it are not run, and the next call gets a new
-/// seat and says why.
+/// A seat lost during a call fails that call, those queued behind it are not run, and the next call gets a new seat and a
+/// note why.
 #[tokio::test(start_paused = true)]
 async fn lost_under_a_call() {
     let stage = Stage::new(1, 1);
@@ -38,7 +38,7 @@ async fn lost_under_a_call() {
     stage.end().await;
 }
 
-/// A seat lost between calls costs the next call nothing but its page: it gets a new seat and says so.
+/// A seat lost between calls costs the next call only its page: it gets a new seat and a note.
 #[tokio::test(start_paused = true)]
 async fn lost_between_calls() {
     let stage = Stage::new(2, 1);
@@ -51,7 +51,7 @@ async fn lost_between_calls() {
     stage.end().await;
 }
 
-/// A call sent in the very moment of the loss is run as well, in the new seat; so are all that come with it.
+/// A call sent at the moment of the loss runs as well, in the new seat; so do all that come with it.
 #[tokio::test(start_paused = true)]
 async fn called_in_the_moment_of_the_loss() {
     let stage = Stage::new(1, 1);
@@ -74,7 +74,7 @@ async fn called_in_the_moment_of_the_loss() {
     stage.end().await;
 }
 
-/// A call sent as soon as the error is heard never meets the dead session.
+/// A call sent as soon as the error arrives never reaches the dead session.
 #[tokio::test(start_paused = true)]
 async fn called_at_once_after_the_error() {
     let stage = Stage::new(2, 1);
@@ -96,7 +96,7 @@ async fn called_at_once_after_the_error() {
     stage.end().await;
 }
 
-/// The same with real threads: an answer after a loss is always from another seat, and always says so.
+/// The same with real threads: an answer after a loss is always from another seat, and always carries a note.
 #[test]
 fn losses_on_many_threads() {
     let runtime =
@@ -115,7 +115,7 @@ fn losses_on_many_threads() {
                         Err(FleetError::Lost(_)) => stage.call(&id, "click").await.unwrap(),
                         said => said.unwrap(),
                     };
-                    // A seat may answer once more when it died while it did; the loss is then said next time.
+                    // A seat that dies while it answers may answer once more; then the note comes with the next answer.
                     let said = if said.seat == seat { stage.call(&id, "click").await.unwrap() } else { said };
                     assert_ne!(said.seat, seat);
                     assert!(said.restarted().is_some());
@@ -155,8 +155,8 @@ async fn a_tool_error_destroys_nothing() {
     stage.end().await;
 }
 
-/// A call that passes its deadline fails as hung, exactly then; the next call gets a new seat, and what the old
-/// seat answers later reaches nobody.
+/// A call that passes its deadline fails as hung, exactly then; the next call gets a new seat, and a late answer of the old
+/// seat is dropped.
 #[tokio::test(start_paused = true)]
 async fn a_hung_call_costs_the_seat() {
     let stage = Stage::new(1, 1);
@@ -183,7 +183,7 @@ async fn a_hung_call_costs_the_seat() {
     stage.end().await;
 }
 
-/// A call that asks to wait by its own arguments has that much longer, and no wait is too long to add.
+/// A call whose arguments ask for a wait has that much longer, and no wait overflows the deadline.
 #[tokio::test(start_paused = true)]
 async fn own_wait_extends_the_deadline() {
     let stage = Stage::new(2, 1);
@@ -232,8 +232,8 @@ async fn an_instance_dies() {
     stage.end().await;
 }
 
-/// A dead instance is never lent: not to a newcomer in the moment of its death, nor to those who wait, who are
-/// served in their order.
+/// A dead instance is never lent: not to a newcomer at the moment of its death, nor to waiters, who are served in their
+/// order.
 #[tokio::test(start_paused = true)]
 async fn a_dead_instance_is_never_lent() {
     let stage = Stage::new(1, 1);
@@ -250,7 +250,7 @@ async fn a_dead_instance_is_never_lent() {
             stage.close(id).await.unwrap();
         }
         assert_eq!(stage.world.counts().opens, opens + 3, "no try on the dead one");
-        // It dies while it lends nothing, and somebody asks at once.
+        // The instance dies while it lends nothing, and a caller asks at once.
         stage.world.lose_instance(InstanceId(0), &crash());
         stage.call("w4", "click").await.unwrap();
         assert_eq!(stage.world.counts().opens, opens + 4);
@@ -277,7 +277,7 @@ async fn an_adapter_panics() {
     assert_eq!(stage.leased(), 0);
 }
 
-/// An engine that panics in its start costs that try, and its place in the pool is free again.
+/// An engine that panics in its start costs that attempt, and its place in the pool is free again.
 #[tokio::test(start_paused = true)]
 async fn a_start_panics() {
     let stage = Stage::new(1, 1);

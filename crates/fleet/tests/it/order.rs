@@ -25,7 +25,7 @@ async fn calls_of_a_session_run_in_order() {
     stage.end().await;
 }
 
-/// Sessions run in parallel: one that is busy holds up no other, on the same instance or another.
+/// Sessions run in parallel: a busy session delays no other, on the same instance or another.
 #[tokio::test(start_paused = true)]
 async fn sessions_run_in_parallel() {
     let stage = Stage::new(2, 3);

@@ -24,7 +24,7 @@ async fn a_page_stays_for_its_owner() {
     let bobs = stage.call_for(&bob, Whose::NoOne, at("", "0"), "click", Arc::new(FakeAgent)).await.unwrap();
     assert_ne!(bobs.seat, zero);
     let again = seat(on("0").await.unwrap());
-    assert!(again != zero && again != bobs.seat, "nobody finds it again after somebody else was there");
+    assert!(again != zero && again != bobs.seat, "a page is gone once another owner used its slot");
     let session = stage.call_at(named("a"), at("", "1"), "click").await.unwrap();
     assert_ne!(session.seat, one);
     stage.close("a").await.unwrap();
@@ -33,8 +33,8 @@ async fn a_page_stays_for_its_owner() {
     stage.end().await;
 }
 
-/// A session that is called with another pool or instance than its own is refused with where it lives; with its own, by
-/// any of its names, or with none it runs there.
+/// A call that names another pool or instance than its session's is refused with where the session lives; a call that
+/// names the session's own, by any name, or none runs there.
 #[tokio::test(start_paused = true)]
 async fn a_session_stays_where_it_is() {
     let (stage, other) = two_pools(2, 2, |settings| {
@@ -60,7 +60,7 @@ async fn a_session_stays_where_it_is() {
     other.assert_empty();
 }
 
-/// Names that do not exist are refused with those that do, and nothing is started for them.
+/// Unknown names are refused with the known ones, and nothing is started for them.
 #[tokio::test(start_paused = true)]
 async fn wrong_names() {
     let (stage, other) = two_pools(1, 2, |_| {});
@@ -78,7 +78,7 @@ async fn wrong_names() {
     stage.end().await;
 }
 
-/// A pool that keeps profiles serves the local owner and nobody else.
+/// A pool that keeps profiles serves the local owner only.
 #[tokio::test(start_paused = true)]
 async fn a_pool_of_one_owner() {
     let (stage, other) = two_pools(1, 1, |settings| settings.pools[0].local_only = true);
@@ -95,7 +95,7 @@ async fn a_pool_of_one_owner() {
     other.assert_empty();
 }
 
-/// A session that lost its browser goes on in the pool that it lived in, and says that it is a new one.
+/// A session that lost its browser goes on in its pool, with a note that the browser is new.
 #[tokio::test(start_paused = true)]
 async fn a_lost_session_goes_on_in_its_pool() {
     let (stage, other) = two_pools(1, 2, |_| {});
@@ -104,7 +104,7 @@ async fn a_lost_session_goes_on_in_its_pool() {
     settle().await;
     let said = stage.call("a", "click").await.unwrap();
     assert_eq!((said.pool.as_str(), said.restarted().is_some()), ("OTHER", true));
-    // Named anew, it may live anywhere; and closed by its owner, it is forgotten.
+    // If the agent names a pool, the session may begin anywhere; if its owner closed it, it is forgotten.
     other.lose_seat(said.seat, crate::stage::crash());
     settle().await;
     let said = stage.call_at(named("a"), at("DEFAULT", ""), "click").await.unwrap();

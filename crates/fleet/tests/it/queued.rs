@@ -1,4 +1,4 @@
-//! What a caller hears of its place in the queue.
+//! The positions in the queue that a caller receives.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     stage::{MS, Stage, at, named, settle, with_instances},
 };
 
-/// Whoever stands in the queue hears so at once, then whenever that changes, and every place in turn.
+/// A caller in the queue receives its position at once, then at every change, and every position in turn.
 #[tokio::test(start_paused = true)]
 async fn the_place_counts_down() {
     let stage = Stage::fixed(1, 1).await;
@@ -38,7 +38,7 @@ async fn the_place_counts_down() {
     stage.end().await;
 }
 
-/// However fast the queue moves, nobody is told more often than every 250 ms, and not at all when nothing has changed.
+/// However fast the queue moves, a caller receives its position at most every 250 ms, and not if nothing has changed.
 #[tokio::test(start_paused = true)]
 async fn not_too_often() {
     let stage =
@@ -65,8 +65,8 @@ async fn not_too_often() {
     stage.end().await;
 }
 
-/// Who only waits for a browser to start stands in no queue and hears nothing: of a lazy instance, of one that is started
-/// for it, of one that is named.
+/// A caller that only waits for a browser to start stands in no queue and receives no position: for a lazy instance, for
+/// one that is started for it, for one that it names.
 #[tokio::test(start_paused = true)]
 async fn a_start_is_no_queue() {
     for (whose, target) in [(named("a"), at("", "")), (Whose::NoOne, at("", "1"))] {
@@ -85,7 +85,7 @@ async fn a_start_is_no_queue() {
     }
 }
 
-/// Who wants a certain instance counts those before it who want that one or any.
+/// A caller for a certain instance counts those before it who want that one or any.
 #[tokio::test(start_paused = true)]
 async fn a_place_in_a_keyed_line() {
     let stage = Stage::fixed(2, 1).await;

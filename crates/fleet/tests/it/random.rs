@@ -1,5 +1,5 @@
-//! Any history of sessions that come, go and leave half-way, of seats and instances that die or cannot be made,
-//! with and without spares: what must hold at every moment, and that everything ends.
+//! Random histories of sessions that come, go and leave half-way, of seats and instances that die or cannot be made, with
+//! and without spares: the invariants that hold at every moment, and that everything ends.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A call in one of a few sessions; it is left running for this many turns and then looked at or left.
+    /// A call in one of a few sessions; it runs for this many turns, and then the test looks at it or drops it.
     Call {
         session: u8,
         stay: bool,
@@ -24,7 +24,7 @@ enum Step {
     Loose {
         turns: u8,
     },
-    /// A session for an agent whom no spare suits.
+    /// A session for an agent that no spare suits.
     Special {
         session: u8,
     },
@@ -61,7 +61,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What holds whenever everything has come to rest; and if nothing is held up, what follows from that.
+/// Checks what holds whenever all tasks rest; and more, if nothing is stalled.
 fn check(stage: &Stage, goes_on: bool) {
     let (status, counts) = (stage.pool(), stage.world.counts());
     let slots = status.instances.first().map_or(usize::MAX, |one| one.slots);
@@ -71,7 +71,7 @@ fn check(stage: &Stage, goes_on: bool) {
     assert!(counts.seats_max <= slots, "a slot is lent twice: {counts:?}");
     assert!(
         status.waiting == 0 || !goes_on || status.leased_slots == status.slots,
-        "somebody waits beside a slot: {status:?}"
+        "a caller waits though a slot is free: {status:?}"
     );
     assert_eq!((counts.dropped, counts.calls_on_lost), (0, 0), "{counts:?}");
 }
@@ -149,7 +149,7 @@ async fn play(warm: usize, slots: usize, instances_max: usize, steps: Vec<Step>)
         assert!(call.is_finished(), "a call was never answered");
     }
     let status = stage.pool();
-    // Seats that calls without a session left behind stay for their owner's next one.
+    // Seats that calls without a session left stay for their owner's next one.
     let left_behind = stage.world.open_seats().len() - status.leased_slots - status.spares;
     let room = status.slots - status.leased_slots - left_behind;
     assert_eq!(status.spares, warm.min(room), "as many spares as there is room for: {status:?}");
@@ -165,8 +165,8 @@ async fn yield_for(turns: u8) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Over any such history no slot is lent twice, leases and spares add up, nobody waits beside a spare or a free
-    /// slot, every call is answered, the spares come back when there is room, and a shutdown leaves nothing.
+    /// In any history no slot is lent twice, leases and spares add up, no caller waits while a spare or a slot is free,
+    /// every call is answered, the spares come back when there is room, and a shutdown leaves nothing.
     #[test]
     fn the_fleet_keeps_its_promises(
         warm in 0_usize..4,

@@ -1,5 +1,5 @@
-//! Any history of attached browsers: calls that come, wait and leave; browsers that die, cannot be reached, hang or fall
-//! silent; others that are added, removed and reconnected meanwhile.
+//! Random histories of attached browsers: calls that come, wait and leave; browsers that die, cannot be reached, hang or
+//! fall silent; others that are added, removed and reconnected meanwhile.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,10 +17,10 @@ use crate::{
     yard::{COOLDOWN, SERIES, Yard, on},
 };
 
-/// Browsers that there may be at most in one history.
+/// The most browsers in one history.
 const MOST: u32 = 5;
 
-/// Sessions below this are never closed, and their callers never leave: so every new browser they got must be told.
+/// Sessions below this are never closed, and their callers never leave: so every new browser must come with a note.
 const FAITHFUL: u8 = 2;
 
 #[derive(Debug, Clone)]
@@ -84,14 +84,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What happened so far, beside what the worlds know.
+/// What happened so far, apart from what the worlds know.
 struct History {
     yard: Yard,
     slots: usize,
     running: Vec<JoinHandle<Outcome>>,
-    /// Those of sessions whose answers are looked at.
+    /// Calls of sessions whose answers the test checks.
     faithful: Vec<(u8, JoinHandle<Outcome>)>,
-    /// All calls are without a session, and no caller leaves: so every new tab they got must be told.
+    /// All calls are without a session, and no caller leaves: so every new tab must come with a note.
     loose_only: bool,
     held: Vec<Held>,
     stalled: BTreeSet<u32>,
@@ -106,7 +106,7 @@ impl History {
         (nth <= self.given).then(|| &**self.yard.world(nth))
     }
 
-    /// What holds whenever everything has come to rest; and what follows where nothing is held up.
+    /// Checks what holds whenever all tasks rest; and more, where nothing is stalled.
     fn check(&self) {
         let mut last = 0;
         for browser in self.yard.browsers() {
@@ -121,13 +121,13 @@ impl History {
             assert_eq!(browser.last_attempt.is_none(), browser.state == BrowserState::Pending);
             assert_eq!(browser.reconnects, counts.started.saturating_sub(1) as u64, "{browser:?} {counts:?}");
             let is_full = browser.leased_slots == browser.slots;
-            // One that did not answer when it was last asked lends nothing until it does.
+            // A browser that missed its last check lends nothing until it answers.
             let is_silent = browser.last_error.is_some();
             let lends = is_connected && !is_silent;
             assert!(stalled || !lends || browser.waiting == 0 || is_full, "{browser:?}");
             let rests = browser.state == BrowserState::Disconnected
                 && browser.retry_in.is_some_and(|pause| pause > Duration::from_secs(1));
-            assert!(stalled || !rests || browser.waiting == 0, "somebody waits for nothing: {browser:?}");
+            assert!(stalled || !rests || browser.waiting == 0, "a caller waits in vain: {browser:?}");
         }
         let revives: usize = (1..=self.given).map(|nth| self.yard.world(nth).counts().revives).sum();
         assert!(revives <= self.reconnects, "brought back unasked");
@@ -183,7 +183,7 @@ impl History {
         }
     }
 
-    /// Has something done to a browser, beside everything else.
+    /// Removes or reconnects a browser, in a task of its own.
     fn order(&mut self, nth: u32, removes: bool) {
         self.reconnects += usize::from(!removes);
         let (fleet, name) = (self.yard.stage.fleet.clone(), nth.to_string());
@@ -241,8 +241,7 @@ impl History {
         }
     }
 
-    /// Everything is mended and answered: then every call and every order has come to something, and every browser is
-    /// there.
+    /// Everything is mended and answered: then every call and every order has ended, and every browser is there.
     async fn finish(mut self) {
         for nth in 1..=self.given {
             self.play(Step::Go(nth)).await;
@@ -277,8 +276,8 @@ impl History {
         self.yard.end().await;
     }
 
-    /// Calls without a session have one tab in each browser, or are told of each further one, by a note or by the error of
-    /// the call that lost it.
+    /// Calls without a session have one tab in each browser, or learn of each further one: by a note or by the error of the
+    /// call that lost it.
     async fn check_tabs(&mut self) {
         let mut tabs: BTreeMap<(String, u64), bool> = BTreeMap::new();
         let mut lost = 0;
@@ -297,7 +296,7 @@ impl History {
         assert!(untold <= browsers.len() + lost, "a silent swap: {tabs:?}, {lost} lost");
     }
 
-    /// A session that was never closed has one browser, or is told of each further one.
+    /// A session that was never closed has one browser, or learns of each further one.
     async fn check_notes(&mut self) {
         let mut seats: BTreeMap<(u8, String, u64), bool> = BTreeMap::new();
         for (id, call) in self.faithful.drain(..) {
@@ -325,7 +324,7 @@ impl History {
     }
 }
 
-/// Something happens in a browser's world.
+/// Applies a step to a browser's world.
 fn befall(world: &World, step: &Step) {
     match step {
         Step::Lose(_) => world.lose_if_started(InstanceId(0), &crash()),
@@ -356,7 +355,7 @@ async fn play(browsers: u32, slots: usize, loose_only: bool, steps: Vec<Step>) {
             |_, _| {},
             |settings| {
                 settings.pools.clear();
-                // No tab is closed because it was not wanted for long.
+                // No tab is closed for being idle.
                 settings.idle_timeout = Duration::from_secs(86_400);
             },
         ),
@@ -381,9 +380,9 @@ async fn play(browsers: u32, slots: usize, loose_only: bool, steps: Vec<Step>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-    /// Over any such history there is one try at a time per browser, nothing is brought back unasked, no slot is lent
-    /// twice, nobody waits for what will not come, no session gets another browser without a word, every call and order
-    /// is answered, no index is used twice, and a shutdown leaves nothing.
+    /// In any history there is one attempt at a time per browser, no browser is brought back unasked, no slot is lent
+    /// twice, no caller waits in vain, no session gets another browser without a note, every call and order is answered, no
+    /// index is used twice, and a shutdown leaves nothing.
     #[test]
     fn attached_browsers_keep_their_promises(
         browsers in 0..4_u32,
@@ -394,7 +393,7 @@ proptest! {
         runtime.unwrap().block_on(play(browsers, slots, false, steps));
     }
 
-    /// Over any such history of calls without sessions, none gets another tab without a word.
+    /// In any history of calls without sessions, none gets another tab without a note.
     #[test]
     fn no_tab_is_swapped_silently(browsers in 1..3_u32, steps in vec(step(), 1..80)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();

@@ -1,4 +1,4 @@
-//! Any history of a declared pool: calls that come, wait, leave, are bound to an instance; instances that die, fail to
+//! Random histories of a declared pool: calls that come, wait, leave, are bound to an instance; instances that die, fail to
 //! start, fall silent; a pool that is scaled, drained, restarted and given other settings meanwhile.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::{
     stage::{MS, Outcome, Stage, at, crash, fixed_pool, named, settle, with_instances},
 };
 
-/// Instances there may be at most.
+/// The most instances.
 const MOST: u32 = 4;
 
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     )
 }
 
-/// What holds whenever everything has come to rest; and if nothing is held up, what follows from that.
+/// Checks what holds whenever all tasks rest; and more, if nothing is stalled.
 fn check(stage: &Stage, kind: &Kind, goes_on: bool) {
     let (pool, counts) = (stage.pool(), stage.world.counts());
     let leased: usize = pool.instances.iter().map(|one| one.leased_slots).sum();
@@ -126,11 +126,14 @@ fn check(stage: &Stage, kind: &Kind, goes_on: bool) {
     assert!(counts.seats_max <= slots_max, "a slot is lent twice: {counts:?}");
     assert_eq!((counts.dropped, counts.calls_on_lost), (0, 0), "{counts:?}");
     assert_eq!(stage.world.stopped_twice(), 0);
-    // Somebody who waits for an instance may wait beside others that are free.
+    // A caller that waits for a certain instance may wait while others are free.
     let idle = pool.instances.iter().any(greenroom_fleet::InstanceStatus::is_available);
-    assert!(kind.keyed || !goes_on || pool.waiting == 0 || !idle, "somebody waits beside a slot: {pool:?}");
+    assert!(
+        kind.keyed || !goes_on || pool.waiting == 0 || !idle,
+        "a caller waits though a slot is free: {pool:?}"
+    );
     let hopeless = matches!(stage.fleet.readiness(), Readiness::Failed(_));
-    assert!(!hopeless || !goes_on || pool.waiting == 0, "somebody waits for nothing: {pool:?}");
+    assert!(!hopeless || !goes_on || pool.waiting == 0, "a caller waits in vain: {pool:?}");
 }
 
 async fn play(kind: Kind, steps: Vec<Step>) {
@@ -195,7 +198,7 @@ async fn play(kind: Kind, steps: Vec<Step>) {
                 stalled = false;
             }
             Step::Scale(count) => drop(stage.fleet.scale("DEFAULT", count).unwrap()),
-            // One that left meanwhile has no name any more.
+            // An instance that left meanwhile has no name any more.
             Step::Drain(id) => drop(stage.fleet.drain("DEFAULT", id.map(|id| id.to_string()).as_deref())),
             Step::Restart(id) => drop(stage.fleet.restart("DEFAULT", id.map(|id| id.to_string()).as_deref())),
             Step::Apply { warm, slots } => {
@@ -222,7 +225,7 @@ fn go(stage: &Stage) {
     stage.world.stopping.open();
 }
 
-/// Everything is mended, answered and told to run: then every call is answered, and the pool is whole again.
+/// Everything is mended, answered and ordered to run: then every call is answered, and the pool is whole again.
 async fn finish(stage: &Stage, kind: &Kind, running: Vec<JoinHandle<Outcome>>, mut held: Vec<Held>) {
     go(stage);
     stage.world.mend();
@@ -257,8 +260,8 @@ async fn finish(stage: &Stage, kind: &Kind, running: Vec<JoinHandle<Outcome>>, m
 proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
-    /// Over any such history no slot is lent twice, leases add up, a failed instance has none, nobody waits for what will
-    /// never come, every call is answered, no order is lost, and a shutdown leaves nothing.
+    /// In any history no slot is lent twice, leases add up, a failed instance has none, no caller waits in vain, every call
+    /// is answered, no order is lost, and a shutdown leaves nothing.
     #[test]
     fn a_declared_pool_keeps_its_promises(
         kind in kind(),

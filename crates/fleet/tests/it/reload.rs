@@ -1,4 +1,4 @@
-//! New settings of a pool that runs: what holds at once, and what with the next start of an instance.
+//! New settings of a running pool: what takes effect at once, and what with the next start of an instance.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ fn changed(world: &Arc<World>, size: usize, change: impl FnOnce(&mut PoolSetting
     pool
 }
 
-/// Description, strategy, the wait for a slot and the deadline of a call hold at once, under the same sessions.
+/// Description, strategy, lease timeout and call deadline take effect at once, under the same sessions.
 #[tokio::test(start_paused = true)]
 async fn what_holds_at_once() {
     let stage = Stage::fixed(2, 1).await;
@@ -56,7 +56,7 @@ async fn what_holds_at_once() {
     stage.end().await;
 }
 
-/// How often and how patiently instances are looked after holds at once, not after the next look.
+/// Interval and limit of health checks take effect at once, not after the next check.
 #[tokio::test(start_paused = true)]
 async fn health_holds_at_once() {
     let stage = Stage::fixed(1, 1).await;
@@ -77,7 +77,7 @@ async fn health_holds_at_once() {
     stage.end().await;
 }
 
-/// The size holds at once, by the rules of scaling; back and forth, too.
+/// The size takes effect at once, by the rules of scaling; back and forth, too.
 #[tokio::test(start_paused = true)]
 async fn the_size_holds_at_once() {
     let stage = Stage::fixed(1, 1).await;
@@ -105,7 +105,7 @@ async fn spares_hold_at_once() {
         settle().await;
         assert_eq!((stage.pool().spares, stage.world.open_seats().len()), (warm, warm));
     }
-    // In one breath: there is one keeper still, and no spare too many.
+    // At once, before any task runs: there is still one task for spares, and no spare too many.
     for warm in [0, 3, 0, 1] {
         stage.fleet.apply(changed(&stage.world, 4, |pool| pool.warm = warm)).unwrap();
     }
@@ -114,7 +114,7 @@ async fn spares_hold_at_once() {
     stage.end().await;
 }
 
-/// Engine, browser and slots hold with the next start of an instance, and a session that is there goes on till then.
+/// Engine, browser and slots take effect with the next start of an instance; an existing session goes on until then.
 #[tokio::test(start_paused = true)]
 async fn what_holds_with_the_next_start() {
     let stage = Stage::fixed(2, 1).await;
@@ -139,7 +139,7 @@ async fn what_holds_with_the_next_start() {
         assert_eq!(stage.call(id, "click").await.unwrap().instance, 0);
     }
     assert_eq!(new_world.counts().opened, 3);
-    // One that crashes is started again with the new ones.
+    // An instance that crashes is started again with the new settings.
     stage.world.lose_instance(greenroom_core::InstanceId(1), &crate::stage::crash());
     new_world.until(|counts| counts.started == 2).await;
     settle().await;
@@ -148,7 +148,7 @@ async fn what_holds_with_the_next_start() {
     new_world.assert_empty();
 }
 
-/// A pool that does not exist has no settings to take on; one that comes and goes does not become a fixed one.
+/// A pool that does not exist gets no settings; an elastic pool does not become a fixed one.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_change() {
     let stage = Stage::new(1, 3);

@@ -1,4 +1,4 @@
-//! Orders to start anew, given to instances that are on their way out.
+//! Orders to restart, given to instances that are about to end.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use greenroom_fleet::{Health, InstanceSettings, Size};
 
 use crate::stage::{Stage, crash, settle};
 
-/// One instance that is never started again by itself, and runs.
+/// A pool with one running instance that is never restarted automatically.
 async fn alone() -> Stage {
     let stage = Stage::tuned(1, 1, |settings| {
         let pool = &mut settings.pools[0];
@@ -35,7 +35,7 @@ async fn while_it_stops() {
     stage.end().await;
 }
 
-/// An instance that dies while it waits for its last lease, to be started anew, is started anew.
+/// An instance that dies while it waits for its last lease before a restart is restarted.
 #[tokio::test(start_paused = true)]
 async fn while_it_is_drained() {
     let stage = alone().await;
@@ -50,7 +50,7 @@ async fn while_it_is_drained() {
     stage.end().await;
 }
 
-/// What is shown of an instance that died a moment ago holds together: it has failed, and nothing of it is lent.
+/// The status of an instance that died a moment ago is consistent: it has failed, and nothing of it is lent.
 #[tokio::test(start_paused = true)]
 async fn shown_at_once() {
     let stage = alone().await;

@@ -1,4 +1,4 @@
-//! Instances that fail are started again: how soon, how often, and who hears of it.
+//! Instances that fail are started again: how soon, how often, and how it is counted.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::stage::{MS, Stage, at, crash, settle, with_instances};
 
 const S: Duration = Duration::from_secs(1);
 
-/// Loses the instance as soon as it is up, and says how long it then took until it was asked for again.
+/// Loses the instance as soon as it is up, and returns how long it took until the pool started it again.
 async fn pause_after_loss(stage: &Stage, id: u32) -> Option<Duration> {
     let (starts, began) = (stage.world.counts().starts, Instant::now());
     stage.world.lose_instance(InstanceId(id), &crash());
@@ -22,7 +22,7 @@ async fn pause_after_loss(stage: &Stage, id: u32) -> Option<Duration> {
 }
 
 /// A crashed instance leaves the pool at once and is started again after 1, 2 and 4 s; then it stays failed, though the
-/// others go on. Each restart is counted, and whoever counts them hears of it.
+/// others go on. The status and the watcher count each restart.
 #[tokio::test(start_paused = true)]
 async fn three_restarts_and_no_more() {
     let stage = Stage::fixed_with(2, 1, |settings| settings.starts_max = 1).await;
@@ -49,8 +49,8 @@ async fn three_restarts_and_no_more() {
     stage.end().await;
 }
 
-/// Restarts that are five minutes old are forgiven: an instance that crashes now and then is always started again, after
-/// a second.
+/// Restarts older than five minutes do not count: an instance that crashes now and then is always started again, after a
+/// second.
 #[tokio::test(start_paused = true)]
 async fn a_good_stretch_gives_the_budget_back() {
     let stage = Stage::fixed(1, 1).await;
@@ -62,7 +62,7 @@ async fn a_good_stretch_gives_the_budget_back() {
     stage.end().await;
 }
 
-/// Starts that fail spend the same budget as crashes do; with none, the first failure is for good.
+/// Failed starts spend the same budget as crashes do; with a budget of 0, the first failure is for good.
 #[tokio::test(start_paused = true)]
 async fn failing_starts_spend_the_budget() {
     let stage = Stage::fixed_with(2, 1, |settings| {
@@ -85,7 +85,7 @@ async fn failing_starts_spend_the_budget() {
     stage.end().await;
 }
 
-/// Told to start again, a failed instance is there at once, by number or alias or with the whole pool, and has its whole
+/// Restarted by an order, a failed instance is there at once, by number or alias or with the whole pool, and has its whole
 /// budget again.
 #[tokio::test(start_paused = true)]
 async fn a_restart_by_hand() {
@@ -113,7 +113,7 @@ async fn a_restart_by_hand() {
     stage.end().await;
 }
 
-/// Told to start again while it waits for its next try, an instance does not wait any longer.
+/// An order to restart cuts the pause before the next attempt short.
 #[tokio::test(start_paused = true)]
 async fn a_restart_by_hand_cuts_the_pause_short() {
     let stage = Stage::fixed(1, 1).await;
@@ -130,8 +130,8 @@ async fn a_restart_by_hand_cuts_the_pause_short() {
     stage.end().await;
 }
 
-/// Told to start again while the remains of the last one are still being cleared away, an instance comes back at once
-/// when that is done.
+/// If the order to restart comes while the old instance is still being stopped, the new one starts as soon as that is
+/// done.
 #[tokio::test(start_paused = true)]
 async fn a_restart_by_hand_during_the_clearing() {
     let stage = Stage::fixed_with(1, 1, |settings| {
@@ -143,15 +143,15 @@ async fn a_restart_by_hand_during_the_clearing() {
     settle().await;
     stage.fleet.restart("DEFAULT", None).unwrap();
     settle().await;
-    assert_eq!(stage.world.counts().starts, 1, "not beside its own remains");
+    assert_eq!(stage.world.counts().starts, 1, "not while the old one is being stopped");
     stage.world.stopping.open();
     settle().await;
     assert_eq!((stage.health(), stage.world.counts().starts), (vec![Health::Healthy], 2));
     stage.end().await;
 }
 
-/// What has been asked for once is not owed twice: a call wants a lazy instance started, and so does an order by hand, in
-/// whatever order they come; one that then fails for good is not started again.
+/// One start answers all who asked for it: a call wants a lazy instance started, and so does an order, in whatever order
+/// they come; an instance that then fails for good is not started again.
 #[tokio::test(start_paused = true)]
 async fn no_start_is_owed_twice() {
     for turns in 0..12 {

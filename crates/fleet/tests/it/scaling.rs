@@ -34,7 +34,7 @@ async fn growing() {
 }
 
 /// Shrinking drains the highest numbers and cuts no lease: idle ones leave at once, a session goes on and its instance
-/// stops when it ends; meanwhile nothing of it is lent, and status says so.
+/// stops when the session ends; meanwhile the instance lends nothing, and the status says so.
 #[tokio::test(start_paused = true)]
 async fn shrinking() {
     let stage = Stage::fixed(4, 2).await;
@@ -68,7 +68,7 @@ async fn shrinking() {
     stage.end().await;
 }
 
-/// Those who wait for an instance that is to leave hear so at once; those who take any are served by the rest.
+/// Callers that wait for an instance that is to leave are refused at once; those who take any are served by the rest.
 #[tokio::test(start_paused = true)]
 async fn shrinking_under_those_who_wait() {
     let stage = Stage::fixed(2, 1).await;
@@ -107,7 +107,7 @@ async fn shrunk_and_grown_again() {
     stage.end().await;
 }
 
-/// A pool of two has the instances 0 and 1, whoever else still has to leave: what an instance is made of goes by its number.
+/// A pool of two has the instances 0 and 1, even while others still leave: an instance's settings go by its number.
 #[tokio::test(start_paused = true)]
 async fn no_gaps() {
     let stage = Stage::fixed(3, 1).await;
@@ -165,7 +165,7 @@ async fn leaving_in_every_state() {
     stage.fleet.scale("DEFAULT", 1).unwrap();
     settle().await;
     assert_eq!(ids(&stage), [0]);
-    // Told while it starts, whether that succeeds or not.
+    // The order comes during the start, whether that succeeds or not.
     for broken in [false, true] {
         stage.world.mend();
         if broken {
@@ -185,7 +185,7 @@ async fn leaving_in_every_state() {
     stage.end().await;
 }
 
-/// A pool that nobody has used yet can be scaled; it takes the new size at its start.
+/// A pool that no call has used yet can be scaled; it takes the new size at its start.
 #[tokio::test(start_paused = true)]
 async fn before_the_start() {
     let stage = Stage::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(3));
@@ -198,7 +198,7 @@ async fn before_the_start() {
     stage.end().await;
 }
 
-/// A session whose instance dies while it is to leave is told, and goes on elsewhere; the instance is not started again.
+/// A session whose instance dies before it leaves gets a note and goes on elsewhere; the instance is not started again.
 #[tokio::test(start_paused = true)]
 async fn lost_while_leaving() {
     let stage = Stage::fixed(2, 1).await;
@@ -212,7 +212,7 @@ async fn lost_while_leaving() {
     stage.end().await;
 }
 
-/// A pool that adds instances by itself is not scaled; a size is never below one.
+/// An elastic pool is not scaled; a size is never below one.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be() {
     let stage = Stage::new(1, 4);
@@ -225,7 +225,7 @@ async fn what_cannot_be() {
     fixed.end().await;
 }
 
-/// One that dies in the moment in which it is to leave is out of the pool at once, though its remains take their time.
+/// An instance that dies just as it is to leave is out of the pool at once, even if its cleanup takes long.
 #[tokio::test(start_paused = true)]
 async fn lost_in_the_moment_of_leaving() {
     let stage = Stage::fixed(2, 2).await;

@@ -1,4 +1,4 @@
-//! The end of everything.
+//! Drains and shutdowns of the whole fleet.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::stage::{Stage, settle};
 
-/// A shutdown ends sessions that are idle, busy, opening and waiting, and loose ones; each caller hears why,
-/// every seat is closed and every instance stopped once, and nothing is taken on any more.
+/// A shutdown ends sessions that are idle, busy, opening and waiting, and calls without one; each caller learns why, every
+/// seat is closed and every instance stopped once, and the fleet accepts nothing more.
 #[tokio::test(start_paused = true)]
 async fn everything_ends() {
     let stage = Stage::new(2, 2);
@@ -20,7 +20,7 @@ async fn everything_ends() {
     stage.world.opening.shut();
     calls.push(stage.begin("opening", "click").await);
     settle().await;
-    // The loose slot goes to the first of these; the second waits.
+    // The slot of the call without a session goes to the first of these; the second waits.
     calls.push(stage.begin("reclaims", "click").await);
     calls.push(stage.begin("waits", "click").await);
     assert_eq!((stage.leased(), stage.waiting()), (4, 1));
@@ -130,7 +130,7 @@ fn calls_racing_with_a_shutdown() {
     });
 }
 
-/// Draining the calls takes on none, lets those that run or wait end, and says whether they did in time.
+/// Draining accepts no more calls, lets those that run or wait end, and returns whether they did in time.
 #[tokio::test(start_paused = true)]
 async fn calls_are_drained() {
     let stage = Stage::fixed(1, 1).await;
@@ -153,7 +153,7 @@ async fn calls_are_drained() {
     stage.end().await;
 }
 
-/// Calls that do not end are not waited for without end; the shutdown then ends them.
+/// A drain waits for calls for a limited time; the shutdown then ends them.
 #[tokio::test(start_paused = true)]
 async fn draining_is_bounded() {
     let stage = Stage::fixed(1, 1).await;
@@ -166,13 +166,13 @@ async fn draining_is_bounded() {
     assert!(matches!(running.await.unwrap(), Err(FleetError::ShuttingDown)));
 }
 
-/// A call that was taken on before the drain and whose session dies before its turn is told that greenroom ends: no
-/// browser is lent to it any more, and it does not hold up the drain.
+/// A call that was accepted before the drain and whose session dies before its turn gets the error that greenroom is
+/// shutting down: no browser is lent to it any more, and it does not hold up the drain.
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_session_dies_in_a_drain() {
     let stage = Stage::fixed(1, 1).await;
     stage.create("a").await.unwrap();
-    // In one breath, before the session's task sees any of it: a call is queued, the browser dies, the drain begins.
+    // All before the session's task sees any of it: a call is queued, the browser dies, the drain begins.
     let mut call = Box::pin(stage.call("a", "click"));
     tokio::select! {
         biased;
@@ -186,8 +186,8 @@ async fn a_call_whose_session_dies_in_a_drain() {
     stage.end().await;
 }
 
-/// Those who wait in line when a drain begins hear so at once and hold nothing up; what runs comes to its end, and the
-/// pools take no more orders.
+/// Callers that wait in line when a drain begins are refused at once and hold nothing up; calls that run end, and the pools
+/// accept no more orders.
 #[tokio::test(start_paused = true)]
 async fn waiters_do_not_hold_up_a_drain() {
     let stage = Stage::fixed(1, 1).await;
@@ -208,7 +208,7 @@ async fn waiters_do_not_hold_up_a_drain() {
     stage.end().await;
 }
 
-/// All pools end at the same time: one whose browser does not want to end holds the others up no more than itself.
+/// All pools end at the same time: a browser that does not stop delays only its own pool.
 #[tokio::test(start_paused = true)]
 async fn pools_end_together() {
     let (stage, other) = crate::declared::two_pools(3, 3, |_| {});

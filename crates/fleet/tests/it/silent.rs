@@ -1,4 +1,4 @@
-//! Instances that give no sign of life lend nothing until they do, and a seat that is late costs itself alone.
+//! Instances that do not answer lend nothing until they do, and a late seat costs itself alone.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     stage::{CALL, HEALTH, LEASE, MS, Stage, at, named, settle, with_instances},
 };
 
-/// Instance 0 does not answer from now on: neither its calls nor when it is asked.
+/// Instance 0 does not answer from now on: neither calls nor health checks.
 async fn stop_first(stage: &Stage) {
     stage.world.set_pulse(0, Some(Pulse::Hangs));
     let began = Instant::now();
@@ -21,8 +21,8 @@ async fn stop_first(stage: &Stage) {
     assert!(began.elapsed() < CALL + Duration::from_secs(2), "the instance is asked only briefly");
 }
 
-/// A stopped instance is found out once: the call that waited for it in vain is lost, and every later one is served by
-/// another instance. It comes back by itself, soon after it answers, without having been restarted.
+/// A stopped instance costs one call: the call that waited for it in vain is lost, and another instance serves every later
+/// one. The instance lends again soon after it answers, without a restart.
 #[tokio::test(start_paused = true)]
 async fn once_is_enough() {
     let stage = Stage::fixed(2, 4).await;
@@ -42,7 +42,7 @@ async fn once_is_enough() {
     stage.end().await;
 }
 
-/// Where instances are added by themselves, the next call after a stopped one gets a new instance.
+/// In an elastic pool, the next call after a stopped instance gets a new instance.
 #[tokio::test(start_paused = true)]
 async fn another_one_is_started() {
     let stage = Stage::new(4, 2);
@@ -65,8 +65,8 @@ async fn a_hanging_page_is_not_a_silent_instance() {
     stage.end().await;
 }
 
-/// Whoever finds all instances silent waits for an answer, and is served as soon as there is one; if there is none, it
-/// hears so.
+/// A caller that finds all instances silent waits for an answer, and is served as soon as there is one; if there is none,
+/// the error says so.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_an_answer() {
     let stage = Stage::fixed(1, 4).await;
@@ -86,8 +86,8 @@ async fn waiting_for_an_answer() {
     stage.end().await;
 }
 
-/// A seat that is not open in time costs nothing but itself: the instance and its sessions go on, and the call is served by
-/// another try, in another instance if the first does not answer.
+/// A seat that does not open in time costs only itself: the instance and its sessions go on, and another attempt serves the
+/// call, in another instance if the first does not answer.
 #[tokio::test(start_paused = true)]
 async fn a_late_seat() {
     let late = || OpenError::Late(StartError::new("no context within 15 s"));
@@ -100,7 +100,7 @@ async fn a_late_seat() {
     stage.world.set_pulse(0, None);
     sleep(Duration::from_secs(7)).await;
 
-    // Twice in a row is told, and may be tried again.
+    // Two late seats in a row are an error, and the call may be tried again.
     stage.world.fail_open(late());
     stage.world.fail_open(late());
     let error = stage.call("b", "click").await.unwrap_err();
@@ -110,7 +110,7 @@ async fn a_late_seat() {
     stage.end().await;
 }
 
-/// A look that ends after its instance was replaced says nothing about the new one.
+/// A check that ends after its instance was replaced does not count for the new one.
 #[tokio::test(start_paused = true)]
 async fn an_old_answer() {
     let stage = Stage::fixed_with(1, 2, |settings| {
@@ -132,7 +132,7 @@ async fn an_old_answer() {
     stage.end().await;
 }
 
-/// Stopped downloads are told with the next answer, once, with the limit; those that nobody heard of are one note.
+/// Stopped downloads are in the next answer's note, once, with the limit; those that reached no caller are one note.
 #[tokio::test(start_paused = true)]
 async fn stopped_downloads_are_told() {
     let stage = Stage::new(2, 1);
@@ -163,7 +163,7 @@ async fn stopped_downloads_are_told() {
     stage.end().await;
 }
 
-/// A crashed tab is told with the next answer, once, with its URL; the session goes on in the same seat.
+/// A crashed tab is in the next answer's note, once, with its URL; the session goes on in the same seat.
 #[tokio::test(start_paused = true)]
 async fn a_crashed_tab_is_told() {
     let stage = Stage::new(2, 1);
@@ -177,7 +177,7 @@ async fn a_crashed_tab_is_told() {
     );
     assert_eq!(stage.call("a", "click").await.unwrap().notes, [], "said once");
 
-    // One that nobody heard is said again; of very many the last few.
+    // A note that reached no caller is sent again; of very many the last few.
     for number in 0..20 {
         stage.world.crash_tab(1, &format!("http://site/{number}"));
     }
@@ -192,7 +192,7 @@ async fn a_crashed_tab_is_told() {
     assert!(notes[7].to_string().contains("http://site/19"), "{}", notes[7]);
     stage.world.crash_tab(1, &format!("data:text/html,{}", "x".repeat(10_000)));
     assert!(stage.call("a", "click").await.unwrap().notes[0].to_string().len() < 500);
-    // A call without a session hears of its tab, too.
+    // A call without a session gets the note about its tab, too.
     let seat =
         stage.call_as(&greenroom_core::Owner::local(), Whose::NoOne, "click", "{}").await.unwrap().seat;
     stage.world.crash_tab(seat, "http://site/loose");

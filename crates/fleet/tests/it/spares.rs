@@ -1,4 +1,4 @@
-//! Spares: seats kept ready for nobody in particular.
+//! Spares: open seats without an owner.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ pub fn spares(stage: &Stage) -> usize {
     stage.pool().spares
 }
 
-/// A call of an agent whom a spare suits, or does not.
+/// A call of an agent that a spare suits, or does not.
 async fn call_by(stage: &Stage, agent: Arc<dyn Agent>, id: &str, tool: &str) -> Outcome {
     let permit = permit(&Owner::local(), tool);
     stage.fleet.call(permit, named(id), Target::default(), call(tool, "{}"), agent).await.map(Said::new)
@@ -52,7 +52,7 @@ async fn a_session_gets_the_spare() {
     stage.end().await;
 }
 
-/// Many first calls at once and one spare: one gets it, the others open their own, and nobody is kept waiting.
+/// Many first calls at once and one spare: one gets it, the others open their own, and no caller waits.
 #[tokio::test(start_paused = true)]
 async fn many_at_once_and_one_spare() {
     let stage = warm(1, 8, 1).await;
@@ -72,7 +72,7 @@ async fn many_at_once_and_one_spare() {
     stage.end().await;
 }
 
-/// A seat that a session used is never a spare: what is handed out was never called before.
+/// A seat that a session used is never a spare: a spare was never called before it is handed out.
 #[tokio::test(start_paused = true)]
 async fn a_used_seat_is_never_a_spare() {
     let stage = warm(2, 4, 1).await;
@@ -89,8 +89,8 @@ async fn a_used_seat_is_never_a_spare() {
     stage.end().await;
 }
 
-/// In a full pool the spare's slot goes to whoever comes, at once, also where waiting is not allowed, and also to
-/// an agent whom its seat does not suit: that one gets a seat of its own.
+/// In a full pool the spare's slot goes to the next caller at once, even where waiting is not allowed, and even to an agent
+/// that its seat does not suit: that agent gets a seat of its own.
 #[tokio::test(start_paused = true)]
 async fn a_spare_never_makes_anybody_wait() {
     for suits in [true, false] {
@@ -123,8 +123,8 @@ async fn a_spare_never_makes_anybody_wait() {
     }
 }
 
-/// A spare that is still being opened is promised: a call that comes meanwhile gets it when it is there, in a full
-/// pool too, though no waiting is allowed.
+/// A spare that is being opened is promised: a call that comes meanwhile gets it when it is open, in a full pool too,
+/// though no waiting is allowed.
 #[tokio::test(start_paused = true)]
 async fn a_spare_that_opens_is_promised() {
     for slots in [1, 4] {
@@ -145,7 +145,7 @@ async fn a_spare_that_opens_is_promised() {
     }
 }
 
-/// A spare in an instance that still starts is left alone while a running instance has room: that is quicker.
+/// A spare in an instance that still starts is left alone while a running instance has room: that is faster.
 #[tokio::test(start_paused = true)]
 async fn a_running_instance_is_quicker_than_a_starting_spare() {
     let stage = warm(1, 2, 2).await;
@@ -165,7 +165,7 @@ async fn a_running_instance_is_quicker_than_a_starting_spare() {
     stage.end().await;
 }
 
-/// Whoever is promised a spare and leaves gives it back as it was, and the next one gets it.
+/// A caller that is promised a spare and leaves gives it back as it was, and the next one gets it.
 #[tokio::test(start_paused = true)]
 async fn a_promise_that_nobody_waits_for() {
     let stage = Stage::warm(1, 1, 1);
@@ -182,7 +182,7 @@ async fn a_promise_that_nobody_waits_for() {
     stage.end().await;
 }
 
-/// Whoever leaves in the very moment in which it is handed a spare leaves nothing open behind.
+/// A caller that leaves just as it is handed a spare leaves nothing open.
 #[tokio::test(start_paused = true)]
 async fn left_in_the_moment_of_handing_over() {
     let stage = warm(1, 2, 1).await;
@@ -204,7 +204,7 @@ async fn left_in_the_moment_of_handing_over() {
     assert_eq!((stage.world.open_seats().len(), stage.world.counts().dropped), (0, 0));
 }
 
-/// Those who wait in a full pool are served before any spare is made.
+/// Callers that wait in a full pool are served before any spare is made.
 #[tokio::test(start_paused = true)]
 async fn waiters_come_before_spares() {
     let stage = warm(1, 1, 1).await;
@@ -223,7 +223,7 @@ async fn waiters_come_before_spares() {
     stage.end().await;
 }
 
-/// No spare is made while somebody looks for a seat: its browser has one thing to do at a time.
+/// No spare is made while a caller looks for a seat: its browser does one thing at a time.
 #[tokio::test(start_paused = true)]
 async fn no_spare_while_somebody_opens() {
     let stage = warm(1, 4, 1).await;
@@ -243,7 +243,7 @@ async fn no_spare_while_somebody_opens() {
     stage.end().await;
 }
 
-/// A spare that is being opened goes to the first who waits for its slot; one that left meanwhile is passed over.
+/// A spare that is being opened goes to the first caller that waits for its slot; a caller that left is passed over.
 #[tokio::test(start_paused = true)]
 async fn a_promise_that_was_left_serves_those_who_wait() {
     let stage = Stage::warm(1, 1, 1);
@@ -262,7 +262,7 @@ async fn a_promise_that_was_left_serves_those_who_wait() {
     stage.end().await;
 }
 
-/// An agent whom a spare does not suit gets a seat of its own, and the spare stays where it is.
+/// An agent that a spare does not suit gets a seat of its own, and the spare stays where it is.
 #[tokio::test(start_paused = true)]
 async fn special_ones_are_made_fresh() {
     let stage = warm(1, 4, 1).await;
@@ -286,8 +286,8 @@ async fn a_spare_makes_the_pool_grow() {
     stage.end().await;
 }
 
-/// An instance with nothing but spares is idle and retires if the spares have room elsewhere. The last one stays,
-/// and so does one that would have to be started again at once.
+/// An instance with nothing but spares is idle and retires if the spares have room elsewhere. The last one stays, and so
+/// does an instance that would have to be started again at once.
 #[tokio::test(start_paused = true)]
 async fn idle_instances_with_spares() {
     let stage = warm(1, 2, 2).await;
@@ -311,8 +311,7 @@ async fn idle_instances_with_spares() {
     stage.end().await;
 }
 
-/// A pool without spares that is started has its first instance before the first call, and that retires like every
-/// other.
+/// A started pool without spares has its first instance before the first call, and that retires like every other.
 #[tokio::test(start_paused = true)]
 async fn a_pool_without_spares_starts_at_once_too() {
     let stage = Stage::new(2, 2);
@@ -348,7 +347,7 @@ async fn nothing_is_kept_before_the_start() {
     stage.end().await;
 }
 
-/// A session's times begin when its spare is handed out, and what its page shows is seen.
+/// A session's times begin when its spare is handed out, and its page shows in the status.
 #[tokio::test(start_paused = true)]
 async fn time_begins_when_a_spare_is_handed_out() {
     let stage = Stage::tuned(2, 1, |settings| {
@@ -392,7 +391,7 @@ async fn a_shutdown_ends_spares() {
     assert_eq!(began.elapsed().as_secs(), 5, "spares and sessions close at the same time");
 }
 
-/// Everybody's sessions are listed with their owners; slots that wait for a call without a session are none.
+/// The sessions of all owners are listed with their owners, without idle seats of calls without a session.
 #[tokio::test(start_paused = true)]
 async fn everybodys_sessions() {
     let stage = Stage::new(4, 1);

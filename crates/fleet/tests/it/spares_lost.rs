@@ -1,4 +1,4 @@
-//! Spares that cannot be opened, and those that die before anybody takes them.
+//! Spares that cannot be opened, and those that die before a caller takes them.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::{
     stage::{MS, Stage, crash, settle},
 };
 
-/// A lost spare is closed and replaced after a pause. A session that comes in the moment of the loss gets another
-/// seat and hears nothing of a restart.
+/// A lost spare is closed and replaced after a pause. A session that comes at the moment of the loss gets another seat and
+/// no note.
 #[tokio::test(start_paused = true)]
 async fn a_lost_spare_is_replaced() {
     let stage = warm(1, 2, 1).await;
@@ -30,8 +30,7 @@ async fn a_lost_spare_is_replaced() {
     stage.end().await;
 }
 
-/// A spare that is lost as it is handed over is not called: the session gets another seat and hears nothing of a
-/// restart.
+/// A spare that is lost as it is handed over is not called: the session gets another seat and no note.
 #[tokio::test(start_paused = true)]
 async fn lost_in_the_moment_of_handing_over() {
     let stage = warm(1, 2, 1).await;
@@ -54,8 +53,7 @@ async fn lost_in_the_moment_of_handing_over() {
     }
 }
 
-/// A lost instance takes its spares along; whoever comes in that moment gets another instance, without a word of a
-/// restart.
+/// A lost instance takes its spares along; a session that comes at that moment gets another instance, without a note.
 #[tokio::test(start_paused = true)]
 async fn spares_go_with_their_instance() {
     for told in [false, true] {
@@ -74,8 +72,8 @@ async fn spares_go_with_their_instance() {
     }
 }
 
-/// Spares that cannot be opened are tried again after 1, 2, 4 … s, at most 60 s, and sessions are not kept from
-/// trying themselves. Once one is handed out, it begins at 1 s again.
+/// Spares that cannot be opened are tried again after 1, 2, 4 … s, at most 60 s; sessions may try meanwhile. Once a spare
+/// is handed out, the pauses begin at 1 s again.
 #[tokio::test(start_paused = true)]
 async fn failing_spares_back_off() {
     let stage = Stage::warm(1, 4, 1);
@@ -106,7 +104,7 @@ async fn failing_spares_back_off() {
     stage.end().await;
 }
 
-/// Instances that cannot start are tried again with the same pauses, and a call meanwhile tries by itself.
+/// Instances that cannot start are tried again with the same pauses, and a call meanwhile makes its own attempt.
 #[tokio::test(start_paused = true)]
 async fn failing_starts_back_off() {
     let stage = Stage::warm(3, 4, 2);
@@ -131,7 +129,7 @@ async fn failing_starts_back_off() {
     stage.end().await;
 }
 
-/// Seats that die soon after they were opened are replaced more and more slowly; after a long life it begins anew.
+/// Seats that die soon after they were opened are replaced more and more slowly; after a long life the pauses begin anew.
 #[tokio::test(start_paused = true)]
 async fn dying_spares_back_off() {
     let stage = warm(1, 1, 1).await;
@@ -153,8 +151,8 @@ async fn dying_spares_back_off() {
     stage.end().await;
 }
 
-/// A spare that is lost on its way into a session's hands is not what the session gets, wherever on the way that
-/// happens; real threads, so that it happens everywhere.
+/// A session never gets a spare that is lost on the way to it, wherever on the way that happens; real threads, so that it
+/// happens everywhere.
 #[test]
 fn losses_on_the_way() {
     let runtime =

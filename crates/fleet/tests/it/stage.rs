@@ -1,4 +1,4 @@
-//! A fleet over a fake world, and the short ways in which tests call it.
+//! A fleet over a fake world, with short methods by which tests call it.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -54,12 +54,12 @@ impl Said {
 #[derive(Clone)]
 pub struct Stage {
     pub fleet: Fleet,
-    /// Where the instances of the first pool live.
+    /// The world of the first pool's instances.
     pub world: Arc<World>,
     pub watcher: Arc<Counting>,
 }
 
-/// A pool that adds instances by itself.
+/// An elastic pool.
 pub fn settings_of(world: &Arc<World>, slots: usize, instances_max: usize) -> FleetSettings {
     FleetSettings {
         pools: vec![PoolSettings {
@@ -91,7 +91,7 @@ pub fn fixed_pool(world: &Arc<World>, name: &str, instances: usize, slots: usize
     }
 }
 
-/// Changes what the instances of a pool are made of.
+/// Changes the settings of a pool's instances.
 pub fn with_instances(
     pool: &mut PoolSettings,
     change: impl Fn(u32, &mut InstanceSettings) + Send + Sync + 'static,
@@ -104,7 +104,7 @@ pub fn with_instances(
     });
 }
 
-/// A place by pool and instance; an empty name is none.
+/// A target by pool and instance; an empty name is none.
 pub fn at(pool: &str, instance: &str) -> Target {
     let name = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
     Target { pool: name(pool), instance: name(instance), browser: None }
@@ -136,7 +136,7 @@ impl Stage {
         Self::tuned(slots, instances_max, |_| {})
     }
 
-    /// With so many spares, once it is started.
+    /// With this many spares, once it is started.
     pub fn warm(warm: usize, slots: usize, instances_max: usize) -> Self {
         Self::tuned(slots, instances_max, |settings| settings.pools[0].warm = warm)
     }
@@ -153,7 +153,7 @@ impl Stage {
         Self { fleet: Fleet::new(settings, watcher.clone()), world, watcher }
     }
 
-    /// A pool of so many instances, which is started.
+    /// A started pool of this many instances.
     pub async fn fixed(instances: usize, slots: usize) -> Self {
         Self::fixed_with(instances, slots, |_| {}).await
     }
@@ -169,7 +169,7 @@ impl Stage {
         stage
     }
 
-    /// A call of the local owner at a certain place.
+    /// A call of the local owner with a target.
     pub async fn call_at(&self, whose: Whose, target: Target, tool: &str) -> Outcome {
         self.call_for(&Owner::local(), whose, target, tool, Arc::new(FakeAgent)).await
     }
@@ -186,7 +186,7 @@ impl Stage {
         answer.await.map(Said::new)
     }
 
-    /// The same in a task of its own; returns once it is queued, or as far as it gets by itself.
+    /// The same in a task of its own; returns once the call is queued, or when no task can go on.
     pub async fn begin_at(&self, whose: Whose, target: Target, tool: &str) -> JoinHandle<Outcome> {
         self.begin_for(&Owner::local(), whose, target, tool, Arc::new(FakeAgent)).await
     }
@@ -205,7 +205,7 @@ impl Stage {
         task
     }
 
-    /// How an instance of the first pool is.
+    /// The status of an instance of the first pool.
     pub fn instance(&self, id: u32) -> InstanceStatus {
         let found = self.pool().instances.into_iter().find(|instance| instance.id.0 == id);
         found.unwrap_or_else(|| panic!("there is no instance {id}"))
@@ -237,7 +237,7 @@ impl Stage {
         self.call_as(&Owner::local(), Whose::NoOne, tool, "{}").await
     }
 
-    /// Makes a call in a task of its own and returns once it is queued, or as far as it gets by itself.
+    /// Makes a call in a task of its own; returns once the call is queued, or when no task can go on.
     pub async fn begin(&self, id: &str, tool: &str) -> JoinHandle<Outcome> {
         self.begin_as(&Owner::local(), named(id), tool).await
     }
@@ -289,13 +289,13 @@ impl Stage {
 }
 
 impl World {
-    /// Proves that nothing is left behind, and that no seat was called that was known to be lost.
+    /// Proves that nothing is left, and that no seat was called that was known to be lost.
     pub fn assert_empty(&self) {
         self.assert_left();
         assert_eq!(self.counts().calls_on_lost, 0);
     }
 
-    /// Proves that nothing is left behind, where a seat may be lost in the very moment of its call.
+    /// Proves that nothing is left, where a seat may be lost at the moment of its call.
     pub fn assert_left(&self) {
         let counts = self.counts();
         assert_eq!(counts.opened, counts.closes, "every seat is closed: {counts:?}");
@@ -306,7 +306,7 @@ impl World {
     }
 }
 
-/// Lets every task run as far as it gets without the clock: returns when all threads of the runtime have nothing to do. A
+/// Lets every task run as far as it can without the clock: returns when all threads of the runtime have nothing to do. A
 /// paused clock stands still meanwhile, since tokio does not move it while a blocking task runs.
 pub async fn settle() {
     let runtime = Handle::current().metrics();
@@ -341,7 +341,7 @@ pub fn crash() -> Lost {
     Lost::Browser { status: "signal 9".into(), stderr_tail: "".into() }
 }
 
-/// Gives every call of the first pool so long.
+/// Sets the deadline of every call of the first pool.
 pub fn with_call_timeout(settings: &mut FleetSettings, timeout: Duration) {
     let made = settings.pools[0].instance.clone();
     settings.pools[0].instance = Arc::new(move |id| InstanceSettings { call_timeout: timeout, ..made(id) });

@@ -9,7 +9,7 @@ async fn pool(instances: usize, slots: usize, strategy: Strategy) -> Stage {
     Stage::fixed_with(instances, slots, |settings| settings.pools[0].strategy = strategy).await
 }
 
-/// In turn, whichever was returned first.
+/// In turn, the one that was returned first.
 #[tokio::test(start_paused = true)]
 async fn round_robin() {
     let stage = pool(3, 2, Strategy::RoundRobin).await;
@@ -39,8 +39,7 @@ async fn least_used() {
     stage.end().await;
 }
 
-/// The one that the same session had last, also if it had to wait for that one; the first returned for those who never
-/// had one.
+/// The instance that the same session had last, even if it has to wait for it; for a new session, the first returned.
 #[tokio::test(start_paused = true)]
 async fn sticky() {
     let stage = pool(2, 1, Strategy::Sticky).await;
@@ -70,7 +69,7 @@ async fn sticky() {
     stage.end().await;
 }
 
-/// Without a session it is the owner who comes back to its instance.
+/// Without a session the owner comes back to its instance.
 #[tokio::test(start_paused = true)]
 async fn sticky_without_a_session() {
     let stage = pool(3, 1, Strategy::Sticky).await;

@@ -1,4 +1,4 @@
-//! A fleet with attached browsers, each in a fake world of its own, and the short ways in which tests call it.
+//! A fleet with attached browsers, each in a fake world of its own, with short methods by which tests call it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,12 +17,12 @@ use crate::{
 
 pub const COOLDOWN: Duration = Duration::from_secs(60);
 
-/// What a series of tries takes that fails at once each time.
+/// How long a series of attempts takes if each fails at once.
 pub const SERIES: Duration = Duration::from_millis(250 + 500 + 1000);
 
 #[derive(Clone)]
 pub struct Yard {
-    /// Its own world is that of the pool, if there is one.
+    /// Its own world is the pool's, if there is one.
     pub stage: Stage,
     worlds: Vec<Arc<World>>,
 }
@@ -39,7 +39,7 @@ pub fn url(index: u32) -> String {
     format!("http://127.0.0.1:{}", 9220 + index)
 }
 
-/// What a browser in this world is made of: the user's own, with one slot.
+/// The settings of a browser in this world: the user's own, with one slot.
 pub fn browser_in(world: &Arc<World>, index: u32) -> BrowserSettings {
     let mut pool = fixed_pool(world, &pool_name(index), 1, 1);
     pool.local_only = true;
@@ -62,7 +62,7 @@ pub fn on(browser: &str) -> Target {
 }
 
 impl Yard {
-    /// So many browsers, and no pool.
+    /// This many browsers, and no pool.
     pub fn new(browsers: u32) -> Self {
         Self::tuned(browsers, |_, _| {})
     }
@@ -71,7 +71,7 @@ impl Yard {
         Self::of(browsers, tune, |settings| settings.pools.clear())
     }
 
-    /// With a pool beside them.
+    /// This many browsers and a pool.
     pub fn beside_a_pool(browsers: u32) -> Self {
         Self::of(browsers, |_, _| {}, |_| {})
     }
@@ -137,7 +137,7 @@ impl Yard {
         self.stage.call_for(owner, whose, target, "click", Arc::new(FakeAgent)).await
     }
 
-    /// Reconnects in a task of its own, as far as that gets by itself.
+    /// Reconnects in a task of its own; returns when no task can go on.
     pub async fn begin_reconnect(&self, name: &str) -> JoinHandle<Result<BrowserStatus, FleetError>> {
         let (fleet, name) = (self.stage.fleet.clone(), name.to_owned());
         let task = tokio::spawn(async move { fleet.reconnect_browser(&name).await });
@@ -145,7 +145,7 @@ impl Yard {
         task
     }
 
-    /// The same of a removal.
+    /// The same with a removal.
     pub async fn begin_removal(&self, name: &str) -> JoinHandle<Result<BrowserStatus, FleetError>> {
         let (fleet, name) = (self.stage.fleet.clone(), name.to_owned());
         let task = tokio::spawn(async move { fleet.remove_browser(&name).await });
@@ -158,7 +158,7 @@ impl Yard {
         self.end_in(World::assert_empty).await;
     }
 
-    /// The same, by this proof.
+    /// The same, with this check.
     pub async fn end_in(&self, nothing_left: impl Fn(&World)) {
         self.shutdown().await;
         self.worlds.iter().chain([&self.stage.world]).for_each(|world| nothing_left(world));

@@ -77,13 +77,13 @@ impl Engine for FakeEngine {
         })
     }
 
-    /// As a real engine that may ask its client something.
+    /// Like a real engine that may ask its client something.
     fn spare_suits(&self, agent: &dyn Agent) -> bool {
         agent.capabilities().is_none()
     }
 }
 
-/// Counts a start as going on, also if it is broken off.
+/// Counts a start as running until it is dropped, even if it is broken off.
 struct Starting<'a>(&'a World);
 
 impl Drop for Starting<'_> {
@@ -95,7 +95,7 @@ impl Drop for Starting<'_> {
 struct FakeInstance {
     world: Arc<World>,
     id: InstanceId,
-    /// Tells its seats from those of others that had its number.
+    /// Tells its seats from those of earlier instances with its number.
     home: Arc<()>,
     stopped: AtomicBool,
     lost: watch::Sender<Option<Lost>>,
@@ -161,7 +161,7 @@ impl Instance for FakeInstance {
     fn stop(&self, _grace: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             {
-                // Whoever still has a seat of it loses that.
+                // Its open seats are lost.
                 let mut state = self.world.state();
                 state.stopped.push(self.id);
                 let seats = state.seats.values().filter(|seat| Arc::ptr_eq(&seat.home, &self.home));

@@ -1,9 +1,9 @@
 //! A fake engine, its instances and seats. A test scripts them through [`World`]
 //! and counts what the fleet did to them.
 //!
-//! A call of a tool whose name begins with `hold` runs until the test answers it, one of `panic` does that, one of
-//! `fail` is answered with a result that says so, one of `refuse` with an error; any other is answered at once. A start
-//! that is to fail with `panic` does that too. Every answer names the seat that gave it.
+//! A call of a tool whose name begins with `hold` runs until the test answers it; `panic` panics; `fail` answers with a
+//! result that has `isError`, `refuse` with an error; any other tool answers at once. A start that is to fail with `panic`
+//! panics too. Every answer names the seat that gave it.
 
 mod engine;
 mod seat;
@@ -46,28 +46,28 @@ pub struct Counts {
     pub starting: usize,
     pub starting_max: usize,
     pub pings: usize,
-    /// How often a browser was to be brought back.
+    /// How often the fleet asked to bring a browser back.
     pub revives: usize,
 }
 
-/// What comes of bringing a browser back.
+/// The outcome of bringing a browser back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revival {
-    /// Nobody said how.
+    /// No way to bring it back is configured.
     Nothing,
     /// It can be reached again.
     Mends,
     Fails(&'static str),
 }
 
-/// How an instance answers when it is asked for a sign of life.
+/// How an instance answers a health check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pulse {
     Unwell,
     Hangs,
 }
 
-/// A door that a test may shut; whoever comes then waits until it is opened.
+/// A gate that a test may shut; tasks that reach it wait until it opens.
 pub struct Gate(watch::Sender<bool>);
 
 impl Gate {
@@ -112,18 +112,18 @@ struct State {
     lose_when_looked_at: Option<u64>,
     seats: BTreeMap<u64, SeatEnds>,
     log: Vec<(u64, String)>,
-    /// Those that cannot be started, until they are mended.
+    /// Instances that cannot be started, until they are mended.
     broken: BTreeSet<InstanceId>,
     pulses: BTreeMap<InstanceId, Pulse>,
-    /// Crashes of tabs that nobody has asked about yet, by seat.
+    /// Crashes of tabs that the fleet has not asked about yet, by seat.
     crashes: BTreeMap<u64, Vec<Crash>>,
     stopped_downloads: BTreeMap<u64, StoppedDownloads>,
-    /// Which instances were asked for, and when.
+    /// Which instances the fleet started, and when.
     starts: Vec<(InstanceId, Instant)>,
     revival: Option<Revival>,
 }
 
-/// The test's ends of a seat that is open.
+/// The test's ends of an open seat.
 struct SeatEnds {
     instance: InstanceId,
     home: Arc<()>,
@@ -151,7 +151,7 @@ impl World {
         *self.counts.borrow()
     }
 
-    /// Waits until the counts are as wanted. An hour of the paused clock is for ever.
+    /// Waits until the counts are as wanted. It gives up after an hour of the paused clock.
     pub async fn until(&self, wanted: impl Fn(&Counts) -> bool) {
         let mut counts = self.counts.subscribe();
         let met = timeout(Duration::from_secs(3600), counts.wait_for(|counts| wanted(counts))).await;
@@ -178,7 +178,7 @@ impl World {
         self.state().broken.insert(InstanceId(id));
     }
 
-    /// How the instance answers from now on; `None` is well.
+    /// How the instance answers from now on; `None` is healthy.
     pub fn set_pulse(&self, id: u32, pulse: Option<Pulse>) {
         let (mut state, id) = (self.state(), InstanceId(id));
         match pulse {
@@ -187,12 +187,12 @@ impl World {
         };
     }
 
-    /// What comes of bringing a browser back, from now on.
+    /// The outcome of bringing a browser back, from now on.
     pub fn set_revival(&self, revival: Revival) {
         self.state().revival = Some(revival);
     }
 
-    /// Which instances were asked for so far, and when.
+    /// Which instances the fleet started so far, and when.
     pub fn starts(&self) -> Vec<(u32, Instant)> {
         self.state().starts.iter().map(|(id, at)| (id.0, *at)).collect()
     }
@@ -201,12 +201,12 @@ impl World {
         self.state().fail_opens.push_back(error.into());
     }
 
-    /// The seat is lost as soon as anybody looks whether it is.
+    /// The seat is lost as soon as the fleet looks whether it is.
     pub fn lose_when_looked_at(&self, seat: u64) {
         self.state().lose_when_looked_at = Some(seat);
     }
 
-    /// Nothing fails any more that was to fail.
+    /// Clears all planned failures.
     pub fn mend(&self) {
         let mut state = self.state();
         state.fail_starts.clear();
@@ -219,14 +219,14 @@ impl World {
         self.state().seats[&seat].lost.send_replace(Some(why));
     }
 
-    /// The same of a seat that may have been closed meanwhile.
+    /// The same for a seat that may have been closed meanwhile.
     pub fn lose_if_open(&self, seat: u64, why: Lost) {
         if let Some(seat) = self.state().seats.get(&seat) {
             seat.lost.send_replace(Some(why));
         }
     }
 
-    /// The same as below of an instance that may not have come up yet.
+    /// The same as below for an instance that may not have come up yet.
     pub fn lose_if_started(&self, id: InstanceId, why: &Lost) {
         let is_known = self.state().instances.contains_key(&id);
         if is_known {

@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::World;
 
-/// A call that a seat is busy with. Forgotten (dropped), it never ends.
+/// A call that a seat is busy with. If it is dropped, the call never ends.
 pub struct Held {
     pub seat: u64,
     pub tool: String,
