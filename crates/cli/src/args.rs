@@ -1,4 +1,4 @@
-//! The command line: the verbs, declared here, a flag for every setting, made from core's table, and the flags that name
+//! The command line: the verbs, declared here; a flag for every setting, made from core's table; and the flags that name
 //! browsers to attach to, whose order counts.
 
 use std::{ffi::OsString, path::PathBuf};
@@ -70,10 +70,10 @@ pub enum ConfigVerb {
     Show(verb::config::ShowArgs),
 }
 
-/// Settings whose flags have a short name too, which everybody uses.
+/// Settings whose flags also have a short name, for frequent use.
 const SHORT: [(&str, &str); 2] = [("server.listen", "listen"), ("pool.engine", "engine")];
 
-/// What was given as flags.
+/// The flags of the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
     /// Settings: key and value.
@@ -83,7 +83,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// One of those that were given, without its dashes.
+    /// The name of a given flag, without its dashes.
     pub fn first(&self) -> Option<String> {
         let setting = self.settings.first().and_then(|(key, _)| SETTINGS.iter().find(|one| one.key == *key));
         let browser = || Some(self.browsers.first()?.flag.trim_start_matches('-').to_owned());
@@ -101,9 +101,9 @@ const SETTINGS_TOPIC: &str = "settings";
 const WHERE_SETTINGS: &str = "Settings are flags too: `greenroom help settings` lists them.";
 
 /// Parses a command line into its verb and the settings it gives, as keys and values. The error is clap's: a mistake, or
-/// a wish for `--help` or `--version`.
+/// a request for `--help` or `--version`.
 pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<(Cli, Flags), clap::Error> {
-    // Only shown; the real default of `data_dir` is found with the other sources.
+    // For display only; `data_dir`'s real default is resolved with the other sources.
     let defaults = Settings::defaults(PathBuf::from("the platform's data folder"));
     let mut command = command(&defaults);
     let matches = command.try_get_matches_from_mut(line)?;
@@ -122,13 +122,13 @@ fn command(defaults: &Settings) -> Command {
         .hide(true);
     let mut command = Cli::command().subcommand(topic).args(flags().map(|flag| flag.hide(true)));
     for verb in SETTINGS_SHOWN {
-        // clap hands a global flag down only to verbs that do not have one of that name.
+        // clap hands a global flag down only to verbs that have no flag of that name.
         command = command.mut_subcommand(verb, |verb| verb.args(flags()));
     }
     with_browsers(command, false)
 }
 
-/// The flags that name browsers, with their other spellings and what they mean.
+/// The flags that name browsers, with their other spellings and their help.
 const BROWSERS: [(&str, &str, &str); 2] = [
     (
         BROWSER_URL,
@@ -146,8 +146,8 @@ const BROWSERS: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Adds the flags that name browsers, to every verb for itself: clap hands global flags down by replacing what stood
-/// before the verb, and loses their order.
+/// Adds the flags that name browsers to every verb separately: clap hands global flags down by replacing those before the
+/// verb, and loses their order.
 ///
 /// The verbs that show settings show these too; the others say where they are shown.
 fn with_browsers(command: Command, shown: bool) -> Command {
@@ -192,7 +192,7 @@ fn flag(setting: &Setting, defaults: &Settings) -> Arg {
     }
 }
 
-/// What was given. clap hands global flags down to the innermost verb, wherever they stood; the others are where they
+/// The given flags. clap hands global flags down to the innermost verb, wherever they stood; the others stay where they
 /// stood.
 fn given(matches: &ArgMatches) -> Flags {
     let mut browsers = browsers(matches);
@@ -208,7 +208,7 @@ fn given(matches: &ArgMatches) -> Flags {
     Flags { settings: settings.collect(), browsers }
 }
 
-/// The browsers that are named between one verb and the next, in their order across both flags.
+/// The browsers named between one verb and the next, in their order across both flags.
 fn browsers(matches: &ArgMatches) -> Vec<BrowserFlag> {
     let of = |flag: &'static str| {
         let values = matches.get_many::<String>(flag).into_iter().flatten().cloned();
@@ -228,7 +228,7 @@ mod tests {
         parse(line.split(' ').map(OsString::from)).unwrap().1
     }
 
-    /// clap finds no fault in the flags that the table makes.
+    /// clap accepts the flags that the table makes.
     #[test]
     fn flags_are_sound() {
         command(&Settings::defaults(PathBuf::new())).debug_assert();
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(given.settings, [("pool.engine", "devtools".to_owned())]);
     }
 
-    /// Whatever was given can be named, to say that it would be lost.
+    /// Any given flag can be named, for the error that it would be lost.
     #[test]
     fn a_flag_can_be_named() {
         assert_eq!(flags("greenroom mcp").first(), None);

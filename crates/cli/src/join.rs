@@ -25,16 +25,16 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{control, tcp};
 
-/// How long a server may take to let a front in. It does so at once, also when it is busy.
+/// How long a server may take to accept a front. It does so at once, even when it is busy.
 const LET_IN: Duration = Duration::from_secs(5);
 
-/// A refusal says a sentence or two; more of it is not read.
+/// A refusal is a sentence or two; no more than this is read.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
-/// Where servers are looked for.
+/// Where to look for servers.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// The servers of this user: those whose run folders lie in this data folder.
+    /// The servers of this user: those with run folders in this data folder.
     DataFolder(PathBuf),
     Url(Uri),
 }
@@ -42,15 +42,15 @@ pub enum Place {
 impl Place {
     /// Reads a server's URL: `http://HOST:PORT`, whatever path follows.
     pub fn url(text: &str) -> Result<Self, String> {
-        let uri: Uri = text.parse().map_err(|_| "it is no URL".to_owned())?;
+        let uri: Uri = text.parse().map_err(|_| "it is not a URL".to_owned())?;
         match uri.scheme_str() {
             Some("http") if uri.host().is_some() => Ok(Self::Url(uri)),
-            Some("https") => Err("https is not spoken here; bring up a tunnel and give its end".to_owned()),
+            Some("https") => Err("https is not supported; open a tunnel and give its end".to_owned()),
             _ => Err("a server's URL looks like `http://127.0.0.1:34501`".to_owned()),
         }
     }
 
-    /// Whether there is a server to join. Nobody is asked: what runs has left a mark.
+    /// Whether there is a server to join, by the file that it has written. No server is asked.
     pub fn has_server(&self) -> bool {
         match self {
             Self::DataFolder(folder) => {
@@ -101,7 +101,7 @@ async fn within(
     timeout(LET_IN, opened).await.unwrap_or_else(|_| Err(format!("no answer within {} s", LET_IN.as_secs())))
 }
 
-/// Asks for the place of fronts on a fresh connection.
+/// Asks for an upgrade to the protocol of fronts on a new connection.
 async fn upgrade(
     stream: io::Result<impl AsyncRead + AsyncWrite + Send + Unpin + 'static>,
     host: &str,
@@ -110,7 +110,7 @@ async fn upgrade(
     let broken = |error: hyper::Error| error.to_string();
     let (mut requests, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let driver = AbortOnDropHandle::new(tokio::spawn(async move {
-        // What broke is told to whoever waits for the answer.
+        // The task that waits for the answer gets the error.
         let _ = connection.with_upgrades().await;
     }));
     let request = Request::get(FRONT)
@@ -128,7 +128,7 @@ async fn upgrade(
     Ok(Box::new(TokioIo::new(upgraded)))
 }
 
-/// Why the server does not let us in: in its own words, if it has some.
+/// Why the server refuses: in its own words, if it gave some.
 async fn refusal(response: Response<Incoming>) -> String {
     #[derive(serde::Deserialize)]
     struct Refused {
@@ -151,7 +151,7 @@ async fn refusal(response: Response<Incoming>) -> String {
 mod tests {
     use super::*;
 
-    /// A URL is taken with or without a path; what cannot be reached is said before anything is tried.
+    /// A URL is accepted with or without a path; one that cannot work is refused before any attempt.
     #[test]
     fn urls() {
         for fine in ["http://127.0.0.1:34501", "http://127.0.0.1:34501/mcp", "http://[::1]:1", "http://host"]

@@ -1,6 +1,6 @@
-//! Where log lines go: to stderr, one event a line, with everything that could forge another line or drive a terminal
-//! written out. Session ids, titles, URLs and errors in events come from agents and pages, so this is done here once, for
-//! whole lines, and not where each of them is logged.
+//! Where log lines go: to stderr, one event a line, with every character escaped that could forge another line or control
+//! a terminal. Session ids, titles, URLs and errors in events come from agents and pages, so this is done here once, for
+//! whole lines, and not in every place that logs.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Makes a writer for each event.
 pub struct LogWriter;
 
-/// One event on its way to stderr. It is written whole when this is dropped, however many parts it came in.
+/// One event for stderr. It is written whole when this is dropped, however many parts it came in.
 pub struct EventLine(Vec<u8>);
 
 impl<'a> MakeWriter<'a> for LogWriter {
@@ -35,13 +35,13 @@ impl Write for EventLine {
 impl Drop for EventLine {
     fn drop(&mut self) {
         if !self.0.is_empty() {
-            // A closed stderr leaves nobody to tell.
+            // If stderr is closed, there is nowhere to report it.
             let _ = io::stderr().lock().write_all(one_line(&self.0).as_bytes());
         }
     }
 }
 
-/// An event as it is written: one line, whatever is in it.
+/// An event as one line, whatever it contains.
 fn one_line(event: &[u8]) -> String {
     let text = String::from_utf8_lossy(event);
     let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -52,7 +52,7 @@ fn one_line(event: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// An event is one line, whatever its parts say.
+    /// An event is one line, whatever its parts contain.
     #[test]
     fn an_event_is_one_line() {
         assert_eq!(

@@ -38,8 +38,8 @@ use crate::{
     report::Hinted,
 };
 
-/// How long the end waits for threads that are busy with the disk or a name server. What they do matters to nobody
-/// any more, and some of it cannot be called back.
+/// How long the end of the process waits for threads that are busy with the disk or a name server. Their results are not
+/// needed any more, and some of the work cannot be cancelled.
 const LEFTOVERS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -72,8 +72,8 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
     outcome
 }
 
-/// Every connection of a browser takes two descriptors, and many systems start programs with room for 1,024. What
-/// may be had is taken.
+/// Raises the limit of open files as far as allowed. Every connection of a browser takes two descriptors, and many systems
+/// start programs with 1,024.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

@@ -1,8 +1,8 @@
-//! Notices that the parent is gone.
+//! Detects that the parent process has ended.
 //!
-//! A client that dies takes its end of stdin with it, usually. Not when a shell or a supervisor in between holds
-//! the pipe open; then nobody would ever close it, and the browsers would stay. A thread waits on the parent
-//! itself: a pidfd becomes readable when its process ends, and unlike a pid it never means another one.
+//! A client that dies usually closes its end of stdin. Not when a shell or a supervisor in between holds the pipe open;
+//! then stdin would never close, and the browsers would stay. A thread waits on the parent itself: a pidfd becomes readable
+//! when its process ends, and unlike a pid it never means another process.
 
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,7 @@ pub fn watch(gone: CancellationToken) {
 
     let Some(parent) = getppid().filter(|parent| !parent.is_init()) else { return };
     let Ok(pidfd) = pidfd_open(parent, PidfdFlags::empty()) else { return };
-    // It may have ended before we looked; then we have another parent by now.
+    // The parent may have ended before this check; then this process has another parent by now.
     if getppid() != Some(parent) {
         gone.cancel();
         return;
@@ -37,6 +37,6 @@ pub fn watch(gone: CancellationToken) {
     }
 }
 
-/// Elsewhere only the closed stdin tells.
+/// On other platforms only the closed stdin shows it.
 #[cfg(not(target_os = "linux"))]
 pub fn watch(_: CancellationToken) {}

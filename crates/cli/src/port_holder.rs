@@ -1,6 +1,6 @@
-//! Who has a TCP port of this machine that could not be bound, as far as `/proc` tells.
+//! Which program holds a TCP port of this machine that could not be bound, as far as `/proc` shows.
 //!
-//! The default port lies in the range from which Linux takes the ports of outgoing connections. So a program may have it
+//! The default port is in the range from which Linux takes the ports of outgoing connections. So a program may hold it
 //! without listening there, and `address already in use` alone makes people look for a server that does not exist.
 
 use std::{
@@ -12,17 +12,17 @@ use std::{
 /// A socket's state in `/proc/net/tcp` when it listens.
 const LISTEN: &str = "0A";
 
-/// What has a port.
+/// The holder of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// It listens there. Otherwise it is a connection that happens to have that port at its near end.
+    /// It listens there. Otherwise it is a connection that happens to have that local port.
     pub listens: bool,
-    /// The program's name and process id; `None` for a program of another user, whose files cannot be looked at.
+    /// The program's name and process id; `None` for a program of another user, whose files cannot be read.
     pub program: Option<(String, u32)>,
 }
 
 impl Holder {
-    /// The program, as it is said.
+    /// The program, for messages.
     pub fn shown(&self) -> String {
         match &self.program {
             Some((name, pid)) => format!("`{name}` (pid {pid})"),
@@ -31,7 +31,7 @@ impl Holder {
     }
 }
 
-/// The program that has this port: the one that listens there, or else the one whose connection has it. `None` without
+/// The program that holds this port: the one that listens there, or else the one whose connection has it. `None` without
 /// `/proc`.
 pub fn holder(address: SocketAddr) -> Option<Holder> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter();
@@ -39,8 +39,8 @@ pub fn holder(address: SocketAddr) -> Option<Holder> {
         tables.filter_map(|path| fs::read_to_string(path).ok()).flat_map(|table| sockets(&table, address));
     let holders = found
         .map(|Socket { listens, inode }| Holder { listens, program: program(Path::new("/proc"), inode) });
-    // A program that listens there is named before the connections that it has accepted on that port; connections that have
-    // ended and that the kernel still remembers belong to no program.
+    // Prefer a program that listens there to the connections that it has accepted on that port. Ended connections that the
+    // kernel still remembers belong to no program.
     holders.max_by_key(|holder| (holder.listens, holder.program.is_some()))
 }
 
@@ -50,14 +50,14 @@ struct Socket {
     inode: u64,
 }
 
-/// The sockets of a table of `/proc/net` whose near end is this address, or the same port of every address.
+/// The sockets in a table of `/proc/net` whose local end is this address, or the same port of every address.
 fn sockets(table: &str, address: SocketAddr) -> Vec<Socket> {
     let host = written(address.ip());
     let socket = |line: &str| {
         let fields: Vec<_> = line.split_whitespace().collect();
         let (near_host, near) = fields.get(1)?.rsplit_once(':')?;
         let inode = fields.get(9)?.parse().ok()?;
-        // An IPv4 address in a table of IPv6 has more in front of it.
+        // In the IPv6 table an IPv4 address has a prefix.
         let is_host = near_host.ends_with(&host) || near_host.bytes().all(|digit| digit == b'0');
         let is_meant = is_host && u16::from_str_radix(near, 16).ok()? == address.port();
         is_meant.then(|| Socket { listens: fields.get(3) == Some(&LISTEN), inode })
@@ -65,7 +65,7 @@ fn sockets(table: &str, address: SocketAddr) -> Vec<Socket> {
     table.lines().skip(1).filter_map(socket).collect()
 }
 
-/// An address as the tables have it: words of four bytes in the machine's own order.
+/// An address in the form of the tables: words of four bytes in the machine's own order.
 fn written(ip: IpAddr) -> String {
     let octets = match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -114,7 +114,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn this_process() {
-        // Nobody else has connections from this address.
+        // No other program has connections from this address.
         let listener = TcpListener::bind("127.0.53.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let socket = TcpSocket::new_v4().unwrap();

@@ -1,7 +1,7 @@
-//! Says on stderr what takes its time: a line for whatever has taken more than a second.
+//! Reports slow steps on stderr: a line for each step that takes more than a second.
 //!
-//! On a terminal the line counts the seconds and disappears when the step is done. Elsewhere, in a log or a CI
-//! run, it is printed once and then now and again, so that nobody takes a long download for a hang.
+//! On a terminal the line counts the seconds and disappears when the step is done. Elsewhere, in a log or a CI run, it is
+//! printed once and then repeated, so that a long download does not look like a hang.
 
 use std::{
     future::Future,
@@ -14,10 +14,10 @@ use tokio::time::{Instant, interval_at};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How often a step that goes on and on says so where nobody watches a counter.
+/// How often a long step is reported again where no counter is shown.
 const REMINDER_SECONDS: u64 = 30;
 
-/// Runs a step, telling of it when it takes more than a second: `installing the engine …`.
+/// Runs a step, and reports it when it takes more than a second: `installing the engine …`.
 pub async fn step<T>(what: &str, work: impl Future<Output = T>) -> T {
     let terminal = io::stderr().is_terminal();
     let start = Instant::now();
@@ -48,13 +48,13 @@ pub async fn step<T>(what: &str, work: impl Future<Output = T>) -> T {
     done
 }
 
-/// Says something at once.
+/// Prints a note at once.
 pub fn note(text: &str) {
     write(&format!("{}\n", printable_lines(text)));
 }
 
 fn write(text: &str) {
     let mut stderr = io::stderr().lock();
-    // A closed stderr leaves nobody to tell.
+    // If stderr is closed, there is nowhere to report it.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }

@@ -1,7 +1,7 @@
-//! Feeds the journal: what is logged at info level and above is kept for `greenroom logs`, whatever stderr shows.
+//! Feeds the journal: events at info level and above are kept for `greenroom logs`, whatever stderr shows.
 //!
-//! Debug lines are not kept: they hold what browsers and engines print, which is their pages' business. Only the last
-//! words of one that ended unasked are.
+//! Debug events are not kept: they hold the output of browsers and engines, which may contain their pages' data. Only the
+//! last output of a process that ended unasked is kept.
 
 use std::{fmt, sync::Arc, time::SystemTime};
 
@@ -44,7 +44,7 @@ struct Words {
 }
 
 impl Words {
-    /// Written out as on stderr: what was logged is read on terminals too.
+    /// Escaped as on stderr, since terminals show it too.
     fn keep(&mut self, field: &Field, text: &str) {
         let text = printable(text).into_owned();
         match field.name() {

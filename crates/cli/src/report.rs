@@ -1,6 +1,5 @@
-//! How greenroom says that something went wrong: `error: …`, then a blank line and `hint: …`, on stderr, and the exit
-//! code that goes with it. Called by `main`, and by verbs that have
-//! several problems to tell.
+//! How greenroom reports an error: `error: …`, then a blank line and `hint: …`, on stderr, and the exit code. Called by
+//! `main`, and by verbs that report several problems.
 
 use std::{
     error::Error,
@@ -14,7 +13,7 @@ use greenroom_core::{StartError, printable::printable_lines, settings::Problems}
 /// Bad usage or bad configuration, as opposed to a failure (1).
 const USAGE: u8 = 2;
 
-/// An error of the cli itself that knows what to do about it.
+/// An error of the cli with a hint.
 #[derive(Debug)]
 pub struct Hinted {
     message: String,
@@ -23,12 +22,12 @@ pub struct Hinted {
 }
 
 impl Hinted {
-    /// The command line or the configuration is at fault.
+    /// The command line or the configuration is wrong.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, code: USAGE }
     }
 
-    /// What was asked for could not be done.
+    /// The request could not be carried out.
     pub fn failure(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, code: 1 }
     }
@@ -47,9 +46,9 @@ impl fmt::Display for Hinted {
 
 impl Error for Hinted {}
 
-/// Prints what clap has to say: usage errors on stderr, `--help` and `--version` on stdout.
+/// Prints clap's message: usage errors on stderr, `--help` and `--version` on stdout.
 pub fn usage(stop: &clap::Error) -> ExitCode {
-    // A closed stdout or stderr leaves nobody to tell.
+    // If stdout or stderr is closed, there is nowhere to report it.
     let _ = stop.print();
     if stop.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
@@ -57,7 +56,7 @@ pub fn usage(stop: &clap::Error) -> ExitCode {
 /// Prints an error with its causes and its hint.
 pub fn failure(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_closed_pipe) {
-        // Whoever read our output, `head` perhaps, has seen enough.
+        // The reader of our output, `head` perhaps, has closed it: that is no failure.
         return ExitCode::SUCCESS;
     }
     let hint = error.chain().find_map(hint).map_or_else(String::new, |hint| format!("\nhint: {hint}\n"));
@@ -71,9 +70,9 @@ pub fn problem(message: &str, hint: Option<&str>) {
     write(&format!("error: {message}\n{hint}"));
 }
 
-/// Errors hold names and sentences of others: of files, of servers, of pages. None of them drives the terminal.
+/// Errors contain names and texts of others: of files, servers, pages. They are escaped, so that none controls the terminal.
 fn write(text: &str) {
-    // A closed stderr leaves nobody to tell.
+    // If stderr is closed, there is nowhere to report it.
     let _ = io::stderr().lock().write_all(printable_lines(text).as_bytes());
 }
 

@@ -1,8 +1,8 @@
-//! The signals that greenroom obeys: those that ask it to end, and the one that asks it to read its configuration anew.
+//! The signals that greenroom handles: those that ask it to end, and the one that asks it to read its configuration again.
 //!
-//! SIGTERM and SIGINT end the process in order; a second one does not wait for calls that still run. SIGHUP means two
-//! things: the terminal is gone, which ends a process that was started in one, or "read your configuration", which is
-//! what a service is told by it. Which of the two it is, the terminal itself says.
+//! SIGTERM and SIGINT end the process in order; a second one does not wait for calls that still run. SIGHUP has two
+//! meanings: the terminal is gone, which ends a process that was started in one, or, for a service, "read your
+//! configuration again". Whether stdin is a terminal decides which.
 
 use std::{io::IsTerminal, sync::Arc};
 
@@ -13,18 +13,18 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What the signals came to.
+/// The effects of the signals.
 #[derive(Debug, Clone, Default)]
 pub struct Signals {
     pub stop: CancellationToken,
-    /// It was asked twice.
+    /// Cancelled by a second signal to end.
     pub hurry: CancellationToken,
-    /// Told when the configuration is to be read anew.
+    /// Notified when the configuration is to be read again.
     pub reload: Arc<Notify>,
 }
 
 impl Signals {
-    /// Listens from now on. For a process that has no configuration to read anew, SIGHUP ends it.
+    /// Listens from now on. A process that cannot reload its configuration is ended by SIGHUP.
     pub fn listen(reloads: bool) -> anyhow::Result<Self> {
         let signals = Self::default();
         for kind in [SignalKind::terminate(), SignalKind::interrupt()] {

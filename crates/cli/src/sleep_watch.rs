@@ -1,15 +1,15 @@
-//! Notices that the machine slept: one clock goes on meanwhile, the other stands still. What was missed in a sleep is
-//! nobody's fault, so the fleet forgives it and looks at everything at once.
+//! Detects that the machine slept: one clock goes on meanwhile, the other stands still. Health checks missed during a sleep
+//! do not count, and the fleet checks everything at once afterwards.
 
 use std::time::Duration;
 
 use greenroom_fleet::Fleet;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How often the clocks are compared. A sleep is noticed this long after it at the latest.
+/// How often the clocks are compared. A sleep is detected at most this long after it.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Shorter than this is no sleep: clocks are read one after the other, and a busy machine takes its time.
+/// A shorter gap is no sleep: the clocks are read one after the other, and a busy machine may pause in between.
 const SLEEP_MIN: Duration = Duration::from_secs(5);
 
 /// Watches the clocks until it is dropped.
@@ -20,7 +20,7 @@ pub fn watch(fleet: Fleet) -> AbortOnDropHandle<()> {
             tokio::time::sleep(EVERY).await;
             let now = clocks_apart();
             if let Some(slept) = slept(ahead, now) {
-                tracing::info!(seconds = slept.as_secs(), "the machine slept; looking after every browser");
+                tracing::info!(seconds = slept.as_secs(), "the machine slept; checking every browser");
                 fleet.woke();
             }
             ahead = now;
@@ -28,7 +28,7 @@ pub fn watch(fleet: Fleet) -> AbortOnDropHandle<()> {
     }))
 }
 
-/// How long the machine slept, by how far the one clock was ahead of the other before and now.
+/// How long the machine slept, by the difference of the clocks before and now.
 fn slept(before: Duration, now: Duration) -> Option<Duration> {
     now.checked_sub(before).filter(|slept| *slept >= SLEEP_MIN)
 }
@@ -41,8 +41,8 @@ fn clocks_apart() -> Duration {
     read(ClockId::Boottime).saturating_sub(read(ClockId::Monotonic))
 }
 
-/// How far the wall clock is ahead of the one that stands still in a sleep. Somebody may set it; then the fleet looks
-/// once more than it has to.
+/// How far the wall clock is ahead of the one that stands still in a sleep. If the wall clock is set, the fleet checks once
+/// more than it has to.
 #[cfg(not(target_os = "linux"))]
 fn clocks_apart() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
@@ -55,14 +55,17 @@ fn clocks_apart() -> Duration {
 mod tests {
     use super::*;
 
-    /// A jump of one clock against the other is a sleep; a moment between two readings is none, nor is a clock that
-    /// was set back.
+    /// A jump of one clock against the other is a sleep; a moment between two readings is not, nor is a clock that was set
+    /// back.
     #[test]
     fn a_sleep_is_a_jump() {
         let seconds = Duration::from_secs;
         assert_eq!(slept(seconds(100), seconds(3_700)), Some(seconds(3_600)));
         assert_eq!(slept(seconds(100), seconds(100) + Duration::from_millis(3)), None);
         assert_eq!(slept(seconds(100), seconds(50)), None);
-        assert!(slept(clocks_apart(), clocks_apart()).is_none(), "nobody slept between two lines");
+        assert!(
+            slept(clocks_apart(), clocks_apart()).is_none(),
+            "the machine did not sleep between two lines"
+        );
     }
 }

@@ -1,18 +1,18 @@
-//! How TCP connections are used here, on either side.
+//! The options of TCP connections, on either side.
 
 use axum::serve::{Listener, ListenerExt};
 use rustix::net::sockopt;
 use std::{net::SocketAddr, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A connection is asked for a sign of life after so long a silence, so often, and is given up after so many that did
-/// not come: within a minute. A front waits for hours without a word, and the other end may vanish without one.
+/// A connection is probed after this much silence, at this interval, and given up after this many unanswered probes: within
+/// a minute. A front may be silent for hours, and the other end may vanish without closing.
 const SILENCE: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_secs(10);
 const MISSED_MAX: u32 = 3;
 
-/// Messages are written when they are whole, so waiting for more would only delay them; and an end that vanishes is
-/// noticed.
+/// Sets the options. Messages are written whole, so waiting for more would only delay them; and probes detect an end that
+/// has vanished.
 pub fn prepare(stream: &TcpStream) {
     let prepared = stream.set_nodelay(true).and_then(|()| {
         sockopt::set_socket_keepalive(stream, true)?;
@@ -21,7 +21,7 @@ pub fn prepare(stream: &TcpStream) {
         Ok(sockopt::set_tcp_keepcnt(stream, MISSED_MAX)?)
     });
     if let Err(error) = prepared {
-        tracing::debug!(%error, "a connection cannot be set up as it should be");
+        tracing::debug!(%error, "cannot set the options of a connection");
     }
 }
 
@@ -34,7 +34,7 @@ pub fn prepared(listener: TcpListener) -> impl Listener<Addr = SocketAddr, Io = 
 mod tests {
     use super::*;
 
-    /// A prepared connection sends at once and notices an end that vanishes.
+    /// A prepared connection sends at once and detects an end that has vanished.
     #[tokio::test]
     async fn connections_are_prepared() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,8 +1,8 @@
-//! The browsers that already run: those that are configured, and those that agents name while the house stands.
+//! The browsers that already run: configured ones, and those that agents attach while the house runs.
 //!
-//! What an agent names is looked at before anything connects to it: a debugger of greenroom's own would hand it the
-//! browsers of others, and a cloud's metadata service its machine's keys. A name is looked up once, and the number that
-//! was judged is the one that is connected to; over TLS the name stays, since nothing of greenroom's speaks that.
+//! An address that an agent names is checked before greenroom connects to it: a debugger of greenroom's own would give the
+//! agent the browsers of others, and a cloud's metadata service its machine's keys. A name is resolved once, and greenroom
+//! connects to the address that was checked; over TLS the name stays, since nothing of greenroom's speaks TLS.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -23,14 +23,14 @@ use tokio::{
 
 use super::engines::Engines;
 
-/// How long a name may take to be looked up. Usual are milliseconds.
+/// How long resolving a name may take. Milliseconds are usual.
 const LOOKUP: Duration = Duration::from_secs(5);
 
-/// How long one of several addresses of a name may take to answer. A machine that is there takes milliseconds, one on
-/// another continent a few hundred.
+/// How long one of a name's several addresses may take to accept. A reachable machine takes milliseconds, one on another
+/// continent a few hundred.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// Takes in browsers while the house stands.
+/// Attaches browsers while the house runs.
 pub struct Attacher {
     pub settings: Arc<Settings>,
     pub engines: Engines,
@@ -50,7 +50,7 @@ impl Attach for Attacher {
             let Asked { url, label, tags, .. } = asked;
             let browser = AttachedBrowser { label, tags, ..AttachedBrowser::at(url, pool) };
             let endpoint = self.look_at(endpoint(&browser)).await?;
-            // One that nobody can reach must not make everybody say which one they mean.
+            // An unreachable browser must not force all agents to name theirs.
             endpoint
                 .check()
                 .await
@@ -62,7 +62,7 @@ impl Attach for Attacher {
 }
 
 impl Attacher {
-    /// A browser that is declared. Its address was given by the operator, so nobody looks at it.
+    /// A declared browser. The operator gave its address, so it is not checked.
     pub fn declared(&self, browser: &AttachedBrowser, index: u32) -> Attachment {
         attachment(&self.settings, browser, endpoint(browser), &self.engines, index)
     }
@@ -88,8 +88,8 @@ impl Attacher {
     }
 }
 
-/// Whether an agent may name all that a name means. One bad address is enough: which of them is connected to is not the
-/// agent's to choose.
+/// Whether an agent may name all addresses of a name. One forbidden address is enough to refuse: the agent cannot choose
+/// which of them greenroom connects to.
 fn judge(
     host: &str,
     port: u16,
@@ -101,8 +101,8 @@ fn judge(
     addresses.iter().try_for_each(|address| net::judge(&target(address), own, machine))
 }
 
-/// The address to stay with: the first where anybody listens. A name may have several, of which a debugger listens at one:
-/// `localhost` is two on most machines. Where nobody does the first one is as good as any to say so.
+/// The address to use: the first one that accepts a connection. A name may have several, of which a debugger listens at one:
+/// `localhost` has two on most machines. If none accepts, the first one, for the error.
 async fn choose(addresses: &[IpAddr], port: u16) -> Option<IpAddr> {
     if let [_, _, ..] = addresses {
         for address in addresses {
@@ -133,7 +133,7 @@ fn attachment(
     let AttachedBrowser { label, tags, pool, .. } = browser;
     let name: Arc<str> = pool_name(index).into();
     let port = endpoint.local_port().map(|port| engines.ports.hold_theirs(port));
-    // A list that cannot be written is no reason to have no browser; browsers of greenroom's own then fail to start.
+    // If the list cannot be written, attach all the same; browsers of greenroom's own then fail to start.
     let port = port.transpose().unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot write the list of ports");
         None
@@ -158,7 +158,7 @@ fn attachment(
         is_default: false,
         size: Size::Fixed(1),
         instance: Arc::new(move |_| {
-            // Closed to greenroom's own browsers for as long as anybody may attach to it.
+            // Closed to greenroom's own browsers for as long as this browser is attached.
             let _held = &port;
             instance.clone()
         }),
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// A machine that has this address beside loopback.
+    /// A machine that has this address and loopback.
     struct Machine(&'static str);
 
     impl OwnAddresses for Machine {
@@ -208,8 +208,8 @@ mod tests {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    /// Of several addresses the first is taken where somebody listens, and of one that one, which nobody is asked about; where
-    /// nobody listens it is the first.
+    /// Of several addresses the first that accepts is taken; a single address is taken without a connection; if none
+    /// accepts, the first.
     #[tokio::test]
     async fn the_address_where_somebody_listens() {
         // All of 127.0.0.0/8 is this machine, and each of its addresses has ports of its own.
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(chosen(&[]).await, None);
     }
 
-    /// Every address of a name is judged: one that is forbidden is enough, wherever it stands.
+    /// Every address of a name is checked: one forbidden address is enough, wherever it stands.
     #[test]
     fn all_addresses_are_judged() {
         let machine = Machine("203.0.113.7");

@@ -1,4 +1,4 @@
-//! Which attached browser is which of those that the configuration declares, while both change.
+//! Maps declared browsers to attached ones, while both change.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::attached_browsers::Attacher;
 
-/// The declared browsers, each with the number that agents know it by.
+/// The declared browsers, each with the index that agents know it by.
 pub struct Declared {
     by: Arc<Attacher>,
     attached: Mutex<Vec<(String, u32)>>,
@@ -24,14 +24,14 @@ impl Declared {
         self.attached.lock()
     }
 
-    /// Takes a browser on. Nothing is connected by that.
+    /// Adds a browser without connecting to it.
     pub fn attach(&self, gateway: &Gateway, browser: &AttachedBrowser) -> Result<(), FleetError> {
         let index = gateway.attach(|index| self.by.declared(browser, index))?.index;
         self.lock().push((browser.url.clone(), index));
         Ok(())
     }
 
-    /// Leaves a browser, unless an agent has had it taken out already.
+    /// Removes a browser, unless an agent has already removed it.
     pub async fn detach(&self, gateway: &Gateway, browser: &AttachedBrowser) {
         let found = {
             let mut attached = self.lock();
@@ -40,7 +40,7 @@ impl Declared {
         };
         let Some((_, index)) = found else { return };
         if let Err(error) = gateway.detach(index).await {
-            tracing::debug!(%error, "browser {index} is not there to be left");
+            tracing::debug!(%error, "browser {index} was already removed");
         }
     }
 }

@@ -25,7 +25,7 @@ pub struct Engines {
     pub ports: Ports,
     pub places: Places,
     pub proxies: HashMap<Option<String>, SocketAddr>,
-    /// The engines tell of changed tools, the catalog is told; the engines come first, so it is filled in.
+    /// Engines report changed tools to the catalog. The catalog is made after the engines, so it is filled in later.
     pub catalog: Arc<OnceLock<Weak<Catalog>>>,
 }
 
@@ -78,8 +78,8 @@ impl Engines {
         (registry::entry(pool.engine).make)(base)
     }
 
-    /// The proxy that the pool's browsers go through. One whose upstream was not known at the start has none: a reload
-    /// says that it takes a restart, and until then nothing goes out where it should not.
+    /// The proxy of the pool's browsers. For an upstream that was not known at the start there is none: a reload says that
+    /// it needs a restart, and until then the browsers reach nothing.
     fn proxy(&self, pool: &Pool) -> SocketAddr {
         self.proxies.get(&pool.proxy_server).copied().unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 9)))
     }
@@ -97,16 +97,16 @@ impl Engines {
     }
 }
 
-/// Looks for files that settings name and that must be there from the start.
+/// Checks files that settings name and that must exist from the start.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
     let attached = settings.browsers.iter().map(|browser| &browser.pool);
     let mut pools = settings.instances().into_iter().map(|(_, pool)| pool).chain(attached);
     pools.try_for_each(|pool| (registry::entry(pool.engine).check)(pool))
 }
 
-/// The profile of an instance, where that stays. Each has its own: two browsers cannot share one.
+/// The profile folder of an instance, if its profile is kept. Each has its own: two browsers cannot share one.
 fn profile(settings: &Settings, name: &str, pool: &Pool, id: InstanceId) -> Option<PathBuf> {
-    // Through the extension it is the user's own browser, with the user's own profile.
+    // Through the extension the engine uses the user's own browser and profile.
     if pool.extension {
         return pool.user_data_dir.clone();
     }

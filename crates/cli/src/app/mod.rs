@@ -1,6 +1,6 @@
 //! The house is everything that runs in a greenroom that serves agents: run folder, launcher, egress proxies, engines,
-//! store, fleet, gateway, control socket. [`House::build`] makes these parts, [`House::take_down`] ends them, in the
-//! order that leaves nothing behind. `verb/serve.rs` and `verb/mcp.rs` own the house and add their fronts.
+//! store, fleet, gateway, control socket. [`House::build`] makes these parts, [`House::take_down`] ends them in an order
+//! that leaves nothing behind. `verb/serve.rs` and `verb/mcp.rs` own the house and add their fronts.
 
 mod attached_browsers;
 mod declared;
@@ -38,16 +38,16 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use self::{attached_browsers::Attacher, declared::Declared, engines::Engines, proxies::Proxies};
 use crate::{config::Surroundings, control::Listening, reload::Turnover, sleep_watch};
 
-/// How long a shutdown may take. Sessions close within a second or two; what takes longer is killed when this
+/// How long a shutdown may take. Sessions close within a second or two; processes that take longer are killed when this
 /// process ends.
 const SHUTDOWN: Duration = Duration::from_secs(10);
 
 /// Everything that has to be taken down again.
 pub struct House {
     pub gateway: Arc<Gateway>,
-    /// Whether browsers start before anybody calls.
+    /// Whether browsers start before the first call.
     eager: bool,
-    /// Whether attached ones are connected before anybody calls.
+    /// Whether attached browsers are connected before the first call.
     connects: bool,
     launcher: Launcher,
     proxies: Proxies,
@@ -55,17 +55,17 @@ pub struct House {
     declared: Declared,
     ports: Ports,
     run: Arc<RunFolder>,
-    /// What calls are kept by, if they are.
+    /// The store of call records, if they are kept.
     store: Option<Arc<Store>>,
     data_folder: PathBuf,
-    /// Notices when the machine has slept.
+    /// Detects that the machine slept.
     _wake: AbortOnDropHandle<()>,
-    /// Where whoever owns this process looks in; `None` for a house that serves no agents.
+    /// The control socket for this process's user; `None` for a house that serves no agents.
     control: Option<Listening>,
 }
 
 impl House {
-    /// Starts nothing heavy: no browser, no engine.
+    /// Makes all parts, and starts no browser and no engine.
     pub async fn build(kind: Kind, settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<Self> {
         engines::check(settings)?;
         let data = &settings.data_dir;
@@ -156,7 +156,7 @@ impl House {
         })
     }
 
-    /// Begins to start the first browser and its spares, if this house has them ready before anybody calls.
+    /// Begins to start the first browser and its spares, if this house has them ready before the first call.
     pub fn warm_up(&self) {
         if self.eager {
             self.gateway.fleet.start();
@@ -171,13 +171,13 @@ impl House {
         self.ports.hold(port).context("cannot write the list of own ports")
     }
 
-    /// This process's folder, and its name, which no other process has had.
+    /// This process's folder, and its name, which is unique over time.
     pub fn run_folder(&self) -> (&Path, &str) {
         (self.run.path(), self.run.tag())
     }
 
-    /// Opens the control socket, with further routes beside its own. For a house that serves agents, before the first
-    /// one is served. Without a socket greenroom serves agents all the same: some file systems have none.
+    /// Opens the control socket with these further routes. A house that serves agents does so before it serves the first
+    /// one. Without a socket greenroom serves agents all the same: some file systems have none.
     pub fn open_control(
         &mut self,
         kind: Kind,
@@ -201,11 +201,11 @@ impl House {
         }
     }
 
-    /// Takes on new settings, as far as that is possible while the house stands. What is not is for the caller to say.
+    /// Applies new settings, as far as they can change while the house runs. The caller reports the others.
     pub fn apply(&self, kind: Kind, settings: &Settings) -> anyhow::Result<()> {
         let known = self.gateway.fleet.pool_names();
         for pool in pools::settings(kind, settings, &self.engines) {
-            // One that is new is made when greenroom is started anew.
+            // A new pool is made when greenroom is restarted.
             if known.contains(&pool.name) {
                 self.gateway.fleet.apply(pool)?;
             }
@@ -213,10 +213,11 @@ impl House {
         Ok(())
     }
 
-    /// Takes on browsers that were declared meanwhile, and leaves those that no longer are. Returns the addresses of those
-    /// that could not be taken on.
+    /// Adds browsers that are now declared, and removes those that no longer are. Returns the addresses of those that could
+    /// not be added.
     pub async fn turn_over(&self, turnover: &Turnover) -> Vec<String> {
-        // First what is new, so that there is a browser at any time. What one that goes stands in the way of comes behind it.
+        // Add new ones first, so that there is always a browser. A new one that conflicts with an old one waits for its
+        // removal.
         let mut waiting = turnover.new.clone();
         waiting.retain(|browser| self.declared.attach(&self.gateway, browser).is_err());
         for browser in &turnover.gone {
@@ -235,15 +236,15 @@ impl House {
         refused
     }
 
-    /// Ends every session and every browser and waits for the fronts to end, then everything else. The control socket ends last, so that whoever
-    /// looks in sees how.
+    /// Ends every session and every browser, waits for the fronts to end, then ends the rest. The control socket ends last,
+    /// so that its clients can follow the shutdown.
     pub async fn take_down(self, fronts: impl Future<Output = ()>) {
         let Self { gateway, launcher, proxies, run, store, control, .. } = self;
         let orderly = async {
             // Together: a front's end may wait for a session's, and a session's for the fleet's.
             tokio::join!(gateway.fleet.shutdown(), fronts);
             if let Some(store) = &store {
-                // Behind the last call, and the end of the last session.
+                // After the last call, and the end of the last session.
                 store.close().await;
             }
             launcher.all_ended().await;

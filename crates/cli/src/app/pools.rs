@@ -1,4 +1,4 @@
-//! The pools of the fleet, as they are configured: those that are declared, or the built-in one.
+//! The settings of the fleet's pools: the declared ones, or the built-in one.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -12,19 +12,19 @@ use greenroom_gateway::{Facts, Source, control::Kind};
 
 use super::engines::Engines;
 
-/// The one pool there is until others are declared.
+/// The only pool until others are declared.
 const BUILT_IN: &str = "DEFAULT";
 
-/// How many spares a server keeps in the built-in pool unless told otherwise. One is enough for sessions that come one
-/// by one; more would cost memory on every machine for bursts that few have.
+/// How many spares a server keeps in the built-in pool by default. One is enough for sessions that come one by one; more
+/// would cost memory on every machine for bursts that few have.
 const SERVER_WARM: usize = 1;
 
-/// How long the successor of a spare waits. Opening it takes a processor for as long as a session's first page does,
-/// and that page is waited for: 165 ms with the two at once, 107 ms one after the other, on two cores.
+/// How long a spare's successor waits. Opening it keeps a processor busy for as long as a session's first page does, and an
+/// agent waits for that page: 165 ms with both at once, 107 ms one after the other, on two cores.
 const SPARE_PAUSE: Duration = Duration::from_millis(250);
 
 pub fn settings(kind: Kind, settings: &Settings, engines: &Engines) -> Vec<PoolSettings> {
-    // What is made later is made by the settings of now.
+    // Instances that are made later use these settings.
     let all = Arc::new(settings.clone());
     if settings.built_in().is_some() {
         return vec![built_in(kind, &all, engines)];
@@ -32,7 +32,7 @@ pub fn settings(kind: Kind, settings: &Settings, engines: &Engines) -> Vec<PoolS
     settings.pools.iter().map(|pool| declared(pool, &all, engines)).collect()
 }
 
-/// The pools as far as tools are concerned, the default one first.
+/// The pools as sources of tools, the default one first.
 pub fn sources(settings: &Settings, engines: &Engines) -> Vec<Source> {
     let all = Arc::new(settings.clone());
     let source = |name: &str, pool: &Pool, several| {
@@ -48,7 +48,7 @@ pub fn sources(settings: &Settings, engines: &Engines) -> Vec<Source> {
     pools.into_iter().map(|pool| source(&pool.name, &pool.common, pool.instances.len() > 1)).collect()
 }
 
-/// What agents get of answers, in pools that say so themselves.
+/// What agents receive of answers, for pools that set it.
 pub fn responses(settings: &Settings) -> HashMap<String, Responses> {
     let built_in = settings.built_in().map(|pool| (BUILT_IN, pool));
     let declared = settings.pools.iter().map(|pool| (pool.name.as_str(), &pool.common));
@@ -68,8 +68,8 @@ pub fn facts(settings: &Settings) -> Facts {
 
 fn built_in(kind: Kind, all: &Arc<Settings>, engines: &Engines) -> PoolSettings {
     let pool = &all.pool;
-    // One agent may never need a browser, so nothing is started before it calls; many agents over a long time find
-    // browsers ready.
+    // A single agent may never need a browser, so nothing starts before it calls; for many agents over a long time
+    // browsers are kept ready.
     let warm = pool.warm.unwrap_or(match kind {
         Kind::Stdio => 0,
         Kind::Server => SERVER_WARM,
@@ -134,7 +134,7 @@ fn instance(
     }
 }
 
-/// Which browser an instance has, as lists show it.
+/// The browser of an instance, as lists show it.
 pub(super) fn browser(pool: &Pool) -> &'static str {
     match (pool.engine, pool.browser) {
         (EngineKind::Custom, _) => EngineKind::Custom.as_str(),

@@ -1,4 +1,4 @@
-//! The egress proxies: one that goes straight out, and one for each upstream proxy that a pool is configured with.
+//! The egress proxies: one that connects directly, and one for each upstream proxy that a pool is configured with.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,7 +13,7 @@ use greenroom_engine::ports::{PortGuard, Ports};
 
 use crate::report::Hinted;
 
-/// The proxies by the upstream they go through, as it is configured.
+/// The proxies by their configured upstream.
 pub struct Proxies(HashMap<Option<String>, (Proxy, PortGuard)>);
 
 impl Proxies {
@@ -29,7 +29,7 @@ impl Proxies {
             let proxy = Proxy::start(Arc::new(ports.clone()), upstream)
                 .await
                 .context("cannot start the egress proxy")?;
-            // Keeps browsers away from their own door.
+            // No browser may connect to the proxy's own port.
             let guard = ports.hold(proxy.address().port()).context("cannot write the list of own ports")?;
             proxies.insert(name, (proxy, guard));
         }
@@ -48,7 +48,7 @@ impl Proxies {
     }
 }
 
-/// Every upstream that is configured anywhere, and none.
+/// Every configured upstream, and `None` for direct connections.
 fn wanted(settings: &Settings) -> BTreeSet<Option<String>> {
     let declared = settings
         .pools
@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// The setting and the egress proxy, which each read the address, agree on credentials.
+    /// The setting and the egress proxy both parse the address, and agree on credentials.
     #[test]
     fn both_readers_agree() {
         for credentials in [

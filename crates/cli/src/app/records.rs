@@ -6,11 +6,11 @@ use greenroom_core::settings::Settings;
 use greenroom_engine::run_folder;
 use greenroom_store::{Store, StoreSettings};
 
-/// Opens the store. Nothing waits for it here: the file is opened beside everything else.
+/// Opens the store without waiting for it: another thread opens the file.
 pub fn open(settings: &Settings, run: &str) -> Option<Arc<Store>> {
     let (records, blobs) = (&settings.records, &settings.blobs);
     records.enabled.then(|| {
-        // First: a greenroom that starts after the look has sessions that are younger than this.
+        // First: sessions of a greenroom that starts after the list is read are younger than this.
         let began = SystemTime::now();
         Arc::new(Store::open(StoreSettings {
             folder: folder(settings).to_owned(),
@@ -31,7 +31,7 @@ pub fn folder(settings: &Settings) -> &Path {
     settings.records.dir.as_deref().unwrap_or(&settings.data_dir)
 }
 
-/// The names of all processes whose sessions go on.
+/// The names of all living processes, whose sessions go on.
 fn living(data: &Path) -> Vec<String> {
     let name = |living: run_folder::Living| Some(living.path.file_name()?.to_str()?.to_owned());
     run_folder::living(data).into_iter().filter_map(name).collect()

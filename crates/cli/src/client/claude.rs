@@ -1,5 +1,5 @@
-//! Claude Code. The user's own servers stand in `~/.claude.json`, beside much that is none of ours; a
-//! project's in `.mcp.json` at its root, for everybody who works on it.
+//! Claude Code. The user's own servers are in `~/.claude.json`, with much that does not concern greenroom; a project's in
+//! `.mcp.json` at its root, for all who work on it.
 
 use super::{Format, Recipe, Scope, typed_entry};
 
@@ -7,7 +7,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     name: "Claude Code",
     file: |surroundings, scope| match scope {
         Scope::User => {
-            // Whoever keeps several configurations names the one in force so.
+            // A user with several configurations names the one in force in this variable.
             let folder = surroundings.folder("CLAUDE_CONFIG_DIR").or_else(|| surroundings.home())?;
             Some(folder.join(".claude.json"))
         }

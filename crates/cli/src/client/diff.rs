@@ -1,5 +1,5 @@
-//! Shows what would change in a file: the lines that go and the lines that come, and no others. A client's
-//! file may hold secrets of other servers, which are nobody's business on a screen or in a log.
+//! Shows what would change in a file: the removed and the added lines, and no others. A client's file may hold secrets of
+//! other servers, which must not reach a screen or a log.
 
 /// A line longer than this is shown around its change only: some programs write their whole file in one.
 const LINE_CHARS_MAX: usize = 160;
@@ -7,13 +7,13 @@ const LINE_CHARS_MAX: usize = 160;
 /// How much of such a line is shown on either side of its change.
 const AROUND_CHARS: usize = 16;
 
-/// The changed lines, each with `- ` or `+ ` before it, under a line that says where.
+/// The changed lines, each with `- ` or `+ ` before it, below a line with their place.
 pub fn show(old: &str, new: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let head = common(old.iter(), new.iter());
     let mut tail = common(old[head..].iter().rev(), new[head..].iter().rev());
-    // A comma after the member before: its closing brace changes, and must not be taken for that of what was
-    // added.
+    // A comma after the previous member: its closing brace changes, and must not be taken for the brace of the added
+    // member.
     if let (Some(was), Some(is)) = (old.get(head), new.get(head))
         && tail == old.len() - head
         && is.strip_suffix(',') == Some(was)
@@ -35,7 +35,7 @@ fn common<T: PartialEq>(one: impl Iterator<Item = T>, other: impl Iterator<Item 
     one.zip(other).take_while(|(one, other)| one == other).count()
 }
 
-/// A line, or what is different in it if it is long.
+/// A line; if it is long, only the part that differs.
 fn clipped(line: &str, counterpart: Option<&&str>) -> String {
     let chars: Vec<_> = line.chars().collect();
     if chars.len() <= LINE_CHARS_MAX {

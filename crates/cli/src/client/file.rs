@@ -1,8 +1,7 @@
 //! A client's file on disk: read before the question, written after it, whole or not at all.
 //!
-//! A link stays a link: what it points to is written. The mode stays, and the owner where that may be. A file
-//! that somebody else changed in between is left alone. No backup is made: what was there before is still
-//! there, apart from the lines that were shown.
+//! A link stays a link: its target is written. The mode stays, and the owner where that is allowed. A file that another
+//! program changed in between is left alone. No backup is made: everything but the lines shown stays in the file.
 
 use std::{
     fs, io,
@@ -16,13 +15,13 @@ use anyhow::Context;
 use super::Scope;
 use crate::report::Hinted;
 
-/// No client has as much to say; what is larger is no configuration.
+/// No client's configuration is this large; a larger file is something else.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// A file as it was read.
 pub struct File {
     path: PathBuf,
-    /// What is there, if anything.
+    /// Its text; `None` if there is no file.
     text: Option<String>,
 }
 
@@ -40,7 +39,7 @@ impl File {
         self.text.as_deref().unwrap_or_default()
     }
 
-    /// Writes the new text, if the file is still what was read.
+    /// Writes the new text, if the file is still as it was read.
     pub fn write(&self, text: &str, scope: Scope) -> anyhow::Result<()> {
         let place = || format!("cannot write `{}`", self.path.display());
         if read(&self.path).with_context(place)? != self.text {
@@ -56,7 +55,7 @@ impl File {
         if self.exists() && !fs::metadata(&path)?.is_file() {
             return Err(io::Error::other(format!("`{}` is not a regular file", path.display())));
         }
-        // A link that came with a project may lead to any file of its user.
+        // A link that came with a project may point to any file of its user.
         if scope == Scope::Project
             && [Some(&*self.path), own_folder(&self.path)].into_iter().flatten().any(is_link)
         {
@@ -68,7 +67,7 @@ impl File {
         fs::create_dir_all(folder)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let part = folder.join(format!(".{name}.{}.part", std::process::id()));
-        // Others may read a project's file; what a user's own will hold some day is not ours to show.
+        // Others may read a project's file; the user's own file may hold secrets later.
         let mode = if scope == Scope::Project { 0o666 } else { 0o600 };
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&part)?;
         let written = self
@@ -87,13 +86,13 @@ impl File {
         }
         let old = fs::metadata(path)?;
         file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
-        // Only root may give files away. Whoever else writes here owns the file, or may not keep its owner.
+        // Only root may give files away. Any other user owns the file, or may not keep its owner.
         let _ = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid()));
         Ok(())
     }
 }
 
-/// The folder of a client's own in a project, as `.cursor` is.
+/// The client's own folder in a project, such as `.cursor`.
 fn own_folder(path: &Path) -> Option<&Path> {
     let folder = path.parent()?;
     folder.file_name()?.to_string_lossy().starts_with('.').then_some(folder)
@@ -124,8 +123,8 @@ mod tests {
 
     use super::*;
 
-    /// A link that came with a project and leads out of its folder is not written through, and a device is not replaced; a
-    /// link of the user's own is.
+    /// A link that came with a project and leads out of its folder is not written through, and a device is not replaced; the
+    /// user's own link is written through.
     #[test]
     fn links() {
         let folder = tempfile::tempdir().unwrap();
@@ -152,7 +151,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&other).unwrap(), "new");
     }
 
-    /// Whatever is no file of bytes is not replaced by one.
+    /// Only a regular file is replaced.
     #[test]
     fn devices() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Puts greenroom's entry into a JSON file of a client. Only the entry changes: comments, order, indentation, line ends and
-//! whatever else stands in the file stay as they are. An object that is written on one line gets a line for each member.
+//! the rest of the file stay as they are. An object that is written on one line gets a line for each member.
 //!
-//! A merge that would lose a comment, or that does not read back as meant, is refused.
+//! A merge that would lose a comment, or that does not read back as intended, is refused.
 
 use jsonc_parser::{
     ParseOptions,
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Broken, Entry, Merge, NAME, Scope, joined};
 
-/// What editors put up with in these files, and no more.
+/// The extensions of JSON that editors accept in these files, and no more.
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -28,10 +28,10 @@ const OPTIONS: ParseOptions = ParseOptions {
 /// Some editors on other systems begin their files with it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// What a file would be that has nothing but the entry.
+/// The text of a file with nothing but the entry.
 pub fn alone(section: &str, entry: &Entry) -> String {
     let value = json!({ section: { NAME: entry } });
-    // A value always can be written; one line of it is right too.
+    // A value can always be written; on one line it is correct too.
     serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string()) + "\n"
 }
 
@@ -87,7 +87,7 @@ fn not_an_object(what: &str) -> Broken {
     Broken { place: None, message: format!("{what} is not an object") }
 }
 
-/// The value of that name; of several the last one, which is the one that counts for every client.
+/// The value of this member; of several the last one, which counts for every client.
 fn member(object: &CstObject, name: &str) -> Option<CstNode> {
     let properties = object.properties();
     properties.iter().rfind(|property| property.decoded_name().as_deref() == Some(name))?.value()
@@ -97,7 +97,7 @@ fn has_comment(node: &CstNode) -> bool {
     node.is_comment() || node.children().iter().any(has_comment)
 }
 
-/// Reads the result back: it must say what the file said before, and the entry.
+/// Reads the result back: it must have the file's former content and the entry.
 fn checked(
     mark: &str,
     root: &CstRootNode,
@@ -165,7 +165,7 @@ mod tests {
         );
     }
 
-    /// Objects without members and with a comment only are added to as they are; one on a line gets a line for each member.
+    /// The entry is added to objects without members or with only a comment; an object on one line gets a line per member.
     #[test]
     fn odd_objects() {
         let entry =
@@ -187,8 +187,8 @@ mod tests {
         assert_eq!(text, alone("servers", &self::entry()));
     }
 
-    /// Replacing keeps what the user added to the entry, unless it belongs to the other transport; a comment
-    /// inside is not thrown away.
+    /// Replacing keeps what the user added to the entry, unless it belongs to the other transport; an entry with a comment
+    /// is not replaced.
     #[test]
     fn replacing() {
         let one = "\n      \"command\": \"/bin/greenroom\",\n      \"args\": [\"mcp\"]";
@@ -212,7 +212,7 @@ mod tests {
         assert!(matches!(merge(comment, "servers", Scope::User, &entry()), Ok(Merge::Refused(_))));
     }
 
-    /// A file of another shape or with a mistake is named, not overwritten, and nothing panics on the way.
+    /// The error for a file of another shape or with a mistake names it; the file is not overwritten, and nothing panics.
     #[test]
     fn other_shapes() {
         for (text, message) in [
@@ -237,7 +237,7 @@ mod tests {
         assert!(merge(&deep, "servers", Scope::User, &entry()).unwrap_err().to_string().contains("nesting"));
     }
 
-    /// Of several members of one name the last one counts, and a string that looks like a comment is none.
+    /// Of several members with one name the last one counts, and a string that looks like a comment is not one.
     #[test]
     fn odd_members() {
         let twice = "{\"servers\": 1, \"servers\": {\"greenroom\": {\"command\": \"http://x /* y */\"}}}";

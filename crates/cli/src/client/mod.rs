@@ -1,6 +1,5 @@
-//! The agents' programs that greenroom can introduce itself to: where each keeps its MCP servers, what an
-//! entry looks like there, and how one is put in without disturbing the rest. One file per client;
-//! `verb/setup_client.rs` does the asking.
+//! The clients that greenroom can register with: where each keeps its MCP servers, the form of an entry there, and how to
+//! add one without disturbing the rest. One file per client; `verb/setup_client.rs` asks the user.
 //!
 //! Nothing here reads the environment, asks or prints. `file.rs` alone touches the disk.
 
@@ -20,10 +19,10 @@ use serde_json::{Map, Value};
 
 use crate::config::Surroundings;
 
-/// What greenroom is called among a client's servers.
+/// greenroom's name among a client's servers.
 const NAME: &str = "greenroom";
 
-/// What stands under greenroom's name in a client's file.
+/// The value under greenroom's name in a client's file.
 pub type Entry = Map<String, Value>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -38,25 +37,25 @@ pub enum Client {
     Codex,
 }
 
-/// For whom an entry is.
+/// Where an entry applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Everything that this user does.
+    /// In everything that this user does.
     User,
-    /// The project in the working directory.
+    /// In the project in the working directory.
     Project,
 }
 
 /// How a client reaches greenroom.
 #[derive(Debug)]
 pub enum Server {
-    /// It starts the program.
+    /// The client starts the program.
     Command { program: String, args: Vec<String> },
-    /// It connects to a running `greenroom serve`.
+    /// The client connects to a running `greenroom serve`.
     Url(String),
 }
 
-/// What all clients have, each in its own way.
+/// What differs between clients.
 struct Recipe {
     name: &'static str,
     file: fn(&Surroundings, Scope) -> Option<PathBuf>,
@@ -66,7 +65,7 @@ struct Recipe {
     next: fn(Scope) -> &'static str,
 }
 
-/// How a client's file is written.
+/// The format of a client's file.
 enum Format {
     /// JSON, with the servers in the section of this name.
     Json(&'static str),
@@ -84,12 +83,12 @@ impl Client {
         }
     }
 
-    /// As its makers call it.
+    /// Its makers' name for it.
     pub fn name(self) -> &'static str {
         self.recipe().name
     }
 
-    /// The word for it on the command line.
+    /// Its name on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -99,7 +98,7 @@ impl Client {
         }
     }
 
-    /// Where it reads its servers from. Nowhere without a home.
+    /// The file from which it reads its servers. `None` without a home folder.
     pub fn file(self, surroundings: &Surroundings, scope: Scope) -> Option<PathBuf> {
         (self.recipe().file)(surroundings, scope)
     }
@@ -129,14 +128,14 @@ impl Client {
     }
 }
 
-/// What putting an entry in comes to.
+/// The outcome of adding an entry.
 #[derive(Debug)]
 pub enum Merge {
-    /// It is there already.
+    /// The entry is already there.
     Same,
     /// The file's new text, and whether another entry was replaced in it.
     Changed { text: String, replaced: bool },
-    /// It cannot be done without harm, and why.
+    /// It cannot be added without harm; the reason.
     Refused(&'static str),
 }
 
@@ -169,10 +168,9 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// The entry that takes the place of one that is there. What the user added to it, such as variables, stays,
-/// as long as the client still reaches greenroom in the same way; what belongs to the other way would be
-/// refused by some clients. An entry of a project may have come with it, and its variables could have greenroom start other
-/// programs: nothing of it stays.
+/// The entry that replaces an existing one. What the user added to it, such as variables, stays, as long as the client
+/// still reaches greenroom in the same way; some clients would refuse what belongs to the other way. An entry of a project
+/// may have come with the project, and its variables could make greenroom start other programs: nothing of it stays.
 fn joined(old: &Entry, new: &Entry, scope: Scope) -> Entry {
     let way = |entry: &Entry| entry.contains_key("command");
     if scope == Scope::Project || way(old) != way(new) {
@@ -185,7 +183,7 @@ fn joined(old: &Entry, new: &Entry, scope: Scope) -> Entry {
             old.extend(new.clone());
             continue;
         }
-        // A command without a type is a program to start, for every client.
+        // To every client, a command without a type is a program to start.
         if key != "type" || old.contains_key(key) || value != "stdio" {
             joined.insert(key.clone(), value.clone());
         }
@@ -193,7 +191,7 @@ fn joined(old: &Entry, new: &Entry, scope: Scope) -> Entry {
     joined
 }
 
-/// An entry that says what it is.
+/// An entry with its type.
 fn typed_entry(server: &Server) -> Entry {
     match server {
         Server::Command { program, args } => entry([

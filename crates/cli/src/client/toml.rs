@@ -1,16 +1,16 @@
 //! Puts greenroom's entry into a TOML file of a client. Comments, order and spelling of everything else stay.
 //!
-//! A merge that would lose a comment, or that does not read back as meant, is refused.
+//! A merge that would lose a comment, or that does not read back as intended, is refused.
 
 use serde_json::Value as Json;
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value, value};
 
 use super::{Broken, Entry, Merge, NAME, Scope, joined};
 
-/// What a file would be that has nothing but the entry.
+/// The text of a file with nothing but the entry.
 pub fn alone(section: &str, entry: &Entry) -> String {
     let mut servers = Table::new();
-    // `[mcp_servers.greenroom]` says it all; a header of its own for the outer table would be noise.
+    // `[mcp_servers.greenroom]` is enough; the outer table needs no header of its own.
     servers.set_implicit(true);
     servers.insert(NAME, Item::Table(table(entry)));
     let mut document = DocumentMut::new();
@@ -70,7 +70,7 @@ fn servers<'a>(
         .ok_or_else(|| Broken::at(text, at, format!("`{section}` is not a table of servers")))
 }
 
-/// Changes what differs, so that the rest keeps its spelling.
+/// Changes only the values that differ, so that the rest keeps its spelling.
 fn rewrite(old: &mut Item, entry: &Entry) {
     let Some(old) = old.as_table_like_mut() else {
         *old = Item::Table(table(entry));
@@ -94,7 +94,7 @@ fn table(entry: &Entry) -> Table {
     entry.iter().filter_map(|(key, new)| Some((key, value(from_json(new)?)))).collect()
 }
 
-/// Reads the result back: it must say what the file said before, and the entry.
+/// Reads the result back: it must have the file's former content and the entry.
 fn checked(text: String, mut meant: Json, section: &str, entry: &Entry, replaced: bool) -> Merge {
     if !meant[section].is_object() {
         meant[section] = Json::Object(serde_json::Map::new());
@@ -106,7 +106,7 @@ fn checked(text: String, mut meant: Json, section: &str, entry: &Entry, replaced
     }
 }
 
-/// Entries have strings, lists of strings and variables, and no more.
+/// Converts a value of an entry: a string, a list of strings or variables.
 fn from_json(json: &Json) -> Option<Value> {
     match json {
         Json::Object(fields) => {
@@ -119,7 +119,7 @@ fn from_json(json: &Json) -> Option<Value> {
     }
 }
 
-/// For comparing: tables, lists and strings as they are, everything else by its spelling.
+/// A form for comparison: tables, lists and strings as they are, all else by its spelling.
 fn to_json(item: &Item) -> Json {
     if let Some(table) = item.as_table_like() {
         table.iter().map(|(key, item)| (key.to_owned(), to_json(item))).collect::<Entry>().into()
@@ -134,9 +134,9 @@ fn to_json(item: &Item) -> Json {
     }
 }
 
-/// What was added gets the line ends that the file has.
+/// Gives added lines the line ends of the file.
 fn with_line_ends_of(old: &str, new: String) -> String {
-    // A file of mixed ends keeps each of its own.
+    // A file with mixed line ends keeps them.
     let all = old.contains("\r\n") && old.matches('\n').count() == old.matches("\r\n").count();
     if all { new.replace("\r\n", "\n").replace('\n', "\r\n") } else { new }
 }
@@ -172,7 +172,7 @@ mod tests {
         check(&format!("{servers}{tail}"), &format!("{servers}\n{LINES}{tail}"));
     }
 
-    /// Servers written in one line or as dotted keys are added to in their own way.
+    /// Servers on one line or as dotted keys are added to in their own style.
     #[test]
     fn other_spellings() {
         check(
@@ -200,7 +200,7 @@ mod tests {
         assert!(matches!(merge(comment, "mcp_servers", Scope::User, &entry()), Ok(Merge::Refused(_))));
     }
 
-    /// A file that is broken or of another shape is named, not overwritten.
+    /// The error for a broken file or one of another shape names it; the file is not overwritten.
     #[test]
     fn broken() {
         let message = |text| merge(text, "mcp_servers", Scope::User, &entry()).unwrap_err().to_string();

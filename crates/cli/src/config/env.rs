@@ -1,4 +1,4 @@
-//! What surrounds the process: its environment, its working directory, and the places that the platform gives a program.
+//! The process's environment, its working directory, and the folders that the platform assigns to a program.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -29,17 +29,17 @@ impl Surroundings {
         self.variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
     }
 
-    /// Where programs are looked up.
+    /// The search path for programs.
     pub fn search_path(&self) -> &OsStr {
         self.variable("PATH").unwrap_or_default()
     }
 
-    /// Where browsers are looked for.
+    /// The places to look for browsers.
     pub fn places(&self) -> Places {
         Places::new(self.home.clone(), self.search_path().to_owned())
     }
 
-    /// Where greenroom's data belongs on this platform.
+    /// greenroom's data folder on this platform.
     pub fn data_dir(&self) -> Option<PathBuf> {
         let data = if cfg!(target_os = "macos") {
             self.home.as_ref().map(|home| home.join("Library/Application Support"))
@@ -49,13 +49,13 @@ impl Surroundings {
         data.map(|folder| folder.join("greenroom"))
     }
 
-    /// Where the user's own config file belongs. On macOS too this is `~/.config`, where its users look for the
-    /// configuration of command line programs.
+    /// The user's own config file. On macOS too it is in `~/.config`, where its users look for the configuration of command
+    /// line programs.
     pub fn user_file(&self) -> Option<PathBuf> {
         self.base_dir("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("greenroom/greenroom.toml"))
     }
 
-    /// Where the platform has programs with windows keep their configuration.
+    /// The platform's configuration folder for programs with windows.
     pub fn app_config_dir(&self) -> Option<PathBuf> {
         if cfg!(target_os = "macos") {
             self.home.as_ref().map(|home| home.join("Library/Application Support"))
@@ -68,13 +68,13 @@ impl Surroundings {
         self.home.clone()
     }
 
-    /// A folder that a variable names. A relative one is meant from here.
+    /// A folder that a variable names. A relative one is relative to the working directory.
     pub fn folder(&self, variable: &str) -> Option<PathBuf> {
         let named = self.variable(variable).filter(|path| !path.is_empty())?;
         Some(self.working_dir.join(named))
     }
 
-    /// A folder of the XDG base directory specification, which says to ignore relative ones.
+    /// A folder of the XDG base directory specification, which says to ignore relative paths.
     fn base_dir(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
         let set = self.variable(variable).map(PathBuf::from).filter(|path| path.is_absolute());
         set.or_else(|| self.home.as_ref().map(|home| home.join(in_home)))

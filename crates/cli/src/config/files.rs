@@ -10,12 +10,12 @@ use greenroom_core::settings::{CONFIG_VARIABLE, ConfigFile, DotEnv};
 use super::env::Surroundings;
 use crate::report::Hinted;
 
-/// A configuration with 64 browsers and as many pools has some ten kilobytes; a `.env` is shared with other programs, and
-/// is no larger either. What is a hundred times that is something else.
+/// A configuration with 64 browsers and as many pools has some ten kilobytes; a `.env`, which other programs share, is no
+/// larger. A file a hundred times that size is something else.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The config files, the later ones winning: the one that is named and no other, else the user's own and then the
-/// working directory's.
+/// The config files, later ones winning: only the named one, if one is named; else the user's own and then the working
+/// directory's.
 pub fn config(surroundings: &Surroundings, named: Option<PathBuf>) -> Result<Vec<ConfigFile>, Hinted> {
     let by_variable =
         || surroundings.variable(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -34,7 +34,7 @@ pub fn config(surroundings: &Surroundings, named: Option<PathBuf>) -> Result<Vec
     let own = surroundings.user_file();
     let near = surroundings.working_dir.join("greenroom.toml");
     let mut files = Vec::new();
-    // In the user's own config folder the two are one file.
+    // If the working directory is the user's config folder, the two are one file.
     for (path, trusted) in
         [(own.clone(), true), (Some(near).filter(|near| Some(near) != own.as_ref()), false)]
     {
@@ -47,7 +47,7 @@ pub fn config(surroundings: &Surroundings, named: Option<PathBuf>) -> Result<Vec
     Ok(files)
 }
 
-/// The files that a configuration is read from, whether they exist or not.
+/// The files that the configuration is read from, whether they exist or not.
 pub fn watched(surroundings: &Surroundings, named: Option<PathBuf>) -> Vec<PathBuf> {
     let by_variable =
         surroundings.variable(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -65,11 +65,11 @@ pub fn watched(surroundings: &Surroundings, named: Option<PathBuf>) -> Vec<PathB
 /// The `.env` of the working directory.
 pub fn dotenv(surroundings: &Surroundings) -> Result<Option<DotEnv>, Hinted> {
     let path = surroundings.working_dir.join(".env");
-    // Python's virtual environments are often folders of this name.
+    // A Python virtual environment is often a folder with this name.
     if path.is_dir() {
         return Ok(None);
     }
-    // Bytes that are no UTF-8 belong to lines of other programs; one of ours then fails by its value.
+    // Bytes that are not UTF-8 are in lines of other programs; in a line of ours, the value fails to parse.
     match greenroom_files::read(&path, FILE_BYTES_MAX) {
         Ok(bytes) => Ok(Some(DotEnv { text: String::from_utf8_lossy(&bytes).into_owned(), path })),
         Err(error) => absent(&path, &error),
@@ -83,7 +83,7 @@ fn read(path: &Path) -> Result<Option<String>, Hinted> {
     }
 }
 
-/// A file that is not there is no error; one that cannot be read is.
+/// A missing file is no error; an unreadable one is.
 fn absent<T>(path: &Path, error: &io::Error) -> Result<Option<T>, Hinted> {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),

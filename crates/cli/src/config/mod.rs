@@ -1,4 +1,4 @@
-//! Collects the sources of configuration, flags, environment and files, and has core resolve them. The only place of
+//! Collects the sources of configuration, flags, environment and files, and has core resolve them. The only place in
 //! greenroom that reads its environment.
 
 mod env;
@@ -11,13 +11,13 @@ use greenroom_core::settings::{self, Resolved, Sources};
 pub use self::env::Surroundings;
 use crate::args::Flags;
 
-/// What the configuration is read from. The files may change; the rest is as the process was started.
+/// The sources of the configuration. The files may change; the rest stays as it was when the process started.
 #[derive(Debug, Clone)]
 pub struct Inputs {
     pub surroundings: Surroundings,
     /// The value of `--config`.
     pub config: Option<PathBuf>,
-    /// What was given as flags.
+    /// The flags of the command line.
     pub flags: Flags,
 }
 

@@ -1,4 +1,4 @@
-//! The asking side: connects to a control socket and asks over HTTP/1.1. Every wait has a deadline, since the process
+//! The client of a control socket: connects and sends requests over HTTP/1.1. Every wait has a deadline, since the process
 //! behind the socket may hang.
 
 use std::{io, path::Path, time::Duration};
@@ -20,22 +20,21 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::socket_path::Address;
 
-/// How long a greenroom may take to let us in, and to answer. It answers from memory, in well under a millisecond;
-/// one that needs longer than this hangs, and whoever asks should hear so.
+/// How long a greenroom may take to accept a connection, and to answer. It answers from memory, in well under a
+/// millisecond; one that needs longer than this hangs, and the user should learn that.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// The longest answer that is read. A session takes some 500 bytes, 5 KiB at the very most, and no process holds
-/// thousands.
+/// The longest answer that is read. A session takes some 500 bytes, at most 5 KiB, and no process holds thousands.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody listens: the process has ended, or is just ending.
-    #[error("nobody listens there")]
+    /// No process listens: it has ended, or is just ending.
+    #[error("no process listens there")]
     Nobody,
     #[error("it does not answer within {} s", .0.as_secs())]
     Silent(Duration),
-    /// It refused, and says why.
+    /// It refused the request, with this reason.
     #[error("{}", .0.message)]
     Refused(ProblemBody),
     #[error("its answer cannot be read: {0}")]
@@ -44,7 +43,7 @@ pub enum AskError {
     Connect(io::Error),
 }
 
-/// Connects to a control socket. What is spoken on it is HTTP/1.1.
+/// Connects to a control socket, which speaks HTTP/1.1.
 pub async fn connect(socket: &Path) -> io::Result<UnixStream> {
     let address = Address::of(socket)?;
     UnixStream::connect(address.path()).await
@@ -53,7 +52,7 @@ pub async fn connect(socket: &Path) -> io::Result<UnixStream> {
 /// A connection to a greenroom, for one request after the other.
 pub struct Asker {
     requests: http1::SendRequest<Full<Bytes>>,
-    /// Moves the bytes; ends with this.
+    /// Moves the bytes; ends when this is dropped.
     _driver: AbortOnDropHandle<()>,
 }
 
@@ -65,7 +64,7 @@ impl Asker {
         });
         let (requests, connection) = opened.await.map_err(|_| AskError::Silent(ANSWER_WITHIN))??;
         let driver = AbortOnDropHandle::new(tokio::spawn(async move {
-            // What broke is told to whoever waits for an answer.
+            // The task that waits for an answer gets the error.
             let _ = connection.await;
         }));
         Ok(Self { requests, _driver: driver })
@@ -76,12 +75,12 @@ impl Asker {
         self.ask(Method::GET, path, ANSWER_WITHIN).await
     }
 
-    /// Tells it to do something, which it does at once or promises.
+    /// Sends an order that it carries out at once or promises to.
     pub async fn post<T: DeserializeOwned>(&mut self, path: &str, body: &Value) -> Result<T, AskError> {
         self.tell(Method::POST, path, body, ANSWER_WITHIN).await
     }
 
-    /// Tells it to do something that takes up to `within`.
+    /// Sends an order that takes up to `within`.
     pub async fn tell<T: DeserializeOwned>(
         &mut self,
         method: Method,
@@ -93,7 +92,7 @@ impl Asker {
         self.exchange(method, path, body, within).await
     }
 
-    /// Asks for something that takes up to `within`.
+    /// Sends a request that takes up to `within`.
     pub async fn ask<T: DeserializeOwned>(
         &mut self,
         method: Method,
@@ -118,7 +117,7 @@ impl Asker {
         timeout(within, answer).await.unwrap_or(Err(AskError::Silent(within)))
     }
 
-    /// Asks for an answer that goes on and on. Only its beginning has a deadline.
+    /// Asks for an endless answer. Only its beginning has a deadline.
     pub async fn stream(&mut self, path: &str) -> Result<Incoming, AskError> {
         let begun = timeout(ANSWER_WITHIN, self.send(Method::GET, path, Full::default())).await;
         begun.unwrap_or(Err(AskError::Silent(ANSWER_WITHIN))).map(Response::into_body)
@@ -139,7 +138,7 @@ impl Asker {
             .map_err(|error| AskError::Broken(error.to_string()))?;
         self.requests.ready().await.map_err(|_| AskError::Nobody)?;
         let response = self.requests.send_request(request).await.map_err(|error| {
-            // The process went away before it had begun to answer.
+            // The process went away before it began to answer.
             if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
                 AskError::Nobody
             } else {
@@ -156,7 +155,7 @@ async fn whole(response: Response<Incoming>) -> Result<Bytes, AskError> {
 }
 
 async fn refusal(response: Response<Incoming>) -> AskError {
-    /// As below `/control`, or as below `/api`.
+    /// An error below `/control`, or below `/api`.
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Body {
@@ -167,7 +166,7 @@ async fn refusal(response: Response<Incoming>) -> AskError {
     match whole(response).await.map(|bytes| serde_json::from_slice(&bytes)) {
         Ok(Ok(Body::Control { error })) => AskError::Refused(error),
         Ok(Ok(Body::Rest(rest::ProblemBody { error, message, details }))) => {
-            // Some say it in the message already.
+            // Some messages already contain the hint.
             let hint = details.get("hint").and_then(Value::as_str).filter(|_| !message.contains("hint: "));
             AskError::Refused(ProblemBody { code: error, hint: hint.map(ToOwned::to_owned), message })
         }
@@ -179,7 +178,7 @@ async fn refusal(response: Response<Incoming>) -> AskError {
 fn not_connected(error: io::Error) -> AskError {
     match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => AskError::Nobody,
-        // So many wait already that the kernel takes no more: it has not answered for long.
+        // The kernel's queue of connections is full: the process has not accepted any for long.
         io::ErrorKind::WouldBlock => AskError::Silent(ANSWER_WITHIN),
         _ => AskError::Connect(error),
     }

@@ -1,4 +1,4 @@
-//! Which greenrooms run with this data folder and can be asked.
+//! Finds the greenrooms that run with this data folder and have a control socket.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::socket_path;
 /// The file in a server's run folder that holds its URL.
 pub const SERVER: &str = "server";
 
-/// What that may be: a host name has 255 bytes at most, and the rest of the URL is a few words.
+/// The longest URL: a host name has 255 bytes at most, and the rest of the URL is a few words.
 const URL_BYTES_MAX: u64 = 4096;
 
 /// A greenroom that listens on a control socket.
@@ -21,8 +21,8 @@ pub struct Neighbour {
     pub server: Option<String>,
 }
 
-/// The greenrooms of a data folder that run and have a socket. Dead ones, foreign files, and those that serve no
-/// agents are passed over.
+/// The greenrooms of a data folder that run and have a socket. Dead ones, foreign files, and processes that serve no
+/// agents are skipped.
 pub fn find(data_folder: &Path) -> Vec<Neighbour> {
     let neighbour = |Living { pid, path }| {
         let socket = socket_path::socket(&path);

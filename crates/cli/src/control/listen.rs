@@ -1,5 +1,5 @@
-//! The listening side: binds the socket of this process's run folder, for this user only, and serves HTTP/1.1 on it
-//! until it is closed. Owned by the house, which opens it before the first agent is served and closes it last.
+//! The server of the control socket: binds the socket of this process's run folder, for this user only, and serves
+//! HTTP/1.1 on it until it is closed. The house owns it, opens it before it serves the first agent and closes it last.
 
 use std::{
     fs, io,
@@ -31,9 +31,9 @@ impl Listening {
         Ok(Self { socket, closing, task })
     }
 
-    /// Ends every connection and takes the socket away.
+    /// Ends every connection and removes the socket.
     pub async fn close(self) {
-        // First, so that nobody finds a socket that will not answer.
+        // First, so that no process finds a socket that will not answer.
         let _ = fs::remove_file(&self.socket);
         self.closing.cancel();
         if let Err(error) = self.task.await {
@@ -45,7 +45,7 @@ impl Listening {
 fn bind(socket: &Path) -> io::Result<UnixListener> {
     let address = Address::of(socket)?;
     let listener = UnixListener::bind(address.path())?;
-    // The folder around it is private already, so there is no moment in which others could connect.
+    // The folder around it is already private, so others cannot connect at any moment.
     fs::set_permissions(address.path(), fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
@@ -57,7 +57,7 @@ mod tests {
 
     use crate::control::Asker;
 
-    /// A socket deeper than an address can be long is bound and found; it is this user's alone, and gone when closed.
+    /// A socket with a path longer than a socket address is bound and found; only this user may use it; closing removes it.
     #[tokio::test]
     async fn deep_folders_have_a_socket_too() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! The control socket: every greenroom that serves agents listens on one in its run folder, and speaks HTTP on it.
 //!
-//! `listen` is the side that serves it, owned by the house. `ask` is the side that connects and asks, `find` knows
-//! whom, `look` gathers what all of them say, and `say` tells it. What is said there is `greenroom_gateway::control`'s.
+//! `listen` serves it; the house owns that. `ask` connects and sends requests, `find` finds the sockets, `look` asks all of
+//! them, and `say` prints the answers. The routes are in `greenroom_gateway::control`.
 
 mod client;
 mod find;

@@ -1,5 +1,4 @@
-//! What verbs say of what they found: all there is of a kind, or one thing, for people or for programs; and why it may be
-//! that there is nothing.
+//! Prints what verbs found: a list or one item, for people or for programs; and explains why an item may be missing.
 
 use std::{
     fmt::Write as _,
@@ -16,7 +15,7 @@ use super::{
 };
 use crate::{report::Hinted, view::words};
 
-/// Something for programs, with the process that said it.
+/// An item for programs, with the process that it is from.
 #[derive(Serialize)]
 struct WithPid<T> {
     pid: u32,
@@ -24,7 +23,7 @@ struct WithPid<T> {
     what: T,
 }
 
-/// Prints all there is of a kind, each with its greenroom's process.
+/// Prints a list, each item with its greenroom's process.
 pub fn list<T: Serialize>(
     (data, looks): (&Path, &[Look]),
     all: &[(u32, T)],
@@ -42,7 +41,7 @@ pub fn list<T: Serialize>(
     print(&text, looks)
 }
 
-/// Prints one thing of a greenroom.
+/// Prints one item of a greenroom.
 pub fn one<T: Serialize>(
     pid: u32,
     what: &T,
@@ -57,7 +56,7 @@ pub fn one<T: Serialize>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A hint for whoever misses something that is not mistyped: nobody runs, or somebody who may have it says nothing.
+/// A hint for a missing item that is not mistyped: no greenroom runs, or one that may have it does not answer.
 pub fn why_missing(data: &Path, looks: &[Look]) -> Option<String> {
     if looks.is_empty() {
         return Some(format!("no greenroom is running with the data folder `{}`", data.display()));
@@ -66,7 +65,7 @@ pub fn why_missing(data: &Path, looks: &[Look]) -> Option<String> {
     (!silent.is_empty()).then(|| format!("{}; it may have it", silent.join(", ")))
 }
 
-/// Several greenrooms are meant where one has to be.
+/// The error that several greenrooms match where one must.
 pub fn several<'a>(what: &str, several: impl Iterator<Item = &'a Answered>) -> Hinted {
     let mut message = format!("{what}:");
     for answered in several {

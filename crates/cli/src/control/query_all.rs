@@ -1,4 +1,4 @@
-//! Looks at every greenroom of a data folder at once.
+//! Asks every greenroom of a data folder at once.
 
 use std::{
     io::{self, Write},
@@ -12,7 +12,7 @@ use greenroom_gateway::control::{Session, Sessions, Status};
 use super::{AskError, Asker, Neighbour, find};
 use crate::report;
 
-/// What a greenroom said.
+/// The answers of a greenroom.
 #[derive(Debug, Clone)]
 pub struct Answered {
     pub neighbour: Neighbour,
@@ -20,18 +20,18 @@ pub struct Answered {
     pub sessions: Vec<Session>,
 }
 
-/// What came of looking at a greenroom.
+/// The outcome of asking a greenroom.
 #[derive(Debug, Clone)]
 pub enum Look {
     Answered(Box<Answered>),
-    /// It runs and says nothing, or nothing that can be understood.
+    /// It runs and does not answer, or its answer cannot be read.
     Unanswered {
         neighbour: Neighbour,
         why: String,
     },
 }
 
-/// Asks all of them, at the same time. Those that ended meanwhile, and sockets that nobody serves, are left out.
+/// Asks all of them at once. Those that ended meanwhile, and sockets without a process, are left out.
 pub async fn look(data_folder: &Path) -> Vec<Look> {
     join_all(find(data_folder).into_iter().map(one)).await.into_iter().flatten().collect()
 }
@@ -54,7 +54,7 @@ async fn one(neighbour: Neighbour) -> Option<Look> {
     }
 }
 
-/// What to say where no greenroom runs.
+/// The message where no greenroom runs.
 pub fn nobody(data_folder: &Path) -> String {
     format!(
         "no greenroom is running with the data folder `{}`\n\nhint: an agent's client starts one, with `greenroom mcp`; \
@@ -63,7 +63,7 @@ pub fn nobody(data_folder: &Path) -> String {
     )
 }
 
-/// Prints what was found, and says on stderr who did not answer; then the list is not whole, and that is a failure.
+/// Prints what was found, and on stderr who did not answer: then the list is incomplete, and the exit code a failure.
 pub fn print(text: &str, looks: &[Look]) -> anyhow::Result<ExitCode> {
     io::stdout().lock().write_all(text.as_bytes())?;
     let silent = silent(looks);
@@ -81,7 +81,7 @@ pub fn answers(looks: &[Look]) -> impl Iterator<Item = &Answered> {
     })
 }
 
-/// What to say of those that did not answer.
+/// The messages about those that did not answer.
 pub fn silent(looks: &[Look]) -> Vec<String> {
     let silent = |look: &Look| match look {
         Look::Answered(_) => None,

@@ -1,7 +1,7 @@
-//! Where a control socket lies, and how to name it to the kernel.
+//! The path of a control socket, and how to name it to the kernel.
 //!
-//! The kernel takes socket addresses of 107 bytes and no more, and data folders can be deeper. A deep socket is named
-//! through its opened folder instead, as `/proc/self/fd/N/control.sock`.
+//! The kernel accepts socket addresses of 107 bytes at most, and data folders can be deeper. A deep socket is named through
+//! its opened folder instead, as `/proc/self/fd/N/control.sock`.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ pub fn socket(run_folder: &Path) -> PathBuf {
     run_folder.join(SOCKET)
 }
 
-/// A name of a socket that the kernel takes, good for as long as this is held.
+/// A socket address that the kernel accepts, valid for as long as this is held.
 #[derive(Debug)]
 pub struct Address {
     path: PathBuf,
@@ -43,7 +43,7 @@ impl Address {
         Ok(Self { path, _folder: Some(folder) })
     }
 
-    /// Elsewhere there is no such way; a path that is too long is the kernel's to refuse.
+    /// Other platforms have no such way; there the kernel refuses a path that is too long.
     #[cfg(not(target_os = "linux"))]
     pub fn of(socket: &Path) -> io::Result<Self> {
         Ok(Self { path: socket.to_owned(), _folder: None })

@@ -1,4 +1,4 @@
-//! One agent of the demo: an MCP client with a connection and a session of its own, that counts what it does.
+//! One agent of the demo: an MCP client with its own connection and session, that counts its calls.
 //!
 //! It reads answers as a model would, as text. [`script`](super::script) says what it calls.
 
@@ -18,7 +18,7 @@ use super::catalog::Role;
 /// The newest revision that has a handshake.
 const REVISION: &str = "2025-11-25";
 
-/// Why a step did not work, in the words of whoever refused it.
+/// Why a step did not work, in the words of the server that refused it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     pub message: String,
@@ -34,27 +34,27 @@ impl Trouble {
     }
 }
 
-/// What came of a call, as far as the demo looks.
+/// The part of a call's answer that the demo reads.
 #[derive(Debug, Default)]
 pub struct Answer {
     pub text: String,
-    /// How large the picture is that came with it, in base64.
+    /// The size of the picture in it, in base64.
     pub picture_chars: Option<usize>,
 }
 
 impl Answer {
-    /// The rest of the first line that has these words in it.
+    /// The rest of the first line that contains these words.
     pub fn after(&self, words: &str) -> Option<&str> {
         let rest = self.text.split_once(words)?.1.lines().next().unwrap_or_default();
         Some(rest.trim_end_matches('"').trim())
     }
 }
 
-/// What a page says of whoever looks at it.
+/// What a page says of the agent that looks at it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     pub customer: String,
-    /// Empty, or its things, with commas between.
+    /// Empty, or its items, with commas between.
     pub basket: String,
 }
 
@@ -71,7 +71,7 @@ pub struct Agent {
     pub calls: usize,
     /// How many pages it has loaded.
     pub pages: usize,
-    /// Spent waiting for answers.
+    /// Time spent waiting for answers.
     pub busy: Duration,
     /// What the last page said.
     pub seen: Seen,
@@ -81,7 +81,7 @@ pub struct Agent {
 
 impl Agent {
     pub fn new(role: Role, front: &Endpoint) -> Self {
-        // What the server tells on its own accord is not looked at; it asks nothing of a client that can do nothing.
+        // The server's own messages are not read; it asks nothing of a client without capabilities.
         let (peer, _) = front.connect();
         Self { role, calls: 0, pages: 0, busy: Duration::ZERO, seen: Seen::default(), trouble: None, peer }
     }
@@ -97,7 +97,7 @@ impl Agent {
         refusals(answer).map(drop)
     }
 
-    /// Counts anew: what was done so far was done before the curtain.
+    /// Starts counting anew: earlier calls were preparation.
     pub fn begin(&mut self) {
         (self.calls, self.busy) = (0, Duration::ZERO);
     }
@@ -120,7 +120,7 @@ impl Agent {
 
 type Answered = Result<Result<Raw, Raw>, greenroom_mcp::Gone>;
 
-/// Refusals of the protocol, and the end of the connection.
+/// Turns the protocol's refusals and the end of the connection into trouble.
 fn refusals(answered: Answered) -> Result<Raw, Trouble> {
     match answered {
         Ok(Ok(result)) => Ok(result),
@@ -129,7 +129,7 @@ fn refusals(answered: Answered) -> Result<Raw, Trouble> {
     }
 }
 
-/// Takes a tool's answer apart. A failed tool is trouble.
+/// Reads a tool's answer. A failed tool is trouble.
 fn read(result: &Raw) -> Result<Answer, Trouble> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -164,7 +164,7 @@ mod tests {
         read(&encode(value))
     }
 
-    /// An agent reads off a snapshot who it is and what it has taken, quoted or not.
+    /// An agent reads from a snapshot who it is and what it has taken, quoted or not.
     #[test]
     fn pages_are_read() {
         let text = "### Page\n- Page URL: http://x/\n```yaml\n- paragraph [ref=e3]: Signed in as Ada\n\
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(Seen::of(&Answer::default()), None);
     }
 
-    /// A failed tool is trouble, with what to do about it apart.
+    /// A failed tool is trouble, with its hint separate.
     #[test]
     fn failures_are_read() {
         let text = "no browser free within 1 s: pool \"DEFAULT\"\n\nhint: close a session";

@@ -1,4 +1,4 @@
-//! What the demo's shop sells, and who comes to buy: enough of both for every agent to leave with something else.
+//! What the demo's shop sells, and its customers: enough of both for every agent to leave with something else.
 
 use crate::view::terminal::Paint;
 
@@ -22,7 +22,7 @@ pub const TEAS: [(&str, u32); 16] = [
     ("Ceylon", 470),
 ];
 
-/// What goes with tea.
+/// Sold with tea.
 pub const BISCUITS: &str = "Biscuits";
 
 /// How many agents there can be: as many as share a Chromium, unless the settings say otherwise.
@@ -33,23 +33,23 @@ const NAMES: [&str; AGENTS_MAX as usize] = [
     "Nora", "Omar", "Pia",
 ];
 
-/// Red is kept for what goes wrong.
+/// Red is reserved for failures.
 const PAINTS: [Paint; 5] = [Paint::Green, Paint::Yellow, Paint::Cyan, Paint::Magenta, Paint::Blue];
 
-/// What an agent has come for.
+/// What an agent wants to buy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Errand {
     /// Takes tea and biscuits.
     Snack,
     /// Looks at the price list first.
     Compare,
-    /// Fills a form in, for somebody else.
+    /// Fills in a form, for another person.
     Gift,
     /// Takes a picture of it.
     Picture,
 }
 
-/// One agent: who it is and what it wants. Agents differ in all of it.
+/// One agent: its name and what it wants. Agents differ in all of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Role {
     pub name: &'static str,
@@ -59,7 +59,7 @@ pub struct Role {
 }
 
 impl Role {
-    /// The session's id: what it is about, as an agent would choose it.
+    /// The session's id: its purpose, as an agent would choose it.
     pub fn session(&self) -> String {
         self.tea.to_lowercase().replace(' ', "-")
     }
@@ -74,12 +74,12 @@ impl Role {
     }
 }
 
-/// How a gift is called in a basket.
+/// The name of a gift in a basket.
 pub fn gift(tea: &str, person: &str, wrapped: bool) -> String {
     format!("{tea} for {person}{}", if wrapped { " (wrapped)" } else { "" })
 }
 
-/// The first so many agents.
+/// The first agents, this many.
 pub fn roles(count: u8) -> Vec<Role> {
     let errands = [Errand::Snack, Errand::Compare, Errand::Gift, Errand::Picture];
     NAMES

@@ -1,9 +1,9 @@
-//! The demo: a shop on loopback, and agents that use it side by side, each through a connection and a session of its
-//! own, over the same HTTP front that `greenroom serve` has.
+//! The demo: a shop on loopback, and agents that use it at the same time, each through its own connection and session,
+//! over the same HTTP front that `greenroom serve` has.
 //!
-//! It needs nothing that runs and leaves nothing behind. It joins no server, and none that looks for a server finds it:
-//! what it shows must not depend on what else goes on. The shop's port is open to browsers, as any site's is; the
-//! front's is closed to them, as always.
+//! It needs no running server and leaves nothing behind. It joins no server, and no front finds it: what it shows must not
+//! depend on what else runs. The shop's port is open to browsers, as any site's is; the front's is closed to them, as
+//! always.
 
 mod agent;
 pub mod catalog;
@@ -40,10 +40,10 @@ use catalog::{Role, roles};
 use script::{ACTS, Act, play};
 use view::{Show, Totals};
 
-/// How the demo ended, when it was played at all.
+/// How the demo ended, if it was played at all.
 pub enum Outcome {
     Fine,
-    /// The first thing that went wrong, and how many agents something went wrong for.
+    /// The first problem, and how many agents had one.
     Failed {
         agents: usize,
         message: String,
@@ -51,7 +51,7 @@ pub enum Outcome {
     },
 }
 
-/// Says what is missing before anything starts.
+/// Reports what is missing before anything starts.
 pub fn check(settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<()> {
     let pool = &settings.pool;
     if pool.engine != EngineKind::Playwright {
@@ -73,7 +73,7 @@ pub fn check(settings: &Settings, surroundings: &Surroundings) -> anyhow::Result
     Ok(())
 }
 
-/// Plays the demo from beginning to end, and takes everything down again. `None` when it was told to stop before its end.
+/// Plays the demo from beginning to end, and takes everything down again. `None` when it was stopped before its end.
 pub async fn run(
     settings: &Settings,
     surroundings: &Surroundings,
@@ -82,9 +82,9 @@ pub async fn run(
     stop: CancellationToken,
 ) -> anyhow::Result<Option<Outcome>> {
     let mut settings = settings.clone();
-    // Nobody comes after these: a spare would be opened for no one.
+    // No further session comes: a spare would be opened in vain.
     settings.pool.warm = Some(0);
-    // The demo shows the built-in pool, whatever else is declared; nobody's own browser is used for it.
+    // The demo shows the built-in pool, whatever else is declared; it uses no attached browser.
     (settings.pools, settings.browsers) = (Vec::new(), Vec::new());
     settings.sessions.scope = Scope::Connection;
     // The user's records hold the calls of the user's agents, not those of the demo.
@@ -93,7 +93,7 @@ pub async fn run(
     let (front, front_url) = listen().await?;
     let address = front.local_addr().context("cannot tell where the front listens")?;
     let house = House::build(Kind::Server, &settings, surroundings).await?;
-    // Before any page can know it.
+    // Before any page can know the port.
     let port = house.hold(address.port())?;
     let closing = CancellationToken::new();
     let door = Arc::new(Door {
@@ -141,7 +141,7 @@ async fn listen() -> anyhow::Result<(impl Listener<Addr = std::net::SocketAddr>,
     Ok((crate::tcp::prepared(listener), url))
 }
 
-/// Everything that is there while agents play.
+/// The parts that run while agents play.
 struct Stage<'a> {
     roles: Vec<Role>,
     house: &'a House,
@@ -161,11 +161,11 @@ impl Stage<'_> {
             let parts = agents.iter_mut().map(|agent| play(act, agent, &self.shop, &self.show));
             try_join_all(parts).await?;
             if agents.iter().all(|agent| agent.trouble.is_some()) {
-                // Nobody is left to play on.
+                // No agent is left to play on.
                 break;
             }
             if act == Act::Open {
-                // A server that runs has its browser ready; so this is counted apart.
+                // A running server has its browser ready; so the start is measured separately.
                 (start, began) = (began.elapsed(), Instant::now());
                 agents.iter_mut().for_each(Agent::begin);
             }

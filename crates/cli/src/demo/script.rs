@@ -1,5 +1,5 @@
-//! What the agents of the demo do, act by act. All of them play an act at the same time; the next begins when all are
-//! through, so that everybody is signed in before anybody shops, and everybody has shopped before anybody looks back.
+//! What the agents of the demo do, act by act. All of them play an act at the same time; the next begins when all are done,
+//! so that all are signed in before any shops, and all have shopped before any looks back.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ pub enum Act {
 }
 
 impl Act {
-    /// What is about to be seen.
+    /// The headline of the act.
     pub fn title(self) -> &'static str {
         match self {
             Self::Open => "A browser each",
@@ -37,7 +37,7 @@ pub const ACTS: [Act; 5] = [Act::Open, Act::Arrive, Act::SignIn, Act::Shop, Act:
 const CHEAPEST: &str = "() => [...document.querySelectorAll('tr')].map(row => [...row.cells].map(cell => cell.textContent))\
      .sort((a, b) => a[1] - b[1])[0].join(' at ')";
 
-/// Plays one act. What goes wrong is told, kept, and ends this agent's part.
+/// Plays one act. A problem is shown, kept, and ends this agent's part.
 pub async fn play(act: Act, agent: &mut Agent, shop: &str, show: &Show) -> anyhow::Result<()> {
     if agent.trouble.is_some() {
         return Ok(());
@@ -61,7 +61,7 @@ pub async fn play(act: Act, agent: &mut Agent, shop: &str, show: &Show) -> anyho
     }
 }
 
-/// Why an agent stops: something went wrong, or nobody reads what it says.
+/// Why an agent stops: a problem, or stdout is closed.
 enum Stop {
     Trouble(Trouble),
     Output(std::io::Error),
@@ -129,7 +129,7 @@ impl Scene<'_> {
         }
     }
 
-    /// A fresh look at the same page, when everybody has done something to it.
+    /// Looks at the same page again, after all agents have changed it.
     async fn look_back(&mut self) -> Result<(), Stop> {
         self.visit("/").await?;
         let role = self.agent.role;

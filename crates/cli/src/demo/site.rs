@@ -1,6 +1,6 @@
-//! The demo's tea shop: an ordinary web site on loopback that knows its customers by a cookie, and keeps nothing itself.
+//! The demo's tea shop: an ordinary web site on loopback that knows its customers by a cookie, and stores nothing itself.
 //!
-//! Served to whoever finds its port while the demo runs, so whatever comes in is shown as text.
+//! Any program can reach its port while the demo runs, so all input is shown as text.
 
 use axum::{
     Form, Router,
@@ -15,7 +15,7 @@ use super::catalog::{BISCUITS, TEAS, gift};
 /// The cookie that says who is signed in.
 const COOKIE: &str = "customer";
 
-/// The longest name that a customer can have. Longer ones are cut: a cookie is no place for books.
+/// The longest name of a customer. Longer ones are cut, to keep the cookie small.
 const NAME_CHARS_MAX: usize = 40;
 
 pub fn router() -> Router {
@@ -101,7 +101,7 @@ mod tests {
         headers
     }
 
-    /// A customer is known by the shop's own cookie, and by no other that ends or begins like it.
+    /// A customer is known by the shop's own cookie, and by no other whose name is similar.
     #[test]
     fn customers() {
         assert_eq!(customer(&HeaderMap::new()), None);
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(customer(&headers("customers=Ada; old-customer=Ben")), None);
     }
 
-    /// What others chose is shown, never obeyed.
+    /// Input is shown as text, never run.
     #[tokio::test]
     async fn texts_are_harmless() {
         let Html(text) = shop(headers("customer=<script>x</script>")).await;

@@ -1,4 +1,4 @@
-//! How the demo is told: a line for everything that happens, as it happens, and a table at the end; or an object a line.
+//! The output of the demo: a line for every event, and a table at the end; or a JSON object a line.
 
 use std::{
     io::{self, Write},
@@ -17,10 +17,10 @@ use crate::view::{
     words::{clean, count, shorten, width},
 };
 
-/// The columns of what an agent does: as wide as the longest of it, and one.
+/// The columns of what an agent does: as wide as the longest, and one.
 const DOES: usize = 21;
 
-/// Where the demo is told, and since when.
+/// Where the demo prints, and when it began.
 pub struct Show {
     pub terminal: Terminal,
     pub json: bool,
@@ -29,10 +29,10 @@ pub struct Show {
     pub start: Instant,
 }
 
-/// The whole of it, in figures.
+/// The figures of the whole demo.
 pub struct Totals {
     pub chromiums: usize,
-    /// From nothing to a browser for everybody.
+    /// Until every agent had a browser.
     pub start: Duration,
     pub took: Duration,
 }
@@ -68,7 +68,7 @@ impl Show {
         format!("\n{}\n", self.terminal.paint(Paint::Bold, title))
     }
 
-    /// Something an agent did, and what it sees.
+    /// An agent's step, and what it sees.
     pub fn step(&self, role: &Role, tool: &str, does: &str, sees: &str) -> io::Result<()> {
         let at = self.start.elapsed();
         if self.json {
@@ -132,7 +132,7 @@ impl Show {
 
     fn ending_text(&self, agents: &[Agent], totals: &Totals) -> String {
         if agents.iter().all(|agent| agent.pages == 0) {
-            // They did not get as far as a page; the error says why.
+            // They did not reach a page; the error says why.
             return "\n".to_owned();
         }
         let heads = ["AGENT", "SESSION", "PAGES", "CALLS", "BUSY", "SIGNED IN AS", "BASKET"];
@@ -179,7 +179,7 @@ fn object(value: &Value) -> io::Result<()> {
     write(&format!("{value}\n"))
 }
 
-/// At once: a line is news.
+/// Flushes at once: a line must show when it is written.
 fn write(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;

@@ -1,5 +1,5 @@
-//! Whether each browser that is to be attached to can be reached now, and how to start those that cannot, each in a line of
-//! its own. None is started by this, and one that is away is only doubtful: greenroom goes on trying.
+//! Whether each configured attached browser can be reached now, and how to start those that cannot, a line each. This
+//! check starts none, and an unreachable one is only a warning: greenroom goes on trying.
 
 use greenroom_core::{StartError, settings::AttachedBrowser};
 use greenroom_engine::{Endpoint, StartCommand};
@@ -12,7 +12,7 @@ pub(super) async fn check(patient: &Patient) -> Vec<Verdict> {
     if browsers.is_empty() {
         return vec![Verdict::skipped("none are configured")];
     }
-    // All at once: one that is slow would cost the others their time.
+    // All at once: a slow one would delay the others.
     let mut asked = JoinSet::new();
     for (at, browser) in browsers.iter().enumerate() {
         let headers = browser.headers.iter().map(|header| (header.name.clone(), header.value.clone()));
@@ -39,13 +39,13 @@ fn judge(answers: Vec<(String, &AttachedBrowser, Result<(), StartError>)>) -> Ve
     reached.into_iter().chain(away).collect()
 }
 
-/// How people know it: by its index, and by its label or its address.
+/// Its name for people: its index, and its label or its address.
 fn name(at: usize, browser: &AttachedBrowser) -> String {
     let known = browser.label.clone().unwrap_or_else(|| browser.shown_url());
     format!("browser {} ({known})", at + 1)
 }
 
-/// What to do about one that is away.
+/// The fix for an unreachable one.
 fn fix(browser: &AttachedBrowser, error: &StartError) -> String {
     if browser.start_command.is_empty() {
         return error.hint.clone().unwrap_or_else(|| "start it".to_owned());
@@ -65,8 +65,8 @@ mod tests {
         AttachedBrowser::at(url.to_owned(), Pool::declared_defaults())
     }
 
-    /// Each browser that is away has a line of its own, with why and with what to do: its start command, or a hint. Those
-    /// that are there share one.
+    /// Each unreachable browser has a line of its own, with the reason and the fix: its start command, or a hint. Reachable
+    /// ones share a line.
     #[test]
     fn what_is_away_is_named() {
         let (one, mut two, three) =

@@ -1,5 +1,5 @@
-//! Whether a browser really opens a page, from the engine down to Chromium. The last check: what it needs, the
-//! others have looked at.
+//! Whether a browser really opens a page, from the engine down to Chromium. The last check: the others have checked what it
+//! needs.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,16 +16,16 @@ use crate::app::House;
 /// A page that needs no network.
 const PAGE: &str = "data:text/html,<title>greenroom</title>ready";
 
-/// `well` says that no other check failed: then a page that does not open is news.
+/// `well` says that no other check failed: only then is a page that does not open a finding of its own.
 pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
     if !patient.browse {
         return Verdict::skipped("not asked for");
     }
     if !well {
-        return Verdict::skipped("mend what failed first");
+        return Verdict::skipped("fix the failed checks first");
     }
     let Some(pool) = patient.resolved.settings.default_pool() else {
-        return Verdict::skipped("no browser is started, and those that run belong to somebody");
+        return Verdict::skipped("all browsers are attached; no page is opened in them");
     };
     let Some(tool) = registry::entry(pool.engine).page_tool else {
         return Verdict::skipped(format!("the {} engine's tools are its own", pool.engine));
@@ -43,14 +43,14 @@ pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
     }
 }
 
-/// Why no page was opened, and what to do about it, if that is known.
+/// Why no page was opened, and the fix, if one is known.
 struct Trouble {
     why: String,
     fix: Option<String>,
 }
 
 impl Trouble {
-    /// Trouble that nothing is known to do about.
+    /// A problem without a known fix.
     fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), fix: None }
     }

@@ -1,4 +1,4 @@
-//! Whether there is a browser for every pool: the one that is needed, and what there is for the other mode.
+//! Whether there is a browser for every pool: the needed one, and the one for the other mode (headless or headed).
 
 use greenroom_core::settings::Pool;
 use greenroom_engine::browser::{self, Browser, NoBrowser};

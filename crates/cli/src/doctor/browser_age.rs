@@ -1,5 +1,5 @@
-//! Whether the browsers that are started are new enough: the oldest version that greenroom supports, those that are there,
-//! and what does not work with them.
+//! Whether the browsers that greenroom starts are new enough: the oldest supported version, the versions found, and what
+//! does not work with them.
 
 use std::{collections::BTreeSet, path::PathBuf};
 

@@ -1,5 +1,5 @@
-//! Where the settings in force come from. A configuration with mistakes never gets here: greenroom refuses to
-//! start with one, doctor included.
+//! Where the settings in force come from. A configuration with mistakes never gets here: greenroom refuses to start with
+//! one, doctor included.
 
 use greenroom_core::settings::{Origin, Resolved, SETTINGS};
 
@@ -19,7 +19,7 @@ pub(super) fn check(patient: &Patient) -> Verdict {
 fn sources(resolved: &Resolved) -> Vec<(String, Vec<String>)> {
     let of_all = SETTINGS.iter().map(|setting| (setting.key.to_owned(), resolved.origin(setting.key)));
     let of_pools = resolved.settings.pools.iter().map(|pool| pool.name.as_str()).flat_map(|pool| {
-        // One mention a pool and source: a pool of many keys would fill the screen.
+        // One mention per pool and source: a pool with many keys would fill the screen.
         let keys = resolved.pool_keys(pool).into_iter();
         keys.map(move |(_, _, origin)| (format!("pool {pool}"), origin))
     });
@@ -29,7 +29,7 @@ fn sources(resolved: &Resolved) -> Vec<(String, Vec<String>)> {
     for (key, origin) in
         of_all.chain(of_pools).chain(of_browsers).filter(|(_, origin)| **origin != Origin::Default)
     {
-        // The variables of a pool have its name in theirs.
+        // The variables of a pool contain its name.
         let is_of_pool = key.starts_with("pool ");
         let origin = match origin {
             Origin::Env(_) if is_of_pool => "the environment".to_owned(),
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// Declared pools are named once for each source that has a say in them.
+    /// Declared pools are named once for each source that sets some of their keys.
     #[test]
     fn pools_have_sources() {
         let variables =

@@ -4,7 +4,7 @@ use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 
 use super::{Patient, Verdict};
 
-/// An instance writes some tens of megabytes of profile a session; below this they soon do not fit.
+/// An instance writes some tens of megabytes of profile a session; with less room than this they soon do not fit.
 const ROOM_BYTES_MIN: u64 = 512 * 1024 * 1024;
 
 /// Below this not even the engine (20 MB) and one profile fit.
@@ -46,7 +46,7 @@ pub(super) fn check(patient: &Patient) -> Verdict {
     Verdict::ok(format!("writable, private, {}: `{name}`", free(room)))
 }
 
-/// Writes a file and removes it: permissions alone do not tell of a read-only file system.
+/// Writes a file and removes it: permissions alone do not show a read-only file system.
 fn write(folder: &Path) -> io::Result<()> {
     let probe = folder.join(format!(".doctor-{}", std::process::id()));
     fs::write(&probe, "probe")?;

@@ -1,5 +1,5 @@
-//! Whether each engine that is configured is there: the pinned ones in the data folder, or the user's own by its command
-//! or its address.
+//! Whether each configured engine is there: the pinned ones in the data folder, or the user's own by its command or its
+//! address.
 
 use greenroom_core::settings::{EngineKind, Pool};
 
@@ -23,8 +23,7 @@ pub(super) fn check(patient: &Patient) -> Verdict {
     if patient.is_custom() { Verdict::skipped(all) } else { Verdict::ok(all) }
 }
 
-/// An engine of the user's own. Its command line is not looked at any further, and what it is asked for at its address
-/// not shown.
+/// An engine of the user's own. Its command line is not checked any further, and its address is shown without its query.
 fn own(pool: &Pool) -> Option<String> {
     if pool.engine != EngineKind::Custom {
         return None;

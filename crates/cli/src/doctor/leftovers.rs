@@ -1,5 +1,4 @@
-//! What greenrooms that were killed left in the data folder. Nothing is wrong with that: the next one that starts
-//! removes it.
+//! What killed greenrooms left in the data folder. That is no fault: the next one that starts removes it.
 
 use greenroom_engine::run_folder;
 

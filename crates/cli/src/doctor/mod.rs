@@ -1,7 +1,7 @@
 //! The checks of `greenroom doctor`, one file each, and the order they run in.
 //!
-//! A check looks and changes nothing, but for the last one, which starts a browser as an agent's first call would.
-//! Each has a deadline: a network drive that hangs or a Node that never answers is itself a finding.
+//! A check changes nothing, except the last one, which starts a browser as an agent's first call would. Each has a
+//! deadline: a network drive that hangs or a Node that never answers is itself a finding.
 
 mod attached_browsers;
 mod browse;
@@ -25,13 +25,13 @@ use tokio::{sync::oneshot, time::timeout};
 
 use crate::{config::Surroundings, packages, progress};
 
-/// A look at a file takes microseconds and `npm --version` a second; what takes longer than this hangs.
+/// Reading a file takes microseconds and `npm --version` a second; a check that takes longer than this hangs.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Opening a page has deadlines of its own: a browser's start, a session's, a call's, and the way down again.
+/// Opening a page has deadlines of its own: a browser's start, a session's, a call's, and the shutdown.
 const BROWSE: Duration = Duration::from_secs(180);
 
-/// Who is examined.
+/// The installation that is examined.
 pub struct Patient {
     pub resolved: Resolved,
     pub surroundings: Surroundings,
@@ -41,19 +41,19 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// Whether every engine is the user's own, which needs neither our engine nor our browser.
+    /// Whether every engine is the user's own, which needs neither greenroom's engine nor its browser.
     fn is_custom(&self) -> bool {
         packages::needed(&self.resolved.settings).is_empty()
     }
 }
 
-/// What a check found. One that looks at several things may have several.
+/// The result of a check. A check of several things may have several.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub id: &'static str,
     pub status: Status,
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub fix: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl Status {
     }
 }
 
-/// What a check says about its subject; [`examine`] adds the check's name.
+/// What a check found; [`examine`] adds the check's name.
 struct Verdict {
     status: Status,
     message: String,
@@ -122,7 +122,7 @@ impl Verdict {
     }
 }
 
-/// Runs every check, in order: what others rest on comes first.
+/// Runs every check, in order: those that others depend on come first.
 pub async fn examine(patient: Patient) -> Vec<Finding> {
     let patient = Arc::new(patient);
     let mut findings = vec![
@@ -166,8 +166,8 @@ async fn check_within(id: &'static str, deadline: Duration, check: impl Future<O
     verdict.unwrap_or_else(|_| Verdict::late(deadline)).of(id)
 }
 
-/// Runs a check that looks at files on a thread of its own. A look at a dead network drive cannot be called back;
-/// such a thread is left behind, and ends with the process. The runtime's own would keep it from ending.
+/// Runs a check of files on a thread of its own. Access to a dead network drive cannot be cancelled; such a thread is
+/// abandoned, and ends with the process. A thread of the runtime would keep the process from ending.
 async fn look(patient: &Arc<Patient>, check: fn(&Patient) -> Verdict) -> Verdict {
     let (done, verdict) = oneshot::channel();
     let patient = patient.clone();

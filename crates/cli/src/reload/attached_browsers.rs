@@ -1,8 +1,8 @@
-//! Browsers to attach to that are declared, or no longer, while greenroom runs. Each is known by its address: one with a new
-//! address is taken on, one whose address is gone is left.
+//! Attached browsers that are declared, or no longer declared, while greenroom runs. The address identifies a browser: one
+//! with a new address is added, one whose address is gone is removed.
 //!
-//! Whether there are any decides what a call without a name means, so the first one and the last one wait for the next
-//! start; and so does another value of one that stays, which sessions already live in.
+//! Whether any are attached decides what a call without a name means, so the first one and the last one wait for the next
+//! start; and so do new values of a browser that stays, since sessions may live in it.
 
 use greenroom_core::{
     settings::{AttachedBrowser, Settings},
@@ -11,20 +11,20 @@ use greenroom_core::{
 
 use super::change::{Change, Effect};
 
-/// What a change comes to for browsers.
+/// The changes of the declared browsers.
 #[derive(Debug)]
 pub struct Turnover {
     pub new: Vec<AttachedBrowser>,
     pub gone: Vec<AttachedBrowser>,
     changed: Vec<AttachedBrowser>,
-    /// Not before greenroom is started anew.
+    /// The changes wait for the next start of greenroom.
     waits: bool,
 }
 
 impl Turnover {
     pub fn between(before: &Settings, after: &Settings) -> Self {
         let (before, after) = (&before.browsers, &after.browsers);
-        // Another spelling of an address is no other browser.
+        // Another spelling of an address means the same browser.
         let at = |list: &[AttachedBrowser], url: &str| {
             let place = Place::of(url);
             list.iter().find(|one| place.may_be(&Place::of(&one.url))).cloned()
@@ -41,7 +41,7 @@ impl Turnover {
         }
     }
 
-    /// The browsers that are declared and attached after this.
+    /// Changes the list of declared and attached browsers accordingly.
     pub fn onto(self, browsers: &mut Vec<AttachedBrowser>) {
         if self.waits {
             return;
@@ -50,7 +50,7 @@ impl Turnover {
         browsers.extend(self.new);
     }
 
-    /// Each is called by its address without its query, which may be a secret.
+    /// The changes for the log. Each browser is named by its address without its query, which may be a secret.
     pub fn changes(&self) -> Vec<Change> {
         let effect = if self.waits { Effect::Never } else { Effect::AtOnce };
         let said = |list: &[AttachedBrowser], what: &'static str, effect: Effect| {

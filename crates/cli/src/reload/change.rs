@@ -1,4 +1,4 @@
-//! What a changed configuration comes to: what is different, when each difference takes effect, and what holds then.
+//! The effect of a changed configuration: what differs, when each difference takes effect, and which settings then hold.
 
 use greenroom_core::{
     plural,
@@ -7,20 +7,20 @@ use greenroom_core::{
 
 use super::attached_browsers::Turnover;
 
-/// Keys of a pool that hold from now on.
+/// Keys of a pool that take effect at once.
 const AT_ONCE: [&str; 7] =
     ["lease_timeout", "lease_strategy", "warm", "timeout", "health_interval", "health_timeout", "restarts"];
 
-/// Keys of a pool that are settled when greenroom starts: what they are about is made then.
+/// Keys of a pool that are fixed when greenroom starts: what they configure is made then.
 const NEVER: [&str; 6] = ["instances_max", "instance_idle", "proxy_server", "engine", "command", "url"];
 
 /// When a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     AtOnce,
-    /// With the instances that are started from now on.
+    /// With the instances that start from now on.
     NextStart,
-    /// Not before greenroom is started anew.
+    /// Not before greenroom is restarted.
     Never,
 }
 
@@ -30,14 +30,14 @@ pub struct Change {
     pub effect: Effect,
 }
 
-/// What holds after a change: the pools that there are, as they are configured now, as far as that can change; and
+/// The settings in force after a change: those of the existing pools as configured now, as far as they can change; and
 /// everything else as it was.
 pub fn in_force(before: &Settings, after: &Settings) -> Settings {
     let mut settings = before.clone();
     Turnover::between(before, after).onto(&mut settings.browsers);
     let one = before.tools.r#unsafe;
     if before.pools.is_empty() {
-        // Pools and browsers that were declared meanwhile have to wait, and the built-in one goes on as it was.
+        // Newly declared pools and browsers have to wait, and the built-in pool goes on as it was.
         if after.built_in().is_some() && before.built_in().is_some() {
             settings.pool = changed(&before.pool, &after.pool, one);
         }
@@ -57,8 +57,8 @@ pub fn in_force(before: &Settings, after: &Settings) -> Settings {
     settings
 }
 
-/// A pool's new values, but for those that cannot change. Where code may run in the engine's process, an instance keeps
-/// the one slot that this takes.
+/// A pool's new values, except those that cannot change. Where code may run in the engine's process, an instance keeps the
+/// one slot that this requires.
 fn changed(before: &Pool, after: &Pool, one_slot: bool) -> Pool {
     Pool {
         instances_max: before.instances_max,
@@ -124,7 +124,7 @@ fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<Change> {
     changes.extend(in_pool(name, &before.common, &after.common));
     for (id, (old, new)) in before.instances.iter().zip(&after.instances).enumerate() {
         let of_pool = in_pool(name, &before.common, &after.common);
-        // What the pool has changed for all of its instances is said once.
+        // A change of all instances of a pool is listed once.
         let own = in_pool(&format!("{name}.{id}"), &old.pool, &new.pool);
         let said = |change: &Change| of_pool.iter().any(|all| tail(&all.what) == tail(&change.what));
         changes.extend(own.into_iter().filter(|change| !said(change)));
@@ -132,7 +132,7 @@ fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<Change> {
     changes
 }
 
-/// What a change says without where.
+/// A change's text without the place.
 fn tail(what: &str) -> &str {
     what.split_once(": ").map_or(what, |(_, tail)| tail)
 }
@@ -172,7 +172,7 @@ mod tests {
 
     const TWO: &str = "[pools.A]\ninstances = 2\nis_default = true\n[pools.B]\ninstances = 1\n";
 
-    /// What could not be taken on is said again the next time, and a pool that never was is not missed.
+    /// A change that could not be applied is reported again the next time; a pool that was never made is not missed.
     #[test]
     fn what_holds_after_a_change() {
         let with_c = format!("{TWO}[pools.C]\ninstances = 1\n");
@@ -186,8 +186,8 @@ mod tests {
         assert_eq!(in_force(&settings(""), &settings("[pool]\nslots = 3")).pool.slots, 3);
     }
 
-    /// What is settled at the start stays, whatever the files say: the wall around `tools.unsafe`, programs, proxies,
-    /// folders and which pool is the default one.
+    /// What is fixed at the start stays, whatever the files say: the isolation that `tools.unsafe` needs, programs, proxies,
+    /// folders and the default pool.
     #[test]
     fn what_a_change_cannot_move() {
         let before = settings("data_dir = \"/a\"\n[tools]\nunsafe = true\n[pool]\nslots = 1\n");
@@ -206,8 +206,8 @@ mod tests {
         assert!(in_force(&settings(TWO), &settings(&other)).pools[0].is_default);
     }
 
-    /// Browsers come and go by their addresses; the first, the last and other values wait for the next start. What has
-    /// changed is said without its secrets.
+    /// Browsers come and go by their addresses; the first, the last and new values wait for the next start. Changes are
+    /// reported without secrets.
     #[test]
     fn browsers_come_and_go() {
         let one = "[[browsers]]\nurl = 'http://a:1'\nheaders = { A = 'x' }\n";
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!((now.browsers.len(), now.pools[0].instances.len()), (2, 3));
     }
 
-    /// Every change is found, said once, and told apart by when it takes effect.
+    /// Every change is found, reported once, and classified by when it takes effect.
     #[test]
     fn what_a_change_comes_to() {
         check(TWO, TWO, &[]);

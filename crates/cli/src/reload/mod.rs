@@ -1,5 +1,5 @@
-//! Reads the configuration anew while the server runs, when it is told to by SIGHUP or one of its files has changed, and
-//! takes on what can change. What cannot is said, and so is every mistake; then everything stays as it was.
+//! Reads the configuration again while the server runs, on SIGHUP or when one of its files has changed, and applies what can
+//! change. It logs what cannot change. It also logs every mistake; then all settings stay as they were.
 
 mod attached_browsers;
 mod change;
@@ -18,10 +18,10 @@ pub use self::attached_browsers::Turnover;
 use self::change::{Change, Effect, changes, in_force};
 use crate::{app::House, config::Inputs, signals::Signals};
 
-/// How often the files are looked at. A person who has just saved one waits about this long.
+/// How often the files are checked. A person who has just saved one waits about this long.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Watches for reasons to read the configuration anew, and does. Never returns.
+/// Waits for reasons to read the configuration again, and does so. Never returns.
 pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signals: &Signals) {
     let mut seen = stamps(inputs);
     loop {
@@ -33,7 +33,7 @@ pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signal
         if !told && now == seen {
             continue;
         }
-        // Whoever writes a file may not be done with it: it is read when it has stood still for a while.
+        // The writer of a file may not be done yet: read the file when it has not changed for a while.
         if !told {
             sleep(EVERY).await;
             if stamps(inputs) != now {
@@ -70,7 +70,7 @@ fn take_on(house: &House, settings: &Settings, changes: Vec<Change>) {
         return;
     }
     if let Err(error) = house.apply(Kind::Server, settings) {
-        tracing::error!("the changed configuration could not be taken on: {error:#}");
+        tracing::error!("the changed configuration could not be applied: {error:#}");
     }
     for Change { what, effect } in changes {
         match effect {
@@ -87,7 +87,7 @@ fn take_on(house: &House, settings: &Settings, changes: Vec<Change>) {
     }
 }
 
-/// What the files look like now.
+/// Time and size of the files now.
 fn stamps(inputs: &Inputs) -> Vec<(PathBuf, Option<(SystemTime, u64)>)> {
     let stamp = |path: &PathBuf| {
         let data = fs::metadata(path).ok()?;

@@ -1,5 +1,5 @@
-//! `greenroom browsers`: lists the attached browsers of every greenroom that runs, and commands to one of them: connect
-//! it again, attach another one, let one go.
+//! `greenroom browsers`: lists the attached browsers of every running greenroom, and commands to one of them: reconnect it,
+//! attach another, remove one.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     view::{self, terminal::Terminal, words},
 };
 
-/// How long a browser may take to be connected, started for that perhaps, or to be left. Its greenroom gives up before.
+/// How long connecting a browser, which may start it, or removing one may take. Its greenroom gives up earlier.
 const DONE_WITHIN: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
@@ -84,7 +84,7 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
         Verb::Connect(ConnectArgs { url, label, tags, engine }) => {
             let answered = the_only(data, &looks, args)?;
             let mut asked = json!({ "url": url, "tags": tags });
-            // What is not said is not sent.
+            // Parameters that were not given are not sent.
             for (name, value) in [("label", label), ("engine", engine)] {
                 if let Some(value) = value {
                     asked[name] = json!(value);
@@ -98,7 +98,7 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
             let (answered, browser) = self::which(data, &looks, which, args)?;
             let path = format!("/api/browsers/{}", browser.index);
             let left = tell(answered, Method::DELETE, path, Value::Null);
-            let left = progress::step(&format!("leaving browser {}", browser.index), left).await?;
+            let left = progress::step(&format!("removing browser {}", browser.index), left).await?;
             tell_of(answered, args, &left, view::browsers::left)
         }
     }
@@ -140,7 +140,7 @@ async fn tell(answered: &Answered, method: Method, path: String, body: Value) ->
     })
 }
 
-/// The greenrooms that are considered.
+/// The greenrooms that the arguments select.
 fn considered<'a>(looks: &'a [Look], args: &Args) -> impl Iterator<Item = &'a Answered> {
     let pid = args.pid;
     answers(looks).filter(move |answered| pid.is_none_or(|pid| pid == answered.status.pid))
@@ -151,7 +151,7 @@ fn browsers<'a>(looks: &'a [Look], args: &Args) -> impl Iterator<Item = (&'a Ans
         .flat_map(|answered| answered.status.browsers.iter().map(move |browser| (answered, browser)))
 }
 
-/// The greenroom that is meant where none of its browsers is named.
+/// The greenroom to attach to, if exactly one runs.
 fn the_only<'a>(data: &Path, looks: &'a [Look], args: &Args) -> Result<&'a Answered, Hinted> {
     let considered: Vec<_> = considered(looks, args).collect();
     match considered.as_slice() {
@@ -161,7 +161,7 @@ fn the_only<'a>(data: &Path, looks: &'a [Look], args: &Args) -> Result<&'a Answe
     }
 }
 
-/// The one browser that is meant.
+/// The one browser that the arguments select.
 fn which<'a>(
     data: &Path,
     looks: &'a [Look],

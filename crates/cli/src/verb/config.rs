@@ -74,7 +74,7 @@ fn as_tables(resolved: &Resolved) -> String {
     text
 }
 
-/// Rows under their heads, in columns.
+/// Rows below their heads, in columns.
 fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let rows: Vec<_> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! `greenroom db`: the records of calls as files that somebody looks after. It counts them, makes room, and takes them
-//! out; it needs no running greenroom and disturbs none.
+//! `greenroom db`: maintains the files of the call records. It counts records, frees space, and exports them; it needs no
+//! running greenroom and disturbs none.
 
 use std::{
     io::{self, BufWriter, Write},
@@ -83,7 +83,7 @@ pub async fn vacuum(resolved: &Resolved, args: &VacuumArgs) -> anyhow::Result<Ex
     if !maintenance::exists(records::folder(settings)) {
         return nothing(records::folder(settings), if args.json { "null\n" } else { "" });
     }
-    // Writing the file anew would hold up the calls of everybody who uses it.
+    // Rewriting the file would hold up the calls of all greenrooms that use it.
     let others: Vec<u32> = run_folder::living(&settings.data_dir).iter().map(|living| living.pid).collect();
     let (store, alone) = (by_hand(settings), others.is_empty());
     let work = tokio::task::spawn_blocking(move || maintenance::vacuum(&store, alone));
@@ -120,14 +120,14 @@ pub fn export(resolved: &Resolved, args: &ExportArgs) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// No call was ever recorded here. That is no failure, and said where it is in nobody's way.
+/// No call was ever recorded here. That is no failure, so the note goes to stderr.
 fn nothing(data: &Path, text: &str) -> anyhow::Result<ExitCode> {
     progress::note(&format!("nothing is recorded in `{}` yet", data.display()));
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the limits are, for a store that nobody keeps open.
+/// The limits, for a store that no process keeps open.
 fn by_hand(settings: &Settings) -> StoreSettings {
     StoreSettings {
         folder: records::folder(settings).to_owned(),

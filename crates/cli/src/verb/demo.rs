@@ -1,6 +1,6 @@
-//! `greenroom demo`: shows what greenroom is for, with a site and agents of its own.
+//! `greenroom demo`: shows what greenroom is for, with its own site and agents.
 //!
-//! Exit code 0 when every agent saw itself and nobody else, 1 when anything went wrong.
+//! Exit code 0 when every agent saw its own data only, 1 when anything went wrong.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     signals::Signals,
 };
 
-/// How long the demo may take. It takes a few seconds; a machine that is this slow shows nothing.
+/// How long the demo may take. It takes a few seconds; a machine this slow shows nothing useful.
 const DEMO: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
@@ -65,7 +65,7 @@ fn failed(agents: usize, of: u8, message: &str) -> String {
 mod tests {
     use super::*;
 
-    /// One agent is no agents.
+    /// The count is in the singular for one agent.
     #[test]
     fn how_many_failed() {
         assert_eq!(failed(1, 1, "no browser"), "1 of 1 agent failed; no browser");

@@ -1,6 +1,6 @@
 //! `greenroom doctor`: checks that everything is in place, and says how to fix what is not.
 //!
-//! The checks stand in `doctor/`, one file each; this file runs them and prints what they found.
+//! The checks are in `doctor/`, one file each; this file runs them and prints their findings.
 
 use std::{
     io::{self, Write},
@@ -54,7 +54,7 @@ fn as_table(findings: &[Finding], terminal: Terminal) -> String {
             Status::Skipped => Paint::Dim,
         };
         let status = terminal.paint(paint, &format!("{:7}", status.as_str()));
-        // Names of files and words of others are in it: none of them drives the terminal.
+        // It contains file names and texts of others, escaped so that none controls the terminal.
         table += &format!("{status}  {id:ids$}  {}\n", printable_lines(message));
         if let Some(fix) = fix {
             let nothing = "";
@@ -79,8 +79,8 @@ fn as_table(findings: &[Finding], terminal: Terminal) -> String {
 mod tests {
     use super::*;
 
-    /// On a terminal the status has a colour, which says nothing that the word does not; elsewhere there is none, and what
-    /// was found cannot drive a terminal.
+    /// On a terminal the status has a colour, which repeats the word; elsewhere there is none, and findings cannot control
+    /// the terminal.
     #[test]
     fn colours() {
         let found = |status, message: &str| Finding {

@@ -1,8 +1,8 @@
-//! `greenroom logs`: what running greenrooms have logged lately; with `--follow`, what they log from now on too. With
-//! `--session` it is a session's timeline instead, which is [`timeline`]'s.
+//! `greenroom logs`: what running greenrooms logged lately; with `--follow`, what they log from now on too. With
+//! `--session` it prints a session's timeline instead, by [`timeline`].
 //!
-//! Each line is a JSON object with `--json`. Following ends by itself when the last greenroom that was there at its
-//! beginning has ended.
+//! Each line is a JSON object with `--json`. Following ends when the last greenroom that was there at its beginning has
+//! ended.
 
 use std::{
     io::{self, Write},
@@ -24,10 +24,10 @@ use crate::{
     view,
 };
 
-/// The longest line that is read: a message and a dozen fields of 4 KiB, escaped as badly as can be, are shorter.
+/// The longest line that is read: a message and a dozen fields of 4 KiB are shorter, even with every character escaped.
 const LINE_BYTES_MAX: usize = 512 * 1024;
 
-/// How many lines may wait to be printed. Past it reading pauses, and a greenroom drops what is not read.
+/// How many lines may wait to be printed. Past it reading pauses, and a greenroom drops lines that are not read.
 const PRINT_QUEUE: usize = 256;
 
 #[derive(Debug, clap::Args)]
@@ -57,7 +57,7 @@ pub struct Args {
     pub json: bool,
 }
 
-/// A line for programs: its process, and what it wrote.
+/// A line for programs: its process, and the line itself.
 #[derive(Serialize)]
 struct WithPid<'a> {
     pid: u32,
@@ -89,7 +89,7 @@ pub async fn run(resolved: &Resolved, args: &Args) -> anyhow::Result<ExitCode> {
     if args.follow { follow(neighbours, print).await } else { recent(neighbours, print).await }
 }
 
-/// What is there now, in the order of time.
+/// The lines kept now, in the order of time.
 async fn recent(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<ExitCode> {
     let mut readers = Readers::start(neighbours, false);
     let (mut lines, mut code) = (Vec::new(), ExitCode::SUCCESS);
@@ -108,7 +108,7 @@ async fn recent(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<Ex
     Ok(code)
 }
 
-/// What is there now and what comes, as it comes.
+/// The lines kept now and new ones, as they come.
 async fn follow(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<ExitCode> {
     let mut readers = Readers::start(neighbours, true);
     let mut code = ExitCode::SUCCESS;
@@ -159,7 +159,7 @@ enum News {
     End(u32, Result<(), AskError>),
 }
 
-/// A task for each greenroom that is read. They end with this.
+/// A task for each greenroom that is read. Dropping this ends them.
 struct Readers {
     news: mpsc::Receiver<News>,
     _tasks: JoinSet<()>,
@@ -185,7 +185,7 @@ impl Readers {
     }
 }
 
-/// Reads the stream to its end, however it comes: a process that is killed ends in the middle of a line.
+/// Reads the stream to its end: a process that is killed ends in the middle of a line.
 async fn read(neighbour: &Neighbour, path: &str, news: &mpsc::Sender<News>) -> Result<(), AskError> {
     let mut asker = Asker::open(&neighbour.socket).await?;
     let mut body = asker.stream(path).await?;

@@ -18,10 +18,10 @@ use crate::{
     app::House, config::Surroundings, join::Place, parent, progress, report::Hinted, signals::Signals,
 };
 
-/// Settings that a front has itself; all others are its server's when it has joined one.
+/// Settings of the front itself; all others are its server's when it has joined one.
 const OWN_SETTINGS: [&str; 2] = ["data_dir", "log"];
 
-/// What a person reads who started it in a terminal.
+/// The note for a person who started it in a terminal.
 const BY_HAND: &str = "greenroom mcp speaks MCP with a client over stdin and stdout; clients start it themselves, and there is nothing to type here.
 To connect a client: `greenroom setup claude` (or cursor, vscode, codex). To serve many over HTTP: `greenroom serve`.
 To see it at work: `greenroom demo`. Ctrl-C ends this.";
@@ -58,10 +58,10 @@ pub async fn run(
         return join(resolved, surroundings, place, first, stop).await;
     }
     let place = Place::DataFolder(resolved.settings.data_dir.clone());
-    // Whoever names a browser here wants that one, which the server may not know.
+    // A user who names a browser here wants that one, which the server may not know.
     let names_browsers = (0..resolved.settings.browsers.len())
         .any(|at| matches!(resolved.browser_origin(at), Origin::Flag(_)));
-    // A server that left its mark may be just ending, or hang; then this process does without it.
+    // The server's file may be there while it is ending or hangs; then this process goes on without it.
     if !args.standalone && !names_browsers && place.has_server() {
         let first = tokio::select! {
             first = place.connect() => first,
@@ -69,7 +69,7 @@ pub async fn run(
         };
         match first {
             Ok(first) => return join(resolved, surroundings, place, first, stop).await,
-            Err(why) => tracing::warn!(why, "the running server does not let us in; going on without it"),
+            Err(why) => tracing::warn!(why, "cannot join the running server; going on without it"),
         }
     }
     stand_alone(resolved, surroundings, journal, stop).await

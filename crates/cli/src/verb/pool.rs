@@ -1,4 +1,4 @@
-//! `greenroom pool`: lists the pools of every greenroom that runs, shows one, and changes one: its size, restarts, drains.
+//! `greenroom pool`: lists the pools of every running greenroom, shows one, and changes one: scale, restart, drain.
 
 use std::{path::Path, process::ExitCode};
 
@@ -149,12 +149,12 @@ fn pools(looks: &[Look]) -> impl Iterator<Item = (&Answered, &Pool)> {
     answers(looks).flat_map(|answered| answered.status.pools.iter().map(move |pool| (answered, pool)))
 }
 
-/// The pools of the greenrooms that are considered.
+/// The pools of the greenrooms that the arguments select.
 fn considered(looks: &[Look], pid: Option<u32>) -> impl Iterator<Item = (&Answered, &Pool)> {
     pools(looks).filter(move |(answered, _)| pid.is_none_or(|pid| pid == answered.status.pid))
 }
 
-/// The one pool that is meant.
+/// The one pool that the arguments select.
 fn which<'a>(
     data: &Path,
     looks: &'a [Look],

@@ -1,7 +1,7 @@
 //! `greenroom serve`: one server for many agents, until it is stopped.
 //!
-//! It binds its port first, so that a port in use fails the start before anything is made. Then it builds the
-//! [`House`], opens the control socket, begins to start browsers, prints `ready:` and accepts connections.
+//! It binds its port first, so that a port in use fails the start before anything is made. Then it builds the [`House`],
+//! opens the control socket, begins to start browsers, prints `ready:` and accepts connections.
 
 use std::{
     io::{ErrorKind, Write},
@@ -44,10 +44,10 @@ pub async fn run(
     let listener = bind(&resolved).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;
     let mut house = House::build(Kind::Server, settings, surroundings).await?;
-    // Before any page can know it.
+    // Before any page can know the port.
     let _port = house.hold(address.port())?;
     let url = format!("http://{address}");
-    // Set once, and read by answers that name what can be fetched here.
+    // Set once; answers read it to link to files that can be fetched here.
     let _ = house.gateway.recall.site.set(url.clone());
     let closing = CancellationToken::new();
     let socket = Door {
@@ -67,10 +67,10 @@ pub async fn run(
     });
     house.open_control(Kind::Server, Some(url.clone()), journal, http::router(Arc::new(socket)));
     house.warm_up();
-    // Whoever reads this finds the socket there.
+    // Written after the socket exists, so that its readers find the socket.
     let mark = house.run_folder().0.join(control::SERVER);
     run_folder::write_whole(&mark, url.as_bytes()).context("cannot write to the data folder")?;
-    // The kernel accepts from here on; whoever waits for this line may connect. A closed stdout bothers nobody.
+    // The kernel accepts connections from here on; a program that waits for this line may connect. A closed stdout is fine.
     let _ = writeln!(std::io::stdout().lock(), "ready: {url}/mcp");
     tracing::info!(url, "ready");
     let serving = http::serve(tcp::prepared(listener), http::site(door.clone()), closing.clone());
@@ -92,7 +92,7 @@ pub async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lets calls that run come to their end, for a while, unless it is asked to hurry.
+/// Lets running calls end, for a limited time, unless a second signal asks to hurry.
 async fn drain(house: &House, within: Duration, signals: &Signals) {
     tokio::select! {
         done = house.gateway.drain(within) => {
@@ -132,7 +132,7 @@ async fn listen(address: SocketAddr, may_move: bool) -> anyhow::Result<TcpListen
             "end it, or give another port with --listen; if it is a greenroom, `greenroom status` shows it",
         ),
         Some(holder) => (
-            format!("a connection of {} has that port, and nobody listens there", holder.shown()),
+            format!("a connection of {} has that port, and no program listens there", holder.shown()),
             "try again when that connection has ended, or give another port with --listen",
         ),
         None if error.kind() == ErrorKind::AddrInUse => (
@@ -157,12 +157,12 @@ mod tests {
     use super::*;
     use tokio::net::TcpSocket;
 
-    /// The usual port gives way when only a connection has it; a chosen one does not, and says whose it is. A port where
-    /// somebody listens is never given up silently.
+    /// The default port is replaced when only a connection holds it; a chosen one is not, and the error names the holder. A
+    /// port where a program listens is never replaced silently.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_port_that_a_connection_has() {
-        // Nobody else has connections from this address.
+        // No other program has connections from this address.
         let taken = TcpListener::bind("127.0.53.3:0").await.unwrap();
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.53.4:0".parse().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! `greenroom sessions`: lists the sessions of every greenroom that runs, shows one, closes one.
+//! `greenroom sessions`: lists the sessions of every running greenroom, shows one, closes one.
 
 use std::{fmt::Write as _, path::Path, process::ExitCode, time::Duration};
 
@@ -101,12 +101,12 @@ fn sessions(looks: &[Look]) -> impl Iterator<Item = (&Answered, &Session)> {
     answers(looks).flat_map(|answered| answered.sessions.iter().map(move |session| (answered, session)))
 }
 
-/// A connection's number, for programs that have it from `--json`: `connection 1`.
+/// A connection's number, for programs that read it from `--json`: `connection 1`.
 pub(super) fn number_of(given: &str) -> Option<u64> {
     given.strip_prefix("connection ")?.parse().ok()
 }
 
-/// The one session that is meant.
+/// The one session that the arguments select.
 fn which<'a>(
     data: &Path,
     looks: &'a [Look],

@@ -1,9 +1,8 @@
-//! `greenroom setup`: puts the pinned engines that are configured into the data folder and looks for everything else
-//! that is needed.
+//! `greenroom setup`: installs the configured pinned engines into the data folder and checks everything else that is
+//! needed.
 //!
-//! With a client's name it connects that client instead, in `setup_client.rs`. Otherwise it goes on after a
-//! problem, so that one run names everything that is missing. Run again, it does nothing that is done
-//! already.
+//! With a client's name it connects that client instead, in `setup_client.rs`. Otherwise it goes on after a problem, so
+//! that one run reports everything that is missing. Run again, it repeats nothing that is done.
 
 use std::{
     io::{self, Write},
@@ -55,16 +54,16 @@ impl Args {
     }
 }
 
-/// What was found, put there, or found wanting.
+/// What was found, installed, or missing.
 #[derive(Default)]
 struct Outcome {
     node: Option<Node>,
-    /// Those that are there now, by name.
+    /// The installed engines, by name.
     engines: Vec<(&'static str, Installed)>,
     browser: Option<Browser>,
     /// How many tools the engine has.
     tools: Option<usize>,
-    /// Every engine is the user's own: it needs nothing of ours.
+    /// Every engine is the user's own and needs nothing of greenroom's.
     custom: bool,
     problems: Vec<Problem>,
 }
@@ -76,7 +75,7 @@ struct Problem {
 }
 
 impl Outcome {
-    /// Keeps what a step yielded, or its problem.
+    /// Keeps a step's result, or its problem.
     fn keep<T>(&mut self, step: &'static str, result: Result<T, (String, String)>) -> Option<T> {
         result.map_err(|(message, hint)| self.problems.push(Problem { step, message, hint })).ok()
     }
@@ -143,7 +142,7 @@ async fn find_node(
     Ok(node)
 }
 
-/// An engine that is there needs no npm; only one that is missing does.
+/// Only an engine that is missing needs npm.
 async fn install_engine(
     launcher: &Launcher,
     resolved: &Resolved,
@@ -176,7 +175,7 @@ fn find_browser(pool: &Pool, surroundings: &Surroundings) -> Result<Browser, (St
         .map_err(|error| (error.to_string(), error.hint()))
 }
 
-/// Asks the engine for its tools and keeps the list, so that the first agent does not wait for it.
+/// Asks the engine for its tools and caches the list, so that the first agent does not wait for it.
 async fn list_tools(resolved: &Resolved, surroundings: &Surroundings) -> Result<usize, (String, String)> {
     let house = House::build(Kind::Stdio, &resolved.settings, surroundings)
         .await

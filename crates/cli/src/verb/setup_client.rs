@@ -1,9 +1,8 @@
-//! `greenroom setup claude|cursor|vscode|codex`: puts greenroom among a client's MCP servers, after showing
-//! what it would write and asking.
+//! `greenroom setup claude|cursor|vscode|codex`: adds greenroom to a client's MCP servers, after showing the change and
+//! asking.
 //!
-//! Without a terminal it asks nobody and writes nothing, unless told `--yes`. Settings reach the entry only
-//! when they stand after `--`, where it is plain that they are the client's; before it they would be lost,
-//! and are refused.
+//! Without a terminal it writes nothing unless `--yes` is given. Settings reach the entry only after `--`, where they are
+//! clearly the client's; before it they would be lost, and are refused.
 
 use std::{
     ffi::OsString,
@@ -50,14 +49,14 @@ pub struct ConnectArgs {
     pub mcp_args: Vec<String>,
 }
 
-/// How it ended.
+/// How the command ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Added,
     Replaced,
     Already,
     Printed,
-    /// The answer was no.
+    /// The user said no.
     Declined,
 }
 
@@ -73,13 +72,13 @@ impl Outcome {
     }
 }
 
-/// Who is to be connected, and how.
+/// Which client to connect, and how.
 struct Order {
     client: Client,
     scope: Scope,
     entry: Entry,
     path: PathBuf,
-    /// What has to be done before the client gets anywhere.
+    /// What the user must do first, before the client can use greenroom.
     needs: Option<&'static str>,
 }
 
@@ -126,8 +125,7 @@ pub fn run(
     Ok(if outcome == Outcome::Declined { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Settings on this command line would hold for this run, which has no use for them, and not for the
-/// client's.
+/// Refuses settings on this command line: they would apply to this run, which does not use them, and not to the client's.
 pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<(), Hinted> {
     let flag = match flags.first() {
         Some(flag) => flag,
@@ -140,10 +138,10 @@ pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<()
     )))
 }
 
-/// Settings in the environment, which the client's greenroom would otherwise not have.
+/// Settings in the environment, which the client's greenroom would otherwise lack.
 struct Carried {
     variables: Entry,
-    /// Names of those that are not written to a file, since they may hold a secret.
+    /// Names of variables that are not written to a file, since they may hold a secret.
     withheld: Vec<String>,
 }
 
@@ -165,7 +163,7 @@ fn carried(surroundings: &Surroundings) -> Carried {
             carried.variables.insert(name.to_owned(), value.into());
         }
     }
-    // In one order, whatever the environment's is.
+    // A fixed order, whatever the environment's is.
     carried.variables.sort_keys();
     carried.withheld.sort();
     carried
@@ -201,7 +199,7 @@ fn server(surroundings: &Surroundings, args: &ConnectArgs) -> anyhow::Result<Ser
     Ok(Server::Command { program, args })
 }
 
-/// A mistake in them would otherwise show only in the client, as a server that does not start.
+/// Checks the flags: a mistake would otherwise show only in the client, as a server that does not start.
 fn check_flags(surroundings: &Surroundings, flags: &[String]) -> anyhow::Result<()> {
     let line = ["greenroom", "mcp"].into_iter().map(OsString::from).chain(flags.iter().map(OsString::from));
     let parsed = args::parse(line).map_err(|stop| {
@@ -215,7 +213,7 @@ fn check_flags(surroundings: &Surroundings, flags: &[String]) -> anyhow::Result<
     Ok(())
 }
 
-/// Only what can be wrong in every case is refused; whether anybody listens is the client's to find out.
+/// Refuses only an address that can never work; the client finds out whether a server listens there.
 fn checked_url(url: &str) -> Result<String, Hinted> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let plain = !url.contains(|c: char| c.is_whitespace() || c.is_control());
@@ -227,7 +225,7 @@ fn checked_url(url: &str) -> Result<String, Hinted> {
     }
 }
 
-/// Shows, asks, writes.
+/// Shows the change, asks, writes.
 fn write(order: &Order, yes: bool) -> anyhow::Result<Outcome> {
     let Order { client, scope, entry, path, .. } = order;
     let file = File::read(path.clone())?;
@@ -266,7 +264,7 @@ fn write(order: &Order, yes: bool) -> anyhow::Result<Outcome> {
     Ok(if replaced { Outcome::Replaced } else { Outcome::Added })
 }
 
-/// Asks once. Only a yes is one; whoever leaves without an answer said no.
+/// Asks once. Only a yes counts; the end of the input is a no.
 fn agreed(question: &str, answers: &mut impl BufRead, screen: &mut impl Write) -> io::Result<bool> {
     write!(screen, "{question} [y/N] ")?;
     screen.flush()?;
@@ -307,7 +305,7 @@ fn to_json(order: &Order, outcome: Outcome) -> serde_json::Result<String> {
 mod tests {
     use super::*;
 
-    /// Yes is yes in any spelling, and everything else is no, silence included.
+    /// Yes is yes in any spelling; everything else is no, the end of the input too.
     #[test]
     fn only_yes_is_yes() {
         for (answer, yes) in [

@@ -1,5 +1,4 @@
-//! `greenroom status`: every greenroom that runs with this data folder, its sessions and its pools; live with
-//! `--watch`.
+//! `greenroom status`: every greenroom that runs with this data folder, its sessions and its pools; live with `--watch`.
 //!
 //! Exit code 0, also when none runs; 1 when one of them does not answer.
 
@@ -24,7 +23,7 @@ use crate::{
     },
 };
 
-/// How often a live view is drawn anew: what a person takes for live, and cheap to ask.
+/// How often a live view is drawn again: live for a person, and cheap to ask for.
 const REDRAW: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
@@ -68,7 +67,7 @@ async fn watch(data: &Path, surroundings: &Surroundings, json: bool) -> anyhow::
             .hint("leave `--watch` out, or add `--json` for a line every second")
             .into());
     }
-    // Taken, so that the terminal is given back as it was.
+    // Listen for signals, so that the terminal is restored before the process ends.
     let stop = Signals::listen(false)?.stop;
     let screen = if json { None } else { Some(Screen::open()?) };
     let mut ticks = interval(REDRAW);

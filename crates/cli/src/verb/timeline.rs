@@ -1,8 +1,8 @@
-//! `greenroom logs --session`: what happened in a session, living or closed, of this process or an earlier one.
+//! `greenroom logs --session`: what happened in a session, open or closed, of this process or an earlier one.
 //!
 //! All greenrooms of a data folder keep their records together, so any of them can be asked; where none runs, the records
-//! are read from the disk. Nobody announces what another process has written, so `--follow` looks again and again, until
-//! the session is over. A call is shown when it has ended: only then is it known what it came to.
+//! are read from the disk. No process announces what another one has written, so `--follow` reads again at intervals, until
+//! the session is over. A call is shown when it has ended: only then is its outcome known.
 
 use std::{
     collections::HashSet,
@@ -28,8 +28,8 @@ use crate::{
     view::{self, words},
 };
 
-/// How many calls are asked for at once. Even with hundreds of console lines each the answer stays
-/// far below what is read.
+/// How many calls are requested at once. Even with hundreds of console lines each, the answer stays far below the limit
+/// that is read.
 const PART: usize = 50;
 
 /// How long following waits before it looks again. Short enough to feel live, long enough to cost nothing.
@@ -47,12 +47,12 @@ pub async fn run(resolved: &Resolved, args: &Args, session: &str) -> anyhow::Res
     let (mut from, mut shown) = (0, Shown::default());
     loop {
         let (view, living) = source.part(&name, from).await?;
-        // Another session may take the name; this one is meant.
+        // Another session may take the name; continue with this one by its UUID.
         name.clone_from(&view.session.session_id);
-        // Where no greenroom runs nothing more happens, whatever its end has left undone.
+        // Where no greenroom runs nothing more happens, even if the session's end was not recorded.
         let over = !living || view.session.state != "active";
         let waits = shown.print(&view, args.follow && !over, args.json)?;
-        // The next part may begin with a call that is under way; while it does not move there is nothing behind it.
+        // The next part may begin with a call that still runs; while that is so, nothing comes after it.
         let moves = !waits && view.next > from;
         if moves {
             from = view.next;
@@ -65,8 +65,8 @@ pub async fn run(resolved: &Resolved, args: &Args, session: &str) -> anyhow::Res
     }
 }
 
-/// The name under which a session is kept: connections' own ones have a number. What a connection is called, its
-/// greenroom knows while it runs.
+/// The name under which a session is kept: connections' own ones have a number. Only the running greenroom knows a
+/// connection's name.
 async fn name_of(data: &Path, args: &Args, given: &str) -> String {
     let mut number = number_of(given);
     if number.is_none() {
@@ -80,15 +80,15 @@ async fn name_of(data: &Path, args: &Args, given: &str) -> String {
     number.map_or_else(|| given.to_owned(), |number| format!("#{number}"))
 }
 
-/// What was printed of the last part: some of it is read again when a call in it has not ended.
+/// What was printed of the last part: some of it is read again if a call in it has not ended.
 #[derive(Default)]
 struct Shown {
     calls: HashSet<String>,
 }
 
 impl Shown {
-    /// Prints what is new. With `hold`, calls that have not ended wait, and the part is to be read again; unless it is
-    /// full, as a call that never ends must not hide what came behind it.
+    /// Prints what is new. With `hold`, calls that have not ended wait, and the part is read again; unless it is full, as a
+    /// call that never ends must not hide those after it.
     fn print(&mut self, view: &TimelineView, hold: bool, json: bool) -> anyhow::Result<bool> {
         let pending =
             |event: &&TimelineEvent| matches!(event.what, Happened::Call { status: CallStatus::Pending, .. });
@@ -117,7 +117,7 @@ impl Shown {
     }
 }
 
-/// Where the timeline is read: a greenroom that runs, or the disk.
+/// Where the timeline is read from: a running greenroom, or the disk.
 struct Source<'a> {
     data: &'a Path,
     records: &'a Path,
@@ -127,7 +127,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// A part, and whether anybody lives who could add to it.
+    /// A part, and whether a running greenroom could add to it.
     async fn part(&mut self, name: &str, from: u64) -> anyhow::Result<(TimelineView, bool)> {
         let mut neighbours = find(self.data);
         neighbours.retain(|neighbour| self.pid.is_none_or(|pid| neighbour.pid == pid));
@@ -141,7 +141,7 @@ impl Source<'_> {
             let asked = async { Asker::open(&neighbour.socket).await?.get::<TimelineView>(&path).await };
             match asked.await {
                 Ok(view) => return Ok((view, true)),
-                // It has just ended, or keeps nothing itself: others may.
+                // It has just ended, or keeps no records: others may.
                 Err(AskError::Nobody) => {}
                 Err(AskError::Refused(problem)) if problem.code == "records_off" => {}
                 Err(AskError::Refused(problem)) if problem.code == "no_session" => return Err(missing(name)),

@@ -1,4 +1,4 @@
-//! Attached browsers, as a table, and what came of commands to one.
+//! Attached browsers, as a table, and the results of commands to one.
 
 use greenroom_gateway::Browser;
 
@@ -8,7 +8,7 @@ use super::{
     words::{clean, span},
 };
 
-/// A table of browsers, with the process of each where several are shown, and a line for each that is out of the ordinary.
+/// A table of browsers, with the process of each where several are shown, and a line for each that has a problem.
 pub fn browsers(rows: &[(u32, &Browser)], indent: &str, terminal: Terminal) -> String {
     let several = rows.iter().any(|(pid, _)| Some(*pid) != rows.first().map(|(first, _)| *first));
     let mut heads = vec!["BROWSER", "STATE", "SESSIONS", "ENGINE", "TAGS", "URL"];
@@ -47,7 +47,7 @@ fn row(browser: &Browser) -> Vec<Cell> {
     ]
 }
 
-/// What a browser is called: its index, and its label if it has one.
+/// The name of a browser: its index, and its label if it has one.
 fn name(browser: &Browser) -> String {
     match &browser.label {
         Some(label) => format!("{} ({})", browser.index, clean(label)),
@@ -55,21 +55,21 @@ fn name(browser: &Browser) -> String {
     }
 }
 
-/// What is wrong with the connection, and when it is tried again; usually nothing.
+/// The problem of the connection, and when the next attempt is; usually none.
 fn trouble(browser: &Browser, indent: &str) -> Option<String> {
     let error = browser.last_error.as_ref().filter(|_| browser.state != "connected")?;
     let again = browser.retry_in_seconds.map(|left| format!("; again in {}", span(left))).unwrap_or_default();
     Some(format!("{indent}browser {} {}: {}{again}\n", name(browser), clean(&browser.state), clean(error)))
 }
 
-/// How a browser is after a command.
+/// The state of a browser after a command.
 pub fn browser(pid: u32, browser: &Browser) -> String {
     let (url, state) = (clean(&browser.url), clean(&browser.state));
     let trouble = trouble(browser, "").unwrap_or_default();
     format!("browser {} (pid {pid}) is {state}: {url}\n{trouble}", name(browser))
 }
 
-/// A browser that was let go.
+/// A browser that was removed.
 pub fn left(pid: u32, browser: &Browser) -> String {
     let url = clean(&browser.url);
     format!("browser {} (pid {pid}) is no longer attached: {url}\n", name(browser))
@@ -110,8 +110,8 @@ mod tests {
 
     const WIDE: Terminal = Terminal { colour: false, columns: Some(120), rows: None };
 
-    /// Browsers stand one below the other, with their processes where there are several; what somebody else wrote cannot
-    /// drive the terminal.
+    /// Browsers are listed one per line, with their processes where there are several; texts of others cannot control the
+    /// terminal.
     #[test]
     fn many() {
         let (one, other) = (work(), down());
@@ -120,7 +120,7 @@ mod tests {
         insta::assert_snapshot!(format!("{same}\n{apart}"));
     }
 
-    /// What was done is said, and what is wrong.
+    /// The text names what was done, and any problem.
     #[test]
     fn commands() {
         insta::assert_snapshot!([browser(7, &work()), browser(7, &down()), left(7, &down())].concat());

@@ -1,4 +1,4 @@
-//! Lines of a log as people read them.
+//! Log lines for people.
 
 use greenroom_gateway::control::LogLine;
 
@@ -8,7 +8,7 @@ use super::words::{clean, count};
 
 type Fields = Map<String, Value>;
 
-/// One line: when, and what happened. With the process it came from where there are several.
+/// One line: when, and what happened. With its process where there are several.
 pub fn line(pid: Option<u32>, line: &LogLine) -> String {
     let LogLine::Entry { time, level, message, fields, .. } = line else { return verbose(pid, line) };
     let level = match level.as_str() {
@@ -45,14 +45,13 @@ fn process(pid: Option<u32>) -> String {
     pid.map(|pid| format!("pid {pid}  ")).unwrap_or_default()
 }
 
-/// `2026-01-02T03:04:05.678Z` as people write it.
+/// `2026-01-02T03:04:05.678Z` in a form for people.
 fn moment(time: &str) -> String {
     let time = time.split_once('.').map_or(time, |(seconds, _)| seconds).trim_end_matches('Z');
     format!("{}Z", clean(&time.replacen('T', " ", 1)))
 }
 
-/// What happened to whom, and why. Who it is about comes first, the cause behind a colon, and what else is known in
-/// brackets.
+/// What happened to whom, and why. The subject comes first, the cause after a colon, and other fields in brackets.
 fn sentence(message: &str, fields: &Fields) -> String {
     let text = |name: &str| fields.get(name).map(plain);
     let mut said: Vec<&str> = vec!["why", "error", "hint"];
@@ -92,7 +91,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
-/// A value shows where it ends.
+/// A value, quoted where its end would not be clear.
 fn value_of(value: &Value) -> String {
     let value = clean(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned).as_str());
     if value.is_empty() || value.contains(' ') { format!("\"{value}\"") } else { value }
@@ -114,7 +113,7 @@ mod tests {
         line(None, &entry)
     }
 
-    /// People read who did what and why; modules and the names of fields are for those who ask for them.
+    /// By default a line says who did what and why; modules and field names are for `--verbose`.
     #[test]
     fn sentences() {
         let at = "2026-01-02 03:04:05Z  ";
@@ -142,7 +141,7 @@ mod tests {
         }
     }
 
-    /// A verbose line holds time, level, origin, message and fields; what a page said cannot drive the terminal.
+    /// A verbose line holds time, level, origin, message and fields; texts of a page cannot control the terminal.
     #[test]
     fn lines() {
         let entry = LogLine::Entry {

@@ -1,5 +1,5 @@
-//! How what greenrooms say of themselves is shown to people: pure functions from data to text, and the little that has
-//! to be known of the terminal.
+//! How the answers of greenrooms are shown to people: pure functions from data to text, and the little that depends on the
+//! terminal.
 
 pub mod browsers;
 pub mod logs;

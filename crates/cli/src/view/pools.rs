@@ -1,4 +1,4 @@
-//! Pools, as a table and one by one, and what came of changing one.
+//! Pools, as a table and one by one, and the results of changing one.
 
 use greenroom_gateway::{
     control::{Instance, Pool},
@@ -41,7 +41,7 @@ fn row(pool: &Pool) -> Vec<Cell> {
     ]
 }
 
-/// What a pool is called: its name, whether it is the default one, and whether all of it was taken out.
+/// The name of a pool, whether it is the default one, and whether all of it was drained.
 pub fn name(pool: &Pool) -> String {
     let drained = if pool.drained { " (drained)" } else { "" };
     format!("{}{}{drained}", clean(&pool.name), if pool.is_default { " (default)" } else { "" })
@@ -109,7 +109,7 @@ fn instances(members: &[Instance], indent: &str, terminal: Terminal) -> String {
     table(&heads, &rows, indent, terminal)
 }
 
-/// How an instance is: its status, or that somebody took it out.
+/// The state of an instance: its status, or that it was drained.
 fn state(instance: &Instance) -> &str {
     match (instance.draining, instance.status.as_str()) {
         (true, "failed") => "drained",
@@ -118,7 +118,7 @@ fn state(instance: &Instance) -> &str {
     }
 }
 
-/// What is out of the ordinary with an instance; usually nothing.
+/// The problem of an instance; usually none.
 fn note(instance: &Instance) -> String {
     match (&instance.error, instance.responsive) {
         (Some(error), _) => clean(error),
@@ -127,7 +127,7 @@ fn note(instance: &Instance) -> String {
     }
 }
 
-/// A line for each instance that is out of the ordinary.
+/// A line for each instance that has a problem.
 pub fn trouble(pool: &Pool, indent: &str) -> String {
     let odd = pool.members.iter().filter(|one| one.status == "failed" || one.draining);
     odd.map(|one| {
@@ -153,7 +153,7 @@ fn left(ids: &[String]) -> String {
     format!("{} leave", ids.join(", "))
 }
 
-/// `before` is how the pool was.
+/// `before` is the pool's state before the order.
 pub fn restarted(pid: u32, changed: &Changed, before: &Pool) -> String {
     let nothing = match (before.elastic, before.drained) {
         (true, true) => "it lends again; an instance starts with the first call that needs one",
@@ -233,7 +233,7 @@ mod tests {
 
     const WIDE: Terminal = Terminal { colour: false, columns: Some(110), rows: None };
 
-    /// Pools stand one below the other, with their processes where there are several.
+    /// Pools are listed one per line, with their processes where there are several.
     #[test]
     fn many() {
         let (one, other) = (chromium(), firefox());
@@ -242,13 +242,13 @@ mod tests {
         insta::assert_snapshot!(format!("{same}\n{apart}\n{}", trouble(&one, "  ")));
     }
 
-    /// One pool is shown whole; what somebody else wrote cannot drive the terminal.
+    /// One pool is shown in full; texts of others cannot control the terminal.
     #[test]
     fn one() {
         insta::assert_snapshot!(pool(7, "server", &chromium(), WIDE));
     }
 
-    /// What was done is said, and what remains to be done.
+    /// The text names what was done, and what is still to come.
     #[test]
     fn changes() {
         let scaled = |draining: &[&str]| {

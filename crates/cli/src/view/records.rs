@@ -1,4 +1,4 @@
-//! The records in figures, as people read them.
+//! The figures of the records, for people.
 
 use std::fmt::Write as _;
 
@@ -47,7 +47,7 @@ pub fn stats(stats: &Stats, terminal: Terminal) -> String {
     text
 }
 
-/// What was removed, and what that freed. `others` are the greenrooms that run on the same data folder.
+/// What was removed, and how much that freed. `others` are the greenrooms that run on the same data folder.
 pub fn vacuumed(vacuumed: &Vacuumed, others: &[u32]) -> String {
     let removed = vacuumed.removed;
     let mut text = format!(

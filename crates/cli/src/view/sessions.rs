@@ -8,8 +8,7 @@ use super::{
     words::{clean, count, id, span},
 };
 
-/// A table of sessions, with the process of each where several are shown, and the owner where there is not only the
-/// local one.
+/// A table of sessions, with the process of each where several are shown, and the owner where one is not the local one.
 pub fn sessions(rows: &[(u32, &Session)], indent: &str, terminal: Terminal) -> String {
     let several = rows.iter().any(|(pid, _)| Some(*pid) != rows.first().map(|(first, _)| *first));
     let owners = rows.iter().any(|(_, session)| session.owner != "local");
@@ -46,9 +45,9 @@ fn cells(session: &Session) -> Vec<Cell> {
         "idle" => Paint::Green,
         _ => Paint::Dim,
     };
-    // A session that works is not idle, and one that works does not expire.
+    // A session with a call in flight is not idle, and does not expire.
     let idle = if session.calls_in_flight > 0 { "-".to_owned() } else { span(session.idle_seconds) };
-    // A page without a title is called by its URL, which is said already.
+    // A page without a title has its URL as the title, which is already shown.
     let title = if session.title == session.url { "" } else { &clean(&session.title) };
     vec![
         name,
@@ -60,7 +59,7 @@ fn cells(session: &Session) -> Vec<Cell> {
     ]
 }
 
-/// What a session is called in a table: its id, or its connection's name.
+/// The name of a session in a table: its id, or its connection's name.
 pub fn name(session: &Session) -> String {
     match &session.id {
         Some(given) => id(given),

@@ -1,4 +1,4 @@
-//! Greenrooms that run: a heading each, a table of sessions, a line for each pool, a table of attached browsers.
+//! Running greenrooms: a heading each, a table of sessions, a line for each pool, a table of attached browsers.
 
 use greenroom_gateway::control::{Pool, Session, Status};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::control::{Answered, Look};
 
-/// What stands below a heading is indented.
+/// The indent below a heading.
 const INDENT: &str = "  ";
 
 /// All of them, a blank line between two.
@@ -50,7 +50,7 @@ fn heading(status: &Status, terminal: Terminal) -> String {
     format!("{name}  {}  pid {}  up {up}{listen}\n", clean(&status.kind), status.pid)
 }
 
-/// A line for a pool that looks after itself; a table of those that were declared, and what is wrong in them.
+/// A line for the built-in pool; a table of the declared ones, and their problems.
 fn pools(status: &Status, terminal: Terminal) -> String {
     let declared: Vec<_> =
         status.pools.iter().filter(|pool| !pool.elastic).map(|pool| (status.pid, pool)).collect();
@@ -208,7 +208,7 @@ mod tests {
         ]
     }
 
-    /// Processes stand one below the other; owners are shown where there are others than the local one.
+    /// Processes are listed one below the other; owners are shown where one is not the local one.
     #[test]
     fn for_people() {
         let terminal = Terminal { columns: Some(100), ..Terminal::default() };

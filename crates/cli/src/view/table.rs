@@ -1,4 +1,4 @@
-//! A table for a terminal: columns as wide as what is in them, the last one as wide as is left.
+//! A table for a terminal: columns as wide as their content, the last one as wide as the rest of the line.
 
 use super::{
     terminal::{Paint, Terminal},
@@ -11,7 +11,7 @@ const GAP: &str = "  ";
 /// The widest that any column but the last gets on a terminal, so that one long id leaves room for the others.
 const COLUMNS_MAX: usize = 32;
 
-/// The least that the last column gets, however narrow the terminal: less says nothing, and lines may wrap.
+/// The least width of the last column, however narrow the terminal: less shows nothing useful, and lines may wrap.
 const LAST_COLUMNS_MIN: usize = 16;
 
 /// Between the two texts of a [`Cell::Pair`].
@@ -20,9 +20,9 @@ const BETWEEN: &str = " · ";
 #[derive(Debug, Clone)]
 pub enum Cell {
     Text(Paint, String),
-    /// To the right, as numbers stand.
+    /// Aligned to the right.
     Number(String),
-    /// Two texts; where they do not fit, both keep their heads. Only in the last column.
+    /// Two texts; where they do not fit, both are cut at the end. Only in the last column.
     Pair(String, String),
 }
 
@@ -35,7 +35,7 @@ impl Cell {
         self.fitted(usize::MAX)
     }
 
-    /// What is shown, and nothing of it drives the terminal, whoever chose it.
+    /// The text as shown, escaped so that it cannot control the terminal.
     fn fitted(&self, columns: usize) -> String {
         match self {
             Self::Text(_, text) | Self::Number(text) => shorten(&clean(text), columns),
@@ -44,7 +44,7 @@ impl Cell {
     }
 }
 
-/// Renders a table, every line indented. Cells of the last column that are empty leave nothing at a line's end.
+/// Renders a table, every line indented. An empty cell of the last column leaves no spaces at the line's end.
 pub fn table(heads: &[&str], rows: &[Vec<Cell>], indent: &str, terminal: Terminal) -> String {
     let Some(last) = heads.len().checked_sub(1) else { return String::new() };
     let widest = |column: usize| {
@@ -98,7 +98,7 @@ fn line(
     text.push('\n');
 }
 
-/// Two texts in so many columns: the second keeps what it needs up to half, the first gets the rest.
+/// Two texts in this many columns: the second gets what it needs up to half, the first gets the rest.
 fn pair(one: &str, other: &str, columns: usize) -> String {
     if one.is_empty() || other.is_empty() {
         return shorten(&format!("{one}{other}"), columns);
@@ -138,7 +138,7 @@ mod tests {
         insta::assert_snapshot!(at(None));
     }
 
-    /// On a terminal no line is wider than it, and what is cut says so.
+    /// On a terminal no line is wider than it, and a cut text has a mark.
     #[test]
     fn limited() {
         for columns in [60, 80, 120] {

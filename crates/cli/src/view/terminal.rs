@@ -1,27 +1,27 @@
-//! What stdout is: a terminal or not, how large, whether it wants colours; and a screen of its own for a live view.
+//! The properties of stdout: a terminal or not, its size, its colours; and the alternate screen for a live view.
 
 use std::io::{self, IsTerminal, Write};
 
 use crate::config::Surroundings;
 
-/// What has to be known of stdout.
+/// The properties of stdout.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terminal {
     pub colour: bool,
-    /// `None` where nothing limits a line: a pipe, a file.
+    /// `None` where line length is unlimited: a pipe, a file.
     pub columns: Option<usize>,
     pub rows: Option<usize>,
 }
 
 impl Terminal {
-    /// Looks at stdout as it is now.
+    /// Reads the properties of stdout as they are now.
     pub fn stdout(surroundings: &Surroundings) -> Self {
         let stdout = io::stdout();
         if !stdout.is_terminal() {
             return Self::default();
         }
         let size = rustix::termios::tcgetwinsize(&stdout).ok();
-        // A terminal that does not know its size says 0.
+        // A terminal that does not know its size reports 0.
         let some = |size: u16| (size > 0).then_some(usize::from(size));
         Self {
             colour: wants_colour(surroundings),
@@ -56,7 +56,7 @@ fn wants_colour(surroundings: &Surroundings) -> bool {
     !forbidden && surroundings.variable("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// How a text is shown where there are colours. Nothing is said by colour alone.
+/// How a text is shown where there are colours. No information is in the colour alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
     Plain,
@@ -70,7 +70,7 @@ pub enum Paint {
     Cyan,
 }
 
-/// The terminal's other screen, with no cursor. Dropping it brings back what was there before.
+/// The terminal's alternate screen, without a cursor. Dropping it restores the former content.
 pub struct Screen(());
 
 impl Screen {
@@ -79,7 +79,7 @@ impl Screen {
         Ok(Self(()))
     }
 
-    /// Draws over what is there, line by line, so that nothing flickers. What does not fit is left out, and said.
+    /// Draws over the old content, line by line, so that nothing flickers. Lines that do not fit are left out and counted.
     pub fn draw(&self, text: &str, rows: Option<usize>) -> io::Result<()> {
         let lines: Vec<&str> = text.lines().collect();
         let fitting = rows.unwrap_or(usize::MAX).max(2);

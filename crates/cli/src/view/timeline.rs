@@ -1,4 +1,4 @@
-//! What happened in a session, as people read it.
+//! A session's timeline, for people.
 
 use greenroom_core::port::human;
 use greenroom_gateway::rest::{CallStatus, Happened, TimelineEvent};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::words::clean;
 
-/// One thing that happened: when, what kind of thing, and what.
+/// One event: when, which kind, and what.
 pub fn line(event: &TimelineEvent) -> String {
     let (kind, text) = match &event.what {
         Happened::Call { tool, status, took_ms } => {
@@ -40,7 +40,7 @@ mod tests {
         line.strip_prefix("2026-01-02T03:04:05.678Z  ").unwrap().trim_end().to_owned()
     }
 
-    /// Every kind of event has its words, and what a page said cannot drive the terminal.
+    /// Every kind of event has its text, and texts of a page cannot control the terminal.
     #[test]
     fn lines() {
         let call = |status, took_ms| Happened::Call { tool: "browser_click".to_owned(), status, took_ms };

@@ -1,10 +1,10 @@
-//! Values as people read them: spans of time, counts, and texts that others chose.
+//! Values for people: spans of time, counts, and texts of others made harmless.
 
 pub use greenroom_core::plural::{count, count_of, there};
 use greenroom_core::printable::printable;
 use unicode_width::UnicodeWidthStr;
 
-/// A span of time as exactly as one wants to know it: `42 s`, `4 min 56 s`, `12 min`, `3 h 20 min`, `2 d 4 h`.
+/// A span of time with useful precision: `42 s`, `4 min 56 s`, `12 min`, `3 h 20 min`, `2 d 4 h`.
 pub fn span(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     let two = |large: u64, unit: &str, small: u64, sub: &str| match small {
@@ -27,19 +27,19 @@ pub fn bytes(bytes: u64) -> String {
         None if bytes == 1 => "1 byte".to_owned(),
         None => format!("{bytes} bytes"),
         Some((name, unit)) => {
-            // In tenths, rounded down: what is said to be there is there.
+            // In tenths, rounded down: the size is at least what is shown.
             let tenths = bytes / (unit / 10).max(1);
             format!("{}.{} {name}", tenths / 10, tenths % 10)
         }
     }
 }
 
-/// A text that somebody else chose, a page's title perhaps, made harmless.
+/// A text that others chose, such as a page's title, escaped.
 pub fn clean(text: &str) -> String {
     printable(text).into_owned()
 }
 
-/// An id as a table shows it: as it is, if its ends and its kind can be seen, or else in quotes.
+/// An id in a table: as it is, if its ends and its kind are clear, else in quotes.
 pub fn id(id: &str) -> String {
     let cleaned = clean(id);
     let plain = cleaned == id && id.trim() == id && !id.starts_with('"') && width(id) > 0;
@@ -51,14 +51,14 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text, or so much of it as fits into so many columns, with a mark that there is more.
+/// The text, or as much of it as fits into this many columns, with a mark if it was cut.
 pub fn shorten(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
     let mut shortened = String::new();
     for character in text.chars() {
-        // Measured as a whole: what a character adds depends on the one before it.
+        // Measure the whole: the width of a character depends on the one before it.
         shortened.push(character);
         if width(&shortened) >= columns {
             shortened.pop();
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// Sizes are read in the unit that suits them.
+    /// Sizes have the unit that suits them.
     #[test]
     fn sizes() {
         for (size, text) in
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// What is shortened never takes more columns than it may, wide characters included.
+    /// A shortened text never takes more columns than allowed, wide characters included.
     #[test]
     fn shortened() {
         assert_eq!(shorten("kettle", 6), "kettle");

@@ -20,7 +20,7 @@ fn agents() -> Vec<Agent> {
 const TOTALS: Totals =
     Totals { chromiums: 1, start: Duration::from_millis(950), took: Duration::from_millis(2_140) };
 
-/// The whole of it, as a log shows it.
+/// The whole demo, as a log shows it.
 #[test]
 fn without_colours() {
     let show = show(None, false);
@@ -37,7 +37,7 @@ fn without_colours() {
     insta::assert_snapshot!(told.concat());
 }
 
-/// After a failure nobody is congratulated.
+/// After a failure the summary does not praise.
 #[test]
 fn after_a_failure() {
     let mut agents = agents();

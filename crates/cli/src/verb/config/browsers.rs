@@ -1,5 +1,5 @@
-//! Attached browsers in `greenroom config show`: what names each, and every value that was set, with where. Of headers
-//! only the names are shown, and of an address not its query: both may be secrets.
+//! Attached browsers in `greenroom config show`: the names of each, and every value that was set, with its source. Headers
+//! are shown without their values, and addresses without their query: both may be secrets.
 
 use greenroom_core::settings::{AttachedBrowser, Resolved, SETTINGS, Setting};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub(super) fn as_tables(resolved: &Resolved, at: usize, browser: &AttachedBrowse
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         [key.to_owned(), value, "browser".to_owned(), origin.clone()]
     });
-    // What a browser has that nobody set is said of pools already, but for the engine, which everybody asks for.
+    // Defaults are shown with the pools already; only the engine is shown here too, as the most wanted one.
     let settings = settings().filter_map(|setting| {
         let (level, origin) = resolved.browser_key(at, setting.name());
         let told = level != "default" || setting.name() == "engine";
@@ -48,7 +48,7 @@ pub(super) fn as_json(resolved: &Resolved, at: usize, browser: &AttachedBrowser)
     object
 }
 
-/// What only an attached browser has.
+/// The values that only attached browsers have.
 fn own(browser: &AttachedBrowser) -> [(&'static str, Value); 5] {
     let headers: Vec<_> = browser.headers.iter().map(|header| header.name.as_str()).collect();
     [
@@ -64,7 +64,7 @@ fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// The settings of pools that mean something to a browser that already runs.
+/// The pool settings that apply to a browser that already runs.
 fn settings() -> impl Iterator<Item = &'static Setting> {
     SETTINGS.iter().filter(|setting| setting.is_of_browsers())
 }

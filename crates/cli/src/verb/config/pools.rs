@@ -1,5 +1,5 @@
-//! A declared pool in `greenroom config show`: its instances with the values people look for first, and below them every
-//! key that was set, with where.
+//! A declared pool in `greenroom config show`: its instances with the most wanted values, and below them every key that was
+//! set, with its source.
 
 use greenroom_core::settings::{DeclaredInstance, DeclaredPool, Level, Resolved, SETTINGS, Setting};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn row(resolved: &Resolved, pool: &DeclaredPool, id: usize, instance: &DeclaredI
     [name, browser, headless, isolated, slots, timeout, summary(&levels)]
 }
 
-/// Which level each key has its value from, in few words: `browser=instance, rest=global`.
+/// The level from which each key has its value, in short: `browser=instance, rest=global`.
 fn summary(levels: &[(&str, Level)]) -> String {
     let groups = LEVELS.map(|level| {
         let keys = levels.iter().filter(|(_, of)| *of == level).map(|(key, _)| *key);
@@ -57,13 +57,13 @@ fn summary(levels: &[(&str, Level)]) -> String {
 
 /// A key that was set.
 struct Set {
-    /// As people would name it: `headless`, or `0.headless` of an instance.
+    /// As people write it: `headless`, or `0.headless` of an instance.
     name: String,
     key: &'static str,
     instance: Option<usize>,
 }
 
-/// What was set for all pools and not set again for this one, then the pool's own keys, then those of its instances.
+/// Keys that were set for all pools and not again for this one, then the pool's own keys, then those of its instances.
 fn keys(resolved: &Resolved, pool: &DeclaredPool) -> Vec<Set> {
     let is_global = |key: &&str| resolved.pool_origin(&pool.name, None, key).0 == Level::Global;
     let global = settings().map(Setting::name).filter(is_global).map(|key| (None, key));
@@ -102,7 +102,7 @@ fn value(pool: &DeclaredPool, instance: Option<usize>, key: &str) -> Value {
     }
 }
 
-/// The pool with every key, and of each instance what it does not share with the pool.
+/// The pool with every key, and for each instance what differs from the pool.
 pub(super) fn as_json(resolved: &Resolved, pool: &DeclaredPool) -> Value {
     let entry = |instance: Option<usize>, key: &str| {
         let (level, origin) = resolved.pool_origin(&pool.name, instance, key);
