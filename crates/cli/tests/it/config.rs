@@ -11,7 +11,7 @@ fn place() -> Place {
     Place::new().env("GREENROOM_DATA_DIR", "/data")
 }
 
-/// Of `config show`, the lines of these keys.
+/// The lines of these keys in `config show`.
 #[track_caller]
 fn lines(output: &str, keys: &[&str]) -> String {
     assert!(output.starts_with("exit code: 0\n"), "{output}");
@@ -81,7 +81,7 @@ fn passwords_are_not_shown() {
     }
 }
 
-/// A config file that was asked for must exist.
+/// A config file that a flag or variable names must exist.
 #[test]
 fn a_named_file_must_exist() {
     assert_snapshot!(place().run(&["config", "show", "--config", "nowhere.toml"]));
@@ -99,7 +99,7 @@ fn unknown_variable() {
     assert_snapshot!(place().env("GREENROOM_POOL_SLOT", "3").run(SHOW));
 }
 
-/// A variable of greenroom's prefix that resembles no setting may be another program's: it is told, and ignored.
+/// A variable with greenroom's prefix that resembles no setting may be another program's: greenroom warns and ignores it.
 #[test]
 fn somebody_elses_variable() {
     let output = place().env("GREENROOM_DEPLOYED_BY_TEAM", "tea").run(SHOW);
@@ -109,8 +109,8 @@ fn somebody_elses_variable() {
     assert!(output.ends_with(warning), "{output}");
 }
 
-/// A description for all pools is that of every pool without one, from a variable or from the table `[pool]`; what makes
-/// no sense for all pools stays refused.
+/// A description for all pools applies to every pool without one, from a variable or from the table `[pool]`; keys that make
+/// no sense for all pools stay refused.
 #[test]
 fn a_description_for_all_pools() {
     let pools = |place: Place| {
@@ -139,7 +139,7 @@ fn unknown_flag() {
     assert_snapshot!(place().run(&["mcp", "--pool-slot", "3"]));
 }
 
-/// Where records are kept is the user's to say, not that of a file which came with a cloned folder.
+/// The user decides where records are kept, not a file that came with a cloned folder.
 #[test]
 fn only_chosen_files_move_records() {
     let refused = place().file("cwd/.env", "GREENROOM_RECORDS_DIR=/elsewhere").run(SHOW);
@@ -172,7 +172,7 @@ fn broken_toml() {
     assert_snapshot!(place().file("cwd/greenroom.toml", "[pool]\nslots = \n").run(SHOW));
 }
 
-/// A filter that the log does not understand is bad configuration, not silence.
+/// A filter that the log does not understand is a configuration error, and not ignored.
 #[test]
 fn bad_log_filter() {
     assert_snapshot!(place().env("GREENROOM_LOG", "info,x=loud").run(SHOW));
@@ -203,7 +203,7 @@ fn only_chosen_files_run_commands() {
 }
 
 /// No file of the working directory loosens a limit that the user's own file sets: it can neither choose another engine,
-/// whose tools have other names than the denied ones, nor set another value for a pool. The error names the value that holds.
+/// whose tools have other names than the denied ones, nor set another value for a pool. The error names the value in force.
 #[test]
 fn a_folder_loosens_no_limit() {
     let own =
@@ -230,7 +230,7 @@ fn headless() {
     );
 }
 
-/// A folder named `.env`, as Python makes them, is not looked at.
+/// A folder named `.env`, as Python makes them, is ignored.
 #[test]
 fn dotenv_may_be_a_folder() {
     assert!(place().file("cwd/.env/bin/activate", "").run(SHOW).starts_with("exit code: 0\n"));
@@ -258,7 +258,7 @@ PW_MCP_PROXY__BROWSERS__1_ALIAS=firefox_debug
 PW_MCP_PROXY__BROWSERS__1_HEADLESS=false
 ";
 
-/// Each declared pool is shown with its instances, the level of each value, and every key that was set with where.
+/// Each declared pool is shown with its instances, the level of each value, and every key that was set, with its source.
 #[test]
 fn pools() {
     let place = place().file("cwd/.env", THREE_LEVELS);
@@ -272,7 +272,7 @@ fn pools() {
     assert_snapshot!(pools);
 }
 
-/// For programs: every key of a pool with its level, and what each instance has for itself.
+/// For programs: every key of a pool with its level, and what differs in each instance.
 #[test]
 fn pools_json() {
     let output = place().file("cwd/.env", THREE_LEVELS).run(&["config", "show", "--json"]);
@@ -296,7 +296,7 @@ fn pools_json() {
     );
 }
 
-/// Mistakes in the declaration of pools stop the start, all of them at once, each with what to do.
+/// Mistakes in the declaration of pools stop the start, all of them at once, each with its fix.
 #[test]
 fn pools_with_mistakes() {
     let place = place()
@@ -308,7 +308,7 @@ fn pools_with_mistakes() {
     assert_snapshot!(place.run(&["mcp"]));
 }
 
-/// A file with two browsers, one of them with everything.
+/// A file with two browsers, one of them with every key.
 const BROWSERS: &str = r#"
 [pool]
 timeout = "45s"
@@ -329,7 +329,7 @@ isolated = true
 slots = 2
 "#;
 
-/// Browsers are shown with what names them, every value that was set, and where; no header's value, no key in an address.
+/// Browsers are shown with their names, every value that was set, and its source; without header values and address keys.
 #[test]
 fn browsers() {
     let place = place().file("home/own.toml", BROWSERS);
@@ -349,7 +349,7 @@ fn browsers() {
     assert_snapshot!(browsers);
 }
 
-/// For programs: every browser with its index, what names it, and all that can be set for it.
+/// For programs: every browser with its index, its names, and all its settings.
 #[test]
 fn browsers_json() {
     let place = place().file("home/.config/greenroom/greenroom.toml", BROWSERS);
@@ -372,7 +372,7 @@ fn browsers_json() {
     assert_eq!(browsers.as_array().unwrap().len(), 2);
 }
 
-/// Mistakes in the naming of browsers stop the start, all of them at once, each with what to do.
+/// Mistakes in the declaration of browsers stop the start, all of them at once, each with its fix.
 #[test]
 fn browsers_with_mistakes() {
     let text = "[[browsers]]\nurl = 'http://127.0.0.1:9222'\nheadless = true\nlabl = 'x'\nslots = 3\n[[browsers]]\nlabel = '2'";
@@ -396,7 +396,7 @@ fn only_chosen_files_name_browsers() {
     assert_snapshot!(place().file("cwd/greenroom.toml", BROWSERS).run(SHOW));
 }
 
-/// The data folder is where the platform wants it.
+/// The data folder is the platform's.
 #[test]
 fn platform_data_folder() {
     let data = |place: Place| lines(&place.run(SHOW), &["data_dir"]);
@@ -411,7 +411,7 @@ fn platform_data_folder() {
     }
 }
 
-/// Help of verbs that only look is about the verb, and says where the settings are. `serve`, `mcp` and the topic
+/// The help of verbs that only read is about the verb, and says where the settings are. `serve`, `mcp` and the topic
 /// `settings` list a flag for every setting.
 #[test]
 fn help() {
@@ -443,8 +443,8 @@ fn help() {
     }
 }
 
-/// A `greenroom.toml` or `.env` that is not a regular file is refused by what it is, and nobody waits for it: a FIFO would
-/// block for good, `/dev/zero` would fill the memory. So is one that is too large. `/dev/null` is an empty file.
+/// A `greenroom.toml` or `.env` that is not a regular file is refused with its kind, without waiting: a FIFO would block
+/// for ever, `/dev/zero` would fill the memory. A file that is too large is refused too. `/dev/null` is an empty file.
 #[test]
 fn only_regular_files_are_read() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -466,7 +466,7 @@ fn only_regular_files_are_read() {
     }
 }
 
-/// An init script that is not there stops the start, by name, and not the first call; in whatever pool it is set.
+/// A missing init script stops the start, by name, and not the first call; in whatever pool it is set.
 #[test]
 fn init_scripts_are_there() {
     let built_in = place().env("GREENROOM_POOL_INIT_SCRIPT", "/nowhere/a.js");

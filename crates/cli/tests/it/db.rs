@@ -1,4 +1,4 @@
-//! `greenroom db`: the records by hand.
+//! `greenroom db`: maintenance of the records.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -33,7 +33,7 @@ fn open(place: &Place) -> Store {
         run: "test".to_owned(),
         living: Vec::new(),
         began: SystemTime::now(),
-        // Nothing goes by itself here.
+        // Nothing is removed automatically here.
         max_age: Duration::from_secs(100 * 365 * 24 * 3600),
         bytes_max: 1 << 30,
         blobs_ttl: Duration::from_secs(24 * 3600),
@@ -42,7 +42,7 @@ fn open(place: &Place) -> Store {
     })
 }
 
-/// Records lie where the setting says, and every verb looks for them there.
+/// Records are where the setting says, and every verb looks for them there.
 #[tokio::test]
 async fn records_in_a_folder_of_their_own() {
     let stage = crate::front::stage::Stage::new();
@@ -60,7 +60,7 @@ async fn records_in_a_folder_of_their_own() {
     }
 }
 
-/// A record that is the same every time: so many seconds after `from`.
+/// A record that is the same every time: this many seconds after `from`.
 async fn write(store: &Store, owner: &str, session: &str, from: SystemTime, second: u8) {
     let at = from + Duration::from_secs(second.into());
     let uid = SessionUid::new(SystemTime::UNIX_EPOCH, [owner.as_bytes()[0] ^ session.as_bytes()[0]; 16]);
@@ -91,7 +91,7 @@ async fn write(store: &Store, owner: &str, session: &str, from: SystemTime, seco
     store.end(response).await.unwrap();
 }
 
-/// Three calls of long ago.
+/// Three old calls.
 async fn written(place: &Place) {
     let store = open(place);
     let then = SystemTime::UNIX_EPOCH + THEN;
@@ -101,7 +101,7 @@ async fn written(place: &Place) {
     store.close().await;
 }
 
-/// Where nothing was ever recorded, that is said, and nothing is made.
+/// Where nothing was ever recorded, the output says so, and no file is made.
 #[test]
 fn nothing_recorded() {
     let place = place();
@@ -112,7 +112,7 @@ fn nothing_recorded() {
     assert!(!place.real("home/data/records.db").exists());
 }
 
-/// Figures show what there is, of whom and since when.
+/// The figures show how much is kept, of which owners and since when.
 #[tokio::test]
 async fn stats() {
     let place = place();
@@ -125,7 +125,7 @@ async fn stats() {
     assert_eq!((&json["rows"]["requests"], &json["owners"][0]["records"]), (&3.into(), &2.into()));
 }
 
-/// What is too old goes, and what that freed is said.
+/// Old records are removed, and the output says how much that freed.
 #[tokio::test]
 async fn vacuum() {
     let place = place();
@@ -141,7 +141,7 @@ async fn vacuum() {
     assert_eq!(json["rows"]["requests"], 1);
 }
 
-/// Every record is a line, all or those of a session; a session that is unknown is an error with a way out.
+/// Every record is a line, all or those of a session; an unknown session is an error with a hint.
 #[tokio::test]
 async fn export() {
     let place = place();
@@ -160,7 +160,7 @@ async fn export() {
     assert_snapshot!("export_bad_since", place.run(&["db", "export", "--since", "yesterday"]));
 }
 
-/// A reader that has seen enough ends the export, and that is no failure.
+/// A reader that closes the pipe ends the export, and that is no failure.
 #[tokio::test]
 async fn export_ends_with_its_reader() {
     let place = place();
@@ -185,7 +185,7 @@ async fn export_ends_with_its_reader() {
     assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
 }
 
-/// A database of a newer greenroom is left alone, with a way out.
+/// A database of a newer greenroom is left alone, and the error has a hint.
 #[tokio::test]
 async fn newer() {
     let place = place();

@@ -1,10 +1,10 @@
-//! Generated pages are what the code would generate now, and configurations in the guides are ones that it takes.
+//! Generated pages match the code, and configurations in the guides are valid.
 
 use std::{fs, path::Path};
 
 use greenroom_core::settings::{ConfigFile, Sources, reference, resolve};
 
-/// docs/CONFIG.md is what the table of settings says; `UPDATE_DOCS=1` writes it anew.
+/// docs/CONFIG.md matches the table of settings; `UPDATE_DOCS=1` writes it again.
 #[test]
 fn config_reference_is_current() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CONFIG.md");
@@ -20,7 +20,7 @@ fn config_reference_is_current() {
     );
 }
 
-/// docs/openapi.json is what the handlers say of themselves; `UPDATE_DOCS=1` writes it anew.
+/// docs/openapi.json matches the handlers; `UPDATE_DOCS=1` writes it again.
 #[test]
 fn the_description_of_rest_is_current() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
@@ -35,7 +35,7 @@ fn the_description_of_rest_is_current() {
     );
 }
 
-/// Every configuration file that a page shows can be used as it stands.
+/// Every configuration file in a page is valid as it stands.
 #[test]
 fn shown_configurations_are_taken() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

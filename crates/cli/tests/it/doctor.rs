@@ -21,18 +21,18 @@ fn check(name: &str, place: &Place, arguments: &[&str]) {
     let filters = [
         (r"\d+ [MG]B free", "[SIZE] free"),
         (r"(127\.0\.0\.1:|port=)\d{4,5}", "${1}[PORT]"),
-        // Said to root alone.
+        // Printed for root only.
         (r"warning: browsers run without their sandbox: .*\n", ""),
     ];
     with_settings!({filters => filters}, { assert_snapshot!(name, output) });
 }
 
-/// A machine whose sandbox row does not depend on who runs the tests.
+/// A machine whose sandbox row does not depend on the user that runs the tests.
 fn patient() -> Place {
     machine().env("GREENROOM_POOL_NO_SANDBOX", "true")
 }
 
-/// After a setup nothing has failed; doubts are warnings.
+/// After a setup nothing has failed; minor findings are warnings.
 #[test]
 fn a_healthy_machine() {
     let patient = patient();
@@ -41,7 +41,7 @@ fn a_healthy_machine() {
     check("healthy_json", &patient, &["doctor", "--json", "--no-browse"]);
 }
 
-/// Before a setup the missing pieces fail, each with its fix, and the exit code says so.
+/// Before a setup the missing parts fail, each with its fix, and the exit code is a failure.
 #[test]
 fn a_new_machine() {
     let patient =
@@ -77,15 +77,15 @@ fn no_screen() {
     check("no_screen", &patient, &["doctor", "--pool-headless=false"]);
 }
 
-/// An old Node is named with its version.
+/// The finding for an old Node has its version.
 #[test]
 fn an_old_node() {
     let patient = patient().program("home/bin/node", "echo v18.20.0");
     check("old_node", &patient, &["doctor", "--no-browse"]);
 }
 
-/// A browser below the oldest version that is supported is a warning, with what does not work and how to upgrade; so is one
-/// that does not tell its version. One that is supported and lacks something is fine, and that is said.
+/// A browser below the oldest supported version is a warning, with what does not work and how to upgrade; so is one that
+/// does not print its version. A supported one that lacks something is fine, and the finding says what it lacks.
 #[test]
 fn an_old_browser() {
     for (said, row) in [
@@ -109,8 +109,7 @@ fn an_old_browser() {
     }
 }
 
-/// Each configured engine is spoken of, and where running browsers are attached to, nothing is asked of browsers that
-/// nobody starts.
+/// Each configured engine has a finding, and where all browsers are attached, checks of started browsers are skipped.
 #[test]
 fn two_engines() {
     let patient = patient().program("home/bin/node", "echo v22.12.0").file(
@@ -127,11 +126,11 @@ fn two_engines() {
     );
 }
 
-/// Browsers to attach to are asked whether they are there, and each that is not has its own line and its own fix; no other
-/// browser is looked for, and none is started.
+/// Attached browsers are contacted, and each unreachable one has its own line and its own fix; no other browser is looked
+/// for, and none is started.
 #[test]
 fn attached_browsers() {
-    // A port that was free a moment ago, so nobody listens there.
+    // A port that was free a moment ago, so no program listens there.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let patient = patient().file(
         "home/own.toml",
@@ -145,7 +144,7 @@ fn attached_browsers() {
     assert!(patient.read("cwd/started").is_none());
 }
 
-/// A debugger that says where it is and lets connect, for as long as the test runs.
+/// A debugger that gives its address and accepts connections, for as long as the test runs.
 fn debugger() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -166,7 +165,7 @@ fn debugger() -> SocketAddr {
     address
 }
 
-/// A browser that is there is said to be.
+/// A reachable browser is reported as such.
 #[test]
 fn a_browser_that_is_there() {
     let url = format!("http://{}", debugger());
@@ -178,7 +177,7 @@ fn a_browser_that_is_there() {
     assert!(output.contains("ok       browsers     reached: browser 1 (work)\n"), "{output}");
 }
 
-/// With an engine of the user's own, what only ours needs is skipped.
+/// With an engine of the user's own, checks of greenroom's engines are skipped.
 #[test]
 fn a_custom_engine() {
     let patient = Place::new().env("GREENROOM_POOL_NO_SANDBOX", "true");

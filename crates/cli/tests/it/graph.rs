@@ -1,4 +1,4 @@
-//! The house as a graph: which crate may know which, and who may start processes.
+//! The dependency graph: which crate may depend on which, and which may start processes.
 
 use std::{
     collections::BTreeMap,
@@ -42,8 +42,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     ),
 ];
 
-/// The only crates that start processes: the engine's launcher, the kit that starts what it tests, and the
-/// benchmarks.
+/// The only crates that start processes: the engine's launcher, the test kit, and the benchmarks.
 const STARTERS: [&str; 3] = ["greenroom-engine", "greenroom-testkit", "greenroom-bench"];
 
 fn packages() -> Vec<Value> {
@@ -81,7 +80,7 @@ fn dependencies_point_inward() {
     }
 }
 
-/// Processes are started where they are supervised: nobody else even names `Command`.
+/// Processes are started where they are supervised: no other crate even names `Command`.
 #[test]
 fn only_the_engine_starts_processes() {
     for package in packages() {

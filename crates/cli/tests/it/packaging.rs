@@ -1,6 +1,6 @@
-//! The container's and systemd's files, read as far as that goes without either: they build from what is
-//! here, run as nobody special, and agree with each other and with the program. `make check` asks hadolint
-//! and systemd-analyze too, where they are installed.
+//! The container's and systemd's files, checked as far as possible without either: they build from this repository, run as
+//! an ordinary user, and agree with each other and with the program. `make check` runs hadolint and systemd-analyze too,
+//! where they are installed.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -52,8 +52,8 @@ fn all() -> Vec<Instruction> {
     stages().into_iter().flatten().collect()
 }
 
-/// Everything that the image is built from is in the repository, and let through by `.dockerignore`; and
-/// everything that the program is compiled from is copied.
+/// Everything that the image is built from is in the repository and not excluded by `.dockerignore`; and everything that
+/// the program is compiled from is copied.
 #[test]
 fn the_image_is_built_from_what_is_here() {
     let ignore = read(".dockerignore");
@@ -98,8 +98,7 @@ fn compiled_in() -> BTreeSet<String> {
     found
 }
 
-/// Base images have a version, stages that are copied from exist, and the toolchain is as new as the
-/// workspace asks for.
+/// Base images have a version, stages that are copied from exist, and the toolchain is as new as the workspace requires.
 #[test]
 fn versions_are_pinned() {
     let mut known = BTreeSet::new();
@@ -130,7 +129,7 @@ fn versions_are_pinned() {
     assert!(read("Dockerfile").contains("ARG DEBIAN=trixie"));
 }
 
-/// The browser's package is the one that developers get, and what only a build needs is not in the image.
+/// The browser's package is the one that developers get, and build-only packages are not in the image.
 #[test]
 fn packages() {
     let stages = stages();
@@ -159,8 +158,7 @@ fn packages() {
     }
 }
 
-/// The program runs as a user that is not root, under an init that collects orphans, and its health is asked
-/// for.
+/// The program runs as a user that is not root, under an init that reaps orphans, and with a health check.
 #[test]
 fn nobody_special_runs_it() {
     let last = stages().pop().unwrap();
@@ -180,7 +178,7 @@ fn nobody_special_runs_it() {
     assert!(compose.contains("cap_drop: [ALL]") && compose.contains("no-new-privileges:true"));
 }
 
-/// One address stands everywhere, and it is loopback's.
+/// All files have the same address, and it is loopback's.
 #[test]
 fn one_address() {
     for (file, at_least) in [
@@ -197,7 +195,7 @@ fn one_address() {
     assert!(all().iter().any(|one| one.name == "EXPOSE" && one.rest == "34501"));
 }
 
-/// What stops greenroom waits longer than greenroom takes at most, and the image has the program's version.
+/// The stop timeout is longer than greenroom takes at most, and the image has the program's version.
 #[test]
 fn compose_fits_the_program() {
     let compose = read("compose.yaml");

@@ -1,4 +1,4 @@
-//! Runs the binary in a home and a working directory of its own, with no other environment, and shows what came out.
+//! Runs the binary in a home and a working directory of its own, with no other environment, and shows its output.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// A place to run greenroom in, gone when dropped.
+/// A place to run greenroom in, removed when dropped.
 pub struct Place {
     root: tempfile::TempDir,
     variables: Vec<(String, String)>,
@@ -59,12 +59,12 @@ impl Place {
         self
     }
 
-    /// What a file holds now; nothing if it does not exist.
+    /// A file's content now; `None` if it does not exist.
     pub fn read(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.path().join(path)).ok()
     }
 
-    /// Where a path of this place really is.
+    /// The real path of a path in this place.
     pub fn real(&self, path: &str) -> PathBuf {
         self.path().join(path)
     }

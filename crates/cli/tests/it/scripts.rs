@@ -1,4 +1,4 @@
-//! The scripts behind `make`, with programs of their own making in the place of greenroom.
+//! The scripts behind `make`, with fake programs in the place of greenroom.
 
 use std::{
     path::Path,
@@ -8,12 +8,12 @@ use std::{
 use greenroom_engine::browser::version::MAJOR_MIN;
 use insta::assert_snapshot;
 
-/// Says what it was asked, and that this is what is running.
+/// A fake greenroom that prints its arguments, and this as the running ones.
 fn greenroom(running: &str) -> String {
     format!("#!/bin/sh\n[ \"$1\" = status ] && echo '{running}' && exit\necho \"[greenroom $*]\"\n")
 }
 
-/// Runs `scripts/run` with a greenroom like this. The answer is its exit code and what it said.
+/// Runs `scripts/run` with this greenroom. Returns its exit code and output.
 fn run(greenroom: &str) -> String {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
@@ -28,13 +28,13 @@ fn run(greenroom: &str) -> String {
         .replace(&binary.display().to_string(), "[BINARY]")
 }
 
-/// `make run` sets up, checks, says how to connect, and ends as the server.
+/// `make run` sets up, checks, prints how to connect, and becomes the server.
 #[test]
 fn run_leaves_a_server() {
     assert_snapshot!("run", run(&greenroom("[]")));
 }
 
-/// Where a server of this user runs already, it is named, and no second one is started. Agents over stdio are none.
+/// If a server of this user already runs, it is named, and no second one starts. Processes that serve stdio do not count.
 #[test]
 fn run_leaves_a_running_server_alone() {
     let stdio = r#"{ "kind": "stdio",
@@ -48,18 +48,18 @@ fn run_leaves_a_running_server_alone() {
     assert!(run(&greenroom(stdio)).ends_with("[greenroom serve]\n"));
 }
 
-/// A machine on which something is missing gets no server, and the exit code of what found it out.
+/// A machine that lacks something gets no server, and the exit code of the failed check.
 #[test]
 fn run_stops_at_what_is_missing() {
     let said = run("#!/bin/sh\necho \"[greenroom $*]\"\n[ \"$1\" != doctor ] || exit 1\n");
     assert_eq!(said, "exit code: 1\n[greenroom setup]\n\n[greenroom doctor]\n");
 }
 
-/// A machine for `scripts/deps`: a folder for programs, which are all that the script finds, and one for Debian's browsers.
+/// A machine for `scripts/deps`: a folder for the only programs that the script finds, and one for Debian's browsers.
 struct Machine(tempfile::TempDir);
 
 impl Machine {
-    /// `apt-get` writes down what it is asked for, and installs browsers of this version; without one it fails to.
+    /// `apt-get` logs its arguments, and installs browsers of this version; without one it fails.
     fn new(user: &str, installs: Option<&str>) -> Self {
         let machine = Self(tempfile::tempdir().unwrap());
         for folder in ["bin", "browsers"] {
@@ -95,14 +95,14 @@ impl Machine {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Puts browsers of these versions there.
+    /// Installs browsers of these versions.
     fn browsers(self, shell: &str, whole: &str) -> Self {
         self.program("browsers/chromium-headless-shell", &format!("echo Chromium {shell}"));
         self.program("browsers/chromium", &format!("echo Chromium {whole}"));
         self
     }
 
-    /// Runs the script: its exit code, what it said, and what `apt-get` was asked for.
+    /// Runs the script: its exit code, its output, and the arguments of `apt-get`.
     fn run(&self) -> (i32, String, String) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/deps");
         let output = Command::new("/bin/sh")
@@ -119,11 +119,11 @@ impl Machine {
     }
 }
 
-/// What `apt-get` is asked for where something is to be installed: the lists first.
+/// The arguments of `apt-get` where something is to be installed: the lists first.
 const INSTALL: &str =
     "apt-get update\napt-get install -y --no-install-recommends chromium chromium-headless-shell\n";
 
-/// Where both browsers are there and new enough, nothing is asked for and nothing said.
+/// Where both browsers are there and new enough, nothing is installed and nothing printed.
 #[test]
 fn deps_are_quiet_when_nothing_is_missing() {
     for version in [format!("{MAJOR_MIN}.0.7871.100"), "1000.0.1.2".to_owned()] {
@@ -132,7 +132,7 @@ fn deps_are_quiet_when_nothing_is_missing() {
     }
 }
 
-/// A browser that is missing, or older than greenroom supports, is installed from lists that were just refreshed.
+/// A browser that is missing, or older than greenroom supports, is installed after the lists are refreshed.
 #[test]
 fn deps_are_installed_from_fresh_lists() {
     let old = format!("{}.0.1.2", MAJOR_MIN - 1);
@@ -150,8 +150,8 @@ fn deps_are_installed_from_fresh_lists() {
     }
 }
 
-/// A user who may not install is told what to do, and goes on with an old browser; without any it is an error. An archive
-/// that has none but old browsers is no error either.
+/// A user who may not install gets instructions, and goes on with an old browser; without any it is an error. An archive
+/// with only old browsers is no error either.
 #[test]
 fn deps_that_cannot_be_installed() {
     let old = format!("{}.0.1.2", MAJOR_MIN - 1);

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 
 use crate::run::Place;
 
-/// An npm that installs what the package list asks for, as far as greenroom looks.
+/// An npm that installs the package list, as far as greenroom checks.
 pub const NPM: &str = r#"
     [ "$1" = --version ] && echo 11.0.0 && exit
     version=$(sed -n 's/.*"chrome-devtools-mcp":"\([^"]*\)".*/\1/p' package.json)
@@ -24,7 +24,7 @@ pub const NPM: &str = r#"
     echo "{}" > node_modules/playwright-core/package.json
 "#;
 
-/// A Node that speaks just enough of the protocol to list one tool, whatever it is told to run.
+/// A Node that speaks just enough of the protocol to list one tool, whatever it runs.
 const NODE: &str = r#"
     [ "$1" = --version ] && echo v22.1.0 && exit
     while read -r line; do
@@ -46,7 +46,7 @@ pub fn machine() -> Place {
         .env("GREENROOM_POOL_EXECUTABLE_PATH", "../home/bin/chromium")
 }
 
-/// Runs with the pinned version of the engine left out, so that a new one changes no snapshot.
+/// Runs with the engine's pinned version left out, so that a new one changes no snapshot.
 pub fn run(place: &Place, arguments: &[&str]) -> String {
     let versions = [&install::PLAYWRIGHT, &install::DEVTOOLS].map(|package| package.version());
     versions.iter().fold(place.run(arguments), |output, version| output.replace(version, "[VERSION]"))
@@ -60,7 +60,7 @@ fn installs_once() {
     assert_snapshot!("second", run(&machine, &["setup"]));
 }
 
-/// Both engines are installed where both are configured, by pools or by browsers, and neither for nothing.
+/// Both engines are installed where both are configured, by pools or by browsers, and no engine needlessly.
 #[test]
 fn two_engines() {
     let new_node = NODE.replace("v22.1.0", "v22.12.0");
@@ -75,19 +75,19 @@ fn two_engines() {
     assert_snapshot!("two_engines_json", run(&machine, &["setup", "--json", "--config", "../home/own.toml"]));
 }
 
-/// A Node that is too old for one of the engines is named with what that one needs.
+/// The error for a Node that is too old for one of the engines names what that engine needs.
 #[test]
 fn a_node_too_old_for_one_engine() {
     assert_snapshot!(run(&machine(), &["setup", "--engine", "devtools"]));
 }
 
-/// For programs: what is there, and whether it was there before.
+/// For programs: what is installed, and whether it was already.
 #[test]
 fn json() {
     assert_snapshot!(run(&machine(), &["setup", "--json"]));
 }
 
-/// Everything that is missing is named in one run, each with what to do, and the exit code says so.
+/// One run names everything that is missing, each with its fix, and the exit code is a failure.
 #[test]
 fn all_that_is_missing_is_named() {
     let machine =
@@ -96,15 +96,15 @@ fn all_that_is_missing_is_named() {
     assert_snapshot!("missing_json", run(&machine, &["setup", "--json"]));
 }
 
-/// An npm that cannot reach its registry is quoted, with what to try.
+/// The error for an npm that cannot reach its registry quotes npm, with a hint.
 #[test]
 fn offline() {
     let offline = r#"echo '{"error": {"summary": "request failed, reason: no such host"}}'; exit 1"#;
     assert_snapshot!(run(&machine().program("home/bin/npm", offline), &["setup"]));
 }
 
-/// With an engine of the user's own there is nothing to install, and neither Node nor a browser is asked for; only
-/// its tools are.
+/// With an engine of the user's own nothing is installed, and neither Node nor a browser is needed; only its tools are
+/// listed.
 #[test]
 fn a_custom_engine_needs_nothing() {
     let place = Place::new().program("home/bin/my-server", NODE).env("PATH", "/usr/bin:/bin");

@@ -1,4 +1,4 @@
-//! `greenroom setup CLIENT`: what is shown, what is asked, and what the client's file is afterwards.
+//! `greenroom setup CLIENT`: the output, the question, and the client's file afterwards.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::run::Place;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_greenroom");
 
-/// A client, its file for everything, and that file with another server in it.
+/// A client, its user-wide file, and that file with another server in it.
 struct Case {
     client: &'static str,
     file: &'static str,
@@ -64,15 +64,15 @@ fn run(place: &Place, arguments: &[&str]) -> String {
     plain(&place.run(arguments))
 }
 
-/// What was said, and what the file is now.
+/// The output, and the file's content afterwards.
 fn run_and_read(place: &Place, file: &str, arguments: &[&str]) -> String {
     let said = run(place, arguments);
     let after = place.read(file).map_or_else(|| "(none)\n".to_owned(), |text| plain(&text));
     format!("{said}----- {file} -----\n{after}")
 }
 
-/// Settings of the environment go with the entry as its variables, so that the client's greenroom has them too; one with a
-/// password in it does not, and that is said. What the user put there stays.
+/// Settings of the environment go into the entry as its variables, so that the client's greenroom has them too; one with a
+/// password does not, and the output says so. What the user put there stays.
 #[test]
 fn variables_go_with_the_entry() {
     for Case { client, file, .. } in CASES {
@@ -97,8 +97,8 @@ fn variables_go_with_the_entry() {
     }
 }
 
-/// Without a file, and with an empty one, the entry is all there is; run again, it is already there and
-/// nothing is touched.
+/// Without a file, and with an empty one, the file holds only the entry; run again, the entry is already there and the
+/// file is not changed.
 #[test]
 fn a_new_file() {
     for Case { client, file, .. } in CASES {
@@ -123,8 +123,8 @@ fn a_new_file() {
     }
 }
 
-/// Other servers, unknown keys, comments, trailing commas and indentation stay, and what is shown is what is
-/// added. The mode of the file stays too, and nothing else is left in its folder.
+/// Other servers, unknown keys, comments, trailing commas and indentation stay, and the output shows what is added. The
+/// mode of the file stays too, and nothing else is left in its folder.
 #[test]
 fn beside_other_servers() {
     for Case { client, file, other, .. } in CASES {
@@ -137,7 +137,7 @@ fn beside_other_servers() {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         let names: Vec<_> =
             fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(names, [path.file_name().unwrap()], "{client}: nothing is left beside the file");
+        assert_eq!(names, [path.file_name().unwrap()], "{client}: no other file is left");
         for line in other.lines().filter(|line| line.contains("//") || line.contains('#')) {
             let comment = line.split_once("//").or_else(|| line.split_once('#')).unwrap().1;
             assert!(place.read(file).unwrap().contains(comment), "{client}: lost `{line}`");
@@ -145,8 +145,7 @@ fn beside_other_servers() {
     }
 }
 
-/// An entry of the same name that says something else is shown beside the new one, and replaced only when
-/// told to.
+/// An entry of the same name with another content is shown with the new one, and replaced only with `--yes`.
 #[test]
 fn a_different_entry() {
     for Case { client, file, .. } in CASES {
@@ -156,7 +155,7 @@ fn a_different_entry() {
         let place = Place::new().file(file, &old);
         let asked = run(&place, &["setup", client]);
         assert!(asked.starts_with("exit code: 2\n"), "{asked}");
-        assert_eq!(place.read(file).unwrap(), old, "{client}: nobody agreed");
+        assert_eq!(place.read(file).unwrap(), old, "{client}: the user did not agree");
         assert_snapshot!(
             format!("client_replaced_{client}"),
             run_and_read(&place, file, &["setup", client, "--yes"])
@@ -164,7 +163,7 @@ fn a_different_entry() {
     }
 }
 
-/// A file that is broken is named with line and column, and stays as it is.
+/// The error for a broken file has line and column, and the file stays as it is.
 #[test]
 fn a_broken_file() {
     for Case { client, file, broken, .. } in CASES {
@@ -175,7 +174,7 @@ fn a_broken_file() {
     }
 }
 
-/// Comments inside an entry that would be replaced are not thrown away: the lines are printed instead.
+/// An entry with comments is not replaced: the lines are printed instead.
 #[test]
 fn comments_in_the_entry() {
     for (client, file, text) in [
@@ -192,7 +191,7 @@ fn comments_in_the_entry() {
     }
 }
 
-/// A file that is a link stays one, and what it points to is written; a link to nothing is named.
+/// A file that is a link stays one, and its target is written; the error for a broken link names the target.
 #[test]
 fn a_link_stays_a_link() {
     for Case { client, file, other, .. } in CASES {
@@ -210,15 +209,15 @@ fn a_link_stays_a_link() {
     }
 }
 
-/// A folder that may not be written is named. As root, which may write everywhere, the program is run as
-/// nobody.
+/// The error for a read-only folder names it. If the tests run as root, which may write everywhere, the program runs as the
+/// user `nobody`.
 #[test]
 fn a_read_only_folder() {
     for Case { client, file, other, .. } in CASES {
         let place = Place::new().file(file, other);
         let folder = place.real(file).parent().unwrap().to_owned();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
-        // Nobody must be able to reach the program and the file.
+        // That user must be able to reach the program and the file.
         let top = place.real("");
         fs::set_permissions(&top, fs::Permissions::from_mode(0o755)).unwrap();
         let binary = top.join("greenroom");
@@ -244,8 +243,7 @@ fn a_read_only_folder() {
     }
 }
 
-/// A project's entry lies in the working directory, where everybody may read it, and says that its path is
-/// this machine's.
+/// A project's entry is in the working directory, readable for all, and the output notes that its path is this machine's.
 #[test]
 fn for_a_project() {
     for Case { client, project, .. } in CASES {
@@ -259,7 +257,7 @@ fn for_a_project() {
     }
 }
 
-/// `--print` writes nothing, and stdout is the entry alone, for either way to reach greenroom.
+/// `--print` writes nothing, and stdout has only the entry, for either way to reach greenroom.
 #[test]
 fn printing() {
     let mut all = String::new();
@@ -275,8 +273,8 @@ fn printing() {
     assert_snapshot!("client_printed", all);
 }
 
-/// From a program to start to a server to connect to: what belonged to the other way is gone, and where the
-/// server is said.
+/// From a program to start to a server to connect to: keys of the other way are removed, and the output says where the
+/// server is.
 #[test]
 fn from_program_to_server() {
     let old = "[mcp_servers.greenroom]\ncommand = \"x\"\nenv = { A = \"b\" }\n";
@@ -285,8 +283,7 @@ fn from_program_to_server() {
     assert_snapshot!("client_to_server", run_and_read(&place, "home/.codex/config.toml", &arguments));
 }
 
-/// Flags for the client stand after `--` and are checked; before it they are refused, and so is what makes no
-/// sense.
+/// Flags for the client come after `--` and are checked; before it they are refused, and so are meaningless combinations.
 #[test]
 fn flags_and_mistakes() {
     let place = Place::new();
@@ -311,8 +308,7 @@ fn flags_and_mistakes() {
     assert_snapshot!("client_mistakes", all);
 }
 
-/// Whoever connects a client before the engine is there is told to install it; afterwards nothing is left to
-/// say.
+/// If the engine is missing when a client is connected, the output says to install it; afterwards it does not.
 #[test]
 fn the_engine_comes_first() {
     let machine = crate::setup::machine();
@@ -322,7 +318,7 @@ fn the_engine_comes_first() {
     assert!(!machine.run(&["setup", "codex", "--yes"]).contains(hint));
 }
 
-/// The places that the clients' own variables name are respected.
+/// The paths in the clients' own variables are respected.
 #[test]
 fn named_places() {
     let place = Place::new()
@@ -337,8 +333,7 @@ fn named_places() {
     }
 }
 
-/// Runs on a terminal, gives one answer when the question has come, and returns what the screen showed and
-/// the exit code.
+/// Runs on a terminal, answers the question once, and returns the screen's content and the exit code.
 fn on_a_terminal(place: &Place, arguments: &[&str], answer: &str) -> (String, i32) {
     on_a_terminal_after(place, arguments, answer, |_| ())
 }
@@ -359,12 +354,12 @@ fn on_a_terminal_after(
     let mut command = place.command(Path::new(BINARY), "cwd", arguments);
     command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(slave);
     let mut child = command.spawn().unwrap();
-    // The command holds the terminal's other end open, and with it the screen would never end.
+    // The command holds the terminal's other end open; reading the screen would never end.
     drop(command);
     let mut terminal = fs::File::from(master);
     let (mut screen, mut answered) = (Vec::new(), false);
     let mut buffer = [0; 4096];
-    // The last reader of a terminal that nobody writes to any more gets an error, not an end.
+    // The reader of a terminal whose writers have all closed it gets an error, not an end.
     while let Ok(read @ 1..) = terminal.read(&mut buffer) {
         screen.extend_from_slice(&buffer[..read]);
         if !answered && String::from_utf8_lossy(&screen).contains("[y/N] ") {
@@ -378,8 +373,8 @@ fn on_a_terminal_after(
     (String::from_utf8(screen).unwrap().replace('\r', ""), code)
 }
 
-/// On a terminal the lines are shown and the question is asked; no leaves the file alone, yes writes it, and
-/// a different entry is asked about in other words.
+/// On a terminal the lines are shown and the question is asked; no leaves the file alone, yes writes it, and the question
+/// for a different entry has other words.
 #[test]
 fn the_question() {
     let place = Place::new();
@@ -411,7 +406,7 @@ fn the_question() {
 #[test]
 fn a_change_in_between() {
     let place = Place::new();
-    // The answer is given by somebody who writes the file first.
+    // The file changes before the answer is given.
     let (screen, code) = on_a_terminal_after(&place, &["setup", "cursor"], "y\n", |place| {
         fs::create_dir_all(place.real("home/.cursor")).unwrap();
         fs::write(place.real("home/.cursor/mcp.json"), "{}").unwrap();

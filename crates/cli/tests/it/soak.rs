@@ -17,8 +17,8 @@ async fn sessions_stay_apart_for_long() {
     isolation::mix(&["--pool-slots", "4"], 2_600).await;
 }
 
-/// A dozen agents share three instances, one of which is killed every ten seconds for a minute: every call ends, the pool is
-/// described rightly throughout, and all is well afterwards.
+/// A dozen agents share three instances, one of which is killed every ten seconds for a minute: every call ends, the pool's
+/// status is right throughout, and all instances are healthy afterwards.
 #[tokio::test]
 async fn instances_die_for_long() {
     long_test();

@@ -1,4 +1,4 @@
-//! Runs a verb beside the greenrooms of a stage, as a person in another window would.
+//! Runs a verb while the greenrooms of a stage run, as a person in another window would.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,7 +11,7 @@ use tokio::process::Command;
 
 use crate::front::stage::Stage;
 
-/// What a verb came to.
+/// The output of a verb.
 #[derive(Debug)]
 pub struct Said {
     pub code: i32,
@@ -31,7 +31,7 @@ impl Said {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// For snapshots: everything that came out, with what is new every time replaced.
+    /// Compares all output with a snapshot, with values that differ each time replaced.
     #[track_caller]
     pub fn check(&self, name: &str, stage: &Stage) {
         let all = format!(
@@ -54,7 +54,7 @@ impl Said {
     }
 }
 
-/// A verb about to be run in a stage's home.
+/// A verb to be run in a stage's home.
 pub fn greenroom(stage: &Stage, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_greenroom"));
     command

@@ -1,11 +1,11 @@
-//! `greenroom browsers`, where no browser is attached: what there is, and what cannot be done.
+//! `greenroom browsers`, where no browser is attached: the list, and the errors of commands.
 
 use serde_json::json;
 
 use super::ask::ask;
 use crate::front::stage::Stage;
 
-/// Without attached browsers that is said, in every way of asking; a name that is none says where to look.
+/// Without attached browsers every verb says so; the error for an unknown name says where to look.
 #[tokio::test]
 async fn there_are_none() {
     let stage = Stage::new();
@@ -25,7 +25,7 @@ async fn there_are_none() {
     assert_eq!(ask(&stage, &["browsers", "connect"]).await.code, 2, "it needs an address");
 }
 
-/// Where several greenrooms run, the one that is to attach a browser has to be chosen.
+/// Where several greenrooms run, the user has to choose the one that attaches a browser.
 #[tokio::test]
 async fn one_greenroom_is_chosen() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! A session that is closed from outside: its agent hears of it.
+//! A session that the operator closes: its agent learns of it.
 
 use greenroom_testkit::text_of;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::ask::ask;
 use crate::front::stage::{Stage, failure};
 
-/// Closing a session while it works: its call gets the clear error, and the next one says why its browser is new.
+/// Closing a session during a call: the call gets the error for it, and the next one says why its browser is new.
 #[tokio::test]
 async fn closed_while_it_works() {
     let stage = Stage::new();

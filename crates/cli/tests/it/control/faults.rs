@@ -1,4 +1,4 @@
-//! What else may lie in a data folder, and processes that do not do what they should.
+//! Foreign files in a data folder, and processes that misbehave.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::ask::{ask, greenroom};
 use crate::front::stage::{NEWEST, Stage};
 
-/// A run folder that seems to belong to this very process, which lives and has no greenroom's lock.
+/// A run folder that seems to belong to this test's process, which runs and holds no greenroom's lock.
 fn living_folder(data: &Path, n: u32) -> PathBuf {
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     let start = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().to_owned();
@@ -23,7 +23,7 @@ fn living_folder(data: &Path, n: u32) -> PathBuf {
     folder
 }
 
-/// Sockets that nobody serves, dead owners' folders and foreign files are passed over without a word.
+/// Sockets without a process, folders of dead processes and foreign files are skipped silently.
 #[tokio::test]
 async fn stale_and_foreign_files() {
     let stage = Stage::new();
@@ -49,7 +49,7 @@ async fn stale_and_foreign_files() {
     assert!(empty.exists() && dead.exists(), "looking removes nothing");
 }
 
-/// A killed greenroom's socket stays behind until the next start, and fools nobody.
+/// A killed greenroom's socket stays until the next start, and no verb takes it for a living one.
 #[tokio::test]
 async fn killed() {
     let stage = Stage::new();
@@ -60,7 +60,7 @@ async fn killed() {
     ask(&stage, &["status"]).await.check("nobody", &stage);
 }
 
-/// A greenroom that hangs holds nobody up: it is named, those that answer are shown, and the exit code says so.
+/// A greenroom that hangs delays no verb: it is named, those that answer are shown, and the exit code is a failure.
 #[tokio::test]
 async fn hung() {
     let stage = Stage::new();
@@ -85,7 +85,7 @@ async fn hung() {
     assert_eq!(said.code, 0, "{said:?}");
 }
 
-/// A data folder deeper than a socket's address can be long.
+/// A data folder whose path is longer than a socket address.
 #[tokio::test]
 async fn a_deep_data_folder() {
     let stage = Stage::new();
@@ -105,7 +105,7 @@ async fn a_deep_data_folder() {
     assert_eq!(fs::read_dir(data.join("run")).unwrap().count(), 0);
 }
 
-/// Output that nobody reads is no failure, and no panic: `greenroom status | head -0`.
+/// A closed stdout is no failure, and no panic: `greenroom status | head -0`.
 #[tokio::test]
 async fn a_closed_pipe() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! The control socket as programs meet it: HTTP, JSON, and errors that say what is wrong.
+//! The control socket for programs: HTTP, JSON, and errors that say what is wrong.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -23,7 +23,7 @@ async fn request(socket: &Path, line: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// Refusals have the right status and a code, and nothing else is disturbed.
+/// Refusals have the right status and a code, and disturb nothing else.
 #[tokio::test]
 async fn refusals() {
     let stage = Stage::new();
@@ -54,7 +54,7 @@ async fn refusals() {
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()["id"].clone()), (200, json!("a")));
 }
 
-/// The socket is its user's alone.
+/// Only its user may connect to the socket.
 #[tokio::test]
 async fn nobody_else_may_connect() {
     let stage = Stage::new();
@@ -64,7 +64,7 @@ async fn nobody_else_may_connect() {
     assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
 }
 
-/// A follower that never reads, and a client that says nothing, keep greenroom neither from working nor from ending.
+/// A follower that never reads, and a client that sends nothing, keep greenroom neither from working nor from ending.
 #[tokio::test]
 async fn half_open_clients() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! What agents and files choose, where people read it: ids and texts that would forge a line or drive a terminal.
+//! Texts of agents and files on terminals: ids and texts that would forge a line or control a terminal.
 
 use greenroom_testkit::{eventually, http::Remote};
 use serde_json::json;
@@ -10,14 +10,14 @@ use crate::front::stage::{NEWEST, Stage};
 const HOSTILE: &str =
     "x\r\n2026-01-01T00:00:00.000000Z ERROR greenroom: forged\x1b[2J\u{9b}31m\u{202e}\u{2028}\u{7f}";
 
-/// Whether a text has nothing that begins a line or drives a terminal, but the ends of its own lines.
+/// Whether a text has nothing that begins a line or controls a terminal, except the ends of its own lines.
 fn is_harmless(text: &str) -> bool {
     !text.contains(|c: char| c != '\n' && c.is_control())
         && !text.contains(['\u{202e}', '\u{2028}'])
         && !text.lines().any(|line| line.starts_with("2026-01-01"))
 }
 
-/// A session id with line breaks and escape sequences is one line of the server's log, and drives no terminal there, in
+/// A session id with line breaks and escape sequences is one line of the server's log, and controls no terminal there, in
 /// `greenroom logs`, in tables or in errors.
 #[tokio::test]
 async fn an_id_forges_no_line() {
@@ -42,7 +42,7 @@ async fn an_id_forges_no_line() {
     assert!(missing.code == 1 && is_harmless(&missing.stderr), "{missing:?}");
 }
 
-/// A configuration that somebody else wrote drives no terminal either: what is wrong in it is written out.
+/// A configuration from elsewhere controls no terminal either: errors escape its texts.
 #[test]
 fn a_configuration_drives_no_terminal() {
     for (text, shown) in

@@ -1,4 +1,4 @@
-//! `greenroom logs`: what was logged lately, and what is logged now.
+//! `greenroom logs`: recent lines, and new ones.
 
 use std::process::Stdio;
 
@@ -27,8 +27,7 @@ async fn open(client: &Client, session: &str) {
     client.call("echo", json!({"sessionId": session, "text": "a"})).await;
 }
 
-/// What happened is kept at info level, though stderr shows warnings only, and no line holds what an agent or a page
-/// said.
+/// Events are kept at info level, though stderr shows warnings only, and no line holds texts of an agent or a page.
 #[tokio::test]
 async fn recent_lines() {
     let stage = Stage::new();
@@ -53,7 +52,7 @@ async fn recent_lines() {
     assert_eq!(opened["fields"]["session"], "local/a");
 }
 
-/// New lines come as they are written. When the process ends, its last lines come, it is said, and that is no failure.
+/// New lines come as they are written. When the process ends, its last lines and a note come, and that is no failure.
 #[tokio::test]
 async fn following_ends_with_the_process() {
     let stage = Stage::new();
@@ -90,7 +89,7 @@ async fn ended(child: &mut Child) -> (Option<i32>, String) {
     (within(PATIENCE, child.wait()).await.unwrap().code(), stderr)
 }
 
-/// Several greenrooms are told apart; one that does not exist is an error.
+/// Lines of several greenrooms show their process; a pid without a greenroom is an error.
 #[tokio::test]
 async fn lines_of_several() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! Looking in from outside: the verbs that ask a control socket, against real greenrooms with fake engines.
+//! The verbs that ask a control socket, against real greenrooms with fake engines.
 
 pub mod ask;
 mod browsers;

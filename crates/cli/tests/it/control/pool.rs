@@ -1,4 +1,4 @@
-//! `greenroom pool`: the pools of every greenroom that runs, and commands to one of them.
+//! `greenroom pool`: the pools of every running greenroom, and commands to one of them.
 
 use greenroom_testkit::{PATIENCE, within};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::ask::ask;
 use crate::front::{pools::two_pools, stage::Stage};
 
-/// Pools are listed and shown; a name that is none says what there is, and the built-in pool cannot be scaled.
+/// Pools are listed and shown; the error for an unknown name lists the known ones, and the built-in pool cannot be scaled.
 #[tokio::test]
 async fn pools_are_shown() {
     let stage = Stage::new();
@@ -19,7 +19,7 @@ async fn pools_are_shown() {
     assert!(shown.code == 0 && shown.stdout.starts_with("pool         DEFAULT (default)\n"), "{shown:?}");
     let all = ask(&stage, &["pool", "list", "--json"]).await.json();
     let plural = ask(&stage, &["pools", "--json"]).await.json();
-    // Whole lists differ by the seconds that a lease is old.
+    // Whole lists differ by the age of a lease in seconds.
     let which =
         |list: &Value| (list.as_array().map(Vec::len), list[0]["pid"].clone(), list[0]["name"].clone());
     assert_eq!(which(&plural), which(&all));
@@ -33,8 +33,8 @@ async fn pools_are_shown() {
     assert_eq!(ask(&stage, &["pool", "scale", "DEFAULT", "0"]).await.code, 2);
 }
 
-/// The built-in pool can be drained and had back; what is said, the status and the slots agree with what there is, also where
-/// nothing runs.
+/// The built-in pool can be drained and restarted; messages, status and slots agree with its state, also where nothing
+/// runs.
 #[tokio::test]
 async fn the_built_in_pool_is_drained() {
     let stage = Stage::new();
@@ -58,7 +58,7 @@ async fn the_built_in_pool_is_drained() {
     assert!(drained.contains(": draining 0; "), "{drained}");
 }
 
-/// Where several greenrooms have a pool of that name, one has to be chosen; where none runs, that is said.
+/// Where several greenrooms have a pool of that name, the user has to choose one; where none runs, the error says so.
 #[tokio::test]
 async fn one_greenroom_is_chosen() {
     let stage = Stage::new();
@@ -78,13 +78,13 @@ async fn one_greenroom_is_chosen() {
     assert_eq!((only.as_array().unwrap().len(), &only[0]["pid"]), (1, &json!(one.pid())));
 }
 
-/// Asks again and again until a pool looks like this.
+/// Asks again until a pool looks like this.
 async fn until(stage: &Stage, pool: &str, wanted: impl Fn(&Value) -> bool) {
     let look = async { while !wanted(&ask(stage, &["pool", "show", pool, "--json"]).await.json()) {} };
     within(PATIENCE, look).await;
 }
 
-/// Declared pools are a table, also in `status`; they are scaled, drained and restarted, and what was done is said.
+/// Declared pools are a table, also in `status`; they are scaled, drained and restarted, and the output says what was done.
 #[tokio::test]
 async fn pools_are_changed() {
     let stage = two_pools(Stage::new());

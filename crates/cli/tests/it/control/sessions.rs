@@ -1,4 +1,4 @@
-//! `greenroom sessions`: which session is meant, whatever it is called.
+//! `greenroom sessions`: which session an argument means.
 
 use serde_json::json;
 
@@ -40,7 +40,7 @@ async fn odd_ids() {
     assert_eq!(sessions(&client).await.len(), 0);
 }
 
-/// A session that is none is named, with the nearest that is one.
+/// The error for an unknown session names the nearest known one.
 #[tokio::test]
 async fn unknown_ids() {
     let stage = Stage::new();
@@ -54,7 +54,7 @@ async fn unknown_ids() {
     assert_eq!(sessions(&client).await.len(), 1);
 }
 
-/// Where several sessions have one id, none of them is touched before it is said which.
+/// Where several sessions have one id, none of them is touched until the user chooses.
 #[tokio::test]
 async fn one_id_in_two_greenrooms() {
     let stage = Stage::new();
@@ -68,7 +68,7 @@ async fn one_id_in_two_greenrooms() {
     assert_eq!((sessions(&one).await.len(), sessions(&two).await.len()), (1, 0));
 }
 
-/// A connection's own session, and a named one that is called the same, are told apart by their keys.
+/// A connection's own session, and a named one with the same name, differ by their keys.
 #[tokio::test]
 async fn own_sessions_have_keys() {
     let stage = Stage::new();

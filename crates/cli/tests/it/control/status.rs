@@ -7,7 +7,7 @@ use serde_json::json;
 use super::ask::{ask, socket};
 use crate::front::stage::{NEWEST, Stage, until_in_flight};
 
-/// Sessions are shown with what they do; named ones, the connection's own, and one that works.
+/// Sessions are shown with their state: named ones, the connection's own, and a busy one.
 #[tokio::test]
 async fn sessions_and_pools_are_shown() {
     let stage = Stage::new();
@@ -85,7 +85,7 @@ async fn two_greenrooms_at_once() {
     assert_eq!(left[0]["pid"], one.pid());
 }
 
-/// Where no greenroom runs, or ever ran, that is said, and is no failure.
+/// Where no greenroom runs, or ever ran, the output says so, and that is no failure.
 #[tokio::test]
 async fn nobody_is_there() {
     let stage = Stage::new();
@@ -97,7 +97,7 @@ async fn nobody_is_there() {
     assert!(!stage.data().exists(), "looking leaves nothing behind");
 }
 
-/// The socket is there as soon as greenroom answers, and a marker in the run folder says where a server listens.
+/// The socket is there as soon as greenroom answers, and a file in the run folder says where a server listens.
 #[tokio::test]
 async fn a_server_says_where_it_listens() {
     let stage = Stage::new();
@@ -113,7 +113,7 @@ async fn a_server_says_where_it_listens() {
     assert!(!socket.exists());
 }
 
-/// Windows that joined a server are called by their clients' names and counted, in `status`, in `sessions` and in the log;
+/// Fronts that joined a server are shown by their clients' names with a number, in `status`, in `sessions` and in the log;
 /// nowhere by the random number that is their id.
 #[tokio::test]
 async fn windows_have_their_clients_names() {

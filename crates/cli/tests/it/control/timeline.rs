@@ -1,4 +1,5 @@
-//! `greenroom logs --session`: what happened in a session, while it lives, when it is closed, and when nobody runs.
+//! `greenroom logs --session`: what happened in a session, while it is open, after it was closed, and when no greenroom
+//! runs.
 
 use std::process::Stdio;
 
@@ -9,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use super::ask::{ask, greenroom};
 use crate::front::stage::Stage;
 
-/// People read time, kind and text; programs an object a line; both also when every greenroom has ended.
+/// People read time, kind and text; programs an object a line; both also after every greenroom has ended.
 #[tokio::test]
 async fn told_now_and_later() {
     let stage = Stage::new();
@@ -40,7 +41,7 @@ async fn told_now_and_later() {
     assert_eq!((followed.code, followed.stdout.lines().count()), (0, 3), "{followed:?}");
 }
 
-/// Following brings calls as they end, and ends with the session.
+/// Following prints calls as they end, and ends with the session.
 #[tokio::test]
 async fn followed_to_its_end() {
     let stage = Stage::new();
@@ -65,7 +66,7 @@ async fn followed_to_its_end() {
     assert!(within(PATIENCE, child.wait()).await.unwrap().success());
 }
 
-/// A session that nobody knows is an error that says so, as are a data folder without records and a pid of nobody.
+/// An unknown session is an error that says so, as are a data folder without records and a pid without a greenroom.
 #[tokio::test]
 async fn what_is_not_there() {
     let stage = Stage::new();

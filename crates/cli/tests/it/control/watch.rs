@@ -22,7 +22,7 @@ use tokio::{
 use super::ask::{ask, greenroom};
 use crate::front::stage::Stage;
 
-/// A terminal of so many columns: our side and the program's.
+/// A terminal of this size: the test's side and the program's.
 fn terminal(columns: u16, rows: u16) -> (File, OwnedFd) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
@@ -33,7 +33,7 @@ fn terminal(columns: u16, rows: u16) -> (File, OwnedFd) {
     (File::from(ours), theirs)
 }
 
-/// What is written to a terminal, piece by piece, read on a thread that ends with the program.
+/// The output to a terminal, piece by piece, read on a thread that ends with the program.
 fn read(mut ours: File) -> mpsc::UnboundedReceiver<String> {
     let (pieces, received) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -58,7 +58,7 @@ async fn until(pieces: &mut mpsc::UnboundedReceiver<String>, seen: &mut String, 
     }
 }
 
-/// Whoever starts `greenroom mcp` in a terminal reads what it is and what to do instead; a client, whose stdin is none, does
+/// `greenroom mcp` in a terminal prints what it is and what to do instead; for a client, whose stdin is no terminal, it does
 /// not.
 #[tokio::test]
 async fn mcp_started_by_hand() {
@@ -75,7 +75,7 @@ async fn mcp_started_by_hand() {
     assert_eq!(stage.client().await.stderr(), "");
 }
 
-/// The view follows what happens, has colours, fits the terminal, and Ctrl-C gives the terminal back as it was.
+/// The view follows the sessions, has colours, fits the terminal, and Ctrl-C restores the terminal.
 #[tokio::test]
 async fn live_on_a_terminal() {
     let stage = Stage::new();
@@ -99,7 +99,7 @@ async fn live_on_a_terminal() {
     assert!(seen.ends_with("\x1b[?25h\x1b[?1049l"), "{seen:?}");
 }
 
-/// NO_COLOR is heeded, also on a terminal.
+/// NO_COLOR is respected, also on a terminal.
 #[tokio::test]
 async fn no_colours() {
     let stage = Stage::new();
@@ -118,7 +118,7 @@ async fn no_colours() {
     }
 }
 
-/// The doctor heeds it, too: what it says by a colour, it says by a word.
+/// The doctor respects it too: every colour repeats a word.
 #[tokio::test]
 async fn no_colours_of_the_doctor() {
     let stage = Stage::new();
@@ -129,7 +129,7 @@ async fn no_colours_of_the_doctor() {
             doctor.env("TERM", "xterm").env("NO_COLOR", value).stdout(Stdio::from(theirs)).spawn().unwrap();
         let mut pieces = read(ours);
         let mut seen = String::new();
-        // The last line counts what was found.
+        // The last line counts the findings.
         until(&mut pieces, &mut seen, " skipped\r\n").await;
         assert_eq!(seen.contains('\x1b'), coloured, "NO_COLOR={value}: {seen:?}");
         within(PATIENCE, child.wait()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the server tells and asks while a call runs.
+//! The server's notifications and questions while a call runs.
 
 use greenroom_testkit::text_of;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ async fn log_messages() {
         let both = Both::raw(by).await;
         let client = &both.through;
         client.call("echo", json!({ "message": "x" })).await;
-        // The server says so when it was told of its root, which is the session's own folder.
+        // The server logs its root when it learns it: the session's own folder.
         let told = client.next_notification("notifications/message").await;
         let expected = json!({
             "level": "info", "logger": "everything-server", "data": "Roots updated: 1 root(s) received from client"
@@ -99,7 +99,7 @@ async fn log_messages() {
         client.call("toggle-simulated-logging", json!({})).await;
         let told = client.next_notification("notifications/message").await;
         assert!(told["params"]["data"].as_str().unwrap().contains("message"), "{told}");
-        assert!(less <= 1, "only an emergency is told of: {less}");
+        assert!(less <= 1, "only an emergency is passed on: {less}");
     }
 }
 

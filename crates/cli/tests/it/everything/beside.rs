@@ -1,4 +1,4 @@
-//! What the server has beside tools: prompts, completions, resources, subscriptions, tasks.
+//! The server's features other than tools: prompts, completions, resources, subscriptions, tasks.
 
 use greenroom_testkit::{Client, Launch, text_of};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Both, By, EACH, ask};
 use crate::front::stage::NEWEST;
 
-/// Prompts, their arguments and completions of these arrive as they are, and mistakes as the server tells them.
+/// Prompts, their arguments and completions of these arrive unchanged, and so do the server's errors.
 #[tokio::test]
 async fn prompts_and_completions() {
     for by in EACH {
@@ -38,7 +38,7 @@ async fn prompts_and_completions() {
     }
 }
 
-/// Resources are listed behind greenroom's own and read by their addresses: static ones, templates, and those that a call
+/// Resources are listed after greenroom's own and read by their addresses: static ones, templates, and those that a call
 /// of the same session has made.
 #[tokio::test]
 async fn resources() {
@@ -86,7 +86,7 @@ async fn all(client: &Client, method: &str, list: &str) -> Vec<Value> {
     }
 }
 
-/// News of a resource that was subscribed to reach the client.
+/// Updates of a subscribed resource reach the client.
 #[tokio::test]
 async fn subscriptions() {
     let both = Both::raw(By::Url).await;
@@ -124,7 +124,7 @@ async fn tasks() {
     assert!(!results[0].is_empty());
 }
 
-/// A session that is named keeps its resources to itself, and is asked for them by its name.
+/// A named session keeps its resources to itself; requests for them name it.
 #[tokio::test]
 async fn a_named_session() {
     let both = Both::raw(By::Url).await;
@@ -141,8 +141,8 @@ async fn a_named_session() {
     assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
 }
 
-/// What the server has is promised in the handshake, once it was asked: not more, and in its own words, and how it wants to
-/// be used is passed on. Looking at a list holds nobody's slot.
+/// The handshake offers the server's capabilities once they are known: no more, in the server's own words, and with its
+/// instructions. Listing holds no slot.
 #[tokio::test]
 async fn promises() {
     let (stage, _server) = super::behind(By::Command).await;

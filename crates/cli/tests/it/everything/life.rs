@@ -6,12 +6,12 @@ use serde_json::json;
 use super::{By, Served, behind, capabilities};
 use crate::front::stage::Stage;
 
-/// Each session of greenroom's is one with the server, which ends with it.
+/// Each session of greenroom's is one session with the server, and both end together.
 #[tokio::test]
 async fn sessions_are_sessions() {
     let (stage, _server) = behind(By::Url).await;
     let client = stage.client_with(capabilities()).await;
-    // The server knows the sessions by their names, and says them here.
+    // The server reports its sessions by their names here.
     let started = |answer: &serde_json::Value| {
         let text = text_of(answer);
         text.split_whitespace().find(|word| word.len() == 36).unwrap_or_else(|| panic!("{text}")).to_owned()
@@ -25,7 +25,7 @@ async fn sessions_are_sessions() {
     assert_ne!(started(&client.call("toggle-simulated-logging", toggle("one")).await), one, "it was ended");
 }
 
-/// A server that is gone is noticed, between calls and under one, and said so; when it is back, sessions go on in new ones.
+/// The loss of a server, between calls and during one, is noticed and reported; when it is back, sessions begin anew.
 #[tokio::test]
 async fn a_server_that_goes_and_comes() {
     let mut server = Served::start(0).await;

@@ -1,7 +1,7 @@
-//! The reference MCP server that has every feature, behind greenroom as a custom engine, by command and by address: what
-//! it has arrives as it does when it is spoken to directly.
+//! The reference MCP server with every feature, behind greenroom as a custom engine, by command and by address: clients
+//! get the same as from the server directly.
 //!
-//! [`Both`] is a client of each: one of the server itself, one of greenroom before it.
+//! [`Both`] has two clients: one of the server itself, one of greenroom in front of it.
 
 mod asked;
 mod beside;
@@ -32,7 +32,7 @@ enum By {
 
 const EACH: [By; 2] = [By::Command, By::Url];
 
-/// Where the server is.
+/// The server's path.
 pub fn path() -> String {
     let path: PathBuf =
         installed().join("everything/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
@@ -40,12 +40,12 @@ pub fn path() -> String {
     path.display().to_string()
 }
 
-/// A client that can be asked everything.
+/// A client with all capabilities.
 fn capabilities() -> Value {
     json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } })
 }
 
-/// The server itself, and greenroom before it.
+/// The server itself, and greenroom in front of it.
 struct Both {
     direct: Client,
     through: Client,
@@ -69,7 +69,7 @@ impl Both {
     }
 }
 
-/// A place to play with the server behind greenroom.
+/// A stage with the server behind greenroom.
 async fn behind(by: By) -> (Stage, Option<Served>) {
     match by {
         By::Command => (Stage::new().command(&["node", &path()]), None),
@@ -90,7 +90,7 @@ struct Served {
 impl Served {
     /// On this port, or a free one.
     async fn start(port: u16) -> Self {
-        // It takes a port, and says of none which it got; so one is chosen that is free now.
+        // It takes a port as an argument and does not print the one it got; so choose one that is free now.
         let port = match port {
             0 => std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port(),
             port => port,
@@ -123,7 +123,7 @@ impl Served {
     }
 }
 
-/// A response line without its envelope, and without the name that greenroom keeps it by.
+/// A response line without its envelope, and without the name of its record.
 fn body(line: &str) -> String {
     let mut response: serde_json::Map<String, Value> = serde_json::from_str(line).unwrap();
     response.shift_remove("id");

@@ -1,5 +1,5 @@
-//! The server behind greenroom for clients of revision 2026-07-28, which shake no hands: what it has beside tools, over
-//! stdio and over HTTP.
+//! The server behind greenroom for clients of revision 2026-07-28, which have no handshake: its features other than tools,
+//! over stdio and over HTTP.
 
 use greenroom_testkit::http::{Server, stateless};
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use super::{Both, By, behind, path};
 use crate::front::stage::{NEWEST, Stage, error};
 
-/// A request's parameters as this revision has them.
+/// A request's parameters in this revision's form.
 fn of(params: Value) -> Value {
     stateless(0, "", params, super::capabilities())["params"].take()
 }
 
-/// A result as older revisions have it. What this one adds is checked: how long it holds, for what can be kept.
+/// A result in the form of older revisions. The additions of this one are checked: how long a cacheable result is valid.
 #[track_caller]
 fn as_before(method: &str, mut answer: Value) -> Value {
     let Some(result) = answer.get_mut("result").and_then(Value::as_object_mut) else {
@@ -26,7 +26,7 @@ fn as_before(method: &str, mut answer: Value) -> Value {
     json!({ "result": result })
 }
 
-/// What is asked of the server.
+/// The requests to the server.
 fn questions() -> Vec<(&'static str, Value)> {
     let reference = json!({ "type": "ref/prompt", "name": "completable-prompt" });
     vec![
@@ -44,7 +44,7 @@ fn questions() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Prompts, completions and resources arrive as they do with a handshake, and mistakes as the server tells them.
+/// Prompts, completions and resources arrive as they do with a handshake, and so do the server's errors.
 #[tokio::test]
 async fn over_stdio() {
     let both = Both::raw(By::Command).await;
@@ -63,7 +63,7 @@ async fn over_stdio() {
     }
 }
 
-/// The same over HTTP, where a prompt's name stands in a header too, and no session is needed to look.
+/// The same over HTTP, where a prompt's name is in a header too, and listing needs no session.
 #[tokio::test]
 async fn over_http() {
     let both = Both::raw(By::Command).await;
@@ -83,7 +83,7 @@ async fn over_http() {
     }
     assert_eq!(about["capabilities"].get("tasks"), None, "there they are an extension of another shape");
     assert!(about["instructions"].as_str().unwrap().contains("# Everything Server"), "{about}");
-    // The kit says in the header what it finds in the body.
+    // The kit puts the name from the body into the header.
     let unnamed = send(&server, "prompts/get", json!({ "uri": "simple-prompt" })).await;
     let (code, why) = error(&unnamed);
     assert!(code == -32020 && why.contains("`mcp-name` says `simple-prompt`"), "{unnamed}");
@@ -93,8 +93,8 @@ async fn send(server: &Server, method: &str, params: Value) -> Value {
     server.post_stateless(&stateless(1, method, params, super::capabilities())).await.answer().await
 }
 
-/// Beside a pool of browsers the server's things are found where they are. What has to stay needs a session that is named,
-/// since a connection's own is for browsing.
+/// In a fleet with pools of browsers too, the server's features are found. What must persist needs a named session, since
+/// a connection's own is for browsing.
 #[tokio::test]
 async fn beside_other_pools() {
     let stage = Stage::new()
@@ -127,7 +127,7 @@ async fn beside_other_pools() {
     assert!(instructions.contains("The server behind pool REFERENCE says:\n\n#"), "{instructions}");
 }
 
-/// A server that cannot be started hides nothing of another that has what is asked for.
+/// A server that cannot be started hides nothing of another that has what is requested.
 #[tokio::test]
 async fn beside_a_server_that_does_not_start() {
     let stage = Stage::new()

@@ -1,12 +1,12 @@
-//! Tools: how they are listed, and what they answer.
+//! Tools: how they are listed, and their answers.
 
 use serde_json::{Value, json};
 
 use super::{Both, By, EACH, ask, capabilities};
 use crate::front::stage::{NEWEST, Stage};
 
-/// Every tool is listed as the server describes it, those too that it has only for clients that can be asked; greenroom
-/// adds `sessionId` in front of their own parameters, and its own tools behind them. Before anything was called, and after.
+/// Every tool is listed as the server describes it, including those that it has only for clients that can be asked;
+/// greenroom adds `sessionId` before their own parameters, and its own tools after them. Before the first call, and after.
 #[tokio::test]
 async fn tools_are_listed_as_they_are() {
     for by in EACH {
@@ -25,7 +25,7 @@ async fn tools_are_listed_as_they_are() {
                     ours["inputSchema"]["properties"].as_object_mut().unwrap().shift_remove("sessionId");
                 assert!(added.is_some(), "{by:?}: {ours}");
                 let mut theirs = theirs.clone();
-                // One without parameters says so in one of two ways.
+                // A tool without parameters says so in one of two ways.
                 if theirs["inputSchema"].get("properties").is_none() {
                     theirs["inputSchema"]["properties"] = json!({});
                 }
@@ -70,7 +70,7 @@ async fn answers_arrive_as_they_are() {
             );
             assert_eq!(through, direct, "{by:?}: {tool} {arguments}");
         }
-        // What it makes of the time of day differs by that.
+        // Its answers contain the time of day.
         for kind in ["Text", "Blob"] {
             let params = json!({ "name": "get-resource-reference", "arguments": { "resourceType": kind, "resourceId": 3 } });
             let through = timeless(&ask(&both.through, "tools/call", &params).await);
@@ -85,7 +85,7 @@ async fn answers_arrive_as_they_are() {
     }
 }
 
-/// With what greenroom adds by default, all that the server said is still there, in its place.
+/// With greenroom's default additions, everything that the server sent is still there, in its place.
 #[tokio::test]
 async fn what_is_added_comes_last() {
     let both = Both::with(By::Command, &[]).await;
@@ -105,7 +105,7 @@ async fn what_is_added_comes_last() {
     }
 }
 
-/// A client that cannot be asked is not asked; what the server has for everybody works.
+/// A client that cannot be asked is not asked; tools for all clients work.
 #[tokio::test]
 async fn a_client_that_cannot_be_asked() {
     for by in EACH {
@@ -119,7 +119,7 @@ async fn a_client_that_cannot_be_asked() {
     }
 }
 
-/// A server that cannot be reached is named, and what may be secret of its address is not.
+/// The error for an unreachable server names it, without the secret parts of its address.
 #[tokio::test]
 async fn a_server_that_is_not_there() {
     let stage = Stage::new().command(&[]).set("pool.url", "http://127.0.0.1:9/mcp?key=sesame-99");
@@ -143,7 +143,7 @@ fn timeless(body: &str) -> Value {
     body
 }
 
-/// Without the ids that the server makes up.
+/// The body without the ids that the server generates.
 fn without_ids(body: &str) -> Value {
     let mut body: Value = serde_json::from_str(body).unwrap();
     for asked in body["error"]["data"]["elicitations"].as_array_mut().unwrap() {

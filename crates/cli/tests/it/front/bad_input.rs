@@ -1,4 +1,4 @@
-//! What a client can get wrong. Each mistake has its own clear answer, and the connection lives on.
+//! Mistakes of a client. Each has its own clear answer, and the connection lives on.
 
 use greenroom_testkit::{Client, text_of};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ async fn lives(client: &Client) {
     assert_eq!(client.unmatched_left(), 0);
 }
 
-/// Sends a line that is no request, and gives the error that answers it.
+/// Sends a line that is not a request, and returns the error that answers it.
 async fn refused(client: &Client, line: impl AsRef<[u8]>) -> (i64, String) {
     client.send_line(line).await;
     let answer = client.next_unmatched().await;
@@ -19,7 +19,7 @@ async fn refused(client: &Client, line: impl AsRef<[u8]>) -> (i64, String) {
     error(&answer)
 }
 
-/// Lines that are no JSON, or JSON that is no message, are told apart, and answered with the id where there is one.
+/// A line that is not JSON and JSON that is not a message get different errors, with the id where there is one.
 #[tokio::test]
 async fn lines_that_are_no_messages() {
     let stage = Stage::new();
@@ -64,7 +64,7 @@ async fn lines_that_are_no_messages() {
     lives(&client).await;
 }
 
-/// A message is an object: an array with the same values in order is none, alone or in a batch.
+/// A message is an object: an array with the same values in order is not a message, alone or in a batch.
 #[tokio::test]
 async fn an_array_is_no_message() {
     let stage = Stage::new();
@@ -114,7 +114,7 @@ async fn deep_nesting() {
     lives(&client).await;
 }
 
-/// Arguments that two programs could read differently reach no engine: they are refused by their place, at any depth, and
+/// Arguments that two programs could read differently reach no engine: they are refused with their place, at any depth, and
 /// the connection lives on.
 #[tokio::test]
 async fn arguments_with_two_meanings() {
@@ -161,7 +161,7 @@ async fn arguments_with_two_meanings() {
     lives(&client).await;
 }
 
-/// Selectors that cannot be read, or are spelt with escapes, never leave a call to another session.
+/// Selectors that cannot be read, or are spelt with escapes, never send a call to another session.
 #[tokio::test]
 async fn selectors_spelt_oddly() {
     let stage = Stage::new();
@@ -179,7 +179,7 @@ async fn selectors_spelt_oddly() {
     lives(&client).await;
 }
 
-/// A tool that nobody has is an error that suggests the nearest name, if one is near.
+/// The error for an unknown tool suggests the nearest name, if one is near.
 #[tokio::test]
 async fn unknown_tools() {
     let stage = Stage::new();
@@ -196,7 +196,7 @@ async fn unknown_tools() {
     lives(&client).await;
 }
 
-/// Arguments are checked before an engine sees them: unknown, missing and wrong ones are named.
+/// Arguments are checked before an engine sees them: the error names unknown, missing and wrong ones.
 #[tokio::test]
 async fn arguments_that_do_not_fit() {
     let stage = Stage::new();
@@ -234,7 +234,7 @@ async fn arguments_that_do_not_fit() {
     lives(&client).await;
 }
 
-/// A `sessionId` that is none is refused with the reason; `null` is as good as none.
+/// An invalid `sessionId` is refused with the reason; `null` counts as absent.
 #[tokio::test]
 async fn session_ids_that_are_none() {
     let stage = Stage::new();
@@ -260,7 +260,7 @@ async fn session_ids_that_are_none() {
     lives(&client).await;
 }
 
-/// Parameters that are no call are the program's mistake, and a JSON-RPC error.
+/// Parameters that are not a call are a mistake of the client program, and a JSON-RPC error.
 #[tokio::test]
 async fn calls_that_are_none() {
     let stage = Stage::new();
@@ -313,7 +313,7 @@ async fn an_id_in_use() {
     lives(&client).await;
 }
 
-/// What needs no answer gets none: unknown notifications, odd cancellations, answers that nobody asked for.
+/// What needs no answer gets none: unknown notifications, odd cancellations, answers without a question.
 #[tokio::test]
 async fn what_needs_no_answer() {
     let stage = Stage::new();

@@ -7,7 +7,7 @@ use super::stage::{Stage, failure, pid, pid_of};
 
 const BULK: &str = "browser_execute_bulk";
 
-/// What a bulk call came to: its JSON as text, which programs get the same way.
+/// The outcome of a bulk call: its JSON as text, as programs get it too.
 #[track_caller]
 fn outcome(answer: &Value) -> Value {
     let result = &answer["result"];
@@ -35,7 +35,7 @@ fn fail(message: &str) -> Value {
     json!({"tool": "fail", "args": {"message": message}})
 }
 
-/// Commands run in order in one browser, and only results that are wanted come back.
+/// Commands run in order in one browser, and only the requested results come back.
 #[tokio::test]
 async fn commands_run_in_order() {
     let stage = Stage::new();
@@ -62,7 +62,7 @@ async fn commands_run_in_order() {
     assert_eq!(process, pid(&client, "a").await.to_string());
 }
 
-/// Without a session one browser is held for all commands, also when others come between them.
+/// Without a session one browser is held for all commands, even when other calls come in between.
 #[tokio::test]
 async fn one_browser_for_all() {
     let stage = Stage::new().set("sessions.scope", "call");
@@ -79,7 +79,7 @@ async fn one_browser_for_all() {
     assert_ne!(process(0), other);
 }
 
-/// Nobody's call comes between the commands, not even one of the same session.
+/// No other call comes between the commands, not even one of the same session.
 #[tokio::test]
 async fn nobody_comes_between() {
     let stage = Stage::new();
@@ -100,7 +100,7 @@ async fn nobody_comes_between() {
     assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "a"})).await), "other");
 }
 
-/// A failed command ends the rest, unless told otherwise; what failed says why, in either way a tool can fail.
+/// A failed command ends the bulk, unless the call says otherwise; its result says why, in either way a tool can fail.
 #[tokio::test]
 async fn failures() {
     let stage = Stage::new();
@@ -121,7 +121,7 @@ async fn failures() {
     assert_eq!(said["results"][2]["content"][0]["text"], "b");
 }
 
-/// A browser that dies under a command ends the rest, whatever was wished, and the next call says so.
+/// A browser that dies during a command ends the bulk, whatever the call says, and the next call carries a note.
 #[tokio::test]
 async fn a_browser_dies() {
     let stage = Stage::new();
@@ -138,7 +138,7 @@ async fn a_browser_dies() {
     assert!(note.starts_with("session restarted: "), "{note}");
 }
 
-/// Everything is checked before anything runs, and what is wrong is named with its command.
+/// All commands are checked before any runs, and the error names the command.
 #[tokio::test]
 async fn nothing_runs_before_all_is_checked() {
     let stage = Stage::new().set("tools.deny", "sleep");
@@ -204,7 +204,7 @@ async fn nothing_runs_before_all_is_checked() {
     assert_eq!(stage.log().count("tools/call echo"), 0);
 }
 
-/// A client that asks for progress hears how many commands are done; progress inside a command is not mixed in.
+/// A client that asks for progress learns how many commands are done; progress inside a command is not mixed in.
 #[tokio::test]
 async fn progress() {
     let stage = Stage::new();
@@ -223,7 +223,7 @@ async fn progress() {
     assert_eq!(client.notifications_left("notifications/progress"), 0);
 }
 
-/// Arguments reach the engine as they were written, and so do the client's other words about the call.
+/// Arguments reach the engine as they were written, and so do the other parameters of the call.
 #[tokio::test]
 async fn arguments_pass_untouched() {
     let stage = Stage::new();
@@ -234,7 +234,7 @@ async fn arguments_pass_untouched() {
     assert!(line.contains(&format!(r#""results":[{answer}"#)), "{line}");
 }
 
-/// A bulk call that is cancelled stops behind the command that runs.
+/// A cancelled bulk call stops after the command that runs.
 #[tokio::test]
 async fn cancelled() {
     let stage = Stage::new();
@@ -244,7 +244,7 @@ async fn cancelled() {
     let held = client.start_call(BULK, json!({"commands": commands, "sessionId": "a"})).await;
     gate.arrived(1).await;
     client.cancel(held.id()).await;
-    // Messages are taken in their order: whoever answers this has taken the other.
+    // Messages are handled in order: the answer to this one shows that the other was handled.
     client.request("ping", Value::Null).await;
     gate.open();
     pid(&client, "a").await;

@@ -1,4 +1,4 @@
-//! The list of tools: read from the engine, kept on disk, announced when it is another one and only then.
+//! The list of tools: read from the engine, kept on disk, announced when it changes and only then.
 
 use std::{fs, path::PathBuf};
 
@@ -40,7 +40,7 @@ async fn a_new_tool_is_announced() {
     assert_eq!(client.notifications_left(CHANGED), 0);
 }
 
-/// An announcement without a change is not passed on, nor is a new session one: a client would read the list again
+/// An announcement without a change is not passed on, and a new session is no change: a client would read the list again
 /// for nothing.
 #[tokio::test]
 async fn an_equal_list_is_not_announced() {
@@ -55,7 +55,7 @@ async fn an_equal_list_is_not_announced() {
         );
         client.call("echo", json!({"text": "a", "sessionId": session})).await;
     }
-    // One to learn the list, one for the first seat of the instance, one for each announcement.
+    // One to read the list, one for the first seat of the instance, one for each announcement.
     stage.log().reached("tools/list", 10).await;
     client.call("change_tools", json!({"sessionId": "s0"})).await;
     client.next_notification(CHANGED).await;
@@ -92,7 +92,7 @@ async fn the_list_is_kept() {
     }
 }
 
-/// Where the list cannot be kept it is asked for each time, and all goes on.
+/// Where the list cannot be kept greenroom asks for it each time, and everything works.
 #[tokio::test]
 async fn a_list_that_cannot_be_kept() {
     let stage = Stage::new();
@@ -103,8 +103,8 @@ async fn a_list_that_cannot_be_kept() {
     assert_eq!(text_of(&client.call("echo", json!({"text": "a"})).await), "a");
 }
 
-/// An engine whose tools are others than its kept list says, under the same command, is found out when its first
-/// session opens: the new list is announced, kept, and its tools can be called.
+/// If an engine's tools differ from its kept list, under the same command, greenroom finds out when its first session
+/// opens: it announces and keeps the new list, and the tools can be called.
 #[tokio::test]
 async fn a_changed_engine_is_found_out() {
     let stage = Stage::new().script(r#"exec "$@" $(cat "$0/flags" 2>/dev/null)"#);
@@ -131,7 +131,7 @@ async fn a_changed_engine_is_found_out() {
     assert_eq!(stage.log().count("start"), starts, "the new list was kept");
 }
 
-/// What an engine adds while it runs is not kept: the next engine does not have it.
+/// A tool that an engine adds while it runs is not kept: the next engine does not have it.
 #[tokio::test]
 async fn a_passing_tool_is_not_kept() {
     let stage = Stage::new();
@@ -144,7 +144,7 @@ async fn a_passing_tool_is_not_kept() {
     assert_eq!(tool_names(&stage.client().await).await, before);
 }
 
-/// The file that the list is kept in.
+/// The file of the kept list.
 fn kept(stage: &Stage) -> PathBuf {
     let files: Vec<PathBuf> =
         fs::read_dir(stage.data().join("cache")).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -1,4 +1,4 @@
-//! What greenroom's own words cost in every conversation, counted by the tokenizers of two model families.
+//! The cost of greenroom's own texts in every conversation, counted by the tokenizers of two model families.
 
 use serde_json::{Value, json};
 use tiktoken_rs::{cl100k_base_singleton, o200k_base_singleton};
@@ -73,7 +73,7 @@ async fn own_tools_are_cheap() {
     assert!(cost <= 1_200, "{cost} tokens");
 }
 
-/// The choice of a pool and an instance costs every tool at most 20 tokens each, beside the names of the pools.
+/// The parameters for pool and instance cost every tool at most 20 tokens each, without the names of the pools.
 #[tokio::test]
 async fn places_are_cheap() {
     let listed = tools(&two_pools(Stage::new()).client().await).await;

@@ -1,4 +1,4 @@
-//! Sessions end when nobody uses them, or when their time is over, and say so; a call in flight keeps its session.
+//! Sessions end when they are idle, or when their time is over, and a note says so; a call in flight keeps its session.
 
 use greenroom_testkit::{PATIENCE, process::wait_gone, text_of, within};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn note(answer: &Value) -> Option<&str> {
     if parts.len() > 1 { parts[parts.len() - 1]["text"].as_str() } else { None }
 }
 
-/// A session that nobody uses is closed, process, folder and all, and its successor says so once.
+/// An idle session is closed, with its process and folder, and its successor carries one note.
 #[tokio::test]
 async fn idle_sessions_end() {
     let stage = Stage::new().set("sessions.idle_timeout", "300ms");
@@ -24,7 +24,7 @@ async fn idle_sessions_end() {
     let expected = "session restarted: it was closed after 300 ms without a call; this is a new, empty browser, earlier pages, cookies and refs are gone";
     assert_eq!(note(&answer), Some(expected));
     let mut first = pid_of(&answer);
-    // The next one has nothing to remark, unless this machine slept over the timeout meanwhile.
+    // The next answer has no note, unless this machine slept over the timeout meanwhile.
     loop {
         let answer = client.call("pid", json!({"sessionId": "a"})).await;
         if pid_of(&answer) == first {
@@ -57,7 +57,7 @@ async fn a_long_call_keeps_its_session() {
     assert_eq!(note(&after), None);
 }
 
-/// A session at the end of its lifetime ends, used or not, and its successor says so.
+/// A session at the end of its lifetime ends, used or not, and its successor carries a note.
 #[tokio::test]
 async fn lifetimes_end() {
     let stage = Stage::new().set("sessions.max_lifetime", "400ms");
@@ -66,12 +66,12 @@ async fn lifetimes_end() {
     wait_gone(process).await;
     until_sessions(&client, &[]).await;
     let answer = client.call("pid", json!({"sessionId": "a"})).await;
-    // Where this machine takes long to start it, its own end is near already, and that is said too.
+    // If this machine takes long to start it, its own end is near already, and the answer warns of that too.
     let text = text_of(&answer);
     assert!(text.contains("\nsession restarted: it reached its maximum lifetime of 400 ms;"), "{text}");
 }
 
-/// Answers warn near the end of a lifetime, `session_renew` starts it anew, and then there is nothing to warn of.
+/// Answers warn near the end of a lifetime; `session_renew` restarts it, and then they do not warn.
 #[tokio::test]
 async fn lifetimes_are_renewed() {
     let stage = Stage::new().set("sessions.max_lifetime", "6s");

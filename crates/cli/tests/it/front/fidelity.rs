@@ -1,11 +1,11 @@
-//! Nothing is lost in passing: what the engine wrote is what the client reads, and the other way round.
+//! Nothing is lost on the way: the client reads what the engine wrote, and the other way round.
 
 use greenroom_testkit::{Client, Launch, fake_engine_path, text_of};
 use serde_json::{Value, json};
 
 use super::stage::{NEWEST, Stage};
 
-/// The fake engine itself, to compare with.
+/// The fake engine itself, for comparison.
 async fn engine() -> Client {
     let engine = Launch::new(fake_engine_path()).spawn();
     engine.initialize(NEWEST, json!({})).await;
@@ -19,7 +19,7 @@ fn body(line: &str) -> &str {
     &line[at..]
 }
 
-/// A result without the name it is kept by.
+/// A result without the name of its record.
 fn unnamed(body: &str) -> String {
     let Some((before, rest)) = body.split_once(r#""greenroom/ref_id":""#) else { return body.to_owned() };
     let after = rest.split_once('"').unwrap().1;

@@ -1,4 +1,4 @@
-//! What is made is given back: sessions by the thousand leave nothing behind.
+//! Resources are given back: sessions by the thousand leave nothing behind.
 
 use greenroom_testkit::{
     Client, eventually,
@@ -8,17 +8,17 @@ use serde_json::json;
 
 use super::stage::{Stage, sessions};
 
-/// Sessions before the first measurement: allocators, caches and thread pools have their size then.
+/// Sessions before the first measurement: allocators, caches and thread pools have their final size then.
 const WARM_UP: usize = 100;
 
-/// How much the memory of greenroom may grow over all measured sessions, in bytes. One that kept only its id, its queue
-/// and its task would be seen: a thousand of those are more.
+/// How much the memory of greenroom may grow over all measured sessions, in bytes. A session that kept only its id, its
+/// queue and its task would be detected: a thousand of those are more.
 const GROWTH_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// How many sessions are closed side by side, as agents would.
+/// How many sessions are closed at once, as agents would.
 const WIDTH: usize = 4;
 
-/// Makes and ends so many sessions: most are closed, some die, some are never used.
+/// Makes and ends this many sessions: most are closed, some die, some are never used.
 async fn churn(client: &Client, count: usize) {
     for round in 0..count / WIDTH {
         let id = |n: usize| json!({"sessionId": format!("s{round}-{n}")});
@@ -41,7 +41,7 @@ async fn churn(client: &Client, count: usize) {
     assert_eq!(sessions(client).await.len(), 0);
 }
 
-/// Returns when nothing is left of the sessions that were made: those that died end beside their answers.
+/// Returns when nothing is left of the sessions: those that died end after their answers.
 async fn until_given_back(stage: &Stage, client: &Client) {
     let nothing = || children(client.pid()).is_empty() && stage.seats().is_empty();
     eventually("the end of every process and folder", || nothing().then_some(())).await;
@@ -57,7 +57,7 @@ async fn nothing_grows(count: usize) {
     until_given_back(&stage, &client).await;
     let grown = rss(client.pid()).saturating_sub(memory);
     assert!(grown <= GROWTH_BYTES_MAX, "{grown} bytes more than before");
-    // The pipes of a process are closed beside its end.
+    // A process's pipes are closed shortly after its end.
     eventually("no more handles than before", || (open_fds(client.pid()) <= handles).then_some(())).await;
 }
 
@@ -68,7 +68,7 @@ async fn a_thousand_sessions_leave_nothing() {
 }
 
 mod soak {
-    /// Twenty thousand sessions stay within the same bounds: what grows by a few bytes each is seen here.
+    /// Twenty thousand sessions stay within the same bounds: a growth of a few bytes each shows here.
     #[tokio::test]
     async fn sessions_leave_nothing() {
         greenroom_testkit::long_test();

@@ -1,4 +1,4 @@
-//! greenroom seen by a client that is not ours: rmcp, strict about what it parses.
+//! greenroom with a client of another maker: rmcp, which parses strictly.
 
 use std::{process::Stdio, sync::Arc};
 
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use super::stage::Stage;
 
-/// A client that tells its test of progress, and answers every question with `blue`.
+/// A client that reports progress to its test, and answers every question with `blue`.
 struct Agent {
     progress: mpsc::UnboundedSender<f64>,
 }
@@ -119,7 +119,7 @@ async fn rmcp_plays_the_whole_script() {
     within(PATIENCE, client.cancel()).await.unwrap();
 }
 
-/// Many calls of rmcp's at once, over several sessions, all come back to whoever made them.
+/// Many calls of rmcp's at once, over several sessions, each return to their caller.
 #[tokio::test]
 async fn rmcp_calls_side_by_side() {
     let stage = Stage::new();

@@ -63,7 +63,7 @@ async fn pings_do_not_wait_for_calls() {
     assert_eq!(text_of(&held.response().await), "released");
 }
 
-/// Methods that greenroom does not have are named in the error; ids come back as they were written.
+/// The error for an unknown method names it; ids come back as they were written.
 #[tokio::test]
 async fn unknown_methods_and_odd_ids() {
     let stage = Stage::new();
@@ -185,7 +185,7 @@ async fn stdout_carries_messages_only() {
     assert!(client.stderr().contains("DEBUG"), "it was logged at debug level");
 }
 
-/// `instructions` speak of what is configured.
+/// `instructions` describe what is configured.
 #[tokio::test]
 async fn instructions_follow_the_settings() {
     let read = async |stage: Stage| {

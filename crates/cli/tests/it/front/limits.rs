@@ -1,4 +1,4 @@
-//! Every queue has its bound, every wait its deadline, and each says what to do next.
+//! Every queue has a limit, every wait a deadline, and each error says what to do next.
 
 use greenroom_testkit::text_of;
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ fn narrow() -> Stage {
     Stage::new().set("pool.slots", "1").set("pool.instances_max", "1")
 }
 
-/// When all slots stay lent, a call is refused after `pool.lease_timeout`, with who holds and who waits; when one comes
-/// back, it is served.
+/// When no slot comes free, a call is refused after `pool.lease_timeout`, with who holds the slots and how many wait; when
+/// one comes back, it is served.
 #[tokio::test]
 async fn all_browsers_are_lent() {
     let stage = narrow().set("pool.lease_timeout", "200ms");
@@ -26,7 +26,7 @@ async fn all_browsers_are_lent() {
     pid(&client, "b").await;
 }
 
-/// Those who wait are served in their order as slots come back.
+/// Waiting calls are served in their order as slots come back.
 #[tokio::test]
 async fn waiting_is_fair() {
     let stage = narrow();

@@ -1,4 +1,4 @@
-//! An engine that dies, hangs or babbles costs one session at most, and nobody is left guessing.
+//! An engine that dies, hangs or writes garbage costs one session at most, and every caller learns what happened.
 
 use greenroom_testkit::{
     eventually,
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::stage::{Stage, error, failure, pid, pid_of, retryable, until_in_flight, until_sessions};
 
-/// An engine that dies under a call: the call hears how, with the engine's last words; the next answer says that this
+/// An engine dies during a call: the call's error says how, with the engine's last output; the next answer says that this
 /// is another browser, the one after it does not; other sessions notice nothing.
 #[tokio::test]
 async fn a_death_under_a_call() {
@@ -30,7 +30,7 @@ async fn a_death_under_a_call() {
     assert_eq!(pid(&client, "b").await, neighbour);
 }
 
-/// An engine that dies between calls is noticed at once, without a call; the next answer says so.
+/// An engine that dies between calls is noticed at once, without a call; the next answer carries a note.
 #[tokio::test]
 async fn a_death_between_calls() {
     let stage = Stage::new();
@@ -43,7 +43,7 @@ async fn a_death_between_calls() {
         text_of(&next).contains("session restarted: the engine process ended (exit status: 1)"),
         "{next}"
     );
-    // It is given back beside its successor's start.
+    // The folder is removed while the successor starts.
     eventually("the end of the dead one's folder", || (stage.seats().len() == 1).then_some(())).await;
 }
 
@@ -57,7 +57,7 @@ async fn the_connections_own_session_dies() {
     assert!(!text_of(&client.call("pid", json!({})).await).contains("session restarted"));
 }
 
-/// Calls that waited behind the one that killed the engine are not run, and are told so.
+/// Calls that waited behind the one that killed the engine are not run, and their errors say so.
 #[tokio::test]
 async fn calls_behind_a_death_are_not_run() {
     let stage = Stage::new();
@@ -81,7 +81,7 @@ async fn calls_behind_a_death_are_not_run() {
     assert_eq!(stage.log().count("tools/call set"), 0);
 }
 
-/// An engine that does not answer is given up after `pool.timeout`; its process ends, and the next answer says so.
+/// An engine that does not answer is given up after `pool.timeout`; its process ends, and the next answer carries a note.
 #[tokio::test]
 async fn a_hanging_engine_is_given_up() {
     let stage = Stage::new().set("pool.timeout", "1s");
@@ -98,7 +98,7 @@ async fn a_hanging_engine_is_given_up() {
     assert!(next.contains("session restarted: the engine did not answer within 1 s"), "{next}");
 }
 
-/// A cancelled call that never ends is given up after its deadline too, and its session's next answer says so.
+/// A cancelled call that never ends is given up after its deadline too, and its session's next answer carries a note.
 #[tokio::test]
 async fn a_cancelled_call_that_hangs() {
     let stage = Stage::new().set("pool.timeout", "1s");
@@ -128,7 +128,7 @@ async fn ordinary_trouble_destroys_nothing() {
     assert!(alive(process));
 }
 
-/// What an agent must hear reaches it with a JSON-RPC error as well; such an error has only its message.
+/// Notes for the agent come with a JSON-RPC error as well, in its message.
 #[tokio::test]
 async fn notes_come_with_errors_too() {
     let stage = Stage::new();

@@ -1,5 +1,4 @@
-//! Order and its opposite: calls of a session run one after the other, sessions run side by side, answers find
-//! whoever asked.
+//! Calls of a session run one after the other, sessions run in parallel, and answers reach the caller.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +24,7 @@ async fn first_calls_make_one_session() {
     assert_eq!(stage.log().count("initialize"), 2, "the session, and one look at the tools");
 }
 
-/// Calls of a session run in the order in which they were sent, also when the client does not wait between them.
+/// Calls of a session run in the order in which they were sent, even when the client does not wait between them.
 #[tokio::test]
 async fn calls_of_a_session_run_in_order() {
     let stage = Stage::new();
@@ -92,7 +91,7 @@ async fn own_tools_take_their_turn() {
     }
 }
 
-/// The next call of a session does not begin before the one that runs has been answered.
+/// The next call of a session does not begin before the running one has been answered.
 #[tokio::test]
 async fn a_session_runs_one_call_at_a_time() {
     let stage = Stage::new();
@@ -111,7 +110,7 @@ async fn a_session_runs_one_call_at_a_time() {
     assert_eq!(text_of(&queued.response().await), "queued");
 }
 
-/// Sessions run side by side: all of them are in a call at the same time.
+/// Sessions run in parallel: all of them are in a call at the same time.
 #[tokio::test]
 async fn sessions_run_side_by_side() {
     let stage = Stage::new();
@@ -130,8 +129,8 @@ async fn sessions_run_side_by_side() {
     }
 }
 
-/// A cancelled call is not answered, its seat stays busy until the engine has answered, and the next call runs in the
-/// same browser; the late answer is nobody's.
+/// A cancelled call is not answered, its seat stays busy until the engine has answered, and the next call runs in the same
+/// browser; the late answer is dropped.
 #[tokio::test]
 async fn a_cancelled_call_keeps_its_seat_busy() {
     let stage = Stage::new();
@@ -180,7 +179,7 @@ async fn a_cancelled_call_in_the_queue_is_not_run() {
     assert!(set.response_or_end().await.is_none());
 }
 
-/// A session whose only caller left before its browser was asked for is not made.
+/// A session whose only caller left before its browser was requested is not made.
 #[tokio::test]
 async fn a_cancelled_first_call_starts_no_browser() {
     let stage = Stage::new().set("pool.slots", "1").set("pool.instances_max", "1");
@@ -195,7 +194,7 @@ async fn a_cancelled_first_call_starts_no_browser() {
     assert_eq!(stage.log().count("initialize"), initialized + 1);
 }
 
-/// Answers are matched by id: one that nobody asked for, and one that comes after its call was cancelled, shift none.
+/// Answers are matched by id: an answer without a request, or to a cancelled call, shifts no other.
 #[tokio::test]
 async fn answers_are_matched_by_id() {
     let stage = Stage::new();

@@ -1,11 +1,11 @@
-//! greenroom's own tools: what sessions there are, making one, closing one.
+//! greenroom's own tools: listing sessions, making one, closing one.
 
 use greenroom_testkit::{process::alive, text_of};
 use serde_json::{Value, json};
 
 use super::stage::{Stage, failure, pid, pid_of, sessions};
 
-/// `session_list` shows each session with all its fields, busy and idle told apart, oldest first.
+/// `session_list` shows each session with all its fields, busy or idle, oldest first.
 #[tokio::test]
 async fn sessions_are_listed() {
     let stage = Stage::new();
@@ -58,7 +58,7 @@ async fn sessions_are_listed() {
     queued.response().await;
 }
 
-/// `session_close` returns when process and folder are gone; the id is free, without a word of its past.
+/// `session_close` returns when process and folder are gone; the id is free, and the next session gets no note.
 #[tokio::test]
 async fn sessions_are_closed() {
     let stage = Stage::new();
@@ -84,7 +84,7 @@ async fn sessions_are_closed() {
     assert!(!alive(own));
 }
 
-/// A call in flight when its session is closed hears so; the next call has a new session.
+/// A call in flight when its session is closed gets that error; the next call has a new session.
 #[tokio::test]
 async fn closing_ends_calls() {
     let stage = Stage::new();
@@ -102,8 +102,8 @@ async fn closing_ends_calls() {
     pid(&client, "a").await;
 }
 
-/// `create_new_session` opens a browser under an id of its own or of the agent's; one in use is refused. Its UUID finds it,
-/// too, before and after its first call, and means nothing else when it is closed.
+/// `create_new_session` opens a browser under an id of its own or of the agent's; an id in use is refused. Its UUID finds
+/// it too, before and after its first call, and finds nothing after it is closed.
 #[tokio::test]
 async fn sessions_are_made() {
     let stage = Stage::new();
@@ -135,7 +135,7 @@ async fn sessions_are_made() {
     assert_eq!(pid(&client, "mine").await, process);
     assert_eq!(sessions(&client).await.len(), 2);
 
-    // A row of its own in the records, though no call has named it.
+    // It has a row of its own in the records, though no call has named it.
     let made: Value = serde_json::from_str(&text_of(
         &client.call("create_new_session", json!({"sessionId": "quiet"})).await,
     ))
@@ -148,7 +148,7 @@ async fn sessions_are_made() {
     assert_eq!(sessions(&client).await.len(), 2);
 }
 
-/// The UUID of a connection's own session finds it from that connection, and from no other.
+/// The UUID of a connection's own session finds it from that connection only.
 #[tokio::test]
 async fn own_sessions_stay_own() {
     let stage = Stage::new().set("responses", "refs");

@@ -1,12 +1,12 @@
-//! Which pool and which instance a call runs in, where there is no choice: the built-in pool alone.
+//! The pool and the instance of a call, where there is no choice: the built-in pool alone.
 
 use greenroom_testkit::text_of;
 use serde_json::{Value, json};
 
 use super::stage::{Stage, failure, tools};
 
-/// Where there is no choice nothing is shown, and what names the one pool there is is accepted; other names are refused
-/// with what there is.
+/// Where there is no choice no parameter is shown, and a call may name the only pool; other names are refused with the
+/// known ones.
 #[tokio::test]
 async fn one_pool_needs_no_name() {
     let stage = Stage::new();
@@ -26,7 +26,7 @@ async fn one_pool_needs_no_name() {
     );
 }
 
-/// `browser_pool_status` answers where it is not shown, with every pool or the one that is asked for.
+/// `browser_pool_status` answers even where it is not listed, with every pool or the requested one.
 #[tokio::test]
 async fn the_status_of_pools() {
     let stage = Stage::new();

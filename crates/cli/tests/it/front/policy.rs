@@ -25,7 +25,7 @@ async fn tools_are_allowed_and_denied() {
     assert_eq!(stage.log().count("tools/call elicit"), 0);
 }
 
-/// A tool that appears at run time is held to the same rules.
+/// The rules also apply to a tool that appears at run time.
 #[tokio::test]
 async fn new_tools_are_denied_too() {
     let stage = Stage::new().set("tools.deny", "extra_*");

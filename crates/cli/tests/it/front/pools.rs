@@ -1,4 +1,4 @@
-//! Declared pools, as agents meet them: which browsers there are, where calls run, and what becomes of a pool that fails.
+//! Declared pools for agents: which browsers there are, where calls run, and how a pool fails.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::stage::{Stage, failure, pid_of, retryable, sessions, tools};
 
-/// Two pools: the default one of three instances, the last of which has a second name, and one of a single instance.
+/// Two pools: the default one with three instances, the last of which has an alias, and one with a single instance.
 pub fn two_pools(stage: Stage) -> Stage {
     stage
         .pools("MAIN_INSTANCES", "3")
@@ -25,7 +25,7 @@ async fn status(client: &Client, arguments: Value) -> Value {
     serde_json::from_str(&text_of(&client.call("browser_pool_status", arguments).await)).unwrap()
 }
 
-/// Calls go to the pool and the instance that they name, by number or by alias, and to the default pool without; each
+/// Calls run in the pool and the instance that they name, by number or by alias, and otherwise in the default pool; each
 /// instance is a process of its own.
 #[tokio::test]
 async fn calls_choose_their_place() {
@@ -51,7 +51,7 @@ async fn calls_choose_their_place() {
     assert_eq!((&list[0]["pool"], &list[0]["instance"]), (&json!("MAIN"), &json!("2")));
 }
 
-/// A call for an instance that is lent waits for exactly that one, whatever else is free.
+/// A call for an instance that is lent waits for exactly that one, even if others are free.
 #[tokio::test]
 async fn a_certain_instance_is_waited_for() {
     let stage = two_pools(Stage::new());
@@ -68,7 +68,7 @@ async fn a_certain_instance_is_waited_for() {
     pid_of(&waiting.response().await);
 }
 
-/// Names that do not exist are refused with those that do, and a session is not moved.
+/// Unknown names are refused with the known ones, and a session does not move.
 #[tokio::test]
 async fn wrong_names() {
     let stage = two_pools(Stage::new());
@@ -95,7 +95,7 @@ async fn wrong_names() {
     assert!(text.contains(r#"lives in pool "SIDE_JOBS""#), "{text}");
 }
 
-/// Commands that belong together run in the one instance that is named for them.
+/// Commands of a bulk call run in the one instance that it names.
 #[tokio::test]
 async fn several_commands_in_one_instance() {
     let stage = two_pools(Stage::new());
@@ -111,7 +111,7 @@ async fn several_commands_in_one_instance() {
     }
 }
 
-/// The choice is shown on every tool, the pools are named in the instructions, and their state can be asked for.
+/// Every tool shows the parameters, the instructions name the pools, and agents can ask for their state.
 #[tokio::test]
 async fn pools_are_shown() {
     let stage = two_pools(Stage::new());
@@ -151,7 +151,7 @@ async fn pools_are_shown() {
     held.response().await;
 }
 
-/// A pool whose only instance is lent says who holds it and which settings would help.
+/// The error for a full pool says who holds its only instance and which settings would help.
 #[tokio::test]
 async fn a_full_pool() {
     let stage = two_pools(Stage::new()).pools("SIDE_JOBS_LEASE_TIMEOUT", "200");
@@ -166,7 +166,7 @@ async fn a_full_pool() {
     );
 }
 
-/// A pool none of whose instances can be started says so in the promised words; another pool is not concerned.
+/// A pool of which no instance can start gives the documented error; another pool is not affected.
 #[tokio::test]
 async fn a_pool_without_a_healthy_instance() {
     let stage = Stage::new()

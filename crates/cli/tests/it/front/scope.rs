@@ -1,4 +1,4 @@
-//! What a call without `sessionId` means: `sessions.scope`.
+//! The session of a call without `sessionId`: `sessions.scope`.
 
 use greenroom_testkit::{process::alive, text_of};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ async fn a_connection_has_one_session() {
     );
 }
 
-/// The hint to take an own `sessionId` comes with overlapping calls that have none, and with no others.
+/// The hint to use an own `sessionId` comes with overlapping calls that have none, and with no others.
 #[tokio::test]
 async fn overlapping_calls_are_hinted_at() {
     let stage = Stage::new();
@@ -36,7 +36,7 @@ async fn overlapping_calls_are_hinted_at() {
     gate.arrived(1).await;
     let named = client.call("echo", json!({"text": "named", "sessionId": "a"})).await;
     let second = client.start_call("echo", json!({"text": "second"})).await;
-    // A call that has been answered since has been read after it.
+    // A call that has been answered since was read after it.
     client.call("echo", json!({"text": "named", "sessionId": "a"})).await;
     gate.open();
     let (held, second) = (held.response().await, second.response().await);

@@ -1,11 +1,11 @@
-//! Spares of a custom engine: processes that run before anybody asks for one.
+//! Spares of a custom engine: processes that run before the first call.
 
 use greenroom_testkit::{Client, process::children, text_of};
 use serde_json::{Value, json};
 
 use super::stage::{Stage, pid};
 
-/// greenroom with a spare, and the processes it has before anybody calls.
+/// greenroom with a spare, and its processes before the first call.
 async fn warm(capabilities: Value) -> (Stage, Client, Vec<u32>) {
     let stage = Stage::new().set("pool.warm", "1").set("log", "info");
     let client = stage.client_with(capabilities).await;
@@ -14,7 +14,7 @@ async fn warm(capabilities: Value) -> (Stage, Client, Vec<u32>) {
     (stage, client, before)
 }
 
-/// An agent that can be asked nothing gets the process that was there before it called.
+/// An agent without capabilities gets the process that was there before its call.
 #[tokio::test]
 async fn a_session_gets_the_spare() {
     let (_stage, client, before) = warm(json!({})).await;
@@ -23,7 +23,7 @@ async fn a_session_gets_the_spare() {
     assert_ne!(pid(&client, "b").await, first);
 }
 
-/// An agent that can be asked something gets a process that was told so, and its questions.
+/// An agent that can be asked gets a process of its own, which knows that and asks it.
 #[tokio::test]
 async fn one_that_can_be_asked_gets_its_own() {
     let (_stage, client, before) = warm(json!({ "elicitation": {} })).await;

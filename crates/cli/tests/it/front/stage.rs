@@ -1,4 +1,4 @@
-//! Where a test plays: a home and a folder of its own, greenroom with its settings, fake engines with their flags.
+//! The environment of a test: a home and a folder of its own, greenroom with its settings, fake engines with their flags.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
@@ -34,7 +34,7 @@ impl Stage {
         self
     }
 
-    /// Another command in the place of the fake engine's.
+    /// Replaces the fake engine's command.
     pub fn command(mut self, command: &[&str]) -> Self {
         self.command = command.iter().map(|word| (*word).to_owned()).collect();
         self
@@ -56,7 +56,7 @@ impl Stage {
         self
     }
 
-    /// Declares something of a pool: `MAIN_INSTANCES`, `MAIN__0_ALIAS`.
+    /// Sets a variable of a declared pool: `MAIN_INSTANCES`, `MAIN__0_ALIAS`.
     pub fn pools(mut self, key: &str, value: &str) -> Self {
         self.settings.push((format!("PW_MCP_PROXY__{key}"), value.to_owned()));
         self
@@ -95,7 +95,7 @@ impl Stage {
         entries(self.data().join("run")).flat_map(|run| entries(run.join("seats"))).collect()
     }
 
-    /// How greenroom is started, for clients that start it themselves.
+    /// The environment in which greenroom starts, for clients that start it themselves.
     pub fn environment(&self) -> Vec<(String, String)> {
         let mut environment = vec![
             ("HOME".to_owned(), self.path("home").display().to_string()),
@@ -106,13 +106,13 @@ impl Stage {
         environment
     }
 
-    /// greenroom with these arguments, about to be started.
+    /// greenroom with these arguments, ready to start.
     pub fn launch(&self, arguments: &[&str]) -> Launch {
         let launch = Launch::new(env!("CARGO_BIN_EXE_greenroom")).args(arguments).home(self.path("home"));
         self.environment().into_iter().fold(launch, |launch, (name, value)| launch.env(name, value))
     }
 
-    /// Starts greenroom; nothing has been said yet.
+    /// Starts greenroom without a handshake.
     pub fn spawn(&self) -> Client {
         self.launch(&["mcp"]).spawn()
     }
@@ -122,7 +122,7 @@ impl Stage {
         Server::start(self.launch(&["serve", "--listen", "127.0.0.1:0"])).await
     }
 
-    /// Starts greenroom and shakes hands as a client that can be asked everything.
+    /// Starts greenroom and does the handshake as a client with all capabilities.
     pub async fn client(&self) -> Client {
         self.client_with(json!({"roots": {}, "elicitation": {}, "sampling": {}})).await
     }
@@ -135,18 +135,18 @@ impl Stage {
     }
 }
 
-/// The process behind a session.
+/// The process of a session.
 pub async fn pid(client: &Client, session: &str) -> u32 {
     pid_of(&client.call("pid", json!({"sessionId": session})).await)
 }
 
-/// The process in an answer of the tool `pid`: its first text, notes come behind.
+/// The process in an answer of the tool `pid`: its first text; notes come after it.
 pub fn pid_of(answer: &Value) -> u32 {
     let text = answer["result"]["content"][0]["text"].as_str();
     text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no process id: {answer}"))
 }
 
-/// A call that failed, as its agent reads it.
+/// Code and text of a failed call.
 #[track_caller]
 pub fn failure(answer: &Value) -> (String, String) {
     assert_eq!(answer["result"]["isError"], true, "no failure: {answer}");
@@ -154,7 +154,7 @@ pub fn failure(answer: &Value) -> (String, String) {
     (code.to_owned(), text_of(answer))
 }
 
-/// Whether the same call may be made again, as a failure says.
+/// Whether the failure says that the same call may be made again.
 pub fn retryable(answer: &Value) -> bool {
     answer["result"]["_meta"]["greenroom/error"]["retryable"] == true
 }
@@ -185,7 +185,7 @@ pub async fn sessions(client: &Client) -> Vec<Value> {
     list["sessions"].as_array().unwrap_or_else(|| panic!("no list: {list}")).clone()
 }
 
-/// Asks again and again until `session_list` shows these ids: the end of a session announces itself to nobody.
+/// Asks again until `session_list` shows these ids: no message announces the end of a session.
 pub async fn until_sessions(client: &Client, ids: &[&str]) {
     let look = async {
         while sessions(client)
@@ -200,7 +200,7 @@ pub async fn until_sessions(client: &Client, ids: &[&str]) {
     within(PATIENCE, look).await;
 }
 
-/// Asks again and again until so many calls of a session are in flight: a queued call announces itself to nobody.
+/// Asks again until this many calls of a session are in flight: no message announces a queued call.
 pub async fn until_in_flight(client: &Client, id: &str, calls: usize) {
     let there = |session: &Value| session["id"] == id && session["callsInFlight"] == calls;
     let look = async {
@@ -211,7 +211,7 @@ pub async fn until_in_flight(client: &Client, id: &str, calls: usize) {
     within(PATIENCE, look).await;
 }
 
-/// The one array that came behind the first `before` lines of the transcript: the answer to a batch.
+/// The one array after the first `before` lines of the transcript: the answer to a batch.
 pub async fn batch_answer(client: &Client, before: usize) -> Vec<Value> {
     eventually("a batch's answer", || {
         let lines = client.transcript();

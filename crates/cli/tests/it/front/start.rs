@@ -1,4 +1,4 @@
-//! Engines that do not start. Each failure says why, and none is remembered: the next call tries again.
+//! Engines that do not start. Each error says why, and greenroom forgets it: the next call tries again.
 
 use std::{fs, time::Duration};
 
@@ -16,13 +16,13 @@ fn heal(stage: &Stage) {
     fs::write(stage.path("well"), "").unwrap();
 }
 
-/// Both ways to an engine fail with `expected`, that to its tools and that to a session, and both work once it is well.
+/// Listing tools and opening a session both fail with `expected`, and both work once the engine is well.
 async fn fails_and_recovers(stage: &Stage, expected: &str) {
     let client = stage.client().await;
     fails(&client, expected).await;
     heal(stage);
     works(&client).await;
-    // The tools are known now: this is a session's own start.
+    // The tools are known now: this is the start of a session's own engine.
     fs::remove_file(stage.path("well")).unwrap();
     for tool in ["pid", "create_new_session"] {
         let (code, text) = failure(&client.call(tool, json!({"sessionId": "b"})).await);
@@ -52,7 +52,7 @@ async fn works(client: &Client) {
     assert_eq!(text_of(&answer), "well", "and nothing is said of sessions that never began");
 }
 
-/// A command that does not exist is named, with the setting to look at.
+/// The error for a missing command names it and the setting.
 #[tokio::test]
 async fn a_missing_command() {
     let stage = Stage::new();
@@ -65,7 +65,7 @@ async fn a_missing_command() {
     works(&client).await;
 }
 
-/// A command that is no program is named.
+/// The error for a command that is not executable names it.
 #[tokio::test]
 async fn a_command_that_is_not_executable() {
     let stage = Stage::new();
@@ -78,7 +78,7 @@ async fn a_command_that_is_not_executable() {
     works(&client).await;
 }
 
-/// An engine that dies at its start is quoted.
+/// The error for an engine that dies at its start quotes its output.
 #[tokio::test]
 async fn a_death_at_the_start() {
     let stage = ill(r#"exec "$@" --die-at-start --stderr 'no licence found'"#);
@@ -86,14 +86,14 @@ async fn a_death_at_the_start() {
         .await;
 }
 
-/// An engine that closes its stdout and stays is not waited for.
+/// greenroom does not wait for an engine that closes its stdout and stays.
 #[tokio::test]
 async fn an_engine_that_says_nothing_more() {
     let stage = ill("echo nonsense; exec >&-; exec sleep 1000");
     fails_and_recovers(&stage, "the connection to the engine is closed").await;
 }
 
-/// An engine of another age is refused with its revision.
+/// An engine with an unknown revision is refused with that revision.
 #[tokio::test]
 async fn an_unknown_revision() {
     let stage = ill(r#"exec "$@" --protocol 1999-01-01"#);
@@ -108,8 +108,8 @@ async fn garbage_at_the_start() {
     works(&stage.client().await).await;
 }
 
-/// An engine that never answers is given up after 20 s, by all who wait for it, and its process ends. Pings are
-/// answered meanwhile.
+/// An engine that never answers is given up after 20 s, for all callers that wait, and its process ends. Pings are answered
+/// meanwhile.
 #[tokio::test]
 async fn a_hang_at_the_start() {
     let stage = ill(r#"exec "$@" --hang-at-start"#);

@@ -1,4 +1,4 @@
-//! What an engine says and asks during a call reaches the client whose call it is, and the client's answer the engine.
+//! An engine's notifications and questions during a call reach the client of that call, and its answers the engine.
 
 use std::fs;
 
@@ -63,7 +63,7 @@ async fn log_messages_follow_the_level() {
     assert_eq!(client.notifications_left("notifications/message"), 0);
 }
 
-/// An engine without logging is never told of a level.
+/// An engine without logging never gets a level.
 #[tokio::test]
 async fn an_engine_without_logging() {
     let stage = Stage::new().flags(&["--no-logging"]);
@@ -73,7 +73,7 @@ async fn an_engine_without_logging() {
     assert_eq!(stage.log().count("logging/setLevel"), 0);
 }
 
-/// The engine's questions reach the client untouched, and its raw answer, or its error, the engine.
+/// The engine's questions reach the client unchanged, and the client's raw answer or error reaches the engine.
 #[tokio::test]
 async fn questions_and_their_answers_pass() {
     let stage = Stage::new();
@@ -116,7 +116,7 @@ async fn questions_of_several_sessions() {
     }
 }
 
-/// What a client cannot answer is refused on its behalf, without bothering it.
+/// A question that a client cannot answer is refused on its behalf, without asking it.
 #[tokio::test]
 async fn questions_that_the_client_cannot_answer() {
     let stage = Stage::new();
@@ -133,7 +133,7 @@ async fn questions_that_the_client_cannot_answer() {
     assert!(!client.transcript().iter().any(|line| line.starts_with("<--") && line.contains("\"method\"")));
 }
 
-/// A question that the engine takes back is taken back from the client, and a late answer disturbs nobody.
+/// A question that the engine withdraws is withdrawn from the client, and a late answer disturbs nothing.
 #[tokio::test]
 async fn a_question_is_taken_back() {
     let stage = Stage::new();

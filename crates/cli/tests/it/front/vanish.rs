@@ -1,4 +1,4 @@
-//! A client that is gone, however it went, leaves no engine, no folder and no greenroom behind.
+//! A client that ends in any way leaves no engine, no folder and no greenroom behind.
 
 use std::fs;
 
@@ -73,7 +73,7 @@ async fn killed_during_calls() {
     for engine in engines {
         wait_gone(engine).await;
     }
-    assert_eq!(stage.seats().len(), 3, "nobody was there to remove them");
+    assert_eq!(stage.seats().len(), 3, "a killed process removes no folders");
     fs::remove_file(stage.path("ill")).unwrap();
     let next = stage.client().await;
     assert_eq!(stage.seats().len(), 0);
@@ -117,7 +117,7 @@ async fn a_client_that_never_reads() {
     let mut stdin = greenroom.stdin.take().unwrap();
     let written = Arc::new(AtomicUsize::new(0));
     let count = written.clone();
-    // It stands still once greenroom waits for its answers to be read; the end of greenroom ends it.
+    // It blocks once greenroom waits for its answers to be read; the end of greenroom ends it.
     let writer = std::thread::spawn(move || {
         while stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").is_ok() {
             count.fetch_add(1, Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! Pictures and files that came with answers, fetched over HTTP.
+//! Pictures and files of answers, fetched over HTTP.
 
 use serde_json::json;
 
 use super::{pools::get, remote};
 use crate::front::stage::Stage;
 
-/// A picture is kept once however often it comes, is fetched with its type, and is not sent again to who has it.
+/// A picture is kept once however often it comes, is fetched with its type, and is not sent again to a client that has it.
 #[tokio::test]
 async fn fetched() {
     let stage = Stage::new();

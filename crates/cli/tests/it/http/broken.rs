@@ -1,5 +1,5 @@
 //! Connections that break while a call waits. With a handshake the call goes on, as its client may come back; without
-//! one nobody can come back, and the call is cancelled.
+//! one no client can come back, and the call is cancelled.
 
 use greenroom_testkit::{
     eventually,
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::until_in_flight;
 use crate::front::stage::{NEWEST, Stage};
 
-/// Returns when the server has noticed that all have left but the one whose call is held.
+/// Returns when the server has noticed that all clients have left except the one whose call is held.
 async fn until_one_is_left(server: &Server) {
     eventually("the server to notice", || (server.connections() == 1).then_some(())).await;
 }
@@ -35,8 +35,8 @@ async fn a_call_goes_on() {
     assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "a"})).await), "v");
 }
 
-/// A client of the stateless revision that leaves cancels its call: what has not begun never does, and the session goes
-/// on.
+/// A client of the stateless revision that leaves cancels its call: a call that has not begun never does, and the session
+/// goes on.
 #[tokio::test]
 async fn a_stateless_call_is_cancelled() {
     let stage = Stage::new().set("pool.warm", "0");

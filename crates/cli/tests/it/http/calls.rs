@@ -1,4 +1,4 @@
-//! Calls over REST: made, listed, shown, read in parts; and what a program is told when it asks wrongly.
+//! Calls over REST: made, listed, shown, read in parts; and the errors for wrong requests.
 
 use greenroom_testkit::{http::Server, text_of};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn id_of(call: &Value) -> &str {
     call["ref_id"].as_str().unwrap()
 }
 
-/// A call is answered as the contract has it, runs in the session that was named, and everything of it is found again.
+/// A call is answered as documented, runs in the named session, and everything of it is found again.
 #[tokio::test]
 async fn made_and_found_again() {
     let stage = Stage::new();
@@ -82,7 +82,7 @@ async fn read_in_parts() {
     assert!(changed.contains("drei") && !changed.contains("line 30"), "{changed}");
 }
 
-/// A tool that fails is no problem of HTTP's. A call that can never run is, and is kept all the same, with its session.
+/// A failed tool is not an HTTP error. A call that can never run is, and is recorded all the same, with its session.
 #[tokio::test]
 async fn failures_are_answers() {
     let stage = Stage::new();
@@ -108,7 +108,7 @@ async fn failures_are_answers() {
     assert_eq!(listed["calls"].as_array().unwrap().len(), 3);
 }
 
-/// A place that is not there is 404, one that cannot be had now is 503; both are kept.
+/// An unknown pool or instance is 404, one that is not available now is 503; both are recorded.
 #[tokio::test]
 async fn places_that_cannot_be_had() {
     let stage = Stage::new()
@@ -133,7 +133,7 @@ async fn places_that_cannot_be_had() {
     assert_eq!((got, &said["error"]), (409, &json!("session_elsewhere")), "{said}");
 }
 
-/// A call with a name of its own is made once, however often it is sent.
+/// A call with a `request_id` is made once, however often it is sent.
 #[tokio::test]
 async fn a_name_is_used_once() {
     let stage = Stage::new();
@@ -146,7 +146,7 @@ async fn a_name_is_used_once() {
     assert_eq!(stage.log().count("tools/call echo"), 1);
 }
 
-/// What is wrong with a request is said, by its name, with the right status; nothing has run then.
+/// The error for a wrong request names the mistake, with the right status; nothing has run then.
 #[tokio::test]
 async fn refusals() {
     let stage = Stage::new().set("tools.deny", "big");
@@ -205,7 +205,7 @@ async fn refusals() {
     assert_eq!(stage.log().count("tools/call"), 0);
 }
 
-/// A session that is closed takes no calls by its UUID; its name is free for a new one.
+/// A closed session takes no calls by its UUID; its name is free for a new one.
 #[tokio::test]
 async fn closed_sessions_stay_closed() {
     let stage = Stage::new();
@@ -219,7 +219,7 @@ async fn closed_sessions_stay_closed() {
     assert_ne!(second["session_id"], first["session_id"]);
 }
 
-/// greenroom's own tools are there for programs too; they leave no record, so the answer is in the answer.
+/// greenroom's own tools work for programs too; they leave no record, so the response holds the answer.
 #[tokio::test]
 async fn own_tools() {
     let stage = Stage::new();
@@ -240,7 +240,7 @@ async fn own_tools() {
     assert_eq!(failed["result"]["structuredContent"]["errors"][0], "no luck");
 }
 
-/// Sessions are opened, listed, shown and closed, by name and by UUID; a closed one is shown as it is kept.
+/// Sessions are opened, listed, shown and closed, by name and by UUID; a closed one is shown from its record.
 #[tokio::test]
 async fn sessions() {
     let stage = Stage::new();
@@ -283,7 +283,7 @@ async fn sessions() {
     assert_eq!(get(&server, "/api/sessions").await.1["sessions"].as_array().unwrap().len(), 2);
 }
 
-/// Where nothing is kept there is nothing to be had of it, and that is said with what to do.
+/// Where nothing is kept, nothing can be read, and the error says what to do.
 #[tokio::test]
 async fn without_records() {
     let stage = Stage::new().set("records.enabled", "false");
@@ -295,7 +295,7 @@ async fn without_records() {
     assert_eq!((made.0, stage.log().count("tools/call")), (503, 0));
 }
 
-/// Web pages can use none of it.
+/// Web pages cannot use any of it.
 #[tokio::test]
 async fn pages_may_not_ask() {
     let stage = Stage::new();
@@ -319,7 +319,7 @@ async fn pages_may_not_ask() {
     }
 }
 
-/// A program hears, too, that its session's browser is another one now.
+/// A program, too, learns that its session's browser is another one now.
 #[tokio::test]
 async fn a_lost_browser_is_told() {
     let stage = Stage::new();

@@ -1,11 +1,11 @@
-//! Clients that stop halfway: they cost themselves their request, and nobody else anything.
+//! Clients that stop halfway: they lose their request, and disturb no other client.
 
 use greenroom_testkit::{eventually, http::Remote, text_of};
 use serde_json::json;
 
 use crate::front::stage::{NEWEST, Stage};
 
-/// Half a request, silence, and rubbish hold nobody up; what they held is given back when they leave.
+/// Half a request, silence, and garbage delay no other client; their resources are given back when they leave.
 #[tokio::test]
 async fn half_open_clients() {
     let stage = Stage::new();
@@ -38,7 +38,7 @@ async fn half_open_clients() {
     assert!(server.stop().await.success());
 }
 
-/// A client that stops reading does not hurt others, and finds its answer when it reads on.
+/// A client that stops reading does not disturb others, and finds its answer when it reads on.
 #[tokio::test]
 async fn a_slow_reader() {
     const STEPS: u64 = 60_000;
@@ -52,7 +52,7 @@ async fn a_slow_reader() {
     for _ in 0..20 {
         assert_eq!(text_of(&client.call("echo", json!({"text": "on", "sessionId": "b"})).await), "on");
     }
-    // In order behind it, so the call has ended though nobody has read its stream.
+    // It comes after the call in order, so the call has ended though its stream was not read.
     assert_eq!(text_of(&client.call("echo", json!({"text": "on", "sessionId": "slow"})).await), "on");
     let mut messages = slow.reply().await.messages().await;
     assert_eq!(text_of(&messages.pop().unwrap()), format!("{STEPS} steps"));

@@ -1,4 +1,4 @@
-//! Every revision with a handshake, from the first word to the goodbye.
+//! Every revision with a handshake, from `initialize` to the end of the session.
 
 use greenroom_testkit::{http::Remote, text_of};
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use crate::front::stage::{Stage, error};
 
 const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// A client of any revision gets a session, its answers as plain JSON when there is nothing else to say, and 202 for
-/// what needs no answer.
+/// A client of any revision gets a session, its answers as plain JSON when there are no other messages, and 202 for
+/// messages that need no answer.
 #[tokio::test]
 async fn every_revision() {
     let stage = Stage::new();
@@ -73,7 +73,7 @@ async fn a_failed_introduction() {
     assert!(error(&reply.json().await).1.contains("protocolVersion"));
 }
 
-/// The answers of a batch come together; what needs no answer gets none; a batch without requests is taken silently.
+/// The answers of a batch come together; notifications get none; a batch without requests is accepted silently.
 #[tokio::test]
 async fn batches() {
     let stage = Stage::new();

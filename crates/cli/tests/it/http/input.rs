@@ -1,15 +1,15 @@
-//! How much one client may have in flight.
+//! The limit of one client's calls in flight.
 
 use greenroom_testkit::{http::Remote, text_of, until_some};
 use serde_json::{Value, json};
 
 use crate::front::stage::{Stage, failure, retryable};
 
-/// A client may have 1,024 calls in flight; the next is refused, others are not concerned, and it goes on when some
+/// A client may have 1,024 calls in flight; the next is refused, other clients are not affected, and it goes on when some
 /// are answered.
 #[tokio::test]
 async fn calls_in_flight_are_bounded() {
-    // Nobody gives up waiting before it is cancelled, however long a thousand cancellations take.
+    // No call gives up waiting before it is cancelled, however long a thousand cancellations take.
     let stage = Stage::new()
         .set("pool.slots", "1")
         .set("pool.instances_max", "1")
@@ -40,7 +40,7 @@ async fn calls_in_flight_are_bounded() {
         assert_eq!(client.post(&cancel).await.status, 202);
     }
     let mut nothing = batch.reply().await;
-    // An answer that is long in coming begins as a stream of events; there is none in this one.
+    // An answer that takes long begins as a stream of events; this one has none.
     match nothing.is_stream() {
         true => assert_eq!(nothing.messages().await, Vec::<Value>::new(), "all of it was cancelled"),
         false => assert_eq!((nothing.status, nothing.body().await.as_str()), (202, "")),

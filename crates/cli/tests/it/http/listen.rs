@@ -5,7 +5,8 @@ use serde_json::json;
 
 use crate::front::stage::{NEWEST, Stage};
 
-/// Whoever listens hears that the list of tools has changed; whoever listens later hears it once, however often it did.
+/// A listening client learns that the list of tools has changed; one that listens later learns it once, however often it
+/// did.
 #[tokio::test]
 async fn changed_tools() {
     let stage = Stage::new();
@@ -22,12 +23,12 @@ async fn changed_tools() {
     let mut stream = late.listen(None).await;
     assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
     late.delete().await;
-    // The last change may have been on its way to this client when it began to listen. The others were said together.
+    // The last change may have been on its way to this client when it began to listen. The others came together.
     let more = stream.messages().await;
     assert!(more.len() <= 1, "the stream ends with its client, and says it once: {more:?}");
 }
 
-/// One stream has one reader: the newest. The one before ends.
+/// One stream has one reader: the newest. The earlier one ends.
 #[tokio::test]
 async fn the_newest_listener_is_served() {
     let stage = Stage::new();

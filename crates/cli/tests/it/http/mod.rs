@@ -31,12 +31,12 @@ use serde_json::{Value, json};
 
 use crate::front::stage::NEWEST;
 
-/// A client of the newest revision with a handshake that can be asked everything.
+/// A client of the newest revision with a handshake and all capabilities.
 pub async fn remote(server: &Server) -> Remote {
     Remote::open(server, NEWEST, json!({"elicitation": {}, "sampling": {}})).await
 }
 
-/// Asks again and again until a session has so many calls in flight.
+/// Asks again until a session has this many calls in flight.
 pub async fn until_in_flight(client: &Remote, id: &str, calls: usize) {
     let look = async {
         loop {

@@ -1,4 +1,4 @@
-//! Pools over REST: what there is, what can be changed, and refusals that programs understand.
+//! Pools over REST: listing, changes, and errors for programs.
 
 use greenroom_testkit::{http::Server, text_of, until_some};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub async fn post(server: &Server, path: &str, headers: &[(&str, &str)], body: &
     (reply.status, reply.json().await)
 }
 
-/// The pools are listed with their sums, one can be asked for alone, and its health too.
+/// The pools are listed with their sums, each alone too, and its health.
 #[tokio::test]
 async fn pools_are_shown() {
     let stage = Stage::new().set("pool.warm", "0");
@@ -39,7 +39,7 @@ async fn pools_are_shown() {
     assert_eq!(get(&server, "/api/pools/DEFAULT/health").await, (200, json!({"status": "ok"})));
 }
 
-/// What cannot be done has the right status and names what is wrong.
+/// An impossible request has the right status, and the error names the mistake.
 #[tokio::test]
 async fn refusals() {
     let stage = Stage::new();
@@ -75,7 +75,7 @@ async fn refusals() {
     assert_eq!(get(&server, "/api/nothing").await.1["error"], "no_route");
 }
 
-/// Pools are behind the same checks as everything else at this door.
+/// The pools' routes have the same checks as all others of this server.
 #[tokio::test]
 async fn pages_may_not_command() {
     let stage = Stage::new();
@@ -90,7 +90,7 @@ async fn pages_may_not_command() {
     }
 }
 
-/// Asks again and again until a pool looks like this: what a command brings about announces itself to nobody.
+/// Asks again until a pool looks like this: no message announces the effect of a command.
 pub async fn until(server: &Server, pool: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let path = format!("/api/pools/{pool}");
     until_some("the pool as it should be", async || Some(get(server, &path).await.1).filter(&wanted)).await
@@ -100,7 +100,7 @@ pub fn healthy(count: usize) -> impl Fn(&Value) -> bool {
     move |pool| pool["healthy_instances"] == count && pool["total_instances"] == count
 }
 
-/// A pool grows at once and shrinks without cutting a lease that is out.
+/// A pool grows at once and shrinks without cutting a lease short.
 #[tokio::test]
 async fn pools_are_scaled() {
     let stage = two_pools(Stage::new());
@@ -154,8 +154,8 @@ async fn instances_are_drained_and_restarted() {
     );
 }
 
-/// A pool without a healthy instance is unavailable, in the promised words, to those who watch it; so is the server when
-/// that is the default pool, until a restart mends it.
+/// A pool without a healthy instance is unavailable, with the documented error, in its health; so is the server if it is
+/// the default pool, until a restart repairs it.
 #[tokio::test]
 async fn a_pool_that_fails() {
     let stage = two_pools(Stage::new())

@@ -1,4 +1,4 @@
-//! What a supervisor sees: whether the server lives, whether it can be used, and what it has done.
+//! Probes for a supervisor: whether the server is alive, whether it is ready, and its metrics.
 
 use greenroom_testkit::{
     PATIENCE,
@@ -16,7 +16,7 @@ async fn ready(server: &Server) -> (u16, Value) {
     (reply.status, reply.json().await)
 }
 
-/// Asks again and again until the server says this about its readiness.
+/// Asks again until the server's readiness is this.
 async fn until_ready(server: &Server, wanted: impl Fn(u16, &str) -> bool) {
     let look = async {
         loop {
@@ -29,7 +29,7 @@ async fn until_ready(server: &Server, wanted: impl Fn(u16, &str) -> bool) {
     within(PATIENCE, look).await;
 }
 
-/// A server lives at once, and is ready when its first browser is.
+/// A server is alive at once, and ready when its first browser is.
 #[tokio::test]
 async fn ready_when_a_browser_is() {
     let stage = Stage::new().script("while ! test -e \"$0/go\"; do sleep 0.01; done; exec \"$@\"");
@@ -44,7 +44,7 @@ async fn ready_when_a_browser_is() {
     assert_eq!(ready(&server).await.1, json!({"status": "ready", "records": "kept"}));
 }
 
-/// Whoever opens the server's address in a browser reads what it is and how to connect: plain HTML that loads and runs
+/// The server's address in a browser shows a page about what it is and how to connect: plain HTML that loads and runs
 /// nothing, at the address that the server listens at.
 #[tokio::test]
 async fn a_page_for_people() {
@@ -67,7 +67,7 @@ async fn a_page_for_people() {
     assert_eq!(foreign.reply().await.status, 403);
 }
 
-/// A server whose engine cannot start says why, lives on, and is ready when that is mended.
+/// A server whose engine cannot start says why, stays alive, and is ready when the engine works.
 #[tokio::test]
 async fn an_engine_that_fails() {
     let stage = Stage::new()
@@ -85,7 +85,7 @@ async fn an_engine_that_fails() {
 /// the browser answers again.
 #[tokio::test]
 async fn a_browser_that_does_not_answer() {
-    // The built-in pool would start another browser in its place.
+    // The built-in pool would start another browser instead.
     let stage = Stage::new().pools("MAIN_INSTANCES", "1").pools("MAIN_IS_DEFAULT", "true");
     let stage = stage.set("pool.health_interval", "2s").set("pool.health_timeout", "200ms");
     let server = stage.serve().await;
@@ -103,7 +103,7 @@ async fn a_browser_that_does_not_answer() {
     until_ready(&server, |status, _| status == 200).await;
 }
 
-/// The figures can be read by what reads OpenMetrics, and count calls by tool and outcome.
+/// Readers of OpenMetrics can parse the metrics, which count calls by tool and outcome.
 #[tokio::test]
 async fn metrics() {
     let stage = Stage::new();
@@ -149,7 +149,7 @@ async fn metrics() {
     assert!(!text.contains("no_such_tool"), "{text}");
 }
 
-/// A call whose browser dies under it is counted where it ran.
+/// A call whose browser dies during it is counted where it ran.
 #[tokio::test]
 async fn lost_calls_are_counted() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! What is refused before it reaches anything, and how it is said.
+//! Requests that are refused before they reach anything, and their errors.
 
 use greenroom_testkit::{
     http::{Remote, Server},
@@ -11,10 +11,10 @@ use crate::front::stage::{NEWEST, Stage};
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 const LIMIT: usize = 16 * 1024 * 1024;
 
-/// Method, path, headers and body; then the status, and what is said.
+/// Method, path, headers and body; then the status, and the message.
 type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
 
-/// Sends a request and returns the status and what is said about it.
+/// Sends a request and returns the status and the message.
 async fn refused(
     server: &Server,
     method: &str,
@@ -29,8 +29,8 @@ async fn refused(
     (reply.status, said["error"]["message"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A request whose arguments two programs could read differently is answered under its id, by their place: with 200 in a
-/// conversation, which goes on, and with 400 alone. No engine sees it.
+/// A request whose arguments two programs could read differently is answered under its id, with their place: with 200 in
+/// a session, which goes on, and with 400 alone. No engine sees it.
 #[tokio::test]
 async fn arguments_with_two_meanings() {
     let stage = Stage::new();
@@ -61,7 +61,7 @@ async fn arguments_with_two_meanings() {
     assert_eq!(text_of(&client.call("echo", json!({ "text": "goes on" })).await), "goes on");
 }
 
-/// Every mistake has its status and a sentence that names it, and costs nobody else anything.
+/// Every mistake has its status and a sentence that names it, and affects no other client.
 #[tokio::test]
 async fn mistakes() {
     let stage = Stage::new();
@@ -123,7 +123,7 @@ async fn mistakes() {
     assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
 }
 
-/// The server's own pages may use it, and further names that it was given.
+/// The server's own pages may use it, and further host names from the settings.
 #[tokio::test]
 async fn names_that_are_let_in() {
     let stage = Stage::new().set("server.allowed_hosts", "browsers.example");
@@ -141,7 +141,7 @@ async fn names_that_are_let_in() {
     }
 }
 
-/// A body over the limit is refused with the limit: at once when it is announced, in time when it is not.
+/// A body over the limit is refused with the limit: at once when its length is announced, else when it reaches the limit.
 #[tokio::test]
 async fn big_bodies() {
     let stage = Stage::new();

@@ -20,12 +20,12 @@ async fn pool(server: &Server) -> Value {
     server.get("/api/pools/MAIN").await.json().await
 }
 
-/// Returns when so many instances are healthy, of as many.
+/// Returns when this many instances are healthy, of as many.
 async fn healthy(server: &Server, count: usize) {
     super::pools::until(server, "MAIN", super::pools::healthy(count)).await;
 }
 
-/// A changed file is noticed: what can change does, at once; what cannot is said; a mistake changes nothing.
+/// The server reads a changed file: it applies what can change, reports what cannot, and a mistake changes nothing.
 #[tokio::test]
 async fn a_changed_file_is_noticed() {
     let stage = Stage::new().set("log", "info");
@@ -52,7 +52,7 @@ async fn a_changed_file_is_noticed() {
     assert!(server.stop().await.success());
 }
 
-/// SIGHUP has a server read its configuration anew instead of ending it, and calls go on meanwhile.
+/// SIGHUP makes a server read its configuration again instead of ending it, and calls go on meanwhile.
 #[tokio::test]
 async fn a_hangup_means_reading_anew() {
     let stage = Stage::new().set("log", "info");

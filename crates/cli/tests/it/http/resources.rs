@@ -1,4 +1,4 @@
-//! What is kept, as MCP resources: with a handshake and without one.
+//! Kept files and records as MCP resources: with a handshake and without one.
 
 use greenroom_testkit::http::{STATELESS, Server, stateless};
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::remote;
 use crate::front::stage::{Stage, error};
 
-/// A request that speaks for itself, with the headers that go with it.
+/// A stateless request, with its headers.
 async fn ask(server: &Server, method: &str, params: Value) -> (u16, Value) {
     let request = stateless(1, method, params, json!({}));
     let mut reply = server.post_stateless(&request).await;
     (reply.status, reply.json().await)
 }
 
-/// Files of answers are listed, templates too, and all is read: with the code that each revision has for what is not there.
+/// Files of answers and templates are listed and read; each revision has its own code for a missing resource.
 #[tokio::test]
 async fn listed_and_read() {
     let stage = Stage::new();
@@ -67,7 +67,7 @@ async fn headers_name_the_resource() {
     }
 }
 
-/// Where nothing is kept, resources are not offered, and asking for them is asking for what does not exist.
+/// Where nothing is kept, resources are not offered, and the methods do not exist.
 #[tokio::test]
 async fn without_records() {
     let stage = Stage::new().set("records.enabled", "false");

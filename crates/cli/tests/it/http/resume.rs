@@ -1,4 +1,4 @@
-//! Streams that broke, and clients that come back for the rest.
+//! Streams that broke, and clients that resume them.
 
 use greenroom_testkit::{http::Remote, text_of};
 use serde_json::json;
@@ -12,7 +12,7 @@ async fn asked(client: &Remote) -> (String, serde_json::Value) {
     (event.id.clone().unwrap(), event.message()["id"].clone())
 }
 
-/// Who comes back behind the last event it has seen gets the rest, once; who comes back again gets it again.
+/// A client that resumes after the last event it has seen gets the rest, once; one that resumes again gets it again.
 #[tokio::test]
 async fn the_answer_is_not_lost() {
     let stage = Stage::new();
@@ -44,7 +44,7 @@ async fn from_the_start() {
     assert!(text_of(&rest[0]).contains("blue"), "{rest:?}");
 }
 
-/// Two that resume one stream: the newest is served, the other ends, and nothing is lost or comes twice.
+/// Two clients resume one stream: the newest is served, the other ends, and nothing is lost or comes twice.
 #[tokio::test]
 async fn two_resume_one_stream() {
     let stage = Stage::new();
@@ -60,7 +60,7 @@ async fn two_resume_one_stream() {
     assert!(text_of(&rest[0]).contains("blue"), "{rest:?}");
 }
 
-/// An event that nobody sent, or that is of another client, is refused; so is one that is no longer kept.
+/// An unknown event, or one of another client, is refused; so is one that is no longer kept.
 #[tokio::test]
 async fn what_cannot_be_resumed() {
     let stage = Stage::new();
@@ -89,7 +89,7 @@ async fn what_cannot_be_resumed() {
     assert_eq!(other.listen(Some(&seen)).await.status, 400);
     client.respond(&question, json!({})).await;
     assert_eq!(client.listen(Some(&seen)).await.messages().await.len(), 1);
-    // So many calls that the first stream is forgotten.
+    // Enough calls that the first stream is forgotten.
     for _ in 0..20 {
         let call = client.call_with_progress("progress", json!({"steps": 1}));
         client.post(&call).await.messages().await;
@@ -97,7 +97,7 @@ async fn what_cannot_be_resumed() {
     assert_eq!(client.listen(Some(&seen)).await.status, 400);
 }
 
-/// A client that has swallowed more than is kept cannot go back before that, but to its answer.
+/// A client that is further behind than what is kept cannot resume there, but still gets its answer.
 #[tokio::test]
 async fn far_behind() {
     let stage = Stage::new();

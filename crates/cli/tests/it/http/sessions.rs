@@ -1,11 +1,11 @@
-//! Clients come and go; browsers stay as long as somebody may want them.
+//! Clients come and go; browsers stay as long as a client may need them.
 
 use greenroom_testkit::{eventually, http::Remote, text_of};
 use serde_json::json;
 
 use crate::front::stage::{NEWEST, Stage, failure};
 
-/// A client's goodbye ends the session of its own, and no other; a named one is found again by another client.
+/// A client's DELETE ends the session of its own, and no other; another client finds a named one again.
 #[tokio::test]
 async fn a_goodbye_ends_the_own_session_only() {
     let stage = Stage::new().set("pool.warm", "0");
@@ -30,7 +30,7 @@ async fn a_goodbye_ends_the_own_session_only() {
     assert_eq!(text_of(&get(json!({"key": "k"})).await), "second");
 }
 
-/// Two clients have one browser each when they give no `sessionId`, and share the one that they name.
+/// Two clients have one browser each when they give no `sessionId`, and share the one that they both name.
 #[tokio::test]
 async fn clients_are_apart() {
     let stage = Stage::new();
@@ -45,7 +45,7 @@ async fn clients_are_apart() {
     assert_eq!(list.matches("\"id\"").count(), 2, "its own and the named one: {list}");
 }
 
-/// A goodbye ends what is in flight: streams end, and calls are answered no more.
+/// A DELETE ends what is in flight: streams end, and calls are no longer answered.
 #[tokio::test]
 async fn a_goodbye_with_calls_in_flight() {
     let stage = Stage::new();
@@ -66,7 +66,7 @@ async fn a_goodbye_with_calls_in_flight() {
     assert_eq!(text_of(&other.call("echo", json!({"text": "on"})).await), "on");
 }
 
-/// A session whose time is over says so, also when its client never had another connection.
+/// A session whose time is over carries a note, even when its client never had another connection.
 #[tokio::test]
 async fn a_browser_ends_by_its_own_clock() {
     let stage = Stage::new().set("sessions.idle_timeout", "200ms").set("pool.warm", "0");

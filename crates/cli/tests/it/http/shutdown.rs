@@ -1,4 +1,4 @@
-//! A server that is stopped, whatever goes on.
+//! Stopping a server in any state.
 
 use greenroom_testkit::{PATIENCE, http::stateless, process::Signal, within};
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::{front::stage::Stage, real::look};
 /// Open streams, calls in flight, joined fronts and half a request keep no server from ending, and nothing is left.
 #[tokio::test]
 async fn everything_at_once() {
-    // Nobody will ever open the gate, so there is no sense in waiting for the calls behind it.
+    // The gate never opens, so waiting for the calls behind it makes no sense.
     let stage = Stage::new().set("server.drain_timeout", "0");
     let server = stage.serve().await;
     let client = remote(&server).await;
@@ -45,7 +45,7 @@ async fn everything_at_once() {
     assert_eq!(look::runs(&stage.data()), Vec::<std::path::PathBuf>::new());
 }
 
-/// A server that is told to stop lets running calls come to their end, takes on no more, and ends then.
+/// A server that is stopped lets running calls end, accepts no more, and then ends.
 #[tokio::test]
 async fn running_calls_come_to_their_end() {
     let stage = Stage::new().set("server.drain_timeout", "1h");
@@ -55,7 +55,7 @@ async fn running_calls_come_to_their_end() {
     let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
     gate.arrived(1).await;
     server.signal(Signal::TERM);
-    // It is known to have been told when it refuses.
+    // Its refusal shows that it has received the signal.
     let refused = within(PATIENCE, async {
         loop {
             let said = other.call("echo", json!({"text": "late", "sessionId": "new"})).await;
@@ -72,7 +72,7 @@ async fn running_calls_come_to_their_end() {
     assert!(server.wait().await.success());
 }
 
-/// Whoever asks twice does not want to wait: what runs is cut off.
+/// A second signal means not to wait: running calls are cut off.
 #[tokio::test]
 async fn asked_twice() {
     let stage = Stage::new().set("server.drain_timeout", "1h").set("log", "info");

@@ -1,4 +1,4 @@
-//! Where a server listens, and where it does not.
+//! Where a server listens, and where it refuses to.
 
 use greenroom_testkit::{EngineLog, text_of};
 use serde_json::json;
@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 
 use crate::{control::ask::ask, front::stage::Stage, http::remote};
 
-/// A port that is taken: a clear error, the exit code of a failure, and what to do.
+/// A port in use: a clear error, the exit code of a failure, and a hint.
 #[tokio::test]
 async fn the_port_is_taken() {
     let stage = Stage::new();
@@ -22,7 +22,7 @@ async fn the_port_is_taken() {
     assert!(!stage.data().join("run").exists() || crate::real::look::runs(&stage.data()).is_empty());
 }
 
-/// Beyond this machine nothing is listened on, and nothing is started before that is said.
+/// The server refuses to listen beyond this machine, and starts nothing before that.
 #[tokio::test]
 async fn beyond_this_machine() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! Revision 2026-07-28 over HTTP: every request speaks for itself.
+//! Revision 2026-07-28 over HTTP: every request is complete in itself.
 
 use greenroom_testkit::{
     http::{STATELESS, Server, stateless},
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::front::stage::{Stage, error, failure};
 
-/// A request and its headers; then the status, the code, and what is said.
+/// A request and its headers; then the status, the code, and the message.
 type Case<'a> = (&'a Value, &'a [(&'a str, &'a str)], u16, i64, &'a str);
 
 async fn send(server: &Server, method: &str, params: Value) -> Value {
@@ -21,7 +21,7 @@ fn call(tool: &str, arguments: impl Into<Value>) -> Value {
     json!({"name": tool, "arguments": arguments.into()})
 }
 
-/// What the server is and has: discovered and listed without a handshake, with how long that holds.
+/// The server's description and lists come without a handshake, with how long they are valid.
 #[tokio::test]
 async fn discovered_and_listed() {
     let stage = Stage::new();
@@ -37,7 +37,7 @@ async fn discovered_and_listed() {
     assert!(list["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "echo"));
 }
 
-/// Without a connection there is no session of one's own: where others need none, instructions and schemas demand a
+/// Without a connection there is no session of its own: where other clients need none, instructions and schemas demand a
 /// `sessionId`. Where a call without one has its own session, they do not.
 #[tokio::test]
 async fn a_session_is_demanded_where_calls_need_one() {
@@ -64,7 +64,7 @@ async fn a_session_is_demanded_where_calls_need_one() {
     }
 }
 
-/// A call names its session, which later calls find again; one without is refused, saying how.
+/// A call names its session, which later calls find again; a call without one is refused, with what to do.
 #[tokio::test]
 async fn calls_name_their_session() {
     let stage = Stage::new();
@@ -84,7 +84,7 @@ async fn calls_name_their_session() {
     );
 }
 
-/// Requests that are wrong in themselves: the right status, the right code, and what is wrong.
+/// Wrong requests: the right status, the right code, and the mistake.
 #[tokio::test]
 async fn wrong_requests() {
     let stage = Stage::new();
@@ -135,7 +135,7 @@ async fn wrong_requests() {
     assert_eq!(text_of(&fine.answer().await), "a");
 }
 
-/// A session id of the other revisions means nothing here, and a name in other letters is wrapped.
+/// A session id of the other revisions means nothing here, and a name with other letters is encoded.
 #[tokio::test]
 async fn odd_headers() {
     let stage = Stage::new().flags(&["--extra-tool", "größe"]);
@@ -152,7 +152,7 @@ async fn odd_headers() {
     assert_eq!(text_of(&reply.answer().await), "größe");
 }
 
-/// Progress makes the answer a stream, whose events have no ids: there is nothing to come back to.
+/// Progress makes the answer a stream, whose events have no ids: it cannot be resumed.
 #[tokio::test]
 async fn progress_then_the_answer() {
     let stage = Stage::new();
@@ -171,7 +171,7 @@ async fn progress_then_the_answer() {
     assert_eq!(messages[3]["result"]["resultType"], "complete");
 }
 
-/// Log lines come only to those who say which they want.
+/// Log lines come only to clients that ask for a level.
 #[tokio::test]
 async fn log_lines_on_request() {
     let stage = Stage::new();
@@ -186,7 +186,7 @@ async fn log_lines_on_request() {
     assert_eq!(messages[0]["method"], "notifications/message");
 }
 
-/// A subscription is acknowledged, tells of changed tools if that was asked for, and ends with the connection.
+/// A subscription is acknowledged, reports changed tools if the client asked for that, and ends with the connection.
 #[tokio::test]
 async fn subscriptions() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! Revision 2026-07-28: questions become answers that ask, and the next request brings the answer along.
+//! Revision 2026-07-28: a question is a result, and the next request brings the answer.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn elicit(message: &str) -> Value {
     json!({"name": "elicit", "arguments": {"message": message, "sessionId": "a"}})
 }
 
-/// The same call, with what it waits for.
+/// The same call, with the responses it waits for.
 fn retry(mut params: Value, state: &Value, responses: Value) -> Value {
     params["requestState"] = state.clone();
     params["inputResponses"] = responses;
@@ -50,7 +50,7 @@ async fn asked_and_answered() {
     assert_eq!(stage.log().count("tools/call elicit"), 1);
 }
 
-/// What was not answered is asked again, under another state.
+/// A question without an answer is asked again, under another state.
 #[tokio::test]
 async fn asked_again() {
     let stage = Stage::new();
@@ -66,7 +66,7 @@ async fn asked_again() {
     assert_eq!(stage.log().count("tools/call elicit"), 1);
 }
 
-/// A state is good once and for its own call; anything else is refused, and costs the call nothing.
+/// A state is valid once and for its own call; any other use is refused, and does not affect the call.
 #[tokio::test]
 async fn states_that_are_not_honoured() {
     let stage = Stage::new();
@@ -94,8 +94,8 @@ async fn states_that_are_not_honoured() {
     assert!(error(&used).1.contains("used already"), "{used}");
 }
 
-/// A client that never comes back: the call ends by its own deadline, the engine hears that nobody answers, the session
-/// is free, and who comes back late hears how it went.
+/// A client that never comes back: the call ends by its own deadline, the engine learns that no client answers, the
+/// session is free, and a client that comes back late gets the outcome.
 #[tokio::test]
 async fn nobody_comes_back() {
     let stage = Stage::new()
@@ -105,8 +105,8 @@ async fn nobody_comes_back() {
     let server = stage.serve().await;
     let client = remote(&server).await;
     client.request("tools/list", json!({})).await;
-    // The browser that the server began with is taken. The next one starts when a call waits behind the one that asks: its
-    // time begins then, so none can come too late to wait.
+    // The server's first browser is taken. The next one starts when a call waits behind the one that asks: its time begins
+    // then, so none can come too late to wait.
     client.call("create_new_session", json!({"sessionId": "other"})).await;
     fs::write(stage.path("closed"), "").unwrap();
     let echo = || send(&server, json!({"name": "echo", "arguments": {"text": "on", "sessionId": "a"}}));

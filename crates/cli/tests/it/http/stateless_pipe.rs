@@ -19,7 +19,7 @@ async fn text(client: &Client, tool: &str, arguments: Value) -> String {
     text_of(&answer)
 }
 
-/// Without a handshake, what the server is and has; calls without `sessionId` share the process's own session.
+/// The server's description without a handshake; calls without `sessionId` share the process's own session.
 #[tokio::test]
 async fn the_process_is_the_connection() {
     let stage = Stage::new();
@@ -54,7 +54,7 @@ async fn a_subscription_holds_nobody_up() {
     assert_eq!(text(&client, "echo", json!({"text": "on"})).await, "on");
 }
 
-/// A call that goes on with its answers holds up no call that comes behind it.
+/// A call that resumes with its answers delays no call after it.
 #[tokio::test]
 async fn a_resumed_call_holds_nobody_up() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! What a call says before its answer: a stream of the call's own, in order, with the answer last.
+//! Messages of a call before its answer: a stream of the call's own, in order, with the answer last.
 
 use greenroom_testkit::{http::Remote, text_of};
 use serde_json::{Value, json};
@@ -34,8 +34,8 @@ async fn progress_before_the_answer() {
     }
 }
 
-/// The head of a long call's answer comes while the engine still works; the call goes on when the client has left, and its
-/// answer is there for it when it comes back.
+/// The head of a long call's answer comes while the engine still works; the call goes on after the client has left, and the
+/// client finds its answer when it comes back.
 #[tokio::test]
 async fn a_long_call() {
     let stage = Stage::new();
@@ -52,7 +52,7 @@ async fn a_long_call() {
     let rest = client.listen(first.id.as_deref()).await.messages().await;
     assert_eq!(rest.len(), 1, "{rest:?}");
     text_of(&rest[0]);
-    // Older clients take no event without a message: theirs is the answer.
+    // Older clients accept no event without a message: their first event is the answer.
     let older = Remote::open(&server, "2025-06-18", json!({})).await;
     let gate = stage.gate("second");
     let mut reply = older.post(&older.call_of("wait", json!({"file": gate.path()}))).await;
@@ -99,7 +99,7 @@ async fn questions() {
     assert_eq!(text_of(&answer), "on");
 }
 
-/// A client without the capability is not asked, and its call hears so.
+/// A client without the capability is not asked, and its call's answer says so.
 #[tokio::test]
 async fn who_cannot_be_asked() {
     let stage = Stage::new();
@@ -111,7 +111,7 @@ async fn who_cannot_be_asked() {
     assert!(text_of(&messages[0]).contains("elicitation"), "{messages:?}");
 }
 
-/// A call that is cancelled ends its stream without an answer, and what the engine still asks is taken back.
+/// A cancelled call ends its stream without an answer, and the engine's open question is withdrawn.
 #[tokio::test]
 async fn a_cancelled_call() {
     let stage = Stage::new();
@@ -129,7 +129,7 @@ async fn a_cancelled_call() {
     assert_eq!(waiting.json().await["result"], json!({}));
 }
 
-/// A client that takes no streams gets its answer all the same; one that takes nothing else gets a stream.
+/// A client that accepts no streams gets its answer all the same; one that accepts only streams gets a stream.
 #[tokio::test]
 async fn one_kind_of_answer_only() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! What happened in a session, over REST.
+//! A session's timeline, over REST.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn kinds(part: &Value) -> Vec<&str> {
     part["events"].as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect()
 }
 
-/// Calls and errors come in their order, part by part; a closed session is told of too, after a restart as well.
+/// Calls and errors come in their order, part by part; a closed session has its timeline too, also after a restart.
 #[tokio::test]
 async fn in_order() {
     let stage = Stage::new();
@@ -28,7 +28,7 @@ async fn in_order() {
         (&json!("error"), &json!("no luck"))
     );
     client.call("session_close", json!({"sessionId": "a"})).await;
-    // The next one must not find it alive.
+    // The next server must not find this one alive.
     server.kill().await;
     let server = stage.serve().await;
     let (_, whole) = get(&server, "/api/sessions/a/timeline").await;

@@ -1,4 +1,4 @@
-//! Which server is joined, and what is said when it cannot be.
+//! Which server a front joins, and the errors when it cannot.
 
 use greenroom_testkit::text_of;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::{
     front::stage::{NEWEST, Stage},
 };
 
-/// `--standalone` brings browsers of its own, whatever runs.
+/// `--standalone` brings its own browsers, even if a server runs.
 #[tokio::test]
 async fn standalone() {
     let stage = Stage::new();
@@ -27,7 +27,7 @@ async fn standalone() {
     assert_eq!(pids, expected);
 }
 
-/// Whoever names a browser on the command line gets that one, whatever runs.
+/// A front that names a browser on the command line uses that one, even if a server runs.
 #[tokio::test]
 async fn with_a_browser_named() {
     let stage = Stage::new();
@@ -39,7 +39,7 @@ async fn with_a_browser_named() {
     assert!(listed.contains(&url), "{listed}");
 }
 
-/// `--server URL` joins the one at this URL, from a home that knows of none.
+/// `--server URL` joins the server at this URL, from a home that knows of none.
 #[tokio::test]
 async fn by_url() {
     let (stage, elsewhere) = (Stage::new(), Stage::new());
@@ -54,7 +54,7 @@ async fn by_url() {
     assert_eq!((stage.log().count("tools/call echo"), elsewhere.log().lines().len()), (2, 0));
 }
 
-/// A URL that is none is a mistake of the command line; a server that is not there, or none, is a failure with a hint.
+/// An invalid URL is a usage error; an address without a greenroom server is a failure with a hint.
 #[tokio::test]
 async fn urls_that_do_not_do() {
     let stage = Stage::new();
@@ -75,7 +75,7 @@ async fn urls_that_do_not_do() {
     assert_eq!(said.code, 2, "{said:?}");
 }
 
-/// Flags that have no effect behind a server are warned about, its own ones are not.
+/// The front warns about flags that have no effect behind a server, and not about its own ones.
 #[tokio::test]
 async fn flags_without_effect() {
     let stage = Stage::new();
@@ -94,7 +94,7 @@ async fn flags_without_effect() {
     assert_eq!(stderr.matches("has no effect").count(), 2, "{stderr}");
 }
 
-/// A server that is about to end is not joined: a front that starts then does without it.
+/// A front does not join a server that is about to end: it goes on without it.
 #[tokio::test]
 async fn a_server_that_has_gone() {
     let stage = Stage::new();

@@ -6,8 +6,8 @@ use serde_json::json;
 use super::relay::Relay;
 use crate::front::stage::{NEWEST, Stage, failure};
 
-/// When the connection alone breaks, every session is found again, the front's own too, without a note; the call in
-/// flight is answered with the truth and not made again.
+/// When only the connection breaks, every session is found again, the front's own too, without a note; the call in flight
+/// fails with `server_lost`, and is not made again.
 #[tokio::test]
 async fn sessions_are_found_again() {
     let (stage, elsewhere) = (Stage::new(), Stage::new());

@@ -1,4 +1,4 @@
-//! A front passes on what its client and its server say, in order, and nothing is between them.
+//! A front passes on the messages of its client and its server, in order and unchanged.
 
 use greenroom_testkit::text_of;
 use serde_json::json;
@@ -8,8 +8,8 @@ use crate::{
     front::stage::{NEWEST, Stage, sessions, tool_names},
 };
 
-/// Fronts join the server that runs: there is one process with browsers, and it has all the sessions. Named ones are
-/// everybody's, a front's own is its own.
+/// Fronts join the running server: one process has browsers and all the sessions. All fronts share the named ones; a
+/// front's own is its own.
 #[tokio::test]
 async fn one_server_for_all() {
     let stage = Stage::new();
@@ -30,7 +30,7 @@ async fn one_server_for_all() {
     assert_eq!(server.stderr(), "", "joining is nothing to warn of");
 }
 
-/// A front's end closes the session of its own, and keeps named ones.
+/// A front's end closes its own session, and keeps named ones.
 #[tokio::test]
 async fn a_front_leaves() {
     let stage = Stage::new().set("pool.warm", "0");
@@ -80,7 +80,7 @@ async fn everything_passes() {
     let mut cancelled = client.start_call("wait", json!({"file": gate.path(), "sessionId": "s"})).await;
     gate.arrived(1).await;
     client.cancel(cancelled.id()).await;
-    // What is answered behind the cancellation says that it has arrived.
+    // The answer to a later message shows that the cancellation has arrived.
     assert_eq!(text_of(&client.call("echo", json!({"text": "behind"})).await), "behind");
     gate.open();
     assert_eq!(text_of(&client.call("echo", json!({"text": "on", "sessionId": "s"})).await), "on");

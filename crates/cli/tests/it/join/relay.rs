@@ -9,7 +9,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Passes connections on to a server. Dropped, it ends with all of them.
+/// Passes connections on to a server. Dropping it ends all of them.
 pub struct Relay {
     address: SocketAddr,
     cuts: watch::Sender<()>,
@@ -44,7 +44,7 @@ impl Relay {
         format!("http://{}", self.address)
     }
 
-    /// Breaks every connection there is. New ones are passed on.
+    /// Breaks every current connection. New ones are passed on.
     pub fn cut(&self) {
         self.cuts.send_replace(());
     }

@@ -1,4 +1,4 @@
-//! A server that is killed under its clients, and the next one.
+//! A server that is killed while its clients work, and its successor.
 
 use futures_util::future::join_all;
 use greenroom_testkit::{Client, eventually, http::Remote, text_of};
@@ -11,7 +11,7 @@ use crate::{
 
 const NOTE: &str = "session restarted: the greenroom server was restarted";
 
-/// Whether a get finds nothing, and what else is said.
+/// The note of a `get` that must find nothing.
 async fn note(client: &Client, session: Option<&str>) -> Option<String> {
     let mut arguments = json!({"key": "k"});
     if let Some(session) = session {
@@ -27,15 +27,15 @@ fn is_told(note: Option<&str>) {
     assert!(note.is_some_and(|note| note.starts_with(NOTE)), "{note:?}");
 }
 
-/// Returns when a front has noticed that so many of its servers are gone. What it was told before that would have gone to
-/// the dead one, and be answered so.
+/// Returns when a front has noticed the loss of this many servers. Earlier messages would have gone to the dead one, and
+/// would be answered with its loss.
 async fn until_noticed(front: &Client, servers: usize) {
     let noticed = || front.stderr().matches("looking for the next one").count() >= servers;
     eventually("a front to notice the end of its server", || noticed().then_some(())).await;
 }
 
-/// A server killed with 20 clients: every call in flight is answered with the truth, or its connection breaks, and none
-/// is made twice. The next server tells each front once about each session that it used, and about no other.
+/// A server is killed with 20 clients: every call in flight gets the error of the loss, or its connection breaks, and none
+/// is made twice. The next server sends each front one note about each session that it used, and about no other.
 #[tokio::test]
 async fn killed_with_twenty_clients() {
     let stage = Stage::new();
@@ -67,7 +67,7 @@ async fn killed_with_twenty_clients() {
         assert_eq!((code.as_str(), retryable(&answer)), ("server_lost", false), "{text}");
         assert!(text.contains("whether it took effect is unknown, and it was not repeated"), "{text}");
     }
-    // What is asked meanwhile waits for the next server.
+    // Requests made meanwhile wait for the next server.
     let lists = join_all(fronts.iter().map(|front| front.start("tools/list", Value::Null))).await;
     let next = stage.serve().await;
     for list in lists {
@@ -99,7 +99,7 @@ async fn killed_with_twenty_clients() {
     drop(wires);
 }
 
-/// Of a session that several fronts used each of them is told; nobody loses what another one began anew.
+/// Each front that used a shared session gets a note; none loses what another one began anew.
 #[tokio::test]
 async fn a_shared_session() {
     let stage = Stage::new();
@@ -120,7 +120,7 @@ async fn a_shared_session() {
     assert_eq!(text_of(&second.call("get", json!({"key": "k", "sessionId": "s"})).await), "new");
 }
 
-/// A session that was lost two servers ago is told of all the same, and one that its agent began anew knowingly is not.
+/// A session that was lost two servers ago still gets its note, and one that its agent began anew knowingly does not.
 #[tokio::test]
 async fn two_restarts() {
     let stage = Stage::new();
@@ -141,8 +141,8 @@ async fn two_restarts() {
     assert_eq!(note(&client, Some("t")).await, None);
 }
 
-/// A server that is stopped in order, and one that comes back as another: questions that were open are taken back, new
-/// ones have other numbers, and the level of log lines holds.
+/// A server that is stopped in order, and its successor: open questions are withdrawn, new ones have other numbers, and the
+/// log level stays.
 #[tokio::test]
 async fn stopped_in_order() {
     let stage = Stage::new();

@@ -1,5 +1,5 @@
-//! Whose a connection's own session is: the number that lists and records show opens nothing, the secret that is never
-//! shown does.
+//! Who may use a connection's own session: the number that lists and records show gives no access, the secret that is
+//! never shown does.
 
 use std::{fs, path::Path};
 
@@ -16,11 +16,11 @@ use tokio::{
 
 use crate::front::stage::{NEWEST, Stage};
 
-/// A front that is played by hand, from any TCP client.
+/// A front played by the test, over plain TCP.
 struct Front(BufReader<TcpStream>);
 
 impl Front {
-    /// Joins with these first words and introduces a client. `None` when the server does not take them.
+    /// Joins with this first message and introduces a client. `None` when the server refuses it.
     async fn join(server: &Server, hello: Value) -> Option<Self> {
         let mut front = Self(BufReader::new(TcpStream::connect(server.address()).await.unwrap()));
         let upgrade = "GET /front HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: greenroom-front\r\n\r\n";
@@ -66,7 +66,7 @@ fn hello(connection: u64, secret: Option<&str>) -> Value {
     json!({"connection": connection, "folder": "/", "secret": secret})
 }
 
-/// The numbers of connections' own sessions that the list of calls shows: their names are `#N`.
+/// The numbers of connections' own sessions in the list of calls: their names are `#N`.
 async fn shown(server: &Server) -> Vec<u64> {
     let calls = server.get("/api/calls").await.json().await;
     let sessions =
@@ -74,7 +74,7 @@ async fn shown(server: &Server) -> Vec<u64> {
     sessions.filter_map(|name| name.strip_prefix('#')?.parse().ok()).collect()
 }
 
-/// Whether any file below a folder holds this text.
+/// Whether any file below a folder contains this text.
 fn is_written(folder: &Path, text: &str) -> bool {
     let below = |path: &Path| match fs::read(path) {
         Ok(bytes) => bytes.windows(text.len()).any(|part| part == text.as_bytes()),
@@ -83,8 +83,8 @@ fn is_written(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| below(&entry.path()))
 }
 
-/// The own session of a front and that of an HTTP client have numbers that the list of calls shows. Whoever says one of
-/// them at `/front`, alone or with a secret of its own, gets a session of its own and never theirs.
+/// The list of calls shows the numbers of a front's and of an HTTP client's own session. A front that sends one of them at
+/// `/front`, alone or with its own secret, gets a session of its own and never theirs.
 #[tokio::test]
 async fn a_number_that_is_shown_opens_nothing() {
     let (stage, elsewhere) = (Stage::new(), Stage::new());
@@ -111,7 +111,8 @@ async fn a_number_that_is_shown_opens_nothing() {
     assert_eq!(greenroom_testkit::text_of(&of_http), "an HTTP client's");
 }
 
-/// The secret leads back to the session, under the same number, and stands in no log, list, record or file of the server.
+/// The secret gives access to the session again, under the same number, and is in no log, list, record or file of the
+/// server.
 #[tokio::test]
 async fn a_secret_leads_back_and_is_shown_nowhere() {
     let stage = Stage::new().set("log", "trace");
@@ -133,7 +134,7 @@ async fn a_secret_leads_back_and_is_shown_nowhere() {
     assert!(!is_written(&stage.data(), &secret));
 }
 
-/// A secret that anybody could guess is not accepted.
+/// A secret that is short enough to guess is refused.
 #[tokio::test]
 async fn a_short_secret_is_refused() {
     let stage = Stage::new();

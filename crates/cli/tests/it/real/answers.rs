@@ -1,4 +1,4 @@
-//! What the engine only links to is in the answer itself.
+//! Files that the engine only links to are in the answer itself.
 
 use std::collections::BTreeSet;
 

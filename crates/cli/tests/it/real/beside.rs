@@ -1,4 +1,4 @@
-//! A server of somebody else's beside a pool of browsers.
+//! A custom MCP server in a fleet with a pool of browsers.
 
 use greenroom_testkit::Site;
 use serde_json::json;
@@ -6,8 +6,8 @@ use serde_json::json;
 use super::house::{Data, House, launch};
 use crate::everything;
 
-/// What is asked of a server never becomes a call of a browser's tool, whatever session it names: tools that are refused
-/// stay refused, and nothing happens that was not kept.
+/// A request to a server never becomes a call of a browser's tool, whatever session it names: refused tools stay refused,
+/// and every call is recorded.
 #[tokio::test]
 async fn nothing_passes_for_a_tool() {
     let (site, data) = (Site::start().await, Data::new());

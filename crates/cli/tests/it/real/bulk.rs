@@ -9,7 +9,7 @@ fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
 }
 
-/// Commands see what those before them did, results have their linked snapshots in them, and what fails says why.
+/// Commands see the effects of those before them, results contain their linked snapshots, and a failure says why.
 #[tokio::test]
 async fn commands_share_one_page() {
     let data = Data::new();

@@ -1,4 +1,4 @@
-//! A browser or a page that dies is noticed, said, and replaced; never silently.
+//! A browser or a page that dies is noticed, reported, and replaced; never silently.
 
 use greenroom_testkit::{
     Site,
@@ -11,8 +11,8 @@ use super::{
     look,
 };
 
-/// A browser killed under a call fails that call, its other sessions hear of it with their next one, and sessions
-/// in another browser notice nothing.
+/// A browser killed during a call fails that call, its other sessions carry a note in their next one, and sessions in
+/// another browser notice nothing.
 #[tokio::test]
 async fn a_killed_browser() {
     let data = Data::new();
@@ -54,7 +54,7 @@ async fn a_killed_browser() {
     house.end().await;
 }
 
-/// A page that crashes costs its tab: the session keeps its cookies and other tabs, and the next answer says which URL
+/// A page that crashes costs its tab: the session keeps its cookies and other tabs, and the next answer has the URL that
 /// crashed. The browser and its other sessions go on.
 #[tokio::test]
 async fn a_crashed_page() {
@@ -71,7 +71,7 @@ async fn a_crashed_page() {
     };
     let note = format!("): {}; what it showed is gone", site.url("/canary?name=a"));
 
-    // Killed under a call, which fails by it and says so.
+    // Killed during a call, which fails and says so.
     let pending = house.hang("a", &site, "/hang-1").await;
     kill_pages();
     let text = answer(pending).await.failed();
@@ -80,7 +80,7 @@ async fn a_crashed_page() {
     assert!(text.contains("canary=a") && !text.contains("a tab crashed"), "{text}");
     house.call("a", "browser_snapshot", json!({})).await.unbroken();
 
-    // Killed between calls. The engine may hear of it a moment after greenroom: then the first call fails by it.
+    // Killed between calls. The engine may notice it a moment after greenroom: then the first call fails.
     kill_pages();
     let first = house.call("a", "browser_snapshot", json!({})).await;
     let second = house.navigate("a", &site.url("/show")).await;
@@ -95,8 +95,8 @@ async fn a_crashed_page() {
     house.end().await;
 }
 
-/// A network service that dies takes the cookies of all sessions along: they are restarted, and the next answer of each says
-/// why. Sessions in another browser notice nothing.
+/// A network service that dies takes the cookies of all sessions along: they are restarted, and the next answer of each
+/// says why. Sessions in another browser notice nothing.
 #[tokio::test]
 async fn a_killed_network_service() {
     let data = Data::new();

@@ -1,4 +1,4 @@
-//! A Node that dies or hangs is noticed, said, and replaced; a page that hangs costs only its own session.
+//! A Node that dies or hangs is noticed, reported, and replaced; a page that hangs costs only its own session.
 
 use greenroom_testkit::{
     Site,
@@ -11,7 +11,7 @@ use super::{
     look,
 };
 
-/// A Node killed under a call and between calls is said to the sessions it served, and to no others.
+/// When a Node is killed, during a call and between calls, the sessions it served carry a note, and no others.
 #[tokio::test]
 async fn a_killed_engine() {
     let data = Data::new();
@@ -58,8 +58,8 @@ async fn a_hanging_engine_of_one_session() {
     house.end().await;
 }
 
-/// A Node of several sessions that hangs fails the call that meets it, at its deadline; new sessions get another one at once,
-/// and health checks find it out for the others.
+/// A Node of several sessions that hangs fails the call that meets it, at its deadline; new sessions get another one at
+/// once, and health checks detect it for the others.
 #[tokio::test]
 async fn a_hanging_engine_of_several_sessions() {
     let data = Data::new();
@@ -69,13 +69,13 @@ async fn a_hanging_engine_of_several_sessions() {
     house.navigate("a", &site.url("/canary?name=a")).await.ok();
     house.navigate("b", &site.url("/canary?name=b")).await.ok();
     check_hanging(&house, &site).await;
-    // The neighbour in the same engine need not find out by waiting itself.
+    // The neighbour in the same engine need not wait for a deadline itself.
     house.call("b", "browser_snapshot", json!({})).await.restarted("the engine did not answer");
     house.end().await;
 }
 
-/// A Node or browser that is stopped costs the call that meets it, and no other: the next one gets another instance at once.
-/// When it goes on, its sessions are there as they were.
+/// A stopped Node or browser costs the call that meets it, and no other: the next one gets another instance at once. When it
+/// continues, its sessions are there as they were.
 #[tokio::test]
 async fn a_stopped_instance_is_met_once() {
     for stop_browser in [false, true] {
@@ -104,7 +104,7 @@ async fn a_stopped_instance_is_met_once() {
         assert!(kept.contains("heading \"canary kept\""), "{kept}");
         let lends = || house.client.stderr().contains("answers again, and lends again").then_some(());
         greenroom_testkit::eventually("its return", lends).await;
-        // Four more sessions fit into what both have left.
+        // Four more sessions fit into the free slots of both.
         for session in ["d", "e", "f", "g"] {
             house.navigate(session, &site.url("/show")).await.ok();
         }
@@ -132,7 +132,7 @@ async fn check_hanging(house: &House, site: &Site) {
     greenroom_testkit::process::wait_gone(hanging[0]).await;
 }
 
-/// A page that never lets go costs its own session, at the deadline; its neighbour in the same browser works.
+/// A page that never answers costs its own session, at the deadline; its neighbour in the same browser works.
 #[tokio::test]
 async fn a_hanging_page() {
     let data = Data::new();

@@ -1,4 +1,4 @@
-//! `greenroom demo`: what a newcomer sees first.
+//! `greenroom demo`: the first thing a newcomer sees.
 
 use std::{
     path::PathBuf,
@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Every agent sees its own name and basket and nobody else's, in one Chromium; nothing stays behind.
+/// Every agent sees its own name and basket and no other's, in one Chromium; nothing is left behind.
 #[test]
 fn everybody_sees_themselves() {
     let data = Data::new();
@@ -77,7 +77,7 @@ fn readable_without_colours() {
     }
 }
 
-/// A demo that is interrupted ends as tidily as one that is watched to the end, and says that it did not get there.
+/// An interrupted demo cleans up like a finished one, and says that it was interrupted.
 #[tokio::test]
 async fn interrupted() {
     let data = Data::new();
@@ -99,7 +99,7 @@ async fn interrupted() {
     }
     let run = look::run_of(data.path(), pid);
     signal(pid, Signal::INT);
-    // Read on: who closes the pipe has seen enough, which is another end.
+    // Read on: a reader that closes the pipe ends the demo in another way.
     while lines.next_line().await.unwrap().is_some() {}
     let output = child.wait_with_output().await.unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -109,7 +109,7 @@ async fn interrupted() {
     assert_eq!(look::runs(data.path()), [] as [PathBuf; 0]);
 }
 
-/// A step that fails is named with whose it was, and the exit code says so.
+/// A failed step is reported with its agent, and the exit code is a failure.
 #[test]
 fn a_failed_step() {
     let data = Data::new();
@@ -125,7 +125,7 @@ fn a_failed_step() {
     assert_eq!(look::runs(data.path()), [] as [PathBuf; 0]);
 }
 
-/// Without an engine nothing starts, and what to do is said.
+/// Without an engine nothing starts, and the error says what to do.
 #[test]
 fn without_an_engine() {
     installed();

@@ -18,7 +18,7 @@ async fn start(data: &Data, flags: &[&str]) -> House {
     House::of(launch.arg(data.path()).args(flags)).await
 }
 
-/// Where a session's first page shows an address.
+/// Opens an address in a session's first page.
 async fn navigate(house: &House, session: &str, url: &str) -> String {
     house.call(session, "navigate_page", json!({ "pageId": 1, "url": url })).await.ok()
 }
@@ -34,8 +34,8 @@ fn uid(snapshot: &str, element: &str) -> String {
     line.trim_start().strip_prefix("uid=").unwrap().split(' ').next().unwrap().to_owned()
 }
 
-/// Two sessions have nothing in common but their pool; a killed browser is told of, costs its session alone, and the next
-/// call with that name gets another browser and says so. At the end nothing runs any more.
+/// Two sessions share nothing but their pool; a killed browser is reported, costs its session alone, and the next call with
+/// that name gets another browser and a note. At the end no process is left.
 #[tokio::test]
 async fn sessions_are_apart_and_losses_are_told() {
     let (data, site) = (Data::new(), Site::start().await);
@@ -66,8 +66,8 @@ async fn sessions_are_apart_and_losses_are_told() {
     look::all_gone(&run).await;
 }
 
-/// A snapshot can be recalled by its name, in parts and as what changed; it is data that can be asked for in pages; what
-/// is typed into a field for secrets is not kept.
+/// A snapshot can be recalled by its name, in parts and as a difference; it is data that can be read in pages; text typed
+/// into a field for secrets is not kept.
 #[tokio::test]
 async fn snapshots_are_recalled() {
     let (data, site) = (Data::new(), Site::start().await);
@@ -102,8 +102,8 @@ async fn snapshots_are_recalled() {
     assert!(kept.len() + log.len() > 4096, "something was kept");
 }
 
-/// No page of such a browser reaches a debugger or the proxy itself, nor anything behind a policy that greenroom has: every
-/// browser goes through its door.
+/// No page of such a browser reaches a debugger or the proxy itself, nor anything that greenroom's policy forbids: every
+/// browser goes through the egress proxy.
 #[tokio::test]
 async fn no_port_of_greenrooms_is_reached() {
     let (data, site) = (Data::new(), Site::start().await);

@@ -15,7 +15,7 @@ use super::{
     look,
 };
 
-/// No page reaches a debugger, an engine or a proxy: not its own greenroom's, not a neighbour's.
+/// No page reaches a debugger, an engine or a proxy: neither of its own greenroom nor of another.
 #[tokio::test]
 async fn own_ports_are_out_of_reach() {
     let data = Data::new();
@@ -29,12 +29,12 @@ async fn own_ports_are_out_of_reach() {
     assert_eq!((own.len(), neighbours.len()), (4, 4), "egress proxy, CDP proxy, debugger and engine of both");
     let ports: Vec<_> = own.into_iter().chain(neighbours).collect();
 
-    // Said openly when it is asked for openly.
+    // A direct request gets a clear refusal.
     for port in &ports {
         let page = house.navigate("a", &format!("http://127.0.0.1:{port}/json/version")).await.ok();
         assert!(page.contains("this port belongs to greenroom"), "port {port}: {page}");
     }
-    // Every way a page has, at all ports at once.
+    // Every way of a page to connect, at all ports at once.
     let sessions: Vec<_> = ports.iter().map(|port| format!("at {port}")).collect();
     all(sessions.iter().map(|session| house.navigate(session, "about:blank"))).await;
     let pages = || ports.iter().flat_map(|port| debugger_pages(*port)).collect::<Vec<_>>();
@@ -47,7 +47,7 @@ async fn own_ports_are_out_of_reach() {
     neighbour.end().await;
 }
 
-/// The attack does reach a port that nobody has declared, and no longer does once a neighbour's list has it.
+/// The attack does reach a port that is in no list, and no longer does once another greenroom's list has it.
 #[tokio::test]
 async fn a_declared_port_sees_nothing() {
     let data = Data::new();
@@ -114,8 +114,8 @@ async fn the_web_is_reached_and_metadata_is_not() {
     house.end().await;
 }
 
-/// No page reaches the port of the server that it belongs to, nor a server's of a neighbour: nothing would keep it from
-/// other agents' browsers there.
+/// No page reaches the port of the server that it belongs to, nor another server's: there it could use other agents'
+/// browsers.
 #[tokio::test]
 async fn the_servers_port_is_out_of_reach() {
     let data = Data::new();
@@ -142,7 +142,7 @@ async fn the_servers_port_is_out_of_reach() {
     assert!(server.stop().await.success());
 }
 
-/// Has a page try everything on a port, and returns when it has.
+/// Makes a page try everything on a port, and returns when it has.
 async fn attack(house: &House, site: &Site, session: &str, port: u16) {
     house.navigate(session, &site.url(&format!("/attack?port={port}"))).await.ok();
     let done = "async () => { const state = document.getElementById('state'); \
@@ -159,7 +159,7 @@ fn debugger_pages(port: u16) -> Vec<String> {
     let request = format!("GET /json/list HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
-    // The debugger keeps the connection open after its answer, whose length it tells.
+    // The debugger keeps the connection open after its answer, and announces the answer's length.
     let mut chunk = [0; 4096];
     let body = loop {
         let text = String::from_utf8_lossy(&answer).into_owned();
@@ -183,7 +183,7 @@ fn debugger_pages(port: u16) -> Vec<String> {
     ids
 }
 
-/// A WebSocket server that says everything back, on the port that is returned.
+/// A WebSocket server that echoes every message, on the port that is returned.
 async fn echo() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

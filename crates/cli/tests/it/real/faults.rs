@@ -1,4 +1,4 @@
-//! What is missing or broken on the machine is said clearly, and mended without a restart.
+//! Errors name what is missing or broken on the machine, and no restart is needed after the repair.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::house::{Data, House, REVISION, installed, launch};
 
-/// A browser that is not there is named, and used once it is there.
+/// The error for a missing browser names it, and greenroom uses it once it is there.
 #[tokio::test]
 async fn a_missing_browser() {
     let data = Data::new();
@@ -36,7 +36,7 @@ async fn a_missing_browser() {
     house.end().await;
 }
 
-/// An engine that is missing, or of another version, is said with what to do about it.
+/// The error for a missing engine, or one of another version, says what to do.
 #[tokio::test]
 async fn a_missing_or_foreign_engine() {
     let data = Data::without_engine();
@@ -47,7 +47,7 @@ async fn a_missing_or_foreign_engine() {
     let list = house.client.request("tools/list", json!({})).await;
     assert!(list["error"]["message"].as_str().unwrap().contains("greenroom setup"), "{list}");
 
-    // The same tree, but for the version that it claims.
+    // The same tree, except for the version that it claims.
     let engine = installed().join("engines/playwright").read_dir().unwrap().flatten().next().unwrap().path();
     let copy = data.path().join("engines/playwright").join(engine.file_name().unwrap());
     let package = PathBuf::from("node_modules/@playwright/mcp");
@@ -69,7 +69,7 @@ async fn a_missing_or_foreign_engine() {
     house.end().await;
 }
 
-/// A full disk fails new sessions with its name, keeps the open ones, and is forgotten once there is room again.
+/// A full disk fails new sessions with that reason, keeps the open ones, and new ones open once there is room again.
 ///
 /// The disk is a small file system in memory, mounted for greenroom alone and full when it has no entry left.
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_full_disk() {
     house.end().await;
 }
 
-/// A browser with a window, where there is no display to show it on, says so.
+/// The error for a browser with a window without a display says so.
 #[tokio::test]
 async fn a_window_without_a_display() {
     let data = Data::new();
@@ -134,7 +134,7 @@ fn fill(disk: &Path) -> PathBuf {
     folder
 }
 
-/// The browser that greenroom would take by itself.
+/// The browser that greenroom chooses by default.
 fn headless_shell() -> PathBuf {
     let path = PathBuf::from("/usr/lib/chromium/chromium-headless-shell");
     assert!(path.exists(), "no headless shell on this machine: `{}`", path.display());

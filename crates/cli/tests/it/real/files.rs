@@ -1,4 +1,4 @@
-//! Files pass between an agent's workspace and its session, and nowhere else.
+//! Files pass between an agent's workspace and its session, and to no other place.
 
 use std::{
     os::unix::fs::symlink,
@@ -48,7 +48,7 @@ async fn only_workspace_files_are_uploaded() {
         (&lock, "belongs to greenroom"),
         (&engine, "outside your workspace"),
         (Path::new("deep"), "not a regular file"),
-        // Nobody writes into it: whoever reads it waits for ever.
+        // A FIFO without a writer: reading it would block for ever.
         (Path::new("fifo"), "not a regular file"),
         (Path::new("nul\0.txt"), "cannot read the file"),
         (Path::new("nothing.txt"), "cannot read the file"),
@@ -63,7 +63,7 @@ async fn only_workspace_files_are_uploaded() {
     house.end().await;
 }
 
-/// A client's roots are its workspace, all of them, and a client that changes them is asked again.
+/// All of a client's roots are its workspace, and greenroom asks again when the client changes them.
 #[tokio::test]
 async fn roots_of_the_client_are_its_workspace() {
     let (first, second, cwd) = (folder("first"), folder("second"), folder("cwd"));
@@ -91,7 +91,7 @@ async fn roots_of_the_client_are_its_workspace() {
     house.end().await;
 }
 
-/// Results with a file name arrive in the workspace under that name, and nowhere else.
+/// Results with a file name arrive in the workspace under that name, and in no other place.
 #[tokio::test]
 async fn named_results_arrive_in_the_workspace() {
     let workspace = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ async fn named_results_arrive_in_the_workspace() {
         let why = refusal.contains("outside your workspace") || refusal.contains("belongs to greenroom");
         assert!(why && refusal.contains(name), "`{name}` is not refused by name: {refusal}");
     }
-    // Nobody reads it: whoever writes into it waits for ever.
+    // A FIFO without a reader: writing to it would block for ever.
     fifo(&workspace.path().join("fifo"));
     for name in ["fifo", "fifo/x.yml"] {
         house.call("", "browser_snapshot", json!({ "filename": name })).await.failed();
@@ -175,7 +175,7 @@ async fn local_files_cannot_be_visited() {
     all(ways.into_iter().enumerate().map(|(n, way)| async move {
         let session = n.to_string();
         house.navigate(&session, &site.url("/title?t=open%20page")).await.ok();
-        // Some of these the browser answers with an error, some with nothing.
+        // The browser answers some of these with an error, some with nothing.
         let tried = house.evaluate(&session, &format!("() => {{ {way}; }}")).await;
         let shown = house.call(&session, "browser_snapshot", json!({})).await;
         let text = tried.text() + &shown.text();
@@ -189,7 +189,7 @@ fn fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
-/// Uploads to the site's page in a session of its own for each file.
+/// Uploads each file to the site's page in a session of its own.
 struct Upload<'a> {
     house: &'a House,
     site: &'a Site,
@@ -205,11 +205,11 @@ impl Upload<'_> {
         self.house.evaluate("", read).await.ok()
     }
 
-    /// Why the file is refused. The page has got nothing.
+    /// Why the file is refused. The page has received nothing.
     async fn refuses(&self, path: &str) -> String {
         self.choose().await;
         let refusal = self.house.call("", "browser_file_upload", json!({ "paths": [path] })).await.failed();
-        // The file chooser is still open, which shows that the engine was not asked.
+        // The file chooser is still open, which shows that the engine did not get the call.
         self.house.call("", "browser_file_upload", json!({})).await.ok();
         let count = self.house.evaluate("", "() => document.getElementById('file').files.length").await.ok();
         assert!(count.contains("### Result\n0"), "the page got a file: {count}");
@@ -228,7 +228,7 @@ fn folder(name: &str) -> tempfile::TempDir {
     folder
 }
 
-/// Has a session download a file, and returns where it is.
+/// Makes a session download a file, and returns where it is.
 async fn download(house: &House, site: &Site, session: &str) -> PathBuf {
     house.navigate(session, &site.url("/")).await.ok();
     let mut text =
@@ -240,7 +240,7 @@ async fn download(house: &House, site: &Site, session: &str) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// Has a session's engine write a snapshot into the session's folder, and returns where it is.
+/// Makes a session's engine write a snapshot into the session's folder, and returns where it is.
 async fn keep_snapshot(house: &House, data: &Path, session: &str) -> PathBuf {
     house.call(session, "browser_take_screenshot", json!({ "type": "png" })).await.ok();
     let seats = look::run_of(data, house.client.pid()).join("seats");

@@ -16,16 +16,12 @@ use super::{
 /// Sessions at once.
 const AT_ONCE: usize = 4;
 
-/// After so many, what is made once is there.
-const WARM_UP: usize = 3 * AT_ONCE;
-
-/// Handles may differ by this: connections to Node are kept for the next call, one per call at once, and either
-/// side lets go of them at its own time.
+/// Handles may differ by this: connections to Node are kept for the next call, one per simultaneous call, and either side
+/// closes them in its own time.
 const HANDLES: usize = 2 * AT_ONCE;
 
-/// greenroom's memory may grow by this: what the allocator keeps for later differs by a few megabytes from run to run.
-/// Over two dozen sessions 350 KiB each are noticed, over the hundred of the long test 80 KiB. Of sessions with the fake
-/// engine, a thousand of which are made in `front::growth`, 4 KiB each are.
+/// greenroom's memory may grow by this over 100 sessions: 80 KiB each would be detected. What the allocator keeps for later
+/// differs by a few megabytes from run to run.
 const MEMORY_BYTES: u64 = 8 << 20;
 
 /// After two dozen sessions, processes, handles, folders and greenroom's memory are where they were.
@@ -83,7 +79,7 @@ async fn nothing_grows(sessions: usize) {
     house.end().await;
 }
 
-/// So many sessions, a few at once, each with a page.
+/// This many sessions, a few at once, each with a page.
 async fn come_and_go(house: &House, site: &Site, sessions: usize) {
     let url = &site.url("/canary?name=gone");
     all((0..AT_ONCE).map(|lane| async move {

@@ -1,4 +1,4 @@
-//! No way in lets an agent read a file of this machine by arguments that greenroom and its engine could read differently:
+//! No interface lets an agent read a file of this machine by arguments that greenroom and its engine could read differently:
 //! over stdio, through a joined server, over HTTP with and without a handshake, over REST, in new tabs, in bulk.
 
 use greenroom_testkit::{
@@ -11,7 +11,7 @@ use super::house::{Data, House, REVISION};
 
 const SECRET: &str = "the words of a file that no browser may show";
 
-/// Calls that would show the secret if greenroom's guard and the engine did not read the same: tool and arguments.
+/// Calls that would show the secret if greenroom's guard and the engine read them differently: tool and arguments.
 fn attacks(secret: &str) -> Vec<(&'static str, String)> {
     let source = format!("view-source:file://{secret}");
     let addresses = [
@@ -48,7 +48,7 @@ fn in_session(session: &str, arguments: &str) -> String {
     format!(r#"{{"sessionId":"{session}",{}"#, &arguments[1..])
 }
 
-/// An answer that is an error, and does not tell the secret.
+/// An answer that is an error and does not contain the secret.
 #[track_caller]
 fn refused(way: &str, attack: &(&str, String), answer: &Value) {
     let failed = answer["error"].is_object() || answer["result"]["isError"] == true;
@@ -56,7 +56,7 @@ fn refused(way: &str, attack: &(&str, String), answer: &Value) {
     assert!(!answer.to_string().contains(SECRET), "{way}: {attack:?} shows the file: {answer}");
 }
 
-/// What a session shows afterwards: a page, and not the secret. The connection is usable, so this is answered.
+/// What a session shows afterwards: a page without the secret. The connection still works, so this is answered.
 #[track_caller]
 fn harmless(way: &str, snapshot: &Value) {
     assert!(snapshot["result"]["content"].is_array(), "{way}: {snapshot}");
@@ -85,8 +85,8 @@ fn call(tool: &str, arguments: &str, meta: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#)
 }
 
-/// The payload that read any file, and others of its kind, on every way in: each is refused, no answer has the file, and the
-/// connection goes on.
+/// The payload that read any file, and others of its kind, on every interface: each is refused, no answer contains the file,
+/// and the connection goes on.
 #[tokio::test]
 async fn no_way_in_reads_a_file() {
     let outside = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ async fn no_way_in_reads_a_file() {
     assert!(server.stop().await.success());
 }
 
-/// The exact payload is refused by the place of what is wrong.
+/// The error for the exact payload names the place of the mistake.
 #[tokio::test]
 async fn the_place_is_told() {
     let data = Data::new();

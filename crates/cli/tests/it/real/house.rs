@@ -1,4 +1,4 @@
-//! A greenroom under test: its data folder, its workspace, and calls in the words of the tests.
+//! A greenroom under test: its data folder, its workspace, and methods for calls.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,12 +12,12 @@ use tempfile::TempDir;
 /// The newest protocol revision that has a handshake.
 pub const REVISION: &str = "2025-11-25";
 
-/// A data folder with the installed engine in it, gone when dropped.
+/// A data folder with the installed engine in it, removed when dropped.
 pub struct Data(TempDir);
 
 impl Data {
-    /// The engine is the one that `make test` installs; only a link to it is made. The tool list is kept with it,
-    /// so that not every test has to ask Node for it.
+    /// Links to the engine that `make test` installs. The tool list is kept with it, so that not every test has to ask Node
+    /// for it.
     pub fn new() -> Self {
         Self::in_folder(&std::env::temp_dir())
     }
@@ -54,8 +54,8 @@ pub fn installed() -> PathBuf {
     folder
 }
 
-/// `greenroom mcp` on a data folder, with these settings as flags. The engine's settling time is none, since
-/// the tests wait for what they want to see.
+/// `greenroom mcp` on a data folder, with these settings as flags. The engine's settling time is zero, since the tests
+/// wait for what they want to see.
 pub fn launch(data: &Path, flags: &[&str]) -> Launch {
     Launch::new(env!("CARGO_BIN_EXE_greenroom"))
         .arg("mcp")
@@ -65,7 +65,7 @@ pub fn launch(data: &Path, flags: &[&str]) -> Launch {
         .args(flags)
 }
 
-/// A greenroom that has shaken hands with a client without roots.
+/// A greenroom after the handshake with a client without roots.
 pub struct House {
     pub client: Client,
 }
@@ -110,7 +110,7 @@ impl House {
         pending
     }
 
-    /// What `session_list` says, one object per session.
+    /// The answer of `session_list`, one object per session.
     pub async fn sessions(&self) -> Vec<Value> {
         let text = self.call("", "session_list", json!({})).await.ok();
         let list: Value = serde_json::from_str(&text).unwrap();
@@ -159,7 +159,7 @@ impl Answer {
         self.text()
     }
 
-    /// A success that does not claim to come from another browser than before.
+    /// A success without a note about another browser.
     #[track_caller]
     pub fn unbroken(&self) -> String {
         let text = self.ok();
@@ -167,7 +167,7 @@ impl Answer {
         text
     }
 
-    /// A success that says that the session was lost, and why.
+    /// A success with a note that the session was lost, and why.
     #[track_caller]
     pub fn restarted(&self, why: &str) -> String {
         let text = self.ok();
@@ -177,7 +177,7 @@ impl Answer {
         text
     }
 
-    /// Failed because the session was lost under the call, for this reason.
+    /// Failed because the session was lost during the call, for this reason.
     #[track_caller]
     pub fn lost(&self, why: &str) -> String {
         let text = self.failed();

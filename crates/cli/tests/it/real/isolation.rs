@@ -1,8 +1,8 @@
 //! Sessions never see each other: not in storage, not in answers, not in files, whatever their ids look like.
 //!
-//! Each session has a word that no other has. It puts the word wherever a browser keeps things, and whatever
-//! any answer, file or screenshot shows must be that session's word. What happens when is drawn from a seed that
-//! is printed, so that a failure can be played again with GREENROOM_TEST_SEED.
+//! Each session has a word that no other has. It puts the word wherever a browser stores data, and every word that an
+//! answer, file or screenshot shows must be that session's. The order of steps is drawn from a seed that is printed, so
+//! that a failure can be repeated with GREENROOM_TEST_SEED.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -15,7 +15,7 @@ use super::{
     random::Random,
 };
 
-/// Ids that are easily taken for one another. The empty one stands for calls without `sessionId`.
+/// Ids that are easily confused. The empty one stands for calls without `sessionId`.
 fn ids() -> Vec<String> {
     let ids = ["", "a", "A", "a ", "\u{430}", "a\u{200b}", "../a", "a/../a", "connection 1"];
     ids.into_iter().map(str::to_owned).chain(["a".repeat(256)]).collect()
@@ -90,7 +90,7 @@ impl Member {
 }
 
 impl Mix {
-    /// One thing that a session does, in one or more calls. Returns how many.
+    /// One step of a session, in one or more calls. Returns how many.
     async fn step(&self, member: &mut Member, what: usize) -> usize {
         match what {
             0 | 1 => self.plant(member).await,
@@ -148,7 +148,7 @@ impl Mix {
         1
     }
 
-    /// Paints the page in the session's colour and looks whether the screenshot, as file and as image, has it.
+    /// Paints the page in the session's colour and checks that the screenshot, as file and as image, has it.
     async fn screenshot(&self, member: &mut Member) -> usize {
         let [r, g, b] = member.colour;
         let paint = format!(
@@ -180,7 +180,7 @@ impl Mix {
         );
         let mut answer = self.house.evaluate(&member.id, &start).await;
         let mut calls = 1;
-        // The answer after the download's end tells where it is.
+        // The first answer after the download's end has its place.
         loop {
             let text = self.own(member, &answer);
             if text.contains("Downloaded file kept.txt") {
@@ -228,7 +228,7 @@ impl Mix {
         text
     }
 
-    /// An id that nobody has used, however much it looks like one, has an empty browser.
+    /// An unused id, however much it looks like a used one, has an empty browser.
     async fn strangers_see_nothing(&self) {
         for mut stranger in ["b", " a", "a\t", "á", "..", "/"].map(|id| Member::new(99, id.to_owned())) {
             let answer = self.house.navigate(&stranger.id, &self.site.url("/show")).await;

@@ -1,4 +1,4 @@
-//! Looks at a greenroom from outside: its run folder, its ports, its processes.
+//! Inspects a greenroom from outside: its run folder, its ports, its processes.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ pub fn run_of(data: &Path, pid: u32) -> PathBuf {
 /// The ports that a greenroom keeps closed to browsers: its proxy's, its debuggers', its engines'.
 pub fn ports(run: &Path) -> Vec<u16> {
     let text = fs::read_to_string(run.join("ports")).unwrap_or_default();
-    // Behind the port of a browser that somebody else started stands that it is one.
+    // The port of an attached browser has a mark after it.
     text.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect()
 }
 

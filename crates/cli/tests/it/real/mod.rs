@@ -1,7 +1,7 @@
 //! The real binary, the real engine, real Chromium. Pages come from loopback only.
 //!
-//! A test starts one greenroom and does much with it, since a browser and its engine take seconds to start.
-//! [`house`] starts greenroom and asks it things, [`look`] looks at its processes and ports from outside.
+//! A test starts one greenroom and does much with it, since a browser and its engine take seconds to start. [`house`] starts
+//! greenroom and calls it, [`look`] inspects its processes and ports from outside.
 
 mod answers;
 mod beside;

@@ -1,4 +1,4 @@
-//! A page of another origin in an ordinary browser that is not behind greenroom's proxy: what it can make the server do.
+//! A page of another origin in an ordinary browser without greenroom's proxy: what it can make the server do.
 
 use greenroom_testkit::{
     Site, Theirs,
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::front::stage::{NEWEST, Stage};
 
-/// What a page can do with a URL without its browser telling where the page is from. Each ends when the browser has an
+/// Requests that a page can make to a URL without its browser sending the page's origin. Each ends when the browser has an
 /// answer, or has given up.
 const WAYS: [(&str, &str); 6] = [
     ("fetch", "fetch(url, {mode: 'no-cors'}).then(done, done)"),
@@ -28,7 +28,7 @@ const WAYS: [(&str, &str); 6] = [
     ),
 ];
 
-/// Makes a call and returns where what it showed can be read. Reading that changes what is new in it.
+/// Makes a call and returns the address of its content. Reading that moves the cursor.
 async fn call(server: &Server, client: &Remote, text: &str) -> String {
     client.call("echo", json!({"text": text})).await;
     let calls = server.get("/api/calls?limit=1").await.json().await;
@@ -40,8 +40,8 @@ async fn read(server: &Server, path: &str) -> Value {
 }
 
 /// Pictures, scripts, frames, links, event streams and blind fetches of a page, from another port of this machine and from
-/// another site, reach nothing: what the server would have shown them is still new. The server's own documents and
-/// addresses that a person types are served.
+/// another site, reach nothing: the cursor has not moved. The server's own documents and addresses that a person types are
+/// served.
 #[tokio::test]
 async fn a_page_of_another_origin_reaches_nothing() {
     let (stage, site) = (Stage::new(), Site::start().await);

@@ -1,4 +1,4 @@
-//! Recall with the real engine: what a page showed is found again by its call's name, and little of it is sent twice.
+//! Recall with the real engine: a page is found again by its call's name, and little of it is sent twice.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use crate::{
     records::look::{Look, has_bytes},
 };
 
-/// What is kept under the name of this answer.
+/// The content kept under the name of this answer.
 async fn content(house: &House, answer: &Answer) -> String {
     let arguments = json!({"ref_id": ref_id(&answer.response), "offset": 0});
     let read = house.call("", "get_content", arguments).await;
@@ -104,7 +104,7 @@ async fn screenshots(house: &House, data: &Data) {
     );
 }
 
-/// Console lines are kept apart, by level; a page that imitates the engine's own words changes nothing in its record.
+/// Console lines are kept separately, by level; a page that imitates the engine's own text changes nothing in its record.
 #[tokio::test]
 async fn lines_and_imitations() {
     let data = Data::new();
@@ -149,7 +149,7 @@ async fn lines_and_imitations() {
     house.end().await;
 }
 
-/// Of a long table little is sent, and what stands below it can be used; the rest is there for whoever asks.
+/// Of a long table little is sent, and what stands below it can be used; the rest is there on request.
 #[tokio::test]
 async fn a_cut_page_stays_usable() {
     let data = Data::new();
@@ -165,7 +165,7 @@ async fn a_cut_page_stays_usable() {
     let order = json!({"element": "Order", "target": target(&text, "button \"Order\"")});
     let clicked = house.call("", "browser_click", order).await.ok();
     assert!(clicked.contains("button \"ordered\""), "{clicked}");
-    // What was left out is found by its text, with a ref that works.
+    // The part that was left out is found by its text, with a ref that works.
     let found = json!({"ref_id": ref_id(&page.response), "search_for": "open 321"});
     let found = house.call("", "get_content", found).await.ok();
     let open = json!({"element": "open 321", "target": target(&found, "open 321")});
@@ -173,7 +173,7 @@ async fn a_cut_page_stays_usable() {
     house.end().await;
 }
 
-/// What was downloaded can be fetched when the session is long closed.
+/// A downloaded file can be fetched long after its session was closed.
 #[tokio::test]
 async fn a_download_outlives_its_session() {
     let data = Data::new();
@@ -182,7 +182,7 @@ async fn a_download_outlives_its_session() {
     house.navigate("a", &site.url("/")).await.ok();
     let get = format!("() => {{ location.href = '{}'; }}", site.url("/download?name=report.txt"));
     house.evaluate("a", &get).await.ok();
-    // The browser tells of a download when it has one; some call after that says so.
+    // The browser reports a download when it has one; a later call carries the note.
     let note = within(PATIENCE, async {
         loop {
             let text = house.call("a", "browser_snapshot", json!({})).await.ok();
@@ -224,7 +224,7 @@ async fn a_password_is_nowhere() {
     house.call("", "browser_type", typed).await.ok();
     let fields = json!([{"name": "Password", "type": "textbox", "target": password, "value": SECRET}]);
     house.call("", "browser_fill_form", json!({"fields": fields})).await.ok();
-    // Not described as a password, but the snapshot says that the field is one.
+    // The call does not describe it as a password, but the snapshot says that the field is one.
     house.call("", "browser_type", json!({"target": password, "text": SECRET})).await.ok();
     house.call("", "browser_snapshot", json!({})).await.ok();
     house.call("", "browser_click", json!({"target": "text=Send"})).await.ok();
@@ -233,8 +233,8 @@ async fn a_password_is_nowhere() {
     assert_eq!(has_bytes(data.path(), b"correct-horse"), None, "the password is in a file");
 }
 
-/// A big page is read a page at a time, also as one of several commands: the next one needs the key and an offset alone and
-/// runs nothing, and a key that nobody knows is an error, never a navigation.
+/// A big page is read a page at a time, also as one of several commands: the next read needs only the key and an offset and
+/// runs nothing, and an unknown key is an error, never a navigation.
 #[tokio::test]
 async fn pages_of_a_page() {
     let (data, site) = (Data::new(), Site::start().await);

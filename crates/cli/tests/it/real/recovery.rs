@@ -1,4 +1,4 @@
-//! What is no crash is not treated as one.
+//! Ordinary errors are not treated as crashes.
 
 use greenroom_testkit::Site;
 use serde_json::json;
@@ -30,7 +30,7 @@ async fn ordinary_errors_destroy_nothing() {
     let shown = house.call("a", "browser_snapshot", json!({})).await.unbroken();
     assert!(shown.contains("canary=kept"), "the session lost its cookie: {shown}");
 
-    // Emptied, the session keeps its name and its place, and the next call finds it without a word.
+    // Emptied, the session keeps its name and its slot, and the next call finds it without a note.
     house.call("a", "browser_close", json!({})).await.unbroken();
     let listed = house.sessions().await;
     assert_eq!((listed.len(), &listed[0]["id"], &listed[0]["url"]), (1, &json!("a"), &json!("")));
@@ -39,7 +39,7 @@ async fn ordinary_errors_destroy_nothing() {
     assert!(!emptied.contains("canary="), "an old cookie: {emptied}");
     assert_eq!(house.sessions().await[0]["url"], site.url("/show"));
 
-    // The last tab closed by the page's own tool is no crash either.
+    // Closing the last tab with the tool is no crash either.
     house.call("a", "browser_tabs", json!({ "action": "close" })).await.unbroken();
     house.navigate("a", &site.url("/title?t=again")).await.unbroken();
     house.end().await;

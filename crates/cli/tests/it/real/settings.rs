@@ -8,8 +8,8 @@ use super::{
     look,
 };
 
-/// The viewport is 1280 by 720 unless set, the user agent is the one that is set, and `session_list` knows where
-/// each session is without asking the engine.
+/// The viewport is 1280 by 720 unless set, the user agent is the configured one, and `session_list` knows each session's
+/// page without asking the engine.
 #[tokio::test]
 async fn viewport_user_agent_and_list() {
     let data = Data::new();
@@ -55,7 +55,7 @@ async fn nothing_starts_before_the_first_call() {
         let tools = list["result"]["tools"].as_array().unwrap().iter();
         tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    // The first greenroom of all asks the engine once.
+    // Only the very first greenroom asks the engine.
     let house = House::start(&data, &[]).await;
     let first = names(&house.client.request("tools/list", json!({})).await);
     assert!(first.iter().any(|name| name == "browser_navigate"), "{first:?}");

@@ -1,5 +1,4 @@
-//! A page that changes a while after an action shows its last state in the action's answer, and a page that does
-//! nothing is not waited for.
+//! A page that changes a while after an action shows its last state in the action's answer, and an idle page causes no wait.
 
 use futures_util::{SinkExt, StreamExt, future::join_all};
 use greenroom_testkit::{Launch, PATIENCE, Site, within};
@@ -8,7 +7,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 
 use super::house::{Answer, Data, House, installed, launch};
 
-/// A greenroom that settles as it does by itself.
+/// A greenroom with the default settling.
 async fn start(data: &Data, flags: &[&str]) -> House {
     let launch = Launch::new(env!("CARGO_BIN_EXE_greenroom")).arg("mcp").arg("--data-dir").arg(data.path());
     House::of(launch.args(flags)).await
@@ -32,9 +31,9 @@ fn shows(answer: &str, state: &str) -> bool {
     answer.lines().any(line)
 }
 
-/// Changes 0 to 300 ms after a click, by timer, by fetch, by a slow or a late navigation, are in the click's answer; so
-/// are chains of these, and what loops of timers, frames, messages and transitions end in. With a Node for all
-/// seats and with one for each.
+/// Changes 0 to 300 ms after a click, by timer, by fetch, by a slow or a late navigation, are in the click's answer; so are
+/// chains of these, and the last state of loops of timers, frames, messages and transitions. With a Node for all seats and
+/// with one for each.
 #[tokio::test]
 async fn late_changes_are_in_the_answer() {
     let site = Site::start().await;
@@ -86,7 +85,7 @@ async fn changes_with_an_own_node(site: &Site) {
     alone.end().await;
 }
 
-/// An answer that comes over a WebSocket is waited for when the page has asked for it there.
+/// An answer over a WebSocket is waited for when the page has asked for it there.
 #[tokio::test]
 async fn answers_over_sockets_are_in_the_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -97,7 +96,7 @@ async fn answers_over_sockets_are_in_the_answer() {
         let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
         let asked = socket.next().await.unwrap().unwrap();
         let ms = asked.to_text().unwrap().parse().unwrap();
-        // What the page waits for takes a while: this is the site's time, not the test's.
+        // The delay is the site's, not the test's.
         tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
         socket.send(asked).await.unwrap();
         socket.next().await
@@ -111,8 +110,8 @@ async fn answers_over_sockets_are_in_the_answer() {
     house.end().await;
 }
 
-/// New tabs are listed with their loaded pages, by script and by link; an alert that comes late is a modal state of
-/// the click's answer; a small download has arrived. Nothing of it hangs, and the session goes on.
+/// New tabs are listed with their loaded pages, by script and by link; a late alert is a modal state of the click's answer;
+/// a small download has arrived. None of it hangs, and the session goes on.
 #[tokio::test]
 async fn tabs_dialogs_and_downloads() {
     let data = Data::new();
@@ -135,7 +134,7 @@ async fn tabs_dialogs_and_downloads() {
     house.end().await;
 }
 
-/// The pinned engine rests by the very function that its wait is known by; another one would not be ended early.
+/// The pinned engine waits by the function that greenroom recognizes; the wait of another one would not be cut short.
 #[test]
 fn the_engine_rests_as_it_is_known_to() {
     let script = include_str!("../../../../engine/src/playwright/settle/engine.cjs");
@@ -148,8 +147,8 @@ fn the_engine_rests_as_it_is_known_to() {
     assert!(std::fs::read_to_string(bundle).unwrap().contains(rest), "{rest}");
 }
 
-/// What a page did before the action is not waited for: its clocks, its loops, its endless request, its timer of a
-/// minute. And what another session's page does is no business of this one's.
+/// Activity from before the action is not waited for: the page's clocks, its loops, its endless request, its timer of a
+/// minute. And another session's page does not matter.
 #[tokio::test]
 async fn a_page_at_rest_is_not_waited_for() {
     let data = Data::new();
@@ -157,19 +156,19 @@ async fn a_page_at_rest_is_not_waited_for() {
     let house = start(&data, &[]).await;
     house.navigate("other", &site.url("/late")).await.ok();
     house.evaluate("other", "() => { setInterval(() => fetch('/slow?ms=300'), 100); }").await.ok();
-    // The page says so if it was left alone for as long as the engine would have; on a busy machine that can happen.
+    // The page reports it if it was left alone for as long as the engine would have; on a busy machine that can happen.
     let at_rest = async {
         while !shows(&click(&house, "", &site, "by=nothing&restless").await.ok(), "answered promptly") {}
     };
     within(PATIENCE, at_rest).await;
-    // A late change is seen among all this, too.
+    // A late change is seen despite all this, too.
     let answer = click(&house, "", &site, "by=chain&ms=80&restless").await.ok();
     assert!(shows(&answer, "changed"), "{answer}");
     house.end().await;
 }
 
-/// A page that replaces the functions by which it is observed gets its answer all the same, as does a session beside
-/// it; what the page sees of them looks like the browser's own.
+/// A page that replaces the functions by which it is observed gets its answer all the same, as does another session; the
+/// page sees functions that look like the browser's own.
 #[tokio::test]
 async fn pages_cannot_make_it_hang() {
     let data = Data::new();
@@ -201,7 +200,7 @@ async fn pages_cannot_make_it_hang() {
     house.end().await;
 }
 
-/// Code that an agent runs in the engine itself evaluates what it likes; only the engine's own wait is cut short. And a page's
+/// Code that an agent runs in the engine itself is not affected; only the engine's own wait is cut short. And a page's
 /// errors have the page's own stacks.
 #[tokio::test]
 async fn evaluations_of_agents_are_their_own() {
@@ -211,7 +210,7 @@ async fn evaluations_of_agents_are_their_own() {
     let answer = house.call("", "browser_run_code_unsafe", json!({ "code": code })).await.ok();
     assert!(answer.contains("501"), "{answer}");
 
-    // The functions by which a page's callbacks are followed are in no stack that an agent is shown.
+    // The functions by which a page's callbacks are followed are in no stack that an agent sees.
     let site = Site::start().await;
     house.navigate("", &site.url("/title?t=stacks")).await.ok();
     let late = "() => new Promise(done => { setTimeout(function late() { setTimeout(done, 0); throw new Error('late'); }, 0); })";
@@ -222,7 +221,7 @@ async fn evaluations_of_agents_are_their_own() {
     house.end().await;
 }
 
-/// A time that is set is the time that the engine waits: with none, a late change is not in the answer.
+/// A configured time is the engine's wait: with zero, a late change is not in the answer.
 #[tokio::test]
 async fn a_set_time_is_the_engines() {
     let data = Data::new();

@@ -1,6 +1,6 @@
-//! However greenroom ends, nothing of it stays: no process, no port, no folder.
+//! However greenroom ends, nothing of it is left: no process, no port, no folder.
 //!
-//! Each end comes while sessions are open, one of them has a call in flight, and another is still starting.
+//! It ends while sessions are open, one of them has a call in flight, and another is still starting.
 
 use std::path::PathBuf;
 
@@ -20,10 +20,10 @@ struct Scene {
     data: Data,
     site: Site,
     house: House,
-    /// greenroom's own process, whoever started it.
+    /// greenroom's own process, which the test may have started indirectly.
     pid: u32,
     run: PathBuf,
-    /// Every process below greenroom, a browser's helpers included, which carry no tag.
+    /// Every process below greenroom, with a browser's helpers, which carry no tag.
     processes: Vec<u32>,
     ports: Vec<u16>,
     _in_flight: [Pending; 2],
@@ -37,7 +37,7 @@ impl Scene {
         Self::set_with(data, launch, |client| client).await
     }
 
-    /// `find` tells greenroom's process from the one that was started.
+    /// `find` finds greenroom's process from the one that was started.
     async fn set_with(data: Data, launch: Launch, find: impl Fn(u32) -> u32) -> Self {
         let site = Site::start().await;
         let house = House::of(launch).await;
@@ -63,7 +63,7 @@ impl Scene {
         for process in &self.processes {
             wait_gone(*process).await;
         }
-        // A killed process is no more to be seen a moment before its sockets are closed.
+        // A killed process disappears a moment before its sockets are closed.
         for port in &self.ports {
             let closed = || (!look::listens(*port)).then_some(());
             eventually(&format!("the end of listening on port {port}"), closed).await;
@@ -105,12 +105,12 @@ async fn by_closed_stdin() {
     scene.ends_in_order().await;
 }
 
-/// A parent that dies ends everything in order, though somebody else still holds greenroom's stdin open.
+/// A parent that dies ends everything in order, though another process still holds greenroom's stdin open.
 #[tokio::test]
 async fn by_a_dead_parent() {
     let data = Data::new();
     let greenroom = env!("CARGO_BIN_EXE_greenroom");
-    // A shell gives its background children no stdin, except by another name.
+    // A shell gives its background children no stdin, unless it is redirected explicitly.
     let launch = Launch::new("/bin/sh")
         .args([
             "-c",
@@ -141,7 +141,7 @@ async fn by_sigkill() {
 
     scene.house.client.kill();
     scene.nothing_runs().await;
-    assert_eq!(look::runs(scene.data.path()).len(), 2, "nobody was left to remove the folder");
+    assert_eq!(look::runs(scene.data.path()).len(), 2, "a killed process does not remove its folder");
 
     let next = House::start(&scene.data, &[]).await;
     assert!(!scene.run.exists(), "the next greenroom removes the folder");

@@ -1,4 +1,4 @@
-//! Spares: browsers that are open before anybody asks for one.
+//! Spares: browsers that are open before the first call.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ use super::{
     look,
 };
 
-/// A new session gets the seat that was opened before, the next one another, and neither sees anything of the
-/// other; when the browser dies, the spares come back in a new one.
+/// A new session gets the seat that was opened before, the next one another, and neither sees anything of the other; when
+/// the browser dies, the spares come back in a new one.
 #[tokio::test]
 async fn sessions_from_spares() {
     let data = Data::new();
@@ -24,7 +24,7 @@ async fn sessions_from_spares() {
     spares_ready(&house, 1).await;
     let run = look::run_of(data.path(), pid);
     let first = seats(&run);
-    assert_eq!((first.len(), look::browsers(pid).len()), (1, 1), "open, and nobody has called");
+    assert_eq!((first.len(), look::browsers(pid).len()), (1, 1), "open before any call");
 
     house.navigate("a", &site.url("/canary?name=a")).await.unbroken();
     house.client.stderr_says("spare handed out").await;
@@ -56,7 +56,7 @@ async fn sessions_from_spares() {
     assert_eq!(look::runs(data.path()), [] as [PathBuf; 0]);
 }
 
-/// Where sessions have a Node each, a spare has one too, and it is the session's that gets the spare.
+/// Where sessions have a Node each, a spare has one too, and the session that gets the spare keeps it.
 #[tokio::test]
 async fn spares_with_processes_of_their_own() {
     let data = Data::new();
@@ -74,7 +74,7 @@ async fn spares_with_processes_of_their_own() {
     house.end().await;
 }
 
-/// Returns when so many spares have been opened since the start.
+/// Returns when this many spares have been opened since the start.
 async fn spares_ready(house: &House, count: usize) {
     let opened = || (house.client.stderr().matches("spare ready").count() >= count).then_some(());
     eventually(&format!("spare {count}"), opened).await;

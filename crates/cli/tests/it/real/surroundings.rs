@@ -1,4 +1,4 @@
-//! What a browser and its engine get from their surroundings, and what they leave there.
+//! What a browser and its engine get from their environment, and what they leave there.
 
 use std::fs;
 
@@ -10,8 +10,8 @@ use super::{
     look,
 };
 
-/// A data folder with a path longer than any socket's works, neither browser nor engine sees the secrets of the
-/// environment, nothing is written outside the data folder, and root is told once that there is no sandbox.
+/// A data folder with a path longer than any socket address works, neither browser nor engine sees the secrets of the
+/// environment, nothing is written outside the data folder, and root gets one warning that there is no sandbox.
 #[tokio::test]
 async fn a_long_path_a_secret_and_a_clean_home() {
     let far = tempfile::tempdir().unwrap();
@@ -46,7 +46,7 @@ async fn a_long_path_a_secret_and_a_clean_home() {
     assert!(left.is_empty(), "left behind: {left:?}");
 }
 
-/// A page that prints what looks like a section of an answer into its console has no file shown or removed by it.
+/// A page that prints text like a section of an answer to its console causes no file to be shown or removed.
 #[tokio::test]
 async fn a_page_that_forges_links() {
     let data = Data::new();
@@ -71,7 +71,7 @@ async fn a_page_that_forges_links() {
     house.end().await;
 }
 
-/// What a page prints reaches no other session, not even as the last words of the browser that both lose.
+/// A page's output reaches no other session, not even in the last output of the browser that both lose.
 #[tokio::test]
 async fn last_words_tell_no_secrets() {
     let data = Data::new();
@@ -96,7 +96,7 @@ async fn last_words_tell_no_secrets() {
     house.end().await;
 }
 
-/// A dialog holds up its own session only, and what one session has cached another fetches for itself.
+/// A dialog blocks its own session only, and sessions share no cache.
 #[tokio::test]
 async fn dialogs_and_caches_are_apart() {
     let data = Data::new();

@@ -1,5 +1,5 @@
-//! One errand of twenty calls, run with the engine alone and in every form of answers: it succeeds in each, and costs
-//! what is promised.
+//! One task of twenty calls, run with the engine alone and in every form of answers: it succeeds in each, at the promised
+//! cost.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use tiktoken_rs::o200k_base_singleton;
 
 use super::house::{Data, REVISION, launch};
 
-/// What of the engine's tokens may be spent: with changes asked for, and with names only.
+/// The allowed part of the engine's tokens: with changes on request, and with names only.
 const DIFF_MAX: f64 = 0.25;
 const REFS_MAX: f64 = 0.05;
-/// Nobody has to ask for anything: pages of the budget's size instead of whole ones.
+/// Without any request: pages of the budget's size instead of whole ones.
 const INLINE_MAX: f64 = 0.5;
 
 /// The engine alone, as one would start it.
@@ -28,7 +28,7 @@ fn engine(data: &Path) -> Launch {
     Launch::new("node").arg(cli).args(flags).arg(browser.path)
 }
 
-/// The tokens of everything that an agent received on its errand.
+/// The tokens of everything that an agent received in its task.
 async fn tokens(client: &Client, sees: Sees, site: &Site) -> f64 {
     client.initialize(REVISION, json!({})).await;
     let errand = Shopper::new(client, sees).run(site).await;
@@ -36,8 +36,8 @@ async fn tokens(client: &Client, sees: Sees, site: &Site) -> f64 {
     count as f64
 }
 
-/// An order is placed in every form of answers, by an agent that has only what it was sent; with `diff` for at most a quarter
-/// of the tokens that the engine alone costs, with `refs` for a twentieth.
+/// An order is placed in every form of answers, by an agent that has only what it received; with `diff` for at most a
+/// quarter of the tokens that the engine alone costs, with `refs` for a twentieth.
 #[tokio::test]
 async fn the_errand_succeeds_and_is_cheap() {
     let (data, site) = (Data::new(), Site::start().await);
@@ -49,7 +49,7 @@ async fn the_errand_succeeds_and_is_cheap() {
         (Sees::Inline, "inline", INLINE_MAX),
         (Sees::Diff, "inline", DIFF_MAX),
         (Sees::Refs, "refs", REFS_MAX),
-        // The same bytes, recalled instead of read; little is said beside them.
+        // The same bytes, recalled instead of read, with few additions.
         (Sees::Raw, "raw", 1.05),
     ];
     for (sees, responses, most) in forms {

@@ -1,4 +1,4 @@
-//! A database that is no database, or one of a later greenroom, or none any more: calls go on, and what happened is said.
+//! A database that is broken, of a later greenroom, or removed: calls go on, and greenroom reports what happened.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ async fn with_a_record() -> (Stage, String) {
     (stage, id)
 }
 
-/// A broken database is moved aside, byte for byte, which is said; calls are kept in a new one from the first on.
+/// A broken database is moved aside, byte for byte, and that is reported; calls are kept in a new one from the first on.
 #[tokio::test]
 async fn a_broken_database() {
     let (stage, before) = with_a_record().await;
@@ -46,7 +46,7 @@ async fn a_broken_database() {
     assert_eq!(fs::read(aside[0].path()).unwrap(), bytes, "it is kept as it was");
 }
 
-/// A database of a later version is left alone: calls go on without records, and it is said why, until it can be used.
+/// A database of a later version is left alone: calls go on without records, with the reason, until it can be used.
 #[tokio::test]
 async fn a_newer_database() {
     let (stage, before) = with_a_record().await;
@@ -85,7 +85,7 @@ async fn a_newer_database() {
     }
 }
 
-/// A database that somebody removes while greenroom runs is begun anew: no call is written into nothing.
+/// A database that is removed while greenroom runs is created again: no call is written to a deleted file.
 #[tokio::test]
 async fn a_removed_database() {
     let stage = Stage::new();

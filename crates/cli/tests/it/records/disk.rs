@@ -1,6 +1,6 @@
-//! A disk that is full or may not be written: calls go on, it is said that they are not kept, and they are again later.
+//! A disk that is full or read-only: calls go on, answers say that they are not kept, and later ones are kept again.
 //!
-//! The disk is a small file system in memory, mounted for greenroom alone: in a user's and a mount's namespace of its own.
+//! The disk is a small file system in memory, mounted for greenroom alone, in user and mount namespaces of its own.
 
 use std::{
     fs::{self, File},
@@ -36,7 +36,7 @@ impl Small {
         Self::with(stage, "mount -t tmpfs -o size=6m tmpfs \"$0\" && exec \"$@\"", &data).await
     }
 
-    /// A server behind a script that mounts something: `$0` is what, `"$@"` the server.
+    /// A server behind a script that mounts something: `$0` is what to mount, `"$@"` the server.
     async fn with(stage: Stage, script: &str, what: &Path) -> Self {
         let launch = Launch::new("unshare")
             .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
@@ -56,8 +56,7 @@ impl Small {
         inside.join(self.stage.data().strip_prefix("/").unwrap())
     }
 
-    /// A look into a copy of the database: SQLite finds files by paths that mean the same everywhere. Nothing is
-    /// written meanwhile.
+    /// Reads a copy of the database: SQLite needs paths that are the same for all processes. Nothing is written meanwhile.
     fn look(&self) -> Look {
         let copy = self.stage.path("copy");
         fs::create_dir(&copy).unwrap();
@@ -80,7 +79,7 @@ async fn echo(client: &Remote, text: &str) -> Value {
     answer
 }
 
-/// What an answer says when it is not kept: why, and nothing that claims otherwise.
+/// The note of an answer that is not kept: why, and no claim to the contrary.
 #[track_caller]
 fn not_recorded(answer: &Value) -> String {
     let text = text_of(answer);
@@ -102,7 +101,7 @@ async fn until_kept(client: &Remote) -> String {
     within(PATIENCE, look).await
 }
 
-/// A full disk costs records, not calls. Each answer and `/ready` say so, and when there is room it is over.
+/// A full disk costs records, not calls. Each answer and `/ready` say so, until there is room again.
 #[tokio::test]
 async fn a_full_disk() {
     let small = Small::start().await;
@@ -113,7 +112,7 @@ async fn a_full_disk() {
     let filled = File::create(&filler).unwrap().write_all(&vec![0; 64 << 20]);
     assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull, "the disk is small");
 
-    // What the database has room for already is still kept; a picture needs more.
+    // The database still has room for small records; a picture needs more.
     let full = async {
         loop {
             let answer =
@@ -158,7 +157,7 @@ async fn a_full_disk() {
     assert!(small.server.stop().await.success(), "{}", small.server.stderr());
 }
 
-/// A database that may only be read costs records as well, and is used when it may be written again.
+/// A read-only database costs records as well, and is used when it is writable again.
 #[tokio::test]
 async fn a_read_only_database() {
     let stage = Stage::new();

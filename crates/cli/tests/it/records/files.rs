@@ -1,4 +1,4 @@
-//! Blobs: kept once, found again, apart where that is wanted.
+//! Blobs: kept once, found again, separate per pool where configured.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use crate::{
     http::remote,
 };
 
-/// How many files stand below a folder.
+/// How many files there are below a folder.
 fn files(folder: &Path) -> usize {
     let entries = fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()).collect());
     let entries: Vec<_> = entries.unwrap_or_default();
@@ -22,7 +22,7 @@ fn two_pools(stage: Stage) -> Stage {
     stage.pools("MAIN_INSTANCES", "1").pools("MAIN_IS_DEFAULT", "true").pools("SIDE_INSTANCES", "1")
 }
 
-/// Equal pictures are one file, whoever took them and however often; another picture is another file.
+/// Equal pictures are one file, whatever session took them and however often; another picture is another file.
 #[tokio::test]
 async fn equal_pictures_are_one_file() {
     let stage = two_pools(Stage::new());
@@ -40,7 +40,7 @@ async fn equal_pictures_are_one_file() {
     assert_eq!(look.one::<i64>("SELECT count(*) FROM blob_refs"), 4);
 }
 
-/// With `blobs.per_pool` the pictures of each pool stand in a folder of its own.
+/// With `blobs.per_pool` the pictures of each pool are in a folder of its own.
 #[tokio::test]
 async fn apart_per_pool() {
     let stage = two_pools(Stage::new()).set("blobs.per_pool", "true");
@@ -54,7 +54,7 @@ async fn apart_per_pool() {
     assert_eq!(files(&stage.data().join("blobs")), 2);
 }
 
-/// Takes so many different pictures, each of half a megabyte.
+/// Takes this many different pictures, each of half a megabyte.
 async fn pictures(client: &Client, count: usize) {
     for number in 0..count {
         client.call("picture", json!({"number": number, "bytes": 500_000})).await;
@@ -66,7 +66,7 @@ async fn end(client: Client) {
     assert!(client.wait().await.success());
 }
 
-/// A blob that nobody used for `blobs.ttl` is gone at the next start, one that was used is not, and records stay.
+/// A blob unused for `blobs.ttl` is gone at the next start, a used one is not, and records stay.
 #[tokio::test]
 async fn unused_blobs_go() {
     let stage = Stage::new().set("blobs.ttl", "1h");
@@ -88,7 +88,7 @@ async fn unused_blobs_go() {
     assert_eq!(look.one::<i64>("SELECT count(*) FROM blob_refs"), 2, "the records still say what there was");
 }
 
-/// When all blobs together are bigger than `blobs.bytes_max`, those longest unused go until they are not.
+/// When all blobs together exceed `blobs.bytes_max`, those unused for longest are removed until they do not.
 #[tokio::test]
 async fn too_many_blobs_go() {
     let stage = Stage::new().set("blobs.bytes_max", "1MiB");
@@ -97,7 +97,7 @@ async fn too_many_blobs_go() {
     end(client).await;
     let look = Look::at(&stage.data());
     assert_eq!(look.one::<i64>("SELECT count(*) FROM blobs"), 5);
-    // Used an hour ago and more, in the order of their names: what was used just now is never in the way.
+    // Used an hour ago and more, in the order of their names: a blob used just now is never removed.
     look.run(
         "UPDATE blobs SET last_used = strftime('%Y-%m-%dT%H:%M:%S.000Z', 'now', '-2 hours', '+' ||
          (SELECT count(*) FROM blobs older WHERE older.sha256 < blobs.sha256) || ' minutes')",
@@ -114,7 +114,7 @@ async fn too_many_blobs_go() {
         .await;
 }
 
-/// A picture can be fetched over HTTP by its blob's name and as a resource, and one that is gone is said to be gone.
+/// A picture can be fetched over HTTP by its blob's name and as a resource; the error for a removed one says so.
 #[tokio::test]
 async fn a_picture_is_fetched() {
     let stage = Stage::new();
@@ -131,7 +131,7 @@ async fn a_picture_is_fetched() {
     assert_eq!(server.get(&format!("/api/blobs/{name}")).await.status, 404);
     let read = client.request("resources/read", json!({"uri": format!("greenroom://blobs/{name}")})).await;
     assert!(read.get("error").is_some(), "{read}");
-    // The next one is kept again, folder or not.
+    // The next one is kept again, even without the folder.
     let answer = client.call("picture", json!({"number": 2})).await;
     assert!(answer["result"]["_meta"]["greenroom/ref_id"].is_string(), "{answer}");
     assert_eq!(failure(&client.call("get_content", json!({"ref_id": name})).await).0, "no_record");

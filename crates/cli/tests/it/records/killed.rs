@@ -1,4 +1,4 @@
-//! greenroom is killed over and over while calls are made: what was acknowledged is there afterwards.
+//! greenroom is killed over and over while clients call: every acknowledged record is there afterwards.
 
 use std::{
     cell::RefCell,
@@ -21,23 +21,23 @@ use crate::{
 /// How many agents call at once, each in a session of its own.
 const AGENTS: usize = 4;
 
-/// A server is killed after so many answers at most: enough for some commits of several calls.
+/// A server is killed after this many answers at most: enough for some commits of several calls.
 const ANSWERS_MAX: usize = 40;
 
-/// What clients of servers that were killed have been told.
+/// What clients of killed servers have received.
 #[derive(Default)]
 struct Told {
-    /// Results by the names of their records, without what greenroom adds to them.
+    /// Results by the names of their records, without greenroom's additions.
     results: BTreeMap<String, Value>,
     /// Records whose content was read to its end.
     read: BTreeSet<String>,
-    /// Records that somebody was about to read when the server ended: nobody knows whether they were.
+    /// Records that a client was about to read when the server ended: they may have been read or not.
     perhaps_read: BTreeSet<String>,
-    /// Those of the last server.
+    /// Records of the last server.
     latest: Vec<String>,
 }
 
-/// Half of the kills of `make test`. They run beside each other, each with a data folder of its own.
+/// Half of the kills of `make test`. Both halves run in parallel, each with a data folder of its own.
 #[tokio::test]
 async fn what_was_acknowledged_survives() {
     cycles(Random::new(), 27).await;
@@ -49,7 +49,7 @@ async fn what_was_acknowledged_survives_again() {
     cycles(Random::new(), 27).await;
 }
 
-/// Kills so many servers, one after the other, on one data folder.
+/// Kills this many servers, one after the other, on one data folder.
 pub async fn cycles(mut random: Random, count: usize) {
     let stage = Stage::new();
     let told = Rc::new(RefCell::new(Told::default()));
@@ -60,7 +60,7 @@ pub async fn cycles(mut random: Random, count: usize) {
         }
         let server = stage.serve().await;
         let client = remote(&server).await;
-        // Whoever has an answer with a name knows that the database is open.
+        // An answer with a name shows that the database is open.
         ref_id(&client.call("echo", json!({"text": "open", "sessionId": "first"})).await);
         check(&stage.data(), &Look::at(&stage.data()), &told.borrow(), cycle);
         read_again(&client, &told).await;
@@ -81,7 +81,7 @@ pub async fn cycles(mut random: Random, count: usize) {
 /// Kills a server while it starts, at any moment of it.
 async fn killed_at_its_start(stage: &Stage, random: &mut Random) {
     let server = stage.launch(&["serve", "--listen", "127.0.0.1:0"]).spawn();
-    // No event tells of every moment of a start; this is one of them by chance.
+    // No event marks every moment of a start; this is a random one.
     tokio::time::sleep(Duration::from_micros(random.below(80_000) as u64)).await;
     server.kill();
     server.wait().await;
@@ -100,14 +100,14 @@ async fn killed_under_load(server: &Server, told: &Rc<RefCell<Told>>, random: &m
     let calls = futures_util::future::join_all(calls);
     let kill = async {
         count.wait_for(|count| *count >= after).await.unwrap();
-        // Between two answers too.
+        // Also between two answers.
         tokio::time::sleep(a_little_later).await;
         server.kill().await;
     };
     tokio::join!(calls, kill);
 }
 
-/// Calls one tool after the other until there is nobody to answer.
+/// Calls one tool after the other until no server answers.
 async fn call_on(
     client: &Remote,
     session: &str,
@@ -141,7 +141,7 @@ async fn call_on(
     }
 }
 
-/// What was read is at its end, what was not is whole, also for a server that had nothing to do with it.
+/// Records that were read are at their end, others are whole, also for a server that did not make them.
 async fn read_again(client: &Remote, told: &RefCell<Told>) {
     let (read, unread) = {
         let told = told.borrow();
@@ -163,7 +163,7 @@ async fn read_again(client: &Remote, told: &RefCell<Told>) {
     }
 }
 
-/// The database is sound, has everything that the last server's clients were told, and no session of a dead server lives.
+/// The database is sound, has everything that the last server's clients received, and no session of a dead server is open.
 fn check(folder: &std::path::Path, look: &Look, told: &Told, cycle: usize) {
     assert_eq!(look.all::<String>("PRAGMA integrity_check"), ["ok"], "after {cycle} kills");
     assert_eq!(look.all::<String>("SELECT \"table\" FROM pragma_foreign_key_check"), [""; 0]);
@@ -188,7 +188,7 @@ fn check(folder: &std::path::Path, look: &Look, told: &Told, cycle: usize) {
                 std::fs::read(&file).unwrap_or_else(|error| panic!("{id}: {}: {error}", file.display()));
             assert_eq!(kept.len(), bytes as usize, "{id}: the blob is whole");
         }
-        // Behind the engine's parts greenroom says by what name a picture is kept.
+        // After the engine's parts greenroom adds the name of a picture's blob.
         let parts = result["content"].as_array().unwrap().len();
         sent["content"].as_array_mut().unwrap().truncate(parts);
         assert_eq!(result, sent, "{id}: what is kept is not what was sent");

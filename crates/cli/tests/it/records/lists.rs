@@ -13,7 +13,7 @@ const ERROR_BYTES: usize = 1024 * 1024;
 
 const CALLS: usize = 12;
 
-/// What the server's memory may grow by while twenty lists are made at once. Whole errors would take 240 MiB and more.
+/// How much the server's memory may grow while twenty lists are made at once. Whole errors would take 240 MiB and more.
 const GROWTH_BYTES_MAX: u64 = 100 * 1024 * 1024;
 
 /// The most memory that a process has had.
@@ -28,8 +28,8 @@ async fn list(server: &Server, path: &str) -> (usize, Value) {
     (text.len(), serde_json::from_str(&text).unwrap())
 }
 
-/// Calls with errors of megabytes are listed with the beginnings of these and with how long they are; the list comes in
-/// parts of bounded size that reach every call once, many lists at once cost little memory, and a call by itself has the
+/// Calls with errors of megabytes are listed with the beginning and the length of each error; the list comes in parts of
+/// bounded size that reach every call once, many lists at once cost little memory, and a single call's record has the
 /// whole.
 #[tokio::test]
 async fn long_errors_are_cut_in_lists() {

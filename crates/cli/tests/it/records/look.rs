@@ -1,4 +1,4 @@
-//! A look into the database from outside, with nothing of greenroom's between.
+//! Reads the database from outside, without greenroom's code.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The database in a data folder.
 pub struct Look(Connection);
 
-/// What is kept of one call.
+/// The record of one call.
 #[derive(Debug, PartialEq)]
 pub struct Kept {
     pub tool: String,
@@ -19,7 +19,7 @@ pub struct Kept {
     pub error: Option<String>,
 }
 
-/// Whether these bytes are in any file of a data folder. What is linked there belongs to others.
+/// Whether any file of a data folder contains these bytes. Links are skipped.
 pub fn has_bytes(folder: &Path, bytes: &[u8]) -> Option<std::path::PathBuf> {
     fs::read_dir(folder).unwrap().flatten().find_map(|entry| {
         let (path, kind) = (entry.path(), entry.file_type().unwrap());

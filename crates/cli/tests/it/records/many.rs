@@ -1,4 +1,4 @@
-//! Very many records: calls cost what they cost without.
+//! Very many records: calls cost as much as without them.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::look::Look;
 use crate::front::{recall::ref_id, stage::Stage};
 
-/// How many calls are timed, each with a read of what was kept of it.
+/// How many calls are timed, each with a read of its record.
 const CALLS: usize = 2_000;
 
 /// How many times longer they may take at most. Loose, since the machine does other things too: a query that looks at every
@@ -31,7 +31,7 @@ async fn timed(client: &Client) -> Duration {
     best
 }
 
-/// Calls with so many records in the database take about as long as with none.
+/// Calls with this many records in the database take about as long as with none.
 pub async fn calls_among(records: usize) {
     let stage = Stage::new().set("records.bytes_max", "1TiB");
     let client = stage.client().await;

@@ -1,4 +1,4 @@
-//! What is kept, when things go wrong: greenroom is killed, the disk is full, the database is broken.
+//! Records when things go wrong: greenroom is killed, the disk is full, the database is broken.
 
 mod broken;
 mod disk;

@@ -32,14 +32,14 @@ async fn calls(client: &Client, name: &str) -> Vec<(String, String)> {
     made
 }
 
-/// The name of an answer's record; nothing else may be said of it.
+/// The name of an answer's record; the answer must have no note about it.
 #[track_caller]
 fn kept(answer: &Value) -> String {
     assert_eq!(answer["result"]["content"].as_array().unwrap().len(), 1, "{answer}");
     ref_id(answer)
 }
 
-/// A server and two that stand alone write at once: nothing is lost, and none is told to wait for the other.
+/// A server and two standalone processes write at once: nothing is lost, and none has to wait for the other.
 #[tokio::test]
 async fn three_processes() {
     let stage = Stage::new();
@@ -69,7 +69,7 @@ async fn three_processes() {
     let runs: Vec<String> = look.all("SELECT DISTINCT run FROM sessions WHERE state = 'active'");
     assert_eq!(runs.len(), 3, "the sessions of living processes were closed");
 
-    // What one keeps another can read, and the cursor is the same for all.
+    // One process can read what another keeps, and the cursor is the same for all.
     let id = &made[0].0;
     let read = alone[1].call("get_content", json!({"ref_id": id})).await;
     assert_eq!(read["result"]["content"][0]["text"], made[0].1.as_str(), "{read}");

@@ -1,5 +1,5 @@
-//! The protocol's own conformance suite, played against greenroom in front of a server that has all that the suite asks
-//! for (`sdk/conformance/server.mjs`), in every revision that the suite knows. The server is found at an address, so that a
+//! The protocol's own conformance suite, run against greenroom in front of a server that has all that the suite needs
+//! (`sdk/conformance/server.mjs`), in every revision that the suite knows. The server is configured by address, so that a
 //! session costs no process: some scenarios wait for half a second and no longer.
 
 use std::{
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(100);
 /// The revision without handshake and connections.
 const STATELESS: &str = "2026-07-28";
 
-/// Checks that do not pass, and why. One that passes must not stand here.
+/// Checks that do not pass, and why. A check that passes must not be here.
 const KNOWN: [Known; 4] = [
     (
         "input-required-result-basic-elicitation",
@@ -49,7 +49,7 @@ const KNOWN: [Known; 4] = [
     ),
 ];
 
-/// The same before a server that speaks revision 2026-07-28 only, for clients of an older one.
+/// The same in front of a server that speaks revision 2026-07-28 only, for clients of an older one.
 const KNOWN_BEFORE_STATELESS: [Known; 2] = [
     (
         "resources-subscribe",
@@ -83,8 +83,8 @@ async fn every_revision() {
     compare(&stateless.1, &KNOWN);
 }
 
-/// So does every scenario of the newest revisions before a server that takes no handshake: what it asks, tells and changes
-/// reaches clients that shake hands, and those that do not.
+/// So does every scenario of the newest revisions in front of a server without a handshake: its questions, notifications
+/// and changes reach clients with a handshake, and those without.
 #[tokio::test]
 async fn before_a_server_without_a_handshake() {
     let server = Served::start(&["--stateless"]).await;
@@ -94,7 +94,7 @@ async fn before_a_server_without_a_handshake() {
     compare(&stateless.1, &KNOWN);
 }
 
-/// What was found is what is known, no more and no less.
+/// The findings are the known ones, no more and no less.
 #[track_caller]
 fn compare(findings: &[Finding], known: &[Known]) {
     let is_same =
@@ -108,7 +108,7 @@ fn compare(findings: &[Finding], known: &[Known]) {
     }
 }
 
-/// The server that has what the suite asks for. It ends with this.
+/// The server that has what the suite needs. It ends when this is dropped.
 struct Served {
     url: String,
     _child: Child,
@@ -131,9 +131,9 @@ impl Served {
     }
 }
 
-/// Plays all server scenarios of a revision. Returns how many there were, and what they found.
+/// Runs all server scenarios of a revision. Returns how many there were, and their findings.
 async fn play(revision: &str, server: &Served) -> (usize, Vec<Finding>) {
-    // The suite knows no sessionId: without a connection a call has a session for itself.
+    // The suite does not send sessionId: without a connection a call has a session for itself.
     let scope = if revision == STATELESS { "call" } else { "connection" };
     let stage = Stage::new().command(&[]).set("pool.url", &server.url).set("sessions.scope", scope);
     let greenroom = stage.serve().await;

@@ -1,4 +1,4 @@
-//! One part to play: which revision over which transport, how the player reaches greenroom, and what it must see.
+//! One run of the script: which revision over which transport, how the client reaches greenroom, and what it must see.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,8 +12,8 @@ use tokio::process::Command;
 use super::server::Server;
 use crate::front::stage::Stage;
 
-/// What every player must see. A line may carry `but`: other facts for a revision, or for a revision over one
-/// transport, in the place of its own.
+/// What every client must see. A line may carry `but`: other facts for a revision, or for a revision over one transport,
+/// in the place of its own.
 const EXPECTED: &str = include_str!("../../../../../sdk/expected.jsonl");
 
 /// How a client reaches greenroom.
@@ -37,11 +37,11 @@ impl Over {
     }
 }
 
-/// A part, with a greenroom of its own behind it.
+/// A run of the script, with a greenroom of its own.
 pub struct Part {
-    /// What must come out of the negotiation.
+    /// The revision that the negotiation must yield.
     pub revision: &'static str,
-    /// Whether the client finds out what the server speaks, instead of asking for the revision.
+    /// Whether the client discovers the server's revision, instead of asking for one.
     pub probes: bool,
     pub over: Over,
     pub stage: Stage,
@@ -50,7 +50,7 @@ pub struct Part {
 
 impl Part {
     pub async fn new(revision: &'static str, over: Over) -> Self {
-        // So much is never cut that a big answer arrives whole.
+        // The limit is so high that a big answer arrives whole.
         let stage = Stage::new().set("inline_tokens", "1000000");
         let server = match over {
             Over::Stdio => None,
@@ -66,18 +66,18 @@ impl Part {
         Self { probes: true, ..Self::new(revision, over).await }
     }
 
-    /// Where the client connects to, if it does not start greenroom itself.
+    /// The URL of the server, for a client that does not start greenroom itself.
     pub fn url(&self) -> Option<String> {
         self.server.as_ref().filter(|_| self.over == Over::Http).map(Server::url)
     }
 
-    /// How a client that starts greenroom itself starts it.
+    /// The arguments with which a client starts greenroom.
     pub fn args(&self) -> Vec<String> {
         let joins = self.server.iter().flat_map(|server| ["--server".to_owned(), server.url()]);
         std::iter::once("mcp".to_owned()).chain(joins).collect()
     }
 
-    /// Whether the revision is one without handshake, sessions and ping.
+    /// Whether the revision has no handshake, sessions and ping.
     pub fn modern(&self) -> bool {
         self.revision >= "2026-07-28"
     }
@@ -87,7 +87,7 @@ impl Part {
         self.revision >= "2025-06-18"
     }
 
-    /// Has a script in another language play this part, and compares what it says.
+    /// Runs a script in another language, and compares its output.
     pub async fn played_by(self, program: &Path, script: &str, more: Value, environment: &[(&str, &Path)]) {
         let mut part =
             json!({"revision": self.revision, "probe": self.probes, "gate": self.stage.path("gate")});
@@ -106,7 +106,7 @@ impl Part {
         self.end().await;
     }
 
-    /// Compares what a player said with what it must say.
+    /// Compares the lines of a client with the expected ones.
     #[track_caller]
     pub fn check(&self, lines: &[Value]) {
         let expected: Vec<Value> = self.expected();
@@ -129,7 +129,7 @@ impl Part {
         panic!("{shown}");
     }
 
-    /// Ends the server, if there is one, and sees that it ends well.
+    /// Ends the server, if there is one, and checks that it ends well.
     pub async fn end(self) {
         if let Some(server) = self.server {
             server.end().await;
@@ -168,7 +168,7 @@ pub fn installed() -> PathBuf {
     folder
 }
 
-/// Runs a script to its end, and reads its lines. Whatever it says on stderr shows only when it fails.
+/// Runs a script to its end, and reads its lines. Its stderr shows only when it fails.
 pub async fn run(program: &Path, script: &str, part: &Value, environment: &[(&str, &Path)]) -> Vec<Value> {
     let home = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk").join(script);

@@ -37,13 +37,13 @@ mod stdio {
         play("1.30", Part::new("2025-11-25", Stdio).await).await;
     }
 
-    /// The second generation told to shake hands: it asks for 2025-11-25.
+    /// The second generation configured for a handshake: it asks for 2025-11-25.
     #[tokio::test]
     async fn sdk_2_3_with_a_handshake() {
         play("2.3", Part::new("2025-11-25", Stdio).await).await;
     }
 
-    /// The second generation, as it comes: it finds 2026-07-28, and the process is the connection.
+    /// The second generation by default: it finds 2026-07-28, and the process is the connection.
     #[tokio::test]
     async fn sdk_2_3() {
         play("2.3", Part::probing("2026-07-28", Stdio).await).await;
@@ -77,13 +77,13 @@ mod http {
         play("1.30", Part::new("2025-11-25", Http).await).await;
     }
 
-    /// The second generation told to shake hands: it asks for 2025-11-25.
+    /// The second generation configured for a handshake: it asks for 2025-11-25.
     #[tokio::test]
     async fn sdk_2_3_with_a_handshake() {
         play("2.3", Part::new("2025-11-25", Http).await).await;
     }
 
-    /// The second generation, as it comes: it finds 2026-07-28, and does without any session.
+    /// The second generation by default: it finds 2026-07-28, and uses no session.
     #[tokio::test]
     async fn sdk_2_3() {
         play("2.3", Part::probing("2026-07-28", Http).await).await;
@@ -99,7 +99,7 @@ mod joined {
         play("1.30", Part::new("2025-11-25", Joined).await).await;
     }
 
-    /// The second generation, as it comes, through a front that has joined a server.
+    /// The second generation by default, through a front that has joined a server.
     #[tokio::test]
     async fn sdk_2_3() {
         play("2.3", Part::probing("2026-07-28", Joined).await).await;

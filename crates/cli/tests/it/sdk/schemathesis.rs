@@ -1,5 +1,5 @@
-//! REST under random but repeatable requests: schemathesis reads the description that greenroom gives of itself, and
-//! sends what it allows, what it just about allows, and what it does not.
+//! REST under random but repeatable requests: schemathesis reads greenroom's own description, and sends requests that are
+//! valid, barely valid, and invalid.
 
 use std::{process::Stdio, time::Duration};
 
@@ -19,13 +19,13 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Examples for every operation: enough to have found every fault that ten times as many found, in a fraction of the time.
 const EXAMPLES: &str = "25";
 
-/// No request, sound or not, brings about a server error, a status, a type or a shape that is not described; sound
-/// ones are taken, and others are refused.
+/// No request, valid or not, causes a server error, or a status, a type or a shape that is not described; valid ones are
+/// accepted, and others are refused.
 #[tokio::test]
 async fn everything_is_as_described() {
     let stage = Stage::new();
     let server = stage.serve().await;
-    // So that there is something to be found.
+    // So that requests can find something.
     for (tool, params) in
         [("echo", json!({"text": "a\nb", "rich": true})), ("fail", json!({"message": "no luck"}))]
     {

@@ -16,7 +16,7 @@ use tokio::{
 pub struct Server {
     child: Child,
     url: String,
-    /// What it says on stderr, for a failure.
+    /// Its stderr, for a failure.
     log: JoinHandle<String>,
 }
 
@@ -50,12 +50,12 @@ impl Server {
         Self { url: url.to_owned(), child, log }
     }
 
-    /// Where it speaks MCP.
+    /// The URL of its MCP endpoint.
     pub fn url(&self) -> String {
         self.url.clone()
     }
 
-    /// Ends it as a service is ended.
+    /// Ends it as a service manager does.
     pub async fn end(mut self) {
         signal(self.child.id().unwrap(), Signal::TERM);
         let status = within(PATIENCE, self.child.wait()).await.unwrap();

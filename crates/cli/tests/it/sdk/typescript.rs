@@ -38,13 +38,13 @@ mod stdio {
         play("sdk-1.32", Part::new("2025-11-25", Stdio).await).await;
     }
 
-    /// The second generation, as it comes: it asks for 2025-11-25.
+    /// The second generation by default: it asks for 2025-11-25.
     #[tokio::test]
     async fn sdk_2_4() {
         play("sdk-2.4", Part::new("2025-11-25", Stdio).await).await;
     }
 
-    /// The second generation told to find out what the server speaks: 2026-07-28, and the process is the connection.
+    /// The second generation configured to discover the server's revision: 2026-07-28, and the process is the connection.
     #[tokio::test]
     async fn sdk_2_4_negotiated() {
         play("sdk-2.4", Part::probing("2026-07-28", Stdio).await).await;
@@ -78,13 +78,13 @@ mod http {
         play("sdk-1.32", Part::new("2025-11-25", Http).await).await;
     }
 
-    /// The second generation, as it comes: it asks for 2025-11-25.
+    /// The second generation by default: it asks for 2025-11-25.
     #[tokio::test]
     async fn sdk_2_4() {
         play("sdk-2.4", Part::new("2025-11-25", Http).await).await;
     }
 
-    /// The second generation told to find out what the server speaks: 2026-07-28, without any session.
+    /// The second generation configured to discover the server's revision: 2026-07-28, without any session.
     #[tokio::test]
     async fn sdk_2_4_negotiated() {
         play("sdk-2.4", Part::probing("2026-07-28", Http).await).await;
@@ -100,7 +100,7 @@ mod joined {
         play("sdk-1.32", Part::new("2025-11-25", Joined).await).await;
     }
 
-    /// The second generation told to find out what the server speaks, through a front that has joined one.
+    /// The second generation configured to discover the server's revision, through a front that has joined one.
     #[tokio::test]
     async fn sdk_2_4_negotiated() {
         play("sdk-2.4", Part::probing("2026-07-28", Joined).await).await;

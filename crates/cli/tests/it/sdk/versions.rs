@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 
-/// Every pinned version is in the table of docs/COMPATIBILITY.md.
+/// Every pinned version is in README's table.
 #[test]
 fn compatibility_lists_what_is_pinned() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,4 +1,4 @@
-//! `get_content`: everything at first, then only what is new; parts on demand.
+//! `get_content`: everything at first, then only what is new; parts on request.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::records::look::Look;
 const TEN: &str = "line 1 of 10\nline 2 of 10\nline 3 of 10\nline 4 of 10\nline 5 of 10\n\
                    line 6 of 10\nline 7 of 10\nline 8 of 10\nline 9 of 10\nline 10 of 10";
 
-/// The first read has everything, the second an empty text that is no error, and a reset begins anew.
+/// The first read has everything, the second an empty text, which is no error, and a reset begins anew.
 #[tokio::test]
 async fn what_is_new() {
     let stage = Stage::new();
@@ -31,7 +31,7 @@ async fn what_is_new() {
     assert_eq!(read(&client, json!({"ref_id": spelled})).await.0, "");
 }
 
-/// Each record has its own cursor, and a greenroom that is started later finds them where they were.
+/// Each record has its own cursor, and a greenroom that starts later finds it where it was.
 #[tokio::test]
 async fn a_restart() {
     let stage = Stage::new();
@@ -48,10 +48,10 @@ async fn a_restart() {
     assert_eq!(read(&client, json!({"ref_id": read_before})).await.0, "");
     assert_eq!(read(&client, json!({"ref_id": unread})).await.0, TEN);
     assert_eq!(read(&client, json!({"ref_id": read_before, "reset_cursor": true})).await.0, TEN);
-    assert_eq!(stage.log().count("start"), starts, "nobody needs a browser to read what was kept");
+    assert_eq!(stage.log().count("start"), starts, "no browser is needed to read what was kept");
 }
 
-/// Parts neither use nor move the cursor. Offsets and limits count lines, and say where to go on.
+/// Parts neither use nor move the cursor. Offsets and limits count lines, and the answer says where to go on.
 #[tokio::test]
 async fn parts() {
     let stage = Stage::new();
@@ -87,7 +87,7 @@ async fn parts() {
     assert!(note.contains("no line of 10"), "{note}");
 }
 
-/// What changed since another call is told as changed lines.
+/// The difference to another call is sent as changed lines.
 #[tokio::test]
 async fn since() {
     let stage = Stage::new();
@@ -108,7 +108,7 @@ async fn since() {
     assert_eq!(read(&client, json!({"ref_id": after})).await.0, changed, "a comparison moved the cursor");
 }
 
-/// Names that nobody has, that are none, and wishes that cannot be, are refused with what is wrong.
+/// Unknown and invalid names, and impossible requests, are refused with the mistake.
 #[tokio::test]
 async fn mistakes() {
     let stage = Stage::new();
@@ -144,7 +144,7 @@ async fn mistakes() {
     assert_eq!(read(&client, json!({"ref_id": id})).await.0, TEN, "mistakes moved the cursor");
 }
 
-/// A call that still runs is known, and whoever asks for its content is told to wait.
+/// A call that still runs is known, and the error for its content says to wait.
 #[tokio::test]
 async fn a_call_that_has_not_ended() {
     let stage = Stage::new();
@@ -152,7 +152,7 @@ async fn a_call_that_has_not_ended() {
     let gate = stage.gate("gate");
     let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
     gate.arrived(1).await;
-    // It is written down before it runs.
+    // It is recorded before it runs.
     let id: String = Look::at(&stage.data()).one("SELECT ref_id FROM requests WHERE tool_name = 'wait'");
     let answer = client.call("get_content", json!({"ref_id": id})).await;
     assert_eq!(failure(&answer).0, "not_ended", "{answer}");
@@ -162,7 +162,7 @@ async fn a_call_that_has_not_ended() {
     assert_eq!(read(&client, json!({"ref_id": id})).await.0, "released");
 }
 
-/// Calls have no console lines where the engine tells of none; that is said, and is no error.
+/// Calls have no console lines where the engine reports none; the answer says so, and is no error.
 #[tokio::test]
 async fn no_console_lines() {
     let stage = Stage::new();

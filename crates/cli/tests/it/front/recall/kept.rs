@@ -1,4 +1,4 @@
-//! What is kept of every call, however it ends: what was asked, and what came of it.
+//! The record of every call, however it ends: its arguments and its outcome.
 
 use greenroom_testkit::{eventually, text_of};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn records(stage: &Stage) -> i64 {
     Look::at(&stage.data()).one("SELECT count(*) FROM requests")
 }
 
-/// Every call has a name of its own in `_meta`, also when it fails; what is kept is the engine's answer, whole.
+/// Every call has a `ref_id` in `_meta`, even when it fails; the record holds the engine's whole answer.
 #[tokio::test]
 async fn every_call_has_a_name() {
     let stage = Stage::new();
@@ -48,7 +48,7 @@ async fn every_call_has_a_name() {
         let (content, _) = read(&client, json!({"ref_id": id})).await;
         assert!(content.starts_with(first), "{content}\n{first}");
     }
-    // Unknown members and spellings of an answer are kept; only bytes are elsewhere.
+    // Unknown members and spellings of an answer are kept; only bytes are stored elsewhere.
     let kept = Look::at(&stage.data()).record(names.first().unwrap()).unwrap().result.unwrap();
     for part in ["\"x-unknown\":{\"kept\":[1e2,12345678901234567890123]}", "\"priority\":0.50", "x-hologram"]
     {
@@ -57,7 +57,7 @@ async fn every_call_has_a_name() {
     assert!(!kept.contains("iVBOR"), "{kept}");
 }
 
-/// A JSON-RPC error, a browser that dies, and one that cannot be had: each is kept with what happened.
+/// A JSON-RPC error, a browser that dies, and one that cannot start: each is recorded with what happened.
 #[tokio::test]
 async fn failures_are_kept() {
     let stage = Stage::new();
@@ -78,11 +78,11 @@ async fn failures_are_kept() {
     let client = stage.spawn();
     client.initialize(super::super::stage::NEWEST, json!({})).await;
     let answer = client.call("echo", json!({"text": "a"})).await;
-    // Nobody knows the tools of an engine that never started, so there is nothing that could be kept by a name.
+    // The tools of an engine that never started are unknown, so there is no call to record.
     assert!(answer["result"]["isError"] == true || answer.get("error").is_some(), "{answer}");
 }
 
-/// A lease that nobody gave back in time is kept as the failure that it was, without a session.
+/// A lease timeout is recorded as a failure, without a session.
 #[tokio::test]
 async fn a_failed_lease_is_kept() {
     let stage = Stage::new()
@@ -113,7 +113,7 @@ async fn a_failed_lease_is_kept() {
     assert_eq!(Look::at(&stage.data()).record(&ref_id(&answer)).unwrap().status.as_deref(), Some("error"));
 }
 
-/// A cancelled call is kept, whether it ran or waited, and says that its client left.
+/// A cancelled call is recorded, whether it ran or waited, and the record says that its client left.
 #[tokio::test]
 async fn a_cancelled_call_is_kept() {
     let stage = Stage::new();
@@ -167,15 +167,15 @@ async fn several_commands() {
     assert_eq!(tools(0), ["echo success", "fail error"], "{answer}");
     bulk(three, false).await;
     assert_eq!(tools(2), ["echo success", "fail error", "pid success"]);
-    // Each result says by what name it is kept.
+    // Each result has the name of its record.
     let answer = bulk(json!([{"tool": "lines", "args": {"count": 3}}]), true).await;
     let id =
         answer["result"]["structuredContent"]["results"][0]["_meta"]["greenroom/ref_id"].as_str().unwrap();
     assert_eq!(read(&client, json!({"ref_id": id})).await.0, "line 1 of 3\nline 2 of 3\nline 3 of 3");
-    // A browser that dies under the second: it is kept as lost, the third is not there.
+    // A browser dies during the second: its record says lost, the third has none.
     let answer = bulk(json!([{"tool": "pid"}, {"tool": "die"}, {"tool": "echo"}]), false).await;
     assert_eq!(tools(6), ["pid success", "die error"], "{answer}");
-    // A mistake in one means that none runs, and none is kept.
+    // A mistake in one means that none runs, and none is recorded.
     let wrong = json!([{"tool": "pid"}, {"tool": "echo", "args": {"colour": 1}}]);
     failure(&bulk(wrong, true).await);
     assert_eq!(records(&stage), 8);
@@ -183,7 +183,7 @@ async fn several_commands() {
     assert!(sessions.iter().all(Option::is_some), "{sessions:?}");
 }
 
-/// A picture among the results of several commands is its blob's name, which is one file.
+/// A picture among the results of several commands is replaced by its blob's name, which is one file.
 #[tokio::test]
 async fn pictures_in_bulk() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! Recall from outside: what is kept of calls, what agents are sent of it, and how they ask for the rest.
+//! Recall from outside: what is kept of calls, what agents receive of it, and how they ask for the rest.
 
 mod cursor;
 mod kept;
@@ -9,14 +9,14 @@ mod responses;
 use greenroom_testkit::Client;
 use serde_json::Value;
 
-/// The name of a call's record, as programs find it.
+/// The name of a call's record, in its `_meta`.
 #[track_caller]
 pub fn ref_id(answer: &Value) -> String {
     let found = answer["result"]["_meta"]["greenroom/ref_id"].as_str();
     found.unwrap_or_else(|| panic!("no ref_id: {answer}")).to_owned()
 }
 
-/// What `get_content` reads, and what it says beside it.
+/// The content that `get_content` returns, and its notes.
 async fn read(client: &Client, arguments: Value) -> (String, String) {
     let answer = client.call("get_content", arguments).await;
     assert_ne!(answer["result"]["isError"], true, "{answer}");

@@ -1,11 +1,11 @@
-//! Where nothing is kept: nothing is promised either.
+//! Recall where nothing is kept: nothing is offered either.
 
 use greenroom_testkit::text_of;
 use serde_json::json;
 
 use super::super::stage::{Stage, failure, tool_names};
 
-/// With `records.enabled = false` no tool recalls, no answer has a name, none is cut, and nothing is written.
+/// With `records.enabled = false` there is no recall tool, no answer has a name, none is cut, and nothing is written.
 #[tokio::test]
 async fn nothing_is_kept() {
     let stage =

@@ -8,7 +8,7 @@ use crate::records::look::{Look, has_bytes};
 
 const SECRET: &str = "hunter2-\"quoted\"-\u{e4}";
 
-/// Values that are called like secrets, or typed into fields that are described as such, or named by the operator, are
+/// Values whose names look like secrets, or that are typed into fields described as such, or that the operator names, are
 /// nowhere in the files of the database. The agent's own answer still has them.
 #[tokio::test]
 async fn secrets_are_not_kept() {
@@ -35,7 +35,7 @@ async fn secrets_are_not_kept() {
         let (content, _) = read(&client, json!({"ref_id": id})).await;
         assert!(!content.contains("hunter2"), "{content}");
     }
-    // What failed is scrubbed too, and so is what greenroom itself says of it.
+    // Failed calls are redacted too, and so are greenroom's own errors about them.
     let wrong = json!({"element": "Password field", "target": "e3", "text": SECRET, "colour": SECRET});
     let kept = look(&ref_id(&client.call("fill", wrong).await));
     assert_eq!(kept.status.as_deref(), Some("error"));
@@ -53,7 +53,7 @@ async fn secrets_are_not_kept() {
     assert_eq!(has_bytes(&stage.data(), b"hunter2"), None, "a secret is in a file");
 }
 
-/// Secrets of one command of several are as little kept as those of a single call.
+/// Secrets of one command of several are not kept either.
 #[tokio::test]
 async fn secrets_in_bulk() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! How much of an answer is sent: `inline`, `refs`, `raw`; who decides it; and where the rest is.
+//! How much of an answer is sent: `inline`, `refs`, `raw`; which setting decides; and where the rest is.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::{
     read, ref_id,
 };
 
-/// The form of an answer to `lines` with so many lines that no `inline` answer has them all.
+/// A number of lines that no `inline` answer holds whole.
 const MANY: usize = 5_000;
 
 async fn form(client: &Client, mut arguments: Value) -> &'static str {
@@ -26,7 +26,7 @@ async fn form(client: &Client, mut arguments: Value) -> &'static str {
     }
 }
 
-/// A call decides before its pool, and a pool before the server.
+/// A call's setting goes before its pool's, and a pool's before the server's.
 #[tokio::test]
 async fn who_decides() {
     let stage = Stage::new().set("inline_tokens", "200");
@@ -106,7 +106,7 @@ async fn raw_is_byte_for_byte() {
     }
 }
 
-/// `refs` has what the call came to and by what name to ask for it, and nothing else.
+/// `refs` has the outcome of the call and the name to ask for it by, and nothing else.
 #[tokio::test]
 async fn refs_are_short() {
     let stage = Stage::new().set("responses", "refs");
@@ -128,7 +128,7 @@ async fn refs_are_short() {
         let mut expected = json!({
             "tool": tool, "has_snapshot": false, "has_console_logs": false, "console_error_count": 0,
         });
-        // By this, and by `session_id`, the session is called again.
+        // A call can name the session by this, and by `session_id`.
         if let Some(name) = name {
             expected["session"] = name;
         }
@@ -149,7 +149,7 @@ async fn refs_are_short() {
     }
 }
 
-/// Of an answer beyond the budget the beginning is sent, with its size and how to get the rest, which really is there.
+/// Of an answer beyond the budget the beginning is sent, with its size and how to get the rest, which is there.
 #[tokio::test]
 async fn the_rest_of_a_long_answer() {
     let stage = Stage::new().set("inline_tokens", "200");
@@ -176,13 +176,13 @@ async fn the_rest_of_a_long_answer() {
     let (found, _) = read(&client, json!({"ref_id": id, "search_for": "line 4321 "})).await;
     assert!(found.contains("line 4321 of 5000"), "{found}");
 
-    // One line without an end is cut within, and is there whole as well.
+    // A single endless line is cut in the middle, and is kept whole as well.
     let answer = client.call("big", json!({"bytes": 1_000_000})).await;
     let sent = text_of(&answer);
     assert!(sent.len() < 5_000 && sent.contains("answer cut: "), "{} bytes: {sent:.300}", sent.len());
     let (whole, _) = read(&client, json!({"ref_id": ref_id(&answer)})).await;
     assert_eq!(whole, "x".repeat(1_000_000));
-    // What fits is not touched.
+    // An answer that fits is not changed.
     let answer = client.call("lines", json!({"count": 20})).await;
     assert_eq!(text_of(&answer).lines().count(), 20, "{answer}");
 }

@@ -15,8 +15,8 @@ use super::{
     Attached, all_of, configured,
 };
 
-/// A browser is added, driven and removed; clients hear that the tools have changed; its index is not used again; and it
-/// is left running as it was.
+/// A browser is added, driven and removed; clients are notified that the tools have changed; its index is not used again;
+/// and it keeps running as it was.
 #[tokio::test]
 async fn added_and_removed() {
     let site = Site::start().await;
@@ -42,7 +42,7 @@ async fn added_and_removed() {
     attached.house.client.next_notification("notifications/tools/list_changed").await;
     attached.house.navigate("", &site.url("/title?t=alone")).await.ok();
 
-    // The same one again, and one by its name.
+    // The same browser again, and one by its host name.
     attached.house.call("", "connect_browser", json!({ "url": second.url() })).await.ok();
     let named = format!("http://localhost:{}", third.port());
     attached.house.call("", "connect_browser", json!({ "url": named })).await.ok();
@@ -57,8 +57,8 @@ async fn added_and_removed() {
     attached.house.end().await;
 }
 
-/// A name is looked up once, and what was found is what everybody connects to from then on, greenroom and the engine:
-/// nobody says the name again, whatever it comes to mean. Agents still see the address that they gave.
+/// A host name is resolved once, and greenroom and the engine connect to the address found from then on: neither resolves
+/// the name again, whatever it comes to mean. Agents still see the address that they gave.
 #[tokio::test]
 async fn a_name_is_looked_up_once() {
     let site = Site::start().await;
@@ -76,7 +76,7 @@ async fn a_name_is_looked_up_once() {
     attached.house.end().await;
 }
 
-/// What an agent may not attach to: greenroom's own browsers, cloud metadata, other protocols, and no command comes from
+/// What an agent may not attach to: greenroom's own browsers, cloud metadata, other protocols. No start command comes from
 /// an agent.
 #[tokio::test]
 async fn what_is_refused() {
@@ -87,7 +87,7 @@ async fn what_is_refused() {
         theirs.url()
     );
     let house = configured(&data, &text, &[]).await;
-    // A browser of greenroom's own, with a debugger.
+    // A browser of greenroom's own, with its debugger.
     let own = json!({ "browser_pool": "OWN", "url": "about:blank" });
     house.call("", "browser_navigate", own).await.ok();
     let run = look::run_of(data.path(), house.client.pid());
@@ -100,7 +100,7 @@ async fn what_is_refused() {
             assert!(refused.failed().contains("greenroom"), "{host}:{port}: {}", refused.text());
         }
     }
-    // Its engine could not keep the agent out of the person's own context.
+    // The engine could not keep the agent out of the person's own context.
     let shared = json!({ "url": format!("http://127.0.0.1:{}", theirs.port()), "engine": "devtools" });
     let refused = house.call("", "connect_browser", shared).await;
     assert!(refused.failed().contains("no contexts of its own"), "{}", refused.text());
@@ -117,7 +117,7 @@ async fn what_is_refused() {
     house.end().await;
 }
 
-/// Over HTTP nobody adds or removes browsers unless the operator allows it; everybody lists and reconnects them.
+/// Over HTTP no client adds or removes browsers unless the operator allows it; all list and reconnect them.
 #[tokio::test]
 async fn off_over_http() {
     let theirs = Theirs::start().await;
@@ -153,8 +153,8 @@ async fn off_over_http() {
     assert!(theirs.runs());
 }
 
-/// A server takes on a browser that is written into its file, leaves one that is taken out of it as it found it, and says
-/// what has to wait. Everybody else's goes on.
+/// A server adds a browser that is written into its file, removes one that is taken out of it without changing it, and
+/// reports what has to wait. Other browsers go on.
 #[tokio::test]
 async fn by_the_configuration_file() {
     let (site, theirs) = (Site::start().await, all_of(3).await);
@@ -165,7 +165,7 @@ async fn by_the_configuration_file() {
         let browsers = which.iter().map(|at| format!("[[browsers]]\nurl = \"{}\"\n", theirs[*at].url()));
         std::fs::write(&file, format!("log = \"info\"\n{}{more}", browsers.collect::<String>())).unwrap();
     };
-    // A label that goes to another browser with the same change.
+    // A label that moves to another browser with the same change.
     write(&[0, 1], "label = \"third\"\n");
     let server = greenroom_testkit::Launch::new(env!("CARGO_BIN_EXE_greenroom"))
         .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])

@@ -1,4 +1,4 @@
-//! Browsers that cannot be reached: nobody there, one that never answers, one that refuses. Those beside them work.
+//! Unreachable browsers: one that is not there, one that never answers, one that refuses. Other browsers work.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use super::Attached;
 
-/// Takes connections and says this, or nothing at all.
+/// Accepts connections and sends this, or nothing at all.
 async fn listener(says: Option<&'static str>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -29,8 +29,8 @@ async fn listener(says: Option<&'static str>) -> SocketAddr {
     address
 }
 
-/// One works, one is not there, one never answers, one refuses: each call says what is wrong with its own browser, and the
-/// first one works before, between and while the others are tried.
+/// One works, one is not there, one never answers, one refuses: each call's error is about its own browser, and the first
+/// one works before, between and during the attempts of the others.
 #[tokio::test]
 async fn three_that_are_down_beside_one_that_works() {
     let site = Site::start().await;
@@ -59,7 +59,7 @@ async fn three_that_are_down_beside_one_that_works() {
     let slow = super::super::house::answer(hanging).await;
     assert_eq!(slow.code(), "browser_down", "{}", slow.text());
 
-    // While it cools down it is refused at once, with what was wrong and when it is tried again.
+    // During the rest its calls are refused at once, with the error and the time of the next attempt.
     let again = attached.navigate(2, &site.url("/")).await;
     assert!(again.failed().contains("tried again in"), "{}", again.text());
     assert_eq!(attached.states().await, ["connected", "disconnected", "disconnected", "disconnected"]);

@@ -1,4 +1,4 @@
-//! When browsers are connected: with greenroom, or with their first calls.
+//! When browsers are connected: with greenroom's start, or with their first calls.
 
 use greenroom_testkit::{
     Door, Launch, Site, Theirs, eventually,
@@ -11,7 +11,7 @@ use super::{
     Attached, all_of, with,
 };
 
-/// A door before each of these browsers, which counts who comes.
+/// A relay before each of these browsers, which counts connections.
 async fn doors(theirs: &[Theirs]) -> Vec<Door> {
     all(theirs.iter().map(|one| Door::open(one.port(), &[]))).await
 }
@@ -33,7 +33,7 @@ async fn on_connects_at_the_start() {
     attached.house.end().await;
 }
 
-/// `off`: a server connects each browser with its first call. When one is connected, nobody has come to the other.
+/// `off`: a server connects each browser with its first call. When one is connected, the other has no connection.
 #[tokio::test]
 async fn off_waits_for_the_first_call() {
     let (site, data, theirs) = (Site::start().await, Data::new(), all_of(2).await);
@@ -53,7 +53,7 @@ async fn off_waits_for_the_first_call() {
     let call = json!({ "url": site.url("/title?t=first"), "browserIndex": 2 });
     let answer = remote.call("browser_navigate", call).await;
     assert_ne!(answer["result"]["isError"], true, "{answer}");
-    // One that began with the server would long have got as far as the one that began with the call.
+    // A connection that began with the server would be made by now, like the one that began with the call.
     assert_eq!(states().await, ["pending", "connected"]);
     assert!(doors[0].heads().is_empty() && !doors[1].heads().is_empty());
     server.stop().await;

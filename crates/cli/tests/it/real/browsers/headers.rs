@@ -1,4 +1,4 @@
-//! A browser behind something that wants to know who comes.
+//! A browser behind a proxy that wants credentials.
 
 use greenroom_testkit::{Door, Site, Theirs};
 use serde_json::json;
@@ -10,8 +10,8 @@ use super::{
 
 const KEY: &str = "s3cret-key";
 
-/// Headers of the configuration reach the debugger with every connection, greenroom's and the engines', and are seen
-/// nowhere else: in no list, no log, and on no command line.
+/// Configured headers reach the debugger with every connection, greenroom's and the engines', and show nowhere else: in no
+/// list, no log, and on no command line.
 #[tokio::test]
 async fn headers_open_the_door() {
     let (site, theirs) = (Site::start().await, Theirs::start().await);

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{super::house::Data, all_of, configured};
 
-/// One browser by URL with playwright, one by WebSocket with devtools: each has its own tools, and a tool of the other's
-/// is refused with where it is to be had.
+/// One browser by URL with playwright, one by WebSocket with devtools: each has its own tools, and the error for a tool of
+/// the other names the browser that has it.
 #[tokio::test]
 async fn playwright_here_devtools_there() {
     let site = Site::start().await;

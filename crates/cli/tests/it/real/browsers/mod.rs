@@ -1,6 +1,6 @@
 //! Browsers that already run, real ones, driven through greenroom by real engines.
 //!
-//! Each test starts the browsers itself, as a person would ([`Theirs`]), and looks into them from outside.
+//! Each test starts the browsers itself, as a person would ([`Theirs`]), and inspects them from outside.
 
 mod changes;
 mod devtools;
@@ -27,7 +27,7 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// So many browsers, named by `--browserUrl` in order.
+    /// This many browsers, named by `--browserUrl` in order.
     pub async fn start(count: usize, flags: &[&str]) -> Self {
         let theirs = all_of(count).await;
         let urls: Vec<_> = theirs.iter().map(Theirs::url).collect();
@@ -55,7 +55,7 @@ impl Attached {
         self.call(index, "browser_navigate", json!({ "url": url })).await
     }
 
-    /// What `list_browsers` says, for people and for programs.
+    /// The answer of `list_browsers`, as text and as data.
     pub async fn list(&self) -> (String, Value) {
         list(&self.house).await
     }
@@ -69,7 +69,7 @@ impl Attached {
 
     /// Returns when the browser of this index is in this state.
     pub async fn until(&self, index: usize, state: &str) {
-        // No message tells an agent how its browsers are.
+        // No notification reports the state of a browser.
         until_some(state, async || (self.states().await[index - 1] == state).then_some(())).await;
     }
 }
@@ -83,7 +83,7 @@ pub async fn all_of(count: usize) -> Vec<Theirs> {
     super::house::all((0..count).map(|_| Theirs::start())).await
 }
 
-/// A greenroom that is told of its browsers by this file.
+/// A greenroom whose browsers are declared in this file.
 pub async fn configured(data: &Data, text: &str, flags: &[&str]) -> House {
     let config = data.path().join("browsers.toml");
     std::fs::write(&config, text).unwrap();

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{super::house::answer, Attached};
 
-/// Two pages that answer only when both have been asked for: one lock around all browsers would wait for ever. Counted
-/// at the site, not timed.
+/// Two pages that answer only when both have been requested: one lock around all browsers would wait for ever. Counted at
+/// the site, not timed.
 #[tokio::test]
 async fn two_browsers_at_the_same_moment() {
     let site = Site::start().await;
@@ -21,7 +21,7 @@ async fn two_browsers_at_the_same_moment() {
     attached.house.end().await;
 }
 
-/// A browser that hangs in a call holds up no other.
+/// A browser that hangs in a call delays no other.
 #[tokio::test]
 async fn a_busy_browser_holds_up_no_other() {
     let site = Site::start().await;

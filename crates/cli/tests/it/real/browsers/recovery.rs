@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{super::house::answer, Attached, all_of};
 
-/// Killed between calls and started again by hand, a browser is connected to again by itself; the next call says that
-/// its tab is another one. The one beside it is not disturbed.
+/// Killed between calls and started again by hand, a browser is reconnected automatically; the next call carries a note
+/// that its tab is another one. Other browsers are not disturbed.
 #[tokio::test]
 async fn started_again_by_hand() {
     let site = Site::start().await;
@@ -29,7 +29,7 @@ async fn started_again_by_hand() {
     attached.house.end().await;
 }
 
-/// Killed under a call, the call hears so at once.
+/// A call during which its browser is killed fails at once.
 #[tokio::test]
 async fn killed_under_a_call() {
     let site = Site::start().await;
@@ -41,14 +41,14 @@ async fn killed_under_a_call() {
     attached.house.end().await;
 }
 
-/// A start command runs when the browser is asked for again and is not there, and at no other time; without a shell; and
-/// what it starts outlives greenroom.
+/// The start command runs when a reconnect is ordered and the browser is not there, and at no other time; without a shell;
+/// and the browser it starts outlives greenroom.
 #[tokio::test]
 async fn started_again_by_its_command() {
     let site = Site::start().await;
     let mut theirs = all_of(1).await;
     let command = theirs[0].command().iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
-    // A shell would make a file of it.
+    // A shell would create this file.
     let marker = theirs[0].profile().join("shell");
     let url = format!("{}|{command} '--user-agent=$(touch {}) {{url}}'", theirs[0].url(), marker.display());
     theirs[0].kill().await;
@@ -67,7 +67,7 @@ async fn started_again_by_its_command() {
     assert!(!marker.exists(), "no shell");
     attached.house.navigate("", &site.url("/title?t=works")).await.ok();
 
-    // One that is there is not started twice.
+    // A browser that is there is not started twice.
     attached.house.call("", "reconnect_browser", json!({})).await.ok();
     assert_eq!(attached.theirs[0].pid(), Some(pid));
 
@@ -82,7 +82,7 @@ async fn started_again_by_its_command() {
     wait_gone(pid).await;
 }
 
-/// A start command that fails, or brings no browser, is told, with what it wrote last.
+/// The error for a start command that fails, or brings no browser, has its last output.
 #[tokio::test]
 async fn a_command_that_brings_nothing() {
     let mut theirs = Theirs::start().await;
@@ -104,7 +104,7 @@ async fn a_command_that_brings_nothing() {
 }
 
 /// A browser whose debugger does not come up is not started a second time while it runs: the error names its process and
-/// what it wrote, and when it is ready at last, the next try finds it. Killed then, it is started again.
+/// its output, and when it is ready, the next attempt finds it. Killed then, it is started again.
 #[tokio::test]
 async fn a_browser_that_takes_too_long() {
     let (site, folder) = (Site::start().await, tempfile::tempdir().unwrap());

@@ -1,4 +1,4 @@
-//! Which browser a call means: nothing to say where there is one, to be said where there are several.
+//! Which browser a call means: with one browser it names none, with several it names one.
 
 use greenroom_testkit::Site;
 use serde_json::{Value, json};
@@ -36,8 +36,8 @@ async fn single_browser() {
     attached.house.end().await;
 }
 
-/// "Multiple browsers + no browserIndex → ERROR; multiple browsers + browserIndex specified → SUCCESS." By number, by
-/// number in quotes, and each browser is the one that is meant.
+/// "Multiple browsers + no browserIndex → ERROR; multiple browsers + browserIndex specified → SUCCESS." By number and by
+/// number in quotes; each call runs in the browser it names.
 #[tokio::test]
 async fn multiple_browsers() {
     let site = Site::start().await;
@@ -81,7 +81,7 @@ async fn multiple_browsers() {
     attached.house.end().await;
 }
 
-/// A session stays in the browser where it began: later calls need not say which, and must not say another.
+/// A session stays in the browser where it began: later calls need not name it, and must not name another.
 #[tokio::test]
 async fn a_session_stays_in_its_browser() {
     let site = Site::start().await;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{super::house::Data, all_of, configured};
 
-/// The commands run in every browser with the tag, side by side, and in no other; one that is down fails alone.
+/// The commands run in every browser with the tag, in parallel, and in no other; one that is down fails alone.
 #[tokio::test]
 async fn a_bulk_over_a_tag() {
     let site = Site::start().await;
@@ -21,7 +21,7 @@ async fn a_bulk_over_a_tag() {
         entry(&down, "[\"far\", \"eu\"]"),
     ];
     let house = configured(&data, &text.concat(), &[]).await;
-    // Each page waits for the other: one after the other they would wait for ever.
+    // Each page waits for the other: run one after the other, they would wait for ever.
     let commands = json!([{ "tool": "browser_navigate", "args": { "url": site.url("/meet?count=2") } }]);
     let shop =
         house.call("", "browser_execute_bulk", json!({ "browserTag": "shop", "commands": commands })).await;

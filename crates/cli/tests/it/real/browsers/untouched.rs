@@ -1,4 +1,4 @@
-//! What is not greenroom's stays as it is: other tabs, logins, and the browser itself.
+//! greenroom leaves what is not its own: other tabs, logins, and the browser itself.
 
 use greenroom_testkit::{Site, Theirs, process::Signal};
 use serde_json::json;
@@ -8,8 +8,8 @@ use super::{
     Attached, all_of, configured, with,
 };
 
-/// The agent works in a tab of its own, with the person's cookies; when greenroom leaves, by its client's end or by a
-/// signal, its tab is closed and nothing else is.
+/// The agent works in a tab of its own, with the person's cookies; when greenroom ends, by its client's end or by a signal,
+/// it closes its tab and nothing else.
 #[tokio::test]
 async fn greenroom_leaves_a_browser_as_it_was() {
     let site = Site::start().await;
@@ -42,8 +42,7 @@ async fn greenroom_leaves_a_browser_as_it_was() {
     theirs[0].kill().await;
 }
 
-/// `browser_close` and the end of a session close tabs of the session's own, never the browser; the next call has a new
-/// tab.
+/// `browser_close` and the end of a session close the session's own tabs, never the browser; the next call has a new tab.
 #[tokio::test]
 async fn closing_closes_own_tabs() {
     let site = Site::start().await;
@@ -63,7 +62,7 @@ async fn closing_closes_own_tabs() {
     attached.house.end().await;
 }
 
-/// A page that closes itself does not put the agent onto the person's tab.
+/// After a page closes itself, the agent does not get the person's tab.
 #[tokio::test]
 async fn the_neighbour_is_not_taken() {
     let site = Site::start().await;
@@ -80,13 +79,13 @@ async fn the_neighbour_is_not_taken() {
     for tab in before {
         assert!(attached.theirs[0].tabs().await.contains(&tab), "{tab:?} was touched");
     }
-    // Asked for by its number, another tab is the agent's to use.
+    // An agent may select another tab by its number.
     let listed = attached.house.call("", "browser_tabs", json!({ "action": "list" })).await.ok();
     assert!(listed.contains("t=person"), "{listed}");
     attached.house.end().await;
 }
 
-/// A greenroom that is killed leaves its tab behind; the next one that attaches closes it, and no other.
+/// A killed greenroom leaves its tab behind; the next one that attaches closes that tab, and no other.
 #[tokio::test]
 async fn what_a_killed_greenroom_left_is_closed() {
     let site = Site::start().await;
@@ -108,8 +107,8 @@ async fn what_a_killed_greenroom_left_is_closed() {
     assert!(theirs.tabs().await.contains(&before[0]), "the person's first tab is the same one");
 }
 
-/// Isolated, a browser holds several sessions in contexts of their own, without the person's cookies, and they are gone
-/// with greenroom.
+/// With `isolated`, a browser holds several sessions in contexts of their own, without the person's cookies, and the
+/// contexts end with greenroom.
 #[tokio::test]
 async fn isolated_contexts_in_a_browser_of_theirs() {
     let site = Site::start().await;

@@ -1,5 +1,5 @@
-//! A browser that the engine starts itself. Those that need it cannot be installed everywhere, so the real engine starts
-//! a Chromium here, behind a script that stands for `cmd.exe`.
+//! A browser that the engine starts itself. The browsers that need this cannot be installed everywhere, so here the real
+//! engine starts a Chromium, behind a script that stands for `cmd.exe`.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -20,8 +20,8 @@ use serde_json::json;
 
 use super::{Backstage, GRACE, Stool};
 
-/// Its calls are answered, with linked snapshots read; it goes out through the egress proxy, loopback too; it answers
-/// pings beside a call; and at its seat's end the browser goes with the engine.
+/// Calls are answered, with linked snapshots read; the browser connects through the egress proxy, to loopback too; it
+/// answers pings during a call; and at the end of its seat it ends with the engine.
 #[tokio::test]
 async fn through_the_same_door() {
     let (stage, site, own) = (Backstage::new().await, Site::start().await, Site::start().await);

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::house::Data;
 
-/// How long an instance may take to end by itself, as the fleet has it.
+/// How long an instance may take to end on its own; the same as the fleet's.
 const GRACE: Duration = Duration::from_secs(2);
 
 struct Backstage {
@@ -51,7 +51,7 @@ impl Backstage {
         options
     }
 
-    /// The options of an instance whose profile stays.
+    /// The options of an instance whose profile is kept.
     fn kept(&self, profile: &Path) -> EngineOptions {
         let mut options = self.options();
         (options.pool.isolated, options.profile) = (false, Some(profile.to_owned()));
@@ -75,7 +75,7 @@ impl Backstage {
     }
 }
 
-/// A seat, and calls of its tools.
+/// A seat, with methods for its tools.
 struct Stool(Box<dyn Seat>);
 
 impl Stool {

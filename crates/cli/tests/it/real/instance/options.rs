@@ -1,4 +1,4 @@
-//! Options of the engine have their effect on real pages, over a browser that greenroom started.
+//! Options of the engine take effect on real pages, in a browser that greenroom started.
 
 use std::{fs, path::PathBuf};
 
@@ -32,7 +32,7 @@ async fn a_storage_state_arrives() {
         let shown = seat.evaluate("() => document.body.innerText").await;
         assert!(shown.contains("plain=yes") && shown.contains("hidden=yes"), "{shown}");
         assert!(seat.evaluate("() => localStorage.getItem('stored')").await.contains("\"yes\""));
-        // What one seat changes, the next does not see.
+        // The next seat does not see what one seat changes.
         seat.evaluate("() => { document.cookie = 'plain=no'; }").await;
         seat.close().await;
     }
@@ -48,8 +48,8 @@ async fn a_storage_state_arrives() {
     assert!(refused.message.starts_with("cannot read the storage state"), "{refused}");
 }
 
-/// Init scripts run before a page's own, origins are allowed and blocked, images are left out, a session is written
-/// down, and all of a seat's files stay in the output folder.
+/// Init scripts run before a page's own, origins are allowed and blocked, images are left out, a session is recorded, and
+/// all of a seat's files stay in the output folder.
 #[tokio::test]
 async fn scripts_origins_and_output() {
     let stage = Backstage::new().await;
@@ -84,7 +84,7 @@ async fn scripts_origins_and_output() {
     let error = seat.navigate(&blocked.url("/title")).await.unwrap_err();
     assert!(error.contains("ERR_BLOCKED_BY_CLIENT"), "{error}");
     assert_eq!((blocked.requests().len(), unlisted.requests().len()), (0, 0));
-    // The browser's own page about the refusal may still be on its way, and no picture can be taken of it then.
+    // The browser's own page about the refusal may still be loading, and no screenshot can be taken of it then.
     seat.navigate(&site.url("/title?t=allowed")).await.unwrap();
     let (answer, _) = seat.answer("browser_take_screenshot", json!({})).await;
     let kinds: Vec<_> = answer["content"].as_array().unwrap().iter().map(|part| &part["type"]).collect();
@@ -113,8 +113,8 @@ async fn scripts_origins_and_output() {
     );
 }
 
-/// A device is emulated in contexts of a browser that greenroom started, with a language, a time zone, a place and colours of
-/// its own. Secrets are named in answers, and code is shown in another language, or not at all.
+/// A device is emulated in contexts of a browser that greenroom started, with its own language, time zone, location and
+/// colour scheme. Secrets are replaced by their names in answers, and code is shown in another language, or not at all.
 #[tokio::test]
 async fn a_device_is_emulated() {
     let (stage, site) = (Backstage::new().await, Site::start().await);

@@ -1,4 +1,4 @@
-//! Instances that are not isolated: one profile that stays, one seat at a time in the browser's own context.
+//! Instances that are not isolated: one kept profile, one seat at a time in the browser's own context.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -19,8 +19,8 @@ const KEEP: &str =
     "() => { document.cookie = 'kept=yes; max-age=3600'; localStorage.setItem('kept', 'too'); }";
 const KEPT: &str = "() => document.cookie + ' ' + localStorage.getItem('kept')";
 
-/// Cookies and storage stay over seats and over restarts of the instance; tabs go with their seat. The observer sees
-/// the seat's pages, and no page of a seat before.
+/// Cookies and storage stay over seats and over restarts of the instance; tabs end with their seat. The observer sees the
+/// seat's pages, and no page of an earlier seat.
 #[tokio::test]
 async fn a_profile_stays() {
     let (stage, site) = (Backstage::new().await, Site::start().await);
@@ -49,7 +49,7 @@ async fn a_profile_stays() {
     seat.navigate(&site.url("/title?t=fourth")).await.unwrap();
     assert_eq!(seat.0.view().borrow().tabs, 1, "the tabs before are gone");
     assert!(seat.evaluate(KEPT).await.contains("kept=yes too"), "over seats");
-    // Written down only when the browser ends, which must be let do so in its own order.
+    // The browser writes it only at its end, so it must be allowed to end in order.
     seat.evaluate("() => { document.cookie = 'late=yes; max-age=3600'; }").await;
     seat.close().await;
     instance.stop(GRACE).await;
@@ -71,7 +71,7 @@ async fn a_hung_page_goes_with_its_seat() {
     let instance = stage.start(stage.kept(&stage.path("profile"))).await;
     let mut seat = Stool::open(&instance).await;
     seat.navigate(&site.url("/title?t=hung")).await.unwrap();
-    // The fetch leaves before the page stops for ever; nothing is answered after that.
+    // The fetch is sent before the page blocks for ever; nothing is answered after that.
     let hang = "() => { fetch('/hung').then(() => { for (;;); }); return new Promise(() => {}); }";
     tokio::select! {
         answer = seat.call("browser_evaluate", json!({ "function": hang })) => panic!("{answer:?}"),

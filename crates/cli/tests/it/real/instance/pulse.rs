@@ -1,4 +1,4 @@
-//! Signs of life of engine and browser, and which processes there are.
+//! Pings of engine and browser, and the list of processes.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -14,8 +14,8 @@ use tokio_tungstenite::{connect_async, tungstenite::Message};
 
 use super::{Backstage, GRACE, Stool};
 
-/// A ping is answered beside a call that runs, over one connection that makes no context. It is not answered when the
-/// engine or the browser is stopped, and then it is known who was silent.
+/// A ping is answered during a call, over one connection that makes no context. It is not answered when the engine or the
+/// browser is stopped, and the error says which of them was silent.
 #[tokio::test]
 async fn both_are_asked() {
     let (stage, site) = (Backstage::new().await, Site::start().await);
@@ -61,7 +61,7 @@ async fn both_are_asked() {
     assert!(!alive(browser));
 }
 
-/// With a Node for each seat, each has its own, listed before the browser, asked for a sign of life, and gone with it.
+/// With a Node for each seat, each seat has its own, listed before the browser, pinged, and ended with the seat.
 #[tokio::test]
 async fn a_node_for_each_seat() {
     let (stage, site) = (Backstage::new().await, Site::start().await);
@@ -91,7 +91,7 @@ async fn a_node_for_each_seat() {
     assert!(!alive(browser));
 }
 
-/// A ping that is given up after so many milliseconds.
+/// A ping that is given up after this many milliseconds.
 async fn pinged(instance: &Arc<dyn Instance>, ms: u64) -> Result<(), ()> {
     timeout(Duration::from_millis(ms), instance.ping()).await.map_err(drop)?.map_err(drop)
 }
@@ -100,7 +100,7 @@ fn command(pid: u32) -> String {
     String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/cmdline")).unwrap()).into_owned()
 }
 
-/// How many contexts the only browser has, asked by a debugger of the test's own.
+/// How many contexts the only browser has, by a debugger connection of the test's own.
 async fn contexts(stage: &Backstage) -> usize {
     let profiles = fs::read_dir(stage.run.path().join("profiles")).unwrap();
     let profile = profiles.map(|entry| entry.unwrap().path()).next().unwrap();

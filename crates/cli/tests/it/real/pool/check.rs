@@ -1,9 +1,9 @@
-//! What holds of every answer of `browser_pool_status`, whenever it is asked.
+//! Invariants of every answer of `browser_pool_status`.
 
 use serde_json::Value;
 
-/// The figures of one pool with so many instances of one slot add up, for the pool and for the sum of all, and each instance
-/// is described without contradiction.
+/// The figures of one pool with this many instances of one slot add up, for the pool and for the sum of all, and each
+/// instance is described without contradiction.
 #[track_caller]
 pub fn status(status: &Value, total: usize) {
     let pool = &status["pools"][0];

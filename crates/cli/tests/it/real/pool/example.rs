@@ -1,4 +1,4 @@
-//! The first example of the pools' specification: three browsers, lent to whoever comes.
+//! The first example of the pools' specification: three browsers for any caller.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +17,19 @@ const EXAMPLE: [(&str, &str); 6] = [
     ("PW_MCP_PROXY__DEFAULT__2_ALIAS", "main_browser"),
 ];
 
-/// Three calls at once run in three browsers, one by name in that one, and several commands at once in one.
+/// Three calls at once run in three browsers, a call that names one runs there, and several commands run in one.
 #[tokio::test]
 async fn three_browsers() {
     let (site, venue) = (Site::start().await, Venue::open("DEFAULT", &EXAMPLE).await);
     let agents = all((0..3).map(|_| venue.agent())).await;
     assert_eq!(look::browsers(venue.server.pid()).len(), 3);
-    // Each browser gets a cookie, by which it is known from now on.
+    // Each browser gets a cookie that identifies it from now on.
     for instance in ["0", "1", "2"] {
         let url = site.url(&format!("/canary?name={instance}"));
         navigate(&agents[0], &url, Some(instance)).await.ok();
     }
 
-    // The page comes when all three have asked for it: calls that ran one after the other would wait for ever.
+    // The page answers when all three have requested it: calls run one after the other would wait for ever.
     let meet = site.url("/meet?count=3");
     let pages = all(agents.iter().map(|agent| navigate(agent, &meet, None))).await;
     let seen: BTreeSet<_> = pages.iter().map(|page| cookie(&page.ok())).collect();
@@ -40,7 +40,7 @@ async fn three_browsers() {
     assert_eq!(processes.len(), 3, "{status}");
     assert_eq!(status["summary"]["available_instances"], 3, "{status}");
 
-    // By alias and by number it is the same browser; the next one for anybody is the one that came back first.
+    // By alias and by number it is the same browser; the next call for any gets the one that came back first.
     for name in ["main_browser", "2"] {
         let page = navigate(&agents[1], &site.url("/show"), Some(name)).await.ok();
         assert_eq!(cookie(&page), "2", "{name}");
@@ -78,7 +78,7 @@ async fn three_browsers() {
     venue.close().await;
 }
 
-/// Whose cookie the server saw.
+/// The cookie that the server saw.
 fn cookie(text: &str) -> String {
     let found = text.split("server saw: ").nth(1).and_then(|rest| rest.split("canary=").nth(1));
     found.unwrap_or_else(|| panic!("no cookie: {text}")).chars().take_while(char::is_ascii_digit).collect()

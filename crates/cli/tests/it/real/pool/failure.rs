@@ -1,5 +1,5 @@
-//! Instances that are killed: their calls fail with a word, the others go on, and they come back or stay away as the
-//! settings have it.
+//! Instances that are killed: their calls fail with the reason, the others go on, and they restart or stay failed as the
+//! settings say.
 
 use greenroom_testkit::{
     Site,
@@ -16,7 +16,7 @@ use crate::{
 
 const HANG: &str = "() => { fetch('/hang'); return new Promise(() => {}); }";
 
-/// A browser killed under a call costs that call alone; its instance is out of the pool at once, and comes back by itself.
+/// A browser killed during a call costs that call alone; its instance leaves the pool at once, and is restarted.
 #[tokio::test]
 async fn a_killed_browser_comes_back() {
     let variables = [("PW_MCP_PROXY__X_INSTANCES", "3"), ("PW_MCP_PROXY__X_IS_DEFAULT", "true")];
@@ -58,8 +58,8 @@ async fn a_killed_browser_comes_back() {
     venue.close().await;
 }
 
-/// With no restarts an instance that dies stays failed; when none is left, agents and probes hear so in the same words,
-/// until the pool is restarted by hand.
+/// With no restarts an instance that dies stays failed; when none is left, agents and probes get the same error, until the
+/// pool is restarted by hand.
 #[tokio::test]
 async fn none_healthy() {
     let variables = [
@@ -69,7 +69,7 @@ async fn none_healthy() {
     ];
     let (site, venue) = (Site::start().await, Venue::open("X", &variables).await);
     let agent = venue.agent().await;
-    // The engine of one, the browser of the other: neither half outlives its instance.
+    // The engine of one, the browser of the other: neither outlives its instance.
     let browser = venue.browser(0);
     let node = venue.kill(0, Part::Node).await;
     venue.until(|pool| pool["instances"][0]["status"] == "failed").await;

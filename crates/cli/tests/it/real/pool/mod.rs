@@ -1,7 +1,7 @@
-//! Declared pools with real browsers: one `greenroom serve`, agents over HTTP, and what dies under them.
+//! Declared pools with real browsers: one `greenroom serve`, agents over HTTP, and instances that are killed.
 //!
 //! [`Venue`] is the server with its pool; [`storm`] is many agents while instances are killed, long in `make soak` and
-//! short here; [`check`] is what holds of a pool's status at any time.
+//! short here; [`check`] has the invariants of a pool's status.
 
 mod check;
 mod example;
@@ -29,7 +29,7 @@ pub struct Venue {
     pool: &'static str,
 }
 
-/// What of an instance is killed.
+/// The part of an instance to kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Browser,
@@ -51,7 +51,7 @@ impl Venue {
         venue
     }
 
-    /// An agent that has introduced itself.
+    /// An agent after its handshake.
     pub async fn agent(&self) -> Remote {
         Remote::open(&self.server, REVISION, json!({})).await
     }
@@ -67,7 +67,7 @@ impl Venue {
         self.server.get(&format!("/api/pools/{}", self.pool)).await.json().await
     }
 
-    /// Asks again and again until the pool looks like this: how an instance is announces itself to nobody.
+    /// Asks again until the pool looks like this: no message announces an instance's state.
     pub async fn until(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         until_some("the pool as it should be", async || Some(self.pool().await).filter(&wanted)).await
     }
@@ -82,7 +82,7 @@ impl Venue {
     pub async fn kill(&self, instance: usize, part: Part) -> u32 {
         let pid = match part {
             Part::Browser => self.browser(instance),
-            // What the status shows is the engine.
+            // The status shows the engine's process.
             Part::Node => {
                 let pid = &self.pool().await["instances"][instance]["process_id"];
                 u32::try_from(pid.as_u64().unwrap()).unwrap()
@@ -97,12 +97,12 @@ impl Venue {
         (reply.status, reply.json().await)
     }
 
-    /// Where the server's data are, for verbs that look for it.
+    /// The server's data folder, for verbs that look for it.
     pub fn data(&self) -> &std::path::Path {
         self.data.path()
     }
 
-    /// Ends the server and waits for it; nothing of it stays behind.
+    /// Ends the server and waits for it; nothing of it is left behind.
     pub async fn close(self) {
         let run = look::run_of(self.data.path(), self.server.pid());
         let status = self.server.stop().await;

@@ -1,7 +1,7 @@
-//! A dozen agents in three browsers, while one instance after the other is killed under them.
+//! A dozen agents in three browsers, while one instance after the other is killed.
 //!
-//! Every call must end, in a result or in an error with a code that is known here; and what is said of the pool must hold
-//! together at every look. [`check`](super::check) has the latter.
+//! Every call must end, in a result or in an error with a code that is known here; and the pool's status must be consistent
+//! at every look. [`check`](super::check) has the latter.
 
 use std::{
     cell::{Cell, RefCell},
@@ -29,7 +29,7 @@ const POOL: [(&str, &str); 5] = [
 /// No call may take longer: 20 s in the queue and 30 s in a browser are over by then.
 const DEADLINE: Duration = Duration::from_secs(55);
 
-/// What may be said of a call whose browser was killed, before or under it, or that waited too long for one.
+/// Errors of a call whose browser was killed, before or during it, or that waited too long for one.
 const KNOWN: [&str; 5] = ["session_lost", "not_run", "instance_down", "lease_timeout", "no_session"];
 
 /// Between two looks at the pool: often enough to see every state that an instance goes through.
@@ -41,8 +41,8 @@ async fn a_short_storm() {
     storm(2, Duration::from_secs(3)).await;
 }
 
-/// Kills an instance of three so often, one each time, its browser and its engine in turns, while agents of every kind call:
-/// every call ends, the pool is described rightly throughout, and all instances are back afterwards.
+/// Kills an instance of three this many times, its browser and its engine in turns, while agents of every kind call: every
+/// call ends, the pool's status is right throughout, and all instances are back afterwards.
 pub async fn storm(kills: usize, every: Duration) {
     let (site, venue) = (Site::start().await, Venue::open("SOAK", &POOL).await);
     let stage = Stage { site, venue, over: Cell::new(false), tally: RefCell::default() };
@@ -76,7 +76,7 @@ struct Stage {
     site: Site,
     venue: Venue,
     over: Cell<bool>,
-    /// How often calls of each kind ended how.
+    /// The counts of calls by kind and outcome.
     tally: RefCell<BTreeMap<String, usize>>,
 }
 
@@ -119,7 +119,7 @@ impl Stage {
         }
     }
 
-    /// Makes a call and counts its end. `None` if it failed as calls may here.
+    /// Makes a call and counts its outcome. `None` if it failed as calls may here.
     async fn call(&self, kind: &str, agent: &Remote, tool: &str, arguments: Value) -> Option<Answer> {
         let answer = within(DEADLINE, agent.call(tool, arguments)).await;
         assert!(answer["result"].is_object(), "{kind}: {answer}");
@@ -171,7 +171,7 @@ impl Stage {
         self.call(kind, agent, "session_close", json!({ "sessionId": title })).await;
     }
 
-    /// Where a session lives, if it does.
+    /// Where a session lives, if it exists.
     async fn instance_of(&self, agent: &Remote, session: &str) -> Option<usize> {
         let list = Answer::new(agent.call("session_list", json!({})).await).ok();
         let list: Value = serde_json::from_str(&list).unwrap();
@@ -193,7 +193,7 @@ impl Stage {
     }
 }
 
-/// Whether one of several commands failed because its browser was killed under it, which ends the rest.
+/// Whether one of several commands failed because its browser was killed during it, which ends the rest.
 fn is_lost_command(answer: &Answer) -> bool {
     let said = &answer.response["result"]["structuredContent"];
     let at = said["stopped_at"].as_u64().and_then(|at| usize::try_from(at).ok());

@@ -1,4 +1,4 @@
-//! The client behind the script: it connects, keeps what it hears, and answers every question with `blue`.
+//! The client behind the script: it connects, keeps every message, and answers every question with `blue`.
 
 use std::process::Stdio;
 
@@ -20,7 +20,7 @@ use crate::sdk::part::Part;
 
 pub type Client = RunningService<RoleClient, Agent>;
 
-/// What the client hears and is asked, apart from answers.
+/// Notifications and questions that the client receives.
 pub enum Heard {
     Progress(f64),
     Log(Value),

@@ -1,4 +1,4 @@
-//! The Rust SDK, rmcp, one version for all revisions: it asks for the one it is told to. [`script`] has the steps.
+//! The Rust SDK, rmcp, one version for all revisions: it asks for the configured one. [`script`] has the steps.
 
 #[allow(deprecated, reason = "logging goes out of the protocol, and older revisions have it")]
 mod agent;
@@ -40,7 +40,7 @@ mod stdio {
         play(Part::new("2025-11-25", Stdio).await).await;
     }
 
-    /// rmcp told to find out what the server speaks: 2026-07-28, and the process is the connection.
+    /// rmcp configured to discover the server's revision: 2026-07-28, and the process is the connection.
     #[tokio::test]
     async fn rmcp_negotiated() {
         play(Part::probing("2026-07-28", Stdio).await).await;
@@ -74,7 +74,7 @@ mod http {
         play(Part::new("2025-11-25", Http).await).await;
     }
 
-    /// rmcp told to find out what the server speaks: 2026-07-28, without any session.
+    /// rmcp configured to discover the server's revision: 2026-07-28, without any session.
     #[tokio::test]
     async fn rmcp_negotiated() {
         play(Part::probing("2026-07-28", Http).await).await;
@@ -90,7 +90,7 @@ mod joined {
         play(Part::new("2025-11-25", Joined).await).await;
     }
 
-    /// rmcp told to find out what the server speaks, through a front that has joined one.
+    /// rmcp configured to discover the server's revision, through a front that has joined one.
     #[tokio::test]
     async fn rmcp_negotiated() {
         play(Part::probing("2026-07-28", Joined).await).await;

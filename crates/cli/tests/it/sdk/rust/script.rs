@@ -23,7 +23,7 @@ struct Player<'a> {
     lines: Vec<Value>,
 }
 
-/// Plays the whole script, and returns what it says.
+/// Runs the whole script, and returns its lines.
 pub async fn play(part: &Part) -> Vec<Value> {
     let (client, heard) = connect(part).await;
     let mut player = Player { part, client: Arc::new(client), heard, lines: Vec::new() };
@@ -208,7 +208,7 @@ impl Player<'_> {
         self.say(json!({"step": "big answer", "characters": big.len()}));
     }
 
-    /// What came with an answer is kept, and can be read again.
+    /// Files of an answer are kept, and can be read again.
     async fn resources(&mut self) {
         self.call("picture", json!({"sessionId": "a"})).await;
         let listed = json!(within(PATIENCE, self.client.list_all_resources()).await.unwrap());
@@ -222,7 +222,7 @@ impl Player<'_> {
             within(PATIENCE, self.client.read_resource(ReadResourceRequestParams::new(uri))).await
         };
         let found = json!(read(picture["uri"].as_str().unwrap()).await.unwrap());
-        // The code differs between revisions, and some SDKs tell the newer one for both.
+        // The code differs between revisions, and some SDKs report the newer one for both.
         let absent = matches!(
             read("greenroom://blobs/none").await,
             Err(ServiceError::McpError(error)) if [-32002, -32602].contains(&error.code.0)
@@ -246,7 +246,7 @@ impl Player<'_> {
         let right = echoes.iter().enumerate().filter(|(n, echo)| n.to_string() == **echo).count();
         self.say(json!({"step": "side by side", "right": right}));
 
-        // One call runs, one waits behind it, and both are given up: the one that waited must never run.
+        // One call runs, one waits behind it, and both are cancelled: the one that waited must never run.
         let gate = self.part.stage.gate("cancel");
         let running = self.held("wait", json!({"file": gate.path(), "sessionId": "a"}));
         gate.arrived(1).await;
@@ -258,7 +258,7 @@ impl Player<'_> {
             held.abort();
             calls.push(if held.await.is_ok() { "answered" } else { "gave up" });
         }
-        // Nothing tells that greenroom has heard of it. Some whole browsers later it has: a spare would be there at once.
+        // No message shows that greenroom has received it. After some new browsers it has: a spare would be there at once.
         for n in 0..6 {
             self.call("create_new_session", json!({"sessionId": format!("later{n}")})).await;
         }
@@ -287,7 +287,7 @@ impl Player<'_> {
         within(PATIENCE, look).await;
     }
 
-    /// The engine of one session has a new tool: whoever listens hears of it, and can use it.
+    /// The engine of one session has a new tool: a listening client is notified, and can use it.
     async fn change(&mut self) {
         while self.heard.try_recv().is_ok() {}
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
