@@ -37,7 +37,8 @@ impl Signals {
             });
         }
         let mut hangups = signal(SignalKind::hangup()).context("cannot listen for signals")?;
-        let (had_terminal, told) = (std::io::stdin().is_terminal(), signals.clone());
+        let had_terminal = std::io::stdin().is_terminal();
+        let told = signals.clone();
         tokio::spawn(async move {
             while hangups.recv().await.is_some() {
                 if !reloads || (had_terminal && terminal_is_gone()) {

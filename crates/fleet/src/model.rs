@@ -83,9 +83,11 @@ impl Holders {
 #[test]
 fn every_caller_gets_its_turn() {
     check(|| {
-        let (queue, holders) = (queue(2), Holders::default());
+        let queue = queue(2);
+        let holders = Holders::default();
         let callers = [None, Some(0), None, Some(1)].map(|key| {
-            let (queue, holders) = (queue.clone(), holders.clone());
+            let queue = queue.clone();
+            let holders = holders.clone();
             thread::spawn(move || holders.hold(&lease(&queue, key).unwrap()))
         });
         callers.into_iter().for_each(|caller| caller.join().unwrap());
@@ -97,7 +99,8 @@ fn every_caller_gets_its_turn() {
 #[test]
 fn who_leaves_keeps_nothing() {
     check(|| {
-        let (queue, holders) = (queue(1), Holders::default());
+        let queue = queue(1);
+        let holders = Holders::default();
         let leaver = {
             let queue = queue.clone();
             thread::spawn(move || {
@@ -111,7 +114,8 @@ fn who_leaves_keeps_nothing() {
             })
         };
         let callers = [0; 2].map(|_| {
-            let (queue, holders) = (queue.clone(), holders.clone());
+            let queue = queue.clone();
+            let holders = holders.clone();
             thread::spawn(move || holders.hold(&lease(&queue, None).unwrap()))
         });
         leaver.join().unwrap();

@@ -55,7 +55,8 @@ impl Attach for Attacher {
                 .check()
                 .await
                 .map_err(|error| AttachError { hint: error.hint, ..AttachError::down(error.message) })?;
-            let (settings, engines) = (self.settings.clone(), self.engines.clone());
+            let settings = self.settings.clone();
+            let engines = self.engines.clone();
             Ok(Box::new(move |index| attachment(&settings, &browser, endpoint, &engines, index)) as Prepared)
         })
     }

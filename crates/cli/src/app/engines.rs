@@ -85,7 +85,8 @@ impl Engines {
     }
 
     fn tools_changed(&self, name: &Arc<str>) -> ToolsChanged {
-        let (told, pool) = (self.catalog.clone(), name.clone());
+        let told = self.catalog.clone();
+        let pool = name.clone();
         Arc::new(move |offer| {
             let Some(catalog) = told.get().and_then(Weak::upgrade) else { return };
             let Offer { tools, at_start, partial } = offer;

@@ -133,8 +133,9 @@ impl House {
         for browser in &settings.browsers {
             declared.attach(&gateway, browser)?;
         }
-        let (data_folder, control) = (data.clone(), None);
-        let _wake = sleep_watch::watch(gateway.fleet.clone());
+        let data_folder = data.clone();
+        let control = None;
+        let _wake = wake::watch(gateway.fleet.clone());
         Ok(Self {
             gateway,
             eager,

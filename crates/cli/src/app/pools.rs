@@ -74,7 +74,9 @@ fn built_in(kind: Kind, all: &Arc<Settings>, engines: &Engines) -> PoolSettings 
         Kind::Stdio => 0,
         Kind::Server => SERVER_WARM,
     });
-    let (settings, engines, name) = (all.clone(), engines.clone(), Arc::from(BUILT_IN));
+    let settings = all.clone();
+    let engines = engines.clone();
+    let name = Arc::from(BUILT_IN);
     PoolSettings {
         name: BUILT_IN.to_owned(),
         description: String::new(),

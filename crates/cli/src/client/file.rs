@@ -135,7 +135,8 @@ mod tests {
         symlink(&other, &link).unwrap();
         let refused = File::read(link.clone()).unwrap().write("new", Scope::Project).unwrap_err();
         assert!(format!("{refused:#}").contains("may lead out of the project"), "{refused:#}");
-        let (home, own) = (folder.path().join("home"), project.join(".cursor"));
+        let home = folder.path().join("home");
+        let own = project.join(".cursor");
         fs::create_dir(&home).unwrap();
         symlink(&home, &own).unwrap();
         for text in [None, Some("{}")] {

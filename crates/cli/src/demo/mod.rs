@@ -155,7 +155,8 @@ impl Stage<'_> {
         let front = Endpoint::new(self.front.parse().context("the front's own URL cannot be read")?)?;
         let mut agents: Vec<_> = self.roles.iter().map(|role| Agent::new(*role, &front)).collect();
         self.show.opening(agents.len(), &self.shop, &self.front)?;
-        let (mut start, mut began) = (Duration::ZERO, Instant::now());
+        let mut start = Duration::ZERO;
+        let mut began = Instant::now();
         for act in ACTS {
             self.show.act(act.title())?;
             let parts = agents.iter_mut().map(|agent| play(act, agent, &self.shop, &self.show));
@@ -170,7 +171,8 @@ impl Stage<'_> {
                 agents.iter_mut().for_each(Agent::begin);
             }
         }
-        let (took, chromiums) = (began.elapsed(), self.chromiums());
+        let took = began.elapsed();
+        let chromiums = self.chromiums();
         self.show.ending(&agents, &Totals { chromiums, start, took })?;
         let mut troubled = agents.iter().filter_map(|agent| Some((agent, agent.trouble.as_ref()?)));
         Ok(match troubled.next() {

@@ -45,7 +45,8 @@ pub fn in_force(before: &Settings, after: &Settings) -> Settings {
     }
     for pool in &mut settings.pools {
         let Some(now) = after.pools.iter().find(|now| now.name == pool.name) else { continue };
-        let (common, is_default) = (pool.common.clone(), pool.is_default);
+        let common = pool.common.clone();
+        let is_default = pool.is_default;
         let instances = now.instances.iter().enumerate().map(|(id, instance)| {
             let was = pool.instances.get(id).map_or(&common, |instance| &instance.pool);
             DeclaredInstance { pool: changed(was, &instance.pool, one), ..instance.clone() }

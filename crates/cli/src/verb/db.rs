@@ -85,7 +85,8 @@ pub async fn vacuum(resolved: &Resolved, args: &VacuumArgs) -> anyhow::Result<Ex
     }
     // Rewriting the file would hold up the calls of all greenrooms that use it.
     let others: Vec<u32> = run_folder::living(&settings.data_dir).iter().map(|living| living.pid).collect();
-    let (store, alone) = (by_hand(settings), others.is_empty());
+    let store = by_hand(settings);
+    let alone = others.is_empty();
     let work = tokio::task::spawn_blocking(move || maintenance::vacuum(&store, alone));
     let vacuumed =
         progress::step("making room", work).await.context("the work was given up")?.map_err(hinted)?;

@@ -92,7 +92,8 @@ pub async fn run(resolved: &Resolved, args: &Args) -> anyhow::Result<ExitCode> {
 /// The lines kept now, in the order of time.
 async fn recent(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<ExitCode> {
     let mut readers = Readers::start(neighbours, false);
-    let (mut lines, mut code) = (Vec::new(), ExitCode::SUCCESS);
+    let mut lines = Vec::new();
+    let mut code = ExitCode::SUCCESS;
     while let Some(news) = readers.news.recv().await {
         match news {
             News::Line(pid, line) => lines.push((pid, line)),

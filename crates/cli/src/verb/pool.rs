@@ -83,7 +83,8 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
         Verb::List => list(data, &looks, surroundings, args),
         Verb::Show { pool } => {
             let (answered, pool) = which(data, &looks, pool, args.pid)?;
-            let (pid, terminal) = (answered.status.pid, Terminal::stdout(surroundings));
+            let pid = answered.status.pid;
+            let terminal = Terminal::stdout(surroundings);
             let kind = &answered.status.kind;
             print::one(pid, pool, args.json, || view::pools::pool(pid, kind, pool, terminal))
         }
@@ -137,7 +138,8 @@ async fn tell<T: DeserializeOwned>(
     let path = format!("/api/pools/{}/{verb}", utf8_percent_encode(pool, NON_ALPHANUMERIC));
     let asked = async { Asker::open(&answered.neighbour.socket).await?.post(&path, body).await };
     asked.await.map_err(|error| {
-        let (pid, name) = (answered.status.pid, words::clean(pool));
+        let pid = answered.status.pid;
+        let name = words::clean(pool);
         match error {
             AskError::Refused(problem) => Hinted::failure(words::clean(&problem.message)),
             error => Hinted::failure(format!("cannot {verb} pool \"{name}\" (pid {pid}): {error}")),

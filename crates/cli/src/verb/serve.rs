@@ -39,7 +39,8 @@ pub async fn run(
     journal: Arc<Journal>,
     _: &Args,
 ) -> anyhow::Result<ExitCode> {
-    let (settings, surroundings) = (&resolved.settings, &inputs.surroundings);
+    let settings = &resolved.settings;
+    let surroundings = &inputs.surroundings;
     let signals = Signals::listen(true)?;
     let listener = bind(&resolved).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;

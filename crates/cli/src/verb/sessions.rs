@@ -78,7 +78,8 @@ fn show(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> anyhow::Re
 
 async fn close(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> anyhow::Result<ExitCode> {
     let (answered, session) = which(data, looks, args)?;
-    let (pid, name) = (answered.status.pid, words::clean(&session.label()));
+    let pid = answered.status.pid;
+    let name = words::clean(&session.label());
     let path = format!("/control/sessions/{}", utf8_percent_encode(&session.key, NON_ALPHANUMERIC));
     let asked = async {
         let mut asker = Asker::open(&answered.neighbour.socket).await?;

@@ -44,7 +44,8 @@ pub async fn run(resolved: &Resolved, args: &Args, session: &str) -> anyhow::Res
         disk: None,
     };
     let mut name = name_of(&resolved.settings.data_dir, args, session).await;
-    let (mut from, mut shown) = (0, Shown::default());
+    let mut from = 0;
+    let mut shown = Shown::default();
     loop {
         let (view, living) = source.part(&name, from).await?;
         // Another session may take the name; continue with this one by its UUID.

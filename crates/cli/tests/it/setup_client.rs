@@ -357,7 +357,8 @@ fn on_a_terminal_after(
     // The command holds the terminal's other end open; reading the screen would never end.
     drop(command);
     let mut terminal = fs::File::from(master);
-    let (mut screen, mut answered) = (Vec::new(), false);
+    let mut screen = Vec::new();
+    let mut answered = false;
     let mut buffer = [0; 4096];
     // The reader of a terminal whose writers have all closed it gets an error, not an end.
     while let Ok(read @ 1..) = terminal.read(&mut buffer) {

@@ -56,7 +56,8 @@ pub struct BrowserStatus {
 
 impl Entry {
     pub(crate) fn status(&self) -> BrowserStatus {
-        let (pool, link) = (self.pool.status(), self.pool.link().unwrap_or_default());
+        let pool = self.pool.status();
+        let link = self.pool.link().unwrap_or_default();
         BrowserStatus {
             index: self.index,
             url: self.settings.url.clone(),

@@ -79,7 +79,8 @@ impl Pool {
         self.supervisors.open();
         let acquire = Acquire { pool: self, request, began: Instant::now() };
         let outcome = acquire.slot().await;
-        let (watcher, waited) = (&self.instances.watcher, acquire.began.elapsed());
+        let watcher = &self.instances.watcher;
+        let waited = acquire.began.elapsed();
         match &outcome {
             Ok(slot) => watcher.leased(&self.name, slot.lease.id(), waited),
             Err(why) => watcher.not_leased(&self.name, why, waited),
@@ -97,7 +98,8 @@ struct Acquire<'a> {
 
 impl Acquire<'_> {
     async fn slot(&self) -> Result<Slot, FleetError> {
-        let (instances, key) = (&self.pool.instances, self.request.key);
+        let instances = &self.pool.instances;
+        let key = self.request.key;
         let limit = instances.settings().lease_timeout;
         let mut waiter = None;
         loop {
@@ -117,7 +119,8 @@ impl Acquire<'_> {
                 Answer::Lent(guard) => guard,
                 Answer::Refused(why) => return Err(self.why_refused(why)),
                 Answer::Waits(_) if instances.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
-                    let (pool, browser) = (instances.name.to_string(), instances.kind.browser());
+                    let pool = instances.name.to_string();
+                    let browser = instances.kind.browser();
                     return Err(FleetError::LineFull { pool, browser, max: WAITING_MAX });
                 }
                 Answer::Waits(waiting) => {
@@ -166,8 +169,11 @@ impl Acquire<'_> {
     }
 
     async fn wait(&self, mut line: InLine, limit: Duration) -> Result<SlotGuard, FleetError> {
-        let (instances, agent) = (&self.pool.instances, &self.request.agent);
-        let (waiter, deadline, follows) = (line.waiting.waiter, self.began + limit, agent.follows_queue());
+        let instances = &self.pool.instances;
+        let agent = &self.request.agent;
+        let waiter = line.waiting.waiter;
+        let deadline = self.began + limit;
+        let follows = agent.follows_queue();
         let mut said = None;
         loop {
             // A caller that only waits for an instance to start stands in no queue.
@@ -212,7 +218,8 @@ impl Acquire<'_> {
     }
 
     fn too_late(&self, waited: Duration) -> FleetError {
-        let (instances, key) = (&self.pool.instances, self.request.key);
+        let instances = &self.pool.instances;
+        let key = self.request.key;
         if let Some(away) = instances.any_place().and_then(|place| instances.kind.away(&place, waited)) {
             return away;
         }
@@ -221,17 +228,21 @@ impl Acquire<'_> {
             Some(id) => instances.queue.with(|ledger| ledger.lent(id)),
             None => (figures.leased, figures.slots),
         };
-        let (pool, browser) = (instances.name.to_string(), instances.kind.browser());
+        let pool = instances.name.to_string();
+        let browser = instances.kind.browser();
         let is_asked_for = |id: &InstanceId| key.is_none_or(|key| key == *id);
         let silent = instances.queue.with(|ledger| ledger.withheld().filter(is_asked_for).count());
-        let (waiting, instance, holders) = (figures.waiting, key, Vec::new());
+        let waiting = figures.waiting;
+        let instance = key;
+        let holders = Vec::new();
         LeaseTimeout { pool, browser, waited, leased, slots, waiting, silent, instance, holders }.into()
     }
 
     fn why_refused(&self, why: Refusal) -> FleetError {
         let instances = &self.pool.instances;
         let down = |instance, why: &str| {
-            let (pool, why) = (instances.name.to_string(), why.to_owned());
+            let pool = instances.name.to_string();
+            let why = why.to_owned();
             FleetError::InstanceDown { pool, instance, why }
         };
         let refused = match why {

@@ -168,7 +168,8 @@ impl IdleSeats {
         };
         tokio::select! {
             why = seat::died(&mut lost) => {
-                let (pool, is_spare) = (&self.instances.name, matches!(kept_for, KeptFor::Anyone(_)));
+                let pool = &self.instances.name;
+                let is_spare = matches!(kept_for, KeptFor::Anyone(_));
                 tracing::info!(%pool, instance = %slot.0, %why, is_spare, "an idle browser was lost");
                 if let KeptFor::Anyone(on_lost) = kept_for {
                     on_lost(born.elapsed());

@@ -122,7 +122,8 @@ impl Instances {
 
     /// The error that no instance is healthy.
     pub(super) fn no_healthy(&self) -> FleetError {
-        let (pool, is_default) = (self.name.to_string(), self.settings().is_default);
+        let pool = self.name.to_string();
+        let is_default = self.settings().is_default;
         FleetError::NoHealthy { pool, is_default, why: self.trouble() }
     }
 

@@ -89,7 +89,9 @@ impl Pool {
     /// Applies new settings, as far as they can change while the pool runs: new settings of instances apply to instances
     /// that start from now on.
     pub(crate) fn apply(&self, settings: PoolSettings) -> Result<(), FleetError> {
-        let (before, warm, instance) = (self.instances.settings(), settings.warm, settings.instance.clone());
+        let before = self.instances.settings();
+        let warm = settings.warm;
+        let instance = settings.instance.clone();
         // A size set by hand stays until the configuration itself changes the number.
         let size = match (before.size, settings.size) {
             (Size::Fixed(configured), Size::Fixed(count)) if configured != count => Some(count),

@@ -162,7 +162,8 @@ impl Life {
         match self.job(job, lease.id(), &mut *seat, &mut lost).await {
             Ok(finish) => {
                 self.leave(End::Closed.into());
-                let (owner, longest) = (self.key.owner().clone(), self.fleet.settings.idle_timeout);
+                let owner = self.key.owner().clone();
+                let longest = self.fleet.settings.idle_timeout;
                 // Keep the seat before the answer is sent: the owner's next call may come at once and must find it.
                 let rest = self.home.pool.keep_for(&owner, longest, lease, seat);
                 // Notes that reached no caller go into the next answer.
@@ -367,7 +368,8 @@ impl Life {
             End::Closed => (None, self.fleet.why_closed(&self.home)),
             End::Failed(error) => (self.unsaid(), error),
             End::LostBetween(lost) => {
-                let (key, ended) = (&self.key, Ended::Lost(lost));
+                let key = &self.key;
+                let ended = Ended::Lost(lost);
                 let fleet = &self.fleet;
                 return fleet.died_between_calls(key, &self.home, &self.shared, ended, &mut self.jobs);
             }

@@ -134,7 +134,8 @@ async fn the_pool_of_a_call() {
     let yard = Yard::new(2);
     let local = Owner::local();
     let of = |whose: &Whose, target: &Target| yard.pool_of_call(&local, whose, target);
-    let (any, nobody) = (Target::default(), Whose::NoOne);
+    let any = Target::default();
+    let nobody = Whose::NoOne;
     assert_eq!(of(&nobody, &on("2")).unwrap(), "browser-2");
     assert!(matches!(of(&nobody, &any), Err(FleetError::NotChosen(NotChosen::Required { .. }))));
     yard.stage.call_at(named("a"), on("2"), "click").await.unwrap();

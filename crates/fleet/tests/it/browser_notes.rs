@@ -160,7 +160,8 @@ async fn each_owner_hears_of_its_own() {
     });
     let [ann, bob, eve] = ["ann", "bob", "eve"].map(Owner::new);
     let call = |owner: &Owner| {
-        let (yard, owner) = (yard.clone(), owner.clone());
+        let yard = yard.clone();
+        let owner = owner.clone();
         async move { yard.call_as(&owner, Whose::NoOne, at("", "")).await.unwrap() }
     };
     let (anns, bobs) = (call(&ann).await, call(&bob).await);

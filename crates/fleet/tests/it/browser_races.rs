@@ -34,7 +34,8 @@ async fn everything_at_once() {
         let yard = Yard::new(3);
         let mut tasks = JoinSet::new();
         for nth in 0..12_u32 {
-            let (yard, browser) = (yard.clone(), (nth % 3 + 1).to_string());
+            let yard = yard.clone();
+            let browser = (nth % 3 + 1).to_string();
             tasks.spawn(async move {
                 let whose = if nth < 6 { Whose::NoOne } else { named(&nth.to_string()) };
                 let call = yard.stage.call_at(whose, on(&browser), "click");

@@ -95,7 +95,8 @@ async fn a_try_that_fails() {
         (Revival::Fails("panic"), "the engine's adapter panicked; it is broken"),
     ] {
         yard.world(1).set_revival(revival);
-        let (began, starts) = (Instant::now(), yard.world(1).counts().starts);
+        let began = Instant::now();
+        let starts = yard.world(1).counts().starts;
         let error = yard.reconnect_browser("1").await.unwrap_err();
         assert_eq!(error.to_string(), format!("browser 1 cannot be reached: {}: {words}", url(1)));
         let FleetError::BrowserDown { retry_in: Some(retry_in), .. } = error else { panic!("{error:?}") };

@@ -140,7 +140,8 @@ async fn a_tool_error_destroys_nothing() {
         [Ok(raw(r#"{"isError":true,"content":[]}"#)), Err(raw(r#"{"code":-32602,"message":"crashed"}"#))]
     {
         let answer = tokio::spawn({
-            let (fleet, permit) = (stage.fleet.clone(), permit(&greenroom_core::Owner::local(), "hold"));
+            let fleet = stage.fleet.clone();
+            let permit = permit(&greenroom_core::Owner::local(), "hold");
             let agent = std::sync::Arc::new(crate::agents::FakeAgent);
             async move { fleet.call(permit, named("a"), Target::default(), call("hold", "{}"), agent).await }
         });

@@ -84,7 +84,8 @@ async fn play(warm: usize, slots: usize, instances_max: usize, steps: Vec<Step>)
     for step in steps {
         match step {
             Step::Call { session, stay, turns } => {
-                let (stage, id) = (stage.clone(), session.to_string());
+                let stage = stage.clone();
+                let id = session.to_string();
                 let call = tokio::spawn(async move { stage.call(&id, "click").await });
                 yield_for(turns).await;
                 if stay { running.push(call) } else { call.abort() }
@@ -95,14 +96,16 @@ async fn play(warm: usize, slots: usize, instances_max: usize, steps: Vec<Step>)
                 yield_for(turns).await;
             }
             Step::Special { session } => {
-                let (fleet, id) = (stage.fleet.clone(), crate::stage::session(&session.to_string()));
+                let fleet = stage.fleet.clone();
+                let id = crate::stage::session(&session.to_string());
                 let permit = permit(&Owner::local(), "create_new_session");
                 tokio::spawn(async move {
                     fleet.create(permit, id, Target::default(), std::sync::Arc::new(Askable)).await
                 });
             }
             Step::Close { session } => {
-                let (fleet, whose) = (stage.fleet.clone(), named(&session.to_string()));
+                let fleet = stage.fleet.clone();
+                let whose = named(&session.to_string());
                 tokio::spawn(async move { fleet.close(&Owner::local(), &whose).await });
             }
             Step::LoseSeat(index) => {

@@ -132,7 +132,8 @@ impl History {
         let revives: usize = (1..=self.given).map(|nth| self.yard.world(nth).counts().revives).sum();
         assert!(revives <= self.reconnects, "brought back unasked");
         for nth in 1..=self.given {
-            let (world, counts) = (self.yard.world(nth), self.yard.world(nth).counts());
+            let world = self.yard.world(nth);
+            let counts = self.yard.world(nth).counts();
             assert!(counts.starting_max <= 1, "one try at a time: {counts:?}");
             assert!(counts.seats_max <= self.slots, "a slot is lent twice: {counts:?}");
             assert_eq!(
@@ -169,7 +170,8 @@ impl History {
         let leave_after = leave_after.filter(|_| !self.loose_only);
         let whose = session.map_or(Whose::NoOne, |id| named(&id.to_string()));
         let target = browser.map_or(Target::default(), |index| on(&index.to_string()));
-        let (stage, tool) = (self.yard.stage.clone(), if hold { "hold" } else { "click" });
+        let stage = self.yard.stage.clone();
+        let tool = if hold { "hold" } else { "click" };
         let call = tokio::spawn(async move { stage.call_at(whose, target, tool).await });
         match (session.filter(|id| *id < FAITHFUL), leave_after) {
             (Some(id), _) => self.faithful.push((id, call)),
@@ -186,7 +188,8 @@ impl History {
     /// Removes or reconnects a browser, in a task of its own.
     fn order(&mut self, nth: u32, removes: bool) {
         self.reconnects += usize::from(!removes);
-        let (fleet, name) = (self.yard.stage.fleet.clone(), nth.to_string());
+        let fleet = self.yard.stage.fleet.clone();
+        let name = nth.to_string();
         self.orders.push(tokio::spawn(async move {
             match removes {
                 true => fleet.remove_browser(&name).await.is_ok(),

@@ -110,7 +110,8 @@ fn kind() -> impl Strategy<Value = Kind> {
 
 /// Checks what holds whenever all tasks rest; and more, if nothing is stalled.
 fn check(stage: &Stage, kind: &Kind, goes_on: bool) {
-    let (pool, counts) = (stage.pool(), stage.world.counts());
+    let pool = stage.pool();
+    let counts = stage.world.counts();
     let leased: usize = pool.instances.iter().map(|one| one.leased_slots).sum();
     assert_eq!(leased, pool.leased_slots);
     assert!(pool.leased_slots <= pool.slots, "{pool:?}");
@@ -156,7 +157,8 @@ async fn play(kind: Kind, steps: Vec<Step>) {
                 let whose = session.map_or(Whose::NoOne, |id| named(&id.to_string()));
                 let instance = instance.filter(|_| keyed);
                 let target = at("", &instance.map(|id| id.to_string()).unwrap_or_default());
-                let (stage, tool) = (stage.clone(), if hold { "hold" } else { "click" });
+                let stage = stage.clone();
+                let tool = if hold { "hold" } else { "click" };
                 let call = tokio::spawn(async move { stage.call_at(whose, target, tool).await });
                 match leave_after {
                     Some(turns) => {

@@ -12,7 +12,8 @@ const S: Duration = Duration::from_secs(1);
 
 /// Loses the instance as soon as it is up, and returns how long it took until the pool started it again.
 async fn pause_after_loss(stage: &Stage, id: u32) -> Option<Duration> {
-    let (starts, began) = (stage.world.counts().starts, Instant::now());
+    let starts = stage.world.counts().starts;
+    let began = Instant::now();
     stage.world.lose_instance(InstanceId(id), &crash());
     settle().await;
     assert_eq!(stage.instance(id).health, Health::Failed, "it leaves at once");
@@ -28,7 +29,8 @@ async fn three_restarts_and_no_more() {
     let stage = Stage::fixed_with(2, 1, |settings| settings.starts_max = 1).await;
     for (nth, pause) in [Some(S), Some(S * 2), Some(S * 4)].into_iter().enumerate() {
         // Not a hundred seconds each: all within the five minutes.
-        let (starts, began) = (stage.world.counts().starts, Instant::now());
+        let starts = stage.world.counts().starts;
+        let began = Instant::now();
         stage.world.lose_instance(InstanceId(1), &crash());
         stage.world.until(|counts| counts.started > starts).await;
         assert_eq!(Some(began.elapsed()), pause);
@@ -99,7 +101,8 @@ async fn a_restart_by_hand() {
         let name = Some(name).filter(|name| !name.is_empty());
         assert!(pause_after_loss(&stage, 1).await.is_some(), "{name:?}");
         assert_eq!(pause_after_loss(&stage, 1).await, None);
-        let (began, starts) = (Instant::now(), stage.world.counts().starts);
+        let began = Instant::now();
+        let starts = stage.world.counts().starts;
         let told = stage.fleet.restart("DEFAULT", name).unwrap();
         assert_eq!(told.contains(&InstanceId(0)), name.is_none());
         assert!(told.contains(&InstanceId(1)));
@@ -120,7 +123,8 @@ async fn a_restart_by_hand_cuts_the_pause_short() {
     for _ in 0..5 {
         stage.world.lose_instance(InstanceId(0), &crash());
         settle().await;
-        let (began, starts) = (Instant::now(), stage.world.counts().starts);
+        let began = Instant::now();
+        let starts = stage.world.counts().starts;
         stage.fleet.restart("DEFAULT", None).unwrap();
         stage.world.until(|counts| counts.started > starts).await;
         assert_eq!(began.elapsed(), Duration::ZERO);

@@ -199,7 +199,9 @@ impl Stage {
         tool: &str,
         agent: Arc<dyn Agent>,
     ) -> JoinHandle<Outcome> {
-        let (stage, owner, tool) = (self.clone(), owner.clone(), tool.to_owned());
+        let stage = self.clone();
+        let owner = owner.clone();
+        let tool = tool.to_owned();
         let task = tokio::spawn(async move { stage.call_for(&owner, whose, target, &tool, agent).await });
         settle().await;
         task
@@ -243,7 +245,9 @@ impl Stage {
     }
 
     pub async fn begin_as(&self, owner: &Owner, whose: Whose, tool: &str) -> JoinHandle<Outcome> {
-        let (stage, owner, tool) = (self.clone(), owner.clone(), tool.to_owned());
+        let stage = self.clone();
+        let owner = owner.clone();
+        let tool = tool.to_owned();
         let task = tokio::spawn(async move { stage.call_as(&owner, whose, &tool, "{}").await });
         settle().await;
         task

@@ -139,7 +139,8 @@ impl Yard {
 
     /// Reconnects in a task of its own; returns when no task can go on.
     pub async fn begin_reconnect(&self, name: &str) -> JoinHandle<Result<BrowserStatus, FleetError>> {
-        let (fleet, name) = (self.stage.fleet.clone(), name.to_owned());
+        let fleet = self.stage.fleet.clone();
+        let name = name.to_owned();
         let task = tokio::spawn(async move { fleet.reconnect_browser(&name).await });
         settle().await;
         task
@@ -147,7 +148,8 @@ impl Yard {
 
     /// The same with a removal.
     pub async fn begin_removal(&self, name: &str) -> JoinHandle<Result<BrowserStatus, FleetError>> {
-        let (fleet, name) = (self.stage.fleet.clone(), name.to_owned());
+        let fleet = self.stage.fleet.clone();
+        let name = name.to_owned();
         let task = tokio::spawn(async move { fleet.remove_browser(&name).await });
         settle().await;
         task

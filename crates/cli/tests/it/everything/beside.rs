@@ -75,7 +75,8 @@ async fn resources() {
 
 /// All pages of a list.
 async fn all(client: &Client, method: &str, list: &str) -> Vec<Value> {
-    let (mut all, mut params) = (Vec::new(), json!({}));
+    let mut all = Vec::new();
+    let mut params = json!({});
     loop {
         let page = client.request(method, params).await["result"].clone();
         all.extend(page[list].as_array().unwrap_or_else(|| panic!("{page}")).iter().cloned());

@@ -74,7 +74,8 @@ async fn tools_pass_untouched() {
     let theirs = engine.start("tools/list", Value::Null).await.line().await;
     let added = r#""sessionId":{"type":"string","description":"Your browser; each agent picks its own id"}"#;
     let without = ours.replace(&format!("{added},"), "").replace(added, "");
-    let (theirs, own) = (body(&theirs).trim_end_matches("]}}"), r#"{"name":"session_list""#);
+    let theirs = body(&theirs).trim_end_matches("]}}");
+    let own = r#"{"name":"session_list""#;
     let rest = body(&without).strip_prefix(theirs).unwrap_or_else(|| panic!("{without}\n\n{theirs}"));
     assert!(rest.starts_with(&format!(",{own}")), "greenroom's own tools come last: {rest}");
     assert!(

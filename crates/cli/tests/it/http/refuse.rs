@@ -54,7 +54,8 @@ async fn arguments_with_two_meanings() {
         }
         let call = format!(r#"{{"tool":"echo","params":{arguments}}}"#);
         let mut reply = server.wire().await.request("POST", "/api/calls", &[json], Some(&call)).await;
-        let (status, said) = (reply.status, reply.body().await);
+        let status = reply.status;
+        let said = reply.body().await;
         assert!(status == 400 && said.contains("the body cannot be used: `params."), "{status}: {said}");
     }
     assert_eq!(stage.log().count("tools/call echo"), 0);

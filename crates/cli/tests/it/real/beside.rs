@@ -10,7 +10,8 @@ use crate::everything;
 /// and every call is recorded.
 #[tokio::test]
 async fn nothing_passes_for_a_tool() {
-    let (site, data) = (Site::start().await, Data::new());
+    let site = Site::start().await;
+    let data = Data::new();
     let config = data.path().join("two.toml");
     let server = json!(["node", everything::path()]);
     let text = format!(

@@ -38,7 +38,8 @@ fn uid(snapshot: &str, element: &str) -> String {
 /// that name gets another browser and a note. At the end no process is left.
 #[tokio::test]
 async fn sessions_are_apart_and_losses_are_told() {
-    let (data, site) = (Data::new(), Site::start().await);
+    let data = Data::new();
+    let site = Site::start().await;
     let house = start(&data, &["--pool-slots", "2"]).await;
     navigate(&house, "one", &site.url("/canary?name=one")).await;
     let first = look::browsers(house.client.pid());
@@ -70,7 +71,8 @@ async fn sessions_are_apart_and_losses_are_told() {
 /// into a field for secrets is not kept.
 #[tokio::test]
 async fn snapshots_are_recalled() {
-    let (data, site) = (Data::new(), Site::start().await);
+    let data = Data::new();
+    let site = Site::start().await;
     let house = start(&data, &["--inline-tokens", "400"]).await;
     navigate(&house, "", &site.url("/table?rows=200&below=1")).await;
     let seen = snapshot(&house, "").await;
@@ -106,7 +108,8 @@ async fn snapshots_are_recalled() {
 /// browser goes through the egress proxy.
 #[tokio::test]
 async fn no_port_of_greenrooms_is_reached() {
-    let (data, site) = (Data::new(), Site::start().await);
+    let data = Data::new();
+    let site = Site::start().await;
     let house = start(&data, &["--pool-slots", "1"]).await;
     navigate(&house, "", &site.url("/title?t=open")).await;
     let ports = look::ports(&look::run_of(data.path(), house.client.pid()));

@@ -44,7 +44,8 @@ async fn read(server: &Server, path: &str) -> Value {
 /// served.
 #[tokio::test]
 async fn a_page_of_another_origin_reaches_nothing() {
-    let (stage, site) = (Stage::new(), Site::start().await);
+    let stage = Stage::new();
+    let site = Site::start().await;
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
     let theirs = Theirs::showing(&site.url("/title?t=evil")).await;

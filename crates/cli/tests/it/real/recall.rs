@@ -237,7 +237,8 @@ async fn a_password_is_nowhere() {
 /// runs nothing, and an unknown key is an error, never a navigation.
 #[tokio::test]
 async fn pages_of_a_page() {
-    let (data, site) = (Data::new(), Site::start().await);
+    let data = Data::new();
+    let site = Site::start().await;
     let house = House::start(&data, &[]).await;
     let query = json!({
         "url": site.url("/table?rows=50"), "flatten": true, "jmespath_query": "[?role=='button'].name",

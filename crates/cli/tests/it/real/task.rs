@@ -40,7 +40,8 @@ async fn tokens(client: &Client, sees: Sees, site: &Site) -> f64 {
 /// quarter of the tokens that the engine alone costs, with `refs` for a twentieth.
 #[tokio::test]
 async fn the_errand_succeeds_and_is_cheap() {
-    let (data, site) = (Data::new(), Site::start().await);
+    let data = Data::new();
+    let site = Site::start().await;
     let alone = engine(data.path()).spawn();
     let folder = alone.home().to_owned();
     let all = tokens(&alone, Sees::Files(folder), &site).await;

@@ -49,7 +49,8 @@ async fn long_errors_are_cut_in_lists() {
     let grown = peak(&server).saturating_sub(before);
     assert!(grown < GROWTH_BYTES_MAX, "{grown}");
 
-    let (mut path, mut seen) = ("/api/calls?limit=1000".to_owned(), HashSet::new());
+    let mut path = "/api/calls?limit=1000".to_owned();
+    let mut seen = HashSet::new();
     loop {
         let (_, part) = list(&server, &path).await;
         for call in part["calls"].as_array().unwrap() {

@@ -36,7 +36,8 @@ async fn browse(mut part: Value, site: &Site) {
 /// The newest TypeScript SDK browses over stdio.
 #[tokio::test]
 async fn over_stdio() {
-    let (data, site) = (Data::new(), Site::start().await);
+    let data = Data::new();
+    let site = Site::start().await;
     let args = json!(["mcp", "--data-dir", data.path()]);
     let part = json!({"revision": "2025-11-25", "command": env!("CARGO_BIN_EXE_greenroom"), "args": args});
     browse(part, &site).await;
@@ -45,7 +46,8 @@ async fn over_stdio() {
 /// The newest TypeScript SDK browses over HTTP, without a handshake.
 #[tokio::test]
 async fn over_http() {
-    let (data, site) = (Data::new(), Site::start().await);
+    let data = Data::new();
+    let site = Site::start().await;
     let home = tempfile::tempdir().unwrap();
     let environment = vec![("HOME".to_owned(), home.path().display().to_string())];
     let folder = data.path().display().to_string();

@@ -42,7 +42,8 @@ pub(super) async fn look_after(
     instance: &Arc<dyn Instance>,
     mut woke: watch::Receiver<u64>,
 ) -> String {
-    let (mut misses, mut last) = (0, Instant::now());
+    let mut misses = 0;
+    let mut last = Instant::now();
     loop {
         let settings = place.settings();
         let due = last + settings.health_interval;

@@ -269,8 +269,11 @@ impl Supervisor {
 
     /// Decides what comes next for an instance that should run and does not: the retry policy says when to try again.
     fn failed(&mut self, trouble: Trouble, why: &str, not_started: Option<&StartError>) -> Next {
-        let (pool, instance, kind) = (&self.instances.name, self.place.id, &self.instances.kind);
-        let (settings, now) = (self.place.settings(), Instant::now());
+        let pool = &self.instances.name;
+        let instance = self.place.id;
+        let kind = &self.instances.kind;
+        let settings = self.place.settings();
+        let now = Instant::now();
         let verdict = match kind.keeps_running() {
             true => self.retry_policy.spend(trouble, settings.retry, settings.restarts, now),
             false => Verdict::OnDemand,

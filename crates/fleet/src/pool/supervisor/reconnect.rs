@@ -112,7 +112,9 @@ impl Supervisor {
         self.retry_policy.renew();
         let start = self.starting();
         self.instances.kind.update_link(Link::tries);
-        let (began, engine, pool) = (Instant::now(), self.place.engine(), &self.instances.name);
+        let began = Instant::now();
+        let engine = self.place.engine();
+        let pool = &self.instances.name;
         // A task of its own: a panic of the adapter ends only this task.
         let mut reviving = tokio::spawn(async move { timeout(REVIVE, engine.revive()).await });
         let revived = tokio::select! {

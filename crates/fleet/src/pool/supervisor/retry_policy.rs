@@ -125,7 +125,8 @@ mod tests {
     /// Three restarts after 1, 2 and 4 s, then none until the first is five minutes old; none at all where 0 are allowed.
     #[tokio::test(start_paused = true)]
     async fn three_in_five_minutes() {
-        let (mut policy, start) = (RetryPolicy::default(), Instant::now());
+        let mut policy = RetryPolicy::default();
+        let start = Instant::now();
         let spend = |policy: &mut RetryPolicy, max, at: u64| {
             let now = start + Duration::from_secs(at);
             match policy.spend(Trouble::Start, Retry::default(), max, now) {
@@ -148,7 +149,8 @@ mod tests {
     /// tries the first failure is followed by the rest.
     #[tokio::test(start_paused = true)]
     async fn series_for_ever() {
-        let (mut policy, retry) = (RetryPolicy::default(), Retry::attached(COOLDOWN));
+        let mut policy = RetryPolicy::default();
+        let retry = Retry::attached(COOLDOWN);
         let mut spend = |max| policy.spend(Trouble::Start, retry, max, Instant::now());
         for _ in 0..100 {
             let series: Vec<_> = (0..3).map(|_| spend(3)).collect();
@@ -162,7 +164,8 @@ mod tests {
     /// again later and later, and the fourth in a row after a rest.
     #[tokio::test(start_paused = true)]
     async fn losses() {
-        let (mut policy, retry) = (RetryPolicy::default(), Retry::attached(COOLDOWN));
+        let mut policy = RetryPolicy::default();
+        let retry = Retry::attached(COOLDOWN);
         let mut spend = |trouble| policy.spend(trouble, retry, 3, Instant::now());
         let (good, bad) = (Trouble::Loss { held: COOLDOWN }, Trouble::Loss { held: COOLDOWN / 2 });
         for _ in 0..10 {

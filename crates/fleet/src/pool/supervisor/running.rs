@@ -35,7 +35,8 @@ enum End {
 impl Supervisor {
     /// Runs the instance, from start to stop. Orders that come while it stops are for the next one.
     pub(super) async fn run_instance(&mut self) -> Next {
-        let (instances, place) = (self.instances.clone(), self.place.clone());
+        let instances = self.instances.clone();
+        let place = self.place.clone();
         let settings = (instances.settings().instance)(place.id);
         instances.queue.with(|ledger| ledger.resize(place.id, settings.slots));
         place.began(settings);
@@ -106,7 +107,8 @@ impl Supervisor {
             turn = self.shared.starts.acquire() => turn,
             () = closing.cancelled() => return ControlFlow::Break(Next::Rest),
         };
-        let (engine, id) = (self.place.engine(), self.place.id);
+        let engine = self.place.engine();
+        let id = self.place.id;
         // A task of its own: a panic of the adapter ends only this task.
         let mut starting = tokio::spawn(async move { timeout(START, engine.start(id)).await });
         let started = tokio::select! {
@@ -137,7 +139,8 @@ impl Supervisor {
 
     /// Returns when the instance is to stop.
     async fn watch(&mut self, instance: &Arc<dyn Instance>) -> End {
-        let (instances, place) = (self.instances.clone(), self.place.clone());
+        let instances = self.instances.clone();
+        let place = self.place.clone();
         let mut lost = instance.lost();
         let mut health = Box::pin(look_after(&instances, &place, instance, self.shared.woke.subscribe()));
         let idle = instances.kind.idle_limit();

@@ -53,7 +53,9 @@ impl Engine for FakeEngine {
             let lost = watch::Sender::new(None);
             self.0.state().instances.insert(id, lost.clone());
             self.0.count(|counts| counts.started += 1);
-            let (world, home, stopped) = (self.0.clone(), Arc::default(), AtomicBool::new(false));
+            let world = self.0.clone();
+            let home = Arc::default();
+            let stopped = AtomicBool::new(false);
             Ok(Arc::new(FakeInstance { world, id, home, lost, stopped }) as Arc<dyn Instance>)
         })
     }

@@ -180,7 +180,8 @@ impl World {
 
     /// How the instance answers from now on; `None` is healthy.
     pub fn set_pulse(&self, id: u32, pulse: Option<Pulse>) {
-        let (mut state, id) = (self.state(), InstanceId(id));
+        let mut state = self.state();
+        let id = InstanceId(id);
         match pulse {
             Some(pulse) => state.pulses.insert(id, pulse),
             None => state.pulses.remove(&id),

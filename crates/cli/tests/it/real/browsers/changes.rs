@@ -62,7 +62,8 @@ async fn added_and_removed() {
 #[tokio::test]
 async fn a_name_is_looked_up_once() {
     let site = Site::start().await;
-    let (attached, theirs) = (Attached::start(1, &[]).await, Theirs::start().await);
+    let attached = Attached::start(1, &[]).await;
+    let theirs = Theirs::start().await;
     let door = Door::open(theirs.port(), &[]).await;
     let named = format!("http://localhost:{}", door.port());
     attached.house.call("", "connect_browser", json!({ "url": named })).await.ok();
@@ -157,7 +158,8 @@ async fn off_over_http() {
 /// reports what has to wait. Other browsers go on.
 #[tokio::test]
 async fn by_the_configuration_file() {
-    let (site, theirs) = (Site::start().await, all_of(3).await);
+    let site = Site::start().await;
+    let theirs = all_of(3).await;
     let before = theirs[1].tabs().await;
     let data = Data::new();
     let file = data.path().join("greenroom.toml");

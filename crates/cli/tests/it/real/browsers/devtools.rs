@@ -12,7 +12,8 @@ use super::{
 #[tokio::test]
 async fn its_own_tools_in_a_tab_of_its_own() {
     let site = Site::start().await;
-    let (theirs, data) = (all_of(2).await, Data::new());
+    let theirs = all_of(2).await;
+    let data = Data::new();
     let launch =
         Launch::new(env!("CARGO_BIN_EXE_greenroom")).args(["mcp", "--engine", "devtools", "--data-dir"]);
     let urls: Vec<_> = theirs.iter().map(Theirs::url).collect();

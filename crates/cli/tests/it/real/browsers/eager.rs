@@ -36,7 +36,9 @@ async fn on_connects_at_the_start() {
 /// `off`: a server connects each browser with its first call. When one is connected, the other has no connection.
 #[tokio::test]
 async fn off_waits_for_the_first_call() {
-    let (site, data, theirs) = (Site::start().await, Data::new(), all_of(2).await);
+    let site = Site::start().await;
+    let data = Data::new();
+    let theirs = all_of(2).await;
     let doors = doors(&theirs).await;
     let urls: Vec<_> = doors.iter().map(Door::url).collect();
     let launch = Launch::new(env!("CARGO_BIN_EXE_greenroom"))

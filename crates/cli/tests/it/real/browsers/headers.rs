@@ -14,7 +14,8 @@ const KEY: &str = "s3cret-key";
 /// list, no log, and on no command line.
 #[tokio::test]
 async fn headers_open_the_door() {
-    let (site, theirs) = (Site::start().await, Theirs::start().await);
+    let site = Site::start().await;
+    let theirs = Theirs::start().await;
     let url = Door::open(theirs.port(), &[&format!("x-key: {KEY}")]).await.url();
     for engine in ["playwright", "devtools"] {
         let data = Data::new();

@@ -10,7 +10,8 @@ use super::{super::house::Data, all_of, configured};
 #[tokio::test]
 async fn playwright_here_devtools_there() {
     let site = Site::start().await;
-    let (theirs, data) = (all_of(2).await, Data::new());
+    let theirs = all_of(2).await;
+    let data = Data::new();
     let text = format!(
         "[[browsers]]\nurl = \"{}\"\nlabel = \"shop\"\n[[browsers]]\nurl = \"{}\"\nlabel = \"lab\"\nengine = \"devtools\"\n",
         theirs[0].url(),

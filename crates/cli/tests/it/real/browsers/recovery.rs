@@ -107,7 +107,8 @@ async fn a_command_that_brings_nothing() {
 /// its output, and when it is ready, the next attempt finds it. Killed then, it is started again.
 #[tokio::test]
 async fn a_browser_that_takes_too_long() {
-    let (site, folder) = (Site::start().await, tempfile::tempdir().unwrap());
+    let site = Site::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let mut theirs = all_of(1).await;
     theirs[0].kill().await;
     let (starts, gate) = (folder.path().join("starts"), folder.path().join("gate"));

@@ -17,7 +17,9 @@ async fn greenroom_leaves_a_browser_as_it_was() {
     let person = site.url("/canary?name=person");
     theirs[0].open(&person).await;
     theirs[0].wait_for_urls(&["about:blank", &person]).await;
-    let (before, pid, urls) = (theirs[0].tabs().await, theirs[0].pid(), vec![theirs[0].url()]);
+    let before = theirs[0].tabs().await;
+    let pid = theirs[0].pid();
+    let urls = vec![theirs[0].url()];
 
     let attached = Attached::to(theirs, &urls, &[]).await;
     let shown = attached.house.navigate("", &site.url("/show")).await.ok();
@@ -70,7 +72,8 @@ async fn the_neighbour_is_not_taken() {
     let person = site.url("/title?t=person");
     theirs.open(&person).await;
     theirs.wait_for_urls(&["about:blank", &person]).await;
-    let (before, urls) = (theirs.tabs().await, vec![theirs.url()]);
+    let before = theirs.tabs().await;
+    let urls = vec![theirs.url()];
     let attached = Attached::to(vec![theirs], &urls, &[]).await;
     attached.house.navigate("", &site.url("/popup")).await.ok();
     attached.house.call("", "browser_tabs", json!({ "action": "close" })).await.ok();
@@ -90,7 +93,9 @@ async fn the_neighbour_is_not_taken() {
 async fn what_a_killed_greenroom_left_is_closed() {
     let site = Site::start().await;
     let theirs = Theirs::start().await;
-    let (before, urls, data) = (theirs.tabs().await, vec![theirs.url()], Data::new());
+    let before = theirs.tabs().await;
+    let urls = vec![theirs.url()];
+    let data = Data::new();
     let house = House::of(with(launch(data.path(), &[]), &urls)).await;
     house.navigate("", &site.url("/title?t=left")).await.ok();
     house.client.kill();
@@ -116,7 +121,8 @@ async fn isolated_contexts_in_a_browser_of_theirs() {
     let person = site.url("/canary?name=person");
     theirs.open(&person).await;
     theirs.wait_for_urls(&["about:blank", &person]).await;
-    let (before, data) = (theirs.tabs().await, Data::new());
+    let before = theirs.tabs().await;
+    let data = Data::new();
     let toml =
         format!("[[browsers]]\nurl = \"{}\"\nlabel = \"work\"\nisolated = true\nslots = 2\n", theirs.url());
     let house = configured(&data, &toml, &[]).await;

@@ -24,7 +24,9 @@ use super::{Backstage, GRACE, Stool};
 /// answers pings during a call; and at the end of its seat it ends with the engine.
 #[tokio::test]
 async fn through_the_same_door() {
-    let (stage, site, own) = (Backstage::new().await, Site::start().await, Site::start().await);
+    let stage = Backstage::new().await;
+    let site = Site::start().await;
+    let own = Site::start().await;
     let _held = stage.ports.hold(own.port()).unwrap();
     let plain = stage.options();
     let chromium = browser::find(&plain.places, true, Wanted::Only(Kind::HeadlessShell), None).unwrap();

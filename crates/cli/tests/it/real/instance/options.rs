@@ -12,7 +12,8 @@ use super::{Backstage, GRACE, Stool};
 /// Cookies, HttpOnly ones too, and local storage of a storage state are in every new context.
 #[tokio::test]
 async fn a_storage_state_arrives() {
-    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let stage = Backstage::new().await;
+    let site = Site::start().await;
     let state = stage.path("state.json");
     let cookie = |name: &str, http_only: bool| {
         json!({ "name": name, "value": "yes", "domain": "127.0.0.1", "path": "/", "expires": -1,
@@ -117,7 +118,8 @@ async fn scripts_origins_and_output() {
 /// colour scheme. Secrets are replaced by their names in answers, and code is shown in another language, or not at all.
 #[tokio::test]
 async fn a_device_is_emulated() {
-    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let stage = Backstage::new().await;
+    let site = Site::start().await;
     let secrets = stage.path("secrets");
     fs::write(&secrets, "WORD=rosebud\n").unwrap();
     let plain = stage.options();

@@ -23,7 +23,8 @@ const KEPT: &str = "() => document.cookie + ' ' + localStorage.getItem('kept')";
 /// seat's pages, and no page of an earlier seat.
 #[tokio::test]
 async fn a_profile_stays() {
-    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let stage = Backstage::new().await;
+    let site = Site::start().await;
     let profile = stage.path("profiles/POOL/0");
     let instance = stage.start(stage.kept(&profile)).await;
     assert_eq!(fs::metadata(&profile).unwrap().permissions().mode() & 0o777, 0o700);
@@ -67,7 +68,8 @@ async fn a_profile_stays() {
 /// A page that hangs is closed with its seat as well, and the next seat finds an empty browser.
 #[tokio::test]
 async fn a_hung_page_goes_with_its_seat() {
-    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let stage = Backstage::new().await;
+    let site = Site::start().await;
     let instance = stage.start(stage.kept(&stage.path("profile"))).await;
     let mut seat = Stool::open(&instance).await;
     seat.navigate(&site.url("/title?t=hung")).await.unwrap();
@@ -91,7 +93,8 @@ async fn a_hung_page_goes_with_its_seat() {
 /// Two instances with a profile each share nothing, and a profile has one browser at a time.
 #[tokio::test]
 async fn profiles_are_apart() {
-    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let stage = Backstage::new().await;
+    let site = Site::start().await;
     let (one, other) = (stage.path("profiles/0"), stage.path("profiles/1"));
     let first = stage.start(stage.kept(&one)).await;
     let mut seat = Stool::open(&first).await;
@@ -141,7 +144,8 @@ async fn a_profile_that_a_browser_uses() {
 /// User agent, viewport and invalid certificates are the browser's own here, in the headless shell and in Chromium.
 #[tokio::test]
 async fn the_browsers_own_settings() {
-    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let stage = Backstage::new().await;
+    let site = Site::start().await;
     let places = stage.options().places;
     let chromium = browser::find(&places, false, Wanted::Only(Kind::Chromium), None).unwrap();
     for (name, executable) in [("shell", None), ("chromium", Some(chromium.path))] {

@@ -18,7 +18,8 @@ use super::{Backstage, GRACE, Stool};
 /// browser is stopped, and the error says which of them was silent.
 #[tokio::test]
 async fn both_are_asked() {
-    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let stage = Backstage::new().await;
+    let site = Site::start().await;
     let instance = stage.start(stage.options()).await;
     let [node, browser] = instance.process_ids()[..] else { panic!("{:?}", instance.process_ids()) };
     assert!(
@@ -64,7 +65,8 @@ async fn both_are_asked() {
 /// With a Node for each seat, each seat has its own, listed before the browser, pinged, and ended with the seat.
 #[tokio::test]
 async fn a_node_for_each_seat() {
-    let (stage, site) = (Backstage::new().await, Site::start().await);
+    let stage = Backstage::new().await;
+    let site = Site::start().await;
     let mut options = stage.options();
     options.pool.slots = 2;
     options.settings_mut().tools.r#unsafe = true;

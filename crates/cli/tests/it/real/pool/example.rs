@@ -20,7 +20,8 @@ const EXAMPLE: [(&str, &str); 6] = [
 /// Three calls at once run in three browsers, a call that names one runs there, and several commands run in one.
 #[tokio::test]
 async fn three_browsers() {
-    let (site, venue) = (Site::start().await, Venue::open("DEFAULT", &EXAMPLE).await);
+    let site = Site::start().await;
+    let venue = Venue::open("DEFAULT", &EXAMPLE).await;
     let agents = all((0..3).map(|_| venue.agent())).await;
     assert_eq!(look::browsers(venue.server.pid()).len(), 3);
     // Each browser gets a cookie that identifies it from now on.

@@ -20,7 +20,8 @@ const HANG: &str = "() => { fetch('/hang'); return new Promise(() => {}); }";
 #[tokio::test]
 async fn a_killed_browser_comes_back() {
     let variables = [("PW_MCP_PROXY__X_INSTANCES", "3"), ("PW_MCP_PROXY__X_IS_DEFAULT", "true")];
-    let (site, venue) = (Site::start().await, Venue::open("X", &variables).await);
+    let site = Site::start().await;
+    let venue = Venue::open("X", &variables).await;
     let (agent, other) = (venue.agent().await, venue.agent().await);
     navigate(&agent, &site.url("/title?t=before"), Some("1")).await.ok();
     let before = venue.pool().await["instances"][1]["process_id"].clone();
@@ -67,7 +68,8 @@ async fn none_healthy() {
         ("PW_MCP_PROXY__X_IS_DEFAULT", "true"),
         ("PW_MCP_PROXY__X_RESTARTS", "0"),
     ];
-    let (site, venue) = (Site::start().await, Venue::open("X", &variables).await);
+    let site = Site::start().await;
+    let venue = Venue::open("X", &variables).await;
     let agent = venue.agent().await;
     // The engine of one, the browser of the other: neither outlives its instance.
     let browser = venue.browser(0);

@@ -44,7 +44,8 @@ async fn a_short_storm() {
 /// Kills an instance of three this many times, its browser and its engine in turns, while agents of every kind call: every
 /// call ends, the pool's status is right throughout, and all instances are back afterwards.
 pub async fn storm(kills: usize, every: Duration) {
-    let (site, venue) = (Site::start().await, Venue::open("SOAK", &POOL).await);
+    let site = Site::start().await;
+    let venue = Venue::open("SOAK", &POOL).await;
     let stage = Stage { site, venue, over: Cell::new(false), tally: RefCell::default() };
     let killing = async {
         let mut ticks = interval(every);
