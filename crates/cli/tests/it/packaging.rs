@@ -57,7 +57,7 @@ fn all() -> Vec<Instruction> {
 #[test]
 fn the_image_is_built_from_what_is_here() {
     let ignore = read(".dockerignore");
-    assert!(ignore.lines().any(|line| line == "*"), "only what is named is sent");
+    assert!(ignore.lines().any(|line| line == "*"), "only the named files are sent");
     let mut copied = BTreeSet::new();
     for copy in all().iter().filter(|one| one.name == "COPY" && !one.has("--from=")) {
         let words = copy.words();

@@ -55,7 +55,7 @@ async fn by_index_or_label() {
         assert_eq!(error.to_string(), words);
         assert!(yard.browser(name).is_err());
     }
-    assert!(matches!(yard.pool("browser-1"), Err(FleetError::NoPool { .. })), "it is no pool to others");
+    assert!(matches!(yard.pool("browser-1"), Err(FleetError::NoPool { .. })), "its pool cannot be named");
     assert_eq!((yard.pools().len(), yard.default_pool(), yard.pool_names().len()), (0, "", 0));
     yard.end().await;
 }
@@ -99,7 +99,11 @@ async fn beside_pools() {
     yard.add(|_| {}).unwrap();
     let call = |whose, target| yard.stage.call_at(whose, target, "click");
     assert_eq!(call(Whose::NoOne, Target::default()).await.unwrap().pool, "browser-1");
-    assert_eq!(call(named("a"), Target::default()).await.unwrap().pool, "DEFAULT", "where it lives");
+    assert_eq!(
+        call(named("a"), Target::default()).await.unwrap().pool,
+        "DEFAULT",
+        "the session stays in its pool"
+    );
     yard.stage.close("a").await.unwrap();
     assert_eq!(call(Whose::NoOne, at("DEFAULT", "")).await.unwrap().pool, "DEFAULT");
     let both = Target { browser: Some("1".to_owned()), ..at("DEFAULT", "") };

@@ -102,7 +102,7 @@ async fn a_tab_that_waited_for_its_owner() {
     settle().await;
     held.answer();
     settle().await;
-    assert_eq!(notes(&loose().await.unwrap()), [words], "the one before left");
+    assert_eq!(notes(&loose().await.unwrap()), [words], "the caller before left");
 
     // A call that fails with the loss needs no note.
     let call = yard.begin_on("2", "hold").await;

@@ -64,7 +64,7 @@ async fn one_that_does_not_answer_is_connected_again() {
 async fn brought_back_first() {
     let yard = Yard::new(1);
     assert_eq!(yard.reconnect_browser("1").await.unwrap().state, Connected);
-    assert_eq!(yard.world(1).counts().revives, 1, "who knows whether it runs");
+    assert_eq!(yard.world(1).counts().revives, 1, "greenroom cannot know whether it runs");
     yard.world(1).break_instance(0);
     yard.world(1).set_revival(Revival::Mends);
     yard.world(1).lose_instance(InstanceId(0), &crash());

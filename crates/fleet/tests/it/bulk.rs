@@ -104,7 +104,7 @@ async fn cancelled_between_calls() {
         let held = stage.world.held().await;
         task.abort();
         settle().await;
-        assert!(held.is_awaited(), "the one that runs is not broken off");
+        assert!(held.is_awaited(), "the running call is not broken off");
         assert_eq!(stage.leased(), 1);
         held.answer();
         settle().await;

@@ -31,7 +31,7 @@ async fn a_running_call_whose_caller_left_keeps_the_seat_busy() {
     let held = stage.world.held().await;
     left.abort();
     let next = stage.begin("a", "hold-2").await;
-    assert!(held.is_awaited(), "the engine is not told");
+    assert!(held.is_awaited(), "the engine gets no cancellation");
     assert!(!stage.world.holds_any().await, "the next call waits");
     held.answer();
     stage.world.held().await.answer();
@@ -153,7 +153,7 @@ async fn a_waiter_that_leaves_at_the_grant_gives_the_slot_back() {
         closing.await.unwrap().unwrap();
         stays.await.unwrap().unwrap();
         assert!(stage.world.log().iter().all(|(_, tool)| tool == "click"));
-        assert_eq!(stage.world.counts().calls, round + 1, "only the one who stayed was served");
+        assert_eq!(stage.world.counts().calls, round + 1, "only the caller that stayed was served");
         assert_eq!((stage.world.counts().opens, stage.leased()), (2 * (round + 1), 1));
         stage.close("c").await.unwrap();
     }

@@ -73,7 +73,7 @@ async fn a_failed_opening_is_not_remembered() {
     assert_eq!((stage.sessions(), stage.leased()), (0, 0));
     let said = stage.call("a", "click").await.unwrap();
     assert_eq!((said.seat, said.notes), (1, vec![]));
-    assert_eq!(stage.world.counts().starts, 1, "the instance lives on");
+    assert_eq!(stage.world.counts().starts, 1, "the instance is still alive");
     stage.end().await;
 }
 

@@ -21,7 +21,7 @@ async fn draining_one() {
     let instance = stage.instance(1);
     assert_eq!((instance.draining, instance.health, instance.leased_slots), (true, Health::Healthy, 1));
     assert_eq!(stage.call("a", "click").await.unwrap().seat, said.seat);
-    assert_eq!(stage.pool().slots, 2, "one of them is still out");
+    assert_eq!(stage.pool().slots, 2, "one lease is still out");
     stage.close("a").await.unwrap();
     settle().await;
     assert_eq!(stage.world.stopped(), [InstanceId(1)]);
@@ -31,7 +31,7 @@ async fn draining_one() {
     let error = stage.call_at(named("b"), at("", "1"), "click").await.unwrap_err();
     assert!(error.to_string().ends_with("it was drained; restart it to have it back"), "{error}");
     sleep(Duration::from_secs(600)).await;
-    assert_eq!(stage.world.counts().starts, 2, "it stays so");
+    assert_eq!(stage.world.counts().starts, 2, "it stays drained");
     stage.fleet.restart("DEFAULT", Some("1")).unwrap();
     settle().await;
     assert_eq!(stage.call_at(named("b"), at("", "1"), "click").await.unwrap().instance, 1);
@@ -115,7 +115,7 @@ async fn the_last_order_counts() {
     let waiting = stage.begin("b", "click").await;
     assert!(!waiting.is_finished(), "it comes back");
     stage.fleet.drain("DEFAULT", None).unwrap();
-    assert!(matches!(waiting.await.unwrap(), Err(FleetError::NoHealthy { .. })), "it does not, after all");
+    assert!(matches!(waiting.await.unwrap(), Err(FleetError::NoHealthy { .. })), "it does not come back");
     stage.fleet.restart("DEFAULT", None).unwrap();
     stage.close("a").await.unwrap();
     stage.call("c", "click").await.unwrap();
@@ -149,7 +149,7 @@ async fn orders_in_every_state() {
     stage.fleet.drain("DEFAULT", Some("1")).unwrap();
     settle().await;
     assert_eq!(stage.health(), [Health::Healthy, Health::Failed]);
-    assert!(stage.world.starts().iter().all(|(id, _)| *id == 0), "what is drained is not started first");
+    assert!(stage.world.starts().iter().all(|(id, _)| *id == 0), "a drained instance is not started first");
     stage.end().await;
 }
 
@@ -189,10 +189,10 @@ async fn draining_an_elastic_pool() {
         "nothing can be lent"
     );
     assert_eq!(stage.fleet.drain("DEFAULT", None).unwrap(), [], "there is nothing to drain");
-    assert_eq!(stage.fleet.restart("DEFAULT", None).unwrap(), [], "nothing runs that could be started anew");
+    assert_eq!(stage.fleet.restart("DEFAULT", None).unwrap(), [], "no running instance to restart");
     settle().await;
     let back = stage.pool();
-    assert_eq!((back.drained, back.instances.len(), back.slots), (false, 0, 3), "it may be had again");
+    assert_eq!((back.drained, back.instances.len(), back.slots), (false, 0, 3), "it can be leased again");
     assert_eq!(stage.world.counts().starts, 1, "no instance runs without need");
     stage.call_at(Whose::NoOne, at("", ""), "click").await.unwrap();
     stage.end().await;

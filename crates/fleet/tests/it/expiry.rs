@@ -131,7 +131,7 @@ async fn a_renewal_racing_with_expiry_holds() {
         let renewed = renewed.await.unwrap();
         settle().await;
         let said = stage.call("a", "click").await.unwrap();
-        assert_eq!(renewed.is_ok(), said.seat == seat, "what was promised is kept");
+        assert_eq!(renewed.is_ok(), said.seat == seat, "the session lives as long as the renewal said");
         renewals += u32::from(renewed.is_ok());
     }
     assert!(renewals < 100);

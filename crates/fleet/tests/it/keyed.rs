@@ -73,7 +73,7 @@ async fn fair_between_keyed_and_any() {
     settle().await;
     assert!(!keyed.is_finished() && !second_any.is_finished());
     stage.close("on 0").await.unwrap();
-    assert_eq!(second_any.await.unwrap().unwrap().instance, 0, "of no use to the one before it");
+    assert_eq!(second_any.await.unwrap().unwrap().instance, 0, "the slot does not suit the caller before it");
     stage.close("first").await.unwrap();
     assert_eq!(keyed.await.unwrap().unwrap().instance, 1);
     stage.end().await;
@@ -126,7 +126,7 @@ async fn too_late_names_the_holders() {
     assert_eq!((late.waiting, late.waited), (1, LEASE));
     assert_eq!(late.holders, ["session \"mine\"", "1 of other owners"]);
     let FleetError::Lease(late) = other.await.unwrap().unwrap_err() else { panic!("it was served") };
-    assert_eq!(late.holders, ["session \"secret\"", "1 of other owners"], "each its own");
+    assert_eq!(late.holders, ["session \"secret\"", "1 of other owners"], "each lists its own holders");
     // For any slot: all holders, calls without a session too.
     let call = stage.begin_at(Whose::NoOne, at("", ""), "hold").await;
     let held = stage.world.held().await;

@@ -95,7 +95,7 @@ async fn an_idle_instance_retires() {
     stage.close("c").await.unwrap();
     advance(INSTANCE_IDLE - MS).await;
     settle().await;
-    assert_eq!(stage.world.counts().stops, 0, "used again, its time began anew");
+    assert_eq!(stage.world.counts().stops, 0, "its idle time restarted with its use");
     advance(MS).await;
     settle().await;
     assert_eq!((stage.world.stopped(), stage.pool().instances.len()), (vec![InstanceId(0)], 0));

@@ -250,7 +250,7 @@ async fn a_dead_instance_is_never_lent() {
             waiter.await.unwrap().unwrap();
             stage.close(id).await.unwrap();
         }
-        assert_eq!(stage.world.counts().opens, opens + 3, "no try on the dead one");
+        assert_eq!(stage.world.counts().opens, opens + 3, "no seat was opened in the dead instance");
         // The instance dies while it lends nothing, and a caller asks at once.
         stage.world.lose_instance(InstanceId(0), &crash());
         stage.call("w4", "click").await.unwrap();

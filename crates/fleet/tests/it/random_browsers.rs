@@ -130,7 +130,7 @@ impl History {
             assert!(stalled || !rests || browser.waiting == 0, "a caller waits in vain: {browser:?}");
         }
         let revives: usize = (1..=self.given).map(|nth| self.yard.world(nth).counts().revives).sum();
-        assert!(revives <= self.reconnects, "brought back unasked");
+        assert!(revives <= self.reconnects, "a browser was brought back unasked");
         for nth in 1..=self.given {
             let world = self.yard.world(nth);
             let counts = self.yard.world(nth).counts();
@@ -296,7 +296,7 @@ impl History {
         }
         let browsers: BTreeSet<_> = tabs.keys().map(|(pool, _)| pool).collect();
         let untold = tabs.values().filter(|told| !**told).count();
-        assert!(untold <= browsers.len() + lost, "a silent swap: {tabs:?}, {lost} lost");
+        assert!(untold <= browsers.len() + lost, "a tab was replaced without a note: {tabs:?}, {lost} lost");
     }
 
     /// A session that was never closed has one browser, or learns of each further one.
@@ -322,7 +322,7 @@ impl History {
         }
         for id in 0..FAITHFUL {
             let untold: Vec<_> = seats.iter().filter(|((of, ..), told)| *of == id && !**told).collect();
-            assert!(untold.len() <= 1, "a silent swap: {untold:?}");
+            assert!(untold.len() <= 1, "a browser was replaced without a note: {untold:?}");
         }
     }
 }

@@ -52,7 +52,7 @@ async fn what_holds_at_once() {
     }
     assert_ne!(ran[0], ran[1]);
     assert_eq!(ran[..2], ran[2..], "in turn");
-    assert_eq!(stage.world.counts().starts, 2, "nothing was started anew");
+    assert_eq!(stage.world.counts().starts, 2, "no instance was restarted");
     stage.end().await;
 }
 
@@ -89,10 +89,14 @@ async fn the_size_holds_at_once() {
     stage.fleet.scale("DEFAULT", 2).unwrap();
     stage.fleet.apply(changed(&stage.world, 1, |_| {})).unwrap();
     settle().await;
-    assert_eq!(stage.pool().instances.len(), 2, "what was set by hand stays while the number is what it was");
+    assert_eq!(
+        stage.pool().instances.len(),
+        2,
+        "a size set by hand stays while the configured number is unchanged"
+    );
     stage.fleet.apply(changed(&stage.world, 3, |_| {})).unwrap();
     settle().await;
-    assert_eq!(stage.pool().instances.len(), 3, "another number is another wish");
+    assert_eq!(stage.pool().instances.len(), 3, "a new configured number replaces it");
     stage.end().await;
 }
 

@@ -80,7 +80,7 @@ async fn shrinking_under_those_who_wait() {
     assert!(matches!(keyed.await.unwrap(), Err(FleetError::InstanceDown { .. })));
     stage.close("b").await.unwrap();
     settle().await;
-    assert!(!any.is_finished(), "what is to leave is not lent again");
+    assert!(!any.is_finished(), "an instance that is to leave is not lent again");
     stage.close("a").await.unwrap();
     assert_eq!(any.await.unwrap().unwrap().instance, 0);
     stage.end().await;
@@ -103,7 +103,11 @@ async fn shrunk_and_grown_again() {
     stage.close("a").await.unwrap();
     stage.close("b").await.unwrap();
     settle().await;
-    assert_eq!((stage.world.counts().starts, stage.world.counts().stops), (3, 0), "nothing was started anew");
+    assert_eq!(
+        (stage.world.counts().starts, stage.world.counts().stops),
+        (3, 0),
+        "no instance was restarted"
+    );
     stage.end().await;
 }
 

@@ -138,7 +138,7 @@ async fn a_spare_that_opens_is_promised() {
         let call = stage.begin("a", "click").await;
         stage.world.starting.open();
         settle().await;
-        assert_eq!(stage.world.counts().opens, 1, "only the spare's");
+        assert_eq!(stage.world.counts().opens, 1, "only the spare was opened");
         stage.world.opening.open();
         assert_eq!(call.await.unwrap().unwrap().seat, 1);
         stage.end().await;

@@ -271,7 +271,7 @@ async fn sessions() {
     };
     let of_connection = listed["sessions"][2]["session_id"].as_str().unwrap();
     assert_eq!(get(&server, &format!("/api/sessions/{of_connection}")).await.0, 200);
-    assert_eq!(delete(of_connection).await, 409, "it is its connection's to close");
+    assert_eq!(delete(of_connection).await, 409, "only its own connection may close it");
     for id in ["shop", uid] {
         let (status, shown) = get(&server, &format!("/api/sessions/{id}")).await;
         assert_eq!((status, &shown["session_id"]), (200, &json!(uid)), "{shown}");

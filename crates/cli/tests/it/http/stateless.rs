@@ -206,5 +206,5 @@ async fn subscriptions() {
     assert_eq!(changed["method"], "notifications/tools/list_changed");
     assert_eq!(changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 9);
     assert!(server.stop().await.success());
-    assert_eq!((wants.next().await, other.next().await), (None, None), "nothing else was told");
+    assert_eq!((wants.next().await, other.next().await), (None, None), "no other notification came");
 }

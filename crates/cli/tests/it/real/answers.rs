@@ -21,7 +21,7 @@ async fn linked_files_are_in_the_answer() {
     }
     let clicked = house.call("", "browser_click", json!({ "target": "text=Log" })).await.ok();
     assert!(clicked.contains("[LOG] a logged click") && clicked.contains("button \"Log\""), "{clicked}");
-    assert!(!clicked.contains("a log line"), "lines that were already said: {clicked}");
+    assert!(!clicked.contains("a log line"), "lines of an earlier answer: {clicked}");
     let thrown = house.call("", "browser_click", json!({ "target": "text=Throw" })).await.ok();
     assert!(thrown.contains("a thrown error"), "{thrown}");
     let messages = house.call("", "browser_console_messages", json!({})).await.ok();
