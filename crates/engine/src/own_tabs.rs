@@ -96,8 +96,8 @@ pub(crate) async fn leave(observer: &Observer, run: &RunFolder, instance: &Path)
     if text.is_empty() {
         return;
     }
-    if let Err(error) = left_tabs::close_listed(observer, &text).await {
+    if let Err(error) = orphan_tabs::close_listed(observer, &text).await {
         tracing::debug!(%error, "tabs stay open in a browser");
-        left_tabs::keep(run.path(), &list);
+        orphan_tabs::keep(run.path(), &list);
     }
 }

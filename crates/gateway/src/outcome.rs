@@ -117,7 +117,7 @@ impl Outcome {
         };
         let inline_tokens = recall.inline_tokens;
         let site = recall.site.get().map(String::as_str);
-        shape::answer(reply, &notes, &Form { mode, kept: &record, inline_tokens, before, site })
+        render::answer(reply, &notes, &Form { mode, kept: &record, inline_tokens, before, site })
     }
 }
 

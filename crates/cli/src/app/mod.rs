@@ -135,7 +135,7 @@ impl House {
         }
         let data_folder = data.clone();
         let control = None;
-        let _wake = wake::watch(gateway.fleet.clone());
+        let _wake = sleep_watch::watch(gateway.fleet.clone());
         Ok(Self {
             gateway,
             eager,

@@ -200,7 +200,7 @@ fn one_address() {
 fn compose_fits_the_program() {
     let compose = read("compose.yaml");
     let unit = read("packaging/systemd/greenroom.service");
-    let house = read("crates/cli/src/house/mod.rs");
+    let house = read("crates/cli/src/app/mod.rs");
     let seconds = |text: &str, before: &str, after: &str| -> u64 {
         let rest = text.split_once(before).unwrap_or_else(|| panic!("no `{before}`")).1;
         rest.split_once(after).unwrap().0.parse().unwrap()

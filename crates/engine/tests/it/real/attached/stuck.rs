@@ -38,13 +38,9 @@ async fn until_listed(guest: &mut Guest, url: &str, is_listed: bool) {
 /// answers. Nothing in it changes.
 #[tokio::test]
 async fn a_tab_that_does_not_answer() {
-    for adapter in ADAPTERS {
-        let (site, theirs) = (Site::start().await, Theirs::start().await);
-        // By another name, so that no other tab shares its process.
-        let url = format!("http://localhost:{}/title?t=stuck", site.port());
-        let stuck = theirs.open(&url).await;
-        let other = theirs.open(&site.url("/title?t=other")).await;
-        stop(&theirs, &stuck, &site).await;
+    // At once, since most of it is waiting.
+    tokio::join!(meet_stuck_tab(Adapter::Playwright), meet_stuck_tab(Adapter::Devtools));
+}
 
 async fn meet_stuck_tab(adapter: Adapter) {
     let (site, theirs) = (Site::start().await, Theirs::start().await);
