@@ -23,6 +23,10 @@ const IN_TAB_MAX: u32 = 64;
 /// that costs other sessions a second.
 const ELSEWHERE_MAX: u32 = 8;
 
+/// How long the name of a lock may be. `navigator.locks.query()` copies the names of all locks, on the thread that serves all
+/// sessions.
+const NAME_LENGTH_MAX: u32 = 256;
+
 pub(super) struct LockLimit {
     script: String,
     /// Sessions of pages and frames that do not have the script yet.
@@ -32,7 +36,7 @@ pub(super) struct LockLimit {
 impl LockLimit {
     pub(super) fn new() -> Self {
         let script = without_comments(include_str!("lock_limit/realm.js"));
-        let script = format!("({script})({IN_TAB_MAX}, {ELSEWHERE_MAX})");
+        let script = format!("({script})({IN_TAB_MAX}, {ELSEWHERE_MAX}, {NAME_LENGTH_MAX})");
         Self { script, pending: HashSet::new() }
     }
 

@@ -128,7 +128,8 @@ impl Judge {
         self.work.push_back((now, usage.renderers.iter().map(work).collect()));
     }
 
-    /// Attributes the growth of the browser's own memory to the renderers that used new memory meanwhile.
+    /// Attributes the growth of the browser's own memory to the renderers that used new memory meanwhile, and growth beyond
+    /// that to those that sent messages: a page can have the browser allocate what it does not fill itself.
     fn put_down_memory(&mut self, usage: &Usage) {
         self.kept.retain(|process, _| usage.renderers.iter().any(|there| there.process == *process));
         let Some((_, before)) = self.looks.front() else { return };
@@ -143,9 +144,16 @@ impl Judge {
             let before = before.get(&renderer.process).map_or(0, |before| before.touched);
             renderer.touched.saturating_sub(before)
         };
-        let all: u64 = usage.renderers.iter().map(made).sum();
+        let sent = |renderer: &Renderer| {
+            let before = before.get(&renderer.process).map_or(Duration::ZERO, |before| before.messages);
+            micros(renderer.messages.saturating_sub(before))
+        };
+        let all_made: u64 = usage.renderers.iter().map(made).sum();
+        let all_sent: u64 = usage.renderers.iter().map(sent).sum();
+        let explained = |renderer: &Renderer| part(new - old, made(renderer), all_made).min(made(renderer));
+        let unexplained = new - old - usage.renderers.iter().map(explained).sum::<u64>();
         for renderer in &usage.renderers {
-            let kept = part(new - old, made(renderer), all).min(made(renderer));
+            let kept = explained(renderer) + part(unexplained, sent(renderer), all_sent);
             *self.kept.entry(renderer.process).or_default() += kept;
         }
     }
@@ -327,6 +335,21 @@ mod tests {
             let end = end.map(|pid| Verdict { process: process(pid), why });
             assert_eq!(judge.verdict(start + HALF), end);
         }
+    }
+
+    /// Memory that grows in the browser though no page uses new memory: the page that sends messages meanwhile ends.
+    #[test]
+    fn memory_by_messages() {
+        let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+        let seen = |sent: u64, other: u64| {
+            let mut usage = usage(&[(1, 0, 50), (2, 0, 50)], other);
+            usage.renderers[0].messages = ms(1);
+            usage.renderers[1].messages = ms(sent);
+            usage
+        };
+        judge.saw(start, seen(1, 50), false);
+        judge.saw(start + HALF, seen(30, 1_500), false);
+        assert_eq!(judge.verdict(start + HALF).map(|verdict| verdict.process), Some(process(2)));
     }
 
     /// Memory that stays after its page is gone costs no other page, until one is large itself.

@@ -139,9 +139,9 @@ impl Watch<'_> {
         self.question = None;
         if is_well {
             self.stopped = None;
-        }
-        if let Some(until @ None) = &mut self.ended {
-            *until = Some(Instant::now() + ANNOUNCED_WITHIN);
+            if let Some(until @ None) = &mut self.ended {
+                *until = Some(Instant::now() + ANNOUNCED_WITHIN);
+            }
         }
         if was_late {
             self.ask(used);

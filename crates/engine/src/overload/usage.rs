@@ -155,29 +155,27 @@ pub(crate) fn machine_memory() -> Option<u64> {
     const CONTAINER_LIMITS: [&str; 2] =
         ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let number = |path: &&str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let all = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
+    let all =
+        fs::read_to_string("/proc/meminfo").ok().and_then(|text| Some(kibibytes(&text, "MemTotal:")? * 1024));
     CONTAINER_LIMITS.iter().filter_map(number).chain(all).min()
 }
 
-fn total(meminfo: &str) -> Option<u64> {
-    let kibibytes = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"))?;
-    kibibytes.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
-}
-
-/// A process's private memory: not shared with others, not read from a file.
+/// The memory of a process, without what it reads from files. A page's streams, its pictures and what it draws are memory that
+/// two processes share, so half of it is each one's.
 fn memory(pid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-    own_pages(&text).unwrap_or(0) * page_size()
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let bytes = |name: &str| kibibytes(&text, name).unwrap_or(0) * 1024;
+    bytes("RssAnon:") + bytes("RssShmem:") / 2
 }
 
 fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
 
-fn own_pages(statm: &str) -> Option<u64> {
-    let mut fields = statm.split_whitespace().skip(1).map(|field| field.parse::<u64>().ok());
-    let (resident, shared) = (fields.next()??, fields.next()??);
-    Some(resident.saturating_sub(shared))
+/// A line such as `RssAnon:   120 kB`.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let number = text.lines().find_map(|line| line.strip_prefix(name)?.strip_suffix("kB"))?;
+    number.trim().parse().ok()
 }
 
 fn io_thread(pid: u32) -> Option<u32> {
@@ -231,12 +229,12 @@ mod tests {
         assert!(processor_time(std::process::id()).is_some());
     }
 
-    /// Shared pages do not count, and the machine's memory is known.
+    /// The kinds of memory that count are read, and the memory of this machine is known.
     #[test]
     fn memories() {
-        assert_eq!(own_pages("100 50 20 1 0 9 0\n"), Some(30));
-        assert_eq!(own_pages(""), None);
-        assert_eq!(total("MemFree: 1 kB\nMemTotal:       24684100 kB\n"), Some(24_684_100 * 1024));
+        let status = "VmRSS:\t  90 kB\nRssAnon:\t      70 kB\nRssFile:\t 9 kB\nRssShmem:\t 20 kB\n";
+        assert_eq!((kibibytes(status, "RssAnon:"), kibibytes(status, "RssShmem:")), (Some(70), Some(20)));
+        assert_eq!((kibibytes("", "RssAnon:"), kibibytes("RssAnon: x kB", "RssAnon:")), (None, None));
         assert!(machine_memory().is_some() && memory(std::process::id()) > 0);
     }
 

@@ -69,6 +69,25 @@ fn calls_are_changed_or_pass() {
     assert_eq!(filter.engine_says(&odd, Instant::now()), Ok(vec![Out::ToBrowser(odd)]));
 }
 
+/// An answer with too many values becomes an error, whatever their length. Commas and brackets in texts do not count.
+#[test]
+fn many_values() {
+    let mut filter = Filter::new(&Targets::OwnContexts, None);
+    let mut passes = |value: String| {
+        let text = format!(
+            r#"{{"id":7,"result":{{"result":{{"type":"object","value":{value}}}}},"sessionId":"S"}}"#
+        );
+        let out = filter.browser_says(text.clone().into(), Instant::now());
+        let [Out::ToEngine(heard)] = &out[..] else { panic!("{} messages", out.len()) };
+        **heard == text
+    };
+    let list = |count: usize| format!("[{}]", vec!["0"; count].join(","));
+    assert!(passes(list(VALUES_MAX - 10)));
+    assert!(!passes(list(VALUES_MAX + 10)));
+    assert!(!passes(format!(r#"["a\\",{}]"#, list(VALUES_MAX))), "after a text that ends with a backslash");
+    assert!(passes(format!(r#"["\"{}"]"#, "],}".repeat(VALUES_MAX))));
+}
+
 /// A picture that is too long becomes an error that says what to do; the engine does not get to read it. Others pass
 /// unchanged.
 #[test]

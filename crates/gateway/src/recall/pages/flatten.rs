@@ -1,17 +1,24 @@
 //! A page's tree as a list, so that a query can look at every node without knowing how deep it is.
 //!
-//! Nodes keep the order of the page, each without its `children` and with `_depth`, `_parent_role` (null at the top)
+//! Nodes keep the order of the page, each without its `children` and with `_depth`, `_parent_role` (null at the top, and if the role is not a short text)
 //! and `_index`, its place in the list. A text between nodes becomes a node with the role `text`. There is no
 //! recursion, so a tree may have any depth.
 
 use serde_json::{Map, Value, json};
 
-/// The list of all nodes of `tree`, which is a list of nodes or a single node. Any other value stays as it is.
-pub(super) fn flatten(tree: Value) -> Value {
+/// How many nodes a list may have: each takes up to a kilobyte. A page of 1 MB has some 20,000 nodes.
+pub(super) const NODES_MAX: usize = 250_000;
+
+/// How long a role may be that is repeated in each child. Roles of pages are single words; other data has what it wants.
+const ROLE_BYTES_MAX: usize = 64;
+
+/// The list of all nodes of `tree`, which is a list of nodes or a single one. Another value is left as it is. `None` if there
+/// are more nodes than [`NODES_MAX`].
+pub(super) fn flatten(tree: Value) -> Option<Value> {
     let top = match tree {
         Value::Array(nodes) => nodes,
         Value::Object(_) => Vec::from([tree]),
-        other => return other,
+        other => return Some(other),
     };
     let mut list = Vec::new();
     let mut open = Vec::from([(top.into_iter(), Value::Null)]);
@@ -24,7 +31,7 @@ pub(super) fn flatten(tree: Value) -> Value {
         // Not `remove`, which would move the last field into its place.
         let children = node.shift_remove("children");
         let parent_role = parent_role.clone();
-        let role = node.get("role").cloned().unwrap_or_default();
+        let role = node.get("role").filter(|role| is_short(role)).cloned().unwrap_or_default();
         node.insert("_depth".to_owned(), json!(open.len() - 1));
         node.insert("_parent_role".to_owned(), parent_role);
         node.insert("_index".to_owned(), json!(list.len()));
@@ -34,9 +41,16 @@ pub(super) fn flatten(tree: Value) -> Value {
             Some(other) => drop(node.insert("children".to_owned(), other)),
             None => {}
         }
+        if list.len() >= NODES_MAX {
+            return None;
+        }
         list.push(Value::Object(node));
     }
-    Value::Array(list)
+    Some(Value::Array(list))
+}
+
+fn is_short(role: &Value) -> bool {
+    role.as_str().is_some_and(|role| role.len() <= ROLE_BYTES_MAX)
 }
 
 fn fields(node: Value) -> Map<String, Value> {
@@ -55,7 +69,7 @@ mod tests {
     use super::*;
 
     fn check(tree: Value, expected: &Value) {
-        assert_eq!(&flatten(tree), expected);
+        assert_eq!(flatten(tree).as_ref(), Some(expected));
     }
 
     /// Nodes keep the page's order and get their position; texts and foreign values are not lost.
@@ -83,11 +97,23 @@ mod tests {
         check(json!([]), &json!([]));
     }
 
+    /// Data that is no page: a long role, or one that is no text, is not repeated in each child, and too many nodes are refused.
+    #[test]
+    fn foreign_data() {
+        for role in [json!("r".repeat(1_000)), json!([1, 2, 3]), json!({ "a": 1 }), json!(null)] {
+            let list = flatten(json!({ "role": role, "children": [0, 0] })).expect("it has few nodes");
+            assert_eq!((&list[0]["role"], &list[1]["_parent_role"]), (&role, &Value::Null));
+        }
+        let most = Value::Array(vec![json!(0); NODES_MAX]);
+        assert!(flatten(most.clone()).is_some());
+        assert_eq!(flatten(json!([{ "children": most }])), None);
+    }
+
     /// A recorded page keeps every node and every text.
     #[test]
     fn recorded() {
         let page: Value = serde_json::from_str(include_str!("../recorded/board.json")).expect("it is JSON");
-        let list = flatten(page["snapshot"].clone());
+        let list = flatten(page["snapshot"].clone()).expect("it has few nodes");
         let list = list.as_array().expect("it is a list");
         let text = include_str!("../recorded/board.json");
         assert_eq!(

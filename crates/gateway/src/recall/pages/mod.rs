@@ -102,6 +102,8 @@ pub(crate) enum PageError {
     /// The query is well formed, but does not fit the call's data.
     #[error("{error}\nThe call has run; the query was given {data}")]
     Unsuited { error: QueryError, data: String },
+    #[error("flatten would make more than {} nodes of this answer. The call has run", flatten::NODES_MAX)]
+    TooManyNodes,
     #[error("greenroom failed to read this answer as data")]
     Failed,
     #[error("cache_key `{0}` is unknown or expired")]
@@ -120,6 +122,7 @@ impl PageError {
             Self::Query(_) | Self::Unsuited { .. } => {
                 "the functions are those of JMESPath, and nvl, int, str, regex_replace"
             }
+            Self::TooManyNodes => "return less, or use jmespath_query without flatten",
             Self::Failed => "read it as text, without flatten and jmespath_query",
             Self::Expired(_) => "make the call again without cache_key; its answer has a new one",
             Self::OtherQuery { .. } => {
@@ -207,7 +210,7 @@ impl Page {
 
 /// The whole result of which pages are parts: flattened, then queried.
 pub(crate) fn prepare(value: Value, flatten: bool, jmespath_query: Option<&str>) -> Result<Value, PageError> {
-    let value = if flatten { flatten::flatten(value) } else { value };
+    let value = if flatten { flatten::flatten(value).ok_or(PageError::TooManyNodes)? } else { value };
     Ok(match jmespath_query {
         Some(expression) => {
             query(expression, &value).map_err(|error| PageError::Unsuited { error, data: outline(&value) })?

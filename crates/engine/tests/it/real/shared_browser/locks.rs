@@ -21,7 +21,13 @@ const USE: &str = "async () => {
     const none = await locks.request('kept0', { ifAvailable: true }, async lock => lock);
     const unhandled = new Promise(done => addEventListener('unhandledrejection', event => done(event.reason.message)));
     locks.request('error', () => { throw new Error('unhandled'); });
-    return [granted, value, error, none, await unhandled, String(locks.request)];
+    const long = await locks.request('x'.repeat(257), () => 0).catch(error => error.message);
+    let reads = 0;
+    const other = { toString: () => 'x'.repeat(reads++ ? 1000 : 1) };
+    const name = await locks.request(other, async lock => lock.name);
+    const counts = await Promise.all(Array.from({ length: 50 }, async () => (await locks.query()).held.length));
+    const isCounted = counts.every(count => count === 60);
+    return [granted, value, error, none, await unhandled, String(locks.request), long, name, isCounted];
 }";
 
 async fn page(browser: &SharedBrowser) -> SharedSeat {
@@ -59,7 +65,8 @@ async fn wait_for_each_other() {
     let browser = SharedBrowser::start(Kind::HeadlessShell).await;
     let mut seat = page(&browser).await;
     let native = "function () { [native code] }";
-    let expected = json!([200, "valueshared", "own", null, "unhandled", native]);
+    let long = "the name of the lock is too long";
+    let expected = json!([200, "valueshared", "own", null, "unhandled", native, long, "x", true]);
     assert_eq!(seat.evaluate(USE).await, expected);
     seat.seat.close().await;
     browser.end().await;

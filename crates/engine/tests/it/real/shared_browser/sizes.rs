@@ -68,6 +68,8 @@ async fn tabs_and_titles_are_bounded() {
 
     let long = hostile.reply("browser_evaluate", json!({ "function": "() => 'x'.repeat(20e6)" })).await;
     assert!(long.is_failure() && text(&long).contains("hands over is too long"), "{}", text(&long));
+    let many = hostile.reply("browser_evaluate", json!({ "function": "() => Array(3e5).fill(0)" })).await;
+    assert!(many.is_failure() && text(&many).contains("too many values"), "{:.300}", text(&many));
     let some = hostile.reply("browser_evaluate", json!({ "function": "() => 'x'.repeat(2e6)" })).await;
     assert!(!some.is_failure(), "{}", text(&some));
     assert_eq!(neighbour.evaluate("() => document.title").await, "neighbour");
