@@ -27,7 +27,7 @@ mod target;
 mod theirs;
 
 pub use client::{Client, Launch, Pending, Question, text_of};
-pub use deadline::{PATIENCE, eventually, long_test, until_some, within};
+pub use deadline::{PATIENCE, case, eventually, long_test, until_some, within};
 pub use fake_engine::log::EngineLog;
 pub use gate::Gate;
 pub use installed::chromium_major;
