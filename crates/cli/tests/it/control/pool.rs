@@ -1,6 +1,6 @@
 //! `greenroom pool`: the pools of every running greenroom, and commands to one of them.
 
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_testkit::until_some;
 use serde_json::{Value, json};
 
 use super::ask::ask;
@@ -80,8 +80,8 @@ async fn one_greenroom_is_chosen() {
 
 /// Asks again until a pool looks like this.
 async fn until(stage: &Stage, pool: &str, wanted: impl Fn(&Value) -> bool) {
-    let look = async { while !wanted(&ask(stage, &["pool", "show", pool, "--json"]).await.json()) {} };
-    within(PATIENCE, look).await;
+    let look = async || wanted(&ask(stage, &["pool", "show", pool, "--json"]).await.json()).then_some(());
+    until_some(pool, look).await;
 }
 
 /// Declared pools are a table, also in `status`; they are scaled, drained and restarted, and the output says what was done.

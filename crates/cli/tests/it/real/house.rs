@@ -1,9 +1,6 @@
 //! A greenroom under test: its data folder, its workspace, and methods for calls.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 use greenroom_testkit::{Client, Launch, Pending, text_of};
 use serde_json::{Value, json};
@@ -119,8 +116,9 @@ impl House {
 
     /// Returns when the session is no longer listed: greenroom has noticed that it is lost.
     pub async fn until_lost(&self, session: &str) {
-        let lost = async { while self.sessions().await.iter().any(|listed| listed["id"] == session) {} };
-        greenroom_testkit::within(LONG, lost).await;
+        let is_lost =
+            async || (!self.sessions().await.iter().any(|listed| listed["id"] == session)).then_some(());
+        greenroom_testkit::until_some("the session's end", is_lost).await;
     }
 
     /// Ends greenroom as a client does, and waits for it.
@@ -205,6 +203,3 @@ pub async fn answer(pending: Pending) -> Answer {
 pub async fn all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
     futures_util::future::join_all(futures).await
 }
-
-/// A deadline that a healthy machine never comes near.
-const LONG: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Tabs of the user's that do not answer, such as those that their browser has put to sleep.
 
-use greenroom_testkit::{PATIENCE, Site, Theirs, within};
+use greenroom_testkit::{Site, Theirs, until_some};
 use serde_json::json;
 
 use super::{Adapter, Guest};
@@ -30,7 +30,7 @@ async fn list(guest: &mut Guest) -> String {
 
 /// Waits until the engine lists a tab, or lists it no longer.
 async fn until_listed(guest: &mut Guest, url: &str, is_listed: bool) {
-    within(PATIENCE, async { while list(guest).await.contains(url) != is_listed {} }).await;
+    until_some(url, async || (list(guest).await.contains(url) == is_listed).then_some(())).await;
 }
 
 /// A tab that does not answer does not keep an engine from the browser: it is hidden until it answers. A tab that stops
