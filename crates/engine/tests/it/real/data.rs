@@ -19,10 +19,8 @@ l2</textarea><button disabled>Go</button><button aria-pressed=mixed aria-expande
     <iframe srcdoc="<button>in</button><p>text"></iframe><img alt="pic"><input type=password value=secret>
     <table><tr><th>a<th>b<tr><td>1<td><button>x</button></table>"##;
 
-/// The tree of a page equals the engine's own: forms, lists, tables, an iframe, and every odd text.
-#[tokio::test]
-async fn trees_are_the_engines_own() {
-    let mut room = Room::open(&[]).await;
+/// The tree of a page is the one that the engine has itself: forms, lists, tables, an iframe, and every odd text.
+pub async fn trees_are_the_engines_own(room: &mut Room) {
     room.show(PAGE).await;
     let reply = room.call("browser_snapshot", json!({})).await;
     let tree = room.engine.format().data("browser_snapshot", body(&reply), Some(snapshot(&reply))).unwrap();
@@ -47,7 +45,6 @@ async fn trees_are_the_engines_own() {
     let tree =
         room.engine.format().data("browser_navigate", body(&navigated), Some(snapshot(&navigated))).unwrap();
     assert!(tree.to_string().contains(r#""name":"now""#), "{tree}");
-    room.end().await;
 }
 
 /// A node of the engine's own tree, with greenroom's names.
@@ -73,10 +70,8 @@ fn as_ours(node: &Value) -> Value {
     ours
 }
 
-/// A function's return value is data, whatever it is; a failure is not.
-#[tokio::test]
-async fn evaluations() {
-    let mut room = Room::open(&[]).await;
+/// What a function returns is data, whatever it is; what fails is none.
+pub async fn evaluations(room: &mut Room) {
     room.navigate("/title?t=x").await;
     for (function, value) in [
         (
@@ -95,7 +90,6 @@ async fn evaluations() {
     }
     let named = room.call("browser_evaluate", json!({ "function": "() => 7", "filename": "a.json" })).await;
     assert_eq!(room.engine.format().data("browser_evaluate", body(&named), None), None);
-    room.end().await;
 }
 
 /// Every tool that is listed as giving snapshots or data is one of the engine's; and tools that were seen to give snapshots

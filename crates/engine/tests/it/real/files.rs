@@ -6,10 +6,8 @@ use tokio::time::Instant;
 
 use super::{Room, files, text};
 
-/// A download's bytes come with the answer that reports its completion, under its name in the session.
-#[tokio::test]
-async fn downloads() {
-    let mut room = Room::open(&[]).await;
+/// A download's bytes come with the answer that says it is complete, by the name it has in the session.
+pub async fn downloads(room: &mut Room) {
     room.navigate("/").await;
     let deadline = Instant::now() + PATIENCE;
     let mut reply = room.call("browser_click", json!({ "target": "a[href='/download']" })).await;
@@ -19,12 +17,11 @@ async fn downloads() {
         reply = room.evaluate("() => 0").await;
     }
     assert_eq!(files(&reply), [("report.txt", "text/plain", &b"greenroom download\n"[..])]);
-    response_bodies(&mut room).await;
-    room.end().await;
 }
 
-/// A body that is not text comes as a file, with a readable path, as a download does.
-async fn response_bodies(room: &mut Room) {
+/// A body that is no text comes as a file, with a path that can be read, as a download does.
+pub async fn response_bodies(room: &mut Room) {
+    room.navigate("/").await;
     room.evaluate("() => fetch('/download?kind=application/zip').then(answer => answer.text())").await;
     let listed = text(&room.call("browser_network_requests", json!({ "filter": "zip" })).await);
     let index: u32 = listed.lines().find_map(|line| line.split_once(". ")?.0.parse().ok()).unwrap();
@@ -35,10 +32,8 @@ async fn response_bodies(room: &mut Room) {
     assert!(path.ends_with(name) && std::fs::exists(path).unwrap(), "{path}");
 }
 
-/// Screenshots and PDFs are kept, with and without an agent's name; those with one arrive in its workspace as well.
-#[tokio::test]
-async fn pictures_and_documents() {
-    let mut room = Room::open(&["pdf"]).await;
+/// Screenshots and PDFs are kept, with and without a name of the agent's; those with one arrive in its workspace as well.
+pub async fn pictures_and_documents(room: &mut Room) {
     room.navigate("/title?t=picture").await;
     for (tool, mime, begins) in [
         ("browser_take_screenshot", "image/png", &b"\x89PNG"[..]),
@@ -60,5 +55,4 @@ async fn pictures_and_documents() {
     let reply =
         room.call("browser_evaluate", json!({ "function": "() => 7", "filename": "seven.json" })).await;
     assert_eq!(files(&reply), [("seven.json", "application/json", &b"7"[..])]);
-    room.end().await;
 }

@@ -112,11 +112,9 @@ fn engine_flags(engine: &Path) -> BTreeSet<String> {
     flags(all.chain([&*features, "--user-data-dir="]))
 }
 
-/// Pages find the same browser that the engine would start itself: no automation, a mouse. The command lines of both differ
-/// only in the flags listed here.
-#[tokio::test]
-async fn as_the_engine_would_start_it() {
-    let mut room = Room::open(&[]).await;
+/// Pages find the browser that the engine would start itself: no automation, a mouse. The command lines of both differ in
+/// what is written down here, and in nothing else.
+pub async fn as_the_engine_would_start_it(room: &mut Room) {
     let pid = room.instance.process_ids().pop().unwrap();
     let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
     let ours = flags(line.split('\0'));
@@ -144,5 +142,4 @@ async fn as_the_engine_would_start_it() {
         )
         .await;
     assert!(text(&seen).contains("\"false,true,true,true,true,false,true\""), "{}", text(&seen));
-    room.end().await;
 }

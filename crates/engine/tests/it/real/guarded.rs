@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use greenroom_core::{Engine, Toolset};
 use serde_json::Value;
 
-use super::{data_folder, devtools, engine};
+use super::{data_folder, devtools, engine, sizes};
 
 /// The arguments of every tool, by its name.
 type Tools = BTreeMap<String, Vec<String>>;
@@ -24,18 +24,24 @@ fn arguments(offered: &Toolset) -> Tools {
     offered.tools.iter().map(|tool| (tool.name.to_string(), arguments(tool.definition.get()))).collect()
 }
 
-/// The recorded arguments, which the guards' fuzz tests use, are those of the installed engines with everything switched on.
-/// A new argument has to be reviewed, and recorded.
+/// The tools of the installed engines, with everything switched on, have the arguments that the guards know: all of them are
+/// recorded, and every size is known.
 #[tokio::test]
-async fn recorded_arguments_are_the_engines() {
-    let data = data_folder();
-    let playwright = engine(data.path(), 1, &CAPS).tools().await.unwrap();
+async fn the_guards_know_all_arguments() {
+    let (one, other) = (data_folder(), data_folder());
+    let playwright = engine(one.path(), 1, &CAPS).tools().await.unwrap();
+    let devtools = devtools::engine(other.path(), 1, |_| {}).tools().await.unwrap();
+    recorded_arguments_are_the_engines(&playwright, &devtools);
+    sizes::every_size_is_known(&playwright, &devtools);
+}
+
+/// The recorded arguments, which the fuzzing of the guards goes through, are those of the installed engines with everything
+/// switched on. One that is new has to be looked at, and recorded.
+fn recorded_arguments_are_the_engines(playwright: &Toolset, devtools: &Toolset) {
     let recorded: Tools =
         serde_json::from_str(include_str!("../../../src/recorded/playwright-arguments.json")).unwrap();
-    assert_eq!(arguments(&playwright), recorded);
-    let data = data_folder();
-    let devtools = devtools::engine(data.path(), 1, |_| {}).tools().await.unwrap();
+    assert_eq!(arguments(playwright), recorded);
     let recorded: Tools =
         serde_json::from_str(include_str!("../../../src/recorded/devtools-arguments.json")).unwrap();
-    assert_eq!(arguments(&devtools), recorded);
+    assert_eq!(arguments(devtools), recorded);
 }

@@ -33,7 +33,7 @@ use greenroom_engine::{
     ports::Ports,
     run_folder::RunFolder,
 };
-use greenroom_testkit::{PATIENCE, Site, within};
+use greenroom_testkit::{PATIENCE, Site, case, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -111,10 +111,46 @@ impl Room {
         self.evaluate(&format!("() => {{ document.body.innerHTML = {}; }}", json!(html))).await;
     }
 
+    /// Closes the seat and opens another one in the same browser: nothing of the pages before is left.
+    async fn open_next_seat(&mut self) {
+        let worker = Arc::new(Worker(self.workspace.path().to_owned()));
+        let next = within(PATIENCE, self.instance.open(worker)).await.unwrap();
+        std::mem::replace(&mut self.seat, next).close().await;
+    }
+
     async fn end(self) {
         self.seat.close().await;
         self.instance.stop(GRACE).await;
     }
+}
+
+/// What the playwright engine answers, one case after the other, each in a seat of its own of one browser: snapshots, console
+/// lines, files, data, sizes, and the browser's flags.
+#[tokio::test]
+async fn answers_of_the_playwright_engine() {
+    let mut room = Room::open(&["pdf"]).await;
+    macro_rules! run {
+        ($($name:path),+ $(,)?) => {
+            $(
+                case(stringify!($name), $name(&mut room)).await;
+                room.open_next_seat().await;
+            )+
+        };
+    }
+    run!(
+        flags::as_the_engine_would_start_it,
+        answers::snapshots,
+        answers::good_after_bad,
+        answers::console_lines,
+        answers::pages_cannot_forge_snapshots,
+        files::downloads,
+        files::response_bodies,
+        files::pictures_and_documents,
+        data::trees_are_the_engines_own,
+        data::evaluations,
+        sizes::with_playwright,
+    );
+    room.end().await;
 }
 
 /// A data folder with the engine that `make test` installs.

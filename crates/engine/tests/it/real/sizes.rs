@@ -1,9 +1,9 @@
 //! Sizes that tools ask for, with both engines.
 
-use greenroom_core::{Engine, Reply, Toolset, raw};
+use greenroom_core::{Reply, Toolset, raw};
 use serde_json::{Value, json};
 
-use super::{Room, body, data_folder, devtools, engine, text};
+use super::{Room, body, devtools, text};
 
 /// Every argument of every tool that may be a size, as `tool.argument`.
 fn size_arguments(tools: &Toolset) -> Vec<String> {
@@ -35,13 +35,9 @@ fn refused(reply: &Reply) -> bool {
 }
 
 /// The guard knows every size that the pinned engines' tools take: a new one makes this fail.
-#[tokio::test]
-async fn every_size_is_known() {
-    let data = data_folder();
-    let caps = ["vision", "pdf", "devtools", "network", "storage", "testing", "config"];
-    let playwright = engine(data.path(), 9, &caps).tools().await.unwrap();
+pub fn every_size_is_known(playwright: &Toolset, devtools: &Toolset) {
     assert_eq!(
-        size_arguments(&playwright),
+        size_arguments(playwright),
         [
             "browser_resize.height",
             "browser_resize.width",
@@ -51,14 +47,11 @@ async fn every_size_is_known() {
             "browser_start_video.size.width",
         ]
     );
-    let devtools = devtools::engine(data_folder().path(), 9, |_| {}).tools().await.unwrap();
-    assert_eq!(size_arguments(&devtools), ["emulate.viewport", "resize_page.height", "resize_page.width"]);
+    assert_eq!(size_arguments(devtools), ["emulate.viewport", "resize_page.height", "resize_page.width"]);
 }
 
-/// A page keeps its size when a call asks for a larger one than settings allow, and gets one within the limits.
-#[tokio::test]
-async fn with_playwright() {
-    let mut room = Room::open(&[]).await;
+/// A page keeps its size when a larger one is asked for than settings allow, and one within that is given.
+pub async fn with_playwright(room: &mut Room) {
     room.navigate("/title?t=small").await;
     for arguments in [
         r#"{"width": 100000, "height": 100000}"#,
@@ -75,13 +68,10 @@ async fn with_playwright() {
     assert!(text(&room.evaluate(size).await).contains("1280x720"));
     room.call("browser_resize", json!({ "width": 3840, "height": 2160 })).await;
     assert!(text(&room.evaluate(size).await).contains("3840x2160"));
-    room.end().await;
 }
 
 /// The same with the devtools engine, by a size and by a viewport to emulate.
-#[tokio::test]
-async fn with_devtools() {
-    let (room, mut sitter) = devtools::Room::open().await;
+pub async fn with_devtools(room: &devtools::Room, sitter: &mut devtools::Sitter) {
     sitter.navigate(&room.site.url("/title?t=small")).await;
     let before = sitter.evaluate("() => [innerWidth, innerHeight]").await;
     for (tool, arguments) in [
@@ -95,5 +85,4 @@ async fn with_devtools() {
     assert_eq!(sitter.evaluate("() => [innerWidth, innerHeight]").await, before);
     sitter.call("emulate", json!({ "pageId": 1, "viewport": "412x823x2,mobile,touch" })).await;
     assert_eq!(sitter.evaluate("() => [screen.width, devicePixelRatio]").await, json!([412, 2]));
-    room.end().await;
 }

@@ -6,16 +6,13 @@ use serde_json::{Value, json};
 
 use super::{
     super::{data_folder, devtools::uid},
-    Adapter, Guest, at, with_devtools,
+    Guest, at, with_devtools,
 };
 
-/// Pages in contexts that the agent asked for belong to the seat, and close with it. When its first tab closes, no tab of
-/// the user's replaces it.
-#[tokio::test]
-async fn contexts_that_were_asked_for() {
-    let site = Site::start().await;
-    let theirs = Theirs::showing(&site.url("/title?t=home")).await;
-    let mut guest = Guest::sitting(Adapter::Devtools, &theirs).await;
+/// Pages in contexts that the agent asked for are the seat's, and go with it. When its first tab goes, nothing of the user's
+/// takes its place.
+pub async fn contexts_that_were_asked_for(site: &Site, theirs: &Theirs, guest: &mut Guest) {
+    guest.sit().await;
     guest.navigate(&site.url("/title?t=own")).await;
     guest.call("new_page", json!({ "url": site.url("/title?t=second") })).await;
     guest.call("new_page", json!({ "url": site.url("/title?t=apart"), "isolatedContext": "x" })).await;
@@ -24,30 +21,25 @@ async fn contexts_that_were_asked_for() {
     let pages = guest.call("list_pages", json!({})).await;
     let selected = pages.lines().find(|line| line.contains("[selected]")).unwrap_or_default();
     assert!(["second", "apart"].iter().any(|title| selected.contains(title)), "{pages}");
-    guest.leave().await;
+    guest.rise().await;
     assert_eq!((theirs.urls().await, theirs.contexts().await.len()), (vec![site.url("/title?t=home")], 0));
 }
 
-/// The agent cannot close the browser's last tab.
-#[tokio::test]
-async fn the_last_tab_cannot_be_closed() {
-    let site = Site::start().await;
-    let theirs = Theirs::showing(&site.url("/title?t=home")).await;
+/// The browser's last tab is not closed by its agent.
+pub async fn the_last_tab_cannot_be_closed(_: &Site, theirs: &Theirs, guest: &mut Guest) {
     let users = theirs.tabs().await[0].id.clone();
-    let mut guest = Guest::sitting(Adapter::Devtools, &theirs).await;
+    guest.sit().await;
     theirs.close(&users).await;
     let only = theirs.until(|tabs| tabs.len() == 1).await;
     let said = guest.call("close_page", json!({ "pageId": guest.page })).await;
     assert!(said.contains("cannot be closed"), "{said}");
     assert_eq!(theirs.tabs().await, only);
-    guest.leave().await;
+    guest.rise().await;
 }
 
-/// Files can be uploaded to a browser on this machine; a result that the agent names is written into its workspace.
-#[tokio::test]
-async fn files() {
-    let (site, theirs) = (Site::start().await, Theirs::start().await);
-    let mut guest = Guest::sitting(Adapter::Devtools, &theirs).await;
+/// Files can be handed over in a browser on this machine; what the agent names is written into its workspace.
+pub async fn files(site: &Site, _: &Theirs, guest: &mut Guest) {
+    guest.sit().await;
     guest.navigate(&site.url("/upload")).await;
     let snapshot = guest.try_call("take_snapshot", json!({ "pageId": guest.page })).await.unwrap();
     std::fs::write(guest.workspace.path().join("cv.txt"), "my cv").unwrap();
@@ -60,7 +52,7 @@ async fn files() {
     guest.call("evaluate_script", read).await;
     let written = std::fs::read_to_string(guest.workspace.path().join("read.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), json!("cv.txt: my cv"));
-    guest.leave().await;
+    guest.rise().await;
 }
 
 /// It makes no contexts of its own, so it is not isolated in an attached browser, and has one slot there: other settings are

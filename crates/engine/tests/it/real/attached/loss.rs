@@ -14,45 +14,41 @@ use super::{
     ADAPTERS, Adapter, Guest, at, why,
 };
 
-/// A crash of a user's tab is not reported; a crash of the seat's own one is, and the seat goes on in another page; with
-/// devtools, which cannot, the seat is lost, and its browser goes on.
-#[tokio::test]
-async fn only_own_tabs_count_as_crashed() {
-    let site = Site::start().await;
-    for adapter in ADAPTERS {
-        let theirs = Theirs::showing(&site.url("/title?t=home")).await;
-        let users = theirs.tabs().await[0].id.clone();
-        let mut guest = Guest::sitting(adapter, &theirs).await;
-        guest.navigate(&site.url("/title?t=own")).await;
-        theirs.crash(&users).await;
-        assert!(guest.evaluate("() => document.title").await.contains("own"));
-        assert_eq!(*guest.seat().lost().borrow(), None);
+/// A tab of the user's that crashes is nobody's business; of the seat's own one it is told, and the seat goes on in
+/// another page; with devtools, which cannot, the seat is lost, and its browser goes on.
+pub async fn only_own_tabs_count_as_crashed(site: &Site, theirs: &Theirs, guest: &mut Guest) {
+    let adapter = guest.adapter;
+    let users = theirs.tabs().await[0].id.clone();
+    guest.sit().await;
+    guest.navigate(&site.url("/title?t=own")).await;
+    theirs.crash(&users).await;
+    assert!(guest.evaluate("() => document.title").await.contains("own"));
+    assert_eq!(*guest.seat().lost().borrow(), None);
 
-        let own = theirs.tabs().await.into_iter().find(|tab| tab.id != users).unwrap().id;
-        assert_eq!(guest.seat_mut().take_crashes(), []);
-        theirs.crash(&own).await;
-        if adapter == Adapter::Devtools {
-            let lost = why(guest.seat().lost()).await;
-            assert!(matches!(lost, Lost::Page(_)), "{lost:?}");
-        }
-        let seat = guest.seat_mut();
-        let told = eventually("the crash", || seat.take_crashes().pop()).await;
-        assert!(told.url.ends_with("t=own"), "{adapter:?}: {told:?}");
-        if adapter == Adapter::Playwright {
-            // The engine may notice it a moment later: then the first call fails by it.
-            let _ = guest.try_evaluate("() => 1").await.unwrap();
-            guest.navigate(&site.url("/title?t=after")).await;
-            assert!(guest.evaluate("() => document.title").await.contains("after"));
-            assert_eq!(*guest.seat().lost().borrow(), None);
-        }
-        guest.rise().await;
-        assert_eq!(*guest.instance.lost().borrow(), None);
-        assert_eq!(theirs.tabs().await.len(), 1);
-        // An engine cannot attach to a crashed tab.
-        theirs.navigate(&users, &site.url("/title?t=again")).await;
-        guest.sit().await;
-        guest.leave().await;
+    let own = theirs.tabs().await.into_iter().find(|tab| tab.id != users).unwrap().id;
+    assert_eq!(guest.seat_mut().take_crashes(), []);
+    theirs.crash(&own).await;
+    if adapter == Adapter::Devtools {
+        let lost = why(guest.seat().lost()).await;
+        assert!(matches!(lost, Lost::Page(_)), "{lost:?}");
     }
+    let seat = guest.seat_mut();
+    let told = eventually("the crash", || seat.take_crashes().pop()).await;
+    assert!(told.url.ends_with("t=own"), "{adapter:?}: {told:?}");
+    if adapter == Adapter::Playwright {
+        // The engine may hear of it a moment later: then the first call fails by it.
+        let _ = guest.try_evaluate("() => 1").await.unwrap();
+        guest.navigate(&site.url("/title?t=after")).await;
+        assert!(guest.evaluate("() => document.title").await.contains("after"));
+        assert_eq!(*guest.seat().lost().borrow(), None);
+    }
+    guest.rise().await;
+    assert_eq!(*guest.instance.lost().borrow(), None);
+    assert_eq!(theirs.tabs().await.len(), 1);
+    // An engine cannot take hold of a tab that has crashed.
+    theirs.navigate(&users, &site.url("/title?t=again")).await;
+    guest.sit().await;
+    guest.rise().await;
 }
 
 /// A browser that dies is lost at once, as a browser; so is the call that runs in it.

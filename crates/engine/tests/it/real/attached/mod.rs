@@ -17,7 +17,7 @@ use greenroom_engine::{
     DevtoolsEngine, Endpoint, EngineBase, EngineOptions, PlaywrightEngine, StartCommand, launcher::Launcher,
     ports::Ports, run_folder::RunFolder,
 };
-use greenroom_testkit::{PATIENCE, Theirs, within};
+use greenroom_testkit::{PATIENCE, Site, Theirs, case, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -104,6 +104,19 @@ impl Guest {
     async fn at(adapter: Adapter, endpoint: Endpoint) -> Self {
         let data = data_folder();
         let house = adapter.engine(data.path(), endpoint);
+        Self::of(adapter, house, data).await
+    }
+
+    /// Comes to a browser with an engine that has time for everything: on a busy machine playwright has run into its 5 s for a
+    /// picture of a tab that is behind.
+    async fn patient(adapter: Adapter, theirs: &Theirs) -> Self {
+        let data = data_folder();
+        let house = match adapter {
+            Adapter::Playwright => with_playwright(data.path(), at(theirs.url()), |options| {
+                options.pool.timeout_action = Some(PATIENCE);
+            }),
+            Adapter::Devtools => adapter.engine(data.path(), at(theirs.url())),
+        };
         Self::of(adapter, house, data).await
     }
 
@@ -245,7 +258,74 @@ impl Guest {
     }
 }
 
-/// Waits until a seat or an instance is lost, and returns why.
+/// Runs cases one after the other in one browser, driven by one engine, and returns the site and the browser. Before each case
+/// the browser has one tab, which shows `/title?t=home`, and nobody sits in it.
+macro_rules! in_one_browser {
+    ($adapter:expr, $($name:path),+ $(,)?) => {{
+        let site = Site::start().await;
+        let home = site.url("/title?t=home");
+        let theirs = Theirs::showing(&home).await;
+        let mut guest = Guest::patient($adapter, &theirs).await;
+        $(
+            case(stringify!($name), $name(&site, &theirs, &mut guest)).await;
+            show_only(&theirs, &home).await;
+        )+
+        guest.leave().await;
+        theirs.wait_for_urls(&[&home]).await;
+        (site, theirs)
+    }};
+}
+
+/// Closes all tabs of a browser and shows this in a new one.
+async fn show_only(theirs: &Theirs, url: &str) {
+    let before = theirs.tabs().await;
+    let kept = theirs.open(url).await;
+    for tab in before {
+        theirs.close(&tab.id).await;
+    }
+    theirs.until(|tabs| matches!(tabs, [only] if only.id == kept)).await;
+}
+
+/// What the playwright engine does in somebody else's browser: whose tabs are used, closed and left.
+#[tokio::test]
+async fn tabs_with_playwright() {
+    let (site, theirs) = in_one_browser!(
+        Adapter::Playwright,
+        tabs::a_guest_leaves_all_as_it_was,
+        tabs::what_is_opened_belongs_to_its_opener,
+        tabs::a_users_tab_is_used_when_it_is_named,
+        tabs::the_last_tab_is_left,
+        playwright::a_closed_tab_has_a_successor,
+        playwright::a_selected_tab_that_closes,
+        playwright::closing_is_for_own_tabs,
+        playwright::the_users_tabs_work_as_ever,
+        playwright::the_last_tab_is_closed_by_its_agent,
+        playwright::only_tools_are_called,
+        loss::only_own_tabs_count_as_crashed,
+    );
+    // These have engines with other settings.
+    case("playwright::isolated_guests_see_nothing", playwright::isolated_guests_see_nothing(&site, &theirs))
+        .await;
+    case("playwright::guests_come_and_go", playwright::guests_come_and_go(&site, &theirs)).await;
+}
+
+/// The same with the devtools engine, and files in and out of such a browser.
+#[tokio::test]
+async fn tabs_with_devtools() {
+    in_one_browser!(
+        Adapter::Devtools,
+        tabs::a_guest_leaves_all_as_it_was,
+        tabs::what_is_opened_belongs_to_its_opener,
+        tabs::a_users_tab_is_used_when_it_is_named,
+        tabs::the_last_tab_is_left,
+        devtools::contexts_that_were_asked_for,
+        devtools::the_last_tab_cannot_be_closed,
+        devtools::files,
+        loss::only_own_tabs_count_as_crashed,
+    );
+}
+
+/// Waits until a seat or an instance is lost, and says why.
 async fn why(mut lost: watch::Receiver<Option<Lost>>) -> Lost {
     within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
 }

@@ -12,13 +12,10 @@ use super::{
     Adapter, Guest, at, with_playwright,
 };
 
-/// When a page closes itself, its agent does not end up in a user's tab: it gets another of its own.
-#[tokio::test]
-async fn a_closed_tab_has_a_successor() {
-    let site = Site::start().await;
-    let theirs = Theirs::showing(&site.url("/title?t=home")).await;
+/// A page that closes itself does not put its agent into a tab of the user's: it gets another of its own.
+pub async fn a_closed_tab_has_a_successor(site: &Site, theirs: &Theirs, guest: &mut Guest) {
     let before = theirs.tabs().await;
-    let mut guest = Guest::sitting(Adapter::Playwright, &theirs).await;
+    guest.sit().await;
     guest.navigate(&site.url("/title?t=first")).await;
     for _ in 0..3 {
         // A page may close itself if another opened it.
@@ -44,31 +41,25 @@ async fn a_closed_tab_has_a_successor() {
     theirs.until(|tabs| tabs.len() == 1).await;
     let list = guest.call("browser_tabs", json!({ "action": "list" })).await;
     assert!(list.contains("(current) [](about:blank)"), "{list}");
-    guest.leave().await;
+    guest.rise().await;
     assert_eq!(theirs.tabs().await, before);
 }
 
-/// When a user's tab that the agent selected closes, the agent is back in its own.
-#[tokio::test]
-async fn a_selected_tab_that_closes() {
-    let site = Site::start().await;
-    let theirs = Theirs::showing(&site.url("/title?t=home")).await;
+/// When a tab of the user's closes that the agent has selected, the agent is back in its own.
+pub async fn a_selected_tab_that_closes(site: &Site, theirs: &Theirs, guest: &mut Guest) {
     let spare = theirs.open(&site.url("/title?t=spare")).await;
-    let mut guest = Guest::sitting(Adapter::Playwright, &theirs).await;
+    guest.sit().await;
     guest.navigate(&site.url("/title?t=own")).await;
     guest.select("spare").await;
     assert!(guest.evaluate("() => document.title").await.contains("spare"));
     theirs.close(&spare).await;
     guest.until_tabs(2).await;
     assert!(guest.evaluate("() => document.title").await.contains("own"));
-    guest.leave().await;
+    guest.rise().await;
 }
 
-/// `browser_close` closes the seat's own tabs, with the engine's own answer, and the next call opens another.
-#[tokio::test]
-async fn closing_is_for_own_tabs() {
-    let site = Site::start().await;
-    let theirs = Theirs::showing(&site.url("/title?t=home")).await;
+/// `browser_close` closes the seat's own tabs, in the engine's own words, and the next call opens another.
+pub async fn closing_is_for_own_tabs(site: &Site, theirs: &Theirs, guest: &mut Guest) {
     let before = theirs.tabs().await;
 
     let mut room = Room::open(&[]).await;
@@ -77,7 +68,7 @@ async fn closing_is_for_own_tabs() {
     let engines = body(&engines).to_owned();
     room.end().await;
 
-    let mut guest = Guest::sitting(Adapter::Playwright, &theirs).await;
+    guest.sit().await;
     guest.navigate(&site.url("/title?t=own")).await;
     guest.call("browser_tabs", json!({ "action": "new" })).await;
     let reply = guest.try_call("browser_close", json!({})).await.unwrap();
@@ -86,18 +77,16 @@ async fn closing_is_for_own_tabs() {
     assert_eq!(guest.seat().view().borrow().tabs, 0);
     guest.navigate(&site.url("/title?t=again")).await;
     assert_eq!(theirs.tabs().await.len(), 2);
-    guest.leave().await;
+    guest.rise().await;
     assert_eq!(theirs.tabs().await, before);
 }
 
-/// The user's tabs work unchanged while a guest is attached: their file dialogs open, and no script of the engine is in
-/// their documents. The guest's own tab has both.
-#[tokio::test]
-async fn the_users_tabs_work_as_ever() {
-    let site = Site::start().await;
-    let theirs = Theirs::showing(&site.url("/upload")).await;
+/// Tabs of the user's work as ever while a guest is there: their file dialogs open, and no script of the engine's is in
+/// their documents. In its own tab the guest has both.
+pub async fn the_users_tabs_work_as_ever(site: &Site, theirs: &Theirs, guest: &mut Guest) {
     let users = theirs.tabs().await[0].id.clone();
-    // Without a window a dialog is cancelled at once; an intercepted one fires no event.
+    theirs.navigate(&users, &site.url("/upload")).await;
+    // Without a window a dialog is cancelled at once; one that is intercepted says nothing.
     let dialog = "new Promise((resolve) => {
         const input = document.createElement('input');
         input.type = 'file';
@@ -108,7 +97,7 @@ async fn the_users_tabs_work_as_ever() {
     assert_eq!(theirs.evaluate(&users, dialog).await, "cancelled");
     let native = theirs.evaluate(&users, "String(setTimeout)").await;
 
-    let mut guest = Guest::sitting(Adapter::Playwright, &theirs).await;
+    guest.sit().await;
     assert_eq!(theirs.evaluate(&users, dialog).await, "cancelled");
     for tab in [users.clone(), theirs.open(&site.url("/title?t=later")).await] {
         theirs.navigate(&tab, &site.url("/upload?again")).await;
@@ -120,16 +109,13 @@ async fn the_users_tabs_work_as_ever() {
     assert!(!guest.evaluate("() => String(setTimeout)").await.contains(native.as_str().unwrap()));
     let answer = guest.call("browser_click", json!({ "target": "#file" })).await;
     assert!(answer.contains("[File chooser]: can be handled by browser_file_upload"), "{answer}");
-    guest.leave().await;
+    guest.rise().await;
     assert_eq!(theirs.evaluate(&users, dialog).await, "cancelled");
 }
 
-/// Tabs that the user opens and closes while guests come and go are never taken for theirs; one guest after the other finds
-/// the same browser, also if each has an engine of its own.
-#[tokio::test]
-async fn guests_come_and_go() {
-    let site = Site::start().await;
-    let theirs = Theirs::showing(&site.url("/title?t=home")).await;
+/// Tabs that the user opens and closes while guests come and go are never taken for theirs; one guest after the other
+/// finds the same browser, also where each has an engine of its own.
+pub async fn guests_come_and_go(site: &Site, theirs: &Theirs) {
     let data = data_folder();
     let house = with_playwright(data.path(), at(theirs.url()), |options| {
         options.settings_mut().tools.r#unsafe = true;
@@ -146,13 +132,10 @@ async fn guests_come_and_go() {
     instance.stop(GRACE).await;
 }
 
-/// A guest that closes its own last tab, which is the browser's last, leaves an empty one, which is not the guest's.
-#[tokio::test]
-async fn the_last_tab_is_closed_by_its_agent() {
-    let site = Site::start().await;
-    let theirs = Theirs::showing(&site.url("/title?t=home")).await;
+/// A guest that closes its last tab itself, which is the browser's last, leaves an empty one: that is not the guest's.
+pub async fn the_last_tab_is_closed_by_its_agent(site: &Site, theirs: &Theirs, guest: &mut Guest) {
     let users = theirs.tabs().await[0].id.clone();
-    let mut guest = Guest::sitting(Adapter::Playwright, &theirs).await;
+    guest.sit().await;
     guest.navigate(&site.url("/title?t=own")).await;
     let own = theirs.tabs().await.into_iter().find(|tab| tab.id != users).unwrap();
     theirs.close(&users).await;
@@ -161,16 +144,13 @@ async fn the_last_tab_is_closed_by_its_agent() {
     let left = theirs.until(|tabs| tabs.iter().all(|tab| tab.id != own.id)).await;
     assert!(left.len() == 1 && left[0].url == "about:blank", "{left:?}");
     guest.navigate(&site.url("/title?t=again")).await;
-    guest.leave().await;
+    guest.rise().await;
     assert_eq!(theirs.tabs().await, left);
 }
 
 /// Isolated seats have contexts of their own at the same time, without the user's cookies; nothing of them stays, and the
 /// user's own context is not touched.
-#[tokio::test]
-async fn isolated_guests_see_nothing() {
-    let site = Site::start().await;
-    let theirs = Theirs::showing(&site.url("/title?t=home")).await;
+pub async fn isolated_guests_see_nothing(site: &Site, theirs: &Theirs) {
     let before = theirs.tabs().await;
     theirs.evaluate(&before[0].id, "document.cookie = 'user=ann'").await;
     let data = data_folder();
@@ -219,17 +199,15 @@ async fn what_would_change_the_browser_is_refused() {
     assert!(house.engine.start(InstanceId(0)).await.err().unwrap().message.contains("one slot"));
 }
 
-/// A request that is not a tool call is refused, even if it is written like one.
-#[tokio::test]
-async fn only_tools_are_called() {
-    let (site, theirs) = (Site::start().await, Theirs::start().await);
-    let mut guest = Guest::sitting(Adapter::Playwright, &theirs).await;
+/// What is no call of a tool is none here, even if it is written like one.
+pub async fn only_tools_are_called(site: &Site, _: &Theirs, guest: &mut Guest) {
+    guest.sit().await;
     let arguments = json!({ "url": site.url("/title?t=sneaked") });
     let params = greenroom_core::raw::encode(&json!({ "name": "browser_navigate", "arguments": arguments }));
     let call = Call { method: "prompts/get", ..Call::new("prompts/get", params) };
     let worker = guest.worker();
     let reply = within(PATIENCE, guest.seat.as_mut().unwrap().call(call, worker)).await.unwrap();
     assert!(reply.body.unwrap_err().get().contains("-32601"));
-    assert_eq!(site.hits("/title"), 0);
-    guest.leave().await;
+    assert!(site.requests().iter().all(|seen| seen.query.as_deref() != Some("t=sneaked")));
+    guest.rise().await;
 }

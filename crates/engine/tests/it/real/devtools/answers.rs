@@ -1,12 +1,12 @@
 //! The engine's answers, and what the adapter finds in them.
 
 use greenroom_core::{Engine, record::Level, settings::Viewport};
-use greenroom_testkit::Site;
+use greenroom_testkit::{Site, case};
 use serde_json::{Value, json};
 
 use super::{
     super::{body, text},
-    Room, data_folder, engine, uid,
+    Room, Sitter, data_folder, engine, uid,
 };
 
 /// The engine lists its tools without a browser, and each has a parameter for its page.
@@ -67,11 +67,9 @@ async fn tools_need_no_browser() {
     assert_eq!(needing, ["close_page", "select_page"]);
 }
 
-/// Snapshots are kept, whether a tool shows the page by itself, on request, or puts it into a file for the agent; and all
-/// are the same. As data they are trees. Password fields are recognised by their references.
-#[tokio::test]
-async fn snapshots() {
-    let (room, mut sitter) = Room::open().await;
+/// Snapshots are kept, whether a tool shows the page by itself, was asked to, or put it into a file for the agent; and all
+/// are the same. As data they are trees. Fields for secrets are known by their references.
+pub async fn snapshots(room: &Room, sitter: &mut Sitter) {
     sitter.navigate(&room.site.url("/title?t=C%3A%5C%20%22x%22")).await;
     // A call that names no page means the selected one.
     let unnamed = sitter.call("take_snapshot", json!({})).await;
@@ -102,13 +100,10 @@ async fn snapshots() {
         fields.iter().any(|field| page.contains(&format!("uid={} textbox \"Password", field.reference))),
         "{page}"
     );
-    room.end().await;
 }
 
 /// Console lines are kept with their levels, and a script's value is data.
-#[tokio::test]
-async fn console_lines_and_values() {
-    let (room, mut sitter) = Room::open().await;
+pub async fn console_lines_and_values(room: &Room, sitter: &mut Sitter) {
     sitter.navigate(&room.site.url("/title?t=quiet")).await;
     sitter
         .evaluate("() => { console.log('log'); console.warn('two\\nlines'); console.error('error', {}); console.debug('debug'); }")
@@ -129,15 +124,11 @@ async fn console_lines_and_values() {
     let reply = sitter.call("evaluate_script", script).await;
     let value = room.engine.format().data("evaluate_script", reply.body.unwrap().get(), None);
     assert_eq!(value, Some(json!({ "a": [1, null] })));
-    room.end().await;
 }
 
-/// A seat begins with one empty page of the configured size, and greenroom sees its current page: address, title, tabs,
-/// those of further contexts too.
-#[tokio::test]
-async fn the_view() {
-    let room = Room::with(|options| options.pool.viewport_size = Viewport { width: 1000, height: 500 }).await;
-    let mut sitter = room.sit().await;
+/// A seat begins with one empty page of the size that was set, and what it looks at is seen: address, title, tabs, those of
+/// further contexts too.
+async fn the_view(room: &Room, sitter: &mut Sitter) {
     let listed = sitter.call("list_pages", json!({})).await;
     assert_eq!(text(&listed), "## Pages\n1: about:blank [selected]");
     assert_eq!(sitter.evaluate("() => [innerWidth, innerHeight]").await, json!([1000, 500]));
@@ -151,18 +142,10 @@ async fn the_view() {
     sitter.call("new_page", other).await;
     let view = sitter.seat.view().borrow().clone();
     assert_eq!((&*view.title, view.tabs), ("other", 2));
-    room.end().await;
 }
 
-/// A pool's browser settings take effect: the user agent, and the origins from which pages may load.
-#[tokio::test]
-async fn settings_of_the_browser() {
-    let room = Room::with(|options| {
-        options.pool.user_agent = Some("greenroom-test".to_owned());
-        options.pool.blocked_origins = vec!["http://localhost:*".to_owned()];
-    })
-    .await;
-    let mut sitter = room.sit().await;
+/// What a pool says of its browsers holds: the user agent, and the origins that pages may load from.
+async fn settings_of_the_browser(room: &Room, sitter: &mut Sitter) {
     sitter.navigate(&room.site.url("/title?t=allowed")).await;
     assert_eq!(sitter.evaluate("() => navigator.userAgent").await, json!("greenroom-test"));
     let blocked = format!("http://localhost:{}/title?t=blocked", room.site.port());
@@ -170,5 +153,19 @@ async fn settings_of_the_browser() {
     assert!(text(&reply).contains("is blocked by blocklist/allowlist rules"), "{}", text(&reply));
     let came = room.site.requests().into_iter().any(|seen| seen.query.as_deref() == Some("t=blocked"));
     assert!(!came, "not even asked for");
+}
+
+/// The settings of a pool hold in its browser, and what a seat looks at is seen.
+#[tokio::test]
+async fn settings_and_the_view() {
+    let room = Room::with(|options| {
+        options.pool.viewport_size = Viewport { width: 1000, height: 500 };
+        options.pool.user_agent = Some("greenroom-test".to_owned());
+        options.pool.blocked_origins = vec!["http://localhost:*".to_owned()];
+    })
+    .await;
+    let mut sitter = room.sit().await;
+    case("the_view", the_view(&room, &mut sitter)).await;
+    case("settings_of_the_browser", settings_of_the_browser(&room, &mut sitter)).await;
     room.end().await;
 }

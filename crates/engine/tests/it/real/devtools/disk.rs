@@ -4,10 +4,10 @@ use std::fs;
 
 use greenroom_core::Lost;
 use greenroom_engine::browser::Kind;
-use greenroom_testkit::{PATIENCE, eventually, within};
+use greenroom_testkit::{PATIENCE, case, eventually, within};
 use serde_json::json;
 
-use super::Room;
+use super::{Room, Sitter};
 use crate::real::{DOWNLOADS_IN_A_LOOP, UNANNOUNCED_DOWNLOAD, browser, text};
 
 const QUOTA: u64 = 8 << 20;
@@ -22,37 +22,42 @@ async fn room(kind: Kind) -> Room {
     .await
 }
 
-/// A page that downloads in a loop is stopped, its seat goes on and gets a notice, and no partial file stays.
+/// What a seat stores and downloads is bounded, in both browsers.
 #[tokio::test]
-async fn downloads_in_a_loop_are_stopped() {
+async fn storage_and_downloads_are_bounded() {
     for kind in BROWSERS {
         let room = room(kind).await;
         let mut sitter = room.sit().await;
-        sitter.navigate(&room.site.url("/title?t=hostile")).await;
-        sitter.evaluate(DOWNLOADS_IN_A_LOOP).await;
-        let mut stopped = 0;
-        eventually("many stopped downloads", || {
-            stopped += sitter.seat.take_stopped_downloads().map_or(0, |stopped| stopped.count);
-            (stopped > 50).then_some(())
-        })
-        .await;
-        let folder = downloads(&room);
-        let used = eventually("all half files gone", || {
-            let files: Vec<_> = fs::read_dir(&folder).unwrap().flatten().collect();
-            let is_whole =
-                files.iter().all(|file| !file.file_name().to_string_lossy().ends_with("crdownload"));
-            is_whole
-                .then(|| files.iter().map(|file| file.metadata().map_or(0, |file| file.len())).sum::<u64>())
-        })
-        .await;
-        assert!(used < 2 * QUOTA, "{kind:?}: {used}");
-        let shown = sitter.call("list_pages", json!({})).await;
-        assert!(text(&shown).contains("hostile"), "{}", text(&shown));
+        case("storage_is_bounded", storage_is_bounded(kind, &room, &mut sitter)).await;
+        case("downloads_in_a_loop_are_stopped", downloads_in_a_loop_are_stopped(kind, &room, &mut sitter))
+            .await;
         room.end().await;
     }
 }
 
-/// A download that the browser does not announce ends with its seat.
+/// A page that downloads in a loop is stopped, its seat goes on and hears of it, and no half a file stays.
+async fn downloads_in_a_loop_are_stopped(kind: Kind, room: &Room, sitter: &mut Sitter) {
+    sitter.navigate(&room.site.url("/title?t=hostile")).await;
+    sitter.evaluate(DOWNLOADS_IN_A_LOOP).await;
+    let mut stopped = 0;
+    eventually("many stopped downloads", || {
+        stopped += sitter.seat.take_stopped_downloads().map_or(0, |stopped| stopped.count);
+        (stopped > 50).then_some(())
+    })
+    .await;
+    let folder = downloads(room);
+    let used = eventually("all half files gone", || {
+        let files: Vec<_> = fs::read_dir(&folder).unwrap().flatten().collect();
+        let is_whole = files.iter().all(|file| !file.file_name().to_string_lossy().ends_with("crdownload"));
+        is_whole.then(|| files.iter().map(|file| file.metadata().map_or(0, |file| file.len())).sum::<u64>())
+    })
+    .await;
+    assert!(used < 2 * QUOTA, "{kind:?}: {used}");
+    let shown = sitter.call("list_pages", json!({})).await;
+    assert!(text(&shown).contains("hostile"), "{}", text(&shown));
+}
+
+/// A download that the browser announces to nobody ends with its seat.
 #[tokio::test]
 async fn an_unannounced_download_ends_the_seat() {
     let room = room(Kind::HeadlessShell).await;
@@ -66,32 +71,26 @@ async fn an_unannounced_download_ends_the_seat() {
     room.end().await;
 }
 
-/// Pages' storage in a profile on disk is bounded by the quota, in both browsers, and small data is stored.
-#[tokio::test]
-async fn storage_is_bounded() {
-    for kind in BROWSERS {
-        let room = room(kind).await;
-        let mut sitter = room.sit().await;
-        sitter.navigate(&room.site.url("/title?t=storage")).await;
-        let store = "async () => {
-            const cache = await caches.open('x');
-            const part = new Uint8Array(1 << 20);
-            let stored = 0;
-            try {
-                for (; stored < 64; stored++) {
-                    crypto.getRandomValues(part.subarray(0, 65536));
-                    await cache.put('/' + stored, new Response(part));
-                }
-                return [stored, ''];
-            } catch (error) {
-                return [stored, error.name];
+/// What pages store in a profile on disk is bounded by the quota, in both browsers, and small things are stored.
+async fn storage_is_bounded(kind: Kind, room: &Room, sitter: &mut Sitter) {
+    sitter.navigate(&room.site.url("/title?t=storage")).await;
+    let store = "async () => {
+        const cache = await caches.open('x');
+        const part = new Uint8Array(1 << 20);
+        let stored = 0;
+        try {
+            for (; stored < 64; stored++) {
+                crypto.getRandomValues(part.subarray(0, 65536));
+                await cache.put('/' + stored, new Response(part));
             }
-        }";
-        let said = sitter.evaluate(store).await;
-        let stored = said[0].as_u64().unwrap();
-        assert!((1..=QUOTA >> 20).contains(&stored) && said[1] == "QuotaExceededError", "{kind:?}: {said}");
-        room.end().await;
-    }
+            return [stored, ''];
+        } catch (error) {
+            return [stored, error.name];
+        }
+    }";
+    let said = sitter.evaluate(store).await;
+    let stored = said[0].as_u64().unwrap();
+    assert!((1..=QUOTA >> 20).contains(&stored) && said[1] == "QuotaExceededError", "{kind:?}: {said}");
 }
 
 /// The download folder of a room's only seat.

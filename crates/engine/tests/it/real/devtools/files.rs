@@ -8,13 +8,11 @@ use tokio::time::Instant;
 
 use super::{
     super::{files, text},
-    Room, uid,
+    Room, Sitter, uid,
 };
 
-/// Results are written to the agent's paths, under its names, and are kept; without a name they are kept all the same.
-#[tokio::test]
-async fn results() {
-    let (room, mut sitter) = Room::open().await;
+/// Results go where the agent wants them, under its names, and are kept; without a name they are kept all the same.
+pub async fn results(room: &Room, sitter: &mut Sitter) {
     sitter.navigate(&room.site.url("/table?rows=5")).await;
     let reply = sitter
         .call("take_screenshot", json!({ "pageId": 1, "format": "jpeg", "filePath": "shots/a.png" }))
@@ -49,21 +47,18 @@ async fn results() {
     let big = sitter.call("take_screenshot", json!({ "pageId": 1, "fullPage": true })).await;
     let [("screenshot.png", "image/png", data)] = files(&big)[..] else { panic!("{}", text(&big)) };
     assert!(data.len() > 2_000_000);
-    room.end().await;
 }
 
-/// The agent gets a recording when it has ended, and not before. A browser that is too old for recordings refuses it with an
-/// error, and nothing is written.
-#[tokio::test]
-async fn recordings() {
-    let (room, mut sitter) = Room::open().await;
+/// A recording is the agent's when it has ended, and not before. A browser that is too old for recordings refuses it in
+/// words, and nothing is written.
+pub async fn recordings(room: &Room, sitter: &mut Sitter) {
     sitter.navigate(&room.site.url("/title?t=film")).await;
     let start = json!({ "pageId": 1, "filePath": "film.mp4" });
     if chromium_major() < RECORDS_SINCE {
         let refused = sitter.try_call("screencast_start", start).await.unwrap();
         assert!(refused.is_failure() && text(&refused).contains("Update Chrome"), "{}", text(&refused));
         assert!(!room.workspace.path().join("film.mp4").exists());
-        return room.end().await;
+        return;
     }
     let begun = sitter.call("screencast_start", start).await;
     assert!(files(&begun).is_empty());
@@ -73,26 +68,21 @@ async fn recordings() {
     let ended = sitter.call("screencast_stop", json!({ "pageId": 1 })).await;
     let [("film.mp4", "video/mp4", data)] = files(&ended)[..] else { panic!("{}", text(&ended)) };
     assert_eq!(std::fs::read(room.workspace.path().join("film.mp4")).unwrap(), data);
-    room.end().await;
 }
 
 /// Several files of one call arrive in the folder that the agent named.
-#[tokio::test]
-async fn an_audit() {
-    let (room, mut sitter) = Room::open().await;
+pub async fn an_audit(room: &Room, sitter: &mut Sitter) {
     sitter.navigate(&room.site.url("/title?t=audited")).await;
     let audit = json!({ "pageId": 1, "mode": "snapshot", "outputDirPath": "audit" });
     let reply = sitter.call("lighthouse_audit", audit).await;
     let names: Vec<_> = files(&reply).iter().map(|(name, ..)| *name).collect();
     assert_eq!(names, ["report.json", "report.html"], "in the order in which the answer names them");
     assert!(room.workspace.path().join("audit/report.html").is_file());
-    room.end().await;
 }
 
-/// Files of the workspace can be uploaded; no other file of this machine, and no page of one. Nothing is written elsewhere.
-#[tokio::test]
-async fn only_the_workspace() {
-    let (room, mut sitter) = Room::open().await;
+/// Files of the workspace can be handed over; no other file of this machine, and no page of one. Nothing is written
+/// elsewhere.
+pub async fn only_the_workspace(room: &Room, sitter: &mut Sitter) {
     sitter.navigate(&room.site.url("/upload")).await;
     let page = sitter.snapshot().await;
     std::fs::write(room.workspace.path().join("cv.txt"), "my cv").unwrap();
@@ -119,13 +109,10 @@ async fn only_the_workspace() {
         let reply = sitter.try_call(tool, arguments).await.unwrap();
         assert!(reply.is_failure() && reply.body.as_ref().unwrap().get().contains(code), "{}", text(&reply));
     }
-    room.end().await;
 }
 
-/// A completed download comes with the next answer, once.
-#[tokio::test]
-async fn downloads() {
-    let (room, mut sitter) = Room::open().await;
+/// What a page downloads comes with the next answer after it is whole, once.
+pub async fn downloads(room: &Room, sitter: &mut Sitter) {
     sitter.navigate(&room.site.url("/")).await;
     let page = sitter.snapshot().await;
     let mut reply = sitter.call("click", json!({ "pageId": 1, "uid": uid(&page, "link \"download") })).await;
@@ -136,5 +123,4 @@ async fn downloads() {
     }
     assert_eq!(files(&reply), [("report.txt", "text/plain", &b"greenroom download\n"[..])]);
     assert!(files(&sitter.call("list_pages", json!({})).await).is_empty());
-    room.end().await;
 }

@@ -11,11 +11,11 @@ use std::{path::Path, sync::Arc};
 
 use greenroom_core::{Call, Engine, Instance, InstanceId, Lost, Reply, Seat};
 use greenroom_engine::{DevtoolsEngine, EngineOptions, browser::Places, run_folder::RunFolder};
-use greenroom_testkit::{PATIENCE, Site, within};
+use greenroom_testkit::{PATIENCE, Site, case, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{GRACE, Worker, data_folder, text};
+use super::{GRACE, Worker, data_folder, shared_browser::selectors, sizes, text};
 
 pub struct Room {
     pub site: Site,
@@ -54,7 +54,31 @@ impl Room {
     }
 }
 
-/// An agent with a seat. The first page of a fresh engine is number 1.
+/// What the devtools engine answers, one case after the other in the first page of one seat: snapshots, console lines, files,
+/// downloads, recordings, audits, sizes, and selectors as hostile agents write them.
+#[tokio::test]
+async fn answers_of_the_devtools_engine() {
+    let (room, mut sitter) = Room::open().await;
+    macro_rules! run {
+        ($($name:path),+ $(,)?) => {
+            $(case(stringify!($name), $name(&room, &mut sitter)).await;)+
+        };
+    }
+    run!(
+        answers::snapshots,
+        answers::console_lines_and_values,
+        files::results,
+        files::only_the_workspace,
+        files::downloads,
+        files::recordings,
+        files::an_audit,
+        sizes::with_devtools,
+        selectors::with_devtools,
+    );
+    room.end().await;
+}
+
+/// Whoever sits on a seat. The first page of a fresh engine is number 1.
 pub struct Sitter {
     seat: Box<dyn Seat>,
     worker: Arc<Worker>,

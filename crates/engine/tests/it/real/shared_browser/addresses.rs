@@ -5,7 +5,7 @@ use std::fs;
 use greenroom_cdp::Client;
 use serde_json::{Value, json};
 
-use super::{BROWSERS, SharedBrowser, text};
+use super::{BROWSERS, Kind, SharedBrowser, text};
 
 const SECRET: &str = "correct horse battery staple";
 
@@ -46,76 +46,68 @@ async fn engines_open_pages_of_the_web_only() {
     }
 }
 
-/// Without the proxy, the browser itself refuses to load files, in each of its contexts.
-#[tokio::test]
-async fn the_browser_loads_no_files() {
-    for kind in BROWSERS {
-        let browser = SharedBrowser::start(kind).await;
-        let seat = browser.seat().await;
-        let file = browser.data.path().join("secret.txt");
-        fs::write(&file, SECRET).unwrap();
-        let (client, _events) = Client::connect(&browser.debugger()).await.unwrap();
-        let ask = async |session: Option<&str>, method: &str, params: Value| -> Value {
-            let answer = match session {
-                Some(session) => client.call_in(session, method, &params).await,
-                None => client.call(method, &params).await,
-            };
-            serde_json::from_str(answer.unwrap().get()).unwrap()
+/// Past the proxy the browser itself refuses to load files, in every context of it.
+pub async fn the_browser_loads_no_files(kind: Kind, browser: &SharedBrowser) {
+    let seat = browser.seat().await;
+    let file = browser.data.path().join("secret.txt");
+    fs::write(&file, SECRET).unwrap();
+    let (client, _events) = Client::connect(&browser.debugger()).await.unwrap();
+    let ask = async |session: Option<&str>, method: &str, params: Value| -> Value {
+        let answer = match session {
+            Some(session) => client.call_in(session, method, &params).await,
+            None => client.call(method, &params).await,
         };
-        let made = ask(None, "Target.createBrowserContext", json!({})).await;
-        for context in [Some(made["browserContextId"].clone()), None] {
-            let mut target = json!({ "url": "about:blank" });
-            if let Some(context) = context {
-                target["browserContextId"] = context;
-            }
-            let target = ask(None, "Target.createTarget", target).await;
-            let params = json!({ "targetId": target["targetId"], "flatten": true });
-            let attached = ask(None, "Target.attachToTarget", params).await;
-            let session = attached["sessionId"].as_str();
-            for scheme in ["file:", "view-source:file:"] {
-                let url = format!("{scheme}//{}", file.display());
-                let went = ask(session, "Page.navigate", json!({ "url": url })).await;
-                assert!(went["errorText"].is_string(), "{kind:?} {url}: {went}");
-                let script = json!({ "expression": "document.documentElement.outerHTML" });
-                let shown = ask(session, "Runtime.evaluate", script).await;
-                assert!(!shown.to_string().contains(SECRET), "{kind:?} {url}: {shown}");
-            }
+        serde_json::from_str(answer.unwrap().get()).unwrap()
+    };
+    let made = ask(None, "Target.createBrowserContext", json!({})).await;
+    for context in [Some(made["browserContextId"].clone()), None] {
+        let mut target = json!({ "url": "about:blank" });
+        if let Some(context) = context {
+            target["browserContextId"] = context;
         }
-        seat.seat.close().await;
-        browser.end().await;
+        let target = ask(None, "Target.createTarget", target).await;
+        let params = json!({ "targetId": target["targetId"], "flatten": true });
+        let attached = ask(None, "Target.attachToTarget", params).await;
+        let session = attached["sessionId"].as_str();
+        for scheme in ["file:", "view-source:file:"] {
+            let url = format!("{scheme}//{}", file.display());
+            let went = ask(session, "Page.navigate", json!({ "url": url })).await;
+            assert!(went["errorText"].is_string(), "{kind:?} {url}: {went}");
+            let script = json!({ "expression": "document.documentElement.outerHTML" });
+            let shown = ask(session, "Runtime.evaluate", script).await;
+            assert!(!shown.to_string().contains(SECRET), "{kind:?} {url}: {shown}");
+        }
     }
+    // The next case looks at the pages of seats alone.
+    ask(None, "Target.disposeBrowserContext", made).await;
+    seat.seat.close().await;
 }
 
-/// A page cannot open any of these addresses by itself, nor can a window or a frame that it opens.
-#[tokio::test]
-async fn pages_do_not_get_there() {
-    for kind in BROWSERS {
-        let browser = SharedBrowser::start(kind).await;
-        let mut seat = browser.seat().await;
-        let file = browser.data.path().join("secret.txt");
-        fs::write(&file, SECRET).unwrap();
-        seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=web") })).await;
-        for scheme in ["file://", "view-source:file://", "filesystem:file://", "chrome://version/"] {
-            let url = json!(format!("{scheme}{}", file.display()));
-            for way in [
-                "document.body.append(Object.assign(document.createElement('iframe'), { src: URL }))",
-                "Object.assign(document.createElement('a'), { href: URL }).click()",
-                "window.open(URL)",
-                "location.href = URL",
-                "fetch(URL).catch(() => 0)",
-            ] {
-                let way = way.replace("URL", &url.to_string());
-                seat.evaluate(&format!("async () => {{ try {{ await ({way}) }} catch {{}} }}")).await;
-            }
-            let tabs = seat.call("browser_tabs", json!({ "action": "list" })).await;
-            assert!(tabs.contains("/title?t=web") && !tabs.contains("secret.txt"), "{kind:?} {url}: {tabs}");
-            // The page cannot read a frame that shows another origin's document.
-            let shown = "() => [document, ...[...document.querySelectorAll('iframe')].map((frame) => frame.contentDocument)]
-                .map((one) => one?.documentElement.innerText ?? '').join()";
-            let shown = seat.evaluate(shown).await.to_string();
-            assert!(!shown.contains(SECRET), "{kind:?} {url}: {shown}");
+/// A page gets to none of these addresses by itself, nor does a window or a frame that it opens.
+pub async fn pages_do_not_get_there(kind: Kind, browser: &SharedBrowser) {
+    let mut seat = browser.seat().await;
+    let file = browser.data.path().join("secret.txt");
+    fs::write(&file, SECRET).unwrap();
+    seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=web") })).await;
+    for scheme in ["file://", "view-source:file://", "filesystem:file://", "chrome://version/"] {
+        let url = json!(format!("{scheme}{}", file.display()));
+        for way in [
+            "document.body.append(Object.assign(document.createElement('iframe'), { src: URL }))",
+            "Object.assign(document.createElement('a'), { href: URL }).click()",
+            "window.open(URL)",
+            "location.href = URL",
+            "fetch(URL).catch(() => 0)",
+        ] {
+            let way = way.replace("URL", &url.to_string());
+            seat.evaluate(&format!("async () => {{ try {{ await ({way}) }} catch {{}} }}")).await;
         }
-        seat.seat.close().await;
-        browser.end().await;
+        let tabs = seat.call("browser_tabs", json!({ "action": "list" })).await;
+        assert!(tabs.contains("/title?t=web") && !tabs.contains("secret.txt"), "{kind:?} {url}: {tabs}");
+        // A frame that shows another origin's document has none that this page can read.
+        let shown = "() => [document, ...[...document.querySelectorAll('iframe')].map((frame) => frame.contentDocument)]
+            .map((one) => one?.documentElement.innerText ?? '').join()";
+        let shown = seat.evaluate(shown).await.to_string();
+        assert!(!shown.contains(SECRET), "{kind:?} {url}: {shown}");
     }
+    seat.seat.close().await;
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{BROWSERS, SharedBrowser, SharedSeat};
+use super::{Kind, SharedBrowser, SharedSeat};
 
 /// A page with elements to copy from and to paste into, frames included.
 const PAGE: &str = r#"() => {
@@ -53,104 +53,93 @@ impl SharedSeat {
     }
 }
 
-/// One session cannot paste what another copies, while both live and after the first has closed; each pastes its own.
-#[tokio::test]
-async fn a_clipboard_each() {
-    for kind in BROWSERS {
-        let browser = SharedBrowser::start(kind).await;
-        let (mut one, mut other) = (browser.seat().await, browser.seat().await);
-        show(&browser, &mut one).await;
-        show(&browser, &mut other).await;
-        one.copy("#field", "of the first", "ControlOrMeta+c").await;
-        for key in ["Control+v", "Control+Shift+v", "Shift+Insert"] {
-            assert_eq!(other.pasted(key).await, "", "{kind:?} {key}");
-            assert_eq!(one.pasted(key).await, "of the first", "{kind:?} {key}");
-        }
-        other.copy("#field", "of the second", "Control+x").await;
-        assert_eq!(other.evaluate("() => document.querySelector('#field').value").await, "", "{kind:?}");
-        assert_eq!(other.pasted("Control+v").await, "of the second", "{kind:?}");
-        assert_eq!(one.pasted("Control+v").await, "of the first", "{kind:?}");
+/// What one session copies another cannot paste, while both live and after the first has closed; each pastes its own.
+pub async fn a_clipboard_each(kind: Kind, browser: &SharedBrowser) {
+    let (mut one, mut other) = (browser.seat().await, browser.seat().await);
+    show(browser, &mut one).await;
+    show(browser, &mut other).await;
+    one.copy("#field", "of the first", "ControlOrMeta+c").await;
+    for key in ["Control+v", "Control+Shift+v", "Shift+Insert"] {
+        assert_eq!(other.pasted(key).await, "", "{kind:?} {key}");
+        assert_eq!(one.pasted(key).await, "of the first", "{kind:?} {key}");
+    }
+    other.copy("#field", "of the second", "Control+x").await;
+    assert_eq!(other.evaluate("() => document.querySelector('#field').value").await, "", "{kind:?}");
+    assert_eq!(other.pasted("Control+v").await, "of the second", "{kind:?}");
+    assert_eq!(one.pasted("Control+v").await, "of the first", "{kind:?}");
 
-        // A selection is another clipboard, which a click of the middle button pastes.
-        one.call("browser_click", json!({ "target": "#rich", "doubleClick": true })).await;
-        other.call("browser_type", json!({ "target": "#field", "text": "" })).await;
-        other.call("browser_click", json!({ "target": "#field", "button": "middle" })).await;
-        let middle = other.evaluate("() => document.querySelector('#field').value").await;
-        assert!(["", "of the second"].contains(&middle.as_str().unwrap()), "{kind:?}: {middle}");
+    // A selection is one more clipboard, which a click of the middle button pastes.
+    one.call("browser_click", json!({ "target": "#rich", "doubleClick": true })).await;
+    other.call("browser_type", json!({ "target": "#field", "text": "" })).await;
+    other.call("browser_click", json!({ "target": "#field", "button": "middle" })).await;
+    let middle = other.evaluate("() => document.querySelector('#field').value").await;
+    assert!(["", "of the second"].contains(&middle.as_str().unwrap()), "{kind:?}: {middle}");
 
-        one.seat.close().await;
-        let mut third = browser.seat().await;
-        show(&browser, &mut third).await;
-        assert_eq!(third.pasted("Control+v").await, "", "{kind:?}");
-        for seat in [other, third] {
-            seat.seat.close().await;
-        }
-        browser.end().await;
+    one.seat.close().await;
+    let mut third = browser.seat().await;
+    show(browser, &mut third).await;
+    assert_eq!(third.pasted("Control+v").await, "", "{kind:?}");
+    for seat in [other, third] {
+        seat.seat.close().await;
     }
 }
 
 /// Within a session everything that copies and pastes goes on working: scripts, handlers of the page, frames, formatted
-/// text. Pasted text runs no code, and passwords are not copied.
-#[tokio::test]
-async fn inside_a_session() {
-    for kind in BROWSERS {
-        let browser = SharedBrowser::start(kind).await;
-        let mut seat = browser.seat().await;
-        show(&browser, &mut seat).await;
-        seat.click("#api").await;
-        assert_eq!(seat.pasted("Control+v").await, "by script", "{kind:?}");
-        seat.click("#exec").await;
-        assert_eq!(seat.pasted("Control+v").await, "Hello bold world", "{kind:?}");
-        seat.click("#target").await;
+/// text. What is pasted runs nothing, and passwords are not copied.
+pub async fn inside_a_session(kind: Kind, browser: &SharedBrowser) {
+    let mut seat = browser.seat().await;
+    show(browser, &mut seat).await;
+    seat.click("#api").await;
+    assert_eq!(seat.pasted("Control+v").await, "by script", "{kind:?}");
+    seat.click("#exec").await;
+    assert_eq!(seat.pasted("Control+v").await, "Hello bold world", "{kind:?}");
+    seat.click("#target").await;
+    seat.press("Control+v").await;
+    let rich = seat.evaluate("() => document.querySelector('#target').innerHTML").await;
+    assert_eq!(rich, "Hello <b>bold</b> world", "{kind:?}");
+
+    // The page's own idea of what is copied, and of what is pasted.
+    seat.evaluate(
+        "() => {
+            document.addEventListener('copy', (event) => {
+                event.clipboardData.setData('text/plain', 'the page says');
+                event.preventDefault();
+                event.stopPropagation();
+            }, { once: true });
+            document.addEventListener('paste', (event) => {
+                window.seen = event.clipboardData.getData('text/plain');
+            }, { once: true });
+        }",
+    )
+    .await;
+    seat.click("#own").await;
+    assert_eq!(seat.pasted("Control+v").await, "the page says", "{kind:?}");
+    assert_eq!(seat.evaluate("() => window.seen").await, "the page says", "{kind:?}");
+
+    seat.click("#password").await;
+    seat.press("Control+a").await;
+    seat.press("Control+c").await;
+    assert_eq!(seat.pasted("Control+v").await, "the page says", "{kind:?}");
+
+    for frame in ["#same", "#sandboxed"] {
+        let inner = format!("{frame} >> internal:control=enter-frame >> #inner");
+        seat.copy(&inner, frame, "Control+c").await;
+        assert_eq!(seat.pasted("Control+v").await, frame, "{kind:?}");
+        seat.copy("#field", "into the frame", "Control+c").await;
+        seat.call("browser_type", json!({ "target": inner, "text": "" })).await;
+        seat.click(&inner).await;
         seat.press("Control+v").await;
-        let rich = seat.evaluate("() => document.querySelector('#target').innerHTML").await;
-        assert_eq!(rich, "Hello <b>bold</b> world", "{kind:?}");
-
-        // The page chooses what is copied, and what is pasted.
-        seat.evaluate(
-            "() => {
-                document.addEventListener('copy', (event) => {
-                    event.clipboardData.setData('text/plain', 'the page says');
-                    event.preventDefault();
-                    event.stopPropagation();
-                }, { once: true });
-                document.addEventListener('paste', (event) => {
-                    window.seen = event.clipboardData.getData('text/plain');
-                }, { once: true });
-            }",
-        )
-        .await;
-        seat.click("#own").await;
-        assert_eq!(seat.pasted("Control+v").await, "the page says", "{kind:?}");
-        assert_eq!(seat.evaluate("() => window.seen").await, "the page says", "{kind:?}");
-
-        seat.click("#password").await;
         seat.press("Control+a").await;
-        seat.press("Control+c").await;
-        assert_eq!(seat.pasted("Control+v").await, "the page says", "{kind:?}");
-
-        for frame in ["#same", "#sandboxed"] {
-            let inner = format!("{frame} >> internal:control=enter-frame >> #inner");
-            seat.copy(&inner, frame, "Control+c").await;
-            assert_eq!(seat.pasted("Control+v").await, frame, "{kind:?}");
-            seat.copy("#field", "into the frame", "Control+c").await;
-            seat.call("browser_type", json!({ "target": inner, "text": "" })).await;
-            seat.click(&inner).await;
-            seat.press("Control+v").await;
-            seat.press("Control+a").await;
-            seat.press("Control+x").await;
-            assert_eq!(seat.pasted("Control+v").await, "into the frame", "{kind:?} {frame}");
-        }
-        seat.seat.close().await;
-        browser.end().await;
+        seat.press("Control+x").await;
+        assert_eq!(seat.pasted("Control+v").await, "into the frame", "{kind:?} {frame}");
     }
+    seat.seat.close().await;
 }
 
-/// Whatever a page does to the listeners in its documents, it sees nothing that another session copied: documents opened
-/// anew with listeners of their own in front, windows and frames whose first document is replaced, also after the session
-/// that copied is gone.
-#[tokio::test]
-async fn hostile_documents_read_nothing() {
+/// Whatever a page does to the listeners in its documents, it is shown nothing of what another session copied: documents
+/// opened anew with listeners of their own in front, windows and frames whose first document is replaced, also after the
+/// session that copied is gone.
+pub async fn hostile_documents_read_nothing(kind: Kind, browser: &SharedBrowser) {
     const OPENED: &str = "() => {
         document.open();
         window.addEventListener('paste', (event) => {
@@ -167,36 +156,32 @@ async fn hostile_documents_read_nothing() {
         frame.contentWindow.touched = true;
         return new Promise((done) => frame.onload = () => done());
     }";
-    for kind in BROWSERS {
-        let browser = SharedBrowser::start(kind).await;
-        let (mut victim, mut thief) = (browser.seat().await, browser.seat().await);
-        for seat in [&mut victim, &mut thief] {
-            show(&browser, seat).await;
-            seat.evaluate(POPUP).await;
-            seat.select_popup().await;
-            seat.evaluate(PAGE).await;
-        }
-        // A copy in such a window stays in the session too.
-        victim.copy("#field", "of the popup", "Control+c").await;
-        victim
-            .evaluate("() => { document.querySelector('#field').select(); document.execCommand('copy') }")
-            .await;
-        assert_eq!(thief.pasted("Control+v").await, "", "{kind:?}");
-        assert_eq!(victim.pasted("Control+v").await, "of the popup", "{kind:?}");
-
-        victim.evaluate(FRAME).await;
-        victim.evaluate("() => { document.querySelector('#touched').contentDocument.body.innerHTML = '<textarea id=inner>' }").await;
-        victim.copy("#touched >> internal:control=enter-frame >> #inner", "of the frame", "Control+c").await;
-        assert_eq!(thief.pasted("Control+v").await, "", "{kind:?}");
-
-        victim.evaluate(OPENED).await;
-        victim.copy("#field", "of the victim", "Control+c").await;
-        thief.evaluate(OPENED).await;
-        victim.seat.close().await;
-        assert_eq!(thief.pasted("Control+v").await, "", "{kind:?}");
-        let seen = thief.evaluate("() => String(window.seen)").await;
-        assert!(["undefined", "false"].contains(&seen.as_str().unwrap()), "{kind:?}: {seen}");
-        thief.seat.close().await;
-        browser.end().await;
+    let (mut victim, mut thief) = (browser.seat().await, browser.seat().await);
+    for seat in [&mut victim, &mut thief] {
+        show(browser, seat).await;
+        seat.evaluate(POPUP).await;
+        seat.select_popup().await;
+        seat.evaluate(PAGE).await;
     }
+    // A copy in such a window stays in the session too.
+    victim.copy("#field", "of the popup", "Control+c").await;
+    victim
+        .evaluate("() => { document.querySelector('#field').select(); document.execCommand('copy') }")
+        .await;
+    assert_eq!(thief.pasted("Control+v").await, "", "{kind:?}");
+    assert_eq!(victim.pasted("Control+v").await, "of the popup", "{kind:?}");
+
+    victim.evaluate(FRAME).await;
+    victim.evaluate("() => { document.querySelector('#touched').contentDocument.body.innerHTML = '<textarea id=inner>' }").await;
+    victim.copy("#touched >> internal:control=enter-frame >> #inner", "of the frame", "Control+c").await;
+    assert_eq!(thief.pasted("Control+v").await, "", "{kind:?}");
+
+    victim.evaluate(OPENED).await;
+    victim.copy("#field", "of the victim", "Control+c").await;
+    thief.evaluate(OPENED).await;
+    victim.seat.close().await;
+    assert_eq!(thief.pasted("Control+v").await, "", "{kind:?}");
+    let seen = thief.evaluate("() => String(window.seen)").await;
+    assert!(["undefined", "false"].contains(&seen.as_str().unwrap()), "{kind:?}: {seen}");
+    thief.seat.close().await;
 }

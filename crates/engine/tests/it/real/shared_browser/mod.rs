@@ -8,14 +8,14 @@ mod locks;
 mod network;
 mod overload;
 mod regexps;
-mod selectors;
+pub mod selectors;
 mod sizes;
 
 use std::{fs, path::PathBuf, sync::Arc};
 
 use greenroom_core::{Call, Engine, Instance, InstanceId, Reply, Seat};
 use greenroom_engine::{EngineBase, PlaywrightEngine, browser::Kind};
-use greenroom_testkit::{PATIENCE, Site, within};
+use greenroom_testkit::{PATIENCE, Site, case, until_some, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -24,8 +24,44 @@ use super::{GRACE, Worker, browser, data_folder, engine, text};
 /// Both kinds of browsers that greenroom starts.
 const BROWSERS: [Kind; 2] = [Kind::HeadlessShell, Kind::Chromium];
 
-/// One browser with a test site.
-struct SharedBrowser {
+/// Clipboards, locks, files of the machine and sizes of windows in the headless shell, one case after the other, each with seats
+/// of its own.
+#[tokio::test]
+async fn seats_of_one_headless_shell() {
+    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    in_any_browser(Kind::HeadlessShell, &browser).await;
+    case("locks::wait_for_each_other", locks::wait_for_each_other(&browser)).await;
+    case("network::long_addresses", network::long_addresses(&browser)).await;
+    browser.end().await;
+}
+
+/// The same in the whole browser, as far as it depends on the browser.
+#[tokio::test]
+async fn seats_of_one_whole_browser() {
+    let browser = SharedBrowser::start(Kind::Chromium).await;
+    in_any_browser(Kind::Chromium, &browser).await;
+    browser.end().await;
+}
+
+async fn in_any_browser(kind: Kind, browser: &SharedBrowser) {
+    macro_rules! run {
+        ($($name:path),+ $(,)?) => {
+            $(case(stringify!($name), $name(kind, browser)).await;)+
+        };
+    }
+    run!(
+        clipboard::a_clipboard_each,
+        clipboard::inside_a_session,
+        clipboard::hostile_documents_read_nothing,
+        locks::are_bounded,
+        addresses::pages_do_not_get_there,
+        addresses::the_browser_loads_no_files,
+        sizes::popups_are_cut,
+    );
+}
+
+/// One browser with a site to look at.
+pub struct SharedBrowser {
     site: Site,
     instance: Arc<dyn Instance>,
     data: TempDir,
@@ -109,10 +145,11 @@ impl SharedSeat {
 
     /// Selects a tab that a page has opened, once the engine knows it.
     async fn select_popup(&mut self) {
-        let known = async {
-            while !self.call("browser_tabs", json!({ "action": "list" })).await.contains("- 1: ") {}
+        let is_known = async || {
+            let listed = self.call("browser_tabs", json!({ "action": "list" })).await;
+            listed.contains("- 1: ").then_some(())
         };
-        within(PATIENCE, known).await;
+        until_some("the tab in the engine's list", is_known).await;
         self.call("browser_tabs", json!({ "action": "select", "index": 1 })).await;
     }
 

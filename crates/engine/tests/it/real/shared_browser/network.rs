@@ -21,10 +21,8 @@ impl SharedSeat {
     }
 }
 
-/// The engine gets an address of 2 MB only in part, wherever the page uses it.
-#[tokio::test]
-async fn long_addresses() {
-    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+/// The engine hears of an address of 2 MB that it is long, not all of it, wherever the page uses it.
+pub async fn long_addresses(browser: &SharedBrowser) {
     let mut seat = browser.seat().await;
     seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=page") })).await;
     seat.evaluate("() => fetch('/title?t=' + 'a'.repeat(1.9e6)).then(() => {}, () => {})").await;
@@ -36,7 +34,6 @@ async fn long_addresses() {
     let tabs = seat.call("browser_tabs", json!({ "action": "list" })).await;
     assert!(tabs.contains("#aaa") && tabs.len() < 200_000, "{} bytes", tabs.len());
     seat.seat.close().await;
-    browser.end().await;
 }
 
 /// A page makes requests without end: the engine gets a number of them, and a notice. Nothing waits for the others, and they

@@ -147,14 +147,11 @@ async fn with_playwright() {
 }
 
 /// The same selectors for the devtools engine, whose seats have a process each: every call is answered.
-#[tokio::test]
-async fn with_devtools() {
-    let (room, mut seat) = devtools::Room::open().await;
+pub async fn with_devtools(room: &devtools::Room, seat: &mut devtools::Sitter) {
     seat.navigate(&room.site.url("/title?t=hostile")).await;
     for (tool, params) in calls(DEVTOOLS) {
         let call = Call::new(tool.as_str(), parse(params.clone()).unwrap());
         seat.raw_call(call).await.unwrap_or_else(|lost| panic!("{params}: {lost}"));
     }
     assert_eq!(seat.evaluate("() => document.title").await, json!("hostile"));
-    room.end().await;
 }
