@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::{SinkExt, StreamExt};
-use greenroom_testkit::{Launch, Site, http::Server};
+use greenroom_testkit::{Launch, Site, case, http::Server};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -15,13 +15,22 @@ use super::{
     look,
 };
 
-/// No page reaches a debugger, an engine or a proxy: neither of its own greenroom nor of another.
+/// Ports that belong to greenroom, or that a greenroom beside it has declared, are out of reach for every page.
 #[tokio::test]
-async fn own_ports_are_out_of_reach() {
-    let data = Data::new();
-    let site = &Site::start().await;
-    let house = &House::start(&data, &[]).await;
-    let neighbour = House::start(&data, &[]).await;
+async fn ports_of_greenrooms_are_out_of_reach() {
+    let (data, site, declared) = (Data::new(), Site::start().await, Site::start().await);
+    let run = data.path().join("run/neighbour");
+    std::fs::create_dir_all(&run).unwrap();
+    std::fs::write(run.join("ports"), format!("{}\n", declared.port())).unwrap();
+    let house = House::start(&data, &[]).await;
+    case("own_ports_are_out_of_reach", own_ports_are_out_of_reach(&data, &site, &house)).await;
+    case("a_declared_port_sees_nothing", a_declared_port_sees_nothing(&declared, &site, &house)).await;
+    house.end().await;
+}
+
+/// No page reaches a debugger, an engine or a proxy: not its own greenroom's, not a neighbour's.
+async fn own_ports_are_out_of_reach(data: &Data, site: &Site, house: &House) {
+    let neighbour = House::start(data, &[]).await;
     neighbour.navigate("victim", &site.url("/title?t=victim")).await.ok();
     house.navigate("a", &site.url("/")).await.ok();
     let ports_of = |house: &House| look::ports(&look::run_of(data.path(), house.client.pid()));
@@ -47,17 +56,10 @@ async fn own_ports_are_out_of_reach() {
     neighbour.end().await;
 }
 
-/// The attack does reach a port that is in no list, and no longer does once another greenroom's list has it.
-#[tokio::test]
-async fn a_declared_port_sees_nothing() {
-    let data = Data::new();
-    let site = &Site::start().await;
-    let (open, closed) = (Site::start().await, Site::start().await);
-    let run = data.path().join("run/neighbour");
-    std::fs::create_dir_all(&run).unwrap();
-    std::fs::write(run.join("ports"), format!("{}\n", closed.port())).unwrap();
-    let house = &House::start(&data, &[]).await;
-    all([&open, &closed].map(|victim| async move {
+/// The attack does reach a port that nobody has declared, and no longer does once a neighbour's list has it.
+async fn a_declared_port_sees_nothing(closed: &Site, site: &Site, house: &House) {
+    let open = &Site::start().await;
+    all([open, closed].map(|victim| async move {
         attack(house, site, &victim.port().to_string(), victim.port()).await;
     }))
     .await;
@@ -71,11 +73,8 @@ async fn a_declared_port_sees_nothing() {
 }
 
 /// Pages, redirects, forms, WebSockets and downloads work through the proxy; metadata services do not.
-#[tokio::test]
-async fn the_web_is_reached_and_metadata_is_not() {
-    let data = Data::new();
-    let (site, other) = (Site::start().await, Site::start().await);
-    let house = House::start(&data, &[]).await;
+pub async fn the_web_is_reached_and_metadata_is_not(house: &House, site: &Site) {
+    let other = Site::start().await;
     let to = other.url("/title?t=the%20other%20site").replace(':', "%3A").replace('?', "%3F");
     let page = house.navigate("", &site.url(&format!("/redirect?to={to}"))).await.ok();
     assert!(page.contains("heading \"the other site\""), "{page}");
@@ -111,7 +110,6 @@ async fn the_web_is_reached_and_metadata_is_not() {
     }
     let by_redirect = house.navigate("", &site.url("/redirect?to=http://169.254.169.254/")).await.ok();
     assert!(by_redirect.contains("out of reach for browsers"), "{by_redirect}");
-    house.end().await;
 }
 
 /// No page reaches the port of the server that it belongs to, nor another server's: there it could use other agents'

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use greenroom_testkit::Site;
+use greenroom_testkit::{Site, case};
 use serde_json::json;
 
 use super::{
@@ -13,29 +13,38 @@ use super::{
     look,
 };
 
-/// Uploads are taken from the workspace only: not from other sessions, not from the system, not through links.
+/// Uploads and named results stay within the workspace, of which greenroom's own data folder is a part: so it is when an agent
+/// works in its home folder.
 #[tokio::test]
-async fn only_workspace_files_are_uploaded() {
-    // The data folder lies within the workspace, as it does when an agent works in its home folder.
+async fn files_stay_within_the_workspace() {
     let workspace = tempfile::tempdir().unwrap();
-    let data = Data::in_folder(workspace.path());
+    let (folder, data) = (workspace.path(), Data::in_folder(workspace.path()));
     let site = Site::start().await;
-    let house = House::of(launch(data.path(), &[]).cwd(workspace.path())).await;
-    let upload = Upload { house: &house, site: &site };
+    let house = House::of(launch(data.path(), &[]).cwd(folder)).await;
+    let uploads = only_workspace_files_are_uploaded(&house, &site, &data, folder);
+    case("only_workspace_files_are_uploaded", uploads).await;
+    let results = named_results_arrive_in_the_workspace(&house, &site, &data, folder);
+    case("named_results_arrive_in_the_workspace", results).await;
+    house.end().await;
+}
 
-    std::fs::write(workspace.path().join("mine.txt"), "my words").unwrap();
-    std::fs::create_dir(workspace.path().join("deep")).unwrap();
-    symlink("../mine.txt", workspace.path().join("deep/link.txt")).unwrap();
-    symlink("/etc/passwd", workspace.path().join("passwd.txt")).unwrap();
-    symlink("/etc", workspace.path().join("etc")).unwrap();
-    fifo(&workspace.path().join("fifo"));
-    let absolute = workspace.path().join("mine.txt");
+/// Uploads are taken from the workspace only: not from other sessions, not from the system, not through links.
+async fn only_workspace_files_are_uploaded(house: &House, site: &Site, data: &Data, workspace: &Path) {
+    let upload = Upload { house, site };
+
+    std::fs::write(workspace.join("mine.txt"), "my words").unwrap();
+    std::fs::create_dir(workspace.join("deep")).unwrap();
+    symlink("../mine.txt", workspace.join("deep/link.txt")).unwrap();
+    symlink("/etc/passwd", workspace.join("passwd.txt")).unwrap();
+    symlink("/etc", workspace.join("etc")).unwrap();
+    fifo(&workspace.join("fifo"));
+    let absolute = workspace.join("mine.txt");
     for allowed in ["mine.txt", "./mine.txt", "deep/../mine.txt", "deep/link.txt", absolute.to_str().unwrap()]
     {
         assert!(upload.takes(allowed).await.contains("my words"), "{allowed}");
     }
-    let download = download(&house, &site, "other").await;
-    let snapshot = keep_snapshot(&house, data.path(), "other").await;
+    let download = download(house, site, "other").await;
+    let snapshot = keep_snapshot(house, data.path(), "other").await;
     let engine = data.path().join("engines").read_dir().unwrap().next().unwrap().unwrap().path();
     let lock = look::run_of(data.path(), house.client.pid()).join("lock");
     for (path, why) in [
@@ -60,7 +69,6 @@ async fn only_workspace_files_are_uploaded() {
             "`{path}` is not refused by name: {refusal}"
         );
     }
-    house.end().await;
 }
 
 /// All of a client's roots are its workspace, and greenroom asks again when the client changes them.
@@ -91,34 +99,29 @@ async fn roots_of_the_client_are_its_workspace() {
     house.end().await;
 }
 
-/// Results with a file name arrive in the workspace under that name, and in no other place.
-#[tokio::test]
-async fn named_results_arrive_in_the_workspace() {
-    let workspace = tempfile::tempdir().unwrap();
+/// Results with a file name arrive in the workspace under that name, and nowhere else.
+async fn named_results_arrive_in_the_workspace(house: &House, site: &Site, data: &Data, workspace: &Path) {
     let outside = tempfile::tempdir().unwrap();
-    let data = Data::in_folder(workspace.path());
-    let site = Site::start().await;
-    let house = House::of(launch(data.path(), &[]).cwd(workspace.path())).await;
     house.navigate("", &site.url("/title?t=kept%20words")).await.ok();
 
-    let absolute = workspace.path().join("abs/b.yml").display().to_string();
+    let absolute = workspace.join("abs/b.yml").display().to_string();
     for name in ["a.yml", "deep/er/a.yml", "./c.yml", "deep/../d.yml", &absolute] {
         let answer = house.call("", "browser_snapshot", json!({ "filename": name })).await.ok();
-        let written = std::fs::read_to_string(workspace.path().join(name)).unwrap();
+        let written = std::fs::read_to_string(workspace.join(name)).unwrap();
         assert!(written.contains("heading \"kept words\""), "{name}: {written}");
         assert!(answer.contains(name.trim_start_matches("./")), "the answer does not name it: {answer}");
     }
-    let absolute = workspace.path().join("shots/b.png").display().to_string();
+    let absolute = workspace.join("shots/b.png").display().to_string();
     for name in ["a.png", "deep/er/a.png", &absolute] {
         let arguments = json!({ "type": "png", "filename": name });
         house.call("", "browser_take_screenshot", arguments).await.ok();
-        let written = std::fs::read(workspace.path().join(name)).unwrap();
+        let written = std::fs::read(workspace.join(name)).unwrap();
         assert!(written.starts_with(b"\x89PNG"), "{name} is no picture");
     }
 
-    symlink(outside.path(), workspace.path().join("out")).unwrap();
+    symlink(outside.path(), workspace.join("out")).unwrap();
     std::fs::write(outside.path().join("target.yml"), "untouched").unwrap();
-    symlink(outside.path().join("target.yml"), workspace.path().join("link.yml")).unwrap();
+    symlink(outside.path().join("target.yml"), workspace.join("link.yml")).unwrap();
     let foreign = outside.path().join("x.yml").display().to_string();
     let ours = data.path().join("engines-x.yml").display().to_string();
     for name in ["../x.yml", "deep/../../x.yml", "out/x.yml", "link.yml", &foreign, &ours] {
@@ -126,24 +129,20 @@ async fn named_results_arrive_in_the_workspace() {
         let why = refusal.contains("outside your workspace") || refusal.contains("belongs to greenroom");
         assert!(why && refusal.contains(name), "`{name}` is not refused by name: {refusal}");
     }
-    // A FIFO without a reader: writing to it would block for ever.
-    fifo(&workspace.path().join("fifo"));
-    for name in ["fifo", "fifo/x.yml"] {
+    // Nobody reads it: whoever writes into it waits for ever.
+    fifo(&workspace.join("unread"));
+    for name in ["unread", "unread/x.yml"] {
         house.call("", "browser_snapshot", json!({ "filename": name })).await.failed();
     }
     house.navigate("", &site.url("/title?t=goes%20on")).await.ok();
     assert_eq!(outside.path().read_dir().unwrap().count(), 1);
     assert_eq!(std::fs::read_to_string(outside.path().join("target.yml")).unwrap(), "untouched");
     assert!(!Path::new(&ours).exists());
-    house.end().await;
 }
 
 /// No address shows files of the machine: not `file:`, not behind `view-source:`, not by redirect or script. Addresses of
 /// other schemes than the web's are refused by their scheme, whatever they lead to.
-#[tokio::test]
-async fn local_files_cannot_be_visited() {
-    let data = Data::new();
-    let (site, house) = (&Site::start().await, &House::start(&data, &[]).await);
+pub async fn local_files_cannot_be_visited(house: &House, site: &Site) {
     for url in [
         "file:///etc/passwd",
         "FILE:///etc/passwd",

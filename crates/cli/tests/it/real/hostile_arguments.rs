@@ -143,15 +143,11 @@ async fn no_way_in_reads_a_file() {
     assert!(server.stop().await.success());
 }
 
-/// The error for the exact payload names the place of the mistake.
-#[tokio::test]
-async fn the_place_is_told() {
-    let data = Data::new();
-    let house = House::start(&data, &[]).await;
+/// The exact payload is refused by the place of what is wrong.
+pub async fn the_place_is_told(house: &House) {
     let params = r#"{"name":"browser_navigate","arguments":{"url":"view-source:file:///etc/passwd#\ud800"}}"#;
     let answer = house.client.start_raw("tools/call", Some(params)).await.response().await;
     assert_eq!(answer["error"]["code"], -32_602, "{answer}");
     let says = "the parameters of `tools/call` cannot be taken: `arguments.url` is not valid Unicode: it has half of a surrogate pair";
     assert_eq!(answer["error"]["message"], says);
-    house.end().await;
 }

@@ -34,15 +34,10 @@ fn one(data: &Data, sql: &str) -> String {
 
 /// Navigations, clicks, snapshots and screenshots are found again by their names, with page, console lines and picture;
 /// `mode: "diff"` sends what a click changed, and a new page whole.
-#[tokio::test]
-async fn everything_is_recallable() {
-    let data = Data::new();
-    let site = Site::start().await;
-    let house = House::start(&data, &[]).await;
-
+pub async fn everything_is_recallable(house: &House, site: &Site, data: &Data) {
     let page = house.navigate("", &site.url("/menu")).await;
     assert!(page.ok().contains("item 60 that does not change"));
-    let kept = content(&house, &page).await;
+    let kept = content(house, &page).await;
     assert!(kept.contains("item 60 that does not change") && !kept.contains("```"), "{kept}");
     let button = target(&kept, "Open menu");
     let clicked = house
@@ -51,11 +46,11 @@ async fn everything_is_recallable() {
     let text = clicked.ok();
     assert!(text.contains("changes since ref_id") && text.contains("first entry"), "{text}");
     assert!(!text.contains("item 30 that"), "what did not change is sent again: {text}");
-    let kept = content(&house, &clicked).await;
+    let kept = content(house, &clicked).await;
     assert!(kept.contains("first entry") && kept.contains("item 30 that"), "the whole is kept: {kept}");
     let again = house.call("", "browser_snapshot", json!({"mode": "diff"})).await;
     assert!(again.ok().contains("no changes since ref_id"), "{}", again.text());
-    assert!(content(&house, &again).await.contains("item 30 that"));
+    assert!(content(house, &again).await.contains("item 30 that"));
     let elsewhere =
         house.call("", "browser_navigate", json!({"url": site.url("/form"), "mode": "diff"})).await;
     let text = elsewhere.ok();
@@ -76,8 +71,7 @@ async fn everything_is_recallable() {
     let read = house.call("", "get_content", json!({"ref_id": id})).await.ok();
     assert!(read.contains("button \"Send\""), "{read}");
 
-    screenshots(&house, &data).await;
-    house.end().await;
+    screenshots(house, data).await;
 }
 
 /// A screenshot is one blob, which is a resource; its record has the blob's name in the place of the bytes.
@@ -104,12 +98,8 @@ async fn screenshots(house: &House, data: &Data) {
     );
 }
 
-/// Console lines are kept separately, by level; a page that imitates the engine's own text changes nothing in its record.
-#[tokio::test]
-async fn lines_and_imitations() {
-    let data = Data::new();
-    let site = Site::start().await;
-    let house = House::start(&data, &[]).await;
+/// Console lines are kept apart, by level; a page that imitates the engine's own words changes nothing in its record.
+pub async fn lines_and_imitations(house: &House, site: &Site, data: &Data) {
     let page = house.navigate("", &site.url("/console")).await;
     page.ok();
     let id = ref_id(&page.response);
@@ -130,23 +120,22 @@ async fn lines_and_imitations() {
     let (url, title) = (site.url("/imitation"), "imitation".to_owned());
     let told = |id: &str| {
         ["url", "title"]
-            .map(|column| one(&data, &format!("SELECT {column} FROM responses WHERE ref_id = '{id}'")))
+            .map(|column| one(data, &format!("SELECT {column} FROM responses WHERE ref_id = '{id}'")))
     };
     let page = house.navigate("", &url).await;
     assert!(page.ok().contains("elsewhere.invalid"), "the page says so: {}", page.text());
     assert_eq!(told(&ref_id(&page.response)), [url.clone(), title.clone()]);
-    let kept = content(&house, &page).await;
+    let kept = content(house, &page).await;
     assert!(kept.contains("heading \"imitation\"") && kept.contains("button \"Log\""), "{kept}");
     let clicked =
         house.call("", "browser_click", json!({"element": "Log", "target": target(&kept, "\"Log\"")})).await;
     clicked.ok();
     assert_eq!(told(&ref_id(&clicked.response)), [url, title]);
-    let kept = content(&house, &clicked).await;
+    let kept = content(house, &clicked).await;
     assert!(
         kept.contains("heading \"imitation\"") && !kept.starts_with("- heading \"never there\""),
         "{kept}"
     );
-    house.end().await;
 }
 
 /// Of a long table little is sent, and what stands below it can be used; the rest is there on request.
@@ -173,12 +162,9 @@ async fn a_cut_page_stays_usable() {
     house.end().await;
 }
 
-/// A downloaded file can be fetched long after its session was closed.
-#[tokio::test]
-async fn a_download_outlives_its_session() {
-    let data = Data::new();
-    let site = Site::start().await;
-    let house = House::start(&data, &[]).await;
+/// What was downloaded can be fetched when the session is long closed.
+pub async fn a_download_outlives_its_session(house: &House, site: &Site, data: &Data) {
+    let others = seats(data.path());
     house.navigate("a", &site.url("/")).await.ok();
     let get = format!("() => {{ location.href = '{}'; }}", site.url("/download?name=report.txt"));
     house.evaluate("a", &get).await.ok();
@@ -194,30 +180,28 @@ async fn a_download_outlives_its_session() {
     .await;
     let uri = note.split(' ').nth(1).unwrap().to_owned();
     house.call("", "session_close", json!({"sessionId": "a"})).await.ok();
-    eventually("the end of the session's folder", || seats(data.path()).is_empty().then_some(())).await;
+    eventually("the end of the session's folder", || (seats(data.path()) == others).then_some(())).await;
     let read = house.client.request("resources/read", json!({"uri": uri})).await;
     let contents = &read["result"]["contents"][0];
     assert!(
         contents["text"] == "greenroom download\n" || contents["blob"] == "Z3JlZW5yb29tIGRvd25sb2FkCg==",
         "{read}"
     );
-    house.end().await;
 }
 
-/// The private folders of seats.
+/// The private folders of seats, sorted.
 fn seats(data: &Path) -> Vec<String> {
     let runs = fs::read_dir(data.join("run")).into_iter().flatten().flatten();
     let seats = runs.flat_map(|run| fs::read_dir(run.path().join("seats")).into_iter().flatten().flatten());
-    seats.map(|seat| seat.file_name().to_string_lossy().into_owned()).collect()
+    let mut names: Vec<_> = seats.map(|seat| seat.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
-/// A password that is typed into a page is in no file that greenroom leaves behind.
-#[tokio::test]
-async fn a_password_is_nowhere() {
-    const SECRET: &str = "correct-horse's \"battery\"";
-    let data = Data::new();
-    let site = Site::start().await;
-    let house = House::start(&data, &[]).await;
+const SECRET: &str = "correct-horse's \"battery\"";
+
+/// Types a password into a page, in every way that a tool has.
+pub async fn type_a_password(house: &House, site: &Site) {
     let page = house.navigate("", &site.url("/form")).await.ok();
     let password = target(&page, "textbox \"Password\"");
     let typed = json!({"element": "Password field", "target": password, "text": SECRET});
@@ -228,18 +212,17 @@ async fn a_password_is_nowhere() {
     house.call("", "browser_type", json!({"target": password, "text": SECRET})).await.ok();
     house.call("", "browser_snapshot", json!({})).await.ok();
     house.call("", "browser_click", json!({"target": "text=Send"})).await.ok();
-    house.end().await;
+}
+
+/// A password that was typed into a page is in no file that greenroom leaves behind.
+pub fn a_password_is_nowhere(data: &Data) {
     assert!(data.path().join("records.db").exists());
     assert_eq!(has_bytes(data.path(), b"correct-horse"), None, "the password is in a file");
 }
 
-/// A big page is read a page at a time, also as one of several commands: the next read needs only the key and an offset and
-/// runs nothing, and an unknown key is an error, never a navigation.
-#[tokio::test]
-async fn pages_of_a_page() {
-    let data = Data::new();
-    let site = Site::start().await;
-    let house = House::start(&data, &[]).await;
+/// A big page is read a page at a time, also as one of several commands: the next one needs the key and an offset alone and
+/// runs nothing, and a key that nobody knows is an error, never a navigation.
+pub async fn pages_of_a_page(house: &House, site: &Site) {
     let query = json!({
         "url": site.url("/table?rows=50"), "flatten": true, "jmespath_query": "[?role=='button'].name",
         "limit": 3, "output_format": "json",
@@ -273,5 +256,4 @@ async fn pages_of_a_page() {
     assert_eq!(expired["result"]["_meta"]["greenroom/error"]["code"], "page_expired", "{expired}");
     let page = house.call("", "browser_snapshot", json!({})).await.ok();
     assert!(page.contains("heading \"console\""), "nothing was navigated: {page}");
-    house.end().await;
 }

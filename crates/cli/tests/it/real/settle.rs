@@ -1,11 +1,11 @@
 //! A page that changes a while after an action shows its last state in the action's answer, and an idle page causes no wait.
 
 use futures_util::{SinkExt, StreamExt, future::join_all};
-use greenroom_testkit::{Launch, PATIENCE, Site, within};
+use greenroom_testkit::{Launch, PATIENCE, Site, case, within};
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::house::{Answer, Data, House, installed, launch};
+use super::house::{Answer, Data, House, installed};
 
 /// A greenroom with the default settling.
 async fn start(data: &Data, flags: &[&str]) -> House {
@@ -31,23 +31,34 @@ fn shows(answer: &str, state: &str) -> bool {
     answer.lines().any(line)
 }
 
-/// Changes 0 to 300 ms after a click, by timer, by fetch, by a slow or a late navigation, are in the click's answer; so are
-/// chains of these, and the last state of loops of timers, frames, messages and transitions. With a Node for all seats and
-/// with one for each.
+/// A page's late changes are in the answer of the click that caused them, whatever else the page does, and nothing makes the
+/// answer wait for ever. With a Node for all seats and with one for each.
 #[tokio::test]
 async fn late_changes_are_in_the_answer() {
-    let site = Site::start().await;
+    let site = &Site::start().await;
     // At once, since most of it is waiting.
-    tokio::join!(changes_with_a_shared_node(&site), changes_with_an_own_node(&site));
+    tokio::join!(with_a_shared_node(site), changes_with_an_own_node(site));
+}
+
+async fn with_a_shared_node(site: &Site) {
+    let data = Data::new();
+    let started = start(&data, &[]).await;
+    let house = &started;
+    case("changes_with_a_shared_node", changes_with_a_shared_node(house, site)).await;
+    case("answers_over_sockets_are_in_the_answer", answers_over_sockets_are_in_the_answer(house, site)).await;
+    case("tabs_dialogs_and_downloads", tabs_dialogs_and_downloads(house, site)).await;
+    case("a_page_at_rest_is_not_waited_for", a_page_at_rest_is_not_waited_for(house, site)).await;
+    case("pages_cannot_make_it_hang", pages_cannot_make_it_hang(house, site)).await;
+    started.end().await;
 }
 
 /// The ways in which a page's button changes it with a delay.
 const DELAYED: [&str; 5] = ["timer", "fetch", "read", "navigation", "departure"];
 
-async fn changes_with_a_shared_node(site: &Site) {
-    let data = Data::new();
-    let house = start(&data, &[]).await;
-    let shared = &house;
+/// Changes 0 to 300 ms after a click, by timer, by fetch, by a slow or a late navigation, are in the click's answer; so
+/// are chains of these, and what loops of timers, frames, messages and transitions end in.
+async fn changes_with_a_shared_node(house: &House, site: &Site) {
+    let shared = house;
     let delays = |by: &'static str| async move {
         for ms in [0, 50, 150, 300] {
             let answer = click(shared, by, site, &format!("by={by}&ms={ms}")).await.ok();
@@ -72,7 +83,6 @@ async fn changes_with_a_shared_node(site: &Site) {
     house.evaluate("", fetched).await.ok();
     let shown = house.evaluate("", "() => document.getElementById('state').textContent").await.ok();
     assert!(shown.contains("\"changed\""), "{shown}");
-    house.end().await;
 }
 
 async fn changes_with_an_own_node(site: &Site) {
@@ -85,9 +95,8 @@ async fn changes_with_an_own_node(site: &Site) {
     alone.end().await;
 }
 
-/// An answer over a WebSocket is waited for when the page has asked for it there.
-#[tokio::test]
-async fn answers_over_sockets_are_in_the_answer() {
+/// An answer that comes over a WebSocket is waited for when the page has asked for it there.
+async fn answers_over_sockets_are_in_the_answer(house: &House, site: &Site) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut server = JoinSet::new();
@@ -101,29 +110,20 @@ async fn answers_over_sockets_are_in_the_answer() {
         socket.send(asked).await.unwrap();
         socket.next().await
     });
-    let data = Data::new();
-    let site = Site::start().await;
-    let house = start(&data, &[]).await;
     let query = format!("by=socket&ms=150&socket=ws://127.0.0.1:{port}/");
-    let answer = click(&house, "", &site, &query).await.ok();
+    let answer = click(house, "", site, &query).await.ok();
     assert!(shows(&answer, "changed"), "{answer}");
-    house.end().await;
 }
 
-/// New tabs are listed with their loaded pages, by script and by link; a late alert is a modal state of the click's answer;
-/// a small download has arrived. None of it hangs, and the session goes on.
-#[tokio::test]
-async fn tabs_dialogs_and_downloads() {
-    let data = Data::new();
-    let site = Site::start().await;
-    let house = start(&data, &[]).await;
-
-    let answer = click(&house, "", &site, "by=dialog&ms=150").await.ok();
+/// New tabs are listed with their loaded pages, by script and by link; an alert that comes late is a modal state of
+/// the click's answer; a small download has arrived. Nothing of it hangs, and the session goes on.
+async fn tabs_dialogs_and_downloads(house: &House, site: &Site) {
+    let answer = click(house, "", site, "by=dialog&ms=150").await.ok();
     assert!(answer.contains("### Modal state") && answer.contains("\"alert\" dialog"), "{answer}");
     let handled = house.call("", "browser_handle_dialog", json!({ "accept": true })).await;
     handled.ok();
 
-    let answer = click(&house, "", &site, "by=tab&ms=150").await.ok();
+    let answer = click(house, "", site, "by=tab&ms=150").await.ok();
     assert!(answer.contains("1: [slow]("), "the tab is not loaded: {answer}");
     let answer = house.call("", "browser_click", json!({ "target": "#tab" })).await.ok();
     assert!(answer.contains("2: [slow]("), "the tab is not loaded: {answer}");
@@ -131,7 +131,6 @@ async fn tabs_dialogs_and_downloads() {
     house.navigate("", &site.url("/")).await.ok();
     let answer = house.call("", "browser_click", json!({ "target": "a[href='/download']" })).await.ok();
     assert!(answer.contains("Downloaded file report.txt"), "{answer}");
-    house.end().await;
 }
 
 /// The pinned engine waits by the function that greenroom recognizes; the wait of another one would not be cut short.
@@ -147,33 +146,25 @@ fn the_engine_rests_as_it_is_known_to() {
     assert!(std::fs::read_to_string(bundle).unwrap().contains(rest), "{rest}");
 }
 
-/// Activity from before the action is not waited for: the page's clocks, its loops, its endless request, its timer of a
-/// minute. And another session's page does not matter.
-#[tokio::test]
-async fn a_page_at_rest_is_not_waited_for() {
-    let data = Data::new();
-    let site = Site::start().await;
-    let house = start(&data, &[]).await;
+/// What a page did before the action is not waited for: its clocks, its loops, its endless request, its timer of a
+/// minute. And what another session's page does is no business of this one's.
+async fn a_page_at_rest_is_not_waited_for(house: &House, site: &Site) {
     house.navigate("other", &site.url("/late")).await.ok();
     house.evaluate("other", "() => { setInterval(() => fetch('/slow?ms=300'), 100); }").await.ok();
     // The page reports it if it was left alone for as long as the engine would have; on a busy machine that can happen.
     let at_rest = async {
-        while !shows(&click(&house, "", &site, "by=nothing&restless").await.ok(), "answered promptly") {}
+        while !shows(&click(house, "", site, "by=nothing&restless").await.ok(), "answered promptly") {}
     };
     within(PATIENCE, at_rest).await;
-    // A late change is seen despite all this, too.
-    let answer = click(&house, "", &site, "by=chain&ms=80&restless").await.ok();
+    // A late change is seen among all this, too.
+    let answer = click(house, "", site, "by=chain&ms=80&restless").await.ok();
     assert!(shows(&answer, "changed"), "{answer}");
-    house.end().await;
+    house.call("other", "session_close", json!({})).await.ok();
 }
 
-/// A page that replaces the functions by which it is observed gets its answer all the same, as does another session; the
-/// page sees functions that look like the browser's own.
-#[tokio::test]
-async fn pages_cannot_make_it_hang() {
-    let data = Data::new();
-    let site = Site::start().await;
-    let house = start(&data, &[]).await;
+/// A page that replaces the functions by which it is observed gets its answer all the same, as does a session beside
+/// it; what the page sees of them looks like the browser's own.
+async fn pages_cannot_make_it_hang(house: &House, site: &Site) {
     let look = "() => [setTimeout.name, setTimeout.length, /native code/.test(setTimeout), \
                 Object.keys(window).filter((name) => /settle|greenroom/i.test(name)).length].join()";
     house.navigate("", &site.url("/late?by=nothing")).await.ok();
@@ -194,10 +185,9 @@ async fn pages_cannot_make_it_hang() {
         house.evaluate("", &format!("() => {{ {spoiler}; }}")).await.ok();
         let answer = house.call("", "browser_click", json!({ "target": "#change" })).await.ok();
         assert!(shows(&answer, "unchanged"), "{spoiler}: {answer}");
-        let answer = click(&house, "beside", &site, "by=timer&ms=50").await.ok();
+        let answer = click(house, "beside", site, "by=timer&ms=50").await.ok();
         assert!(shows(&answer, "changed"), "{answer}");
     }
-    house.end().await;
 }
 
 /// Code that an agent runs in the engine itself is not affected; only the engine's own wait is cut short. And a page's
@@ -221,15 +211,10 @@ async fn evaluations_of_agents_are_their_own() {
     house.end().await;
 }
 
-/// A configured time is the engine's wait: with zero, a late change is not in the answer.
-#[tokio::test]
-async fn a_set_time_is_the_engines() {
-    let data = Data::new();
-    let site = Site::start().await;
-    let house = House::of(launch(data.path(), &[])).await;
-    let answer = click(&house, "", &site, "by=timer&ms=20000").await.ok();
+/// A time that is set is the time that the engine waits: with none, a late change is not in the answer.
+pub async fn a_set_time_is_the_engines(house: &House, site: &Site) {
+    let answer = click(house, "", site, "by=timer&ms=20000").await.ok();
     assert!(shows(&answer, "unchanged"), "{answer}");
     let native = house.evaluate("", "() => String(setTimeout)").await.ok();
     assert!(native.contains("function setTimeout()"), "the page is observed: {native}");
-    house.end().await;
 }

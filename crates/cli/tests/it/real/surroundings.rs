@@ -96,12 +96,8 @@ async fn last_words_tell_no_secrets() {
     house.end().await;
 }
 
-/// A dialog blocks its own session only, and sessions share no cache.
-#[tokio::test]
-async fn dialogs_and_caches_are_apart() {
-    let data = Data::new();
-    let site = Site::start().await;
-    let house = House::start(&data, &[]).await;
+/// A dialog holds up its own session only, and what one session has cached another fetches for itself.
+pub async fn dialogs_and_caches_are_apart(house: &House, site: &Site) {
     house.navigate("a", &site.url("/dialog")).await.ok();
     house.navigate("b", &site.url("/dialog")).await.ok();
     let asked = house.call("a", "browser_click", json!({ "target": "text=Alert" })).await.ok();
@@ -115,7 +111,9 @@ async fn dialogs_and_caches_are_apart() {
         house.evaluate(session, fetch).await.ok();
         assert_eq!(site.hits("/cache"), hits, "after a fetch in session {session}");
     }
-    house.end().await;
+    for session in ["a", "b"] {
+        house.call(session, "session_close", json!({})).await.ok();
+    }
 }
 
 /// `greenroom doctor` opens a real page, and says so.

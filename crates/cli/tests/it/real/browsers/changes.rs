@@ -15,15 +15,13 @@ use super::{
     Attached, all_of, configured,
 };
 
-/// A browser is added, driven and removed; clients are notified that the tools have changed; its index is not used again;
-/// and it keeps running as it was.
-#[tokio::test]
-async fn added_and_removed() {
+/// A browser is added, driven and removed; clients hear that the tools have changed; its index is not used again; and it
+/// is left running as it was.
+pub async fn added_and_removed(attached: &Attached) {
     let site = Site::start().await;
     let mut more = all_of(2).await;
     let (third, second) = (more.pop().unwrap(), more.pop().unwrap());
     let before = second.tabs().await;
-    let attached = Attached::start(1, &[]).await;
     attached.house.navigate("", &site.url("/title?t=one")).await.ok();
 
     let added =
@@ -54,27 +52,23 @@ async fn added_and_removed() {
     third.wait_for_urls(&["about:blank", &site.url("/title?t=three")]).await;
     let gone = attached.call(2, "browser_snapshot", json!({})).await;
     assert!(gone.failed().contains("no such browser"), "{}", gone.text());
-    attached.house.end().await;
 }
 
-/// A host name is resolved once, and greenroom and the engine connect to the address found from then on: neither resolves
-/// the name again, whatever it comes to mean. Agents still see the address that they gave.
-#[tokio::test]
-async fn a_name_is_looked_up_once() {
+/// A name is looked up once, and what was found is what everybody connects to from then on, greenroom and the engine:
+/// nobody says the name again, whatever it comes to mean. Agents still see the address that they gave.
+pub async fn a_name_is_looked_up_once(attached: &Attached) {
     let site = Site::start().await;
-    let attached = Attached::start(1, &[]).await;
     let theirs = Theirs::start().await;
     let door = Door::open(theirs.port(), &[]).await;
     let named = format!("http://localhost:{}", door.port());
-    attached.house.call("", "connect_browser", json!({ "url": named })).await.ok();
-    attached.navigate(2, &site.url("/title?t=named")).await.ok();
+    attached.house.call("", "connect_browser", json!({ "url": named, "label": "named" })).await.ok();
+    attached.navigate("named", &site.url("/title?t=named")).await.ok();
     let heads = door.heads();
     assert!(heads.len() >= 3, "a look, the observer and the engine: {heads:?}");
     for head in heads {
         assert!(head.contains(&format!("\r\nhost: 127.0.0.1:{}\r\n", door.port())), "{head}");
     }
     assert!(attached.list().await.0.contains(&named));
-    attached.house.end().await;
 }
 
 /// What an agent may not attach to: greenroom's own browsers, cloud metadata, other protocols. No start command comes from

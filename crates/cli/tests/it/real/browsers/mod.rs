@@ -14,10 +14,37 @@ mod rules;
 mod tagged;
 mod untouched;
 
-use greenroom_testkit::{Launch, Pending, Theirs, until_some};
+use greenroom_testkit::{Launch, Pending, Theirs, case, until_some};
 use serde_json::{Value, json};
 
 use super::house::{Answer, Data, House, answer, launch};
+
+/// One browser, one greenroom, one case after the other: which browser a call means, whose tabs are closed, and browsers that
+/// come and go.
+#[tokio::test]
+async fn one_browser() {
+    let attached = Attached::start(1, &[]).await;
+    case("rules::single_browser", rules::single_browser(&attached)).await;
+    case("untouched::closing_closes_own_tabs", untouched::closing_closes_own_tabs(&attached)).await;
+    case("untouched::the_neighbour_is_not_taken", untouched::the_neighbour_is_not_taken(&attached)).await;
+    case("changes::added_and_removed", changes::added_and_removed(&attached)).await;
+    case("changes::a_name_is_looked_up_once", changes::a_name_is_looked_up_once(&attached)).await;
+    attached.house.end().await;
+}
+
+/// Two browsers, one greenroom, one case after the other: which browser a call means, and that both are driven at once.
+#[tokio::test]
+async fn two_browsers() {
+    let attached = Attached::start(2, &[]).await;
+    case("rules::a_session_stays_in_its_browser", rules::a_session_stays_in_its_browser(&attached)).await;
+    case("rules::multiple_browsers", rules::multiple_browsers(&attached)).await;
+    let moment = parallel::two_browsers_at_the_same_moment(&attached);
+    case("parallel::two_browsers_at_the_same_moment", moment).await;
+    // Last, since its call never ends.
+    let busy = parallel::a_busy_browser_holds_up_no_other(&attached);
+    case("parallel::a_busy_browser_holds_up_no_other", busy).await;
+    attached.house.end().await;
+}
 
 /// A greenroom and the browsers it is attached to.
 pub struct Attached {

@@ -5,12 +5,10 @@ use serde_json::json;
 
 use super::{super::house::answer, Attached};
 
-/// Two pages that answer only when both have been requested: one lock around all browsers would wait for ever. Counted at
-/// the site, not timed.
-#[tokio::test]
-async fn two_browsers_at_the_same_moment() {
+/// Two pages that answer only when both have been asked for: one lock around all browsers would wait for ever. Counted
+/// at the site, not timed.
+pub async fn two_browsers_at_the_same_moment(attached: &Attached) {
     let site = Site::start().await;
-    let attached = Attached::start(2, &[]).await;
     let meet = site.url("/meet?count=2");
     let one = attached.begin(1, "browser_navigate", json!({ "url": &meet })).await;
     let two = attached.begin(2, "browser_navigate", json!({ "url": &meet })).await;
@@ -18,19 +16,15 @@ async fn two_browsers_at_the_same_moment() {
         answer(pending).await.ok();
     }
     assert_eq!(site.hits("/meet"), 2);
-    attached.house.end().await;
 }
 
-/// A browser that hangs in a call delays no other.
-#[tokio::test]
-async fn a_busy_browser_holds_up_no_other() {
+/// A browser that hangs in a call holds up no other.
+pub async fn a_busy_browser_holds_up_no_other(attached: &Attached) {
     let site = Site::start().await;
-    let attached = Attached::start(2, &[]).await;
     attached.navigate(1, &site.url("/title?t=one")).await.ok();
     let hang = "() => { fetch('/canary?name=hang'); return new Promise(() => {}); }";
     let mut hung = attached.begin(1, "browser_evaluate", json!({ "function": hang })).await;
     site.wait_for_hit("/canary").await;
     attached.navigate(2, &site.url("/title?t=two")).await.ok();
     assert!(hung.response_now().is_none());
-    attached.house.end().await;
 }

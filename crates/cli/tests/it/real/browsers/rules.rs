@@ -14,17 +14,15 @@ async fn shows(attached: &Attached, tool: &str, parameter: &str) -> bool {
 }
 
 /// "Single browser + browserIndex specified → ERROR; single browser + no browserIndex → SUCCESS."
-#[tokio::test]
-async fn single_browser() {
+pub async fn single_browser(attached: &Attached) {
     let site = Site::start().await;
-    let attached = Attached::start(1, &[]).await;
     let url = attached.theirs[0].url();
     let (text, _) = attached.list().await;
     let pending = format!(
         "Total browsers: 1\n\n[1] {url} - pending\n\nSingle browser mode: browserIndex parameter must NOT be specified."
     );
     assert_eq!(text, pending, "nothing is connected before the first call");
-    assert!(!shows(&attached, "browser_navigate", "browserIndex").await);
+    assert!(!shows(attached, "browser_navigate", "browserIndex").await);
 
     let refused = attached.navigate(1, &site.url("/title?t=wrong")).await;
     assert!(refused.failed().contains("browserIndex must NOT be specified"), "{}", refused.text());
@@ -33,15 +31,12 @@ async fn single_browser() {
     let fine = attached.house.navigate("", &site.url("/title?t=right")).await;
     assert!(fine.ok().contains("right"));
     assert_eq!(attached.list().await.0, pending.replace("pending", "connected"));
-    attached.house.end().await;
 }
 
-/// "Multiple browsers + no browserIndex → ERROR; multiple browsers + browserIndex specified → SUCCESS." By number and by
-/// number in quotes; each call runs in the browser it names.
-#[tokio::test]
-async fn multiple_browsers() {
+/// "Multiple browsers + no browserIndex → ERROR; multiple browsers + browserIndex specified → SUCCESS." By number, by
+/// number in quotes, and each browser is the one that is meant.
+pub async fn multiple_browsers(attached: &Attached) {
     let site = Site::start().await;
-    let attached = Attached::start(2, &[]).await;
     let refused = attached.house.navigate("", &site.url("/title?t=wrong")).await;
     let text = refused.failed();
     assert!(
@@ -49,7 +44,7 @@ async fn multiple_browsers() {
         "{text}"
     );
     assert_eq!(site.hits("/title"), 0);
-    assert!(shows(&attached, "browser_navigate", "browserIndex").await);
+    assert!(shows(attached, "browser_navigate", "browserIndex").await);
 
     attached.navigate(1, &site.url("/title?t=one")).await.ok();
     attached.navigate("2", &site.url("/title?t=two")).await.ok();
@@ -78,14 +73,11 @@ async fn multiple_browsers() {
         let refused = attached.navigate(odd.clone(), &site.url("/")).await;
         assert!(refused.failed().contains("browserIndex"), "{odd}: {}", refused.text());
     }
-    attached.house.end().await;
 }
 
-/// A session stays in the browser where it began: later calls need not name it, and must not name another.
-#[tokio::test]
-async fn a_session_stays_in_its_browser() {
+/// A session stays in the browser where it began: later calls need not say which, and must not say another.
+pub async fn a_session_stays_in_its_browser(attached: &Attached) {
     let site = Site::start().await;
-    let attached = Attached::start(2, &[]).await;
     let first = json!({ "url": site.url("/title?t=mine"), "sessionId": "a" });
     let refused = attached.house.client.call("browser_navigate", first.clone()).await;
     assert_eq!(refused["result"]["isError"], true, "where a session begins has to be said: {refused}");
@@ -96,5 +88,5 @@ async fn a_session_stays_in_its_browser() {
     assert!(elsewhere.failed().contains("browser 2"), "{}", elsewhere.text());
     let sessions: Vec<Value> = attached.house.sessions().await;
     assert_eq!(sessions[0]["id"], "a");
-    attached.house.end().await;
+    attached.house.call("a", "session_close", json!({})).await.ok();
 }

@@ -44,12 +44,13 @@ async fn greenroom_leaves_a_browser_as_it_was() {
     theirs[0].kill().await;
 }
 
-/// `browser_close` and the end of a session close the session's own tabs, never the browser; the next call has a new tab.
-#[tokio::test]
-async fn closing_closes_own_tabs() {
+/// `browser_close` and the end of a session close tabs of the session's own, never the browser; the next call has a new
+/// tab.
+pub async fn closing_closes_own_tabs(attached: &Attached) {
     let site = Site::start().await;
-    let attached = Attached::start(1, &[]).await;
     let theirs = &attached.theirs[0];
+    attached.house.call("", "browser_close", json!({})).await.ok();
+    theirs.wait_for_urls(&["about:blank"]).await;
     let before = theirs.tabs().await;
     attached.house.navigate("", &site.url("/title?t=first")).await.ok();
     attached.house.call("", "browser_close", json!({})).await.ok();
@@ -61,20 +62,16 @@ async fn closing_closes_own_tabs() {
     attached.house.call("a", "session_close", json!({})).await.ok();
     assert_eq!(theirs.tabs().await, before);
     assert!(theirs.runs());
-    attached.house.end().await;
 }
 
-/// After a page closes itself, the agent does not get the person's tab.
-#[tokio::test]
-async fn the_neighbour_is_not_taken() {
+/// A page that closes itself does not put the agent onto the person's tab.
+pub async fn the_neighbour_is_not_taken(attached: &Attached) {
     let site = Site::start().await;
-    let theirs = Theirs::start().await;
+    let theirs = &attached.theirs[0];
     let person = site.url("/title?t=person");
     theirs.open(&person).await;
     theirs.wait_for_urls(&["about:blank", &person]).await;
     let before = theirs.tabs().await;
-    let urls = vec![theirs.url()];
-    let attached = Attached::to(vec![theirs], &urls, &[]).await;
     attached.house.navigate("", &site.url("/popup")).await.ok();
     attached.house.call("", "browser_tabs", json!({ "action": "close" })).await.ok();
     attached.house.navigate("", &site.url("/title?t=agent")).await.ok();
@@ -85,7 +82,6 @@ async fn the_neighbour_is_not_taken() {
     // An agent may select another tab by its number.
     let listed = attached.house.call("", "browser_tabs", json!({ "action": "list" })).await.ok();
     assert!(listed.contains("t=person"), "{listed}");
-    attached.house.end().await;
 }
 
 /// A killed greenroom leaves its tab behind; the next one that attaches closes that tab, and no other.
