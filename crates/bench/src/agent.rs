@@ -28,7 +28,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// A running MCP server. Dropping it closes its stdin and waits for its end, so that a measurement is not disturbed by
 /// the one before.
-pub struct Agent {
+pub struct BenchAgent {
     child: Child,
     /// `None` once closed.
     stdin: Option<ChildStdin>,
@@ -37,7 +37,7 @@ pub struct Agent {
     line: Vec<u8>,
 }
 
-impl Agent {
+impl BenchAgent {
     /// Starts the program and does nothing else.
     pub fn spawn(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -110,14 +110,14 @@ impl Agent {
     }
 }
 
-impl Caller for Agent {
+impl Caller for BenchAgent {
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         let (id, line) = self.encode(method, params);
         serde_json::from_slice(self.exchange(id, &line)).expect("answers are JSON")
     }
 }
 
-impl Drop for Agent {
+impl Drop for BenchAgent {
     fn drop(&mut self) {
         drop(self.stdin.take());
         let _ = self.child.wait();

@@ -96,7 +96,7 @@ impl Lends for Arc<Queue> {
 
     async fn lease(&self) -> SlotGuard {
         match self.ask(Want::default()) {
-            Answer::Lent(lease) => lease,
+            Answer::Leased(lease) => lease,
             Answer::Waits(waiting) => waiting.await.expect("every instance runs"),
             Answer::Refused(why) => panic!("refused: {why:?}"),
         }

@@ -156,7 +156,7 @@ impl Step for Line {
 
 fn lent(answer: Answer) -> SlotGuard {
     match answer {
-        Answer::Lent(lease) => lease,
+        Answer::Leased(lease) => lease,
         Answer::Waits(_) => panic!("a slot is free"),
         Answer::Refused(why) => panic!("refused: {why:?}"),
     }

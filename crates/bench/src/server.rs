@@ -18,7 +18,7 @@ const SPARE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Dropping it stops the server and waits for its end.
-pub struct Server {
+pub struct BenchServer {
     child: Child,
     /// `127.0.0.1:PORT`.
     address: String,
@@ -26,7 +26,7 @@ pub struct Server {
     _stdout: BufReader<ChildStdout>,
 }
 
-impl Server {
+impl BenchServer {
     /// Starts it; returns when it accepts connections.
     pub fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -71,7 +71,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for BenchServer {
     fn drop(&mut self) {
         signal(self.child.id(), Signal::TERM);
         let _ = self.child.wait();

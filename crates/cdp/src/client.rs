@@ -1,4 +1,4 @@
-//! The handles: a [`Client`] makes calls, [`Events`] are what happens meanwhile.
+//! The handles: a [`CdpClient`] makes calls, [`Events`] are what happens meanwhile.
 //!
 //! Both are handles to one connection, which lives as long as either does.
 
@@ -30,7 +30,7 @@ const OUTGOING_MAX: usize = 64;
 
 /// Makes calls. Cheap to clone; the clones share one connection.
 #[derive(Clone)]
-pub struct Client {
+pub struct CdpClient {
     outgoing: mpsc::Sender<String>,
     pending: Arc<Pending>,
     closed: watch::Receiver<Option<Closed>>,
@@ -44,7 +44,7 @@ pub struct Events {
     closed: watch::Receiver<Option<Closed>>,
 }
 
-impl Client {
+impl CdpClient {
     /// Connects to a browser's, or a page's, `ws://` or `wss://` address, within [`CONNECT_WITHIN`].
     pub async fn connect(ws_url: &str) -> Result<(Self, Events), Error> {
         Self::connect_with(ws_url, &[]).await
@@ -77,7 +77,7 @@ impl Client {
         self.send(None, method, params).await.map(|answer| answer.result)
     }
 
-    /// [`Client::call`] for a caller that compares the result with events: the answer says which events are older.
+    /// [`CdpClient::call`] for a caller that compares the result with events: the answer says which events are older.
     pub async fn call_in_order(&self, method: &str, params: &impl Serialize) -> Result<Answer, Error> {
         self.send(None, method, params).await
     }

@@ -28,7 +28,7 @@ use std::{sync::Arc, time::Duration};
 use greenroom_core::{port::human, raw::Raw};
 
 pub use address::{authorization, host_and_port, local_port, pinned, port, secrets};
-pub use client::{Client, Events};
+pub use client::{CdpClient, Events};
 pub use discover::discover;
 pub use unreachable::Unreachable;
 

@@ -24,28 +24,28 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Serve one agent over stdin and stdout
-    Mcp(verb::mcp::Args),
+    Mcp(verb::mcp::McpArgs),
     /// Serve many agents over HTTP, until stopped
-    Serve(verb::serve::Args),
+    Serve(verb::serve::ServeArgs),
     /// Install the pinned engines, or connect a client: claude, cursor, vscode or codex
-    Setup(verb::setup::Args),
+    Setup(verb::setup::SetupArgs),
     /// Check that everything is in place, and say how to fix what is not
-    Doctor(verb::doctor::Args),
+    Doctor(verb::doctor::DoctorArgs),
     /// Show what greenroom does: a tea shop on this machine, and agents that shop side by side
-    Demo(verb::demo::Args),
+    Demo(verb::demo::DemoArgs),
     /// Show the greenrooms that run, their sessions and their pools
-    Status(verb::status::Args),
+    Status(verb::status::StatusArgs),
     /// List sessions, look at one, or close one
     #[command(alias = "session")]
-    Sessions(verb::sessions::Args),
+    Sessions(verb::sessions::SessionsArgs),
     /// List pools of browsers, look at one, or change one
     #[command(alias = "pools")]
-    Pool(verb::pool::Args),
+    Pool(verb::pool::PoolArgs),
     /// List attached browsers, connect one again, attach one or let one go
     #[command(alias = "browser")]
-    Browsers(verb::browsers::Args),
+    Browsers(verb::browsers::BrowsersArgs),
     /// Show what running greenrooms have logged lately, or what happened in a session
-    Logs(verb::logs::Args),
+    Logs(verb::logs::LogsArgs),
     /// Look at the records of calls, make room, or take them out
     #[command(subcommand)]
     Db(DbVerb),

@@ -33,13 +33,13 @@ const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// Where to look for servers.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum ServerLocation {
     /// The servers of this user: those with run folders in this data folder.
     DataFolder(PathBuf),
     Url(Uri),
 }
 
-impl Place {
+impl ServerLocation {
     /// Reads a server's URL: `http://HOST:PORT`, whatever path follows.
     pub fn url(text: &str) -> Result<Self, String> {
         let uri: Uri = text.parse().map_err(|_| "it is not a URL".to_owned())?;
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-impl Servers for Place {
+impl Servers for ServerLocation {
     fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Link>, String>> {
         Box::pin(async move {
             match self {
@@ -156,10 +156,10 @@ mod tests {
     fn urls() {
         for fine in ["http://127.0.0.1:34501", "http://127.0.0.1:34501/mcp", "http://[::1]:1", "http://host"]
         {
-            assert!(Place::url(fine).is_ok(), "{fine}");
+            assert!(ServerLocation::url(fine).is_ok(), "{fine}");
         }
         for wrong in ["", "127.0.0.1:34501", "https://host", "ftp://host", "http://", "/x", "a b"] {
-            assert!(Place::url(wrong).is_err(), "{wrong}");
+            assert!(ServerLocation::url(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -34,7 +34,7 @@ use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::Subscribe
 
 use crate::{
     args::{Cli, ConfigVerb, DbVerb, Flags, Verb},
-    config::{Inputs, Surroundings},
+    config::{Inputs, ProcessEnv},
     report::Hinted,
 };
 
@@ -54,7 +54,7 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
     if let Verb::Setup(setup) = &cli.verb {
         setup.check(cli.config.is_some(), &flags)?;
     }
-    let inputs = Inputs { surroundings: Surroundings::read()?, config: cli.config, flags };
+    let inputs = Inputs { surroundings: ProcessEnv::read()?, config: cli.config, flags };
     let settings = inputs.resolve()?;
     let journal = start_logging(&settings, matches!(cli.verb, Verb::Doctor(_)))?;
     for warning in &settings.warnings {

@@ -28,8 +28,9 @@ pub use backoff::Backoff;
 pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId, SessionUid};
 pub use policy::{Permit, Policy, Refused};
 pub use port::{
-    Agent, Artifact, ArtifactKind, BoxFuture, Call, Crash, Engine, EngineFormat, Instance, Introduction,
-    Lost, NoAnswer, Nobody, OpenError, Queued, Reply, Scribe, Seat, StartError, Tool, Toolset, Unwell, View,
+    Agent, Artifact, ArtifactKind, BoxFuture, Call, CallRecorder, Crash, Engine, EngineFormat,
+    HealthCheckFailed, Instance, Introduction, Lost, NoAgent, NoAnswer, OpenError, Queued, Reply, Seat,
+    StartError, Tool, Toolset, View,
 };
 pub use raw::{Argument, Fields, Raw, UnreadableArgument};
 pub use record::{BlobId, Records, RefId};

@@ -29,7 +29,7 @@ pub(crate) const EXIT: Duration = Duration::from_secs(2);
 /// How long a browser whose start failed may take to exit once asked.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-pub(crate) struct Driven {
+pub(crate) struct BrowserHandle {
     browser: Browser,
     /// The proxy through which engines connect to it.
     pub(crate) cdp_proxy: Arc<CdpProxy>,
@@ -44,7 +44,7 @@ enum Browser {
     },
 }
 
-impl Driven {
+impl BrowserHandle {
     /// Starts a browser and observes it. Engines will see these targets in it, and their downloads are counted.
     pub(crate) async fn start(
         launcher: &Launcher,
@@ -86,7 +86,7 @@ impl Driven {
         let observer = Observer::attach(endpoint, &address).await?;
         not_ours(endpoint, observer.local_port(), ports)?;
         orphan_tabs::close(run, &observer).await;
-        let port = observer.local_port().map(|port| ports.hold_theirs(port)).transpose();
+        let port = observer.local_port().map(|port| ports.hold_attached(port)).transpose();
         let port = port.map_err(|error| unwritable(run, &error))?;
         let debugger = Debugger { address, headers: endpoint.sent_headers() };
         let cdp_proxy = Arc::new(CdpProxy::open(debugger, targets, downloads, ports).await?);
@@ -180,7 +180,9 @@ impl Driven {
 /// The loss of a running browser whose connection greenroom gives up because of its messages.
 fn given_up(why: Option<Closed>) -> Option<Lost> {
     match why? {
-        why @ (Closed::Overflow | Closed::Protocol(_)) => Some(Lost::Unwell(why.to_string().into())),
+        why @ (Closed::Overflow | Closed::Protocol(_)) => {
+            Some(Lost::HealthCheckFailed(why.to_string().into()))
+        }
         Closed::ByBrowser | Closed::Broken(_) | Closed::Unused => None,
     }
 }

@@ -7,7 +7,7 @@
 
 use std::{fmt, net::IpAddr, time::Duration};
 
-use greenroom_cdp::{Client, Unreachable};
+use greenroom_cdp::{CdpClient, Unreachable};
 use greenroom_core::{
     Backoff, StartError,
     port::{human, last_words},
@@ -158,7 +158,7 @@ impl Endpoint {
     /// Whether a browser that accepts connections answers.
     async fn answers(&self) -> Result<(), greenroom_cdp::Error> {
         let address = greenroom_cdp::discover(&self.url, &self.headers).await?;
-        Client::connect_with(&address, &self.sent_headers()).await.map(drop)
+        CdpClient::connect_with(&address, &self.sent_headers()).await.map(drop)
     }
 
     fn start_failed(&self, started: &Started, exit: &Exit) -> StartError {

@@ -16,7 +16,7 @@ use std::{io, path::PathBuf};
 
 use greenroom_core::port::StartError;
 
-use crate::run_command::ErrandError;
+use crate::run_command::RunError;
 
 pub use package::Package;
 
@@ -86,7 +86,7 @@ pub enum InstallError {
     #[error("another greenroom has been installing the engine for too long: `{}`", .lock.display())]
     Busy { lock: PathBuf },
     #[error("npm {0}")]
-    Npm(#[from] ErrandError),
+    Npm(#[from] RunError),
     #[error("npm could not install the {engine} engine {wanted}: {last_words}")]
     Failed { engine: &'static str, wanted: String, last_words: String, target: PathBuf },
     /// npm succeeded, but its result is not the pinned engine.

@@ -14,7 +14,7 @@ use greenroom_core::port::StartError;
 
 use crate::{
     launcher::{Launcher, Spec},
-    run_command::{self, ErrandError},
+    run_command::{self, RunError},
 };
 
 /// The oldest Node on which the pinned engines' libraries run.
@@ -148,7 +148,7 @@ impl Npm {
 
 async fn version(launcher: &Launcher, name: &str, spec: Spec) -> Result<String, String> {
     let done = run_command::run(launcher, name, spec, VERSION_DEADLINE).await;
-    let done = done.map_err(|error: ErrandError| error.to_string())?;
+    let done = done.map_err(|error: RunError| error.to_string())?;
     let said = done.stdout.lines().next().unwrap_or_default().trim();
     match (done.exit.is_success(), said) {
         (false, _) => Err(format!("{}; its last words: {}", done.exit, done.last_words)),

@@ -4,11 +4,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Lost, Unwell};
+use greenroom_core::{HealthCheckFailed, Lost};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::{
-    browser_handle::{Driven, EXIT},
+    browser_handle::{BrowserHandle, EXIT},
     exit_reason::Loss,
     observer::Observer,
     overload,
@@ -24,7 +24,7 @@ pub(crate) struct ObservedBrowser {
 }
 
 struct Shared {
-    driven: Driven,
+    driven: BrowserHandle,
     observer: Observer,
     vital: VitalProcesses,
     /// How the browser ended.
@@ -34,7 +34,7 @@ struct Shared {
 
 impl ObservedBrowser {
     /// `loss` is declared when the browser ends; it may be that of an instance.
-    pub(crate) fn new((driven, observer): (Driven, Observer), loss: Loss) -> Self {
+    pub(crate) fn new((driven, observer): (BrowserHandle, Observer), loss: Loss) -> Self {
         let shared = Arc::new(Shared {
             driven,
             observer,
@@ -65,7 +65,7 @@ impl ObservedBrowser {
         Self { shared, _watcher: watcher }
     }
 
-    pub(crate) fn driven(&self) -> &Driven {
+    pub(crate) fn driven(&self) -> &BrowserHandle {
         &self.shared.driven
     }
 
@@ -92,8 +92,9 @@ impl ObservedBrowser {
     }
 
     /// Asks the browser for a sign of life.
-    pub(crate) async fn ping(&self) -> Result<(), Unwell> {
-        let unwell = |error| Unwell(format!("the browser is unwell: {error}{}", self.which()).into());
+    pub(crate) async fn ping(&self) -> Result<(), HealthCheckFailed> {
+        let unwell =
+            |error| HealthCheckFailed(format!("the browser is unwell: {error}{}", self.which()).into());
         self.answer().await.map_err(unwell)
     }
 
@@ -109,7 +110,7 @@ impl ObservedBrowser {
 
     /// Whether the browser left the last question unanswered.
     pub(crate) fn is_silent(&self) -> bool {
-        self.shared.ping.is_so()
+        self.shared.ping.is_unanswered()
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {

@@ -20,12 +20,12 @@ const ANSWER_BYTES_MAX: u64 = 2 * FILE_BYTES_MAX;
 
 /// The files that an answer has brought so far.
 #[derive(Default)]
-pub(crate) struct Brought {
+pub(crate) struct OutputFiles {
     files: HashSet<PathBuf>,
     bytes: u64,
 }
 
-impl Brought {
+impl OutputFiles {
     /// The bytes of a file, under the agent's name for it or else its own. No bytes if the file is too large, or was read
     /// before.
     pub(crate) async fn keep(&mut self, file: &Path, name: Option<&str>) -> Content {

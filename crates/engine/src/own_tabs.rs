@@ -37,7 +37,7 @@ impl OwnTabs {
         place: TabPlace,
     ) -> Result<(Self, String), StartError> {
         let failed = |error: greenroom_cdp::Error| StartError::new(format!("cannot open a tab: {error}"));
-        let scope = observer.nothing_yet();
+        let scope = observer.new_scope();
         let others = observer.others(&Scope::Own(scope)).await.map_err(failed)?;
         // A browser without tabs keeps none.
         let leave = if others == 0 { Leave::Nothing } else { Leave::SomeTab };

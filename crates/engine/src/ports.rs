@@ -17,14 +17,14 @@ pub struct Ports(Arc<Inner>);
 
 struct Inner {
     /// Ports with the number of guards that hold each.
-    held: Mutex<BTreeMap<(u16, Whose), usize>>,
+    held: Mutex<BTreeMap<(u16, PortOwner), usize>>,
     file: PathBuf,
     all_runs: PathBuf,
 }
 
 /// Who listens at a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Whose {
+enum PortOwner {
     /// greenroom, or a process that it started.
     Ours,
     /// An attached browser.
@@ -40,7 +40,7 @@ const THEIRS: &str = " attached";
 /// Keeps a port closed to browsers until dropped.
 pub struct PortGuard {
     ports: Ports,
-    port: (u16, Whose),
+    port: (u16, PortOwner),
 }
 
 impl Ports {
@@ -51,24 +51,24 @@ impl Ports {
 
     /// Closes a port to all browsers. Call it before anything listens there, or before any page can know the port.
     pub fn hold(&self, port: u16) -> io::Result<PortGuard> {
-        self.close((port, Whose::Ours))
+        self.close((port, PortOwner::Ours))
     }
 
     /// Closes the debugger's port of an attached browser.
-    pub fn hold_theirs(&self, port: u16) -> io::Result<PortGuard> {
-        self.close((port, Whose::Theirs))
+    pub fn hold_attached(&self, port: u16) -> io::Result<PortGuard> {
+        self.close((port, PortOwner::Theirs))
     }
 
     /// Whether any greenroom on this machine, or a process that it started, listens at this port.
     pub fn is_ours(&self, port: u16) -> bool {
-        self.held().contains_key(&(port, Whose::Ours)) || self.neighbours_hold(port, &[Whose::Ours])
+        self.held().contains_key(&(port, PortOwner::Ours)) || self.neighbours_hold(port, &[PortOwner::Ours])
     }
 
-    fn held(&self) -> MutexGuard<'_, BTreeMap<(u16, Whose), usize>> {
+    fn held(&self) -> MutexGuard<'_, BTreeMap<(u16, PortOwner), usize>> {
         self.0.held.lock()
     }
 
-    fn close(&self, port: (u16, Whose)) -> io::Result<PortGuard> {
+    fn close(&self, port: (u16, PortOwner)) -> io::Result<PortGuard> {
         let mut held = self.held();
         *held.entry(port).or_default() += 1;
         let written = self.write(&held);
@@ -78,16 +78,16 @@ impl Ports {
         written.map(|()| guard)
     }
 
-    fn write(&self, held: &BTreeMap<(u16, Whose), usize>) -> io::Result<()> {
-        let line = |(port, whose): &(u16, Whose)| match whose {
-            Whose::Ours => format!("{port}\n"),
-            Whose::Theirs => format!("{port}{THEIRS}\n"),
+    fn write(&self, held: &BTreeMap<(u16, PortOwner), usize>) -> io::Result<()> {
+        let line = |(port, whose): &(u16, PortOwner)| match whose {
+            PortOwner::Ours => format!("{port}\n"),
+            PortOwner::Theirs => format!("{port}{THEIRS}\n"),
         };
         let text: String = held.keys().map(line).collect();
         run_folder::write_whole(&self.0.file, text.as_bytes())
     }
 
-    fn neighbours_hold(&self, port: u16, whose: &[Whose]) -> bool {
+    fn neighbours_hold(&self, port: u16, whose: &[PortOwner]) -> bool {
         // An unreadable list might contain the port: then it counts as closed. A missing list contains none.
         let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let runs = match fs::read_dir(&self.0.all_runs) {
@@ -116,16 +116,16 @@ impl Ports {
 }
 
 /// A line of a list of ports.
-fn read(line: &str) -> (Option<u16>, Whose) {
+fn read(line: &str) -> (Option<u16>, PortOwner) {
     match line.strip_suffix(THEIRS) {
-        Some(port) => (port.parse().ok(), Whose::Theirs),
-        None => (line.parse().ok(), Whose::Ours),
+        Some(port) => (port.parse().ok(), PortOwner::Theirs),
+        None => (line.parse().ok(), PortOwner::Ours),
     }
 }
 
 impl OwnPorts for Ports {
     fn contains(&self, port: u16) -> bool {
-        const ALL: [Whose; 2] = [Whose::Ours, Whose::Theirs];
+        const ALL: [PortOwner; 2] = [PortOwner::Ours, PortOwner::Theirs];
         let held = self.held();
         let here = ALL.iter().any(|whose| held.contains_key(&(port, *whose)));
         drop(held);
@@ -206,7 +206,7 @@ mod tests {
         let neighbour = data.path().join("run/neighbour");
         fs::create_dir_all(&neighbour).unwrap();
         fs::write(neighbour.join(run_folder::PORTS), "4000\n4001 attached\n").unwrap();
-        let guards = (here.hold(5000).unwrap(), here.hold_theirs(5001).unwrap());
+        let guards = (here.hold(5000).unwrap(), here.hold_attached(5001).unwrap());
         assert_eq!(fs::read_to_string(&file).unwrap(), "5000\n5001 attached\n");
         for port in [4000, 4001, 5000, 5001] {
             assert!(here.contains(port), "{port}");

@@ -31,7 +31,7 @@ pub(crate) struct Done {
 
 /// Why a child did not end by itself.
 #[derive(Debug, thiserror::Error)]
-pub enum ErrandError {
+pub enum RunError {
     #[error("cannot be started: {0}")]
     Start(#[from] io::Error),
     #[error("did not end within {}", human(*.0))]
@@ -44,7 +44,7 @@ pub(crate) async fn run(
     name: &str,
     spec: Spec,
     deadline: Duration,
-) -> Result<Done, ErrandError> {
+) -> Result<Done, RunError> {
     let (process, pipes, _ready) = Process::start(launcher, name, spec.pipes(), Listen::PLAIN).await?;
     let said = async {
         let mut stdout = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) async fn run(
     };
     let Ok((stdout, exit)) = timeout(deadline, async { tokio::join!(said, process.wait()) }).await else {
         process.stop(GRACE).await;
-        return Err(ErrandError::TooLong(deadline));
+        return Err(RunError::TooLong(deadline));
     };
     Ok(Done { exit, stdout, last_words: process.last_words() })
 }
@@ -69,7 +69,7 @@ pub(crate) async fn run(
 mod tests {
     use super::*;
 
-    async fn sh(script: &str, deadline: Duration) -> Result<Done, ErrandError> {
+    async fn sh(script: &str, deadline: Duration) -> Result<Done, RunError> {
         let launcher = Launcher::start("errand-test").unwrap();
         run(&launcher, "sh", Spec::new("/bin/sh").args(["-c", script]), deadline).await
     }
@@ -91,7 +91,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_waits_for_ever() {
         let hung = sh("exec sleep 600", Duration::from_millis(50)).await;
-        assert!(matches!(hung, Err(ErrandError::TooLong(_))));
+        assert!(matches!(hung, Err(RunError::TooLong(_))));
         assert!(!sh("read answer", Duration::from_secs(60)).await.unwrap().exit.is_success());
     }
 }

@@ -154,19 +154,21 @@ pub fn left_behind(data_folder: &Path) -> Vec<PathBuf> {
 
 /// A running greenroom.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Living {
+pub struct RunningGreenroom {
     pub pid: u32,
     /// Its run folder.
     pub path: PathBuf,
 }
 
 /// The greenrooms that run with this data folder, lowest pid first. A folder whose name has another form is ignored.
-pub fn living(data_folder: &Path) -> Vec<Living> {
+pub fn living(data_folder: &Path) -> Vec<RunningGreenroom> {
     let Ok(runs) = fs::read_dir(data_folder.join("run")) else { return Vec::new() };
     let owner = |run: fs::DirEntry| {
         let name = run.file_name();
         let (pid, _) = owner(name.to_str()?)?;
-        lock_of_dead(&run.path(), name.to_str()?).is_none().then(|| Living { pid, path: run.path() })
+        lock_of_dead(&run.path(), name.to_str()?)
+            .is_none()
+            .then(|| RunningGreenroom { pid, path: run.path() })
     };
     let mut living: Vec<_> = runs.flatten().filter_map(owner).collect();
     living.sort_by(|one, other| (one.pid, &one.path).cmp(&(other.pid, &other.path)));
@@ -278,7 +280,7 @@ mod tests {
         fs::create_dir_all(&foreign).unwrap();
 
         assert_eq!(left_behind(data.path()).len(), 2);
-        let alive = Living { pid: std::process::id(), path: living.path().to_owned() };
+        let alive = RunningGreenroom { pid: std::process::id(), path: living.path().to_owned() };
         assert_eq!(super::living(data.path()), [alive]);
         assert_eq!(reap(data.path()), Reaped { folders: 2, processes: 0 });
         assert_eq!(left_behind(data.path()), Vec::<PathBuf>::new());

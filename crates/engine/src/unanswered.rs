@@ -14,7 +14,7 @@ impl Unanswered {
         answer
     }
 
-    pub(crate) fn is_so(&self) -> bool {
+    pub(crate) fn is_unanswered(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

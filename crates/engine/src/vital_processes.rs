@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    browser_handle::Driven,
+    browser_handle::BrowserHandle,
     observer::Observer,
     process_tree::{ZYGOTE, below, direct},
 };
@@ -38,7 +38,7 @@ pub(crate) struct VitalProcesses {
 impl VitalProcesses {
     /// Resolves with why the browser is lost when one of its vital processes has ended. If the browser itself has ended, its
     /// own end is the reason. Never resolves for an attached browser.
-    pub(crate) async fn lost(&self, browser: &Driven, observer: &Observer) -> Lost {
+    pub(crate) async fn lost(&self, browser: &BrowserHandle, observer: &Observer) -> Lost {
         let Some(process) = browser.process() else { return std::future::pending().await };
         let lost = self.ended(process.pid()).await;
         match timeout(BROWSER_EXIT, browser.ended(observer)).await {
@@ -82,7 +82,7 @@ fn watch(browser: u32) -> io::Result<Option<JoinSet<io::Result<Lost>>>> {
     };
     // A page that was forked just now still has its zygote's arguments, but its parent is never the browser.
     let zygotes = direct(browser).into_iter().filter(|process| process.has(ZYGOTE));
-    let no_pages = || Lost::Unwell("its zygote ended: it can open no more pages".into());
+    let no_pages = || Lost::HealthCheckFailed("its zygote ended: it can open no more pages".into());
     let processes = zygotes.map(|zygote| (zygote.pid, no_pages())).chain([(network.pid, Lost::Cookies)]);
     let mut watched = JoinSet::new();
     for (pid, lost) in processes {

@@ -32,7 +32,7 @@ pub use attached_browsers::{
 };
 pub use connection_names::ConnectionNames;
 pub use error::{FleetError, LeaseTimeout};
-pub use fleet::{Fleet, FleetSettings, SessionState, SessionStatus, Whose};
+pub use fleet::{Fleet, FleetSettings, SessionKey, SessionState, SessionStatus};
 pub use pool::{InstanceSettings, PoolSettings, Readiness, Retry, Size};
 pub use session::{Answer, Answers, Bulk, Ended, NewTab, Note, Ran};
 pub use status::{Check, Health, InstanceStatus, PoolStatus};

@@ -29,7 +29,7 @@ use std::{pin::pin, task::Poll};
 
 use greenroom_core::{
     InstanceId,
-    lease::{Hope, Ledger, Strategy, Want},
+    lease::{Ledger, RestartOutlook, Strategy, Want},
 };
 use shuttle::{
     future::block_on,
@@ -60,7 +60,7 @@ fn queue(instances: usize) -> std::sync::Arc<Queue> {
 
 fn lease(queue: &std::sync::Arc<Queue>, key: Option<u32>) -> Result<SlotGuard, Refusal> {
     match queue.ask(Want { key: key.map(InstanceId), ..Want::default() }) {
-        Answer::Lent(lease) => Ok(lease),
+        Answer::Leased(lease) => Ok(lease),
         Answer::Waits(waiting) => block_on(waiting),
         Answer::Refused(why) => Err(why),
     }
@@ -140,7 +140,7 @@ fn a_death_leaves_nobody_waiting() {
                 Err(why) => assert!(key.is_some(), "{why:?}"),
             })
         });
-        queue.change(|ledger| ledger.lost(InstanceId(0), Hope::Soon));
+        queue.change(|ledger| ledger.lost(InstanceId(0), RestartOutlook::Soon));
         queue.change(|ledger| {
             ledger.starting(InstanceId(0));
             ledger.started(InstanceId(0))

@@ -15,7 +15,10 @@ use std::{
 
 use greenroom_core::{
     InstanceId, StartError,
-    lease::{Asked, Changes, Figures, Grant, Hope, Ledger, Lent, Refused, Spared, WaiterId, Want},
+    lease::{
+        Asked, Changes, Figures, Grant, InternalSlot, LeaseId, LeaseRefused, Ledger, RestartOutlook,
+        WaiterId, Want,
+    },
 };
 
 use super::sync::{Mutex, MutexGuard};
@@ -31,22 +34,22 @@ struct State {
 /// The state of a waiter.
 enum Place {
     Waits(Option<Waker>),
-    Granted(Lent),
+    Granted(LeaseId),
     Refused(Refusal),
 }
 
 /// Why a request gets no lease.
 #[derive(Debug, Clone)]
 pub enum Refusal {
-    Refused(Refused),
+    Refused(LeaseRefused),
     /// An instance had to start for the request, and could not.
     Start(StartError),
     Closed,
 }
 
 /// The immediate result of a request for a slot.
-pub enum Answer {
-    Lent(SlotGuard),
+pub enum LeaseAnswer {
+    Leased(SlotGuard),
     Waits(Waiting),
     Refused(Refusal),
 }
@@ -54,7 +57,7 @@ pub enum Answer {
 /// A slot that is lent. Dropping it gives the slot back. A pool makes a `Lease` of it, which knows the instance.
 pub struct SlotGuard {
     queue: Arc<Queue>,
-    lent: Lent,
+    lent: LeaseId,
 }
 
 /// A place in the line; a future that resolves to a slot.
@@ -73,37 +76,37 @@ impl Queue {
     }
 
     /// Asks for a slot.
-    pub fn ask(self: &Arc<Self>, want: Want) -> Answer {
+    pub fn ask(self: &Arc<Self>, want: Want) -> LeaseAnswer {
         let mut state = self.lock();
         if state.closed {
-            return Answer::Refused(Refusal::Closed);
+            return LeaseAnswer::Refused(Refusal::Closed);
         }
         let asked = state.ledger.ask(want);
         self.answer(&mut state, asked)
     }
 
     /// Asks again at the head of the line, for a waiter whose granted slot is void.
-    pub(crate) fn ask_again(self: &Arc<Self>, waiter: WaiterId) -> Answer {
+    pub(crate) fn ask_again(self: &Arc<Self>, waiter: WaiterId) -> LeaseAnswer {
         let mut state = self.lock();
         if state.closed {
-            return Answer::Refused(Refusal::Closed);
+            return LeaseAnswer::Refused(Refusal::Closed);
         }
         let asked = state.ledger.ask_again(waiter);
         self.answer(&mut state, asked)
     }
 
-    fn answer(self: &Arc<Self>, state: &mut State, asked: Asked) -> Answer {
+    fn answer(self: &Arc<Self>, state: &mut State, asked: Asked) -> LeaseAnswer {
         match asked {
-            Asked::Lent(lent) => Answer::Lent(self.guard(lent)),
-            Asked::Refused(why) => Answer::Refused(Refusal::Refused(why)),
+            Asked::Leased(lent) => LeaseAnswer::Leased(self.guard(lent)),
+            Asked::Refused(why) => LeaseAnswer::Refused(Refusal::Refused(why)),
             Asked::Wait(waiter) => {
                 state.places.insert(waiter, Place::Waits(None));
-                Answer::Waits(Waiting { queue: self.clone(), waiter })
+                LeaseAnswer::Waits(Waiting { queue: self.clone(), waiter })
             }
         }
     }
 
-    fn guard(self: &Arc<Self>, lent: Lent) -> SlotGuard {
+    fn guard(self: &Arc<Self>, lent: LeaseId) -> SlotGuard {
         SlotGuard { queue: self.clone(), lent }
     }
 
@@ -116,8 +119,8 @@ impl Queue {
     /// Takes a slot for internal use that makes no caller wait, if one is free and suits.
     pub(crate) fn spare(self: &Arc<Self>, suits: impl Fn(InstanceId, usize) -> bool) -> Option<SlotGuard> {
         match self.lock().ledger.spare(suits) {
-            Spared::Slot(lent) => Some(self.guard(lent)),
-            Spared::Soon | Spared::NoRoom => None,
+            InternalSlot::Slot(lent) => Some(self.guard(lent)),
+            InternalSlot::Soon | InternalSlot::NoRoom => None,
         }
     }
 
@@ -140,7 +143,7 @@ impl Queue {
     pub(crate) fn start_failed(&self, instance: InstanceId, error: &StartError) {
         let mut state = self.lock();
         let mut refused = state.ledger.refuse_all();
-        let keyed = state.ledger.lost(instance, Hope::OnDemand).refused;
+        let keyed = state.ledger.lost(instance, RestartOutlook::OnDemand).refused;
         refused.extend(keyed.into_iter().map(|(waiter, _)| waiter));
         let outcome = || Place::Refused(Refusal::Start(error.clone()));
         let wakers: Vec<_> =
@@ -175,7 +178,7 @@ impl Queue {
         self.lock().ledger.figures()
     }
 
-    fn give_back(&self, lent: Lent) {
+    fn give_back(&self, lent: LeaseId) {
         let mut state = self.lock();
         let granted = state.ledger.give_back(lent);
         let waker = granted.and_then(|Grant { waiter, lent }| state.settle(waiter, Place::Granted(lent)));
@@ -197,7 +200,7 @@ impl State {
 }
 
 impl SlotGuard {
-    pub(crate) fn lent(&self) -> Lent {
+    pub(crate) fn lent(&self) -> LeaseId {
         self.lent
     }
 }

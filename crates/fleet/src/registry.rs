@@ -20,7 +20,7 @@ use crate::{
 
 /// How many ended sessions are remembered for the notes of their successors, some 200 bytes each. An agent that comes
 /// back after a thousand other sessions ended learns it from its empty page instead.
-const EPITAPHS_MAX: usize = 1024;
+const ENDED_SESSIONS_MAX: usize = 1024;
 
 /// A session's name in the registry. Ids live in their owner's namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ impl Key {
 }
 
 /// Why a session ended, and where it lived.
-struct Epitaph {
+struct EndedSession {
     ended: Ended,
     /// Where its successor lives, unless the call names another place.
     home: Home,
@@ -86,7 +86,7 @@ struct Epitaph {
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(crate) sessions: HashMap<Key, Handle>,
-    epitaphs: BoundedMap<Key, Epitaph, EPITAPHS_MAX>,
+    epitaphs: BoundedMap<Key, EndedSession, ENDED_SESSIONS_MAX>,
     next_loose: u64,
 }
 
@@ -104,16 +104,16 @@ impl Registry {
             return false;
         }
         if let (Some(handle), Some(ended)) = (self.sessions.remove(key), epitaph) {
-            self.bury(key, ended, handle.home);
+            self.record_end(key, ended, handle.home);
         }
         true
     }
 
     /// Keeps why a session ended that is out of the registry, for its successor's note.
-    pub(crate) fn bury(&mut self, key: &Key, ended: Ended, home: Home) {
+    pub(crate) fn record_end(&mut self, key: &Key, ended: Ended, home: Home) {
         // A call without a session has no successor.
         if !matches!(key, Key::Loose(..)) {
-            self.epitaphs.insert(key.clone(), Epitaph { ended, home });
+            self.epitaphs.insert(key.clone(), EndedSession { ended, home });
         }
     }
 
@@ -130,7 +130,7 @@ impl Registry {
         for (key, handle) in ending {
             tracing::info!(session = key.shown(connections), "session ends with its browser");
             if let Some(browser) = pool.kind.browser() {
-                self.bury(&key, Ended::Removed(browser), handle.home);
+                self.record_end(&key, Ended::Removed(browser), handle.home);
             }
             handle.stop.cancel();
             ended.push(handle.ended);
@@ -138,7 +138,7 @@ impl Registry {
         ended
     }
 
-    pub(crate) fn take_epitaph(&mut self, key: &Key) -> Option<Ended> {
+    pub(crate) fn take_end(&mut self, key: &Key) -> Option<Ended> {
         self.epitaphs.remove(key).map(|epitaph| epitaph.ended)
     }
 

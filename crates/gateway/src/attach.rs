@@ -162,7 +162,7 @@ impl Gateway {
             return Err(NotAttached::TooMany);
         }
         let index = self.attach(by.prepare(asked).await?)?.index;
-        let mut undecided = Undecided { gateway: self, index: Some(index) };
+        let mut undecided = DetachOnDrop { gateway: self, index: Some(index) };
         let connected = self.fleet.reconnect_browser(&index.to_string()).await;
         undecided.index = None;
         match connected {
@@ -196,13 +196,13 @@ impl Gateway {
 }
 
 /// A browser whose connection attempt has not ended. If the caller leaves before that, dropping this detaches it.
-struct Undecided<'a> {
+struct DetachOnDrop<'a> {
     gateway: &'a Gateway,
     /// `None` once the attempt has ended.
     index: Option<u32>,
 }
 
-impl Drop for Undecided<'_> {
+impl Drop for DetachOnDrop<'_> {
     fn drop(&mut self) {
         let Some(index) = self.index else { return };
         self.gateway.forget(index);

@@ -15,7 +15,7 @@ use crate::{
     error_response::{self, Failure},
     offload::{offload_if_large, offload_if_large_json},
     outcome::Outcome,
-    recall::{Claimed, Ticket, paged},
+    recall::{CallRecord, Claimed, paged},
     render,
     route::{Request, Unroutable},
     session_key::{Unnamed, notes, whose},
@@ -52,7 +52,7 @@ pub(crate) enum NotRun {
     /// The client has made a call of this name before.
     Repeat(Box<Record>),
     /// The call asks for a part of an earlier answer; this is that part.
-    Page(paged::Said),
+    Page(paged::ToolOutput),
 }
 
 impl NotRun {
@@ -114,8 +114,9 @@ pub(crate) async fn make(
     }
     let whose = whose(gateway, caller, request.session.take()).await;
     let session = whose.as_ref().ok().and_then(|whose| gateway.fleet.session_ref(&caller.owner, whose));
-    let ticket = match Ticket::claim(&gateway.recall, &caller.owner, whose.as_ref().ok(), &request).await {
-        Claimed::Ticket(ticket) => ticket,
+    let ticket = match CallRecord::claim(&gateway.recall, &caller.owner, whose.as_ref().ok(), &request).await
+    {
+        Claimed::CallRecord(ticket) => ticket,
         Claimed::Repeat(record) => return Err(NotRun::Repeat(record)),
         Claimed::Interrupted(ref_id) => return Err(Failure::call_interrupted(&ref_id).into()),
         Claimed::Taken(ref_id) => return Err(Failure::request_id_taken(&ref_id).into()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Agent, Nobody, Owner};
+use greenroom_core::{Agent, NoAgent, Owner};
 
 use crate::connection::Connection;
 
@@ -21,7 +21,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// A REST client, which has no connection and cannot be asked anything.
     pub(crate) fn program(owner: &Owner) -> Self {
-        let agent = Arc::new(Nobody);
+        let agent = Arc::new(NoAgent);
         Self { owner: owner.clone(), connection: None, agent, is_program: true, is_here: false }
     }
 }

@@ -1,7 +1,7 @@
 //! The checks of a call before it runs, the same for a single call and for a step of a bulk.
 
 use greenroom_core::likeness::nearest;
-use greenroom_fleet::{Target, Whose};
+use greenroom_fleet::{SessionKey, Target};
 
 use crate::{
     Gateway, caller::Caller, catalog::Listed, error_response::Failure, recall::Mode, route::Request, tools,
@@ -14,7 +14,7 @@ pub(crate) fn check_request(
     caller: &Caller,
     listed: &Listed,
     request: &Request,
-    whose: Option<&Whose>,
+    whose: Option<&SessionKey>,
 ) -> Result<(), Failure> {
     let Some((_, entry)) = listed.get(&request.tool) else {
         return Err(Failure::unknown_tool(&request.tool, None));
@@ -28,7 +28,7 @@ pub(crate) fn check_request(
 pub(crate) fn pool_of(
     gateway: &Gateway,
     caller: &Caller,
-    whose: &Whose,
+    whose: &SessionKey,
     target: &Target,
 ) -> Result<String, Failure> {
     let pool = gateway.fleet.pool_of_call(&caller.owner, whose, target);
@@ -49,9 +49,9 @@ pub(crate) fn check_arguments(listed: &Listed, request: &Request, pool: Option<&
 
 /// Whether a call can be answered with what it changed. greenroom finds that in the records of the call's session; calls
 /// without a session have no such history, since several clients of one owner may use the same browser in turn.
-pub(crate) fn check_mode(whose: &Whose, mode: Option<Mode>) -> Result<(), Failure> {
+pub(crate) fn check_mode(whose: &SessionKey, mode: Option<Mode>) -> Result<(), Failure> {
     match (whose, mode) {
-        (Whose::NoOne, Some(Mode::Diff)) => Err(Failure::nothing_to_compare()),
+        (SessionKey::Ephemeral, Some(Mode::Diff)) => Err(Failure::nothing_to_compare()),
         _ => Ok(()),
     }
 }

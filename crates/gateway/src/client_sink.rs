@@ -1,5 +1,5 @@
 //! Where messages to a client go: its one pipe, or over HTTP the stream of the request they belong to. A front makes a
-//! `Way` for each message it receives: a [`Reply`] for the answer, and an [`Outlet`] for progress, log lines and
+//! `ReplyPath` for each message it receives: a [`Reply`] for the answer, and an [`ClientSink`] for progress, log lines and
 //! questions.
 
 use std::sync::{
@@ -14,7 +14,7 @@ use greenroom_mcp::{
 
 /// Where the messages that a request causes go: progress, log lines, questions.
 #[derive(Clone)]
-pub(crate) enum Outlet {
+pub(crate) enum ClientSink {
     Pipe(Outgoing),
     /// The stream of a request, and once that has ended the one of its connection.
     Streams {
@@ -23,7 +23,7 @@ pub(crate) enum Outlet {
     },
 }
 
-impl Outlet {
+impl ClientSink {
     /// Sends a message, after those before it.
     pub(crate) async fn send(&self, line: Vec<u8>) -> Result<(), ClientGone> {
         match self {
@@ -135,21 +135,21 @@ impl Reply {
 
 /// One message from a client, as far as needed to send its results back.
 #[derive(Clone)]
-pub(crate) struct Way {
+pub(crate) struct ReplyPath {
     pub(crate) reply: Reply,
-    pub(crate) outlet: Outlet,
+    pub(crate) outlet: ClientSink,
 }
 
-impl Way {
+impl ReplyPath {
     pub(crate) fn pipe(outgoing: &Outgoing) -> Self {
-        Self { reply: Reply::Pipe(outgoing.clone()), outlet: Outlet::Pipe(outgoing.clone()) }
+        Self { reply: Reply::Pipe(outgoing.clone()), outlet: ClientSink::Pipe(outgoing.clone()) }
     }
 
     pub(crate) fn stream(own: &Arc<Stream>, background: Option<Arc<Stream>>) -> Self {
-        Self { reply: Reply::stream(own), outlet: Outlet::Streams { own: own.clone(), background } }
+        Self { reply: Reply::stream(own), outlet: ClientSink::Streams { own: own.clone(), background } }
     }
 
-    /// The `Way` of each message of a batch; see [`Reply::batch`].
+    /// The `ReplyPath` of each message of a batch; see [`Reply::batch`].
     pub(crate) fn batch(self, messages: usize) -> (Self, impl Future<Output = ()>) {
         let (reply, together) = self.reply.batch(messages);
         (Self { reply, outlet: self.outlet }, together)

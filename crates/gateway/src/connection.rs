@@ -16,14 +16,14 @@ use std::{
 use greenroom_core::{
     Agent, BoxFuture, ConnectionId, Fields, NoAnswer, Owner, Queued, Raw, file_uri, raw::encode,
 };
-use greenroom_fleet::Whose;
+use greenroom_fleet::SessionKey;
 use greenroom_mcp::{Id, message};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use crate::{
-    client_sink::Outlet,
+    client_sink::ClientSink,
     progress::{self, Waiting},
 };
 
@@ -64,7 +64,7 @@ pub struct Client {
     /// must not have an old one's number.
     pub first_question: u64,
     /// Sessions that it lost with another server. Its first answer in each of them says so.
-    pub lost: HashSet<Whose>,
+    pub lost: HashSet<SessionKey>,
 }
 
 pub(crate) struct Connection {
@@ -90,7 +90,7 @@ struct State {
     /// The client has ended: no call starts any more.
     ended: bool,
     questions: HashMap<u64, oneshot::Sender<Body>>,
-    lost: HashSet<Whose>,
+    lost: HashSet<SessionKey>,
 }
 
 impl Connection {
@@ -112,7 +112,7 @@ impl Connection {
     }
 
     /// Whether the client lost this session with another server and no answer has said so yet. From now on one has.
-    pub(crate) fn takes_leave_of(&self, whose: &Whose) -> bool {
+    pub(crate) fn take_lost_note(&self, whose: &SessionKey) -> bool {
         self.lock().lost.remove(whose)
     }
 
@@ -209,7 +209,7 @@ pub(crate) enum NotBegun {
 /// The agent behind one call of a connection. The engine's messages to it go where the call's answer will go.
 pub(crate) struct ConnectedAgent {
     pub(crate) connection: Arc<Connection>,
-    pub(crate) outlet: Outlet,
+    pub(crate) outlet: ClientSink,
     pub(crate) waiting: Waiting,
 }
 

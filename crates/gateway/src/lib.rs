@@ -112,7 +112,7 @@ impl Gateway {
         // With attached browsers no pool is the default for calls.
         if !attached
             && let Ok(pool) = self.fleet.pool(self.fleet.default_pool())
-            && let Some(error) = pools::without_hope(&pool)
+            && let Some(error) = pools::all_failed(&pool)
         {
             return Err(error.to_string());
         }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use greenroom_core::{Owner, Raw, Reply, record::SessionRef, settings::Responses};
-use greenroom_fleet::{Answer, Whose};
+use greenroom_fleet::{Answer, SessionKey};
 
 use crate::{
     Gateway,
     caller::Caller,
     error_response::Failure,
     offload::offload_if_large,
-    recall::{Kept, Mode, Ticket, paged, pages::PageError, response_options::Wants},
+    recall::{CallRecord, Kept, Mode, paged, pages::PageError, response_options::Wants},
     render::{self, Form},
 };
 
@@ -31,8 +31,8 @@ impl Outcome {
     /// The engine answered: records the reply. The caller passes on the notes of the answer.
     pub(crate) async fn answered(
         gateway: &Gateway,
-        ticket: Ticket,
-        whose: &Whose,
+        ticket: CallRecord,
+        whose: &SessionKey,
         answer: Answer,
         wants: Wants,
     ) -> Self {
@@ -45,7 +45,7 @@ impl Outcome {
 
     /// greenroom answers itself, since the call did not run or lost its browser.
     pub(crate) async fn failed(
-        ticket: Ticket,
+        ticket: CallRecord,
         session: Option<SessionRef>,
         failure: Failure,
         wants: Wants,
@@ -68,7 +68,11 @@ impl Outcome {
     }
 
     /// The page of the reply that the client asks for. `None` if it asks for none, or the call failed.
-    pub(crate) async fn page(&self, gateway: &Gateway, owner: &Owner) -> Option<Result<paged::Said, NoPage>> {
+    pub(crate) async fn page(
+        &self,
+        gateway: &Gateway,
+        owner: &Owner,
+    ) -> Option<Result<paged::ToolOutput, NoPage>> {
         let query = self.wants.page.as_ref().filter(|query| !query.is_silent())?;
         let reply = self.reply.as_ref().ok().filter(|reply| !reply.is_failure())?;
         let Some(engine) = self.pool.as_deref().and_then(|pool| gateway.catalog.engine(pool)) else {

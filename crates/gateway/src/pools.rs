@@ -146,7 +146,7 @@ pub(crate) fn health(health: Health) -> &'static str {
 
 /// Why a pool can serve no caller, if it cannot: every instance has failed, and none is starting. An elastic pool
 /// starts no instance until a caller asks for one.
-pub(crate) fn without_hope(pool: &PoolStatus) -> Option<FleetError> {
+pub(crate) fn all_failed(pool: &PoolStatus) -> Option<FleetError> {
     let failed = |instance: &InstanceStatus| instance.health == Health::Failed;
     if pool.elastic || !pool.instances.iter().all(failed) {
         return None;
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn hope() {
         let failed = || instance(0, None, Health::Failed, None);
-        let says = |pool: PoolStatus| without_hope(&pool).map(|error| error.to_string());
+        let says = |pool: PoolStatus| all_failed(&pool).map(|error| error.to_string());
         assert_eq!(
             says(pool("MAIN", true, vec![failed(), failed()])).unwrap(),
             "Default pool 'MAIN' has no healthy instances. Specify explicit pool or restart failed instances."

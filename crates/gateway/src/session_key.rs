@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use greenroom_core::{SessionId, SessionUid, settings::Scope};
-use greenroom_fleet::{Ended, Note, Whose};
+use greenroom_fleet::{Ended, Note, SessionKey};
 
 use crate::{Gateway, caller::Caller, connection::Connection, error_response::Failure};
 
@@ -16,30 +16,30 @@ pub(crate) async fn whose(
     gateway: &Gateway,
     caller: &Caller,
     session: Option<SessionId>,
-) -> Result<Whose, Failure> {
+) -> Result<SessionKey, Failure> {
     match (session, gateway.scope, &caller.connection) {
         (Some(id), _, _) => named(gateway, caller, id).await,
         (None, Scope::Connection | Scope::Explicit, None) if caller.is_program => {
             Err(Failure::program_session_required())
         }
-        (None, Scope::Connection, Some(connection)) => Ok(Whose::Connection(connection.id)),
+        (None, Scope::Connection, Some(connection)) => Ok(SessionKey::Connection(connection.id)),
         (None, Scope::Connection, None) => Err(Failure::stateless()),
-        (None, Scope::Call, _) => Ok(Whose::NoOne),
+        (None, Scope::Call, _) => Ok(SessionKey::Ephemeral),
         (None, Scope::Explicit, _) => Err(Failure::session_required()),
     }
 }
 
 /// The session that an id means. Answers and lists also show a session's UUID; given as an id it means that session. A
 /// UUID opens no new browser: an agent that repeats it wants the page that it had.
-pub(crate) async fn named(gateway: &Gateway, caller: &Caller, id: SessionId) -> Result<Whose, Failure> {
-    let as_name = Whose::Named(id.clone());
+pub(crate) async fn named(gateway: &Gateway, caller: &Caller, id: SessionId) -> Result<SessionKey, Failure> {
+    let as_name = SessionKey::Named(id.clone());
     let Some(uid) = SessionUid::parse(id.as_str()) else { return Ok(as_name) };
     if gateway.fleet.home(&caller.owner, &as_name).is_some() {
         return Ok(as_name);
     }
-    let own = caller.connection.as_ref().map(|connection| Whose::Connection(connection.id));
+    let own = caller.connection.as_ref().map(|connection| SessionKey::Connection(connection.id));
     match gateway.fleet.by_uid(&caller.owner, &uid) {
-        Some(whose @ Whose::Connection(_)) if own.as_ref() != Some(&whose) => {
+        Some(whose @ SessionKey::Connection(_)) if own.as_ref() != Some(&whose) => {
             return Err(Failure::session_of_a_connection(&id));
         }
         Some(whose) => return Ok(whose),
@@ -56,12 +56,12 @@ pub(crate) async fn named(gateway: &Gateway, caller: &Caller, id: SessionId) -> 
 /// The notes for a caller's answer.
 pub(crate) fn notes(
     caller: &Caller,
-    whose: &Whose,
+    whose: &SessionKey,
     mut notes: Vec<Note>,
     unnamed: Option<Unnamed<'_>>,
 ) -> Vec<String> {
     // Another client of the same owner may have started the session anew; this client has not had the note yet.
-    let lost = caller.connection.as_ref().is_some_and(|connection| connection.takes_leave_of(whose));
+    let lost = caller.connection.as_ref().is_some_and(|connection| connection.take_lost_note(whose));
     if lost && !notes.iter().any(|note| note.restarted().is_some()) {
         notes.push(Note::Restarted(Ended::Server));
     }
@@ -80,8 +80,8 @@ pub(crate) struct Unnamed<'a> {
 
 impl<'a> Unnamed<'a> {
     /// The caller holds it until the call has its answer.
-    pub(crate) fn begin(caller: &'a Caller, whose: &Whose) -> Option<Self> {
-        let (Some(connection), Whose::Connection(_)) = (&caller.connection, whose) else { return None };
+    pub(crate) fn begin(caller: &'a Caller, whose: &SessionKey) -> Option<Self> {
+        let (Some(connection), SessionKey::Connection(_)) = (&caller.connection, whose) else { return None };
         let meetings_before = connection.meetings.load(Ordering::Relaxed);
         if connection.unnamed.fetch_add(1, Ordering::Relaxed) > 0 {
             // The earlier call gets the note too.

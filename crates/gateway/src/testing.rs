@@ -5,8 +5,8 @@ mod memory_records;
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Agent, BoxFuture, Call, Engine, Instance, InstanceId, Lost, OpenError, Policy, Raw, Reply, Seat,
-    StartError, Tool, Toolset, Unwell, View,
+    Agent, BoxFuture, Call, Engine, HealthCheckFailed, Instance, InstanceId, Lost, OpenError, Policy, Raw,
+    Reply, Seat, StartError, Tool, Toolset, View,
     lease::Strategy,
     raw,
     settings::{Scope, When},
@@ -256,7 +256,7 @@ impl Instance for Running {
         watch::Sender::new(None).subscribe()
     }
 
-    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+    fn ping(&self) -> BoxFuture<'_, Result<(), HealthCheckFailed>> {
         Box::pin(std::future::ready(Ok(())))
     }
 

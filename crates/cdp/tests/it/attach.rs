@@ -1,6 +1,6 @@
 //! How the client finds a browser's WebSocket, and what it sends on the way there, against debuggers that the test plays.
 
-use greenroom_cdp::{Client, Error, Unreachable, discover};
+use greenroom_cdp::{CdpClient, Error, Unreachable, discover};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -164,7 +164,7 @@ async fn a_silent_one_is_given_up() {
             stream
         };
         let url = format!("ws://127.0.0.1:{port}/e7");
-        let (client, _stream) = tokio::join!(Client::connect(&url), play);
+        let (client, _stream) = tokio::join!(CdpClient::connect(&url), play);
         let error = client.err().unwrap().to_string();
         assert!(error.ends_with("no answer within 10 s"), "{error}");
     })
@@ -179,7 +179,7 @@ async fn headers_open_the_web_socket() {
         let url = format!("ws://ann:pw@127.0.0.1:{port}/e7?token=sesame");
         let play = answer(&listener, "403 Forbidden", "sesame");
         let headers = secret();
-        let (client, head) = tokio::join!(Client::connect_with(&url, &headers), play);
+        let (client, head) = tokio::join!(CdpClient::connect_with(&url, &headers), play);
         assert!(head.starts_with("GET /e7?token=sesame HTTP/1.1\r\n"), "{head}");
         let head = head.to_lowercase();
         assert!(head.contains("x-token: sesame\r\n") && head.contains("authorization: basic yw5uonb3\r\n"));

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use greenroom_cdp::{Client, Closed, Error, discover};
+use greenroom_cdp::{CdpClient, Closed, Error, discover};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -52,7 +52,7 @@ async fn a_real_browser_from_start_to_death() {
             discover(&format!("http://localhost:{port}"), &[]).await.unwrap(),
             url.replace("127.0.0.1", "localhost")
         );
-        let (client, mut events) = Client::connect(&url).await.unwrap();
+        let (client, mut events) = CdpClient::connect(&url).await.unwrap();
         assert_eq!(client.local_port().unwrap().to_string(), port);
 
         let version = value(&client.call("Browser.getVersion", &()).await.unwrap());

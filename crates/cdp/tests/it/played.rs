@@ -1,7 +1,7 @@
 //! Against a browser that the test plays, message by message.
 
 use futures_util::{SinkExt, StreamExt};
-use greenroom_cdp::{Client, Closed, EVENTS_MAX, Error, Events};
+use greenroom_cdp::{CdpClient, Closed, EVENTS_MAX, Error, Events};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{
@@ -30,7 +30,7 @@ impl Browser {
     }
 }
 
-async fn connected() -> (Client, Events, Browser) {
+async fn connected() -> (CdpClient, Events, Browser) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/devtools/browser/x", listener.local_addr().unwrap());
     let unlimited = WebSocketConfig::default().max_frame_size(None).max_message_size(None);
@@ -38,7 +38,7 @@ async fn connected() -> (Client, Events, Browser) {
         let (stream, _) = listener.accept().await.unwrap();
         Browser(accept_async_with_config(stream, Some(unlimited)).await.unwrap())
     };
-    let (client, browser) = tokio::join!(Client::connect(&url), accept);
+    let (client, browser) = tokio::join!(CdpClient::connect(&url), accept);
     let (client, events) = client.unwrap();
     (client, events, browser)
 }
@@ -282,7 +282,7 @@ async fn nobody_there() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/", listener.local_addr().unwrap());
         drop(listener);
-        let error = Client::connect(&url).await.err().unwrap();
+        let error = CdpClient::connect(&url).await.err().unwrap();
         assert!(matches!(&error, Error::Connect { .. }) && error.to_string().contains(&url), "{error}");
     })
     .await;

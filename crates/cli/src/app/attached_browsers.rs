@@ -133,7 +133,7 @@ fn attachment(
 ) -> Attachment {
     let AttachedBrowser { label, tags, pool, .. } = browser;
     let name: Arc<str> = pool_name(index).into();
-    let port = endpoint.local_port().map(|port| engines.ports.hold_theirs(port));
+    let port = endpoint.local_port().map(|port| engines.ports.hold_attached(port));
     // If the list cannot be written, attach all the same; browsers of greenroom's own then fail to start.
     let port = port.transpose().unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot write the list of ports");

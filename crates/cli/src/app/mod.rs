@@ -1,5 +1,5 @@
 //! The house is everything that runs in a greenroom that serves agents: run folder, launcher, egress proxies, engines,
-//! store, fleet, gateway, control socket. [`House::build`] makes these parts, [`House::take_down`] ends them in an order
+//! store, fleet, gateway, control socket. [`App::build`] makes these parts, [`App::shut_down`] ends them in an order
 //! that leaves nothing behind. `verb/serve.rs` and `verb/mcp.rs` own the house and add their fronts.
 
 mod attached_browsers;
@@ -36,14 +36,14 @@ use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use self::{attached_browsers::Attacher, declared::Declared, engines::Engines, proxies::Proxies};
-use crate::{config::Surroundings, control::Listening, reload::Turnover, sleep_watch};
+use crate::{config::ProcessEnv, control::Listening, reload::BrowserChanges, sleep_watch};
 
 /// How long a shutdown may take. Sessions close within a second or two; processes that take longer are killed when this
 /// process ends.
 const SHUTDOWN: Duration = Duration::from_secs(10);
 
 /// Everything that has to be taken down again.
-pub struct House {
+pub struct App {
     pub gateway: Arc<Gateway>,
     /// Whether browsers start before the first call.
     eager: bool,
@@ -64,9 +64,9 @@ pub struct House {
     control: Option<Listening>,
 }
 
-impl House {
+impl App {
     /// Makes all parts, and starts no browser and no engine.
-    pub async fn build(kind: Kind, settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<Self> {
+    pub async fn build(kind: Kind, settings: &Settings, surroundings: &ProcessEnv) -> anyhow::Result<Self> {
         engines::check(settings)?;
         let data = &settings.data_dir;
         let place = || format!("cannot use the data folder: `{}`", data.display());
@@ -216,7 +216,7 @@ impl House {
 
     /// Adds browsers that are now declared, and removes those that no longer are. Returns the addresses of those that could
     /// not be added.
-    pub async fn turn_over(&self, turnover: &Turnover) -> Vec<String> {
+    pub async fn apply_browser_changes(&self, turnover: &BrowserChanges) -> Vec<String> {
         // Add new ones first, so that there is always a browser. A new one that conflicts with an old one waits for its
         // removal.
         let mut waiting = turnover.new.clone();
@@ -239,7 +239,7 @@ impl House {
 
     /// Ends every session and every browser, waits for the fronts to end, then ends the rest. The control socket ends last,
     /// so that its clients can follow the shutdown.
-    pub async fn take_down(self, fronts: impl Future<Output = ()>) {
+    pub async fn shut_down(self, fronts: impl Future<Output = ()>) {
         let Self { gateway, launcher, proxies, run, store, control, .. } = self;
         let orderly = async {
             // Together: a front's end may wait for a session's, and a session's for the fleet's.

@@ -17,7 +17,7 @@ use std::{fmt, path::PathBuf};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 
-use crate::config::Surroundings;
+use crate::config::ProcessEnv;
 
 /// greenroom's name among a client's servers.
 const NAME: &str = "greenroom";
@@ -26,7 +26,7 @@ const NAME: &str = "greenroom";
 pub type Entry = Map<String, Value>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Client {
+pub enum ClientApp {
     /// Claude Code
     Claude,
     /// Cursor
@@ -58,7 +58,7 @@ pub enum Server {
 /// What differs between clients.
 struct Recipe {
     name: &'static str,
-    file: fn(&Surroundings, Scope) -> Option<PathBuf>,
+    file: fn(&ProcessEnv, Scope) -> Option<PathBuf>,
     entry: fn(&Server) -> Entry,
     format: Format,
     /// What the user does next.
@@ -73,7 +73,7 @@ enum Format {
     Toml(&'static str),
 }
 
-impl Client {
+impl ClientApp {
     fn recipe(self) -> &'static Recipe {
         match self {
             Self::Claude => &claude::RECIPE,
@@ -99,7 +99,7 @@ impl Client {
     }
 
     /// The file from which it reads its servers. `None` without a home folder.
-    pub fn file(self, surroundings: &Surroundings, scope: Scope) -> Option<PathBuf> {
+    pub fn file(self, surroundings: &ProcessEnv, scope: Scope) -> Option<PathBuf> {
         (self.recipe().file)(surroundings, scope)
     }
 

@@ -10,13 +10,13 @@ use greenroom_engine::browser::Places;
 
 /// A snapshot, taken once at the start.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct ProcessEnv {
     pub variables: Vec<(OsString, OsString)>,
     pub working_dir: PathBuf,
     home: Option<PathBuf>,
 }
 
-impl Surroundings {
+impl ProcessEnv {
     pub fn read() -> anyhow::Result<Self> {
         Ok(Self {
             variables: std::env::vars_os().collect(),

@@ -7,7 +7,7 @@ use std::{
 
 use greenroom_core::settings::{CONFIG_VARIABLE, ConfigFile, DotEnv};
 
-use super::env::Surroundings;
+use super::env::ProcessEnv;
 use crate::report::Hinted;
 
 /// A configuration with 64 browsers and as many pools has some ten kilobytes; a `.env`, which other programs share, is no
@@ -16,7 +16,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The config files, later ones winning: only the named one, if one is named; else the user's own and then the working
 /// directory's.
-pub fn config(surroundings: &Surroundings, named: Option<PathBuf>) -> Result<Vec<ConfigFile>, Hinted> {
+pub fn config(surroundings: &ProcessEnv, named: Option<PathBuf>) -> Result<Vec<ConfigFile>, Hinted> {
     let by_variable =
         || surroundings.variable(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     if let Some((path, by)) =
@@ -48,7 +48,7 @@ pub fn config(surroundings: &Surroundings, named: Option<PathBuf>) -> Result<Vec
 }
 
 /// The files that the configuration is read from, whether they exist or not.
-pub fn watched(surroundings: &Surroundings, named: Option<PathBuf>) -> Vec<PathBuf> {
+pub fn watched(surroundings: &ProcessEnv, named: Option<PathBuf>) -> Vec<PathBuf> {
     let by_variable =
         surroundings.variable(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     let near = |name: PathBuf| surroundings.working_dir.join(name);
@@ -63,7 +63,7 @@ pub fn watched(surroundings: &Surroundings, named: Option<PathBuf>) -> Vec<PathB
 }
 
 /// The `.env` of the working directory.
-pub fn dotenv(surroundings: &Surroundings) -> Result<Option<DotEnv>, Hinted> {
+pub fn dotenv(surroundings: &ProcessEnv) -> Result<Option<DotEnv>, Hinted> {
     let path = surroundings.working_dir.join(".env");
     // A Python virtual environment is often a folder with this name.
     if path.is_dir() {

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 
 use greenroom_core::settings::{self, Resolved, Sources};
 
-pub use self::env::Surroundings;
+pub use self::env::ProcessEnv;
 use crate::args::Flags;
 
 /// The sources of the configuration. The files may change; the rest stays as it was when the process started.
 #[derive(Debug, Clone)]
 pub struct Inputs {
-    pub surroundings: Surroundings,
+    pub surroundings: ProcessEnv,
     /// The value of `--config`.
     pub config: Option<PathBuf>,
     /// The flags of the command line.

@@ -31,7 +31,7 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub enum AskError {
     /// No process listens: it has ended, or is just ending.
     #[error("no process listens there")]
-    Nobody,
+    NotRunning,
     #[error("it does not answer within {} s", .0.as_secs())]
     Silent(Duration),
     /// It refused the request, with this reason.
@@ -136,11 +136,11 @@ impl Asker {
             .header(CONTENT_TYPE, "application/json")
             .body(body)
             .map_err(|error| AskError::Broken(error.to_string()))?;
-        self.requests.ready().await.map_err(|_| AskError::Nobody)?;
+        self.requests.ready().await.map_err(|_| AskError::NotRunning)?;
         let response = self.requests.send_request(request).await.map_err(|error| {
             // The process went away before it began to answer.
             if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
-                AskError::Nobody
+                AskError::NotRunning
             } else {
                 AskError::Broken(error.to_string())
             }
@@ -177,7 +177,7 @@ async fn refusal(response: Response<Incoming>) -> AskError {
 
 fn not_connected(error: io::Error) -> AskError {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => AskError::Nobody,
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => AskError::NotRunning,
         // The kernel's queue of connections is full: the process has not accepted any for long.
         io::ErrorKind::WouldBlock => AskError::Silent(ANSWER_WITHIN),
         _ => AskError::Connect(error),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use greenroom_engine::run_folder::{self, Living};
+use greenroom_engine::run_folder::{self, RunningGreenroom};
 
 use super::socket_path;
 
@@ -24,7 +24,7 @@ pub struct Neighbour {
 /// The greenrooms of a data folder that run and have a socket. Dead ones, foreign files, and processes that serve no
 /// agents are skipped.
 pub fn find(data_folder: &Path) -> Vec<Neighbour> {
-    let neighbour = |Living { pid, path }| {
+    let neighbour = |RunningGreenroom { pid, path }| {
         let socket = socket_path::socket(&path);
         let server = greenroom_files::read_text(&path.join(SERVER), URL_BYTES_MAX).ok();
         let server = server.map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());

@@ -48,7 +48,7 @@ async fn one(neighbour: Neighbour) -> Option<Look> {
             status.listen = status.listen.or_else(|| neighbour.server.clone());
             Some(Look::Answered(Box::new(Answered { neighbour, status, sessions })))
         }
-        Err(AskError::Nobody) => None,
+        Err(AskError::NotRunning) => None,
         Err(AskError::Silent(_)) => Some(Look::Unanswered { neighbour, why: "does not answer".to_owned() }),
         Err(error) => Some(Look::Unanswered { neighbour, why: format!("cannot be asked: {error}") }),
     }

@@ -36,13 +36,13 @@ impl Trouble {
 
 /// The part of a call's answer that the demo reads.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct DemoAnswer {
     pub text: String,
     /// The size of the picture in it, in base64.
     pub picture_chars: Option<usize>,
 }
 
-impl Answer {
+impl DemoAnswer {
     /// The rest of the first line that contains these words.
     pub fn after(&self, words: &str) -> Option<&str> {
         let rest = self.text.split_once(words)?.1.lines().next().unwrap_or_default();
@@ -59,14 +59,14 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn of(answer: &Answer) -> Option<Self> {
+    fn of(answer: &DemoAnswer) -> Option<Self> {
         let customer = answer.after("Signed in as ")?.to_owned();
         let basket = answer.after("Basket holds ").unwrap_or_default().to_owned();
         Some(Self { customer, basket })
     }
 }
 
-pub struct Agent {
+pub struct DemoAgent {
     pub role: Role,
     pub calls: usize,
     /// How many pages it has loaded.
@@ -79,7 +79,7 @@ pub struct Agent {
     peer: Peer,
 }
 
-impl Agent {
+impl DemoAgent {
     pub fn new(role: Role, front: &Endpoint) -> Self {
         // The server's own messages are not read; it asks nothing of a client without capabilities.
         let (peer, _) = front.connect();
@@ -103,7 +103,7 @@ impl Agent {
     }
 
     /// Calls a tool in this agent's session.
-    pub async fn call(&mut self, tool: &str, mut arguments: Value) -> Result<Answer, Trouble> {
+    pub async fn call(&mut self, tool: &str, mut arguments: Value) -> Result<DemoAnswer, Trouble> {
         arguments["sessionId"] = json!(self.role.session());
         let params = encode(&json!({ "name": tool, "arguments": arguments }));
         let start = Instant::now();
@@ -130,7 +130,7 @@ fn refusals(answered: Answered) -> Result<Raw, Trouble> {
 }
 
 /// Reads a tool's answer. A failed tool is trouble.
-fn read(result: &Raw) -> Result<Answer, Trouble> {
+fn read(result: &Raw) -> Result<DemoAnswer, Trouble> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape {
@@ -145,7 +145,7 @@ fn read(result: &Raw) -> Result<Answer, Trouble> {
     }
     let Shape { content, is_error } =
         serde_json::from_str(result.get()).map_err(|error| Trouble::new(&error.to_string()))?;
-    let mut answer = Answer::default();
+    let mut answer = DemoAnswer::default();
     for part in content {
         if let Some(text) = part.text {
             answer.text += &text;
@@ -160,7 +160,7 @@ fn read(result: &Raw) -> Result<Answer, Trouble> {
 mod tests {
     use super::*;
 
-    fn answer(value: &Value) -> Result<Answer, Trouble> {
+    fn answer(value: &Value) -> Result<DemoAnswer, Trouble> {
         read(&encode(value))
     }
 
@@ -173,7 +173,7 @@ mod tests {
         let seen = Seen { customer: "Ada".to_owned(), basket: "Sencha, Biscuits".to_owned() };
         assert_eq!(Seen::of(&read), Some(seen));
         assert_eq!(read.after("- Page URL: "), Some("http://x/"));
-        assert_eq!(Seen::of(&Answer::default()), None);
+        assert_eq!(Seen::of(&DemoAnswer::default()), None);
     }
 
     /// A failed tool is trouble, with its hint separate.

@@ -28,14 +28,14 @@ use greenroom_engine::{browser, install};
 use greenroom_gateway::{
     Reach,
     control::Kind,
-    front::http::{self, Door, Probes, Rules, Sessions},
+    front::http::{self, HttpState, Probes, Rules, Sessions},
 };
 use greenroom_mcp::link::http::Endpoint;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{app::House, config::Surroundings, report::Hinted, view::terminal::Terminal};
-use agent::Agent;
+use crate::{app::App, config::ProcessEnv, report::Hinted, view::terminal::Terminal};
+use agent::DemoAgent;
 use catalog::{Role, roles};
 use script::{ACTS, Act, play};
 use view::{Show, Totals};
@@ -52,7 +52,7 @@ pub enum Outcome {
 }
 
 /// Reports what is missing before anything starts.
-pub fn check(settings: &Settings, surroundings: &Surroundings) -> anyhow::Result<()> {
+pub fn check(settings: &Settings, surroundings: &ProcessEnv) -> anyhow::Result<()> {
     let pool = &settings.pool;
     if pool.engine != EngineKind::Playwright {
         return Err(Hinted::usage(format!(
@@ -76,7 +76,7 @@ pub fn check(settings: &Settings, surroundings: &Surroundings) -> anyhow::Result
 /// Plays the demo from beginning to end, and takes everything down again. `None` when it was stopped before its end.
 pub async fn run(
     settings: &Settings,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
     agents: u8,
     json: bool,
     stop: CancellationToken,
@@ -92,11 +92,11 @@ pub async fn run(
     let (shop, shop_url) = listen().await?;
     let (front, front_url) = listen().await?;
     let address = front.local_addr().context("cannot tell where the front listens")?;
-    let house = House::build(Kind::Server, &settings, surroundings).await?;
+    let house = App::build(Kind::Server, &settings, surroundings).await?;
     // Before any page can know the port.
     let port = house.hold(address.port())?;
     let closing = CancellationToken::new();
-    let door = Arc::new(Door {
+    let door = Arc::new(HttpState {
         gateway: house.gateway.clone(),
         sessions: Arc::new(Sessions::default()),
         probes: Arc::new(Probes { server: house.run_folder().1.to_owned() }),
@@ -129,7 +129,7 @@ pub async fn run(
         http::attend(door.clone()),
     );
     drop(stage);
-    house.take_down(door.end()).await;
+    house.shut_down(door.end()).await;
     drop(port);
     outcome
 }
@@ -144,7 +144,7 @@ async fn listen() -> anyhow::Result<(impl Listener<Addr = std::net::SocketAddr>,
 /// The parts that run while agents play.
 struct Stage<'a> {
     roles: Vec<Role>,
-    house: &'a House,
+    house: &'a App,
     shop: String,
     front: String,
     show: Show,
@@ -153,7 +153,7 @@ struct Stage<'a> {
 impl Stage<'_> {
     async fn play(&self) -> anyhow::Result<Outcome> {
         let front = Endpoint::new(self.front.parse().context("the front's own URL cannot be read")?)?;
-        let mut agents: Vec<_> = self.roles.iter().map(|role| Agent::new(*role, &front)).collect();
+        let mut agents: Vec<_> = self.roles.iter().map(|role| DemoAgent::new(*role, &front)).collect();
         self.show.opening(agents.len(), &self.shop, &self.front)?;
         let mut start = Duration::ZERO;
         let mut began = Instant::now();
@@ -168,7 +168,7 @@ impl Stage<'_> {
             if act == Act::Open {
                 // A running server has its browser ready; so the start is measured separately.
                 (start, began) = (began.elapsed(), Instant::now());
-                agents.iter_mut().for_each(Agent::begin);
+                agents.iter_mut().for_each(DemoAgent::begin);
             }
         }
         let took = began.elapsed();

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::{
-    agent::{Agent, Trouble},
+    agent::{DemoAgent, Trouble},
     catalog::{BISCUITS, Errand, Role, TEAS, gift},
     view::Show,
 };
@@ -38,7 +38,7 @@ const CHEAPEST: &str = "() => [...document.querySelectorAll('tr')].map(row => [.
      .sort((a, b) => a[1] - b[1])[0].join(' at ')";
 
 /// Plays one act. A problem is shown, kept, and ends this agent's part.
-pub async fn play(act: Act, agent: &mut Agent, shop: &str, show: &Show) -> anyhow::Result<()> {
+pub async fn play(act: Act, agent: &mut DemoAgent, shop: &str, show: &Show) -> anyhow::Result<()> {
     if agent.trouble.is_some() {
         return Ok(());
     }
@@ -80,7 +80,7 @@ impl From<std::io::Error> for Stop {
 }
 
 struct Scene<'a> {
-    agent: &'a mut Agent,
+    agent: &'a mut DemoAgent,
     shop: &'a str,
     show: &'a Show,
 }

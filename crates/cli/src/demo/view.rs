@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    agent::{Agent, Seen, Trouble},
+    agent::{DemoAgent, Seen, Trouble},
     catalog::Role,
 };
 use crate::view::{
@@ -111,7 +111,7 @@ impl Show {
         }
     }
 
-    pub fn ending(&self, agents: &[Agent], totals: &Totals) -> io::Result<()> {
+    pub fn ending(&self, agents: &[DemoAgent], totals: &Totals) -> io::Result<()> {
         if !self.json {
             return write(&self.ending_text(agents, totals));
         }
@@ -130,13 +130,13 @@ impl Show {
         }))
     }
 
-    fn ending_text(&self, agents: &[Agent], totals: &Totals) -> String {
+    fn ending_text(&self, agents: &[DemoAgent], totals: &Totals) -> String {
         if agents.iter().all(|agent| agent.pages == 0) {
             // They did not reach a page; the error says why.
             return "\n".to_owned();
         }
         let heads = ["AGENT", "SESSION", "PAGES", "CALLS", "BUSY", "SIGNED IN AS", "BASKET"];
-        let row = |agent: &Agent| {
+        let row = |agent: &DemoAgent| {
             vec![
                 Cell::Text(agent.role.paint, agent.role.name.to_owned()),
                 Cell::plain(agent.role.session()),

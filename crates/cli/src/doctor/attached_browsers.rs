@@ -59,7 +59,7 @@ mod tests {
     use greenroom_core::settings::Pool;
 
     use super::*;
-    use crate::doctor::Status;
+    use crate::doctor::CheckStatus;
 
     fn browser(url: &str) -> AttachedBrowser {
         AttachedBrowser::at(url.to_owned(), Pool::declared_defaults())
@@ -79,8 +79,9 @@ mod tests {
             lines.collect::<Vec<_>>()
         };
         let gone = || Err(StartError::new("connection refused").hint("is it running?"));
-        let ok = |message: &str| (Status::Ok, message.to_owned(), None);
-        let away = |message: &str, fix: &str| (Status::Warning, message.to_owned(), Some(fix.to_owned()));
+        let ok = |message: &str| (CheckStatus::Ok, message.to_owned(), None);
+        let away =
+            |message: &str, fix: &str| (CheckStatus::Warning, message.to_owned(), Some(fix.to_owned()));
         let first = away("browser 1 (http://a:1): connection refused", "is it running?");
         let second = away(
             "browser 2 (work): connection refused",

@@ -3,15 +3,15 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use greenroom_core::{Call, Fields, Nobody, Owner, Policy, SessionId, raw::encode};
+use greenroom_core::{Call, Fields, NoAgent, Owner, Policy, SessionId, raw::encode};
 use greenroom_engine::{chromium::DOCTOR_HINT, registry};
-use greenroom_fleet::{FleetError, Target, Whose};
+use greenroom_fleet::{FleetError, SessionKey, Target};
 use serde_json::json;
 
 use super::{Patient, Verdict};
 use greenroom_gateway::control::Kind;
 
-use crate::app::House;
+use crate::app::App;
 
 /// A page that needs no network.
 const PAGE: &str = "data:text/html,<title>greenroom</title>ready";
@@ -30,12 +30,12 @@ pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
     let Some(tool) = registry::entry(pool.engine).page_tool else {
         return Verdict::skipped(format!("the {} engine's tools are its own", pool.engine));
     };
-    let house = match House::build(Kind::Stdio, &patient.resolved.settings, &patient.surroundings).await {
+    let house = match App::build(Kind::Stdio, &patient.resolved.settings, &patient.surroundings).await {
         Ok(house) => house,
         Err(error) => return Verdict::failed(format!("{error:#}")),
     };
     let seen = browse(&house, tool).await;
-    house.take_down(std::future::ready(())).await;
+    house.shut_down(std::future::ready(())).await;
     match seen {
         Ok(()) => Verdict::ok("a browser opened a page"),
         Err(Trouble { why, fix }) => Verdict::failed(why)
@@ -65,7 +65,7 @@ impl Trouble {
 }
 
 /// Opens the page with a tool that takes its `url`.
-async fn browse(house: &House, tool: &'static str) -> Result<(), Trouble> {
+async fn browse(house: &App, tool: &'static str) -> Result<(), Trouble> {
     // The agent's tools may be restricted; this is not an agent.
     let policy =
         Policy::new(&[], &[], BTreeSet::new(), false).map_err(|error| Trouble::new(error.to_string()))?;
@@ -76,7 +76,7 @@ async fn browse(house: &House, tool: &'static str) -> Result<(), Trouble> {
     let (answer, _) = house
         .gateway
         .fleet
-        .call(permit, Whose::Named(session.clone()), Target::default(), call, Arc::new(Nobody))
+        .call(permit, SessionKey::Named(session.clone()), Target::default(), call, Arc::new(NoAgent))
         .await
         .map_err(|error| Trouble::of(&error))?;
     let result = answer.reply.body.map_err(|error| Trouble::new(error.get()))?;

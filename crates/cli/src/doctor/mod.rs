@@ -23,7 +23,7 @@ use greenroom_engine::launcher::Launcher;
 use serde::Serialize;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::{config::Surroundings, packages, progress};
+use crate::{config::ProcessEnv, packages, progress};
 
 /// Reading a file takes microseconds and `npm --version` a second; a check that takes longer than this hangs.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ const BROWSE: Duration = Duration::from_secs(180);
 /// The installation that is examined.
 pub struct Patient {
     pub resolved: Resolved,
-    pub surroundings: Surroundings,
+    pub surroundings: ProcessEnv,
     pub launcher: Launcher,
     /// Whether a browser may be started.
     pub browse: bool,
@@ -51,7 +51,7 @@ impl Patient {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub id: &'static str,
-    pub status: Status,
+    pub status: CheckStatus,
     pub message: String,
     /// How to fix it.
     pub fix: Option<String>,
@@ -59,7 +59,7 @@ pub struct Finding {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum CheckStatus {
     Ok,
     /// It works, but not as well or as safely as it could.
     Warning,
@@ -67,7 +67,7 @@ pub enum Status {
     Skipped,
 }
 
-impl Status {
+impl CheckStatus {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -80,30 +80,30 @@ impl Status {
 
 /// What a check found; [`examine`] adds the check's name.
 struct Verdict {
-    status: Status,
+    status: CheckStatus,
     message: String,
     fix: Option<String>,
 }
 
 impl Verdict {
-    fn new(status: Status, message: impl Into<String>) -> Self {
+    fn new(status: CheckStatus, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), fix: None }
     }
 
     fn ok(message: impl Into<String>) -> Self {
-        Self::new(Status::Ok, message)
+        Self::new(CheckStatus::Ok, message)
     }
 
     fn warning(message: impl Into<String>) -> Self {
-        Self::new(Status::Warning, message)
+        Self::new(CheckStatus::Warning, message)
     }
 
     fn failed(message: impl Into<String>) -> Self {
-        Self::new(Status::Failed, message)
+        Self::new(CheckStatus::Failed, message)
     }
 
     fn skipped(message: impl Into<String>) -> Self {
-        Self::new(Status::Skipped, message)
+        Self::new(CheckStatus::Skipped, message)
     }
 
     fn late(deadline: Duration) -> Self {
@@ -140,7 +140,7 @@ pub async fn examine(patient: Patient) -> Vec<Finding> {
         check("sandbox", look(&patient, sandbox::check)).await,
         check("leftovers", look(&patient, leftovers::check)).await,
     ]);
-    let well = findings.iter().all(|finding| finding.status != Status::Failed);
+    let well = findings.iter().all(|finding| finding.status != CheckStatus::Failed);
     findings.push(check_within("browse", BROWSE, browse::check(&patient, well)).await);
     findings
 }
@@ -186,6 +186,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_check_hangs() {
         let finding = check("stuck", std::future::pending()).await;
-        assert_eq!((finding.status, &*finding.message), (Status::Failed, "no result within 30 s"));
+        assert_eq!((finding.status, &*finding.message), (CheckStatus::Failed, "no result within 30 s"));
     }
 }

@@ -37,18 +37,18 @@ fn judge(no_sandbox: Option<bool>, root: bool, origin: &str) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Status;
+    use crate::doctor::CheckStatus;
 
     /// Only an ordinary user who did not turn it off has the sandbox; root with the sandbox has no browser.
     #[test]
     fn who_has_the_sandbox() {
         for (setting, root, status) in [
-            (None, false, Status::Ok),
-            (Some(false), false, Status::Ok),
-            (None, true, Status::Warning),
-            (Some(true), false, Status::Warning),
-            (Some(true), true, Status::Warning),
-            (Some(false), true, Status::Failed),
+            (None, false, CheckStatus::Ok),
+            (Some(false), false, CheckStatus::Ok),
+            (None, true, CheckStatus::Warning),
+            (Some(true), false, CheckStatus::Warning),
+            (Some(true), true, CheckStatus::Warning),
+            (Some(false), true, CheckStatus::Failed),
         ] {
             assert_eq!(judge(setting, root, "--flag").status, status, "{setting:?} {root}");
         }

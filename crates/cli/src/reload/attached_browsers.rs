@@ -13,7 +13,7 @@ use super::change::{Change, Effect};
 
 /// The changes of the declared browsers.
 #[derive(Debug)]
-pub struct Turnover {
+pub struct BrowserChanges {
     pub new: Vec<AttachedBrowser>,
     pub gone: Vec<AttachedBrowser>,
     changed: Vec<AttachedBrowser>,
@@ -21,7 +21,7 @@ pub struct Turnover {
     waits: bool,
 }
 
-impl Turnover {
+impl BrowserChanges {
     pub fn between(before: &Settings, after: &Settings) -> Self {
         let (before, after) = (&before.browsers, &after.browsers);
         // Another spelling of an address means the same browser.

@@ -5,7 +5,7 @@ use greenroom_core::{
     settings::{DeclaredInstance, DeclaredPool, Pool, SETTINGS, Settings},
 };
 
-use super::attached_browsers::Turnover;
+use super::attached_browsers::BrowserChanges;
 
 /// Keys of a pool that take effect at once.
 const AT_ONCE: [&str; 7] =
@@ -34,7 +34,7 @@ pub struct Change {
 /// everything else as it was.
 pub fn in_force(before: &Settings, after: &Settings) -> Settings {
     let mut settings = before.clone();
-    Turnover::between(before, after).onto(&mut settings.browsers);
+    BrowserChanges::between(before, after).onto(&mut settings.browsers);
     let one = before.tools.r#unsafe;
     if before.pools.is_empty() {
         // Newly declared pools and browsers have to wait, and the built-in pool goes on as it was.
@@ -85,7 +85,7 @@ pub fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
         changes.extend(in_pool("pool", before, after));
         return changes;
     }
-    changes.extend(Turnover::between(before, after).changes());
+    changes.extend(BrowserChanges::between(before, after).changes());
     let find = |pools: &[DeclaredPool], name: &str| pools.iter().find(|pool| pool.name == name).cloned();
     for pool in &before.pools {
         match find(&after.pools, &pool.name) {

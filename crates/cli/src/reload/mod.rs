@@ -14,15 +14,15 @@ use greenroom_core::settings::{Resolved, Settings};
 use greenroom_gateway::control::Kind;
 use tokio::time::sleep;
 
-pub use self::attached_browsers::Turnover;
+pub use self::attached_browsers::BrowserChanges;
 use self::change::{Change, Effect, changes, in_force};
-use crate::{app::House, config::Inputs, signals::Signals};
+use crate::{app::App, config::Inputs, signals::Signals};
 
 /// How often the files are checked. A person who has just saved one waits about this long.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Waits for reasons to read the configuration again, and does so. Never returns.
-pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signals: &Signals) {
+pub async fn watch(house: &App, inputs: &Inputs, mut current: Settings, signals: &Signals) {
     let mut seen = stamps(inputs);
     loop {
         let told = tokio::select! {
@@ -45,7 +45,7 @@ pub async fn watch(house: &House, inputs: &Inputs, mut current: Settings, signal
             Ok(after) => {
                 let merged = in_force(&current, &after.settings);
                 take_on(house, &merged, changes(&current, &after.settings));
-                let refused = house.turn_over(&Turnover::between(&current, &merged)).await;
+                let refused = house.apply_browser_changes(&BrowserChanges::between(&current, &merged)).await;
                 current = merged;
                 current.browsers.retain(|browser| !refused.contains(&browser.url));
             }
@@ -64,7 +64,7 @@ async fn resolve(inputs: &Inputs) -> anyhow::Result<Resolved> {
     tokio::task::spawn_blocking(move || inputs.resolve()).await?
 }
 
-fn take_on(house: &House, settings: &Settings, changes: Vec<Change>) {
+fn take_on(house: &App, settings: &Settings, changes: Vec<Change>) {
     if changes.is_empty() {
         tracing::info!("the configuration was read anew; nothing has changed");
         return;

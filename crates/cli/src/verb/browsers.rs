@@ -9,7 +9,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    config::Surroundings,
+    config::ProcessEnv,
     control::{Answered, AskError, Asker, Look, answers, look, print},
     progress,
     report::Hinted,
@@ -20,9 +20,9 @@ use crate::{
 const DONE_WITHIN: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct BrowsersArgs {
     #[command(subcommand)]
-    pub verb: Option<Verb>,
+    pub verb: Option<BrowsersVerb>,
 
     /// Only browsers of this greenroom
     #[arg(long, value_name = "PID", global = true)]
@@ -34,7 +34,7 @@ pub struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
-pub enum Verb {
+pub enum BrowsersVerb {
     /// List the attached browsers of every greenroom that runs; so it is without a command
     List,
     /// Connect a browser now; start it, where its configuration says how
@@ -43,7 +43,7 @@ pub enum Verb {
         which: String,
     },
     /// Attach a running browser
-    Connect(ConnectArgs),
+    Connect(AttachArgs),
     /// Let a browser go; it runs on as it was
     Disconnect {
         /// Its index or its label
@@ -52,7 +52,7 @@ pub enum Verb {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct ConnectArgs {
+pub struct AttachArgs {
     /// Its debugger's address: http://host:port, or ws://…
     pub url: String,
 
@@ -69,19 +69,23 @@ pub struct ConnectArgs {
     pub engine: Option<String>,
 }
 
-pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    resolved: &Resolved,
+    surroundings: &ProcessEnv,
+    args: &BrowsersArgs,
+) -> anyhow::Result<ExitCode> {
     let data = &resolved.settings.data_dir;
     let looks = look(data).await;
-    match args.verb.as_ref().unwrap_or(&Verb::List) {
-        Verb::List => list(data, surroundings, args, &looks),
-        Verb::Reconnect { which } => {
+    match args.verb.as_ref().unwrap_or(&BrowsersVerb::List) {
+        BrowsersVerb::List => list(data, surroundings, args, &looks),
+        BrowsersVerb::Reconnect { which } => {
             let (answered, browser) = self::which(data, &looks, which, args)?;
             let path = format!("/api/browsers/{}/reconnect", browser.index);
             let again = tell(answered, Method::POST, path, Value::Null);
             let again = progress::step(&format!("connecting browser {}", browser.index), again).await?;
             tell_of(answered, args, &again, view::browsers::browser)
         }
-        Verb::Connect(ConnectArgs { url, label, tags, engine }) => {
+        BrowsersVerb::Connect(AttachArgs { url, label, tags, engine }) => {
             let answered = the_only(data, &looks, args)?;
             let mut asked = json!({ "url": url, "tags": tags });
             // Parameters that were not given are not sent.
@@ -94,7 +98,7 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
             let attached = progress::step("connecting the browser", attached).await?;
             tell_of(answered, args, &attached, view::browsers::browser)
         }
-        Verb::Disconnect { which } => {
+        BrowsersVerb::Disconnect { which } => {
             let (answered, browser) = self::which(data, &looks, which, args)?;
             let path = format!("/api/browsers/{}", browser.index);
             let left = tell(answered, Method::DELETE, path, Value::Null);
@@ -104,7 +108,12 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
     }
 }
 
-fn list(data: &Path, surroundings: &Surroundings, args: &Args, looks: &[Look]) -> anyhow::Result<ExitCode> {
+fn list(
+    data: &Path,
+    surroundings: &ProcessEnv,
+    args: &BrowsersArgs,
+    looks: &[Look],
+) -> anyhow::Result<ExitCode> {
     let all: Vec<_> =
         browsers(looks, args).map(|(answered, browser)| (answered.status.pid, browser)).collect();
     print::list((data, looks), &all, args.json, || match all.is_empty() {
@@ -115,7 +124,7 @@ fn list(data: &Path, surroundings: &Surroundings, args: &Args, looks: &[Look]) -
 
 fn tell_of(
     answered: &Answered,
-    args: &Args,
+    args: &BrowsersArgs,
     browser: &Browser,
     for_people: impl FnOnce(u32, &Browser) -> String,
 ) -> anyhow::Result<ExitCode> {
@@ -141,18 +150,18 @@ async fn tell(answered: &Answered, method: Method, path: String, body: Value) ->
 }
 
 /// The greenrooms that the arguments select.
-fn considered<'a>(looks: &'a [Look], args: &Args) -> impl Iterator<Item = &'a Answered> {
+fn considered<'a>(looks: &'a [Look], args: &BrowsersArgs) -> impl Iterator<Item = &'a Answered> {
     let pid = args.pid;
     answers(looks).filter(move |answered| pid.is_none_or(|pid| pid == answered.status.pid))
 }
 
-fn browsers<'a>(looks: &'a [Look], args: &Args) -> impl Iterator<Item = (&'a Answered, &'a Browser)> {
+fn browsers<'a>(looks: &'a [Look], args: &BrowsersArgs) -> impl Iterator<Item = (&'a Answered, &'a Browser)> {
     considered(looks, args)
         .flat_map(|answered| answered.status.browsers.iter().map(move |browser| (answered, browser)))
 }
 
 /// The greenroom to attach to, if exactly one runs.
-fn the_only<'a>(data: &Path, looks: &'a [Look], args: &Args) -> Result<&'a Answered, Hinted> {
+fn the_only<'a>(data: &Path, looks: &'a [Look], args: &BrowsersArgs) -> Result<&'a Answered, Hinted> {
     let considered: Vec<_> = considered(looks, args).collect();
     match considered.as_slice() {
         [one] => Ok(*one),
@@ -166,7 +175,7 @@ fn which<'a>(
     data: &Path,
     looks: &'a [Look],
     name: &str,
-    args: &Args,
+    args: &BrowsersArgs,
 ) -> Result<(&'a Answered, &'a Browser), Hinted> {
     let is_called =
         |browser: &Browser| browser.index.to_string() == name || browser.label.as_deref() == Some(name);

@@ -18,7 +18,7 @@ use greenroom_store::{
 
 use crate::{
     app::records,
-    config::Surroundings,
+    config::ProcessEnv,
     progress,
     report::Hinted,
     view::{self, terminal::Terminal},
@@ -63,7 +63,7 @@ fn since(text: &str) -> Result<Duration, &'static str> {
     parse_duration(text).ok_or("give a duration such as `90s`, `30m` or `24h`, at most 365 days")
 }
 
-pub fn stats(resolved: &Resolved, surroundings: &Surroundings, args: &StatsArgs) -> anyhow::Result<ExitCode> {
+pub fn stats(resolved: &Resolved, surroundings: &ProcessEnv, args: &StatsArgs) -> anyhow::Result<ExitCode> {
     let data = records::folder(&resolved.settings);
     if !maintenance::exists(data) {
         return nothing(data, if args.json { "null\n" } else { "" });

@@ -8,7 +8,7 @@ use greenroom_core::{plural::count_of, port::human, settings::Resolved};
 use tokio::time::timeout;
 
 use crate::{
-    config::Surroundings,
+    config::ProcessEnv,
     demo::{self, Outcome, catalog::AGENTS_MAX},
     report::Hinted,
     signals::Signals,
@@ -18,7 +18,7 @@ use crate::{
 const DEMO: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct DemoArgs {
     /// How many agents come to the shop
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=i64::from(AGENTS_MAX)))]
     pub agents: u8,
@@ -28,7 +28,11 @@ pub struct Args {
     pub json: bool,
 }
 
-pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    resolved: &Resolved,
+    surroundings: &ProcessEnv,
+    args: &DemoArgs,
+) -> anyhow::Result<ExitCode> {
     let settings = &resolved.settings;
     demo::check(settings, surroundings)?;
     let stop = Signals::listen(false)?.stop;

@@ -12,13 +12,13 @@ use greenroom_core::{printable::printable_lines, settings::Resolved};
 use greenroom_engine::launcher::Launcher;
 
 use crate::{
-    config::Surroundings,
+    config::ProcessEnv,
     doctor::{self, Finding, Patient, Status},
     view::terminal::{Paint, Terminal},
 };
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct DoctorArgs {
     /// Print an array of objects instead of lines for people
     #[arg(long)]
     pub json: bool,
@@ -28,7 +28,11 @@ pub struct Args {
     pub no_browse: bool,
 }
 
-pub async fn run(resolved: Resolved, surroundings: Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    resolved: Resolved,
+    surroundings: ProcessEnv,
+    args: &DoctorArgs,
+) -> anyhow::Result<ExitCode> {
     let terminal = Terminal::stdout(&surroundings);
     let launcher = Launcher::start("doctor").context("cannot start the launcher's thread")?;
     let findings =

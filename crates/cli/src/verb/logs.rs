@@ -31,7 +31,7 @@ const LINE_BYTES_MAX: usize = 512 * 1024;
 const PRINT_QUEUE: usize = 256;
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct LogsArgs {
     /// What happened in this session instead: its id, its UUID, or its connection's name (`Claude Code 1`)
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
@@ -65,7 +65,7 @@ struct WithPid<'a> {
     line: &'a LogLine,
 }
 
-pub async fn run(resolved: &Resolved, args: &Args) -> anyhow::Result<ExitCode> {
+pub async fn run(resolved: &Resolved, args: &LogsArgs) -> anyhow::Result<ExitCode> {
     if let Some(session) = &args.session {
         return timeline::run(resolved, args, session).await;
     }
@@ -97,7 +97,7 @@ async fn recent(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<Ex
     while let Some(news) = readers.news.recv().await {
         match news {
             News::Line(pid, line) => lines.push((pid, line)),
-            News::End(_, Ok(()) | Err(AskError::Nobody)) => {}
+            News::End(_, Ok(()) | Err(AskError::NotRunning)) => {}
             News::End(pid, Err(error)) => code = failed(pid, &error),
         }
     }
@@ -116,7 +116,9 @@ async fn follow(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<Ex
     while let Some(news) = readers.news.recv().await {
         match news {
             News::Line(pid, line) => print.line(pid, &line)?,
-            News::End(pid, Ok(()) | Err(AskError::Nobody)) => progress::note(&format!("pid {pid} has ended")),
+            News::End(pid, Ok(()) | Err(AskError::NotRunning)) => {
+                progress::note(&format!("pid {pid} has ended"))
+            }
             News::End(pid, Err(error)) => code = failed(pid, &error),
         }
     }

@@ -8,15 +8,13 @@ use greenroom_gateway::{
     control::{Journal, Kind},
     front::{
         self, Secret,
-        relay::{Link, Servers, Thin},
+        relay::{Link, Relay, Servers},
     },
 };
 use greenroom_mcp::stdio;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    app::House, config::Surroundings, join::Place, parent, progress, report::Hinted, signals::Signals,
-};
+use crate::{app::App, config::ProcessEnv, join::Place, parent, progress, report::Hinted, signals::Signals};
 
 /// Settings of the front itself; all others are its server's when it has joined one.
 const OWN_SETTINGS: [&str; 2] = ["data_dir", "log"];
@@ -27,7 +25,7 @@ To connect a client: `greenroom setup claude` (or cursor, vscode, codex). To ser
 To see it at work: `greenroom demo`. Ctrl-C ends this.";
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct McpArgs {
     /// Join the server at this URL, instead of the one that runs with the data folder
     #[arg(long, value_name = "URL", conflicts_with = "standalone")]
     pub server: Option<String>,
@@ -39,9 +37,9 @@ pub struct Args {
 
 pub async fn run(
     resolved: &Resolved,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
     journal: Arc<Journal>,
-    args: &Args,
+    args: &McpArgs,
 ) -> anyhow::Result<ExitCode> {
     if std::io::stdin().is_terminal() {
         progress::note(BY_HAND);
@@ -77,22 +75,22 @@ pub async fn run(
 
 async fn stand_alone(
     resolved: &Resolved,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
     journal: Arc<Journal>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    let mut house = House::build(Kind::Stdio, &resolved.settings, surroundings).await?;
+    let mut house = App::build(Kind::Stdio, &resolved.settings, surroundings).await?;
     house.open_control(Kind::Stdio, None, journal, axum::Router::new());
     house.warm_up();
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     front::stdio::serve(house.gateway.clone(), stdio, stop).await;
-    house.take_down(std::future::ready(())).await;
+    house.shut_down(std::future::ready(())).await;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn join(
     resolved: &Resolved,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
     place: Place,
     first: Box<dyn Link>,
     stop: CancellationToken,
@@ -114,7 +112,7 @@ async fn join(
             );
         }
     }
-    let thin = Thin { servers: place, secret: Secret::random(), folder: surroundings.working_dir.clone() };
+    let thin = Relay { servers: place, secret: Secret::random(), folder: surroundings.working_dir.clone() };
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     let hint = "if it hangs, restart it, or give --standalone to do without";
     thin.run(first, stdio, stop).await.map_err(|why| cannot_join(&why, hint))?;

@@ -13,16 +13,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
-    config::Surroundings,
+    config::ProcessEnv,
     control::{Answered, AskError, Asker, Look, answers, look, print},
     report::Hinted,
     view::{self, terminal::Terminal, words},
 };
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct PoolArgs {
     #[command(subcommand)]
-    pub verb: Option<Verb>,
+    pub verb: Option<PoolVerb>,
 
     /// Only pools of this greenroom
     #[arg(long, value_name = "PID", global = true)]
@@ -34,7 +34,7 @@ pub struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
-pub enum Verb {
+pub enum PoolVerb {
     /// List the pools of every greenroom that runs; so it is without a command
     List,
     /// Print all that is known of a pool, and its instances
@@ -76,31 +76,35 @@ pub enum Command {
     Drain,
 }
 
-pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    resolved: &Resolved,
+    surroundings: &ProcessEnv,
+    args: &PoolArgs,
+) -> anyhow::Result<ExitCode> {
     let data = &resolved.settings.data_dir;
     let looks = look(data).await;
-    match args.verb.as_ref().unwrap_or(&Verb::List) {
-        Verb::List => list(data, &looks, surroundings, args),
-        Verb::Show { pool } => {
+    match args.verb.as_ref().unwrap_or(&PoolVerb::List) {
+        PoolVerb::List => list(data, &looks, surroundings, args),
+        PoolVerb::Show { pool } => {
             let (answered, pool) = which(data, &looks, pool, args.pid)?;
             let pid = answered.status.pid;
             let terminal = Terminal::stdout(surroundings);
             let kind = &answered.status.kind;
             print::one(pid, pool, args.json, || view::pools::pool(pid, kind, pool, terminal))
         }
-        Verb::Scale(ScaleArgs { pool, instances }) => {
+        PoolVerb::Scale(ScaleArgs { pool, instances }) => {
             let (answered, _) = which(data, &looks, pool, args.pid)?;
             let body = json!({ "instances": instances });
             let scaled: Scaled = tell(answered, pool, "scale", &body).await?;
             let pid = answered.status.pid;
             print::one(pid, &scaled, args.json, || view::pools::scaled(pid, &scaled))
         }
-        Verb::Restart(which) => command(data, &looks, which, args, Command::Restart).await,
-        Verb::Drain(which) => command(data, &looks, which, args, Command::Drain).await,
+        PoolVerb::Restart(which) => command(data, &looks, which, args, Command::Restart).await,
+        PoolVerb::Drain(which) => command(data, &looks, which, args, Command::Drain).await,
     }
 }
 
-fn list(data: &Path, looks: &[Look], surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+fn list(data: &Path, looks: &[Look], surroundings: &ProcessEnv, args: &PoolArgs) -> anyhow::Result<ExitCode> {
     let all: Vec<_> =
         considered(looks, args.pid).map(|(answered, pool)| (answered.status.pid, pool)).collect();
     print::list((data, looks), &all, args.json, || {
@@ -112,7 +116,7 @@ async fn command(
     data: &Path,
     looks: &[Look],
     instances: &InstanceArgs,
-    args: &Args,
+    args: &PoolArgs,
     command: Command,
 ) -> anyhow::Result<ExitCode> {
     let InstanceArgs { pool, id } = instances;

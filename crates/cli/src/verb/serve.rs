@@ -1,6 +1,6 @@
 //! `greenroom serve`: one server for many agents, until it is stopped.
 //!
-//! It binds its port first, so that a port in use fails the start before anything is made. Then it builds the [`House`],
+//! It binds its port first, so that a port in use fails the start before anything is made. Then it builds the [`App`],
 //! opens the control socket, begins to start browsers, prints `ready:` and accepts connections.
 
 use std::{
@@ -21,37 +21,35 @@ use greenroom_engine::run_folder;
 use greenroom_gateway::{
     Reach,
     control::{Journal, Kind},
-    front::http::{self, Door, Probes, Rules, Sessions},
+    front::http::{self, HttpState, Probes, Rules, Sessions},
 };
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
-    app::House, config::Inputs, control, port_holder, reload, report::Hinted, signals::Signals, tcp,
-};
+use crate::{app::App, config::Inputs, control, port_holder, reload, report::Hinted, signals::Signals, tcp};
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct ServeArgs {}
 
 pub async fn run(
     resolved: Resolved,
     inputs: &Inputs,
     journal: Arc<Journal>,
-    _: &Args,
+    _: &ServeArgs,
 ) -> anyhow::Result<ExitCode> {
     let settings = &resolved.settings;
     let surroundings = &inputs.surroundings;
     let signals = Signals::listen(true)?;
     let listener = bind(&resolved).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;
-    let mut house = House::build(Kind::Server, settings, surroundings).await?;
+    let mut house = App::build(Kind::Server, settings, surroundings).await?;
     // Before any page can know the port.
     let _port = house.hold(address.port())?;
     let url = format!("http://{address}");
     // Set once; answers read it to link to files that can be fetched here.
     let _ = house.gateway.recall.site.set(url.clone());
     let closing = CancellationToken::new();
-    let socket = Door {
+    let socket = HttpState {
         gateway: house.gateway.clone(),
         sessions: Arc::new(Sessions::default()),
         probes: Arc::new(Probes { server: house.run_folder().1.to_owned() }),
@@ -61,7 +59,7 @@ pub async fn run(
         stop: closing.clone(),
         tasks: TaskTracker::new(),
     };
-    let door = Arc::new(Door {
+    let door = Arc::new(HttpState {
         reach: Reach::Network,
         rules: Some(Rules { address: Some(address.ip()), hosts: settings.server.allowed_hosts.clone() }),
         ..socket.clone()
@@ -89,12 +87,12 @@ pub async fn run(
         }
     };
     tokio::join!(serving, http::attend(door.clone()), stopping, reloading);
-    house.take_down(door.end()).await;
+    house.shut_down(door.end()).await;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Lets running calls end, for a limited time, unless a second signal asks to hurry.
-async fn drain(house: &House, within: Duration, signals: &Signals) {
+async fn drain(house: &App, within: Duration, signals: &Signals) {
     tokio::select! {
         done = house.gateway.drain(within) => {
             if !done {

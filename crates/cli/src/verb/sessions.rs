@@ -8,7 +8,7 @@ use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
-    config::Surroundings,
+    config::ProcessEnv,
     control::{Answered, AskError, Asker, Look, answers, look, print},
     progress,
     report::Hinted,
@@ -19,9 +19,9 @@ use crate::{
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct SessionsArgs {
     #[command(subcommand)]
-    pub verb: Option<Verb>,
+    pub verb: Option<SessionsVerb>,
 
     /// Print JSON instead of lines for people
     #[arg(long, global = true)]
@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
-pub enum Verb {
+pub enum SessionsVerb {
     /// List the sessions of every greenroom that runs; so it is without a command
     List,
     /// Print all that is known of a session
@@ -52,17 +52,21 @@ pub struct WhichArgs {
     pub owner: Option<String>,
 }
 
-pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    resolved: &Resolved,
+    surroundings: &ProcessEnv,
+    args: &SessionsArgs,
+) -> anyhow::Result<ExitCode> {
     let data = &resolved.settings.data_dir;
     let looks = look(data).await;
-    match args.verb.as_ref().unwrap_or(&Verb::List) {
-        Verb::List => list(data, &looks, surroundings, args.json),
-        Verb::Show(which) => show(data, &looks, which, args.json),
-        Verb::Close(which) => close(data, &looks, which, args.json).await,
+    match args.verb.as_ref().unwrap_or(&SessionsVerb::List) {
+        SessionsVerb::List => list(data, &looks, surroundings, args.json),
+        SessionsVerb::Show(which) => show(data, &looks, which, args.json),
+        SessionsVerb::Close(which) => close(data, &looks, which, args.json).await,
     }
 }
 
-fn list(data: &Path, looks: &[Look], surroundings: &Surroundings, json: bool) -> anyhow::Result<ExitCode> {
+fn list(data: &Path, looks: &[Look], surroundings: &ProcessEnv, json: bool) -> anyhow::Result<ExitCode> {
     let all: Vec<_> = sessions(looks).map(|(answered, session)| (answered.status.pid, session)).collect();
     print::list((data, looks), &all, json, || match all.is_empty() {
         true => "no sessions\n".to_owned(),

@@ -26,28 +26,28 @@ use serde_json::{Value, json};
 
 use super::setup_client;
 use crate::{
-    app::House,
+    app::App,
     args::Flags,
-    client::Client,
-    config::Surroundings,
+    client::ClientApp,
+    config::ProcessEnv,
     packages, progress,
     report::{self, Hinted},
 };
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct SetupArgs {
     /// Connect this client: greenroom is put among its MCP servers, after a question
-    pub client: Option<Client>,
+    pub client: Option<ClientApp>,
 
     #[command(flatten)]
-    pub connect: setup_client::ConnectArgs,
+    pub connect: setup_client::ClientArgs,
 
     /// Print an object instead of lines for people
     #[arg(long)]
     pub json: bool,
 }
 
-impl Args {
+impl SetupArgs {
     /// Refuses settings that would be lost; see [`setup_client::refuse_settings`].
     pub fn check(&self, config: bool, flags: &Flags) -> Result<(), Hinted> {
         self.client.map_or(Ok(()), |client| setup_client::refuse_settings(client, config, flags))
@@ -81,7 +81,11 @@ impl Outcome {
     }
 }
 
-pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    resolved: &Resolved,
+    surroundings: &ProcessEnv,
+    args: &SetupArgs,
+) -> anyhow::Result<ExitCode> {
     if let Some(client) = args.client {
         return setup_client::run(resolved, surroundings, client, &args.connect, args.json);
     }
@@ -132,7 +136,7 @@ pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) 
 async fn find_node(
     launcher: &Launcher,
     resolved: &Resolved,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
     packages: &[&Package],
 ) -> Result<Node, NoNode> {
     let named = resolved.settings.node.as_deref();
@@ -146,7 +150,7 @@ async fn find_node(
 async fn install_engine(
     launcher: &Launcher,
     resolved: &Resolved,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
     package: &Package,
     node: Result<&Node, &NoNode>,
 ) -> Result<Installed, (String, String)> {
@@ -170,18 +174,18 @@ async fn install_engine(
         .map_err(|error| (error.to_string(), error.hint()))
 }
 
-fn find_browser(pool: &Pool, surroundings: &Surroundings) -> Result<Browser, (String, String)> {
+fn find_browser(pool: &Pool, surroundings: &ProcessEnv) -> Result<Browser, (String, String)> {
     browser::find(&surroundings.places(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
         .map_err(|error| (error.to_string(), error.hint()))
 }
 
 /// Asks the engine for its tools and caches the list, so that the first agent does not wait for it.
-async fn list_tools(resolved: &Resolved, surroundings: &Surroundings) -> Result<usize, (String, String)> {
-    let house = House::build(Kind::Stdio, &resolved.settings, surroundings)
+async fn list_tools(resolved: &Resolved, surroundings: &ProcessEnv) -> Result<usize, (String, String)> {
+    let house = App::build(Kind::Stdio, &resolved.settings, surroundings)
         .await
         .map_err(|error| (format!("{error:#}"), "set `data_dir` to another folder".to_owned()))?;
     let listed = house.gateway.catalog.refresh().await;
-    house.take_down(std::future::ready(())).await;
+    house.shut_down(std::future::ready(())).await;
     match listed {
         Ok(listed) => Ok(listed.iter().count()),
         Err(error) => Err((

@@ -20,14 +20,14 @@ use serde_json::json;
 
 use crate::{
     args::{self, Flags},
-    client::{Client, Entry, Merge, Scope, Server, diff, file::File},
-    config::{Inputs, Surroundings},
+    client::{ClientApp, Entry, Merge, Scope, Server, diff, file::File},
+    config::{Inputs, ProcessEnv},
     packages, progress,
     report::Hinted,
 };
 
 #[derive(Debug, clap::Args)]
-pub struct ConnectArgs {
+pub struct ClientArgs {
     /// Print the entry and write nothing
     #[arg(long, requires = "client", conflicts_with = "yes")]
     pub print: bool,
@@ -74,7 +74,7 @@ impl Outcome {
 
 /// Which client to connect, and how.
 struct Order {
-    client: Client,
+    client: ClientApp,
     scope: Scope,
     entry: Entry,
     path: PathBuf,
@@ -84,9 +84,9 @@ struct Order {
 
 pub fn run(
     resolved: &Resolved,
-    surroundings: &Surroundings,
-    client: Client,
-    args: &ConnectArgs,
+    surroundings: &ProcessEnv,
+    client: ClientApp,
+    args: &ClientArgs,
     as_json: bool,
 ) -> anyhow::Result<ExitCode> {
     let scope = if args.project { Scope::Project } else { Scope::User };
@@ -126,7 +126,7 @@ pub fn run(
 }
 
 /// Refuses settings on this command line: they would apply to this run, which does not use them, and not to the client's.
-pub fn refuse_settings(client: Client, config: bool, flags: &Flags) -> Result<(), Hinted> {
+pub fn refuse_settings(client: ClientApp, config: bool, flags: &Flags) -> Result<(), Hinted> {
     let flag = match flags.first() {
         Some(flag) => flag,
         None if config => "config".to_owned(),
@@ -145,7 +145,7 @@ struct Carried {
     withheld: Vec<String>,
 }
 
-fn carried(surroundings: &Surroundings) -> Carried {
+fn carried(surroundings: &ProcessEnv) -> Carried {
     let mut carried = Carried { variables: Entry::new(), withheld: Vec::new() };
     let is_setting = |name: &str| {
         name == CONFIG_VARIABLE
@@ -185,7 +185,7 @@ fn engine_is_missing(resolved: &Resolved) -> bool {
     packages::needed(settings).iter().any(|package| package.locate(&settings.data_dir).is_err())
 }
 
-fn server(surroundings: &Surroundings, args: &ConnectArgs) -> anyhow::Result<Server> {
+fn server(surroundings: &ProcessEnv, args: &ClientArgs) -> anyhow::Result<Server> {
     if let Some(url) = &args.url {
         return Ok(Server::Url(checked_url(url)?));
     }
@@ -200,7 +200,7 @@ fn server(surroundings: &Surroundings, args: &ConnectArgs) -> anyhow::Result<Ser
 }
 
 /// Checks the flags: a mistake would otherwise show only in the client, as a server that does not start.
-fn check_flags(surroundings: &Surroundings, flags: &[String]) -> anyhow::Result<()> {
+fn check_flags(surroundings: &ProcessEnv, flags: &[String]) -> anyhow::Result<()> {
     let line = ["greenroom", "mcp"].into_iter().map(OsString::from).chain(flags.iter().map(OsString::from));
     let parsed = args::parse(line).map_err(|stop| {
         let said = stop.to_string();

@@ -13,7 +13,7 @@ use greenroom_core::settings::Resolved;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
-    config::Surroundings,
+    config::ProcessEnv,
     control::{Look, look, nobody},
     report::Hinted,
     signals::Signals,
@@ -27,7 +27,7 @@ use crate::{
 const REDRAW: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct StatusArgs {
     /// Draw it anew every second, until Ctrl-C; with --json, print an array a line
     #[arg(long, short)]
     pub watch: bool,
@@ -37,7 +37,11 @@ pub struct Args {
     pub json: bool,
 }
 
-pub async fn run(resolved: &Resolved, surroundings: &Surroundings, args: &Args) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    resolved: &Resolved,
+    surroundings: &ProcessEnv,
+    args: &StatusArgs,
+) -> anyhow::Result<ExitCode> {
     let data = &resolved.settings.data_dir;
     if args.watch {
         return watch(data, surroundings, args.json).await;
@@ -61,7 +65,7 @@ fn for_people(data: &Path, looks: &[Look], terminal: Terminal) -> String {
     if looks.is_empty() { nobody(data) } else { status(looks, terminal) }
 }
 
-async fn watch(data: &Path, surroundings: &Surroundings, json: bool) -> anyhow::Result<ExitCode> {
+async fn watch(data: &Path, surroundings: &ProcessEnv, json: bool) -> anyhow::Result<ExitCode> {
     if !json && !Terminal::is_there() {
         return Err(Hinted::usage("`--watch` draws on a terminal, and stdout is none")
             .hint("leave `--watch` out, or add `--json` for a line every second")

@@ -20,7 +20,7 @@ use greenroom_gateway::{
 use greenroom_store::Store;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::{logs::Args, sessions::number_of};
+use super::{logs::LogsArgs, sessions::number_of};
 use crate::{
     app::records,
     control::{AskError, Asker, answers, find, look},
@@ -35,7 +35,7 @@ const PART: usize = 50;
 /// How long following waits before it looks again. Short enough to feel live, long enough to cost nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-pub async fn run(resolved: &Resolved, args: &Args, session: &str) -> anyhow::Result<ExitCode> {
+pub async fn run(resolved: &Resolved, args: &LogsArgs, session: &str) -> anyhow::Result<ExitCode> {
     let mut source = Source {
         data: &resolved.settings.data_dir,
         records: records::folder(&resolved.settings),
@@ -68,7 +68,7 @@ pub async fn run(resolved: &Resolved, args: &Args, session: &str) -> anyhow::Res
 
 /// The name under which a session is kept: connections' own ones have a number. Only the running greenroom knows a
 /// connection's name.
-async fn name_of(data: &Path, args: &Args, given: &str) -> String {
+async fn name_of(data: &Path, args: &LogsArgs, given: &str) -> String {
     let mut number = number_of(given);
     if number.is_none() {
         let looks = look(data).await;
@@ -143,7 +143,7 @@ impl Source<'_> {
             match asked.await {
                 Ok(view) => return Ok((view, true)),
                 // It has just ended, or keeps no records: others may.
-                Err(AskError::Nobody) => {}
+                Err(AskError::NotRunning) => {}
                 Err(AskError::Refused(problem)) if problem.code == "records_off" => {}
                 Err(AskError::Refused(problem)) if problem.code == "no_session" => return Err(missing(name)),
                 Err(error) => {

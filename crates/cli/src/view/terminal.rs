@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::config::Surroundings;
+use crate::config::ProcessEnv;
 
 /// The properties of stdout.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,7 +15,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// Reads the properties of stdout as they are now.
-    pub fn stdout(surroundings: &Surroundings) -> Self {
+    pub fn stdout(surroundings: &ProcessEnv) -> Self {
         let stdout = io::stdout();
         if !stdout.is_terminal() {
             return Self::default();
@@ -51,7 +51,7 @@ impl Terminal {
     }
 }
 
-fn wants_colour(surroundings: &Surroundings) -> bool {
+fn wants_colour(surroundings: &ProcessEnv) -> bool {
     let forbidden = surroundings.variable("NO_COLOR").is_some_and(|value| !value.is_empty());
     !forbidden && surroundings.variable("TERM").is_none_or(|term| term != "dumb")
 }

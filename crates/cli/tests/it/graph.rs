@@ -97,6 +97,40 @@ fn only_the_engine_starts_processes() {
     }
 }
 
+/// A public type's name has one meaning: no crate defines it twice, and no more than two crates define it.
+#[test]
+fn names_of_types_have_one_meaning() {
+    let mut defined: BTreeMap<String, Vec<(String, PathBuf)>> = BTreeMap::new();
+    for package in packages() {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        for file in sources(&manifest.parent().unwrap().join("src")) {
+            for type_name in public_types(&fs::read_to_string(&file).unwrap()) {
+                let crate_and_file = (name(&package).to_owned(), file.clone());
+                defined.entry(type_name.to_owned()).or_default().push(crate_and_file);
+            }
+        }
+    }
+    assert!(defined.len() > 100, "the types were not found");
+    for (type_name, places) in &defined {
+        let mut crates: Vec<&String> = places.iter().map(|(name, _)| name).collect();
+        let all = crates.len();
+        crates.dedup();
+        let files: Vec<_> = places.iter().map(|(_, file)| file.display()).collect();
+        assert!(crates.len() == all && all <= 2, "`{type_name}` has several meanings: {files:#?}");
+    }
+}
+
+/// The names of the types that a source file defines as public.
+fn public_types(source: &str) -> impl Iterator<Item = &str> {
+    source.lines().filter_map(|line| {
+        let definition = line.trim_start().strip_prefix("pub ")?;
+        let (keyword, rest) = definition.split_once(' ')?;
+        let is_type = matches!(keyword, "struct" | "enum" | "trait" | "type" | "union");
+        let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(rest.len());
+        is_type.then_some(&rest[..end])
+    })
+}
+
 /// All Rust files below a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Figures, Ledger, Lent, WaiterId,
+    Figures, LeaseId, Ledger, WaiterId,
     instance_slots::{Phase, Place, Slot},
     ledger::{index, number},
 };
@@ -53,13 +53,13 @@ impl Ledger {
     }
 
     /// Whether a lease is still valid.
-    pub fn is_valid(&self, lent: Lent) -> bool {
+    pub fn is_valid(&self, lent: LeaseId) -> bool {
         let slot = self.place(lent.instance).and_then(|place| place.slots.get(lent.slot));
         matches!(slot, Some(Slot::Out { serial, .. }) if *serial == lent.serial)
     }
 
     /// Whether no instance will lease anything: all have failed too often, or are drained.
-    pub fn is_hopeless(&self) -> bool {
+    pub fn can_never_lease(&self) -> bool {
         self.hopeful == 0
     }
 

@@ -33,7 +33,7 @@ pub(super) enum Slot {
 pub(super) enum To {
     Caller,
     /// Internal use: the pool prepares the slot, or clears it up.
-    House,
+    Internal,
 }
 
 #[derive(Debug)]

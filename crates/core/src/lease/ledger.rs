@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::{
-    Asked, Grant, Lent, Refused, Spared, Strategy, WaiterId, Want,
+    Asked, Grant, InternalSlot, LeaseId, LeaseRefused, Strategy, WaiterId, Want,
     free::Free,
     instance_slots::{Phase, Place, Slot, To},
 };
@@ -60,7 +60,7 @@ impl Ledger {
             return Asked::Refused(refused);
         }
         if let Some((instance, slot)) = self.choose(want) {
-            return Asked::Lent(self.lend(instance, slot, want.caller));
+            return Asked::Leased(self.lend(instance, slot, want.caller));
         }
         let waiter = WaiterId { ticket: self.next_ticket, key: want.key };
         self.next_ticket += 1;
@@ -74,7 +74,7 @@ impl Ledger {
             return Asked::Refused(refused);
         }
         if let Some((instance, slot)) = self.choose(Want { key: waiter.key, ..Want::default() }) {
-            return Asked::Lent(self.lend(instance, slot, None));
+            return Asked::Leased(self.lend(instance, slot, None));
         }
         self.wait(waiter);
         Asked::Wait(waiter)
@@ -82,27 +82,27 @@ impl Ledger {
 
     /// Takes this slot for internal use (not for a caller) if it is free. Also of a withheld instance: an open seat
     /// there may have to be closed.
-    pub fn take(&mut self, instance: InstanceId, slot: usize) -> Option<Lent> {
+    pub fn take(&mut self, instance: InstanceId, slot: usize) -> Option<LeaseId> {
         let is_withheld =
             |place: &Place| place.phase == Phase::Withheld && place.slots.get(slot) == Some(&Slot::Free);
         if !self.free.take(index(instance), slot) && !self.place(instance).is_some_and(is_withheld) {
             return None;
         }
-        Some(self.mark(instance, slot, To::House))
+        Some(self.mark(instance, slot, To::Internal))
     }
 
     /// Takes a slot that `suits` for internal use, the next one by the strategy; makes no caller wait for it. Without such a
     /// slot a cold instance is started that will have one, if there is a cold one.
-    pub fn spare(&mut self, suits: impl Fn(InstanceId, usize) -> bool) -> Spared {
+    pub fn spare(&mut self, suits: impl Fn(InstanceId, usize) -> bool) -> InternalSlot {
         if let Some((id, slot)) = self.find_free(suits)
             && let Some(lent) = self.take(id, slot)
         {
-            return Spared::Slot(lent);
+            return InternalSlot::Slot(lent);
         }
         if self.coming > self.line.len() {
-            return Spared::Soon;
+            return InternalSlot::Soon;
         }
-        if self.start_one() { Spared::Soon } else { Spared::NoRoom }
+        if self.start_one() { InternalSlot::Soon } else { InternalSlot::NoRoom }
     }
 
     /// The free slot that `suits` and that the strategy would lease next. Looks at one after the other.
@@ -119,7 +119,7 @@ impl Ledger {
     }
 
     /// Notes which slot a caller that had to wait got, for [`Strategy::Sticky`].
-    pub fn remember(&mut self, caller: u64, lent: Lent) {
+    pub fn remember(&mut self, caller: u64, lent: LeaseId) {
         if self.strategy != Strategy::Sticky {
             return;
         }
@@ -130,14 +130,14 @@ impl Ledger {
     }
 
     /// Returns a slot. The waiter that has waited longest for it gets it.
-    pub fn give_back(&mut self, lent: Lent) -> Option<Grant> {
+    pub fn give_back(&mut self, lent: LeaseId) -> Option<Grant> {
         let at = index(lent.instance);
         let place = self.places.get_mut(at)?.as_mut()?;
         let before = place.out();
         let slot = place.slots.get_mut(lent.slot)?;
         match *slot {
             Slot::Out { serial, to: To::Caller } if serial == lent.serial => place.lent -= 1,
-            Slot::Out { serial, to: To::House } if serial == lent.serial => place.upkeep -= 1,
+            Slot::Out { serial, to: To::Internal } if serial == lent.serial => place.upkeep -= 1,
             Slot::Out { .. } | Slot::Free => return None,
         }
         *slot = Slot::Free;
@@ -181,12 +181,12 @@ impl Ledger {
     }
 
     /// Why a caller would wait in vain, if so: with a key, for that instance.
-    pub fn refusal(&self, key: Option<InstanceId>) -> Option<Refused> {
-        let Some(id) = key else { return self.is_hopeless().then_some(Refused::Hopeless) };
-        let Some(place) = self.place(id) else { return Some(Refused::Gone(id)) };
+    pub fn refusal(&self, key: Option<InstanceId>) -> Option<LeaseRefused> {
+        let Some(id) = key else { return self.can_never_lease().then_some(LeaseRefused::Hopeless) };
+        let Some(place) = self.place(id) else { return Some(LeaseRefused::Gone(id)) };
         match place.phase {
-            Phase::Down { back: false } => Some(Refused::Failed(id)),
-            Phase::Draining { back: false } => Some(Refused::Draining(id)),
+            Phase::Down { back: false } => Some(LeaseRefused::Failed(id)),
+            Phase::Draining { back: false } => Some(LeaseRefused::Draining(id)),
             _ => None,
         }
     }
@@ -215,7 +215,7 @@ impl Ledger {
             .is_some_and(|place| place.phase == Phase::Open && place.slots.get(slot) == Some(&Slot::Free))
     }
 
-    pub(super) fn lend(&mut self, id: InstanceId, slot: usize, caller: Option<u64>) -> Lent {
+    pub(super) fn lend(&mut self, id: InstanceId, slot: usize, caller: Option<u64>) -> LeaseId {
         self.free.take(index(id), slot);
         let lent = self.mark(id, slot, To::Caller);
         if let Some(caller) = caller {
@@ -225,7 +225,7 @@ impl Ledger {
     }
 
     /// Notes the holder of a slot that was just taken.
-    pub(super) fn mark(&mut self, id: InstanceId, slot: usize, to: To) -> Lent {
+    pub(super) fn mark(&mut self, id: InstanceId, slot: usize, to: To) -> LeaseId {
         let at = index(id);
         let serial = self.next_ticket;
         self.next_ticket += 1;
@@ -236,13 +236,13 @@ impl Ledger {
             }
             match to {
                 To::Caller => place.lent += 1,
-                To::House => place.upkeep += 1,
+                To::Internal => place.upkeep += 1,
             }
             let has_room = place.phase == Phase::Open && place.out() < place.slots.len();
             let load = has_room.then_some(before + 1);
             self.free.set_load(at, load);
         }
-        Lent { instance: id, slot, serial }
+        LeaseId { instance: id, slot, serial }
     }
 
     pub(super) fn wait(&mut self, waiter: WaiterId) {

@@ -61,7 +61,7 @@ pub struct Want {
 
 /// A leased slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Lent {
+pub struct LeaseId {
     pub instance: InstanceId,
     pub slot: usize,
     /// Unique for each lease: a lease that was given back, or whose instance is gone, is void.
@@ -71,15 +71,15 @@ pub struct Lent {
 /// The result of a request for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    Lent(Lent),
+    Leased(LeaseId),
     /// All slots are leased: wait for a [`Grant`].
     Wait(WaiterId),
-    Refused(Refused),
+    Refused(LeaseRefused),
 }
 
 /// Why a caller would wait in vain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum LeaseRefused {
     /// The instance that it asks for is no longer there.
     Gone(InstanceId),
     /// The instance leases nothing more.
@@ -94,19 +94,19 @@ pub enum Refused {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     pub waiter: WaiterId,
-    pub lent: Lent,
+    pub lent: LeaseId,
 }
 
 /// What a change means to the waiters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     pub granted: Vec<Grant>,
-    pub refused: Vec<(WaiterId, Refused)>,
+    pub refused: Vec<(WaiterId, LeaseRefused)>,
 }
 
 /// Whether an instance that is gone is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hope {
+pub enum RestartOutlook {
     /// When a caller needs it.
     OnDemand,
     /// By its supervisor, after a pause.
@@ -117,8 +117,8 @@ pub enum Hope {
 
 /// The result of a request for a slot for internal use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spared {
-    Slot(Lent),
+pub enum InternalSlot {
+    Slot(LeaseId),
     /// There will be room as soon as an instance has started.
     Soon,
     NoRoom,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Changes, Hope, INSTANCES_MAX, Ledger, Refused, SLOTS_MAX, WaiterId,
+    Changes, INSTANCES_MAX, LeaseRefused, Ledger, RestartOutlook, SLOTS_MAX, WaiterId,
     instance_slots::{Phase, Place, Slot},
     ledger::{index, number},
 };
@@ -75,16 +75,16 @@ impl Ledger {
     }
 
     /// Marks the instance as gone, or as failed to start. Voids its leases, and refuses those who wait for it alone.
-    pub fn lost(&mut self, id: InstanceId, hope: Hope) -> Changes {
+    pub fn lost(&mut self, id: InstanceId, hope: RestartOutlook) -> Changes {
         self.end_life(id);
         let phase = match hope {
-            Hope::OnDemand => Phase::Cold,
-            Hope::Soon => Phase::Down { back: true },
-            Hope::None => Phase::Down { back: false },
+            RestartOutlook::OnDemand => Phase::Cold,
+            RestartOutlook::Soon => Phase::Down { back: true },
+            RestartOutlook::None => Phase::Down { back: false },
         };
         self.enter(id, phase);
-        let mut refused = self.refuse_keyed(id, Refused::Failed(id));
-        refused.extend(self.refuse_the_hopeless());
+        let mut refused = self.refuse_keyed(id, LeaseRefused::Failed(id));
+        refused.extend(self.refuse_all_if_hopeless());
         self.start_if_short();
         Changes { granted: Vec::new(), refused }
     }
@@ -97,8 +97,8 @@ impl Ledger {
             _ => self.end_life(id),
         }
         self.enter(id, Phase::Draining { back });
-        let mut refused = if back { Vec::new() } else { self.refuse_keyed(id, Refused::Draining(id)) };
-        refused.extend(self.refuse_the_hopeless());
+        let mut refused = if back { Vec::new() } else { self.refuse_keyed(id, LeaseRefused::Draining(id)) };
+        refused.extend(self.refuse_all_if_hopeless());
         self.start_if_short();
         Changes { granted: Vec::new(), refused }
     }
@@ -153,14 +153,14 @@ impl Ledger {
     pub fn remove(&mut self, id: InstanceId) -> Changes {
         self.end_life(id);
         self.leave_phase(id);
-        let mut refused = self.refuse_keyed(id, Refused::Gone(id));
+        let mut refused = self.refuse_keyed(id, LeaseRefused::Gone(id));
         if let Some(place) = self.places.get_mut(index(id)) {
             *place = None;
         }
         while self.places.last().is_some_and(Option::is_none) {
             self.places.pop();
         }
-        refused.extend(self.refuse_the_hopeless());
+        refused.extend(self.refuse_all_if_hopeless());
         self.start_if_short();
         Changes { granted: Vec::new(), refused }
     }
@@ -220,18 +220,22 @@ impl Ledger {
         self.free.set_load(index(id), None);
     }
 
-    pub(super) fn refuse_keyed(&mut self, id: InstanceId, why: Refused) -> Vec<(WaiterId, Refused)> {
+    pub(super) fn refuse_keyed(
+        &mut self,
+        id: InstanceId,
+        why: LeaseRefused,
+    ) -> Vec<(WaiterId, LeaseRefused)> {
         let Some(place) = self.place_mut(id) else { return Vec::new() };
         let refused = std::mem::take(&mut place.line);
         self.waiting -= refused.len();
         refused.into_iter().map(|waiter| (waiter, why)).collect()
     }
 
-    pub(super) fn refuse_the_hopeless(&mut self) -> Vec<(WaiterId, Refused)> {
-        if !self.is_hopeless() {
+    pub(super) fn refuse_all_if_hopeless(&mut self) -> Vec<(WaiterId, LeaseRefused)> {
+        if !self.can_never_lease() {
             return Vec::new();
         }
-        self.refuse_all().into_iter().map(|waiter| (waiter, Refused::Hopeless)).collect()
+        self.refuse_all().into_iter().map(|waiter| (waiter, LeaseRefused::Hopeless)).collect()
     }
 
     /// Starts cold instances as long as there are more waiters than those being started will have room for.

@@ -9,7 +9,7 @@ use proptest::{
     strategy::Strategy as Generator,
 };
 
-use super::{Asked, Changes, Grant, Hope, Ledger, Lent, Spared, Strategy, WaiterId, Want};
+use super::{Asked, Changes, Grant, InternalSlot, LeaseId, Ledger, RestartOutlook, Strategy, WaiterId, Want};
 use crate::id::InstanceId;
 
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ enum State {
 struct Model {
     instances: BTreeMap<u32, (State, usize)>,
     /// Valid leases; the second says whether it is for internal use.
-    lent: Vec<(Lent, bool)>,
+    lent: Vec<(LeaseId, bool)>,
     waiting: BTreeSet<WaiterId>,
     to_start: Vec<InstanceId>,
 }
@@ -78,10 +78,10 @@ impl Model {
         }
     }
 
-    fn take(&mut self, lent: Lent, house: bool) {
+    fn take(&mut self, lent: LeaseId, house: bool) {
         let open = self.instances.get(&lent.instance.0).map(|(state, _)| *state);
         assert_eq!(open, Some(State::Open), "only a running instance lends");
-        let twice = |(other, _): &(Lent, bool)| (other.instance, other.slot) == (lent.instance, lent.slot);
+        let twice = |(other, _): &(LeaseId, bool)| (other.instance, other.slot) == (lent.instance, lent.slot);
         assert!(!self.lent.iter().any(twice), "lent twice: {lent:?}");
         self.lent.push((lent, house));
     }
@@ -138,7 +138,7 @@ fn run(strategy: Strategy, events: Vec<Event>) {
         match event {
             Event::Ask { key, caller } => {
                 match ledger.ask(Want { key: key.map(InstanceId), prefer: None, caller }) {
-                    Asked::Lent(lent) => {
+                    Asked::Leased(lent) => {
                         assert!(key.is_none_or(|key| key == lent.instance.0));
                         model.take(lent, false);
                     }
@@ -174,9 +174,10 @@ fn run(strategy: Strategy, events: Vec<Event>) {
             Event::Lost(id, hope) if model.instances.contains_key(&id) => {
                 model.to_start.retain(|other| other.0 != id);
                 model.end(id, State::Other);
-                let hope = [Hope::OnDemand, Hope::Soon, Hope::None][usize::from(hope)];
+                let hope =
+                    [RestartOutlook::OnDemand, RestartOutlook::Soon, RestartOutlook::None][usize::from(hope)];
                 model.apply(ledger.lost(InstanceId(id), hope));
-                if hope != Hope::OnDemand {
+                if hope != RestartOutlook::OnDemand {
                     ledger.starting(InstanceId(id));
                     model.to_start.push(InstanceId(id));
                 }
@@ -229,8 +230,8 @@ fn run(strategy: Strategy, events: Vec<Event>) {
                 model.apply(ledger.remove(InstanceId(id)));
             }
             Event::Spare(id) => match ledger.spare(|instance, _| instance.0 == id) {
-                Spared::Slot(lent) => model.take(lent, true),
-                Spared::Soon | Spared::NoRoom => {}
+                InternalSlot::Slot(lent) => model.take(lent, true),
+                InternalSlot::Soon | InternalSlot::NoRoom => {}
             },
             _ => {}
         }

@@ -28,8 +28,8 @@ fn keyed(ledger: &mut Ledger, id: u32) -> Asked {
 }
 
 #[track_caller]
-fn lent(asked: Asked) -> Lent {
-    let Asked::Lent(lent) = asked else { panic!("{asked:?}") };
+fn lent(asked: Asked) -> LeaseId {
+    let Asked::Leased(lent) = asked else { panic!("{asked:?}") };
     lent
 }
 
@@ -99,7 +99,7 @@ fn a_preferred_slot() {
     let named = lent(ledger.ask(prefer(1, 1)));
     assert_eq!((named.instance.0, named.slot), (1, 1));
     assert_eq!(lent(ledger.ask(prefer(1, 1))).instance.0, 0, "it is taken");
-    assert!(matches!(ledger.ask(prefer(9, 9)), Asked::Lent(_)));
+    assert!(matches!(ledger.ask(prefer(9, 9)), Asked::Leased(_)));
 }
 
 /// Instances are filled one after the other, started when all others are full, and no more are started than the waiters
@@ -128,7 +128,7 @@ fn who_left_starts_nothing() {
     assert_eq!(ledger.take_start(), Some(InstanceId(1)));
     ledger.forget(first);
     ledger.forget(second);
-    ledger.lost(InstanceId(0), Hope::OnDemand);
+    ledger.lost(InstanceId(0), RestartOutlook::OnDemand);
     assert_eq!((ledger.take_start(), ledger.figures().waiting), (None, 0));
 }
 
@@ -177,7 +177,7 @@ fn a_worthless_grant_costs_no_place() {
     let leases = [lent(any(&mut ledger)), lent(any(&mut ledger))];
     let [first, second] = [0; 2].map(|_| waits(any(&mut ledger)));
     assert_eq!(ledger.give_back(leases[0]).unwrap().waiter, first);
-    ledger.lost(InstanceId(0), Hope::Soon);
+    ledger.lost(InstanceId(0), RestartOutlook::Soon);
     assert_eq!(ledger.ask_again(first), Asked::Wait(first));
     assert_eq!(ledger.give_back(leases[1]).unwrap().waiter, first);
     assert_eq!(ledger.started(InstanceId(0)).granted[0].waiter, second);
@@ -190,8 +190,8 @@ fn a_dead_instance_lends_nothing() {
     let mut ledger = ledger(Strategy::Fifo, 1, 1);
     let lease = lent(any(&mut ledger));
     let (wants_0, takes_any) = (waits(keyed(&mut ledger, 0)), waits(any(&mut ledger)));
-    let changes = ledger.lost(InstanceId(0), Hope::Soon);
-    assert_eq!(changes.refused, [(wants_0, Refused::Failed(InstanceId(0)))]);
+    let changes = ledger.lost(InstanceId(0), RestartOutlook::Soon);
+    assert_eq!(changes.refused, [(wants_0, LeaseRefused::Failed(InstanceId(0)))]);
     assert!(!ledger.is_valid(lease));
     assert_eq!(ledger.give_back(lease), None);
     let blocks = waits(keyed(&mut ledger, 0));
@@ -208,11 +208,11 @@ fn no_hope_is_said() {
     let mut ledger = ledger(Strategy::Fifo, 2, 1);
     takes(&mut ledger, 2);
     let waiter = waits(any(&mut ledger));
-    assert_eq!(ledger.lost(InstanceId(0), Hope::None).refused, []);
-    assert_eq!(ledger.lost(InstanceId(1), Hope::None).refused, [(waiter, Refused::Hopeless)]);
-    assert_eq!(any(&mut ledger), Asked::Refused(Refused::Hopeless));
-    assert_eq!(keyed(&mut ledger, 1), Asked::Refused(Refused::Failed(InstanceId(1))));
-    assert_eq!(keyed(&mut ledger, 7), Asked::Refused(Refused::Gone(InstanceId(7))));
+    assert_eq!(ledger.lost(InstanceId(0), RestartOutlook::None).refused, []);
+    assert_eq!(ledger.lost(InstanceId(1), RestartOutlook::None).refused, [(waiter, LeaseRefused::Hopeless)]);
+    assert_eq!(any(&mut ledger), Asked::Refused(LeaseRefused::Hopeless));
+    assert_eq!(keyed(&mut ledger, 1), Asked::Refused(LeaseRefused::Failed(InstanceId(1))));
+    assert_eq!(keyed(&mut ledger, 7), Asked::Refused(LeaseRefused::Gone(InstanceId(7))));
     ledger.starting(InstanceId(1));
     ledger.started(InstanceId(1));
     assert_eq!(lent(any(&mut ledger)).instance.0, 1);
@@ -226,7 +226,7 @@ fn draining_cuts_no_lease() {
     assert_eq!(ledger.drain(InstanceId(1), false), Changes::default());
     assert!(ledger.is_valid(lease));
     assert_eq!(takes(&mut ledger, 2), [0, 0]);
-    assert_eq!(keyed(&mut ledger, 1), Asked::Refused(Refused::Draining(InstanceId(1))));
+    assert_eq!(keyed(&mut ledger, 1), Asked::Refused(LeaseRefused::Draining(InstanceId(1))));
     let waiter = waits(any(&mut ledger));
     assert_eq!((ledger.give_back(lease), ledger.out(InstanceId(1))), (None, 0));
     assert_eq!(ledger.figures(), Figures { instances: 2, leased: 2, slots: 2, waiting: 1 });
@@ -250,9 +250,9 @@ fn a_draining_instance_is_reopened() {
     waits(any(&mut ledger));
     assert_eq!(ledger.give_back(out).map(|grant| grant.lent.slot), Some(out.slot));
     assert_eq!(ledger.reopen(InstanceId(0)), Changes::default(), "it is open");
-    ledger.lost(InstanceId(0), Hope::None);
+    ledger.lost(InstanceId(0), RestartOutlook::None);
     assert_eq!(ledger.reopen(InstanceId(0)), Changes::default());
-    assert_eq!(any(&mut ledger), Asked::Refused(Refused::Hopeless));
+    assert_eq!(any(&mut ledger), Asked::Refused(LeaseRefused::Hopeless));
 }
 
 /// An instance that did not answer leases nothing until it has answered; its leases stay valid, and those who wait for any
@@ -282,7 +282,7 @@ fn a_silent_instance_is_withheld() {
     ledger.drain(InstanceId(0), true);
     assert!(ledger.is_valid(granted[0].lent));
     assert_eq!(ledger.answers_again(InstanceId(0)), Changes::default());
-    ledger.lost(InstanceId(0), Hope::Soon);
+    ledger.lost(InstanceId(0), RestartOutlook::Soon);
     ledger.withhold(InstanceId(0));
     assert_eq!(ledger.answers_again(InstanceId(0)), Changes::default());
 }
@@ -319,14 +319,14 @@ fn idle_instances_retire() {
 #[test]
 fn the_house_makes_nobody_wait() {
     let mut ledger = elastic(2, 1);
-    assert_eq!(ledger.spare(|_, _| true), Spared::Soon);
-    assert_eq!((ledger.take_start(), ledger.spare(|_, _| true)), (Some(InstanceId(0)), Spared::Soon));
+    assert_eq!(ledger.spare(|_, _| true), InternalSlot::Soon);
+    assert_eq!((ledger.take_start(), ledger.spare(|_, _| true)), (Some(InstanceId(0)), InternalSlot::Soon));
     ledger.started(InstanceId(0));
-    assert_eq!(ledger.spare(|_, _| false), Spared::Soon, "another instance is started");
-    let Spared::Slot(spare) = ledger.spare(|_, _| true) else { panic!("a slot is free") };
+    assert_eq!(ledger.spare(|_, _| false), InternalSlot::Soon, "another instance is started");
+    let InternalSlot::Slot(spare) = ledger.spare(|_, _| true) else { panic!("a slot is free") };
     assert_eq!((ledger.figures().leased, ledger.out(InstanceId(0))), (0, 1));
     let waiter = waits(any(&mut ledger));
-    assert_eq!(ledger.spare(|_, _| true), Spared::NoRoom);
+    assert_eq!(ledger.spare(|_, _| true), InternalSlot::NoRoom);
     assert_eq!(ledger.give_back(spare).unwrap().waiter, waiter);
     assert_eq!(ledger.take(InstanceId(0), 0), None);
 }

@@ -41,9 +41,9 @@ pub trait Agent: Send + Sync {
 /// The agent of a seat that has none yet, and of a driver of a browser that is no agent: it ignores notifications, has no
 /// capabilities and answers no question.
 #[derive(Debug, Clone, Copy)]
-pub struct Nobody;
+pub struct NoAgent;
 
-impl Agent for Nobody {
+impl Agent for NoAgent {
     fn tell(&self, _: &str, _: Option<Raw>) {}
 
     fn ask<'a>(

@@ -19,7 +19,7 @@ pub struct Call {
     pub method: &'static str,
     pub params: Raw,
     /// Records the call before it runs.
-    pub scribe: Option<Arc<dyn Scribe>>,
+    pub scribe: Option<Arc<dyn CallRecorder>>,
 }
 
 impl Call {
@@ -37,7 +37,7 @@ impl Call {
 }
 
 /// Records the beginning of a call.
-pub trait Scribe: Send + Sync {
+pub trait CallRecorder: Send + Sync {
     /// The call has found its session, or needs none, and is about to run there. The returned future resolves when that is
     /// recorded, or cannot be; queueing the record happens at once and never blocks.
     fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()>;

@@ -33,7 +33,7 @@ pub trait Engine: Send + Sync {
     fn revive(&self) -> BoxFuture<'_, Result<bool, StartError>> {
         Box::pin(std::future::ready(Ok(false)))
     }
-    /// Whether a seat that was opened for [`super::Nobody`] serves this agent as well as one opened for it would.
+    /// Whether a seat that was opened for [`super::NoAgent`] serves this agent as well as one opened for it would.
     fn spare_suits(&self, agent: &dyn Agent) -> bool;
 }
 
@@ -45,14 +45,14 @@ pub trait Instance: Send + Sync {
     /// Becomes `Some` once, when the instance is gone.
     fn lost(&self) -> watch::Receiver<Option<Lost>>;
     /// Health check of the engine and its browser, while calls may be running. The caller decides how long it may take.
-    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>>;
+    fn ping(&self) -> BoxFuture<'_, Result<(), HealthCheckFailed>>;
     /// Which part did not answer the last [`Instance::ping`], for a caller that has given up waiting. `None` where
     /// nothing is waited for, or it is unknown.
     fn silent(&self) -> Option<Arc<str>> {
         None
     }
     /// Declares the instance lost, for a reason that the caller has found. The first reason stays.
-    fn condemn(&self, _: Lost) {}
+    fn mark_lost(&self, _: Lost) {}
     /// The processes this instance started and still owns: the engine's, then the browser's.
     fn process_ids(&self) -> Vec<u32>;
     /// Ends the instance: politely within `grace`, then by force. Returns when nothing of it is left.
@@ -150,4 +150,4 @@ pub enum OpenError {
 /// Why an instance failed its health check. It may recover, so it is checked again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unwell(pub Arc<str>);
+pub struct HealthCheckFailed(pub Arc<str>);

@@ -16,7 +16,7 @@ pub enum Lost {
     Hung(Duration),
     /// greenroom gives it up: it failed its health checks, sends more than can be followed, or its files take too much.
     #[error("the browser was given up: {0}")]
-    Unwell(Arc<str>),
+    HealthCheckFailed(Arc<str>),
     /// The browser goes on, but what its network service had in memory is gone.
     #[error("the browser's network service ended: cookies that its sessions had in memory are gone")]
     Cookies,

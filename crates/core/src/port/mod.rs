@@ -12,9 +12,11 @@ mod loss;
 
 use std::{future::Future, pin::Pin};
 
-pub use agent::{Agent, NoAnswer, Nobody, Queued};
-pub use call::{Artifact, ArtifactKind, Call, Content, Reply, Scribe, TOOLS_CALL};
-pub use engine::{Engine, Instance, Introduction, OpenError, Seat, StartError, Tool, Toolset, Unwell, View};
+pub use agent::{Agent, NoAgent, NoAnswer, Queued};
+pub use call::{Artifact, ArtifactKind, Call, CallRecorder, Content, Reply, TOOLS_CALL};
+pub use engine::{
+    Engine, HealthCheckFailed, Instance, Introduction, OpenError, Seat, StartError, Tool, Toolset, View,
+};
 pub use format::{EngineFormat, Field, PlainFormat};
 pub use loss::{CRASHES_TOLD_MAX, Crash, Lost, StoppedDownloads, human, last_words};
 

@@ -56,10 +56,10 @@ pub(super) fn problems(drafts: &BTreeMap<String, Draft>) -> Vec<Problem> {
         match draft.count {
             None if draft.own.wrong.contains("instances") => {}
             None => problems.push(missing_count(name, draft, drafts)),
-            Some(count) => problems.extend(strays(draft, count)),
+            Some(count) => problems.extend(unknown_instances(draft, count)),
         }
-        problems.extend(twins(name, draft));
-        problems.extend(robbery(name, draft));
+        problems.extend(duplicate_aliases(name, draft));
+        problems.extend(dropped_guarded_values(name, draft));
     }
     problems.extend(default(drafts));
     problems
@@ -86,7 +86,7 @@ fn missing_count(name: &str, draft: &Draft, drafts: &BTreeMap<String, Draft>) ->
 }
 
 /// A `.env` may lie in any cloned folder: it must not drop the proxy or the sandbox that the user chose.
-fn robbery(name: &str, draft: &Draft) -> Option<Problem> {
+fn dropped_guarded_values(name: &str, draft: &Draft) -> Option<Problem> {
     let by = &draft.declared_by;
     let robbed: Vec<_> = draft.robs.iter().map(Site::to_string).collect();
     (!robbed.is_empty()).then(|| Problem::Pool {
@@ -102,7 +102,7 @@ fn robbery(name: &str, draft: &Draft) -> Option<Problem> {
 }
 
 /// Values for instances that do not exist.
-fn strays(draft: &Draft, count: usize) -> impl Iterator<Item = Problem> {
+fn unknown_instances(draft: &Draft, count: usize) -> impl Iterator<Item = Problem> {
     draft.instances.range(count..).map(move |(id, layer)| {
         let hint = match count {
             1 => "use ID 0 or increase `INSTANCES`".to_owned(),
@@ -121,7 +121,7 @@ fn strays(draft: &Draft, count: usize) -> impl Iterator<Item = Problem> {
 }
 
 /// Aliases that two instances of a pool share.
-fn twins(name: &str, draft: &Draft) -> Vec<Problem> {
+fn duplicate_aliases(name: &str, draft: &Draft) -> Vec<Problem> {
     let mut first: BTreeMap<&str, &Site> = BTreeMap::new();
     let mut problems = Vec::new();
     for layer in draft.instances.values() {

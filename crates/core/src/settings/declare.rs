@@ -2,7 +2,7 @@
 //! structs and the rows from one list. Used by `table.rs` only.
 
 use super::{
-    attached_browsers::Fit,
+    attached_browsers::AppliesTo,
     choice::EngineKind,
     kind::{Given, Shape, Wrong},
     table::{Pool, Settings},
@@ -21,7 +21,7 @@ pub struct Setting {
     /// Of a setting of pools: how far down it may be set.
     pub reach: Reach,
     /// Of a setting of pools: what it means to a browser that already runs.
-    pub(super) fit: Option<Fit>,
+    pub(super) fit: Option<AppliesTo>,
     /// The only engine that has it, if it is not for all.
     pub(super) only: Option<EngineKind>,
     pub(super) copy: fn(&Settings, &mut Settings),
@@ -113,7 +113,7 @@ impl Setting {
 
     /// Whether it means something to an attached browser.
     pub fn is_of_browsers(&self) -> bool {
-        matches!(self.fit, Some(Fit::Yes | Fit::Isolated))
+        matches!(self.fit, Some(AppliesTo::Yes | AppliesTo::Isolated))
     }
 
     /// Whether it has the same value in both. Comparing what it shows is not enough: passwords are not shown.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     declare::Setting,
     grammar::Spot,
-    key::{INSTANCES, Key, Level},
+    key::{INSTANCES, Key, KeyLevel},
     kind::{Given, Kind, Switch, Text, Wrong},
     problem::Problem,
     source::{Origin, Site},
@@ -72,7 +72,7 @@ impl Drafts {
     pub(super) fn set(&mut self, spot: &Spot, given: Given<'_>, site: Site) -> Result<(), Problem> {
         let key = spot.key;
         let draft = self.declare(&spot.pool, &site);
-        let level = if spot.instance.is_some() { Level::Instance } else { Level::Pool };
+        let level = if spot.instance.is_some() { KeyLevel::Instance } else { KeyLevel::Pool };
         if !key.is_of(level) {
             return Err(key.refused(level, &spot.pool, &site));
         }

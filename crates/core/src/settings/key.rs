@@ -16,7 +16,7 @@ pub(super) const INSTANCES: Whole = Whole(1..=INSTANCES_MAX);
 
 /// Where a value of a declared pool was set; the later ones beat the earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum KeyLevel {
     /// Nowhere.
     Default,
     /// For all pools.
@@ -27,7 +27,7 @@ pub enum Level {
     Instance,
 }
 
-impl Level {
+impl KeyLevel {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -101,15 +101,15 @@ impl Key {
     }
 
     /// Whether it may be set on this level.
-    pub(super) fn is_of(self, level: Level) -> bool {
+    pub(super) fn is_of(self, level: KeyLevel) -> bool {
         match (self, level) {
-            (_, Level::Default) => true,
-            (Self::Setting(setting), Level::Pool) => setting.reach >= Reach::Pool,
-            (Self::Setting(setting), Level::Instance) => setting.reach == Reach::Instance,
-            (Self::Setting(_), Level::Global) | (Self::Alias, Level::Instance) => true,
-            (Self::Description, Level::Global) => true,
-            (Self::Instances | Self::IsDefault | Self::Description, level) => level == Level::Pool,
-            (Self::Alias, Level::Global | Level::Pool) => false,
+            (_, KeyLevel::Default) => true,
+            (Self::Setting(setting), KeyLevel::Pool) => setting.reach >= Reach::Pool,
+            (Self::Setting(setting), KeyLevel::Instance) => setting.reach == Reach::Instance,
+            (Self::Setting(_), KeyLevel::Global) | (Self::Alias, KeyLevel::Instance) => true,
+            (Self::Description, KeyLevel::Global) => true,
+            (Self::Instances | Self::IsDefault | Self::Description, level) => level == KeyLevel::Pool,
+            (Self::Alias, KeyLevel::Global | KeyLevel::Pool) => false,
         }
     }
 
@@ -133,7 +133,7 @@ impl Key {
     }
 
     /// Why it cannot be set on `level`, where `site` tries to. `pool` is the pool's name, where there is one.
-    pub(super) fn refused(self, level: Level, pool: &str, site: &Site) -> Problem {
+    pub(super) fn refused(self, level: KeyLevel, pool: &str, site: &Site) -> Problem {
         let upper = self.upper();
         let spelled = |pool: &str, instance: Option<&str>| spell(site.is_in_file(), pool, instance, self);
         let (whom, hint) = match (self, level) {
@@ -141,13 +141,13 @@ impl Key {
                 "per pool",
                 format!("a declared pool has as many instances as its `{}`", Self::Instances.upper()),
             ),
-            (Self::Alias, Level::Global) => {
+            (Self::Alias, KeyLevel::Global) => {
                 ("globally", format!("an alias names one instance: `{}`", spelled("<POOL>", Some("<ID>"))))
             }
             (Self::Alias, _) => {
                 ("per pool", format!("an alias names one instance: `{}`", spelled(pool, Some("<ID>"))))
             }
-            (_, Level::Global) => {
+            (_, KeyLevel::Global) => {
                 ("globally", format!("move it to pool level: `{}`", spelled("<POOL>", None)))
             }
             (Self::Setting(_), _) => {

@@ -15,7 +15,7 @@ use super::{
     SETTINGS, Setting, Settings, compose,
     declare::Guard,
     draft::Draft,
-    key::{Key, Level, spell},
+    key::{Key, KeyLevel, spell},
     pools::DeclaredPool,
     problem::Problem,
     resolve::{Resolved, find, merge},
@@ -96,14 +96,14 @@ impl<'a> Check<'a> {
         let is_declared = self.own.drafts().get(pool).is_some_and(|own| own.count.is_some());
         for setting in SETTINGS.iter().filter(|setting| setting.is_of_pools() && setting.is_limit()) {
             let (level, origin) = self.own.pool_origin(pool, instance, setting.name());
-            if level < Level::Pool && !is_declared {
+            if level < KeyLevel::Pool && !is_declared {
                 self.added(subject, setting, &now);
                 continue;
             }
             let Some(holder) = self.holder(setting, origin) else { continue };
             let site = self.site(subject, setting);
             // A change for all pools was reported above.
-            let is_told = level < Level::Pool && site.is_none();
+            let is_told = level < KeyLevel::Pool && site.is_none();
             if !setting.is_as_strict(&own, &now) && !is_told {
                 let rule = holder.rule(&setting.show(&own));
                 self.tell_of_pool(subject, Key::Setting(setting), site, changed(setting, &own, &now), rule);

@@ -58,7 +58,7 @@ pub use choice::{
 pub use declare::{Guard, Reach, Section, Setting};
 pub use duration::parse_duration;
 pub use emulation::{Geolocation, Scale};
-pub use key::Level;
+pub use key::KeyLevel;
 pub use kind::Shape;
 pub use pools::{DeclaredInstance, DeclaredPool};
 pub use problem::{Problem, Problems};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Browser, DeclaredPool, Level, Origin, Pool, Resolved, Scope, Sources, resolve,
+    Browser, DeclaredPool, KeyLevel, Origin, Pool, Resolved, Scope, Sources, resolve,
     resolve::tests::{dotenv, environment, file, sources},
 };
 
@@ -205,10 +205,10 @@ fn full_hierarchy() {
     );
     let level = |instance, key| resolved.pool_origin("BROWSERS", Some(instance), key).0;
     let levels = |instance| ["browser", "headless", "timeout", "slots"].map(|key| level(instance, key));
-    assert_eq!(levels(0), [Level::Instance, Level::Global, Level::Global, Level::Default]);
-    assert_eq!(levels(1), [Level::Instance, Level::Instance, Level::Global, Level::Default]);
-    assert_eq!(levels(2), [Level::Global, Level::Global, Level::Global, Level::Default]);
-    assert_eq!(level(2, "instances"), Level::Pool);
+    assert_eq!(levels(0), [KeyLevel::Instance, KeyLevel::Global, KeyLevel::Global, KeyLevel::Default]);
+    assert_eq!(levels(1), [KeyLevel::Instance, KeyLevel::Instance, KeyLevel::Global, KeyLevel::Default]);
+    assert_eq!(levels(2), [KeyLevel::Global, KeyLevel::Global, KeyLevel::Global, KeyLevel::Default]);
+    assert_eq!(level(2, "instances"), KeyLevel::Pool);
     let origin = resolved.pool_origin("BROWSERS", Some(0), "browser").1;
     assert_eq!(*origin, Origin::DotEnv("/project/.env".into()));
 

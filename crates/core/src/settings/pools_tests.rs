@@ -134,12 +134,16 @@ fn a_dotenv_cannot_drop_guarded_values() {
         dotenv: dotenv(env),
         ..with(variables)
     };
-    let robbery = "pool `A` may not be replaced by a file in the working directory: `PW_MCP_PROXY__A_INSTANCES` in \
+    let dropped_guarded_values = "pool `A` may not be replaced by a file in the working directory: `PW_MCP_PROXY__A_INSTANCES` in \
         /project/.env would drop `pools.A.proxy_server` in /project/greenroom.toml, `pools.A.instances.1.storage_state` in \
         /project/greenroom.toml -> declare pool `A` in the environment instead, or rename the one in /project/.env";
-    assert_eq!(problems(&with_dotenv(text, &[])), [robbery]);
+    assert_eq!(problems(&with_dotenv(text, &[])), [dropped_guarded_values]);
     let half = [("PW_MCP_PROXY__A_TIMEOUT", "1s")];
-    assert_eq!(problems(&with_dotenv(text, &half)), [robbery], "the environment alone would be no pool");
+    assert_eq!(
+        problems(&with_dotenv(text, &half)),
+        [dropped_guarded_values],
+        "the environment alone would be no pool"
+    );
 
     assert!(resolve(&Sources { files: file(text, true), ..with(&A) }).is_ok());
     assert_eq!(resolve(&with_dotenv(text, &A)).unwrap().settings.pools[0].instances.len(), 3);

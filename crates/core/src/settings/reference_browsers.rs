@@ -2,7 +2,7 @@
 
 use super::{
     SETTINGS,
-    attached_browsers::{Fit, fit},
+    attached_browsers::{AppliesTo, fit},
     key::Key,
 };
 
@@ -56,18 +56,18 @@ greenroom mcp --browserUrl \"work=http://127.0.0.1:9222|google-chrome --remote-d
 /// The section, in Markdown.
 pub(super) fn section() -> String {
     let mut page = GRAMMAR.to_owned();
-    let of = |wanted: fn(Fit) -> bool| {
+    let of = |wanted: fn(AppliesTo) -> bool| {
         let keys = SETTINGS.iter().filter(|setting| setting.is_of_pools()).map(|setting| setting.name());
         let keys = keys.filter(move |key| fit(key).is_some_and(wanted));
         keys.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
     };
-    let (fitting, isolated) = (of(|fit| fit == Fit::Yes), of(|fit| fit == Fit::Isolated));
+    let (fitting, isolated) = (of(|fit| fit == AppliesTo::Yes), of(|fit| fit == AppliesTo::Isolated));
     page += &format!("\nOf the keys of `[pool]` it takes {fitting}; with `isolated` also {isolated}, ");
     page += "which belong to a context and would otherwise reach the tabs of whoever uses the browser; ";
     page += "so do `network` and `devtools` of `caps`.\n";
     page += "The others are refused, each with its reason:\n\n| Key | Why not |\n|---|---|\n";
     for key in Key::all().filter(|key| key.name() != "url") {
-        if let Some(Fit::No(why)) = fit(key.name()) {
+        if let Some(AppliesTo::No(why)) = fit(key.name()) {
             page += &format!("| `{}` | {why} |\n", key.name());
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{
     declare::Reach,
-    key::{INSTANCES, Key, Level},
+    key::{INSTANCES, Key, KeyLevel},
     kind::Kind,
     table::Pool,
 };
@@ -94,7 +94,7 @@ pub(super) fn section() -> String {
             Key::IsDefault => "`false`".to_owned(),
             Key::Description | Key::Alias => "none".to_owned(),
         };
-        let [global, pool, instance] = [Level::Global, Level::Pool, Level::Instance]
+        let [global, pool, instance] = [KeyLevel::Global, KeyLevel::Pool, KeyLevel::Instance]
             .map(|level| if key.is_of(level) { "yes" } else { "no" });
         page += &format!(
             "| `{}` | `{}` | {global} | {pool} | {instance} | {default} |\n",

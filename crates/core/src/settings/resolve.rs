@@ -15,7 +15,7 @@ use super::{
     check, compose, dotenv,
     draft::{self, Draft, Drafts},
     grammar::Spot,
-    key::{Key, Level, spell},
+    key::{Key, KeyLevel, spell},
     kind::{Given, Written},
     limits,
     nearest::nearest,
@@ -46,17 +46,17 @@ impl Resolved {
 
     /// Where a declared pool, or one of its instances, has the value of a key from. The key is one of a pool, such as
     /// `headless` or `instances`.
-    pub fn pool_origin(&self, pool: &str, instance: Option<usize>, key: &str) -> (Level, &Origin) {
+    pub fn pool_origin(&self, pool: &str, instance: Option<usize>, key: &str) -> (KeyLevel, &Origin) {
         if let Some(site) = instance.and_then(|_| self.site(pool, instance, key)) {
-            return (Level::Instance, &site.origin);
+            return (KeyLevel::Instance, &site.origin);
         }
         if let Some(site) = self.site(pool, None, key) {
-            return (Level::Pool, &site.origin);
+            return (KeyLevel::Pool, &site.origin);
         }
         let global = SETTINGS.iter().find(|setting| setting.is_of_pools() && setting.name() == key);
         match global.map(|setting| self.origin(setting.key)) {
-            None | Some(Origin::Default) => (Level::Default, &Origin::Default),
-            Some(origin) => (Level::Global, origin),
+            None | Some(Origin::Default) => (KeyLevel::Default, &Origin::Default),
+            Some(origin) => (KeyLevel::Global, origin),
         }
     }
 
@@ -228,8 +228,8 @@ impl Merge<'_> {
 
     /// Sets a key of declarations for all pools, or refuses it.
     pub(super) fn declare_for_all(&mut self, key: Key, given: Given<'_>, site: &Site) {
-        if !key.is_of(Level::Global) {
-            return self.problems.push(key.refused(Level::Global, "", site));
+        if !key.is_of(KeyLevel::Global) {
+            return self.problems.push(key.refused(KeyLevel::Global, "", site));
         }
         match draft::line(given) {
             Ok(description) => self.description = Some(description),

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_cdp::Client;
+use greenroom_cdp::CdpClient;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
@@ -111,7 +111,7 @@ async fn running(endpoint: &str) -> Option<Version> {
     struct Told {
         product: String,
     }
-    let (client, _events) = Client::connect(endpoint).await.ok()?;
+    let (client, _events) = CdpClient::connect(endpoint).await.ok()?;
     let told = client.call("Browser.getVersion", &json!({})).await.ok()?;
     Version::find(&serde_json::from_str::<Told>(told.get()).ok()?.product)
 }

@@ -6,14 +6,16 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{BoxFuture, Instance, Lost, Nobody, StartError, Unwell, port::human, raw::encode};
+use greenroom_core::{
+    BoxFuture, HealthCheckFailed, Instance, Lost, NoAgent, StartError, port::human, raw::encode,
+};
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::{DevtoolsEngine, calls::DevtoolsCalls, command};
 use crate::{
     EngineBase,
-    browser_handle::Driven,
+    browser_handle::BrowserHandle,
     cdp_proxy::{CdpProxy, Targets},
     endpoint::Endpoint,
     exit_reason::Loss,
@@ -48,7 +50,7 @@ pub(super) async fn start(
     let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
     command::write_keeper(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
     let EngineBase { run, ports, .. } = &engine.0;
-    let driven = Driven::attach(&endpoint, run, ports, Targets::responsive(), None).await?;
+    let driven = BrowserHandle::attach(&endpoint, run, ports, Targets::responsive(), None).await?;
     let browser = Arc::new(ObservedBrowser::new(driven, Loss::default()));
     Processes::start(Box::new(Attached { engine, browser, folder }), 1).await
 }
@@ -90,7 +92,7 @@ impl Kind for Attached {
     fn prepare<'a>(&'a self, upstream: &'a Upstream) -> BoxFuture<'a, Result<(), StartError>> {
         Box::pin(async move {
             let list = encode(&json!({ "name": "list_pages", "arguments": {} }));
-            let listed = timeout(CONNECT, upstream.call(&list, Arc::new(Nobody))).await.map_err(|_| {
+            let listed = timeout(CONNECT, upstream.call(&list, Arc::new(NoAgent))).await.map_err(|_| {
                 StartError::new(format!(
                     "the engine could not attach to the browser's tabs within {}",
                     human(CONNECT)
@@ -123,7 +125,7 @@ impl Kind for Attached {
         Box::pin(self.browser.gone())
     }
 
-    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+    fn ping(&self) -> BoxFuture<'_, Result<(), HealthCheckFailed>> {
         Box::pin(self.browser.ping())
     }
 
@@ -139,7 +141,7 @@ impl Kind for Attached {
         Some(false)
     }
 
-    fn answers_beside_calls(&self) -> bool {
+    fn answers_ping_during_calls(&self) -> bool {
         true
     }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     EngineOptions,
-    per_seat::{CallAdapter, Living},
+    per_seat::{CallAdapter, SeatProcess},
     refused_call::{self, RefusedCall},
     tool_answer::{OWN_WAIT_MAX, failed},
     workspace::Place,
@@ -53,7 +53,7 @@ impl DevtoolsCalls {
     /// Checks a call and its files, and copies these in.
     async fn bring_in(
         &self,
-        process: &Living,
+        process: &SeatProcess,
         folder: &Path,
         call: &mut Call,
         agent: &dyn Agent,
@@ -65,7 +65,12 @@ impl DevtoolsCalls {
         Ok(files::bring_in(call, &place, self.serial, agent).await?)
     }
 
-    async fn run(&mut self, process: &Living, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
+    async fn run(
+        &mut self,
+        process: &SeatProcess,
+        mut call: Call,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Reply, Lost> {
         self.serial += 1;
         if &*call.tool == UPLOAD && !self.is_here {
             let why = "files of this machine cannot be handed to a browser on another one";
@@ -108,7 +113,7 @@ impl DevtoolsCalls {
 impl CallAdapter for DevtoolsCalls {
     fn run<'a>(
         &'a mut self,
-        process: &'a Living,
+        process: &'a SeatProcess,
         call: Call,
         agent: Arc<dyn Agent>,
     ) -> BoxFuture<'a, Result<Reply, Lost>> {

@@ -23,7 +23,7 @@ use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceI
 
 use crate::{
     EngineBase, EngineEntry,
-    browser_handle::Driven,
+    browser_handle::BrowserHandle,
     cdp_proxy::Targets,
     downloads::Downloads,
     exit_reason::Loss,
@@ -136,7 +136,7 @@ impl Kind for DevtoolsEngine {
                 (self.chromium(Some(self.options.own_context()?))?, folder.join(files::DOWNLOADS));
             let EngineBase { launcher, run, ports, .. } = &self.0;
             // The whole browser belongs to its seat.
-            let driven = Driven::start(launcher, run, ports, &spec, Targets::All, None).await?;
+            let driven = BrowserHandle::start(launcher, run, ports, &spec, Targets::All, None).await?;
             let browser = ObservedBrowser::new(driven, Loss::default());
             let counted = Arc::new(Downloads::new(self.options.disk_bytes_max()));
             SeatBrowser::whole(browser, &spec, &downloads, counted).await.map(Some)
@@ -164,7 +164,7 @@ impl Kind for DevtoolsEngine {
         Some(false)
     }
 
-    fn answers_beside_calls(&self) -> bool {
+    fn answers_ping_during_calls(&self) -> bool {
         true
     }
 

@@ -14,7 +14,7 @@ use super::{
     text,
 };
 use crate::{
-    output_files::{Brought, inside, text_of},
+    output_files::{OutputFiles, inside, text_of},
     tool_answer::{failed, first_text, unescape},
 };
 
@@ -51,7 +51,7 @@ pub(super) async fn shape(answer: Answer<'_>, outgoing: &[Outgoing]) -> Reply {
         let content = Content::Text(Arc::from(snapshot));
         found.push(Artifact { kind: ArtifactKind::Snapshot, place, instead: None, content });
     }
-    let mut brought = Brought::default();
+    let mut brought = OutputFiles::default();
     for outgoing in outgoing {
         // Files of a failed tool are no result: a recording that cannot begin leaves an empty file.
         if is_failure {
@@ -97,7 +97,7 @@ pub(super) async fn shape(answer: Answer<'_>, outgoing: &[Outgoing]) -> Reply {
 /// Replaces the engine's path by the agent's name for the file, and adds the file itself.
 async fn name(
     found: &mut Vec<Artifact>,
-    brought: &mut Brought,
+    brought: &mut OutputFiles,
     tool: &str,
     body: &str,
     Written { file, agent_name }: &Written,

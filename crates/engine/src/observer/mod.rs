@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_cdp::{Client, Closed, Events};
+use greenroom_cdp::{CdpClient, Closed, Events};
 use greenroom_core::{StartError, View};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ type WhyKilled = Arc<Mutex<Option<Arc<str>>>>;
 
 /// A handle to the observer's task. The task ends when the handle is dropped.
 pub(crate) struct Observer {
-    client: Client,
+    client: CdpClient,
     commands: mpsc::Sender<Command>,
     why_killed: WhyKilled,
     next: AtomicU64,
@@ -122,19 +122,19 @@ pub(crate) enum TabPlace {
 impl Observer {
     /// Observes a browser that greenroom started, and makes sure that none of its pages loads a file of this machine.
     pub(crate) async fn connect(address: &str) -> Result<Self, StartError> {
-        let (client, events) = Client::connect(address).await.map_err(failed)?;
+        let (client, events) = CdpClient::connect(address).await.map_err(failed)?;
         client.call("Fetch.enable", &json!({ "patterns": LOCAL_FILES })).await.map_err(failed)?;
         Self::start(client, events).await
     }
 
     /// Observes an attached browser, at the address where it was reached.
     pub(crate) async fn attach(endpoint: &Endpoint, address: &str) -> Result<Self, StartError> {
-        let connected = Client::connect_with(address, &endpoint.sent_headers()).await;
+        let connected = CdpClient::connect_with(address, &endpoint.sent_headers()).await;
         let (client, events) = connected.map_err(|error| endpoint.unreachable(&error))?;
         Self::start(client, events).await
     }
 
-    async fn start(client: Client, events: Events) -> Result<Self, StartError> {
+    async fn start(client: CdpClient, events: Events) -> Result<Self, StartError> {
         client
             .call("Target.setDiscoverTargets", &json!({ "discover": true, "filter": [{ "type": "page" }] }))
             .await
@@ -300,7 +300,7 @@ impl Observer {
     }
 
     /// A scope without any tab yet.
-    pub(crate) fn nothing_yet(&self) -> u64 {
+    pub(crate) fn new_scope(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -318,7 +318,7 @@ impl Observer {
     /// Closes those of these tabs that exist, within [`CLOSE_LEFT`], and returns how many these were. Tabs of another
     /// browser do not exist here.
     pub(crate) async fn close_left(&self, tabs: &[String]) -> Result<usize, greenroom_cdp::Error> {
-        let scope = self.nothing_yet();
+        let scope = self.new_scope();
         self.own(scope, tabs.to_owned()).await;
         let scope = Scope::Own(scope);
         let closed = async {

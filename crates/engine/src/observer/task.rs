@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use greenroom_cdp::{Answer, Client, Event, Events};
+use greenroom_cdp::{Answer, CdpClient, Event, Events};
 use greenroom_core::View;
 use serde::Deserialize;
 use serde_json::json;
@@ -52,7 +52,7 @@ pub(super) struct Tabs {
 }
 
 pub(super) struct Task {
-    client: Client,
+    client: CdpClient,
     events: Events,
     /// Every page of the browser, in all scopes.
     pages: HashMap<String, Page>,
@@ -124,7 +124,7 @@ pub(super) fn changed_page(event: &Event) -> Option<String> {
 }
 
 impl Task {
-    pub(super) fn new(client: Client, mut events: Events, why_killed: WhyKilled) -> Self {
+    pub(super) fn new(client: CdpClient, mut events: Events, why_killed: WhyKilled) -> Self {
         events.keep_latest(changed_page);
         Self {
             client,

@@ -97,7 +97,7 @@ async fn an_answer_is_as_old_as_it_is() {
         for tab in ["A", "B"] {
             browser.page("targetCreated", tab, "http://a/#0").await;
         }
-        let scopes = [observer.nothing_yet(), observer.nothing_yet()];
+        let scopes = [observer.new_scope(), observer.new_scope()];
         let mut views = Vec::new();
         for (scope, tab) in scopes.into_iter().zip(["A", "B"]) {
             observer.own(scope, vec![tab.to_owned()]).await;

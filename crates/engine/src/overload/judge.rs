@@ -103,8 +103,8 @@ impl Judge {
         {
             self.looks.pop_front();
         }
-        self.put_down_work(now, &usage);
-        self.put_down_memory(&usage);
+        self.attribute_work(now, &usage);
+        self.attribute_memory(&usage);
         if !are_stopped {
             let renderers = usage.renderers.iter().map(|renderer| (renderer.process, *renderer)).collect();
             self.looks.push_back((now, renderers));
@@ -113,7 +113,7 @@ impl Judge {
     }
 
     /// Attributes the browser's work to the renderers that sent messages, as far as these explain it.
-    fn put_down_work(&mut self, now: Instant, usage: &Usage) {
+    fn attribute_work(&mut self, now: Instant, usage: &Usage) {
         let owed = std::mem::take(&mut self.owed);
         let Some((_, before)) = self.looks.front().filter(|_| !owed.is_zero()) else { return };
         let sent = |renderer: &Renderer| {
@@ -130,7 +130,7 @@ impl Judge {
 
     /// Attributes the growth of the browser's own memory to the renderers that used new memory meanwhile, and growth beyond
     /// that to those that sent messages: a page can have the browser allocate what it does not fill itself.
-    fn put_down_memory(&mut self, usage: &Usage) {
+    fn attribute_memory(&mut self, usage: &Usage) {
         self.kept.retain(|process, _| usage.renderers.iter().any(|there| there.process == *process));
         let Some((_, before)) = self.looks.front() else { return };
         let (old, new) = (self.now.other_memory, usage.other_memory);

@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-use crate::{browser_handle::Driven, observer::Observer};
+use crate::{browser_handle::BrowserHandle, observer::Observer};
 use judge::{Judge, Verdict};
 use usage::{Processes, Stopped, end, processor_time};
 
@@ -58,7 +58,7 @@ const LATE: Duration = Duration::from_secs(2);
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Ends pages of this browser as long as it runs. Never returns for an attached browser.
-pub(crate) async fn watch(browser: &Driven, observer: &Observer) {
+pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
     let Some(process) = browser.process() else { return std::future::pending().await };
     let pid = process.pid();
     let judge = Judge::new(browser.memory_bytes_max());

@@ -7,7 +7,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{Crash, Lost, Raw, StartError, Unwell, View};
+use greenroom_core::{Crash, HealthCheckFailed, Lost, Raw, StartError, View};
 use tokio::{
     sync::{Mutex, watch},
     time::timeout,
@@ -212,7 +212,7 @@ impl SeatBrowser {
         gone.or_else(|| why_lost(&self.crashes.borrow(), self.tabs.is_some()))
     }
 
-    pub(super) async fn ping(&self) -> Result<(), Unwell> {
+    pub(super) async fn ping(&self) -> Result<(), HealthCheckFailed> {
         self.browser.ping().await
     }
 

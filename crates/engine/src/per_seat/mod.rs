@@ -17,7 +17,9 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Agent, BoxFuture, Instance, Lost, Nobody, OpenError, Seat, StartError, Unwell};
+use greenroom_core::{
+    Agent, BoxFuture, HealthCheckFailed, Instance, Lost, NoAgent, OpenError, Seat, StartError,
+};
 use greenroom_mcp::{
     Inbound, Peer,
     link::{child, http},
@@ -40,7 +42,7 @@ use crate::{
 pub(crate) use browser::SeatBrowser;
 use seat::ProcessSeat;
 pub(crate) use seat::{CallAdapter, Unchanged};
-pub(crate) use seat_process::Living;
+pub(crate) use seat_process::SeatProcess;
 
 /// The tool that closes a browser, if an engine has it.
 pub(crate) const CLOSE: &str = "browser_close";
@@ -100,7 +102,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
         Box::pin(std::future::ready(None))
     }
     /// Asks what the instance has besides its processes for a sign of life.
-    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+    fn ping(&self) -> BoxFuture<'_, Result<(), HealthCheckFailed>> {
         Box::pin(std::future::ready(Ok(())))
     }
     /// Names what did not answer that.
@@ -122,7 +124,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
         None
     }
     /// Whether it answers a ping while a call runs. A server that does one thing at a time does not.
-    fn answers_beside_calls(&self) -> bool {
+    fn answers_ping_during_calls(&self) -> bool {
         false
     }
     /// Called when the instance has stopped and its processes are gone.
@@ -151,8 +153,8 @@ struct Shared {
     /// cached, so the first process of an instance is asked.
     has_close: OnceLock<bool>,
     /// With one slot: the process that was started with the instance, until its first seat takes it.
-    ready: Mutex<Option<Arc<Living>>>,
-    living: Mutex<Vec<Weak<Living>>>,
+    ready: Mutex<Option<Arc<SeatProcess>>>,
+    living: Mutex<Vec<Weak<SeatProcess>>>,
 }
 
 impl Processes {
@@ -167,7 +169,7 @@ impl Processes {
             living: Mutex::default(),
         });
         if is_process {
-            let ready = shared.bring_up(Arc::new(Nobody)).await?;
+            let ready = shared.bring_up(Arc::new(NoAgent)).await?;
             *shared.ready.lock() = Some(ready);
         }
         let mut watcher = JoinSet::new();
@@ -179,7 +181,7 @@ impl Processes {
 
 impl Shared {
     /// Starts a process, and the browser for it if it needs one, and makes the handshake.
-    async fn bring_up(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<Living>, StartError> {
+    async fn bring_up(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<SeatProcess>, StartError> {
         let folder = self.kind.folder()?;
         let browser = self.browser(folder.path()).await?;
         let connected = async {
@@ -214,7 +216,7 @@ impl Shared {
             }
         };
         let has_close = self.has_close.get().copied().unwrap_or_default();
-        let living = Arc::new(Living::new(process, upstream, folder, browser, has_close));
+        let living = Arc::new(SeatProcess::new(process, upstream, folder, browser, has_close));
         let mut all = self.living.lock();
         all.retain(|living| living.strong_count() > 0);
         all.push(Arc::downgrade(&living));
@@ -248,7 +250,7 @@ impl Shared {
     }
 
     /// The process for a seat: the one that waits for it, or a new one.
-    async fn serve(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<Living>, OpenError> {
+    async fn serve(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<SeatProcess>, OpenError> {
         let ready = self.ready.lock().take();
         match ready {
             Some(living) if living.is_well() && self.kind.suits(agent.as_ref()) => return Ok(living),
@@ -259,7 +261,7 @@ impl Shared {
             Ok(living) => Ok(living),
             // The instance is its process: without one it is lost, and another instance may work.
             Err(error) if self.is_process => {
-                let lost = Lost::Unwell(error.message.into());
+                let lost = Lost::HealthCheckFailed(error.message.into());
                 self.base.loss.declare(lost.clone());
                 Err(lost.into())
             }
@@ -271,7 +273,7 @@ impl Shared {
         }
     }
 
-    fn living(&self) -> Vec<Arc<Living>> {
+    fn living(&self) -> Vec<Arc<SeatProcess>> {
         let living = self.living.lock();
         living.iter().filter_map(Weak::upgrade).filter(|living| living.runs()).collect()
     }
@@ -279,7 +281,7 @@ impl Shared {
 
 /// With one slot an unexpected end of the process is the instance's loss; a page's end is its seat's alone. The log has the
 /// process's last output.
-async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>, living: Weak<Living>) {
+async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>, living: Weak<SeatProcess>) {
     let Ok(Some(why)) = lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) else { return };
     // A process without an owner was killed.
     let Some(living) = living.upgrade().filter(|living| !living.is_dismissed()) else { return };
@@ -303,15 +305,15 @@ impl Instance for Processes {
         self.shared.base.loss.subscribe()
     }
 
-    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+    fn ping(&self) -> BoxFuture<'_, Result<(), HealthCheckFailed>> {
         Box::pin(async move {
             let mut pings = JoinSet::new();
             for living in self.shared.living() {
-                let beside_calls = self.shared.kind.answers_beside_calls();
+                let beside_calls = self.shared.kind.answers_ping_during_calls();
                 pings.spawn(async move { living.ping(beside_calls).await });
             }
             while let Some(answer) = pings.join_next().await {
-                answer.unwrap_or_else(|_| Err(Unwell("the engine's adapter panicked".into())))?;
+                answer.unwrap_or_else(|_| Err(HealthCheckFailed("the engine's adapter panicked".into())))?;
             }
             self.shared.kind.ping().await
         })
@@ -321,10 +323,10 @@ impl Instance for Processes {
         self.shared.living().iter().find_map(|living| living.silent()).or_else(|| self.shared.kind.silent())
     }
 
-    fn condemn(&self, why: Lost) {
+    fn mark_lost(&self, why: Lost) {
         self.shared.base.loss.declare(why.clone());
         for living in self.shared.living() {
-            living.condemn(why.clone());
+            living.mark_lost(why.clone());
         }
     }
 

@@ -6,7 +6,7 @@ use std::{path::Path, pin::pin, sync::Arc, time::Duration};
 use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View, port::StoppedDownloads};
 use tokio::{sync::watch, time::timeout};
 
-use super::{Living, SeatBrowser, seat_process::disk_used};
+use super::{SeatBrowser, SeatProcess, seat_process::disk_used};
 use crate::{disk_use::DiskUse, exit_reason::settle, tool_answer::failure};
 
 /// How long reading a process's output from before its end may take. It is in a local pipe.
@@ -16,7 +16,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub(crate) trait CallAdapter: Send {
     fn run<'a>(
         &'a mut self,
-        process: &'a Living,
+        process: &'a SeatProcess,
         call: Call,
         agent: Arc<dyn Agent>,
     ) -> BoxFuture<'a, Result<Reply, Lost>>;
@@ -30,7 +30,7 @@ pub(crate) struct Unchanged;
 impl CallAdapter for Unchanged {
     fn run<'a>(
         &'a mut self,
-        process: &'a Living,
+        process: &'a SeatProcess,
         call: Call,
         agent: Arc<dyn Agent>,
     ) -> BoxFuture<'a, Result<Reply, Lost>> {
@@ -43,7 +43,7 @@ impl CallAdapter for Unchanged {
 }
 
 pub(super) struct ProcessSeat {
-    living: Arc<Living>,
+    living: Arc<SeatProcess>,
     adapter: Box<dyn CallAdapter>,
     /// Always empty if there is nothing to observe.
     view: watch::Receiver<View>,
@@ -61,14 +61,14 @@ impl Drop for Busy<'_> {
 }
 
 impl ProcessSeat {
-    pub(super) fn new(living: Arc<Living>, adapter: Box<dyn CallAdapter>) -> Self {
+    pub(super) fn new(living: Arc<SeatProcess>, adapter: Box<dyn CallAdapter>) -> Self {
         let view = living.browser.as_ref().map(SeatBrowser::view);
         let view = view.unwrap_or_else(|| watch::Sender::new(View::default()).subscribe());
         Self { living, adapter, view, crashes_told: 0 }
     }
 }
 
-impl Living {
+impl SeatProcess {
     /// The seat's private folder, which the engine knows as its root.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Lost, Nobody, Raw, Unwell, raw::encode};
+use greenroom_core::{HealthCheckFailed, Lost, NoAgent, Raw, raw::encode};
 use greenroom_mcp::Gone;
 use serde_json::json;
 use tokio::{
@@ -40,7 +40,7 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 /// How long a remote server may take to end a session. It usually takes milliseconds; from far away some more.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-pub(crate) struct Living {
+pub(crate) struct SeatProcess {
     /// `None` for a server that greenroom did not start.
     process: Option<Process>,
     pub(super) upstream: Upstream,
@@ -74,7 +74,7 @@ async fn disk_overrun(folder: &Path, downloads: &Arc<Downloads>) -> Lost {
         sleep(LOOK_EVERY).await;
         let used = disk_used(folder, Some(downloads)).await;
         if let Some(why) = overrun(&used, downloads.bytes_max()) {
-            return Lost::Unwell(why.into());
+            return Lost::HealthCheckFailed(why.into());
         }
     }
 }
@@ -90,7 +90,7 @@ fn overrun(used: &DiskUse, bytes_max: u64) -> Option<String> {
     })
 }
 
-impl Living {
+impl SeatProcess {
     pub(super) fn new(
         process: Option<Process>,
         upstream: Upstream,
@@ -168,7 +168,7 @@ impl Living {
     }
 
     /// Gives the process up before it is ended: its seat gets this reason instead of the kill.
-    pub(super) fn condemn(&self, why: Lost) {
+    pub(super) fn mark_lost(&self, why: Lost) {
         self.dismissed.store(true, Ordering::Relaxed);
         self.loss.declare(why);
     }
@@ -179,7 +179,7 @@ impl Living {
 
     /// Asks for a sign of life. A process that does one thing at a time gives none during a call, and a call that begins
     /// meanwhile delays the answer: neither is a fault.
-    pub(super) async fn ping(&self, beside_calls: bool) -> Result<(), Unwell> {
+    pub(super) async fn ping(&self, beside_calls: bool) -> Result<(), HealthCheckFailed> {
         let mut busy = self.busy.subscribe();
         let busy = async {
             if beside_calls || busy.wait_for(|busy| *busy).await.is_err() {
@@ -193,7 +193,7 @@ impl Living {
                 answer = self.upstream.ping() => answer,
             }
         });
-        let unwell = |gone| Unwell(format!("the engine is unwell: {gone}{}", self.which()).into());
+        let unwell = |gone| HealthCheckFailed(format!("the engine is unwell: {gone}{}", self.which()).into());
         let answer = match (answer.await, &self.browser) {
             (Ok(()), Some(browser)) => browser.ping().await,
             (answer, _) => answer.map_err(unwell),
@@ -203,7 +203,8 @@ impl Living {
     }
 
     pub(super) fn silent(&self) -> Option<Arc<str>> {
-        let engine = self.ping.is_so().then(|| format!("the engine did not answer{}", self.which()).into());
+        let engine =
+            self.ping.is_unanswered().then(|| format!("the engine did not answer{}", self.which()).into());
         engine.or_else(|| self.browser.as_ref()?.silent())
     }
 
@@ -217,7 +218,7 @@ impl Living {
             let closed = timeout(FAREWELL, async {
                 tokio::select! {
                     _ = lost.wait_for(Option::is_some) => {}
-                    _ = self.upstream.call(&close, Arc::new(Nobody)) => {}
+                    _ = self.upstream.call(&close, Arc::new(NoAgent)) => {}
                 }
             });
             if closed.await.is_err() {

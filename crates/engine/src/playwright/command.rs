@@ -14,7 +14,7 @@ use greenroom_core::{
     settings::{Browser, Codegen, ImageResponses, Viewport},
 };
 
-use crate::{EngineOptions, browser_handle::Driven, install, launcher::Spec, node};
+use crate::{EngineOptions, browser_handle::BrowserHandle, install, launcher::Spec, node};
 
 /// The engine also accepts the address on its command line, but then refuses to emulate a device.
 const CDP_ENDPOINT: &str = "PLAYWRIGHT_MCP_CDP_ENDPOINT";
@@ -38,7 +38,7 @@ pub(super) fn attached(options: &EngineOptions) -> Result<Spec, StartError> {
 }
 
 /// Makes the engine attach to a browser.
-pub(super) fn attach(spec: Spec, browser: &Driven) -> Spec {
+pub(super) fn attach(spec: Spec, browser: &BrowserHandle) -> Spec {
     spec.env(CDP_ENDPOINT, browser.address())
 }
 

@@ -16,7 +16,7 @@ use super::{
     text::{self, Link},
 };
 use crate::{
-    output_files::{Brought, inside, text_of},
+    output_files::{OutputFiles, inside, text_of},
     tool_answer::{first_text, unescape},
 };
 
@@ -72,7 +72,7 @@ pub(super) struct Found {
     /// In order of position.
     pub(super) artifacts: Vec<Artifact>,
     pub(super) console: Vec<ConsoleLine>,
-    brought: Brought,
+    brought: OutputFiles,
 }
 
 /// Finds and reads the files to which the answer links. `named` is set when the agent asked for a file by name: a snapshot's

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use greenroom_core::{Nobody, Unwell};
+use greenroom_core::{HealthCheckFailed, NoAgent};
 use greenroom_mcp::link::http::Endpoint;
 use parking_lot::Mutex as Plain;
 use tokio::sync::Mutex;
@@ -20,7 +20,7 @@ const ENGINE: &str = "the engine";
 const BROWSER: &str = "the browser";
 
 #[derive(Default)]
-pub(super) struct Pulse {
+pub(super) struct HealthProbe {
     /// The session for this purpose. The lock is held during a question; a second one waits for it.
     session: Mutex<Option<Upstream>>,
     /// Sessions of seats that have a Node of their own, with its process id.
@@ -28,7 +28,7 @@ pub(super) struct Pulse {
     engine: Unanswered,
 }
 
-impl Pulse {
+impl HealthProbe {
     /// Counts a seat with a Node of its own.
     pub(super) fn add(&self, pid: u32, upstream: &Arc<Upstream>) {
         let mut seats = self.seats.lock();
@@ -48,7 +48,7 @@ impl Pulse {
 
     /// Names what left the last question unanswered: the engine, the browser or both.
     pub(super) fn silent(&self, browser: &ObservedBrowser) -> Option<Arc<str>> {
-        let asked = [(ENGINE, self.engine.is_so()), (BROWSER, browser.is_silent())];
+        let asked = [(ENGINE, self.engine.is_unanswered()), (BROWSER, browser.is_silent())];
         let silent: Vec<_> =
             asked.into_iter().filter_map(|(who, is_silent)| is_silent.then_some(who)).collect();
         (!silent.is_empty()).then(|| format!("{} did not answer", silent.join(" and ")).into())
@@ -60,7 +60,7 @@ impl Pulse {
         node: Option<&Endpoint>,
         browser: &ObservedBrowser,
         folder: &Path,
-    ) -> Result<(), Unwell> {
+    ) -> Result<(), HealthCheckFailed> {
         let engine = self.engine.until(async {
             match node {
                 Some(endpoint) => self.ask(endpoint, folder).await,
@@ -68,19 +68,23 @@ impl Pulse {
             }
         });
         let browser = async {
-            browser.answer().await.map_err(|error| Unwell(format!("{BROWSER} is unwell: {error}").into()))
+            browser
+                .answer()
+                .await
+                .map_err(|error| HealthCheckFailed(format!("{BROWSER} is unwell: {error}").into()))
         };
         tokio::try_join!(engine, browser).map(|_| ())
     }
 
-    async fn ask(&self, endpoint: &Endpoint, folder: &Path) -> Result<(), Unwell> {
-        let unwell = |error: &dyn std::fmt::Display| Unwell(format!("{ENGINE} is unwell: {error}").into());
+    async fn ask(&self, endpoint: &Endpoint, folder: &Path) -> Result<(), HealthCheckFailed> {
+        let unwell =
+            |error: &dyn std::fmt::Display| HealthCheckFailed(format!("{ENGINE} is unwell: {error}").into());
         let mut session = self.session.lock().await;
         let upstream = match session.take() {
             Some(upstream) => session.insert(upstream),
             None => {
                 let (peer, inbound) = endpoint.connect();
-                let opened = Upstream::open(peer, inbound, folder, Arc::new(Nobody), None);
+                let opened = Upstream::open(peer, inbound, folder, Arc::new(NoAgent), None);
                 let opened = opened.await.map_err(greenroom_core::StartError::from);
                 session.insert(opened.map_err(|error| unwell(&error))?)
             }
@@ -93,12 +97,11 @@ impl Pulse {
         Ok(())
     }
 
-    async fn ask_seats(&self) -> Result<(), Unwell> {
+    async fn ask_seats(&self) -> Result<(), HealthCheckFailed> {
         for (pid, upstream) in self.living() {
-            upstream
-                .ping()
-                .await
-                .map_err(|gone| Unwell(format!("{ENGINE} is unwell: {gone}: process {pid}").into()))?;
+            upstream.ping().await.map_err(|gone| {
+                HealthCheckFailed(format!("{ENGINE} is unwell: {gone}: process {pid}").into())
+            })?;
         }
         Ok(())
     }

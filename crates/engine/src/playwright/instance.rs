@@ -2,7 +2,9 @@
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Instance, Lost, OpenError, Seat, StartError, Unwell, port::human};
+use greenroom_core::{
+    Agent, BoxFuture, HealthCheckFailed, Instance, Lost, OpenError, Seat, StartError, port::human,
+};
 use greenroom_mcp::link::child;
 use tokio::{
     sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch},
@@ -12,10 +14,11 @@ use tokio::{
 
 use super::{
     LISTEN, NAME, PlaywrightEngine, STOP_GRACE, artifacts::Artifacts, command, emulation,
-    health_probe::Pulse, own_tabs, preload, seat::PlaywrightSeat, server::Server, settle, window, with_temp,
+    health_probe::HealthProbe, own_tabs, preload, seat::PlaywrightSeat, server::Server, settle, window,
+    with_temp,
 };
 use crate::{
-    browser_handle::Driven,
+    browser_handle::BrowserHandle,
     downloads::Downloads,
     exit_reason::explain,
     instance_base::InstanceBase,
@@ -53,7 +56,7 @@ pub(super) struct Shared {
     node: Option<Server>,
     /// The files that this Node keeps for all seats.
     artifacts: Artifacts,
-    pulse: Pulse,
+    pulse: HealthProbe,
     /// The turn of one seat at a time in a browser's default context; `None` if each seat has a context of its own.
     turns: Option<Arc<Semaphore>>,
     /// Contexts are made one at a time, so that a new one is known to belong to this seat.
@@ -92,7 +95,7 @@ impl PlaywrightInstance {
             downloads,
             node,
             artifacts: Artifacts::default(),
-            pulse: Pulse::default(),
+            pulse: HealthProbe::default(),
             turns,
             opening: Mutex::default(),
             folder,
@@ -105,7 +108,7 @@ impl PlaywrightInstance {
 }
 
 impl Shared {
-    pub(super) fn driven(&self) -> &Driven {
+    pub(super) fn driven(&self) -> &BrowserHandle {
         self.browser.driven()
     }
 
@@ -240,7 +243,7 @@ impl Instance for PlaywrightInstance {
         self.shared.base.loss.subscribe()
     }
 
-    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+    fn ping(&self) -> BoxFuture<'_, Result<(), HealthCheckFailed>> {
         Box::pin(async move {
             let Shared { pulse, node, browser, folder, .. } = &*self.shared;
             pulse.take(node.as_ref().map(|node| &node.endpoint), browser, folder.path()).await
@@ -251,7 +254,7 @@ impl Instance for PlaywrightInstance {
         self.shared.pulse.silent(&self.shared.browser)
     }
 
-    fn condemn(&self, why: Lost) {
+    fn mark_lost(&self, why: Lost) {
         self.shared.base.loss.declare(why);
     }
 

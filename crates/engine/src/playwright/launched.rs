@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     EngineOptions,
-    per_seat::{CallAdapter, Connection, Kind, Living, Processes, SeatBrowser},
+    per_seat::{CallAdapter, Connection, Kind, Processes, SeatBrowser, SeatProcess},
     profile::{Profile, unusable},
     run_folder::{Scratch, make_private, unwritable},
     seat_folder::SeatFolder,
@@ -86,7 +86,7 @@ impl Kind for Launched {
         Some(true)
     }
 
-    fn answers_beside_calls(&self) -> bool {
+    fn answers_ping_during_calls(&self) -> bool {
         true
     }
 
@@ -110,7 +110,12 @@ struct LaunchedCalls {
 }
 
 impl LaunchedCalls {
-    async fn run(&mut self, process: &Living, mut call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
+    async fn run(
+        &mut self,
+        process: &SeatProcess,
+        mut call: Call,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Reply, Lost> {
         let place = Place { folder: process.folder(), data: &self.options.settings.data_dir };
         let used = process.disk_used();
         let bytes_max = self.options.disk_bytes_max();
@@ -128,7 +133,7 @@ impl LaunchedCalls {
 impl CallAdapter for LaunchedCalls {
     fn run<'a>(
         &'a mut self,
-        process: &'a Living,
+        process: &'a SeatProcess,
         call: Call,
         agent: Arc<dyn Agent>,
     ) -> BoxFuture<'a, Result<Reply, Lost>> {

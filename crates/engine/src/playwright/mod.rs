@@ -37,7 +37,7 @@ use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceI
 
 use crate::{
     EngineBase, EngineEntry,
-    browser_handle::Driven,
+    browser_handle::BrowserHandle,
     cdp_proxy::Targets,
     downloads::Downloads,
     launcher::Spec,
@@ -96,15 +96,20 @@ impl PlaywrightEngine {
     }
 
     /// Starts or finds the browser, and observes it.
-    async fn browser(&self, downloads: Option<Arc<Downloads>>) -> Result<(Driven, Observer), StartError> {
+    async fn browser(
+        &self,
+        downloads: Option<Arc<Downloads>>,
+    ) -> Result<(BrowserHandle, Observer), StartError> {
         let targets = self.targets();
         match &self.options.attach {
-            Some(endpoint) => Driven::attach(endpoint, &self.run, &self.ports, targets, downloads).await,
+            Some(endpoint) => {
+                BrowserHandle::attach(endpoint, &self.run, &self.ports, targets, downloads).await
+            }
             None => {
                 let options = &self.options;
                 let own = (!options.pool.isolated).then(|| options.own_context()).transpose()?;
                 let spec = self.chromium(own)?;
-                Driven::start(&self.launcher, &self.run, &self.ports, &spec, targets, downloads).await
+                BrowserHandle::start(&self.launcher, &self.run, &self.ports, &spec, targets, downloads).await
             }
         }
     }

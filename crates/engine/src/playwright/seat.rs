@@ -3,7 +3,7 @@
 use std::{convert::Infallible, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Agent, BoxFuture, Call, Crash, Lost, Nobody, Reply, Seat, StartError, View,
+    Agent, BoxFuture, Call, Crash, Lost, NoAgent, Reply, Seat, StartError, View,
     port::{StoppedDownloads, TOOLS_CALL},
     raw::encode,
 };
@@ -169,7 +169,7 @@ impl PlaywrightSeat {
     async fn close_late_context(&self) {
         if self.making.was_late() && !self.instance.driven().is_attached() {
             let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
-            let _ = timeout(FAREWELL, self.upstream.call(&close, Arc::new(Nobody))).await;
+            let _ = timeout(FAREWELL, self.upstream.call(&close, Arc::new(NoAgent))).await;
         }
     }
 
@@ -301,7 +301,7 @@ impl PlaywrightSeat {
             if context.is_some() || (making.was_late() && !is_theirs) {
                 let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
                 // The browser closes below what the engine does not close in time.
-                let _ = timeout(FAREWELL, upstream.call(&close, Arc::new(Nobody))).await;
+                let _ = timeout(FAREWELL, upstream.call(&close, Arc::new(NoAgent))).await;
             }
             if timeout(GOODBYE, upstream.close()).await.is_err() {
                 tracing::debug!("the engine does not end a session in time");

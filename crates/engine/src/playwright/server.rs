@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::{LISTEN, NAME, PlaywrightEngine, command};
 use crate::{
-    browser_handle::Driven,
+    browser_handle::BrowserHandle,
     exit_reason::explain,
     launcher::Spec,
     ports::PortGuard,
@@ -34,7 +34,7 @@ impl Server {
     pub(super) async fn start(
         engine: &PlaywrightEngine,
         spec: Spec,
-        browser: &Driven,
+        browser: &BrowserHandle,
     ) -> Result<Self, StartError> {
         let mut last = StartError::new("no free port");
         for _ in 0..PORT_TRIES {

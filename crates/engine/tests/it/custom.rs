@@ -191,8 +191,8 @@ async fn the_seats_of_a_condemned_instance_hear_why() {
     });
     gate.arrived(1).await;
 
-    let why = Lost::Unwell("three checks unanswered".into());
-    instance.condemn(why.clone());
+    let why = Lost::HealthCheckFailed("three checks unanswered".into());
+    instance.mark_lost(why.clone());
     instance.stop(Duration::ZERO).await;
     assert_eq!(within(PATIENCE, running).await.unwrap(), Some(why.clone()));
     assert_eq!(*idle.lost().borrow(), Some(why.clone()));

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
-use greenroom_core::{Agent, BoxFuture, Call, Engine, Instance, InstanceId, NoAnswer, Nobody, Raw, Seat};
+use greenroom_core::{Agent, BoxFuture, Call, Engine, Instance, InstanceId, NoAgent, NoAnswer, Raw, Seat};
 use greenroom_engine::{CustomEngine, CustomServer, launcher::Launcher, ports::Ports, run_folder::RunFolder};
 use greenroom_testkit::{EngineLog, Gate, eventually, fake_engine_path};
 use serde_json::{Value, json};
@@ -66,13 +66,13 @@ pub async fn start(engine: &dyn Engine) -> Arc<dyn Instance> {
 }
 
 pub async fn open(instance: &Arc<dyn Instance>) -> Box<dyn Seat> {
-    instance.open(Arc::new(Nobody)).await.unwrap()
+    instance.open(Arc::new(NoAgent)).await.unwrap()
 }
 
 /// The text that a tool answers.
 pub async fn call(seat: &mut Box<dyn Seat>, tool: &str, arguments: Value) -> String {
     let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
-    let reply = seat.call(Call::new(tool, params), Arc::new(Nobody)).await.unwrap();
+    let reply = seat.call(Call::new(tool, params), Arc::new(NoAgent)).await.unwrap();
     let body: Value = serde_json::from_str(reply.body.unwrap().get()).unwrap();
     body["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }

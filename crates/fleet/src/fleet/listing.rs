@@ -8,7 +8,7 @@ use std::{
 use greenroom_core::{ConnectionId, InstanceId, Owner, SessionId, SessionUid, View, record::SessionRef};
 use tokio::time::Instant;
 
-use super::{Fleet, Inner, Whose};
+use super::{Fleet, Inner, SessionKey};
 use crate::{registry::Key, session::Handle};
 
 /// What a session is doing.
@@ -66,26 +66,26 @@ impl Fleet {
     }
 
     /// The owner's session with this UUID in records, if it exists.
-    pub fn by_uid(&self, owner: &Owner, uid: &SessionUid) -> Option<Whose> {
+    pub fn by_uid(&self, owner: &Owner, uid: &SessionUid) -> Option<SessionKey> {
         let registry = self.0.lock();
         let is_it =
             |handle: &Handle| handle.shared.session.as_ref().is_some_and(|session| session.uid == *uid);
         let mut own = registry.sessions.iter().filter(|(key, _)| key.owner() == owner);
         own.find(|(_, handle)| is_it(handle)).and_then(|(key, _)| match key {
-            Key::Named(_, id) => Some(Whose::Named(id.clone())),
-            Key::Connection(_, id) => Some(Whose::Connection(*id)),
+            Key::Named(_, id) => Some(SessionKey::Named(id.clone())),
+            Key::Connection(_, id) => Some(SessionKey::Connection(*id)),
             Key::Loose(..) => None,
         })
     }
 
     /// How records refer to this session, if it exists.
-    pub fn session_ref(&self, owner: &Owner, whose: &Whose) -> Option<SessionRef> {
+    pub fn session_ref(&self, owner: &Owner, whose: &SessionKey) -> Option<SessionRef> {
         let (key, _) = self.0.key_of(owner, whose).ok()?;
         self.0.lock().sessions.get(&key)?.shared.session.clone()
     }
 
     /// The pool that this session lives in, if it exists.
-    pub fn home(&self, owner: &Owner, whose: &Whose) -> Option<String> {
+    pub fn home(&self, owner: &Owner, whose: &SessionKey) -> Option<String> {
         let (key, _) = self.0.key_of(owner, whose).ok()?;
         self.0.lock().sessions.get(&key).map(|handle| handle.home.pool.name.to_string())
     }

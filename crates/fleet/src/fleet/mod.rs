@@ -43,12 +43,12 @@ pub struct FleetSettings {
 
 /// Which session a call belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Whose {
+pub enum SessionKey {
     Named(SessionId),
     /// The connection's own session.
     Connection(ConnectionId),
     /// None: a lease for this call alone.
-    NoOne,
+    Ephemeral,
 }
 
 /// The fleet. Cheap to clone.
@@ -108,7 +108,7 @@ impl Fleet {
     pub async fn call(
         &self,
         permit: Permit,
-        whose: Whose,
+        whose: SessionKey,
         target: Target,
         call: Call,
         agent: Arc<dyn Agent>,
@@ -124,7 +124,7 @@ impl Fleet {
     pub async fn bulk(
         &self,
         permit: Permit,
-        whose: Whose,
+        whose: SessionKey,
         target: Target,
         bulk: Bulk,
         agent: Arc<dyn Agent>,
@@ -154,7 +154,7 @@ impl Fleet {
                 return Err(FleetError::Exists(id));
             }
             // The agent asks for a new session, so an empty browser needs no note.
-            registry.take_epitaph(&key);
+            registry.take_end(&key);
             let job = |flight| Job::new(Bulk::uncounted(Vec::new()), agent, flight, reply);
             self.0.submit_to(&mut registry, &key, home, job)?;
             registry.sessions.get(&key).and_then(|handle| handle.shared.session.clone())
@@ -164,25 +164,25 @@ impl Fleet {
     }
 
     /// Ends a session now for its owner, whatever it does. Returns when its browser is gone.
-    pub async fn close(&self, owner: &Owner, whose: &Whose) -> Result<(), FleetError> {
+    pub async fn close(&self, owner: &Owner, whose: &SessionKey) -> Result<(), FleetError> {
         self.end(owner, whose, None).await
     }
 
     /// Ends a session as [`Fleet::close`] does, but without its owner's request: the next call with its id carries a note.
-    pub async fn evict(&self, owner: &Owner, whose: &Whose) -> Result<(), FleetError> {
+    pub async fn evict(&self, owner: &Owner, whose: &SessionKey) -> Result<(), FleetError> {
         self.end(owner, whose, Some(Ended::Evicted)).await
     }
 
-    async fn end(&self, owner: &Owner, whose: &Whose, epitaph: Option<Ended>) -> Result<(), FleetError> {
+    async fn end(&self, owner: &Owner, whose: &SessionKey, epitaph: Option<Ended>) -> Result<(), FleetError> {
         let (key, missing) = self.0.key_of(owner, whose)?;
         let why = epitaph.as_ref().map(ToString::to_string);
         let mut ended = {
             let mut registry = self.0.lock();
-            registry.take_epitaph(&key);
+            registry.take_end(&key);
             // Leave the registry at once: a call that arrives now makes a new session.
             let handle = registry.sessions.remove(&key).ok_or(missing)?;
             if let Some(epitaph) = epitaph {
-                registry.bury(&key, epitaph, handle.home.clone());
+                registry.record_end(&key, epitaph, handle.home.clone());
             }
             handle.stop.cancel();
             handle.ended
@@ -193,7 +193,7 @@ impl Fleet {
     }
 
     /// Restarts a session's idle time and lifetime. Returns how long it has from now on.
-    pub fn renew(&self, owner: &Owner, whose: &Whose) -> Result<Duration, FleetError> {
+    pub fn renew(&self, owner: &Owner, whose: &SessionKey) -> Result<Duration, FleetError> {
         let (key, missing) = self.0.key_of(owner, whose)?;
         let registry = self.0.lock();
         let handle = registry.sessions.get(&key).ok_or(missing)?;
@@ -212,7 +212,7 @@ impl Fleet {
     pub async fn drain_calls(&self, within: Duration) -> bool {
         self.0.draining.cancel();
         // Refuse callers that still wait for a browser: they would hold up the calls that run.
-        self.0.all_pools().iter().for_each(|pool| pool.lend_no_more());
+        self.0.all_pools().iter().for_each(|pool| pool.close_queue());
         self.0.flights.close();
         timeout(within, self.0.flights.wait()).await.is_ok()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use greenroom_core::Owner;
 
-use super::{Inner, Whose};
+use super::{Inner, SessionKey};
 use crate::{
     attached_browsers::NotChosen,
     error::FleetError,
@@ -35,7 +35,7 @@ impl Inner {
     pub(super) fn pool_of(
         &self,
         owner: &Owner,
-        whose: &Whose,
+        whose: &SessionKey,
         target: &Target,
     ) -> Result<Arc<Pool>, FleetError> {
         let Ok((key, _)) = self.key_of(owner, whose) else { return self.pool_for(target) };

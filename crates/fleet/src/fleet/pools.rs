@@ -2,7 +2,7 @@
 
 use greenroom_core::{InstanceId, Owner};
 
-use super::{Fleet, Whose};
+use super::{Fleet, SessionKey};
 use crate::{
     error::FleetError,
     pool::{PoolSettings, Readiness},
@@ -36,7 +36,12 @@ impl Fleet {
     }
 
     /// The pool in which a call with this target runs, which may be an attached browser's; or why it will not run.
-    pub fn pool_of_call(&self, owner: &Owner, whose: &Whose, target: &Target) -> Result<String, FleetError> {
+    pub fn pool_of_call(
+        &self,
+        owner: &Owner,
+        whose: &SessionKey,
+        target: &Target,
+    ) -> Result<String, FleetError> {
         Ok(self.0.pool_of(owner, whose, target)?.name.to_string())
     }
 

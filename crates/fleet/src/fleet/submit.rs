@@ -14,11 +14,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Inner, Whose};
+use super::{Inner, SessionKey};
 use crate::{
     error::FleetError,
     registry::{Key, Registry},
-    session::{Ended, Flight, Handle, Home, Job, Life, Note, QUEUE, Shared, panicked},
+    session::{Ended, Flight, Handle, Home, Job, Note, QUEUE, SessionTask, Shared, panicked},
     target::Target,
 };
 
@@ -34,31 +34,31 @@ impl Inner {
     }
 
     /// The registry's key, and the error for when it is not there.
-    pub(super) fn key_of(&self, owner: &Owner, whose: &Whose) -> Result<(Key, FleetError), FleetError> {
+    pub(super) fn key_of(&self, owner: &Owner, whose: &SessionKey) -> Result<(Key, FleetError), FleetError> {
         match whose {
-            Whose::Named(id) => {
+            SessionKey::Named(id) => {
                 Ok((Key::Named(owner.clone(), id.clone()), FleetError::NoSession(id.clone())))
             }
-            Whose::Connection(id) => {
+            SessionKey::Connection(id) => {
                 Ok((Key::Connection(owner.clone(), *id), FleetError::NoConnectionSession))
             }
-            Whose::NoOne => Err(FleetError::NoConnectionSession),
+            SessionKey::Ephemeral => Err(FleetError::NoConnectionSession),
         }
     }
 
     pub(super) fn submit(
         self: &Arc<Self>,
         owner: &Owner,
-        whose: Whose,
+        whose: SessionKey,
         target: &Target,
         job: impl FnOnce(Flight) -> Job,
     ) -> Result<(), FleetError> {
         self.check_open()?;
         let mut registry = self.lock();
         let key = match whose {
-            Whose::Named(id) => Key::Named(owner.clone(), id),
-            Whose::Connection(id) => Key::Connection(owner.clone(), id),
-            Whose::NoOne => registry.loose(owner),
+            SessionKey::Named(id) => Key::Named(owner.clone(), id),
+            SessionKey::Connection(id) => Key::Connection(owner.clone(), id),
+            SessionKey::Ephemeral => registry.loose(owner),
         };
         let home = match registry.sessions.get(&key) {
             Some(handle) => {
@@ -107,8 +107,8 @@ impl Inner {
         let shared = Arc::new(Shared::new(session_ref(key, &home), self.settings.max_lifetime));
         let stop = CancellationToken::new();
         let note = if home.pool.settings().local_only { Note::Reopened } else { Note::Restarted };
-        let notes = registry.take_epitaph(key).map(note).into_iter().collect();
-        let life = Life {
+        let notes = registry.take_end(key).map(note).into_iter().collect();
+        let life = SessionTask {
             fleet: self.clone(),
             home: home.clone(),
             key: key.clone(),

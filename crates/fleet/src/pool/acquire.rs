@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, Instance, InstanceId, Owner, Queued, Seat,
-    lease::{Changes, Hope, Refused, WaiterId, Want},
+    lease::{Changes, LeaseRefused, RestartOutlook, WaiterId, Want},
 };
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -116,7 +116,7 @@ impl Acquire<'_> {
             };
             instances.start_wanted();
             let guard = match answer {
-                Answer::Lent(guard) => guard,
+                Answer::Leased(guard) => guard,
                 Answer::Refused(why) => return Err(self.why_refused(why)),
                 Answer::Waits(_) if instances.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
                     let pool = instances.name.to_string();
@@ -136,7 +136,7 @@ impl Acquire<'_> {
             }
             // The instance died just as the caller's turn came: refuse the caller, as those behind it are refused.
             if let (Some(id), Some(_)) = (key, waiter) {
-                return Err(self.why_refused(Refusal::Refused(Refused::Failed(id))));
+                return Err(self.why_refused(Refusal::Refused(LeaseRefused::Failed(id))));
             }
         }
     }
@@ -155,7 +155,7 @@ impl Acquire<'_> {
             // The supervisor will see the loss too and decide what comes next; until then the instance lends nothing. If the
             // supervisor was faster, the instance may run again, and only the lease is void.
             instances.change(|ledger| match ledger.is_valid(lent) {
-                true => ledger.lost(lent.instance, Hope::Soon),
+                true => ledger.lost(lent.instance, RestartOutlook::Soon),
                 false => Changes::default(),
             });
             return None;
@@ -248,10 +248,10 @@ impl Acquire<'_> {
         let refused = match why {
             Refusal::Closed => return instances.kind.why_closed(),
             Refusal::Start(error) => error.into(),
-            Refusal::Refused(Refused::Hopeless) => instances.no_healthy(),
-            Refusal::Refused(Refused::Gone(id)) => down(id, "it left the pool"),
-            Refusal::Refused(Refused::Draining(id)) => down(id, DRAINING),
-            Refusal::Refused(Refused::Failed(id)) => {
+            Refusal::Refused(LeaseRefused::Hopeless) => instances.no_healthy(),
+            Refusal::Refused(LeaseRefused::Gone(id)) => down(id, "it left the pool"),
+            Refusal::Refused(LeaseRefused::Draining(id)) => down(id, DRAINING),
+            Refusal::Refused(LeaseRefused::Failed(id)) => {
                 let why = instances.place(id).and_then(|place| place.why());
                 down(id, why.as_deref().unwrap_or("it has failed"))
             }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use greenroom_core::{Agent, Instance, InstanceId, Seat, lease::Lent};
+use greenroom_core::{Agent, Instance, InstanceId, Seat, lease::LeaseId};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +16,7 @@ use crate::{
 pub(crate) struct Lease {
     instances: Arc<Instances>,
     pub(super) place: Arc<Place>,
-    lent: Lent,
+    lent: LeaseId,
     /// `None` once the slot is given back.
     guard: Option<SlotGuard>,
 }

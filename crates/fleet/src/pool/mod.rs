@@ -172,18 +172,18 @@ impl Pool {
     /// Removes the pool of an attached browser from the fleet: it lends nothing more and refuses waiting callers.
     pub(crate) fn remove(&self) {
         self.kind.remove();
-        self.lend_no_more();
+        self.close_queue();
     }
 
     /// Lends nothing more and refuses waiting callers.
-    pub(crate) fn lend_no_more(&self) {
+    pub(crate) fn close_queue(&self) {
         self.instances.queue.close();
     }
 
     /// Stops every instance after its seats. Returns when nothing of them is left.
     pub(crate) async fn shutdown(&self) {
         self.close_idle_seats();
-        self.lend_no_more();
+        self.close_queue();
         self.idle_seats.closed().await;
         self.supervisors.shutdown().await;
         for place in self.instances.places().values() {

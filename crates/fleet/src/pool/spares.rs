@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Backoff, Nobody, StartError};
+use greenroom_core::{Backoff, NoAgent, StartError};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
@@ -173,7 +173,7 @@ impl Spares {
         let pool = self.instances.name.clone();
         let closing = &self.idle_seats.closing;
         let opened = match lease.place.instance() {
-            Some(instance) => lease.open_seat(instance.as_ref(), Arc::new(Nobody), closing).await,
+            Some(instance) => lease.open_seat(instance.as_ref(), Arc::new(NoAgent), closing).await,
             None => Err(NoSeat::Failed(StartError::new("the instance is gone"))),
         };
         match opened.map_err(StartError::from) {

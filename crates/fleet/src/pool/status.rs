@@ -98,7 +98,7 @@ impl Pool {
 
     pub(crate) fn readiness(&self) -> Readiness {
         let places: Vec<_> = self.instances.places().values().cloned().collect();
-        if self.instances.queue.with(|ledger| ledger.is_hopeless()) {
+        if self.instances.queue.with(|ledger| ledger.can_never_lease()) {
             let error = self.instances.no_healthy();
             let failed = StartError::new(error.to_string());
             return Readiness::Failed(match error {

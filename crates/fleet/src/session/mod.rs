@@ -26,7 +26,7 @@ use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
 use crate::{error::FleetError, fleet::FleetSettings, pool::Pool};
 
 pub use note::{Ended, NewTab, Note};
-pub(crate) use task::Life;
+pub(crate) use task::SessionTask;
 
 /// How many calls may wait for one session. An agent waits for its answers, so a handful is usual; a queue this long is
 /// a runaway loop, and its callers should get the error early.

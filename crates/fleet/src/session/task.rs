@@ -38,7 +38,7 @@ const WARN_MAX: Duration = Duration::from_secs(60);
 const HELD_UP: Duration = Duration::from_secs(1);
 
 /// Everything a session's task owns.
-pub(crate) struct Life {
+pub(crate) struct SessionTask {
     pub(crate) fleet: Arc<Inner>,
     pub(crate) home: Home,
     pub(crate) key: Key,
@@ -52,7 +52,7 @@ pub(crate) struct Life {
     pub(crate) ended: watch::Sender<bool>,
 }
 
-impl Drop for Life {
+impl Drop for SessionTask {
     /// A session whose task panicked, as an engine's adapter might, must leave the registry: it would never answer again.
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -61,7 +61,7 @@ impl Drop for Life {
     }
 }
 
-impl Life {
+impl SessionTask {
     pub(crate) async fn run(mut self) {
         match self.open().await {
             Ok((first, lease, seat)) => {
@@ -99,7 +99,7 @@ impl Life {
             match slot.open(job.agent.clone(), &self.fleet.closing).await {
                 Ok((lease, seat)) => {
                     seeking.seated();
-                    self.sit_down(&lease, seat.as_ref());
+                    self.attach_seat(&lease, seat.as_ref());
                     return Ok((job, lease, seat));
                 }
                 Err(NoSeat::Closing) => {
@@ -117,7 +117,7 @@ impl Life {
         Err(Ending { end, last: None, unserved: Some(job) })
     }
 
-    fn sit_down(&mut self, lease: &Lease, seat: &dyn Seat) {
+    fn attach_seat(&mut self, lease: &Lease, seat: &dyn Seat) {
         if let Key::Loose(owner, _) = &self.key {
             self.notes.extend(self.home.pool.lost_seats().take_note(owner));
         }

@@ -7,7 +7,7 @@ use greenroom_fleet::{FleetError, Watcher};
 use tokio::time::Instant;
 
 /// An agent that receives nothing and answers nothing.
-pub use greenroom_core::Nobody as FakeAgent;
+pub use greenroom_core::NoAgent as FakeAgent;
 
 /// An agent whose client would answer questions, so that no spare suits it.
 pub struct Askable;

@@ -1,7 +1,7 @@
 //! Which attached browser a call runs in: by the strict rules, by index or label, by session; and how errors name it.
 
 use greenroom_core::Owner;
-use greenroom_fleet::{FleetError, NotChosen, Target, Whose};
+use greenroom_fleet::{FleetError, NotChosen, SessionKey, Target};
 
 use crate::{
     stage::{LEASE, at, named, settle},
@@ -26,7 +26,7 @@ async fn the_four_rows() {
     for (browsers, index, outcome, words) in rows {
         let yard = Yard::new(browsers);
         let target = Target { browser: index.map(str::to_owned), ..Target::default() };
-        for whose in [Whose::NoOne, named("a")] {
+        for whose in [SessionKey::Ephemeral, named("a")] {
             let said = yard.stage.call_at(whose, target.clone(), "click").await;
             match said {
                 Ok(said) => {
@@ -98,16 +98,16 @@ async fn beside_pools() {
 
     yard.add(|_| {}).unwrap();
     let call = |whose, target| yard.stage.call_at(whose, target, "click");
-    assert_eq!(call(Whose::NoOne, Target::default()).await.unwrap().pool, "browser-1");
+    assert_eq!(call(SessionKey::Ephemeral, Target::default()).await.unwrap().pool, "browser-1");
     assert_eq!(
         call(named("a"), Target::default()).await.unwrap().pool,
         "DEFAULT",
         "the session stays in its pool"
     );
     yard.stage.close("a").await.unwrap();
-    assert_eq!(call(Whose::NoOne, at("DEFAULT", "")).await.unwrap().pool, "DEFAULT");
+    assert_eq!(call(SessionKey::Ephemeral, at("DEFAULT", "")).await.unwrap().pool, "DEFAULT");
     let both = Target { browser: Some("1".to_owned()), ..at("DEFAULT", "") };
-    let error = call(Whose::NoOne, both).await.unwrap_err();
+    let error = call(SessionKey::Ephemeral, both).await.unwrap_err();
     assert!(matches!(error, FleetError::NotChosen(NotChosen::Both)), "{error}");
     let error = call(named("b"), at("browser-1", "")).await.unwrap_err();
     assert_eq!(error.to_string(), "no such pool: \"browser-1\"; there is \"DEFAULT\"");
@@ -123,11 +123,11 @@ async fn beside_pools() {
 async fn nowhere() {
     let yard = Yard::new(1);
     yard.remove_browser("1").await.unwrap();
-    for whose in [Whose::NoOne, named("a")] {
+    for whose in [SessionKey::Ephemeral, named("a")] {
         let error = yard.stage.call_at(whose, Target::default(), "click").await.unwrap_err();
         assert!(matches!(error, FleetError::NotChosen(NotChosen::Nowhere)), "{error}");
     }
-    let error = yard.stage.call_at(Whose::NoOne, at("ANY", ""), "click").await.unwrap_err();
+    let error = yard.stage.call_at(SessionKey::Ephemeral, at("ANY", ""), "click").await.unwrap_err();
     assert_eq!(error.to_string(), "no such pool: \"ANY\"; there is none");
     yard.end().await;
 }
@@ -137,9 +137,9 @@ async fn nowhere() {
 async fn the_pool_of_a_call() {
     let yard = Yard::new(2);
     let local = Owner::local();
-    let of = |whose: &Whose, target: &Target| yard.pool_of_call(&local, whose, target);
+    let of = |whose: &SessionKey, target: &Target| yard.pool_of_call(&local, whose, target);
     let any = Target::default();
-    let nobody = Whose::NoOne;
+    let nobody = SessionKey::Ephemeral;
     assert_eq!(of(&nobody, &on("2")).unwrap(), "browser-2");
     assert!(matches!(of(&nobody, &any), Err(FleetError::NotChosen(NotChosen::Required { .. }))));
     yard.stage.call_at(named("a"), on("2"), "click").await.unwrap();
@@ -186,7 +186,7 @@ async fn a_browser_that_is_taken() {
 #[tokio::test(start_paused = true)]
 async fn the_instance_of_a_browser() {
     let yard = Yard::new(1);
-    let call = |instance: &str| yard.stage.call_at(Whose::NoOne, at("", instance), "click");
+    let call = |instance: &str| yard.stage.call_at(SessionKey::Ephemeral, at("", instance), "click");
     yard.world(1).fail_start("not yet");
     call("0").await.unwrap();
     let error = call("1").await.unwrap_err().to_string();

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use greenroom_core::{InstanceId, Lost, StartError};
-use greenroom_fleet::{BrowserState, FleetError, Readiness, Target, Whose};
+use greenroom_fleet::{BrowserState, FleetError, Readiness, SessionKey, Target};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     agents::Link,
-    fake::{Pulse, World},
+    fake::{HealthProbe, World},
     stage::{HEALTH, LEASE, MS, crash, named, settle, with_instances},
     yard::{COOLDOWN, SERIES, Yard, browser_in, took, url},
 };
@@ -60,7 +60,7 @@ async fn a_series_and_a_rest() {
     let yard = Yard::new(1);
     yard.world(1).break_instance(0);
     let began = Instant::now();
-    let first = yard.stage.begin_at(Whose::NoOne, Target::default(), "click").await;
+    let first = yard.stage.begin_at(SessionKey::Ephemeral, Target::default(), "click").await;
     for _ in 0..6 {
         assert_eq!(yard.states(), [Disconnected]);
         sleep(SERIES / 7).await;
@@ -80,7 +80,7 @@ async fn a_series_and_a_rest() {
         let status = yard.status(1);
         assert_eq!((status.state, status.retry_in), (Disconnected, Some(COOLDOWN)), "{round}");
         sleep(COOLDOWN / 2).await;
-        for whose in [Whose::NoOne, named("a")] {
+        for whose in [SessionKey::Ephemeral, named("a")] {
             let (outcome, waited) = took(yard.stage.call_at(whose, Target::default(), "click")).await;
             let FleetError::BrowserDown { why, retry_in, .. } = outcome.unwrap_err() else { panic!() };
             assert_eq!((why.as_deref(), retry_in), (Some("it is broken"), Some(COOLDOWN / 2)));
@@ -231,7 +231,7 @@ async fn connect_all() {
 async fn a_silent_browser_is_connected_again() {
     let yard = Yard::new(1);
     yard.stage.call_loose("click").await.unwrap();
-    yard.world(1).set_pulse(0, Some(Pulse::Unwell));
+    yard.world(1).set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH + MS).await;
     let status = yard.status(1);
     assert_eq!((status.state, status.last_error.as_deref()), (Connected, Some("it feels faint")));
@@ -308,7 +308,7 @@ async fn readiness_needs_an_answer() {
     yard.connect_browsers();
     settle().await;
     assert!(matches!(yard.readiness(), Readiness::Ready));
-    yard.world(1).set_pulse(0, Some(Pulse::Unwell));
+    yard.world(1).set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH + MS).await;
     settle().await;
     assert_eq!(yard.states(), [Connected]);

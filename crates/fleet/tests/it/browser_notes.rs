@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use greenroom_core::{InstanceId, Lost, Owner};
-use greenroom_fleet::{Ended, Note, Whose};
+use greenroom_fleet::{Ended, Note, SessionKey};
 use tokio::time::sleep;
 
 use crate::{
-    fake::Pulse,
+    fake::HealthProbe,
     stage::{HEALTH, IDLE, Said, Stage, at, crash, named, settle, with_instances},
     yard::{Yard, on},
 };
@@ -140,7 +140,7 @@ async fn a_tab_that_crashed_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_tab_that_was_lost_with_the_answer() {
     let yard = Yard::new(1);
-    let call = yard.stage.begin_at(Whose::NoOne, at("", ""), "hold").await;
+    let call = yard.stage.begin_at(SessionKey::Ephemeral, at("", ""), "hold").await;
     let held = yard.world(1).held().await;
     yard.world(1).lose_when_looked_at(held.seat);
     held.answer();
@@ -162,11 +162,11 @@ async fn each_owner_hears_of_its_own() {
     let call = |owner: &Owner| {
         let yard = yard.clone();
         let owner = owner.clone();
-        async move { yard.call_as(&owner, Whose::NoOne, at("", "")).await.unwrap() }
+        async move { yard.call_as(&owner, SessionKey::Ephemeral, at("", "")).await.unwrap() }
     };
     let (anns, bobs) = (call(&ann).await, call(&bob).await);
     assert_eq!((anns.notes.len(), bobs.notes.len()), (0, 0));
-    yard.world(1).set_pulse(0, Some(Pulse::Unwell));
+    yard.world(1).set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH * 3 + Duration::from_secs(1)).await;
     yard.world(1).mend();
     assert_eq!(call(&eve).await.notes, []);

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{BrowserState, Fleet, FleetError, Whose};
+use greenroom_fleet::{BrowserState, Fleet, FleetError, SessionKey};
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
@@ -37,7 +37,7 @@ async fn everything_at_once() {
             let yard = yard.clone();
             let browser = (nth % 3 + 1).to_string();
             tasks.spawn(async move {
-                let whose = if nth < 6 { Whose::NoOne } else { named(&nth.to_string()) };
+                let whose = if nth < 6 { SessionKey::Ephemeral } else { named(&nth.to_string()) };
                 let call = yard.stage.call_at(whose, on(&browser), "click");
                 let _ = if nth % 4 == 0 { Some(yard.reconnect_browser(&browser).await) } else { None };
                 drop(call.await);

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    fake::{Pulse, Revival},
+    fake::{HealthProbe, Revival},
     stage::{MS, crash, settle},
     yard::{COOLDOWN, SERIES, Yard, took, url},
 };
@@ -42,7 +42,9 @@ async fn one_that_answers_stays() {
 /// A browser that is connected and does not answer is given up and connected to again, at once.
 #[tokio::test(start_paused = true)]
 async fn one_that_does_not_answer_is_connected_again() {
-    for (pulse, takes) in [(Pulse::Unwell, Duration::ZERO), (Pulse::Hangs, Duration::from_secs(5))] {
+    for (pulse, takes) in
+        [(HealthProbe::HealthCheckFailed, Duration::ZERO), (HealthProbe::Hangs, Duration::from_secs(5))]
+    {
         let yard = Yard::new(1);
         yard.stage.call("a", "click").await.unwrap();
         yard.world(1).set_pulse(0, Some(pulse));
@@ -167,8 +169,10 @@ async fn several_at_once_are_one() {
 async fn while_a_series_runs() {
     let yard = Yard::new(1);
     yard.world(1).break_instance(0);
-    let call =
-        yard.stage.begin_as(&greenroom_core::Owner::local(), greenroom_fleet::Whose::NoOne, "click").await;
+    let call = yard
+        .stage
+        .begin_as(&greenroom_core::Owner::local(), greenroom_fleet::SessionKey::Ephemeral, "click")
+        .await;
     sleep(Duration::from_millis(800)).await;
     assert_eq!((yard.states(), yard.world(1).counts().starts), (vec![Disconnected], 3));
     drop(yard.reconnect_browser("1").await.unwrap_err());

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use greenroom_core::{InstanceId, Owner};
-use greenroom_fleet::{BrowserName, BrowserState, Ended, FleetError, NotChosen, Target, Whose};
+use greenroom_fleet::{BrowserName, BrowserState, Ended, FleetError, NotChosen, SessionKey, Target};
 use tokio::time::Instant;
 
 use crate::{
@@ -145,7 +145,7 @@ async fn calls_in_the_moment_of_a_removal() {
         let yard = Yard::new(2);
         yard.call_on("2", "click").await.unwrap();
         let mut calls = Vec::new();
-        for whose in [named("a"), Whose::NoOne, named("b")] {
+        for whose in [named("a"), SessionKey::Ephemeral, named("b")] {
             let stage = yard.stage.clone();
             calls.push(tokio::spawn(async move { stage.call_at(whose, on("2"), "click").await }));
         }
@@ -244,6 +244,9 @@ async fn back_to_the_pool() {
     let world = World::new();
     assert_eq!(yard.add_browser(|index| browser_in(&world, index)).unwrap().index, 2);
     let bob = Owner::new("bob");
-    assert!(matches!(yard.call_as(&bob, Whose::NoOne, at("", "")).await, Err(FleetError::NotYours { .. })));
+    assert!(matches!(
+        yard.call_as(&bob, SessionKey::Ephemeral, at("", "")).await,
+        Err(FleetError::NotYours { .. })
+    ));
     yard.end().await;
 }

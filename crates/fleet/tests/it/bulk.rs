@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use greenroom_core::Owner;
-use greenroom_fleet::{Answers, Bulk, FleetError, Target, Whose};
+use greenroom_fleet::{Answers, Bulk, FleetError, SessionKey, Target};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -17,7 +17,7 @@ type Progress = Arc<Mutex<Vec<usize>>>;
 /// Several calls in a task of their own, and their progress.
 async fn begin(
     stage: &Stage,
-    whose: Whose,
+    whose: SessionKey,
     tools: &[&str],
     stop_on_error: bool,
 ) -> (JoinHandle<Result<Answers, FleetError>>, Progress) {
@@ -34,7 +34,7 @@ async fn begin(
     (task, progress)
 }
 
-async fn run(stage: &Stage, whose: Whose, tools: &[&str], stop_on_error: bool) -> Answers {
+async fn run(stage: &Stage, whose: SessionKey, tools: &[&str], stop_on_error: bool) -> Answers {
     begin(stage, whose, tools, stop_on_error).await.0.await.unwrap().unwrap()
 }
 
@@ -42,7 +42,7 @@ async fn run(stage: &Stage, whose: Whose, tools: &[&str], stop_on_error: bool) -
 #[tokio::test(start_paused = true)]
 async fn three_commands_one_seat() {
     let stage = Stage::fixed(3, 1).await;
-    for whose in [Whose::NoOne, named("a")] {
+    for whose in [SessionKey::Ephemeral, named("a")] {
         let before = stage.world.log().len();
         let leased = stage.watcher.told().leased;
         let (task, progress) = begin(&stage, whose, &["navigate", "click", "snapshot"], true).await;
@@ -63,7 +63,7 @@ async fn three_commands_one_seat() {
 /// No other call comes between: neither one of the same session nor one that waits for the slot.
 #[tokio::test(start_paused = true)]
 async fn nobody_comes_between() {
-    for whose in [named("a"), Whose::NoOne] {
+    for whose in [named("a"), SessionKey::Ephemeral] {
         let stage = Stage::fixed(1, 1).await;
         let (task, _) = begin(&stage, whose.clone(), &["one", "hold two", "three"], true).await;
         let others = [stage.begin_at(whose, at("", ""), "other").await];
@@ -82,7 +82,7 @@ async fn nobody_comes_between() {
 #[tokio::test(start_paused = true)]
 async fn failures() {
     let stage = Stage::fixed(1, 1).await;
-    for whose in [Whose::NoOne, named("a")] {
+    for whose in [SessionKey::Ephemeral, named("a")] {
         for bad in ["fail", "refuse"] {
             let tools = ["one", bad, "three"];
             let stopped = run(&stage, whose.clone(), &tools, true).await;
@@ -98,7 +98,7 @@ async fn failures() {
 /// A caller that leaves ends the bulk after the call that runs; the slot comes back, and the session lives.
 #[tokio::test(start_paused = true)]
 async fn cancelled_between_calls() {
-    for whose in [named("a"), Whose::NoOne] {
+    for whose in [named("a"), SessionKey::Ephemeral] {
         let stage = Stage::fixed(1, 1).await;
         let (task, progress) = begin(&stage, whose.clone(), &["one", "hold two", "three"], true).await;
         let held = stage.world.held().await;
@@ -120,7 +120,7 @@ async fn cancelled_between_calls() {
 async fn cancelled_in_the_queue() {
     let stage = Stage::fixed(1, 1).await;
     stage.create("a").await.unwrap();
-    let (task, _) = begin(&stage, Whose::NoOne, &["one", "two"], true).await;
+    let (task, _) = begin(&stage, SessionKey::Ephemeral, &["one", "two"], true).await;
     assert_eq!(stage.waiting(), 1);
     task.abort();
     settle().await;
@@ -134,7 +134,7 @@ async fn cancelled_in_the_queue() {
 /// runs; the next call has a new browser.
 #[tokio::test(start_paused = true)]
 async fn lost_in_the_middle() {
-    for whose in [named("a"), Whose::NoOne] {
+    for whose in [named("a"), SessionKey::Ephemeral] {
         let stage = Stage::fixed(1, 1).await;
         let (task, progress) = begin(&stage, whose.clone(), &["one", "hold two", "three"], false).await;
         let held = stage.world.held().await;

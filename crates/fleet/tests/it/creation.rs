@@ -1,7 +1,7 @@
 //! How sessions are created.
 
 use greenroom_core::{Lost, Owner, StartError};
-use greenroom_fleet::{FleetError, Whose};
+use greenroom_fleet::{FleetError, SessionKey};
 use tokio::task::JoinSet;
 
 use crate::stage::{Stage, connection, crash, named, settle};
@@ -53,7 +53,7 @@ async fn owners_and_connections_are_apart() {
         (&ann, connection(1)),
         (&bob, connection(1)),
         (&ann, connection(2)),
-        (&ann, Whose::NoOne),
+        (&ann, SessionKey::Ephemeral),
     ] {
         seats.push(stage.call_as(owner, whose, "click", "{}").await.unwrap().seat);
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_fleet::{FleetSettings, Health, Readiness, Size, Whose};
+use greenroom_fleet::{FleetSettings, Health, Readiness, SessionKey, Size};
 
 use crate::{
     fake::World,
@@ -95,7 +95,7 @@ async fn a_call_waits_for_the_start() {
         (pool.size, pool.lease_timeout) = (Size::Fixed(2), Duration::from_secs(1));
     });
     stage.world.starting.shut();
-    let call = stage.begin_at(Whose::NoOne, at("", ""), "click").await;
+    let call = stage.begin_at(SessionKey::Ephemeral, at("", ""), "click").await;
     assert_eq!(stage.world.counts().starts, 2, "the first call starts the pool");
     tokio::time::sleep(Duration::from_secs(10)).await;
     stage.world.starting.open();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{FleetError, Health, Readiness, Size, Whose};
+use greenroom_fleet::{FleetError, Health, Readiness, SessionKey, Size};
 use tokio::time::{Instant, sleep};
 
 use crate::stage::{Stage, at, crash, named, settle, with_instances};
@@ -194,7 +194,7 @@ async fn draining_an_elastic_pool() {
     let back = stage.pool();
     assert_eq!((back.drained, back.instances.len(), back.slots), (false, 0, 3), "it can be leased again");
     assert_eq!(stage.world.counts().starts, 1, "no instance runs without need");
-    stage.call_at(Whose::NoOne, at("", ""), "click").await.unwrap();
+    stage.call_at(SessionKey::Ephemeral, at("", ""), "click").await.unwrap();
     stage.end().await;
 }
 
@@ -236,7 +236,7 @@ async fn drained_while_it_starts() {
     let target = greenroom_fleet::Target { pool: None, instance: Some("1".to_owned()), browser: None };
     let permit = crate::stage::permit(&greenroom_core::Owner::local(), "click");
     let call = crate::fake::call("click", "{}");
-    let agent = std::sync::Arc::new(greenroom_core::Nobody);
+    let agent = std::sync::Arc::new(greenroom_core::NoAgent);
     let fleet = stage.fleet.clone();
     let keyed =
         tokio::spawn(async move { fleet.call(permit, crate::stage::named("k"), target, call, agent).await });

@@ -1,7 +1,7 @@
 //! Sessions that are closed.
 
 use greenroom_core::Owner;
-use greenroom_fleet::{Ended, FleetError, Whose};
+use greenroom_fleet::{Ended, FleetError, SessionKey};
 use tokio::time::Instant;
 
 use crate::stage::{MS, Stage, connection, crash, named, settle};
@@ -114,7 +114,10 @@ async fn unknown_sessions() {
     assert!(matches!(stage.fleet.renew(&ann, &named("a")), Err(FleetError::NoSession(_))));
     let local = Owner::local();
     assert!(matches!(stage.fleet.close(&local, &connection(1)).await, Err(FleetError::NoConnectionSession)));
-    assert!(matches!(stage.fleet.close(&local, &Whose::NoOne).await, Err(FleetError::NoConnectionSession)));
+    assert!(matches!(
+        stage.fleet.close(&local, &SessionKey::Ephemeral).await,
+        Err(FleetError::NoConnectionSession)
+    ));
     assert_eq!(stage.sessions(), 1);
     stage.close("a").await.unwrap();
     assert!(matches!(stage.close("a").await, Err(FleetError::NoSession(_))));

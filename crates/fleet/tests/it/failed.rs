@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{FleetError, Health, Readiness, Whose};
+use greenroom_fleet::{FleetError, Health, Readiness, SessionKey};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -35,7 +35,7 @@ async fn waiters_for_a_crashed_instance() {
         stage.call_at(named("a"), at("", "0"), "click").await.unwrap();
         stage.call_at(named("b"), at("", "main"), "click").await.unwrap();
         let by_number = stage.begin_at(named("c"), at("", "1"), "click").await;
-        let by_alias = stage.begin_at(Whose::NoOne, at("", "main"), "click").await;
+        let by_alias = stage.begin_at(SessionKey::Ephemeral, at("", "main"), "click").await;
         let any = stage.begin("d", "click").await;
         assert_eq!(stage.waiting(), 3);
         let began = Instant::now();
@@ -87,8 +87,10 @@ async fn no_healthy_instances() {
     stage.call_at(named("kept"), at("OTHER", ""), "click").await.unwrap();
     stage.create("a").await.unwrap();
     stage.create("b").await.unwrap();
-    let waiting =
-        [stage.begin("c", "click").await, stage.begin_at(Whose::NoOne, at("DEFAULT", ""), "x").await];
+    let waiting = [
+        stage.begin("c", "click").await,
+        stage.begin_at(SessionKey::Ephemeral, at("DEFAULT", ""), "x").await,
+    ];
     stage.world.lose_instance(InstanceId(0), &crash());
     settle().await;
     assert_eq!(stage.waiting(), 2, "one is still healthy");
@@ -112,7 +114,7 @@ async fn no_healthy_instances() {
     assert_eq!((said.seat, said.notes, said.pool.as_str()), (1, vec![], "OTHER"));
     other.lose_instance(InstanceId(0), &crash());
     settle().await;
-    let error = stage.call_at(Whose::NoOne, at("OTHER", ""), "x").await.unwrap_err().to_string();
+    let error = stage.call_at(SessionKey::Ephemeral, at("OTHER", ""), "x").await.unwrap_err().to_string();
     assert!(error.starts_with("Pool 'OTHER' has no healthy instances."), "{error}");
     assert_eq!(stage.watcher.told().not_leased, 5);
 

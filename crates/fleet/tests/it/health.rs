@@ -7,7 +7,7 @@ use greenroom_fleet::{FleetError, Health, Readiness};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    fake::Pulse,
+    fake::HealthProbe,
     stage::{HEALTH, MS, Stage, crash, settle, with_instances},
 };
 
@@ -43,7 +43,7 @@ async fn one_miss() {
     stage.call("a", "click").await.unwrap();
     let check = stage.instance(0).check;
     assert_eq!((check.responsive, check.error, check.last.is_some()), (true, None, true));
-    stage.world.set_pulse(0, Some(Pulse::Unwell));
+    stage.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     for _ in 0..2 {
         sleep(HEALTH + MS).await;
         settle().await;
@@ -58,7 +58,7 @@ async fn one_miss() {
     settle().await;
     assert_eq!((stage.instance(0).check.responsive, stage.instance(0).check.error), (true, None));
     // The count starts again: two more misses are two, not four.
-    stage.world.set_pulse(0, Some(Pulse::Unwell));
+    stage.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH * 2 + MS * 9).await;
     settle().await;
     assert_eq!((stage.instance(0).health, stage.world.counts().stops), (Health::Healthy, 0));
@@ -72,7 +72,7 @@ async fn not_ready_without_an_answer() {
     elastic.create("a").await.unwrap();
     for stage in [Stage::fixed(1, 1).await, elastic] {
         assert!(matches!(stage.fleet.readiness(), Readiness::Ready));
-        stage.world.set_pulse(0, Some(Pulse::Hangs));
+        stage.world.set_pulse(0, Some(HealthProbe::Hangs));
         sleep(HEALTH + Duration::from_secs(5) + MS).await;
         settle().await;
         let Readiness::Unresponsive(why) = stage.fleet.readiness() else { panic!("it is ready") };
@@ -84,11 +84,11 @@ async fn not_ready_without_an_answer() {
         stage.end().await;
     }
     let two = Stage::fixed(2, 1).await;
-    two.world.set_pulse(0, Some(Pulse::Unwell));
+    two.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH + MS).await;
     settle().await;
     assert!(matches!(two.fleet.readiness(), Readiness::Ready), "the other one answers");
-    two.world.set_pulse(1, Some(Pulse::Unwell));
+    two.world.set_pulse(1, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH).await;
     settle().await;
     let Readiness::Unresponsive(why) = two.fleet.readiness() else { panic!("it is ready") };
@@ -103,7 +103,7 @@ async fn three_misses() {
     let stage = Stage::fixed(1, 1).await;
     stage.create("a").await.unwrap();
     let began = Instant::now();
-    stage.world.set_pulse(0, Some(Pulse::Unwell));
+    stage.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     stage.world.until(|counts| counts.stops == 1).await;
     assert_eq!(began.elapsed().as_secs(), 60);
     stage.world.set_pulse(0, None);
@@ -125,7 +125,7 @@ async fn a_hanging_instance() {
     let stage = Stage::fixed(1, 1).await;
     let call = stage.begin("a", "hold").await;
     let held = stage.world.held().await;
-    stage.world.set_pulse(0, Some(Pulse::Hangs));
+    stage.world.set_pulse(0, Some(HealthProbe::Hangs));
     sleep(HEALTH + MS).await;
     settle().await;
     assert!(stage.instance(0).check.responsive, "it still has time");
@@ -159,7 +159,7 @@ async fn a_dead_process() {
 #[tokio::test(start_paused = true)]
 async fn waking_up() {
     let stage = Stage::fixed(2, 1).await;
-    stage.world.set_pulse(0, Some(Pulse::Unwell));
+    stage.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH * 2 + MS * 9).await;
     settle().await;
     let before = stage.world.counts().pings;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use greenroom_core::{InstanceId, Owner};
-use greenroom_fleet::{FleetError, Whose};
+use greenroom_fleet::{FleetError, SessionKey};
 use tokio::time::Instant;
 
 use crate::{
@@ -25,10 +25,13 @@ async fn aliased(instances: usize) -> Stage {
 async fn by_number_and_by_alias() {
     let stage = aliased(3).await;
     for (name, instance) in [("0", 0), ("debug", 0), ("1", 1), ("Debug", 1), ("2", 2)] {
-        assert_eq!(stage.call_at(Whose::NoOne, at("", name), "click").await.unwrap().instance, instance);
+        assert_eq!(
+            stage.call_at(SessionKey::Ephemeral, at("", name), "click").await.unwrap().instance,
+            instance
+        );
     }
     for name in ["DEBUG", "3", "00", " 0"] {
-        let error = stage.call_at(Whose::NoOne, at("", name), "click").await.unwrap_err();
+        let error = stage.call_at(SessionKey::Ephemeral, at("", name), "click").await.unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -86,7 +89,7 @@ async fn first_in_first_out_by_return() {
     let mut calls = Vec::new();
     let mut held = Vec::new();
     for _ in 0..3 {
-        calls.push(stage.begin_at(Whose::NoOne, at("", ""), "hold").await);
+        calls.push(stage.begin_at(SessionKey::Ephemeral, at("", ""), "hold").await);
         held.push(stage.world.held().await);
     }
     for nth in [1, 1, 0] {
@@ -128,7 +131,7 @@ async fn too_late_names_the_holders() {
     let FleetError::Lease(late) = other.await.unwrap().unwrap_err() else { panic!("it was served") };
     assert_eq!(late.holders, ["session \"secret\"", "1 of other owners"], "each lists its own holders");
     // For any slot: all holders, calls without a session too.
-    let call = stage.begin_at(Whose::NoOne, at("", ""), "hold").await;
+    let call = stage.begin_at(SessionKey::Ephemeral, at("", ""), "hold").await;
     let held = stage.world.held().await;
     let FleetError::Lease(late) = stage.call("late", "click").await.unwrap_err() else {
         panic!("it was served")

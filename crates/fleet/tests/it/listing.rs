@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::{ConnectionId, InstanceId, Owner, View};
-use greenroom_fleet::{SessionState, Whose};
+use greenroom_fleet::{SessionKey, SessionState};
 use tokio::time::advance;
 
 use crate::stage::{Stage, connection, named, session, settle};
@@ -37,7 +37,7 @@ async fn only_own_sessions_are_listed() {
     let (ann, bob) = (Owner::new("ann"), Owner::new("bob"));
     stage.call_as(&ann, named("a"), "click", "{}").await.unwrap();
     stage.call_as(&bob, named("b"), "click", "{}").await.unwrap();
-    stage.call_as(&ann, Whose::NoOne, "click", "{}").await.unwrap();
+    stage.call_as(&ann, SessionKey::Ephemeral, "click", "{}").await.unwrap();
     let ids =
         |owner| stage.fleet.list(owner).into_iter().map(|status| status.id.unwrap()).collect::<Vec<_>>();
     assert_eq!((ids(&ann), ids(&bob)), (vec![session("a")], vec![session("b")]));
@@ -53,7 +53,7 @@ async fn all_owners_sessions_are_listed() {
     stage.call_as(&ann, named("a"), "click", "{}").await.unwrap();
     stage.call_as(&bob, named("a"), "click", "{}").await.unwrap();
     stage.call_as(&bob, connection(2), "click", "{}").await.unwrap();
-    stage.call_as(&ann, Whose::NoOne, "click", "{}").await.unwrap();
+    stage.call_as(&ann, SessionKey::Ephemeral, "click", "{}").await.unwrap();
     let all: Vec<_> = stage.fleet.list_all().into_iter().map(|(owner, status)| (owner, status.id)).collect();
     assert_eq!(all, [(ann, Some(session("a"))), (bob.clone(), Some(session("a"))), (bob, None)]);
     stage.end().await;

@@ -1,7 +1,7 @@
 //! Calls without a session: a lease for the call alone, and a slot that waits for its owner's next one.
 
 use greenroom_core::{InstanceId, Owner};
-use greenroom_fleet::{FleetError, Whose};
+use greenroom_fleet::{FleetError, SessionKey};
 use tokio::time::{advance, sleep};
 
 use crate::stage::{IDLE, MS, Stage, crash, settle};
@@ -23,14 +23,14 @@ async fn the_next_call_gets_the_returned_seat() {
 async fn concurrent_calls_get_different_seats() {
     let stage = Stage::new(4, 1);
     let local = Owner::local();
-    let one = stage.begin_as(&local, Whose::NoOne, "hold").await;
-    let two = stage.begin_as(&local, Whose::NoOne, "hold").await;
+    let one = stage.begin_as(&local, SessionKey::Ephemeral, "hold").await;
+    let two = stage.begin_as(&local, SessionKey::Ephemeral, "hold").await;
     let (first, second) = (stage.world.held().await, stage.world.held().await);
     second.answer();
     settle().await;
     first.answer();
     assert_eq!((one.await.unwrap().unwrap().seat, two.await.unwrap().unwrap().seat), (1, 2));
-    let next = stage.begin_as(&local, Whose::NoOne, "hold").await;
+    let next = stage.begin_as(&local, SessionKey::Ephemeral, "hold").await;
     assert_eq!(stage.world.held().await.seat, 2, "returned first");
     next.abort();
     assert_eq!(stage.call_loose("click").await.unwrap().seat, 1);
@@ -44,8 +44,14 @@ async fn another_owner_never_gets_it() {
     let stage = Stage::new(1, 1);
     let (ann, bob) = (Owner::new("ann"), Owner::new("bob"));
     for round in 0..20 {
-        assert_eq!(stage.call_as(&ann, Whose::NoOne, "click", "{}").await.unwrap().seat, round * 2 + 1);
-        assert_eq!(stage.call_as(&bob, Whose::NoOne, "click", "{}").await.unwrap().seat, round * 2 + 2);
+        assert_eq!(
+            stage.call_as(&ann, SessionKey::Ephemeral, "click", "{}").await.unwrap().seat,
+            round * 2 + 1
+        );
+        assert_eq!(
+            stage.call_as(&bob, SessionKey::Ephemeral, "click", "{}").await.unwrap().seat,
+            round * 2 + 2
+        );
     }
     assert_eq!(stage.world.counts().seats_max, 1);
     stage.end().await;
@@ -59,8 +65,8 @@ async fn a_session_reclaims_a_returned_slot() {
     let began = tokio::time::Instant::now();
     let local = Owner::local();
     let calls = [
-        stage.begin_as(&local, Whose::NoOne, "hold").await,
-        stage.begin_as(&local, Whose::NoOne, "hold").await,
+        stage.begin_as(&local, SessionKey::Ephemeral, "hold").await,
+        stage.begin_as(&local, SessionKey::Ephemeral, "hold").await,
     ];
     let (first, second) = (stage.world.held().await, stage.world.held().await);
     second.answer();
@@ -124,7 +130,7 @@ async fn seats_are_never_shared_between_owners() {
         calls.spawn(async move {
             sleep(MS * (n * 7 % 31)).await;
             let owner = n % 6;
-            let whose = Whose::NoOne;
+            let whose = SessionKey::Ephemeral;
             let said = stage.call_as(&Owner::new(&owner.to_string()), whose, "click", "{}").await.unwrap();
             (said.seat, owner)
         });

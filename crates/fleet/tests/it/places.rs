@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use greenroom_core::Owner;
-use greenroom_fleet::{FleetError, Whose};
+use greenroom_fleet::{FleetError, SessionKey};
 
 use crate::{
     agents::FakeAgent,
@@ -18,10 +18,11 @@ async fn a_page_stays_for_its_owner() {
     let stage = Stage::fixed(2, 1).await;
     let bob = Owner::new("bob");
     let seat = |said: crate::stage::Said| said.seat;
-    let on = |instance: &str| stage.call_at(Whose::NoOne, at("", instance), "click");
+    let on = |instance: &str| stage.call_at(SessionKey::Ephemeral, at("", instance), "click");
     let (zero, one) = (seat(on("0").await.unwrap()), seat(on("1").await.unwrap()));
     assert_eq!((seat(on("0").await.unwrap()), seat(on("1").await.unwrap())), (zero, one), "page and cookies");
-    let bobs = stage.call_for(&bob, Whose::NoOne, at("", "0"), "click", Arc::new(FakeAgent)).await.unwrap();
+    let bobs =
+        stage.call_for(&bob, SessionKey::Ephemeral, at("", "0"), "click", Arc::new(FakeAgent)).await.unwrap();
     assert_ne!(bobs.seat, zero);
     let again = seat(on("0").await.unwrap());
     assert!(again != zero && again != bobs.seat, "a page is gone once another owner used its slot");
@@ -64,7 +65,7 @@ async fn a_session_stays_where_it_is() {
 #[tokio::test(start_paused = true)]
 async fn wrong_names() {
     let (stage, other) = two_pools(1, 2, |_| {});
-    let error = stage.call_at(Whose::NoOne, at("default", ""), "click").await.unwrap_err();
+    let error = stage.call_at(SessionKey::Ephemeral, at("default", ""), "click").await.unwrap_err();
     assert_eq!(error.to_string(), "no such pool: \"default\"; there are \"DEFAULT\", \"OTHER\"");
     let error = stage.call_at(named("a"), at("OTHER", "2"), "click").await.unwrap_err();
     assert_eq!(error.to_string(), "no such instance in pool \"OTHER\": \"2\"; there are \"0\", \"1\"");
@@ -84,7 +85,7 @@ async fn a_pool_of_one_owner() {
     let (stage, other) = two_pools(1, 1, |settings| settings.pools[0].local_only = true);
     let bob = Owner::new("bob");
     let agent = || Arc::new(FakeAgent);
-    for whose in [named("a"), Whose::NoOne] {
+    for whose in [named("a"), SessionKey::Ephemeral] {
         let error = stage.call_for(&bob, whose.clone(), at("OTHER", ""), "click", agent()).await.unwrap_err();
         assert!(matches!(error, FleetError::NotYours { .. }), "{error}");
         stage.call_at(whose, at("OTHER", ""), "click").await.unwrap();

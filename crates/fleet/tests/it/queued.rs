@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::Owner;
-use greenroom_fleet::Whose;
+use greenroom_fleet::SessionKey;
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -69,7 +69,7 @@ async fn not_too_often() {
 /// one that is started for it, for one that it names.
 #[tokio::test(start_paused = true)]
 async fn a_start_is_no_queue() {
-    for (whose, target) in [(named("a"), at("", "")), (Whose::NoOne, at("", "1"))] {
+    for (whose, target) in [(named("a"), at("", "")), (SessionKey::Ephemeral, at("", "1"))] {
         let stage = Stage::fixed_with(2, 1, |settings| {
             with_instances(&mut settings.pools[0], |_, instance| instance.lazy = true);
         })

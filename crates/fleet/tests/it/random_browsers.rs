@@ -7,12 +7,12 @@ use std::{
 };
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{BrowserState, FleetError, Note, Target, Whose};
+use greenroom_fleet::{BrowserState, FleetError, Note, SessionKey, Target};
 use proptest::{collection::vec, prelude::*, sample::Index};
 use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
-    fake::{Held, Pulse, Revival, World},
+    fake::{HealthProbe, Held, Revival, World},
     stage::{MS, Outcome, at, crash, named, settle, with_instances},
     yard::{COOLDOWN, SERIES, Yard, on},
 };
@@ -38,7 +38,7 @@ enum Step {
     Lose(u32),
     LoseSeat(u32, Index),
     Break(u32),
-    Pulse(u32, Option<bool>),
+    HealthProbe(u32, Option<bool>),
     Revival(u32, Option<bool>),
     Mend(u32),
     Stall(u32),
@@ -70,7 +70,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => one().prop_map(Step::Lose),
         1 => (one(), any::<Index>()).prop_map(|(nth, seat)| Step::LoseSeat(nth, seat)),
         2 => one().prop_map(Step::Break),
-        1 => (one(), prop::option::of(any::<bool>())).prop_map(|(nth, pulse)| Step::Pulse(nth, pulse)),
+        1 => (one(), prop::option::of(any::<bool>())).prop_map(|(nth, pulse)| Step::HealthProbe(nth, pulse)),
         1 => (one(), prop::option::of(any::<bool>())).prop_map(|(nth, works)| Step::Revival(nth, works)),
         3 => one().prop_map(Step::Mend),
         1 => one().prop_map(Step::Stall),
@@ -168,7 +168,7 @@ impl History {
     async fn call(&mut self, session: Option<u8>, browser: Option<u32>, hold: bool, leave_after: Option<u8>) {
         let session = session.filter(|_| !self.loose_only);
         let leave_after = leave_after.filter(|_| !self.loose_only);
-        let whose = session.map_or(Whose::NoOne, |id| named(&id.to_string()));
+        let whose = session.map_or(SessionKey::Ephemeral, |id| named(&id.to_string()));
         let target = browser.map_or(Target::default(), |index| on(&index.to_string()));
         let stage = self.yard.stage.clone();
         let tool = if hold { "hold" } else { "click" };
@@ -234,7 +234,7 @@ impl History {
             Step::Lose(nth)
             | Step::LoseSeat(nth, _)
             | Step::Break(nth)
-            | Step::Pulse(nth, _)
+            | Step::HealthProbe(nth, _)
             | Step::Revival(nth, _)
             | Step::Mend(nth) => {
                 if let Some(world) = self.world(nth) {
@@ -274,7 +274,7 @@ impl History {
                 1 => at("", ""),
                 _ => on(&browser.index.to_string()),
             };
-            self.yard.stage.call_at(Whose::NoOne, target, "click").await.unwrap();
+            self.yard.stage.call_at(SessionKey::Ephemeral, target, "click").await.unwrap();
         }
         self.yard.end().await;
     }
@@ -338,8 +338,11 @@ fn befall(world: &World, step: &Step) {
             }
         }
         Step::Break(_) => world.break_instance(0),
-        Step::Pulse(_, hangs) => {
-            world.set_pulse(0, hangs.map(|hangs| if hangs { Pulse::Hangs } else { Pulse::Unwell }));
+        Step::HealthProbe(_, hangs) => {
+            world.set_pulse(
+                0,
+                hangs.map(|hangs| if hangs { HealthProbe::Hangs } else { HealthProbe::HealthCheckFailed }),
+            );
         }
         Step::Revival(_, works) => world.set_revival(match works {
             None => Revival::Nothing,

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use greenroom_core::{InstanceId, lease::Strategy as Lending};
-use greenroom_fleet::{Health, Readiness, Whose};
+use greenroom_fleet::{Health, Readiness, SessionKey};
 use proptest::{collection::vec, prelude::*, sample::Index};
 use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
-    fake::{Held, Pulse},
+    fake::{HealthProbe, Held},
     stage::{MS, Outcome, Stage, at, crash, fixed_pool, named, settle, with_instances},
 };
 
@@ -30,7 +30,7 @@ enum Step {
     Lose(u32),
     LoseSeat(Index),
     Break(u32),
-    Pulse(u32, Option<bool>),
+    HealthProbe(u32, Option<bool>),
     Mend,
     Stall,
     Go,
@@ -66,7 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => id().prop_map(Step::Lose),
         1 => any::<Index>().prop_map(Step::LoseSeat),
         1 => id().prop_map(Step::Break),
-        1 => (id(), prop::option::of(any::<bool>())).prop_map(|(id, pulse)| Step::Pulse(id, pulse)),
+        1 => (id(), prop::option::of(any::<bool>())).prop_map(|(id, pulse)| Step::HealthProbe(id, pulse)),
         1 => Just(Step::Mend),
         1 => Just(Step::Stall),
         2 => Just(Step::Go),
@@ -154,7 +154,7 @@ async fn play(kind: Kind, steps: Vec<Step>) {
         }
         match step {
             Step::Call { session, instance, hold, leave_after } => {
-                let whose = session.map_or(Whose::NoOne, |id| named(&id.to_string()));
+                let whose = session.map_or(SessionKey::Ephemeral, |id| named(&id.to_string()));
                 let instance = instance.filter(|_| keyed);
                 let target = at("", &instance.map(|id| id.to_string()).unwrap_or_default());
                 let stage = stage.clone();
@@ -184,8 +184,9 @@ async fn play(kind: Kind, steps: Vec<Step>) {
                 }
             }
             Step::Break(id) => stage.world.break_instance(id),
-            Step::Pulse(id, hangs) => {
-                let pulse = hangs.map(|hangs| if hangs { Pulse::Hangs } else { Pulse::Unwell });
+            Step::HealthProbe(id, hangs) => {
+                let pulse = hangs
+                    .map(|hangs| if hangs { HealthProbe::Hangs } else { HealthProbe::HealthCheckFailed });
                 stage.world.set_pulse(id, pulse);
             }
             Step::Mend => stage.world.mend(),
@@ -254,7 +255,7 @@ async fn finish(stage: &Stage, kind: &Kind, running: Vec<JoinHandle<Outcome>>, m
     settle().await;
     assert_eq!((stage.health(), stage.leased()), (vec![Health::Healthy; 2], 0), "{:?}", stage.pool());
     for id in ["0", "1"] {
-        stage.call_at(Whose::NoOne, at("", id), "click").await.unwrap();
+        stage.call_at(SessionKey::Ephemeral, at("", id), "click").await.unwrap();
     }
     stage.end().await;
 }

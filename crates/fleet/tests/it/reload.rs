@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::lease::Strategy;
-use greenroom_fleet::{FleetError, Health, PoolSettings, Whose};
+use greenroom_fleet::{FleetError, Health, PoolSettings, SessionKey};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -162,6 +162,6 @@ async fn what_cannot_change() {
     settle().await;
     assert!(stage.pool().elastic);
     assert_eq!(stage.world.counts().starts, 0);
-    stage.call_at(Whose::NoOne, at("", ""), "click").await.unwrap();
+    stage.call_at(SessionKey::Ephemeral, at("", ""), "click").await.unwrap();
     stage.end().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{FleetError, Health, Readiness, Whose};
+use greenroom_fleet::{FleetError, Health, Readiness, SessionKey};
 use tokio::time::{Instant, sleep};
 
 use crate::stage::{MS, Stage, at, crash, settle, with_instances};
@@ -165,7 +165,7 @@ async fn no_start_is_owed_twice() {
         .await;
         let call = tokio::spawn({
             let stage = stage.clone();
-            async move { stage.call_at(Whose::NoOne, at("", "0"), "click").await }
+            async move { stage.call_at(SessionKey::Ephemeral, at("", "0"), "click").await }
         });
         for _ in 0..turns {
             tokio::task::yield_now().await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{FleetError, Health, Scaled, Size, Whose};
+use greenroom_fleet::{FleetError, Health, Scaled, SessionKey, Size};
 use tokio::time::sleep;
 
 use crate::stage::{Stage, at, crash, named, settle, with_instances};
@@ -39,7 +39,7 @@ async fn growing() {
 async fn shrinking() {
     let stage = Stage::fixed(4, 2).await;
     let said = stage.call_at(named("a"), at("", "2"), "click").await.unwrap();
-    let running = stage.begin_at(Whose::NoOne, at("", "2"), "hold").await;
+    let running = stage.begin_at(SessionKey::Ephemeral, at("", "2"), "hold").await;
     let held = stage.world.held().await;
     let scaled = stage.fleet.scale("DEFAULT", 2).unwrap();
     assert_eq!(scaled, Scaled { from: 4, to: 2, draining: numbers([3, 2]) });
@@ -53,7 +53,7 @@ async fn shrinking() {
     held.answer();
     running.await.unwrap().unwrap();
     settle().await;
-    let error = stage.call_at(Whose::NoOne, at("", "2"), "click").await.unwrap_err();
+    let error = stage.call_at(SessionKey::Ephemeral, at("", "2"), "click").await.unwrap_err();
     assert_eq!(error.to_string(), "instance 2 of pool \"DEFAULT\" cannot be had: it is being drained");
     for _ in 0..6 {
         assert!(stage.call_loose("click").await.unwrap().instance < 2, "though a slot of it is free");
@@ -63,7 +63,7 @@ async fn shrinking() {
     settle().await;
     assert_eq!((ids(&stage), stage.world.stopped()), (vec![0, 1], numbers([3, 2])));
     assert_eq!((stage.pool().slots, stage.world.counts().calls_on_lost), (4, 0));
-    let gone = stage.call_at(Whose::NoOne, at("", "2"), "click").await.unwrap_err();
+    let gone = stage.call_at(SessionKey::Ephemeral, at("", "2"), "click").await.unwrap_err();
     assert!(matches!(gone, FleetError::NoInstance { .. }), "{gone}");
     stage.end().await;
 }

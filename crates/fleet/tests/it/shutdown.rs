@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::Owner;
-use greenroom_fleet::{FleetError, Whose};
+use greenroom_fleet::{FleetError, SessionKey};
 use tokio::time::Instant;
 
 use crate::stage::{Stage, settle};
@@ -31,7 +31,7 @@ async fn everything_ends() {
         let error = call.await.unwrap().unwrap_err();
         assert!(matches!(error, FleetError::ShuttingDown), "{error}");
     }
-    for whose in [crate::stage::named("idle"), crate::stage::connection(1), Whose::NoOne] {
+    for whose in [crate::stage::named("idle"), crate::stage::connection(1), SessionKey::Ephemeral] {
         let late = stage.call_as(&Owner::local(), whose, "click", "{}").await;
         assert!(matches!(late, Err(FleetError::ShuttingDown)));
     }
@@ -140,7 +140,7 @@ async fn calls_are_drained() {
     let fleet = stage.fleet.clone();
     let drained = tokio::spawn(async move { fleet.drain_calls(Duration::from_secs(60)).await });
     settle().await;
-    for whose in [crate::stage::named("a"), crate::stage::named("b"), Whose::NoOne] {
+    for whose in [crate::stage::named("a"), crate::stage::named("b"), SessionKey::Ephemeral] {
         let late = stage.call_as(&Owner::local(), whose, "click", "{}").await;
         assert!(matches!(late, Err(FleetError::ShuttingDown)));
     }

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use greenroom_core::{InstanceId, Lost, OpenError, StartError};
-use greenroom_fleet::{FleetError, Health, LeaseTimeout, Note, Whose};
+use greenroom_fleet::{FleetError, Health, LeaseTimeout, Note, SessionKey};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    fake::Pulse,
+    fake::HealthProbe,
     stage::{CALL, HEALTH, LEASE, MS, Stage, at, named, settle, with_instances},
 };
 
 /// Instance 0 does not answer from now on: neither calls nor health checks.
 async fn stop_first(stage: &Stage) {
-    stage.world.set_pulse(0, Some(Pulse::Hangs));
+    stage.world.set_pulse(0, Some(HealthProbe::Hangs));
     let began = Instant::now();
     let pending = stage.begin("a", "hold").await;
     let _never = stage.world.held().await;
@@ -70,7 +70,7 @@ async fn a_hanging_page_is_not_a_silent_instance() {
 #[tokio::test(start_paused = true)]
 async fn waiting_for_an_answer() {
     let stage = Stage::fixed(1, 4).await;
-    stage.world.set_pulse(0, Some(Pulse::Unwell));
+    stage.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH + MS).await;
     settle().await;
     let error = stage.call("a", "click").await.unwrap_err();
@@ -93,7 +93,7 @@ async fn a_late_seat() {
     let late = || OpenError::Late(StartError::new("no context within 15 s"));
     let stage = Stage::fixed(2, 2).await;
     stage.call_at(named("neighbour"), at("DEFAULT", "0"), "click").await.unwrap();
-    stage.world.set_pulse(0, Some(Pulse::Hangs));
+    stage.world.set_pulse(0, Some(HealthProbe::Hangs));
     stage.world.fail_open(late());
     assert_eq!(stage.call("a", "click").await.unwrap().instance, 1);
     stage.call("neighbour", "click").await.unwrap();
@@ -117,7 +117,7 @@ async fn an_old_answer() {
         with_instances(&mut settings.pools[0], |_, instance| instance.call_timeout = Duration::from_secs(1));
     })
     .await;
-    stage.world.set_pulse(0, Some(Pulse::Hangs));
+    stage.world.set_pulse(0, Some(HealthProbe::Hangs));
     let pending = stage.begin("a", "hold").await;
     let _never = stage.world.held().await;
     sleep(Duration::from_millis(1_500)).await;
@@ -193,8 +193,11 @@ async fn a_crashed_tab_is_told() {
     stage.world.crash_tab(1, &format!("data:text/html,{}", "x".repeat(10_000)));
     assert!(stage.call("a", "click").await.unwrap().notes[0].to_string().len() < 500);
     // A call without a session gets the note about its tab, too.
-    let seat =
-        stage.call_as(&greenroom_core::Owner::local(), Whose::NoOne, "click", "{}").await.unwrap().seat;
+    let seat = stage
+        .call_as(&greenroom_core::Owner::local(), SessionKey::Ephemeral, "click", "{}")
+        .await
+        .unwrap()
+        .seat;
     stage.world.crash_tab(seat, "http://site/loose");
     let said = stage.call_loose("click").await.unwrap();
     assert_eq!((said.seat, said.notes.len()), (seat, 1));

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, InstanceId, Owner, View};
-use greenroom_fleet::{FleetError, Health, Readiness, Target, Whose};
+use greenroom_fleet::{FleetError, Health, Readiness, SessionKey, Target};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -398,7 +398,7 @@ async fn everybodys_sessions() {
     for owner in ["ann", "bob"] {
         stage.call_as(&Owner::new(owner), named("a"), "click", "{}").await.unwrap();
     }
-    stage.call_as(&Owner::new("ann"), Whose::NoOne, "click", "{}").await.unwrap();
+    stage.call_as(&Owner::new("ann"), SessionKey::Ephemeral, "click", "{}").await.unwrap();
     let owners: Vec<_> = stage.fleet.list_all().into_iter().map(|(owner, _)| owner.to_string()).collect();
     assert_eq!(owners, ["ann", "bob"]);
     stage.end().await;

@@ -7,7 +7,7 @@ use greenroom_core::{
 };
 use greenroom_fleet::{
     Answer, Ended, Fleet, FleetError, FleetSettings, Health, InstanceSettings, InstanceStatus, Note,
-    PoolSettings, PoolStatus, Retry, Size, Target, Whose,
+    PoolSettings, PoolStatus, Retry, SessionKey, Size, Target,
 };
 use tokio::{runtime::Handle, task::JoinHandle};
 
@@ -170,14 +170,14 @@ impl Stage {
     }
 
     /// A call of the local owner with a target.
-    pub async fn call_at(&self, whose: Whose, target: Target, tool: &str) -> Outcome {
+    pub async fn call_at(&self, whose: SessionKey, target: Target, tool: &str) -> Outcome {
         self.call_for(&Owner::local(), whose, target, tool, Arc::new(FakeAgent)).await
     }
 
     pub async fn call_for(
         &self,
         owner: &Owner,
-        whose: Whose,
+        whose: SessionKey,
         target: Target,
         tool: &str,
         agent: Arc<dyn Agent>,
@@ -187,14 +187,14 @@ impl Stage {
     }
 
     /// The same in a task of its own; returns once the call is queued, or when no task can go on.
-    pub async fn begin_at(&self, whose: Whose, target: Target, tool: &str) -> JoinHandle<Outcome> {
+    pub async fn begin_at(&self, whose: SessionKey, target: Target, tool: &str) -> JoinHandle<Outcome> {
         self.begin_for(&Owner::local(), whose, target, tool, Arc::new(FakeAgent)).await
     }
 
     pub async fn begin_for(
         &self,
         owner: &Owner,
-        whose: Whose,
+        whose: SessionKey,
         target: Target,
         tool: &str,
         agent: Arc<dyn Agent>,
@@ -218,7 +218,7 @@ impl Stage {
         self.pool().instances.iter().map(|instance| instance.health).collect()
     }
 
-    pub async fn call_as(&self, owner: &Owner, whose: Whose, tool: &str, params: &str) -> Outcome {
+    pub async fn call_as(&self, owner: &Owner, whose: SessionKey, tool: &str, params: &str) -> Outcome {
         let answer = self.fleet.call(
             permit(owner, tool),
             whose,
@@ -236,7 +236,7 @@ impl Stage {
 
     /// A call of the local owner without a session.
     pub async fn call_loose(&self, tool: &str) -> Outcome {
-        self.call_as(&Owner::local(), Whose::NoOne, tool, "{}").await
+        self.call_as(&Owner::local(), SessionKey::Ephemeral, tool, "{}").await
     }
 
     /// Makes a call in a task of its own; returns once the call is queued, or when no task can go on.
@@ -244,7 +244,7 @@ impl Stage {
         self.begin_as(&Owner::local(), named(id), tool).await
     }
 
-    pub async fn begin_as(&self, owner: &Owner, whose: Whose, tool: &str) -> JoinHandle<Outcome> {
+    pub async fn begin_as(&self, owner: &Owner, whose: SessionKey, tool: &str) -> JoinHandle<Outcome> {
         let stage = self.clone();
         let owner = owner.clone();
         let tool = tool.to_owned();
@@ -329,12 +329,12 @@ pub fn session(id: &str) -> SessionId {
     SessionId::new(id).unwrap()
 }
 
-pub fn named(id: &str) -> Whose {
-    Whose::Named(session(id))
+pub fn named(id: &str) -> SessionKey {
+    SessionKey::Named(session(id))
 }
 
-pub fn connection(number: u64) -> Whose {
-    Whose::Connection(ConnectionId(number))
+pub fn connection(number: u64) -> SessionKey {
+    SessionKey::Connection(ConnectionId(number))
 }
 
 pub fn permit(owner: &Owner, tool: &str) -> Permit {

@@ -1,7 +1,7 @@
 //! Which instance a lease is on, by the pool's strategy.
 
 use greenroom_core::lease::Strategy;
-use greenroom_fleet::Whose;
+use greenroom_fleet::SessionKey;
 
 use crate::stage::{Stage, at, named, settle};
 
@@ -75,7 +75,7 @@ async fn sticky_without_a_session() {
     let stage = pool(3, 1, Strategy::Sticky).await;
     let first = stage.call_loose("click").await.unwrap();
     for _ in 0..3 {
-        let said = stage.call_at(Whose::NoOne, at("", ""), "click").await.unwrap();
+        let said = stage.call_at(SessionKey::Ephemeral, at("", ""), "click").await.unwrap();
         assert_eq!((said.instance, said.seat), (first.instance, first.seat));
     }
     stage.end().await;

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::Owner;
 use greenroom_fleet::{
-    BrowserSettings, BrowserState, BrowserStatus, Fleet, FleetError, FleetSettings, Retry, Target, Whose,
-    pool_name,
+    BrowserSettings, BrowserState, BrowserStatus, Fleet, FleetError, FleetSettings, Retry, SessionKey,
+    Target, pool_name,
 };
 use tokio::task::JoinHandle;
 
@@ -126,14 +126,14 @@ impl Yard {
 
     /// A call of the local owner without a session.
     pub async fn call_on(&self, browser: &str, tool: &str) -> Outcome {
-        self.stage.call_at(Whose::NoOne, on(browser), tool).await
+        self.stage.call_at(SessionKey::Ephemeral, on(browser), tool).await
     }
 
     pub async fn begin_on(&self, browser: &str, tool: &str) -> JoinHandle<Outcome> {
-        self.stage.begin_at(Whose::NoOne, on(browser), tool).await
+        self.stage.begin_at(SessionKey::Ephemeral, on(browser), tool).await
     }
 
-    pub async fn call_as(&self, owner: &Owner, whose: Whose, target: Target) -> Outcome {
+    pub async fn call_as(&self, owner: &Owner, whose: SessionKey, target: Target) -> Outcome {
         self.stage.call_for(owner, whose, target, "click", Arc::new(FakeAgent)).await
     }
 

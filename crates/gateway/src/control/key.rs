@@ -8,7 +8,7 @@
 use std::{fmt, str::FromStr};
 
 use greenroom_core::{ConnectionId, Owner, SessionId};
-use greenroom_fleet::{SessionStatus, Whose};
+use greenroom_fleet::{SessionKey, SessionStatus};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 /// The characters to encode in an owner's name: both marks, and the sign that encodes them.
@@ -35,10 +35,10 @@ impl Key {
         }
     }
 
-    pub(super) fn split(&self) -> (&Owner, Whose) {
+    pub(super) fn split(&self) -> (&Owner, SessionKey) {
         match self {
-            Self::Named(owner, id) => (owner, Whose::Named(id.clone())),
-            Self::Connection(owner, id) => (owner, Whose::Connection(*id)),
+            Self::Named(owner, id) => (owner, SessionKey::Named(id.clone())),
+            Self::Connection(owner, id) => (owner, SessionKey::Connection(*id)),
         }
     }
 }

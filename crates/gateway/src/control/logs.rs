@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use super::{Control, Entry, Problem};
+use super::{Control, LogEntry, Problem};
 use greenroom_core::time::timestamp_ms;
 
 #[derive(Debug, Deserialize)]
@@ -29,7 +29,7 @@ pub(super) struct Wish {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum LogLine {
-    Entry {
+    LogEntry {
         time: String,
         level: String,
         target: String,
@@ -41,9 +41,9 @@ pub enum LogLine {
     Lost { lost: u64 },
 }
 
-impl From<&Entry> for LogLine {
-    fn from(entry: &Entry) -> Self {
-        Self::Entry {
+impl From<&LogEntry> for LogLine {
+    fn from(entry: &LogEntry) -> Self {
+        Self::LogEntry {
             time: timestamp_ms(entry.time),
             level: entry.level.to_owned(),
             target: entry.target.clone(),

@@ -27,10 +27,10 @@ use crate::{Gateway, rest};
 
 pub use key::{Key, NoKey};
 pub use logs::LogLine;
-pub use problem::{Problem, ProblemBody, fallback};
-pub use recent_log::{Entry, Journal, Read};
-pub use sessions::{Closed, Session, Sessions};
-pub use status::{Instance, Pool, Status};
+pub use problem::{ControlProblem, ControlProblemBody, fallback};
+pub use recent_log::{Journal, LogEntry, Read};
+pub use sessions::{Closed, OpenSession, OpenSessions};
+pub use status::{InstanceStatus, PoolStatus, Status};
 
 /// How a process serves agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

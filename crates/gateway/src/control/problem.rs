@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// An error on its way to the client.
 #[derive(Debug)]
-pub struct Problem {
+pub struct ControlProblem {
     status: StatusCode,
     code: &'static str,
     message: String,
@@ -20,14 +20,14 @@ pub struct Problem {
 
 /// An error as JSON.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct ProblemBody {
+pub struct ControlProblemBody {
     pub code: String,
     pub message: String,
     #[serde(default)]
     pub hint: Option<String>,
 }
 
-impl Problem {
+impl ControlProblem {
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), hint: None }
     }
@@ -62,11 +62,11 @@ impl Problem {
 }
 
 /// The answer to an unknown path. The caller sets it as the fallback once it has merged these routes with others.
-pub async fn fallback(uri: Uri) -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "no_route", format!("nothing is served at `{}`", uri.path()))
+pub async fn fallback(uri: Uri) -> ControlProblem {
+    ControlProblem::new(StatusCode::NOT_FOUND, "no_route", format!("nothing is served at `{}`", uri.path()))
 }
 
-impl From<FleetError> for Problem {
+impl From<FleetError> for ControlProblem {
     fn from(error: FleetError) -> Self {
         let (status, code) = match error {
             FleetError::NoSession(_) | FleetError::NoConnectionSession => {
@@ -79,13 +79,13 @@ impl From<FleetError> for Problem {
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ControlProblem {
     fn into_response(self) -> Response {
         #[derive(Serialize)]
         struct Body {
-            error: ProblemBody,
+            error: ControlProblemBody,
         }
-        let error = ProblemBody { code: self.code.to_owned(), message: self.message, hint: self.hint };
+        let error = ControlProblemBody { code: self.code.to_owned(), message: self.message, hint: self.hint };
         (self.status, Json(Body { error })).into_response()
     }
 }

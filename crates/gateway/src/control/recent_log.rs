@@ -18,7 +18,7 @@ const TEXT_BYTES_MAX: usize = 4096;
 
 /// One line of the log.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct LogEntry {
     pub time: SystemTime,
     pub level: &'static str,
     pub target: String,
@@ -31,7 +31,7 @@ pub struct Entry {
 pub struct Read {
     /// How many lines were overwritten before they were read.
     pub lost: u64,
-    pub entries: Vec<Arc<Entry>>,
+    pub entries: Vec<Arc<LogEntry>>,
     /// Where to read on.
     pub next: u64,
 }
@@ -44,7 +44,7 @@ pub struct Journal {
 
 #[derive(Default)]
 struct State {
-    lines: VecDeque<Arc<Entry>>,
+    lines: VecDeque<Arc<LogEntry>>,
     /// The number of the first of `lines`.
     first: u64,
 }
@@ -60,7 +60,7 @@ impl Journal {
         self.state.lock()
     }
 
-    pub fn write(&self, mut entry: Entry) {
+    pub fn write(&self, mut entry: LogEntry) {
         cut(&mut entry.message);
         entry.fields.iter_mut().for_each(|(_, value)| cut(value));
         let written = {
@@ -107,7 +107,7 @@ mod tests {
     fn write(journal: &Journal, message: impl Into<String>) {
         let message = message.into();
         let time = SystemTime::UNIX_EPOCH;
-        journal.write(Entry { time, level: "INFO", target: String::new(), message, fields: Vec::new() });
+        journal.write(LogEntry { time, level: "INFO", target: String::new(), message, fields: Vec::new() });
     }
 
     /// The last lines are kept and no more; a reader that fell behind learns how many it missed, once.

@@ -29,7 +29,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(8);
 /// A session, as the process's owner sees it. A field that another version does not send is empty here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Session {
+pub struct OpenSession {
     /// Its name in URLs; see [`Key`].
     pub key: String,
     /// `None` for a connection's own.
@@ -54,7 +54,7 @@ pub struct Session {
     pub expires_in_seconds: Option<u64>,
 }
 
-impl Session {
+impl OpenSession {
     /// The name that people see: its id, or its connection's name.
     pub fn label(&self) -> String {
         let connection = || self.connection.map(|connection| format!("connection {connection}"));
@@ -64,8 +64,8 @@ impl Session {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Sessions {
-    pub sessions: Vec<Session>,
+pub struct OpenSessions {
+    pub sessions: Vec<OpenSession>,
 }
 
 /// The result of closing a session.
@@ -77,14 +77,14 @@ pub struct Closed {
     pub gone: bool,
 }
 
-pub(super) async fn list(State(control): State<Arc<Control>>) -> Json<Sessions> {
-    Json(Sessions { sessions: all(&control) })
+pub(super) async fn list(State(control): State<Arc<Control>>) -> Json<OpenSessions> {
+    Json(OpenSessions { sessions: all(&control) })
 }
 
 pub(super) async fn show(
     State(control): State<Arc<Control>>,
     Path(key): Path<String>,
-) -> Result<Json<Session>, Problem> {
+) -> Result<Json<OpenSession>, Problem> {
     let found = all(&control).into_iter().find(|session| session.key == key);
     found.map(Json).ok_or_else(|| Problem::no_session(&key))
 }
@@ -103,18 +103,18 @@ pub(super) async fn close(
     Ok(Json(Closed { key: text, owner: owner.to_string(), gone }))
 }
 
-fn all(control: &Control) -> Vec<Session> {
+fn all(control: &Control) -> Vec<OpenSession> {
     let list = control.gateway.fleet.list_all();
     let shown = |(owner, status): &(Owner, SessionStatus)| {
         let client = status.connection.map(|id| control.gateway.fleet.connections().name(id).to_string());
-        Some(Session { client, ..session(owner, status, SystemTime::now())? })
+        Some(OpenSession { client, ..session(owner, status, SystemTime::now())? })
     };
     list.iter().filter_map(shown).collect()
 }
 
-fn session(owner: &Owner, status: &SessionStatus, now: SystemTime) -> Option<Session> {
+fn session(owner: &Owner, status: &SessionStatus, now: SystemTime) -> Option<OpenSession> {
     let since = |then: SystemTime| now.duration_since(then).unwrap_or_default().as_secs();
-    Some(Session {
+    Some(OpenSession {
         key: Key::of(owner, status)?.to_string(),
         id: status.id.as_ref().map(ToString::to_string),
         connection: status.connection.map(|connection| connection.0),

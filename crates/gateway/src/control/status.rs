@@ -27,7 +27,7 @@ pub struct Status {
     pub data_folder: PathBuf,
     pub started_at: String,
     pub uptime_seconds: u64,
-    pub pools: Vec<Pool>,
+    pub pools: Vec<PoolStatus>,
     /// Attached browsers.
     pub browsers: Vec<Browser>,
     /// How many sessions there are, of all owners.
@@ -37,7 +37,7 @@ pub struct Status {
 /// A pool's figures.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Pool {
+pub struct PoolStatus {
     pub name: String,
     pub description: String,
     pub is_default: bool,
@@ -58,13 +58,13 @@ pub struct Pool {
     pub spares: usize,
     pub restarts: u64,
     /// The instances, by number.
-    pub members: Vec<Instance>,
+    pub members: Vec<InstanceStatus>,
 }
 
 /// An instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Instance {
+pub struct InstanceStatus {
     pub id: u32,
     pub alias: Option<String>,
     /// `healthy`, `starting` or `failed`.
@@ -102,9 +102,9 @@ pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<Status> {
     })
 }
 
-fn pool(status: PoolStatus) -> Pool {
+fn pool(status: PoolStatus) -> PoolStatus {
     let now = SystemTime::now();
-    Pool {
+    PoolStatus {
         instances: status.instances.len(),
         healthy: status.healthy(),
         available: status.instances.iter().filter(|instance| instance.is_available()).count(),
@@ -122,9 +122,9 @@ fn pool(status: PoolStatus) -> Pool {
     }
 }
 
-fn instance(status: InstanceStatus, now: SystemTime) -> Instance {
+fn instance(status: InstanceStatus, now: SystemTime) -> InstanceStatus {
     let since = |then: SystemTime| now.duration_since(then).unwrap_or_default().as_secs();
-    Instance {
+    InstanceStatus {
         id: status.id.0,
         alias: status.alias,
         status: health(status.health).to_owned(),

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::protocol::Protocol;
 use crate::{
     Gateway,
-    client_sink::Way,
+    client_sink::ReplyPath,
     connection::{Client, Connection},
     offload::{offload_if_large, offloadable, return_to_runtime},
 };
@@ -32,7 +32,7 @@ pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: Ca
 
 async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: CancellationToken) {
     let Stdio { mut incoming, outgoing } = stdio;
-    let way = Way::pipe(&outgoing);
+    let way = ReplyPath::pipe(&outgoing);
     let mut changes = gateway.catalog.changes();
     let protocol = Protocol::new(gateway, Connection::new(client));
     loop {
@@ -65,7 +65,7 @@ async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: Can
     let _ = timeout(LAST_WORDS, last_words).await;
 }
 
-async fn take(protocol: &Protocol, way: &Way, line: Line) {
+async fn take(protocol: &Protocol, way: &ReplyPath, line: Line) {
     let text = match line {
         Line::Whole(text) => text,
         Line::TooLong { bytes } => return way.reply.send(too_long(bytes)).await,
@@ -109,7 +109,7 @@ mod tests {
         let client = Client { id, owner, reach, first_question: 1, lost: HashSet::new() };
         let protocol = Protocol::new(gateway, Connection::new(client));
         let Stdio { outgoing, .. } = greenroom_mcp::stdio::open(std::io::empty(), std::io::sink()).unwrap();
-        let way = Way::pipe(&outgoing);
+        let way = ReplyPath::pipe(&outgoing);
         let handled = offloadable(async move {
             take(&protocol, &way, Line::Whole(b"[".repeat(1024 * 1024))).await;
             thread::current().id()

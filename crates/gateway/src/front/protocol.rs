@@ -18,12 +18,12 @@ use crate::{
     Gateway, call,
     call_order::Turns,
     caller::Caller,
-    client_sink::{Outlet, Reply, Way},
+    client_sink::{ClientSink, Reply, ReplyPath},
     connection::{ConnectedAgent, Connection, NotBegun},
     error_response::Failure,
     instructions,
     offload::{offload_if_large, offloadable},
-    passthrough::{self, Beside, Method},
+    passthrough::{self, Method, Passthrough},
     progress::Waiting,
     resources, tools,
 };
@@ -59,7 +59,7 @@ impl Protocol {
     }
 
     /// Handles one message. Calls run in tasks of their own, all else happens at once.
-    pub(super) async fn take(&self, message: Result<Message, Malformed>, way: &Way) {
+    pub(super) async fn take(&self, message: Result<Message, Malformed>, way: &ReplyPath) {
         match message {
             Ok(Message::Request { id, method, params }) => {
                 if stateless::is_one(params.as_deref()) {
@@ -79,7 +79,7 @@ impl Protocol {
     }
 
     /// Handles the messages of a batch, whose answers are sent together.
-    pub(super) async fn take_batch(&self, parts: Vec<Result<Message, Malformed>>, way: Way) {
+    pub(super) async fn take_batch(&self, parts: Vec<Result<Message, Malformed>>, way: ReplyPath) {
         let (way, together) = way.batch(parts.len());
         self.tasks.spawn(together);
         for part in parts {
@@ -90,7 +90,7 @@ impl Protocol {
     }
 
     /// Notifies the client that the list of tools has changed.
-    pub(super) async fn tools_changed(&self, outlet: &Outlet) {
+    pub(super) async fn tools_changed(&self, outlet: &ClientSink) {
         if self.introduced() {
             // If the client is gone, the reader sees its closed end.
             let _ = outlet.remind(message::notification("notifications/tools/list_changed", None)).await;
@@ -183,7 +183,7 @@ impl Protocol {
     }
 
     /// Runs as a task: the list may have to come from the engine, and other messages must not wait for it.
-    async fn list(&self, id: Id, params: Option<Raw>, way: &Way) {
+    async fn list(&self, id: Id, params: Option<Raw>, way: &ReplyPath) {
         if let Err(error) = one_page(params.as_deref()) {
             return send(&way.reply, Some(&id), &Err(error.to_raw())).await;
         }
@@ -197,7 +197,7 @@ impl Protocol {
         self.spawn(id, way, work).await;
     }
 
-    fn caller(&self, params: Option<&RawValue>, way: &Way) -> Caller {
+    fn caller(&self, params: Option<&RawValue>, way: &ReplyPath) -> Caller {
         let connection = self.connection.clone();
         let outlet = way.outlet.clone();
         let waiting = Waiting::of(params);
@@ -212,8 +212,8 @@ impl Protocol {
     }
 
     /// Handles a request other than a tool call: prompts, completions, resources, tasks.
-    async fn beside(&self, id: Id, method: Method, params: Option<Raw>, way: &Way) {
-        let beside = match Beside::of(&self.gateway, method, resources::NOT_FOUND_BEFORE_2026) {
+    async fn beside(&self, id: Id, method: Method, params: Option<Raw>, way: &ReplyPath) {
+        let beside = match Passthrough::of(&self.gateway, method, resources::NOT_FOUND_BEFORE_2026) {
             Ok(beside) => beside,
             Err(error) => return send(&way.reply, Some(&id), &Err(error.to_raw())).await,
         };
@@ -227,7 +227,7 @@ impl Protocol {
         self.spawn(id, way, work).await;
     }
 
-    async fn call(&self, id: Id, params: Option<Raw>, way: &Way) {
+    async fn call(&self, id: Id, params: Option<Raw>, way: &ReplyPath) {
         let caller = self.caller(params.as_deref(), way);
         let gateway = self.gateway.clone();
         let turn = self.turns.take();
@@ -240,7 +240,7 @@ impl Protocol {
     }
 
     /// A stateless request. On a pipe it still belongs to the connection, which is the process.
-    async fn stateless(&self, id: Id, method: &str, params: Option<&RawValue>, way: &Way) {
+    async fn stateless(&self, id: Id, method: &str, params: Option<&RawValue>, way: &ReplyPath) {
         let request = match stateless::Request::parse(id.clone(), method, params) {
             Ok(request) => request,
             Err(error) => return send(&way.reply, Some(&id), &Err(error.to_raw())).await,
@@ -265,7 +265,7 @@ impl Protocol {
     async fn spawn(
         &self,
         id: Id,
-        way: &Way,
+        way: &ReplyPath,
         work: impl Future<Output = (Result<Raw, Raw>, Option<TaskTrackerToken>)> + Send + 'static,
     ) {
         let connection = self.connection.clone();

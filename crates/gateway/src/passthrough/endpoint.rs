@@ -5,7 +5,7 @@
 //! a tool call without `sessionId` has there, if there is one.
 
 use greenroom_core::{Fields, SessionId};
-use greenroom_fleet::Whose;
+use greenroom_fleet::SessionKey;
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 
 use super::Method;
@@ -16,7 +16,7 @@ pub(crate) const SESSION: &str = "greenroom/sessionId";
 
 pub(super) struct Place {
     pub(super) pool: String,
-    pub(super) whose: Whose,
+    pub(super) whose: SessionKey,
 }
 
 impl Place {
@@ -39,13 +39,13 @@ impl Place {
             (Ok(whose), Some(home)) if is_named || home == pool => Ok(Self { pool: home, whose }),
             (Ok(whose), None) if is_named => Ok(Self { pool, whose }),
             // A new session of a connection is made in the default pool.
-            (Ok(whose @ Whose::Connection(_)), None)
+            (Ok(whose @ SessionKey::Connection(_)), None)
                 if method.stays && pool == gateway.fleet.default_pool() =>
             {
                 Ok(Self { pool, whose })
             }
             _ if method.stays => Err(Failure::session_to_stay(method.name, SESSION)),
-            _ => Ok(Self { pool, whose: Whose::NoOne }),
+            _ => Ok(Self { pool, whose: SessionKey::Ephemeral }),
         }
     }
 }

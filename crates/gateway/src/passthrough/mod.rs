@@ -34,13 +34,13 @@ const CURSOR: &str = "engine:";
 
 /// A request other than a tool call, which the gateway or a server may answer.
 #[derive(Clone, Copy)]
-pub(crate) struct Beside {
+pub(crate) struct Passthrough {
     method: Method,
     /// The revision's error code for a missing resource.
     not_found: i64,
 }
 
-impl Beside {
+impl Passthrough {
     /// Fails if neither the gateway nor a server knows the method. A server whose capabilities are unknown counts as
     /// one that knows it.
     pub(crate) fn of(gateway: &Gateway, method: Method, not_found: i64) -> Result<Self, RpcError> {

@@ -1,6 +1,6 @@
 //! The record of one call while it is made: begun before the call runs, ended before its answer is sent.
 //!
-//! Every permitted call takes a [`Ticket`]. The ticket is the call's scribe, and ends with the call's result. If it is
+//! Every permitted call takes a [`CallRecord`]. The ticket is the call's scribe, and ends with the call's result. If it is
 //! dropped instead, the client has left, and the record says so. If records are off, a ticket does nothing.
 
 mod claim;
@@ -14,12 +14,12 @@ use std::{
 };
 
 use greenroom_core::{
-    BoxFuture, Engine, Owner, Records, RefId, Reply, Scribe,
+    BoxFuture, CallRecorder, Engine, Owner, Records, RefId, Reply,
     port::Content,
     raw::encode,
     record::{BlobRef, ConsoleLine, Level, NotRecorded, Request, Response, SessionRef, Status},
 };
-use greenroom_fleet::{Answer, Whose};
+use greenroom_fleet::{Answer, SessionKey};
 use serde_json::{json, value::RawValue};
 use tokio::time::{error::Elapsed, timeout};
 use uuid::Uuid;
@@ -41,7 +41,7 @@ use super::{
 pub(super) const WRITE: Duration = Duration::from_secs(5);
 
 /// One call's record.
-pub(crate) struct Ticket {
+pub(crate) struct CallRecord {
     /// `None` if records are off.
     kept_by: Option<Arc<Entry>>,
     tool: Arc<str>,
@@ -66,13 +66,13 @@ struct Entry {
     not_begun: Arc<OnceLock<Arc<str>>>,
 }
 
-impl Ticket {
+impl CallRecord {
     /// A ticket for a call under a new name. `whose` is `None` if it is unclear which session the call is for: then it
     /// does not run.
     pub(crate) fn take(
         recall: &super::Recall,
         owner: &Owner,
-        whose: Option<&Whose>,
+        whose: Option<&SessionKey>,
         call: &route::Request,
     ) -> Self {
         let at = SystemTime::now();
@@ -88,7 +88,7 @@ impl Ticket {
 
     fn named(
         recall: &super::Recall,
-        (owner, whose): (&Owner, Option<&Whose>),
+        (owner, whose): (&Owner, Option<&SessionKey>),
         call: &route::Request,
         (at, ref_id): (SystemTime, RefId),
         runs: Option<Mark>,
@@ -122,7 +122,7 @@ impl Ticket {
     pub(crate) fn teach(
         &self,
         recall: &super::Recall,
-        whose: &Whose,
+        whose: &SessionKey,
         reply: &Reply,
         engine: Option<&dyn Engine>,
     ) {
@@ -141,7 +141,7 @@ impl Ticket {
     }
 
     /// Records the call before it runs.
-    pub(crate) fn scribe(&self) -> Option<Arc<dyn Scribe>> {
+    pub(crate) fn scribe(&self) -> Option<Arc<dyn CallRecorder>> {
         let entry = self.kept_by.clone()?;
         Some(entry)
     }
@@ -213,7 +213,7 @@ impl Ticket {
     }
 
     /// The call never began: its record is discarded.
-    pub(crate) fn tear_up(mut self) {
+    pub(crate) fn discard_unbegun(mut self) {
         self.is_ended = !self.kept_by.as_ref().is_some_and(|entry| entry.is_begun.load(Ordering::Relaxed));
     }
 
@@ -236,7 +236,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for CallRecord {
     fn drop(&mut self) {
         if self.is_ended {
             return;
@@ -379,7 +379,7 @@ fn scrub_strings(value: &mut serde_json::Value, scrub: &dyn Fn(&str) -> Option<S
     }
 }
 
-impl Scribe for Entry {
+impl CallRecorder for Entry {
     fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
         let _ = self.began.set(Instant::now());
         if self.is_begun.swap(true, Ordering::Relaxed) {
@@ -423,9 +423,9 @@ mod tests {
         encode(&members)
     }
 
-    fn take(recall: &Recall, arguments: &RawValue) -> Ticket {
+    fn take(recall: &Recall, arguments: &RawValue) -> CallRecord {
         let call = route::Request::of("t", Some(arguments.to_owned()), None).unwrap();
-        Ticket::take(recall, &Owner::local(), Some(&Whose::NoOne), &call)
+        CallRecord::take(recall, &Owner::local(), Some(&SessionKey::Ephemeral), &call)
     }
 
     /// The session knows a call's secrets before the call runs, so that later records do not contain them even if the
@@ -440,7 +440,7 @@ mod tests {
             drop(take(recall, &arguments(secrets)));
             let reply = Reply::from(Ok(encode(&json!({}))));
             let next = take(recall, &arguments(0));
-            next.teach(recall, &Whose::NoOne, &reply, None);
+            next.teach(recall, &SessionKey::Ephemeral, &reply, None);
             let entry = next.kept_by.as_ref().unwrap();
             assert_eq!(&*entry.scrubbed(shown.into()), kept);
         }

@@ -36,7 +36,7 @@ use parking_lot::RwLock;
 use tokio::time::timeout;
 
 use call_record::WRITE;
-pub(crate) use call_record::{Claimed, Ticket};
+pub(crate) use call_record::{CallRecord, Claimed};
 pub(crate) use ended_call::Kept;
 pub(crate) use response_options::Mode;
 

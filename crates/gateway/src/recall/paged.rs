@@ -17,14 +17,14 @@ const QUERIES_MAX: usize = 2;
 static QUERIES: Semaphore = Semaphore::const_new(QUERIES_MAX);
 
 /// A page as text.
-pub(crate) struct Said {
+pub(crate) struct PageText {
     pub(crate) text: String,
     /// The record that it is a part of.
     pub(crate) ref_id: Option<RefId>,
 }
 
 /// A later page of an earlier answer, if the query has that answer's key.
-pub(crate) fn next(recall: &Recall, owner: &Owner, query: &Query) -> Result<Option<Said>, PageError> {
+pub(crate) fn next(recall: &Recall, owner: &Owner, query: &Query) -> Result<Option<PageText>, PageError> {
     let Some(key) = &query.asked.cache_key else { return Ok(None) };
     let kept = recall.pages.find(owner, key, &query.asked)?;
     let limit = if query.asked.limit.is_some() { query.limit } else { kept.limit };
@@ -39,7 +39,7 @@ pub(crate) async fn first(
     owner: &Owner,
     (tool, reply, ref_id): (&Arc<str>, &Reply, Option<&RefId>),
     query: &Query,
-) -> Result<Option<Said>, PageError> {
+) -> Result<Option<PageText>, PageError> {
     let Ok(result) = reply.body.clone() else { return Ok(None) };
     let snapshot = reply.snapshot_text().cloned();
     let name = tool.clone();
@@ -63,7 +63,7 @@ pub(crate) async fn first(
     Ok(Some(say(&kept, &key, query, query.limit)))
 }
 
-fn say(kept: &Kept, key: &str, query: &Query, limit: usize) -> Said {
+fn say(kept: &Kept, key: &str, query: &Query, limit: usize) -> PageText {
     let page = pages::page(&kept.value, query.offset, limit);
     let mut said = Map::new();
     said.insert("cache_key".to_owned(), json!(key));
@@ -76,7 +76,7 @@ fn say(kept: &Kept, key: &str, query: &Query, limit: usize) -> Said {
     if !query.silent_mode {
         said.insert("items".to_owned(), page.value);
     }
-    Said { text: query.output_format.write(&Value::Object(said)), ref_id: kept.ref_id.clone() }
+    PageText { text: query.output_format.write(&Value::Object(said)), ref_id: kept.ref_id.clone() }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use greenroom_core::Owner;
-use greenroom_fleet::Whose;
+use greenroom_fleet::SessionKey;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::secret_values::SecretValues;
@@ -33,7 +33,7 @@ pub struct Secrets(Mutex<Sessions>);
 
 #[derive(Default)]
 struct Sessions {
-    known: HashMap<(Owner, Whose), Known>,
+    known: HashMap<(Owner, SessionKey), Known>,
     /// Counts uses.
     clock: u64,
 }
@@ -49,7 +49,7 @@ impl Secrets {
         self.lock()
     }
 
-    pub(crate) fn of(&self, owner: &Owner, whose: &Whose) -> Known {
+    pub(crate) fn of(&self, owner: &Owner, whose: &SessionKey) -> Known {
         let mut sessions = self.lock();
         if sessions.known.is_empty() {
             return Known::default();
@@ -68,7 +68,7 @@ impl Secrets {
     pub(crate) fn learn(
         &self,
         owner: &Owner,
-        whose: &Whose,
+        whose: &SessionKey,
         fields: Option<Vec<String>>,
         values: &SecretValues,
     ) {
@@ -100,8 +100,8 @@ mod tests {
     use super::*;
     use greenroom_core::SessionId;
 
-    fn named(name: &str) -> Whose {
-        Whose::Named(SessionId::new(name).unwrap())
+    fn named(name: &str) -> SessionKey {
+        SessionKey::Named(SessionId::new(name).unwrap())
     }
 
     /// A session's secrets are its own, stay while other sessions come and go, and are forgotten in the end.

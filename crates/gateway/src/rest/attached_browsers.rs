@@ -5,7 +5,7 @@ use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Desk, Door, Problem, body,
+    Problem, RestContext, RestState, body,
     input::Named,
     problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
 };
@@ -14,7 +14,7 @@ use crate::{
     attached_browsers::{Browser, Browsers},
 };
 
-pub(super) fn routes() -> OpenApiRouter<Desk> {
+pub(super) fn routes() -> OpenApiRouter<RestState> {
     OpenApiRouter::new()
         .routes(routes!(list, attach))
         .routes(routes!(show, detach))
@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<Desk> {
 
 /// All attached browsers
 #[utoipa::path(get, operation_id = "list_browsers", path = "/browsers", tag = "browsers", responses((status = 200, body = Browsers)))]
-async fn list(State(desk): Door) -> Json<Browsers> {
+async fn list(State(desk): RestContext) -> Json<Browsers> {
     Json(Browsers::of(&desk.gateway.fleet))
 }
 
@@ -34,7 +34,7 @@ async fn list(State(desk): Door) -> Json<Browsers> {
     get, operation_id = "show_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, NotFound)
 )]
-async fn show(State(desk): Door, Named(name): Named) -> Result<Json<Browser>, Problem> {
+async fn show(State(desk): RestContext, Named(name): Named) -> Result<Json<Browser>, Problem> {
     let fleet = &desk.gateway.fleet;
     Ok(Json(Browser::of(fleet, fleet.browser(&name)?)))
 }
@@ -47,7 +47,7 @@ async fn show(State(desk): Door, Named(name): Named) -> Result<Json<Browser>, Pr
     post, operation_id = "reconnect_browser", path = "/browsers/{index}/reconnect", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, NotFound, Unavailable)
 )]
-async fn reconnect(State(desk): Door, Named(name): Named) -> Result<Json<Browser>, Problem> {
+async fn reconnect(State(desk): RestContext, Named(name): Named) -> Result<Json<Browser>, Problem> {
     let fleet = &desk.gateway.fleet;
     Ok(Json(Browser::of(fleet, fleet.reconnect_browser(&name).await?)))
 }
@@ -59,7 +59,7 @@ async fn reconnect(State(desk): Door, Named(name): Named) -> Result<Json<Browser
     post, operation_id = "connect_browser", path = "/browsers", tag = "browsers", request_body = Asked,
     responses((status = 200, body = Browser), BadRequest, Forbidden, Conflict, TooBig, NotJson, Unavailable)
 )]
-async fn attach(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<Browser>, Problem> {
+async fn attach(State(desk): RestContext, headers: HeaderMap, body: Body) -> Result<Json<Browser>, Problem> {
     if !desk.changes {
         return Err(NotAttached::NotAllowed.into());
     }
@@ -78,7 +78,7 @@ async fn attach(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Jso
     delete, operation_id = "disconnect_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, Forbidden, NotFound, Unavailable)
 )]
-async fn detach(State(desk): Door, Named(name): Named) -> Result<Json<Browser>, Problem> {
+async fn detach(State(desk): RestContext, Named(name): Named) -> Result<Json<Browser>, Problem> {
     if !desk.changes {
         return Err(NotAttached::NotAllowed.into());
     }

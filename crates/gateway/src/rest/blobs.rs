@@ -17,7 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Desk, Door, Problem,
+    Problem, RestContext, RestState,
     input::{Asked, Named},
     problem::{BadRequest, NotFound, Unavailable},
     record::BlobLink,
@@ -26,7 +26,7 @@ use super::{
 /// The characters that a name in a header need not encode: the unreserved ones of a URL.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-pub(super) fn routes() -> OpenApiRouter<Desk> {
+pub(super) fn routes() -> OpenApiRouter<RestState> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(show)).routes(routes!(head))
 }
 
@@ -64,7 +64,7 @@ struct Blobs {
     get, operation_id = "list_blobs", path = "/blobs", tag = "blobs", params(Which),
     responses((status = 200, body = Blobs), BadRequest, Unavailable)
 )]
-async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Blobs>, Problem> {
+async fn list(State(desk): RestContext, Asked(asked): Asked<Which>) -> Result<Json<Blobs>, Problem> {
     let limit = asked.limit.unwrap_or(LIST_DEFAULT);
     for (name, given, range) in [("limit", limit, 1..=LIST_MAX), ("offset", asked.offset, 0..=OFFSET_MAX)] {
         if !range.contains(&given) {
@@ -91,7 +91,7 @@ async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Blob
         BadRequest, NotFound, Unavailable
     )
 )]
-async fn show(State(desk): Door, name: Named, headers: HeaderMap) -> Result<Response<Body>, Problem> {
+async fn show(State(desk): RestContext, name: Named, headers: HeaderMap) -> Result<Response<Body>, Problem> {
     let Some(id) = BlobId::parse(&name.0) else { return Err(Problem::bad_blob_id(&name.0)) };
     let blob = desk.records()?.blob(&desk.owner, &id).await?;
     let blob = blob.ok_or_else(|| Problem::no_blob(&id))?;
@@ -128,7 +128,7 @@ async fn show(State(desk): Door, name: Named, headers: HeaderMap) -> Result<Resp
         (status = 503, description = "Nothing is kept, or it cannot be read"),
     )
 )]
-async fn head(door: Door, name: Named, headers: HeaderMap) -> Result<Response<Body>, Problem> {
+async fn head(door: RestContext, name: Named, headers: HeaderMap) -> Result<Response<Body>, Problem> {
     // The server omits the body and keeps the length that it would have.
     show(door, name, headers).await
 }

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Desk, Door, Problem, body,
+    Problem, RestContext, RestState, body,
     input::{Asked, Named, Position, ref_id, session},
     problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
     record::{Call, CallDetail, Calls, Console, Made, OfLevel, OwnCall, Shown},
@@ -40,7 +40,7 @@ const LIST_MAX: usize = 1_000;
 /// The largest offset or limit. A database stores no text of more than a billion bytes.
 const LINES_MAX: usize = 1_000_000_000;
 
-pub(super) fn routes() -> OpenApiRouter<Desk> {
+pub(super) fn routes() -> OpenApiRouter<RestState> {
     OpenApiRouter::new()
         .routes(routes!(list, make))
         .routes(routes!(show))
@@ -72,7 +72,7 @@ struct NewCall {
         BadRequest, Forbidden, NotFound, Conflict, TooBig, NotJson, Unavailable
     )
 )]
-async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<Made>, Problem> {
+async fn make(State(desk): RestContext, headers: HeaderMap, body: Body) -> Result<Json<Made>, Problem> {
     let Some(new) = body::read::<NewCall>(&headers, body, body::CALL).await? else {
         return Err(Problem::bad_body("the body must say which tool: `{\"tool\": \"browser_snapshot\"}`"));
     };
@@ -107,7 +107,7 @@ async fn make(State(desk): Door, headers: HeaderMap, body: Body) -> Result<Json<
 }
 
 /// Makes a call. A call with a name runs to its end even if its client disconnects: the client may ask for it again.
-async fn make_call(desk: &Desk, request: Request) -> Result<Result<Outcome, NotRun>, Problem> {
+async fn make_call(desk: &RestState, request: Request) -> Result<Result<Outcome, NotRun>, Problem> {
     let gateway = desk.gateway.clone();
     let caller = desk.program();
     let is_named = request.ref_id.is_some();
@@ -124,7 +124,7 @@ async fn make_call(desk: &Desk, request: Request) -> Result<Result<Outcome, NotR
 }
 
 /// Runs one of greenroom's own tools. It leaves no record, so the client cannot name the call.
-async fn own_tool(desk: &Desk, tool: &OwnTool, new: NewCall) -> Result<Json<Made>, Problem> {
+async fn own_tool(desk: &RestState, tool: &OwnTool, new: NewCall) -> Result<Json<Made>, Problem> {
     let gateway = &desk.gateway;
     let caller = desk.program();
     let refused = |failure: Failure| Problem::not_run(&failure, tool.name, None);
@@ -187,7 +187,7 @@ enum Ended {
     get, operation_id = "list_calls", path = "/calls", tag = "calls", params(Which),
     responses((status = 200, body = Calls), BadRequest, NotFound, Unavailable)
 )]
-async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Calls>, Problem> {
+async fn list(State(desk): RestContext, Asked(asked): Asked<Which>) -> Result<Json<Calls>, Problem> {
     let records = desk.records()?;
     let limit = asked.limit.unwrap_or(LIST_DEFAULT);
     if !(1..=LIST_MAX).contains(&limit) {
@@ -223,7 +223,7 @@ async fn list(State(desk): Door, Asked(asked): Asked<Which>) -> Result<Json<Call
     params(("ref_id" = String, Path, format = Uuid)),
     responses((status = 200, body = CallDetail), BadRequest, NotFound, Unavailable)
 )]
-async fn show(State(desk): Door, name: Named) -> Result<Json<CallDetail>, Problem> {
+async fn show(State(desk): RestContext, name: Named) -> Result<Json<CallDetail>, Problem> {
     let id = name.ref_id()?;
     Ok(Json(record(desk.records()?, &desk, &id).await?.into()))
 }
@@ -265,7 +265,7 @@ struct Reading {
     responses((status = 200, body = Shown), BadRequest, NotFound, Conflict, Unavailable)
 )]
 async fn content(
-    State(desk): Door,
+    State(desk): RestContext,
     name: Named,
     Asked(asked): Asked<Reading>,
 ) -> Result<Json<Shown>, Problem> {
@@ -314,7 +314,7 @@ struct WhichLines {
     responses((status = 200, body = Console), BadRequest, NotFound, Unavailable)
 )]
 async fn console(
-    State(desk): Door,
+    State(desk): RestContext,
     name: Named,
     Asked(asked): Asked<WhichLines>,
 ) -> Result<Json<Console>, Problem> {
@@ -329,12 +329,12 @@ async fn console(
     Ok(Json(Console { ref_id: id.to_string(), console, next_offset: part.next }))
 }
 
-async fn record(records: &dyn Records, desk: &Desk, id: &RefId) -> Result<Record, Problem> {
+async fn record(records: &dyn Records, desk: &RestState, id: &RefId) -> Result<Record, Problem> {
     records.record(&desk.owner, id).await?.ok_or_else(|| Problem::no_call(id))
 }
 
 /// The session of this UUID or name.
-async fn uid(desk: &Desk, records: &dyn Records, given: &str) -> Result<SessionUid, Problem> {
+async fn uid(desk: &RestState, records: &dyn Records, given: &str) -> Result<SessionUid, Problem> {
     let name = session(given)?;
     let row = records.session(&desk.owner, name.as_str()).await?;
     Ok(row.ok_or_else(|| Problem::no_session(given))?.session.uid)

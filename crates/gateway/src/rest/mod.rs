@@ -41,16 +41,16 @@ pub use timeline::{Happened, SessionView, TimelineEvent, TimelineView, timeline_
 
 /// What handlers need: the gateway, and the owner on whose behalf they act.
 #[derive(Clone)]
-pub(crate) struct Desk {
+pub(crate) struct RestState {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) owner: Owner,
     /// Whether these clients may attach and detach browsers.
     pub(crate) changes: bool,
 }
 
-type Door = State<Desk>;
+type RestContext = State<RestState>;
 
-impl Desk {
+impl RestState {
     /// The client as a caller.
     fn program(&self) -> Caller {
         Caller::program(&self.owner)
@@ -71,6 +71,6 @@ pub(crate) fn router(gateway: Arc<Gateway>, owner: Owner, changes: bool) -> Rout
         .method_not_allowed_fallback(|| async { Problem::wrong_method() })
         // Arguments and records may be large.
         .layer(middleware::from_fn(|request: Request, next: Next| offloadable(next.run(request))))
-        .with_state(Desk { gateway, owner, changes });
+        .with_state(RestState { gateway, owner, changes });
     Router::new().nest("/api", routes)
 }

@@ -5,7 +5,7 @@ use axum::Json;
 use utoipa::{OpenApi, openapi};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{Desk, ProblemBody, attached_browsers, blobs, calls, pools, sessions, timeline};
+use super::{ProblemBody, RestState, attached_browsers, blobs, calls, pools, sessions, timeline};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -31,7 +31,7 @@ pub fn document() -> openapi::OpenApi {
 }
 
 /// The routes, each with its description.
-pub(super) fn routes() -> OpenApiRouter<Desk> {
+pub(super) fn routes() -> OpenApiRouter<RestState> {
     let of_browsers = pools::routes().merge(attached_browsers::routes());
     of_browsers
         .merge(calls::routes())

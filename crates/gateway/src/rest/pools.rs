@@ -10,11 +10,11 @@ use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Desk, Door, Problem, body,
+    Problem, RestContext, RestState, body,
     input::Named,
     problem::{BadRequest, Conflict, NotFound, NotJson, TooBig, Unavailable},
 };
-use crate::pools::{Pool, Pools, without_hope};
+use crate::pools::{Pool, Pools, all_failed};
 
 /// What another size came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -75,7 +75,7 @@ impl Which {
     }
 }
 
-pub(super) fn routes() -> OpenApiRouter<Desk> {
+pub(super) fn routes() -> OpenApiRouter<RestState> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(show))
@@ -87,7 +87,7 @@ pub(super) fn routes() -> OpenApiRouter<Desk> {
 
 /// All pools, and their sums
 #[utoipa::path(get, operation_id = "list_pools", path = "/pools", tag = "pools", responses((status = 200, body = Pools)))]
-async fn list(State(desk): Door) -> Json<Pools> {
+async fn list(State(desk): RestContext) -> Json<Pools> {
     Json(Pools::new(&desk.gateway.fleet.pools(), SystemTime::now()))
 }
 
@@ -96,7 +96,7 @@ async fn list(State(desk): Door) -> Json<Pools> {
     get, operation_id = "show_pool", path = "/pools/{name}", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = Pool), BadRequest, NotFound)
 )]
-async fn show(State(desk): Door, Named(name): Named) -> Result<Json<Pool>, Problem> {
+async fn show(State(desk): RestContext, Named(name): Named) -> Result<Json<Pool>, Problem> {
     Ok(Json(Pool::new(&desk.gateway.fleet.pool(&name)?, SystemTime::now())))
 }
 
@@ -107,9 +107,9 @@ async fn show(State(desk): Door, Named(name): Named) -> Result<Json<Pool>, Probl
     get, operation_id = "pool_health", path = "/pools/{name}/health", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = PoolHealth), BadRequest, NotFound, Unavailable)
 )]
-async fn health(State(desk): Door, Named(name): Named) -> Result<Json<PoolHealth>, Problem> {
+async fn health(State(desk): RestContext, Named(name): Named) -> Result<Json<PoolHealth>, Problem> {
     let pool = desk.gateway.fleet.pool(&name)?;
-    if let Some(error) = without_hope(&pool) {
+    if let Some(error) = all_failed(&pool) {
         return Err(error.into());
     }
     let starting =
@@ -125,7 +125,7 @@ async fn health(State(desk): Door, Named(name): Named) -> Result<Json<PoolHealth
     responses((status = 200, body = Scaled), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
 )]
 async fn scale(
-    State(desk): Door,
+    State(desk): RestContext,
     Named(name): Named,
     headers: HeaderMap,
     body: Body,
@@ -150,7 +150,7 @@ async fn scale(
     responses((status = 200, body = Changed), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
 )]
 async fn restart(
-    State(desk): Door,
+    State(desk): RestContext,
     Named(name): Named,
     headers: HeaderMap,
     body: Body,
@@ -166,7 +166,7 @@ async fn restart(
     responses((status = 200, body = Changed), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
 )]
 async fn drain(
-    State(desk): Door,
+    State(desk): RestContext,
     Named(name): Named,
     headers: HeaderMap,
     body: Body,

@@ -10,13 +10,13 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use greenroom_core::{SessionId, excerpt::excerpt, time::timestamp};
-use greenroom_fleet::{SessionStatus, Target, Whose};
+use greenroom_fleet::{SessionKey, SessionStatus, Target};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Desk, Door, Problem, body,
+    Problem, RestContext, RestState, body,
     input::{Named, session},
     problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
     timeline::SessionView,
@@ -84,7 +84,7 @@ struct NewSession {
     browser: Option<String>,
 }
 
-pub(super) fn routes() -> OpenApiRouter<Desk> {
+pub(super) fn routes() -> OpenApiRouter<RestState> {
     OpenApiRouter::new().routes(routes!(list, open)).routes(routes!(show, close))
 }
 
@@ -93,7 +93,7 @@ pub(super) fn routes() -> OpenApiRouter<Desk> {
     get, operation_id = "list_sessions", path = "/sessions", tag = "sessions",
     responses((status = 200, body = Sessions))
 )]
-async fn list(State(desk): Door) -> Json<Sessions> {
+async fn list(State(desk): RestContext) -> Json<Sessions> {
     let all = desk.gateway.fleet.list(&desk.owner);
     let sessions = first_within(LIST_BYTES_MAX, all.iter().filter_map(Session::of));
     let left_out = all.len() - sessions.len();
@@ -109,7 +109,7 @@ async fn list(State(desk): Door) -> Json<Sessions> {
     )
 )]
 async fn open(
-    State(desk): Door,
+    State(desk): RestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Session>), Problem> {
@@ -123,7 +123,8 @@ async fn open(
         .await
         .map_err(|failure| refused(&failure))?
         .id;
-    let opened = desk.session(&Whose::Named(id.clone())).ok_or_else(|| Problem::no_session(id.as_str()))?;
+    let opened =
+        desk.session(&SessionKey::Named(id.clone())).ok_or_else(|| Problem::no_session(id.as_str()))?;
     Ok((StatusCode::CREATED, Json(opened)))
 }
 
@@ -135,10 +136,10 @@ async fn open(
     params(("id" = String, Path, description = "The session's UUID, or its name")),
     responses((status = 200, body = Session), BadRequest, NotFound, Unavailable)
 )]
-async fn show(State(desk): Door, Named(name): Named) -> Result<Json<Session>, Problem> {
+async fn show(State(desk): RestContext, Named(name): Named) -> Result<Json<Session>, Problem> {
     let id = session(&name)?;
     let by_uid = || desk.gateway.fleet.by_uid(&desk.owner, &greenroom_core::SessionUid::parse(&name)?);
-    let live = desk.session(&Whose::Named(id)).or_else(|| desk.session(&by_uid()?));
+    let live = desk.session(&SessionKey::Named(id)).or_else(|| desk.session(&by_uid()?));
     if let Some(live) = live {
         return Ok(Json(live));
     }
@@ -153,7 +154,7 @@ async fn show(State(desk): Door, Named(name): Named) -> Result<Json<Session>, Pr
     params(("id" = String, Path, description = "The session's UUID, or its name")),
     responses((status = 204, description = "It is closed"), BadRequest, Forbidden, NotFound, Conflict)
 )]
-async fn close(State(desk): Door, Named(name): Named) -> Result<StatusCode, Problem> {
+async fn close(State(desk): RestContext, Named(name): Named) -> Result<StatusCode, Problem> {
     let id: SessionId = session(&name)?;
     let gateway = &desk.gateway;
     let refused = |failure: Failure| Problem::not_run(&failure, CLOSE, None);
@@ -165,13 +166,13 @@ async fn close(State(desk): Door, Named(name): Named) -> Result<StatusCode, Prob
     }
 }
 
-impl Desk {
+impl RestState {
     /// A session that exists.
-    fn session(&self, whose: &Whose) -> Option<Session> {
+    fn session(&self, whose: &SessionKey) -> Option<Session> {
         let is_it = |status: &SessionStatus| match whose {
-            Whose::Named(id) => status.id.as_ref() == Some(id),
-            Whose::Connection(id) => status.connection == Some(*id),
-            Whose::NoOne => false,
+            SessionKey::Named(id) => status.id.as_ref() == Some(id),
+            SessionKey::Connection(id) => status.connection == Some(*id),
+            SessionKey::Ephemeral => false,
         };
         self.gateway.fleet.list(&self.owner).iter().find(|status| is_it(status)).and_then(Session::of)
     }

@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Desk, Door, Problem,
+    Problem, RestContext, RestState,
     input::{Asked, Named, Position},
     problem::{BadRequest, NotFound, Unavailable},
     record::CallStatus,
@@ -85,7 +85,7 @@ pub enum Happened {
     Error { message: String },
 }
 
-pub(super) fn routes() -> OpenApiRouter<Desk> {
+pub(super) fn routes() -> OpenApiRouter<RestState> {
     OpenApiRouter::new().routes(routes!(timeline))
 }
 
@@ -109,7 +109,7 @@ struct Part {
     responses((status = 200, body = TimelineView), BadRequest, NotFound, Unavailable)
 )]
 async fn timeline(
-    State(desk): Door,
+    State(desk): RestContext,
     Named(name): Named,
     Asked(part): Asked<Part>,
 ) -> Result<Json<TimelineView>, Problem> {

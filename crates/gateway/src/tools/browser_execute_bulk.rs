@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use self::steps::Place;
-use super::{BARE, Context, OwnTool, Said};
+use super::{BARE, Context, OwnTool, ToolOutput};
 use crate::{
     error_response::Failure,
     progress,
@@ -86,7 +86,7 @@ struct Command {
     return_result: bool,
 }
 
-async fn run(context: Context<'_>) -> Result<Said, Failure> {
+async fn run(context: Context<'_>) -> Result<ToolOutput, Failure> {
     let arguments: Arguments = context.arguments()?;
     let gateway = context.gateway;
     let caller = context.caller;
@@ -103,7 +103,7 @@ async fn run(context: Context<'_>) -> Result<Said, Failure> {
     let structured = encode(&done.outcome);
     let mut notes = session_key::notes(caller, &whose, done.notes, unnamed);
     notes.extend(done.not_recorded);
-    Ok(Said {
+    Ok(ToolOutput {
         text: structured.get().to_owned(),
         structured: Some(structured),
         notes,

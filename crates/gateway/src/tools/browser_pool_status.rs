@@ -7,7 +7,7 @@ use greenroom_core::raw;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{BARE, Context, OwnTool, Said};
+use super::{BARE, Context, OwnTool, ToolOutput};
 use crate::{error_response::Failure, pools::Pools};
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -26,7 +26,7 @@ struct Arguments {
     pool_name: Option<String>,
 }
 
-fn run(context: &Context<'_>) -> Result<Said, Failure> {
+fn run(context: &Context<'_>) -> Result<ToolOutput, Failure> {
     let fleet = &context.gateway.fleet;
     let arguments: Arguments = context.arguments()?;
     let statuses = match arguments.pool_name {
@@ -34,5 +34,5 @@ fn run(context: &Context<'_>) -> Result<Said, Failure> {
         None => fleet.pools(),
     };
     let pools = raw::encode(&Pools::new(&statuses, SystemTime::now()));
-    Ok(Said::text(pools.get()))
+    Ok(ToolOutput::text(pools.get()))
 }

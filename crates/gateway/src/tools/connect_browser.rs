@@ -4,7 +4,7 @@
 use greenroom_core::settings::EngineKind;
 use serde_json::json;
 
-use super::{BARE, OwnTool, Said};
+use super::{BARE, OwnTool, ToolOutput};
 use crate::{
     attach::{Asked, NotAttached},
     attached_browsers::Browser,
@@ -35,7 +35,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
                 false => Err(NotAttached::NotAllowed),
             };
             let status = attached.map_err(|error| Failure::not_attached(gateway, &error))?;
-            Ok(Said::text(Browser::of(&gateway.fleet, status).line()))
+            Ok(ToolOutput::text(Browser::of(&gateway.fleet, status).line()))
         })
     },
     ..BARE

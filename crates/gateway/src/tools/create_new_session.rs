@@ -2,7 +2,7 @@
 //! chooses, in a pool and instance of its choice. Programs do the same over REST.
 
 use greenroom_core::{Permit, SessionId, SessionUid, record::SessionRef};
-use greenroom_fleet::{FleetError, Target, Whose};
+use greenroom_fleet::{FleetError, SessionKey, Target};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -64,7 +64,7 @@ async fn open(
     }
     if let Some(connection) = &caller.connection {
         // The agent starts this session on purpose: it needs no note that an earlier one was lost.
-        connection.takes_leave_of(&Whose::Named(id.clone()));
+        connection.take_lost_note(&SessionKey::Named(id.clone()));
     }
     let created = gateway.fleet.create(permit, id.clone(), target, caller.agent.clone()).await;
     let session = created.map_err(|error| Failure::of(gateway, &error))?;

@@ -1,6 +1,6 @@
 //! `disconnect_browser`: detaches a browser. It runs on as it was; its index is not used again.
 
-use super::{BARE, OwnTool, Said};
+use super::{BARE, OwnTool, ToolOutput};
 use crate::{attach::NotAttached, catalog::Browsers, error_response::Failure};
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -18,7 +18,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             }
             let index = context.browser()?.index;
             let left = gateway.detach(index).await.map_err(|error| Failure::of(gateway, &error))?;
-            Ok(Said::text(format!("browser {index} is no longer attached: {}", left.url)))
+            Ok(ToolOutput::text(format!("browser {index} is no longer attached: {}", left.url)))
         })
     },
     ..BARE

@@ -7,7 +7,7 @@ use greenroom_core::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{BARE, OwnTool, Said};
+use super::{BARE, OwnTool, ToolOutput};
 use crate::{error_response::Failure, recall::content::NoContent};
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -42,7 +42,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
                 notes.push("no such console lines".to_owned());
             }
             notes.extend(part.next.map(|next| format!("there are more lines: read on with offset {next}")));
-            Ok(Said { notes, ..Said::text(text(&part.lines)) })
+            Ok(ToolOutput { notes, ..ToolOutput::text(text(&part.lines)) })
         })
     },
     ..BARE

@@ -4,7 +4,7 @@ use greenroom_core::plural::{count_of, is, verb};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{BARE, OwnTool, Said};
+use super::{BARE, OwnTool, ToolOutput};
 use crate::{
     error_response::Failure,
     recall::content::{self, Ask, Content},
@@ -48,7 +48,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
 };
 
 /// The text alone, so that the agent can use it as it is; a note says which part it is.
-fn said(content: Content, ask: &Ask) -> Said {
+fn said(content: Content, ask: &Ask) -> ToolOutput {
     let Content { text, total_lines, lines, next, matches, note } = content;
     let mut notes: Vec<_> = note.into_iter().collect();
     if let (Some(0), Some(searched)) = (matches, &ask.search_for) {
@@ -68,7 +68,7 @@ fn said(content: Content, ask: &Ask) -> Said {
             None => "nothing new since it was last read; reset_cursor reads it again".to_owned(),
         });
     }
-    Said { notes, ..Said::text(text) }
+    ToolOutput { notes, ..ToolOutput::text(text) }
 }
 
 impl From<content::NoContent> for Failure {

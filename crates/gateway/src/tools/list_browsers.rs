@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use greenroom_core::raw::encode;
 
-use super::{BARE, OwnTool, Said, has_browsers};
+use super::{BARE, OwnTool, ToolOutput, has_browsers};
 use crate::attached_browsers::{Browser, Browsers};
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -16,10 +16,10 @@ pub(super) const TOOL: OwnTool = OwnTool {
     run: |context| {
         Box::pin(async move {
             let all = Browsers::of(&context.gateway.fleet);
-            Ok(Said {
+            Ok(ToolOutput {
                 structured: Some(encode(&all)),
                 notes: all.browsers.iter().filter_map(Browser::trouble).collect(),
-                ..Said::text(text(&all.browsers))
+                ..ToolOutput::text(text(&all.browsers))
             })
         })
     },

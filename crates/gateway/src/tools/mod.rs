@@ -20,7 +20,7 @@ use std::{
 };
 
 use greenroom_core::{Agent, BoxFuture, Fields, Owner, Permit, Raw, Records, raw::encode, settings::Scope};
-use greenroom_fleet::{BrowserStatus, Whose};
+use greenroom_fleet::{BrowserStatus, SessionKey};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json, value::RawValue};
 
@@ -39,7 +39,7 @@ use crate::{
 pub(crate) use create_new_session::open_session;
 pub(crate) use session_list::{WHOLE_TEXT, first_within, state_name};
 
-type Run = for<'a> fn(Context<'a>) -> BoxFuture<'a, Result<Said, Failure>>;
+type Run = for<'a> fn(Context<'a>) -> BoxFuture<'a, Result<ToolOutput, Failure>>;
 
 /// One of greenroom's own tools.
 pub(crate) struct OwnTool {
@@ -98,7 +98,7 @@ const TOOLS: [&OwnTool; 12] = [
 static CHECKERS: [OnceLock<Checker>; TOOLS.len()] = [const { OnceLock::new() }; TOOLS.len()];
 
 /// A tool's answer.
-pub(crate) struct Said {
+pub(crate) struct ToolOutput {
     text: String,
     /// The same for programs, for tools that promise it.
     structured: Option<Raw>,
@@ -107,7 +107,7 @@ pub(crate) struct Said {
     pub(crate) failed: bool,
 }
 
-impl From<Value> for Said {
+impl From<Value> for ToolOutput {
     fn from(value: Value) -> Self {
         let text = match value {
             Value::String(text) => text,
@@ -117,7 +117,7 @@ impl From<Value> for Said {
     }
 }
 
-impl Said {
+impl ToolOutput {
     fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), structured: None, notes: Vec::new(), failed: false }
     }
@@ -159,9 +159,9 @@ impl Context<'_> {
     }
 
     /// The agent ends or starts this session on purpose: it needs no note that the session was lost elsewhere.
-    fn knowingly(&self, whose: &Whose) {
+    fn knowingly(&self, whose: &SessionKey) {
         if let Some(connection) = &self.caller.connection {
-            connection.takes_leave_of(whose);
+            connection.take_lost_note(whose);
         }
     }
 
@@ -181,10 +181,10 @@ impl Context<'_> {
     }
 
     /// The session that the caller means: the named one, or, where connections have one, this connection's own.
-    async fn whose(&self) -> Result<Whose, Failure> {
+    async fn whose(&self) -> Result<SessionKey, Failure> {
         match (&self.request.session, self.gateway.scope, &self.caller.connection) {
             (Some(id), _, _) => named(self.gateway, self.caller, id.clone()).await,
-            (None, Scope::Connection, Some(connection)) => Ok(Whose::Connection(connection.id)),
+            (None, Scope::Connection, Some(connection)) => Ok(SessionKey::Connection(connection.id)),
             (None, _, _) => Err(Failure::which_session()),
         }
     }
@@ -279,7 +279,7 @@ impl OwnTool {
         gateway: &Gateway,
         caller: &Caller,
         mut request: Request,
-    ) -> Result<Said, Failure> {
+    ) -> Result<ToolOutput, Failure> {
         let permit = gateway.policy.permit(&caller.owner, self.name)?;
         let places = self.places;
         let takes = Takes {

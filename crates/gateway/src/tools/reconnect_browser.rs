@@ -1,7 +1,7 @@
 //! `reconnect_browser`: connects an attached browser now, whatever happened to the last attempt, and has it started if
 //! the configuration has a start command. A connected browser that answers stays as it is.
 
-use super::{BARE, OwnTool, Said, has_browsers};
+use super::{BARE, OwnTool, ToolOutput, has_browsers};
 use crate::{attached_browsers::Browser, error_response::Failure};
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -16,7 +16,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             let index = context.browser()?.index.to_string();
             let again = fleet.reconnect_browser(&index).await;
             let status = again.map_err(|error| Failure::not_reconnected(gateway, &error))?;
-            Ok(Said::text(Browser::of(fleet, status).line()))
+            Ok(ToolOutput::text(Browser::of(fleet, status).line()))
         })
     },
     ..BARE

@@ -5,7 +5,7 @@ use greenroom_fleet::{SessionState, SessionStatus};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{BARE, Context, OwnTool, Said};
+use super::{BARE, Context, OwnTool, ToolOutput};
 use crate::{attached_browsers::index_of, error_response::Failure};
 
 /// Tells the agent where the whole of a long title or URL is.
@@ -22,7 +22,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     ..BARE
 };
 
-fn run(context: &Context<'_>) -> Result<Said, Failure> {
+fn run(context: &Context<'_>) -> Result<ToolOutput, Failure> {
     let own = context.caller.connection.as_ref().map(|connection| connection.id);
     let mut all = context.gateway.fleet.list(context.owner());
     // Do not show other connections' own sessions.

@@ -9,4 +9,4 @@ mod wire;
 
 pub use remote::{Remote, STATELESS, stateless};
 pub use server::Server;
-pub use wire::{Event, Reply, Wire};
+pub use wire::{Reply, SseEvent, Wire};

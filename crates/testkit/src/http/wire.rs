@@ -123,14 +123,14 @@ enum Rest {
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     pub id: Option<String>,
     /// How long to wait after a break, if the event says so.
     pub retry: Option<String>,
     pub data: String,
 }
 
-impl Event {
+impl SseEvent {
     /// The message in it.
     #[track_caller]
     pub fn message(&self) -> Value {
@@ -181,7 +181,7 @@ impl Reply {
     }
 
     /// The next event, without comments; `None` at the end of the stream.
-    pub async fn event(&mut self) -> Option<Event> {
+    pub async fn event(&mut self) -> Option<SseEvent> {
         assert!(self.is_stream(), "no stream: {} {:?}", self.status, self.headers);
         loop {
             let Some(end) = self.text.windows(2).position(|two| two == b"\n\n") else {
@@ -195,13 +195,13 @@ impl Reply {
             let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
             if let Some(data) = field("data:") {
                 let (id, retry) = (field("id:").map(str::to_owned), field("retry:").map(str::to_owned));
-                return Some(Event { id, retry, data: data.to_owned() });
+                return Some(SseEvent { id, retry, data: data.to_owned() });
             }
         }
     }
 
     /// The next event that is a message; `None` at the end.
-    pub async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<SseEvent> {
         loop {
             match self.event().await {
                 Some(event) if event.data.is_empty() => {}

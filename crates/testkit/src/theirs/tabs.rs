@@ -38,8 +38,8 @@ impl Theirs {
     }
 
     /// Waits until its tabs satisfy the predicate, and returns them.
-    pub async fn until(&self, is_so: impl Fn(&[Tab]) -> bool) -> Vec<Tab> {
-        let look = async || Some(self.tabs().await).filter(|tabs| is_so(tabs));
+    pub async fn until(&self, is_match: impl Fn(&[Tab]) -> bool) -> Vec<Tab> {
+        let look = async || Some(self.tabs().await).filter(|tabs| is_match(tabs));
         until_some("tabs as they should be", look).await
     }
 

@@ -1,7 +1,7 @@
 //! A declared pool in `greenroom config show`: its instances with the most wanted values, and below them every key that was
 //! set, with its source.
 
-use greenroom_core::settings::{DeclaredInstance, DeclaredPool, Level, Resolved, SETTINGS, Setting};
+use greenroom_core::settings::{DeclaredInstance, DeclaredPool, KeyLevel, Resolved, SETTINGS, Setting};
 use serde_json::{Value, json};
 
 use super::{source, table};
@@ -11,7 +11,7 @@ use crate::view::words::count;
 const COLUMNS: [&str; 5] = ["browser", "headless", "isolated", "slots", "timeout"];
 
 /// The levels, strongest first, as the source column names them.
-const LEVELS: [Level; 4] = [Level::Instance, Level::Pool, Level::Global, Level::Default];
+const LEVELS: [KeyLevel; 4] = [KeyLevel::Instance, KeyLevel::Pool, KeyLevel::Global, KeyLevel::Default];
 
 pub(super) fn as_tables(resolved: &Resolved, pool: &DeclaredPool) -> String {
     let count = count(pool.instances.len(), "instance");
@@ -40,7 +40,7 @@ fn row(resolved: &Resolved, pool: &DeclaredPool, id: usize, instance: &DeclaredI
 }
 
 /// The level from which each key has its value, in short: `browser=instance, rest=global`.
-fn summary(levels: &[(&str, Level)]) -> String {
+fn summary(levels: &[(&str, KeyLevel)]) -> String {
     let groups = LEVELS.map(|level| {
         let keys = levels.iter().filter(|(_, of)| *of == level).map(|(key, _)| *key);
         (keys.collect::<Vec<_>>(), level.as_str())
@@ -65,7 +65,7 @@ struct Set {
 
 /// Keys that were set for all pools and not again for this one, then the pool's own keys, then those of its instances.
 fn keys(resolved: &Resolved, pool: &DeclaredPool) -> Vec<Set> {
-    let is_global = |key: &&str| resolved.pool_origin(&pool.name, None, key).0 == Level::Global;
+    let is_global = |key: &&str| resolved.pool_origin(&pool.name, None, key).0 == KeyLevel::Global;
     let global = settings().map(Setting::name).filter(is_global).map(|key| (None, key));
     let own = resolved.pool_keys(&pool.name).into_iter().map(|(instance, key, _)| (instance, key));
     let name = |instance: Option<usize>, key: &str| {
@@ -135,8 +135,8 @@ mod tests {
     /// Levels are named strongest first; the last group is the rest, unless it is a single key or all there is.
     #[test]
     fn sources_in_few_words() {
-        use Level::{Default, Global, Instance, Pool};
-        let summary = |levels: [Level; 3]| {
+        use KeyLevel::{Default, Global, Instance, Pool};
+        let summary = |levels: [KeyLevel; 3]| {
             let keys = ["browser", "headless", "timeout"];
             super::summary(&keys.into_iter().zip(levels).collect::<Vec<_>>())
         };

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use greenroom_testkit::Site;
 use serde_json::json;
 
-use super::house::{Data, House};
+use super::house::{Data, GatewayFixture};
 
 /// Snapshots and console lines are in the answers of navigate and click, big pages whole, screenshots as images.
 #[tokio::test]
 async fn linked_files_are_in_the_answer() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--inline-tokens", "1000000"]).await;
+    let house = GatewayFixture::start(&data, &["--inline-tokens", "1000000"]).await;
 
     let page = house.navigate("", &site.url("/console")).await.ok();
     assert!(page.contains("```yaml\n") && page.contains("heading \"console\""), "no snapshot: {page}");

@@ -3,7 +3,7 @@
 use greenroom_testkit::Site;
 use serde_json::json;
 
-use super::house::{Data, House, launch};
+use super::house::{Data, GatewayFixture, launch};
 use crate::everything;
 
 /// A request to a server never becomes a call of a browser's tool, whatever session it names: refused tools stay refused,
@@ -18,7 +18,7 @@ async fn nothing_passes_for_a_tool() {
         "[pools.MAIN]\ninstances = 1\nis_default = true\nisolated = true\n[pools.SERVER]\nengine = \"custom\"\ncommand = {server}\ninstances = 1\nisolated = true\n"
     );
     std::fs::write(&config, text).unwrap();
-    let house = House::of(launch(data.path(), &["--config", config.to_str().unwrap()])).await;
+    let house = GatewayFixture::of(launch(data.path(), &["--config", config.to_str().unwrap()])).await;
     house.navigate("s", &site.url("/title?t=home")).await.ok();
     let listed = house.client.request("prompts/list", json!({})).await;
     assert_eq!(listed["result"]["prompts"][0]["name"], "simple-prompt", "{listed}");

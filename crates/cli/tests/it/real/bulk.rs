@@ -3,7 +3,7 @@
 use greenroom_testkit::Site;
 use serde_json::{Value, json};
 
-use super::house::{Data, House, launch};
+use super::house::{Data, GatewayFixture, launch};
 
 fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
@@ -19,7 +19,7 @@ async fn commands_share_one_page() {
         .env("PW_MCP_PROXY__MAIN_IS_DEFAULT", "true")
         .env("PW_MCP_PROXY__MAIN_ISOLATED", "true")
         .env("PW_MCP_PROXY__MAIN__1_ALIAS", "second");
-    let house = House::of(pool).await;
+    let house = GatewayFixture::of(pool).await;
     let commands = json!([
         {"tool": "browser_navigate", "args": {"url": site.url("/console")}, "return_result": true},
         {"tool": "browser_click", "args": {"target": "text=Log"}},

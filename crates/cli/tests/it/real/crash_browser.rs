@@ -7,7 +7,7 @@ use greenroom_testkit::{
 use serde_json::json;
 
 use super::{
-    house::{Data, House, answer},
+    house::{Data, GatewayFixture, answer},
     look,
 };
 
@@ -17,7 +17,7 @@ use super::{
 async fn a_killed_browser() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--pool-slots", "2"]).await;
+    let house = GatewayFixture::start(&data, &["--pool-slots", "2"]).await;
     for session in ["a", "b"] {
         house.navigate(session, &site.url(&format!("/canary?name={session}"))).await.unbroken();
     }
@@ -60,7 +60,7 @@ async fn a_killed_browser() {
 async fn a_crashed_page() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--pool-slots", "1"]).await;
+    let house = GatewayFixture::start(&data, &["--pool-slots", "1"]).await;
     house.navigate("other", &site.url("/canary?name=other")).await.ok();
     let other = look::browsers(house.client.pid());
     house.navigate("a", &site.url("/canary?name=a")).await.ok();
@@ -101,7 +101,7 @@ async fn a_crashed_page() {
 async fn a_killed_network_service() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--pool-slots", "2"]).await;
+    let house = GatewayFixture::start(&data, &["--pool-slots", "2"]).await;
     for session in ["a", "b"] {
         house.navigate(session, &site.url(&format!("/canary?name={session}"))).await.unbroken();
     }

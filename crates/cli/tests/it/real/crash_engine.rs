@@ -7,7 +7,7 @@ use greenroom_testkit::{
 use serde_json::json;
 
 use super::{
-    house::{Data, House, answer},
+    house::{Data, GatewayFixture, answer},
     look,
 };
 
@@ -16,7 +16,7 @@ use super::{
 async fn a_killed_engine() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--pool-slots", "2"]).await;
+    let house = GatewayFixture::start(&data, &["--pool-slots", "2"]).await;
     for session in ["a", "b"] {
         house.navigate(session, &site.url(&format!("/canary?name={session}"))).await.ok();
     }
@@ -52,7 +52,7 @@ async fn a_hanging_engine_of_one_session() {
     let data = Data::new();
     let site = Site::start().await;
     let flags = ["--pool-slots", "1", "--pool-timeout", "5s", "--pool-health-interval", "3s"];
-    let house = House::start(&data, &[&flags[..], &["--pool-health-timeout", "2s"]].concat()).await;
+    let house = GatewayFixture::start(&data, &[&flags[..], &["--pool-health-timeout", "2s"]].concat()).await;
     house.navigate("a", &site.url("/canary?name=a")).await.ok();
     check_hanging(&house, &site).await;
     house.end().await;
@@ -65,7 +65,7 @@ async fn a_hanging_engine_of_several_sessions() {
     let data = Data::new();
     let site = Site::start().await;
     let flags = ["--pool-slots", "2", "--pool-timeout", "5s", "--pool-health-interval", "3s"];
-    let house = House::start(&data, &[&flags[..], &["--pool-health-timeout", "2s"]].concat()).await;
+    let house = GatewayFixture::start(&data, &[&flags[..], &["--pool-health-timeout", "2s"]].concat()).await;
     house.navigate("a", &site.url("/canary?name=a")).await.ok();
     house.navigate("b", &site.url("/canary?name=b")).await.ok();
     check_hanging(&house, &site).await;
@@ -82,7 +82,7 @@ async fn a_stopped_instance_is_met_once() {
         let data = Data::new();
         let site = Site::start().await;
         let flags = ["--pool-slots", "4", "--pool-timeout", "5s", "--pool-health-interval", "1h"];
-        let house = House::start(&data, &flags).await;
+        let house = GatewayFixture::start(&data, &flags).await;
         house.navigate("kept", &site.url("/canary?name=kept")).await.ok();
         house.navigate("a", &site.url("/canary?name=a")).await.ok();
         let find = if stop_browser { look::browsers } else { look::engines };
@@ -114,7 +114,7 @@ async fn a_stopped_instance_is_met_once() {
 }
 
 /// Hangs the engine that all sessions so far live on.
-async fn check_hanging(house: &House, site: &Site) {
+async fn check_hanging(house: &GatewayFixture, site: &Site) {
     let hanging = look::engines(house.client.pid());
     house.navigate("c", &site.url("/canary?name=c")).await.ok();
     assert_eq!((hanging.len(), look::engines(house.client.pid()).len()), (1, 2));
@@ -137,7 +137,7 @@ async fn check_hanging(house: &House, site: &Site) {
 async fn a_hanging_page() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--pool-slots", "4", "--pool-timeout", "5s"]).await;
+    let house = GatewayFixture::start(&data, &["--pool-slots", "4", "--pool-timeout", "5s"]).await;
     for session in ["a", "b"] {
         house.navigate(session, &site.url(&format!("/canary?name={session}"))).await.ok();
     }

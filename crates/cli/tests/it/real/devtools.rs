@@ -7,23 +7,23 @@ use greenroom_testkit::{
 use serde_json::json;
 
 use super::{
-    house::{Data, House},
+    house::{Data, GatewayFixture},
     look,
 };
 
 /// Sessions of browsers that the devtools engine drives.
-async fn start(data: &Data, flags: &[&str]) -> House {
+async fn start(data: &Data, flags: &[&str]) -> GatewayFixture {
     let launch =
         Launch::new(env!("CARGO_BIN_EXE_greenroom")).args(["mcp", "--engine", "devtools", "--data-dir"]);
-    House::of(launch.arg(data.path()).args(flags)).await
+    GatewayFixture::of(launch.arg(data.path()).args(flags)).await
 }
 
 /// Opens an address in a session's first page.
-async fn navigate(house: &House, session: &str, url: &str) -> String {
+async fn navigate(house: &GatewayFixture, session: &str, url: &str) -> String {
     house.call(session, "navigate_page", json!({ "pageId": 1, "url": url })).await.ok()
 }
 
-async fn snapshot(house: &House, session: &str) -> String {
+async fn snapshot(house: &GatewayFixture, session: &str) -> String {
     house.call(session, "take_snapshot", json!({ "pageId": 1 })).await.ok()
 }
 

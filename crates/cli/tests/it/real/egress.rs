@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{
-    house::{Data, House, all},
+    house::{Data, GatewayFixture, all},
     look,
 };
 
@@ -22,18 +22,18 @@ async fn ports_of_greenrooms_are_out_of_reach() {
     let run = data.path().join("run/neighbour");
     std::fs::create_dir_all(&run).unwrap();
     std::fs::write(run.join("ports"), format!("{}\n", declared.port())).unwrap();
-    let house = House::start(&data, &[]).await;
+    let house = GatewayFixture::start(&data, &[]).await;
     case("own_ports_are_out_of_reach", own_ports_are_out_of_reach(&data, &site, &house)).await;
     case("a_declared_port_sees_nothing", a_declared_port_sees_nothing(&declared, &site, &house)).await;
     house.end().await;
 }
 
 /// No page reaches a debugger, an engine or a proxy: not its own greenroom's, not a neighbour's.
-async fn own_ports_are_out_of_reach(data: &Data, site: &Site, house: &House) {
-    let neighbour = House::start(data, &[]).await;
+async fn own_ports_are_out_of_reach(data: &Data, site: &Site, house: &GatewayFixture) {
+    let neighbour = GatewayFixture::start(data, &[]).await;
     neighbour.navigate("victim", &site.url("/title?t=victim")).await.ok();
     house.navigate("a", &site.url("/")).await.ok();
-    let ports_of = |house: &House| look::ports(&look::run_of(data.path(), house.client.pid()));
+    let ports_of = |house: &GatewayFixture| look::ports(&look::run_of(data.path(), house.client.pid()));
     let (own, neighbours) = (ports_of(house), ports_of(&neighbour));
     assert_eq!((own.len(), neighbours.len()), (4, 4), "egress proxy, CDP proxy, debugger and engine of both");
     let ports: Vec<_> = own.into_iter().chain(neighbours).collect();
@@ -57,7 +57,7 @@ async fn own_ports_are_out_of_reach(data: &Data, site: &Site, house: &House) {
 }
 
 /// The attack does reach a port that nobody has declared, and no longer does once a neighbour's list has it.
-async fn a_declared_port_sees_nothing(closed: &Site, site: &Site, house: &House) {
+async fn a_declared_port_sees_nothing(closed: &Site, site: &Site, house: &GatewayFixture) {
     let open = &Site::start().await;
     all([open, closed].map(|victim| async move {
         attack(house, site, &victim.port().to_string(), victim.port()).await;
@@ -73,7 +73,7 @@ async fn a_declared_port_sees_nothing(closed: &Site, site: &Site, house: &House)
 }
 
 /// Pages, redirects, forms, WebSockets and downloads work through the proxy; metadata services do not.
-pub async fn the_web_is_reached_and_metadata_is_not(house: &House, site: &Site) {
+pub async fn the_web_is_reached_and_metadata_is_not(house: &GatewayFixture, site: &Site) {
     let other = Site::start().await;
     let to = other.url("/title?t=the%20other%20site").replace(':', "%3A").replace('?', "%3F");
     let page = house.navigate("", &site.url(&format!("/redirect?to={to}"))).await.ok();
@@ -121,8 +121,8 @@ async fn the_servers_port_is_out_of_reach() {
     let flags = ["serve", "--listen", "127.0.0.1:0", "--pool-timeout-settle", "0", "--data-dir"];
     let program = env!("CARGO_BIN_EXE_greenroom");
     let server = Server::start(Launch::new(program).args(flags).arg(data.path())).await;
-    let joined = &House::start(&data, &[]).await;
-    let alone = &House::start(&data, &["--standalone"]).await;
+    let joined = &GatewayFixture::start(&data, &[]).await;
+    let alone = &GatewayFixture::start(&data, &["--standalone"]).await;
     let port = server.address().port();
     assert!(look::ports(&look::run_of(data.path(), server.pid())).contains(&port));
     for house in [joined, alone] {
@@ -141,7 +141,7 @@ async fn the_servers_port_is_out_of_reach() {
 }
 
 /// Makes a page try everything on a port, and returns when it has.
-async fn attack(house: &House, site: &Site, session: &str, port: u16) {
+async fn attack(house: &GatewayFixture, site: &Site, session: &str, port: u16) {
     house.navigate(session, &site.url(&format!("/attack?port={port}"))).await.ok();
     let done = "async () => { const state = document.getElementById('state'); \
                 while (state.textContent !== 'done') await new Promise(requestAnimationFrame); \

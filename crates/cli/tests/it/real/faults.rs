@@ -9,7 +9,7 @@ use std::{
 use greenroom_testkit::{Launch, Site};
 use serde_json::json;
 
-use super::house::{Data, House, REVISION, installed, launch};
+use super::house::{Data, GatewayFixture, REVISION, installed, launch};
 
 /// The error for a missing browser names it, and greenroom uses it once it is there.
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn a_missing_browser() {
     let data = Data::new();
     let site = Site::start().await;
     let path = data.path().join("browser");
-    let house = House::start(&data, &["--pool-executable-path", path.to_str().unwrap()]).await;
+    let house = GatewayFixture::start(&data, &["--pool-executable-path", path.to_str().unwrap()]).await;
     let failure = house.navigate("a", &site.url("/")).await;
     assert!(failure.failed().contains(path.to_str().unwrap()), "{}", failure.text());
     assert_eq!(failure.code(), "start_failed");
@@ -40,7 +40,7 @@ async fn a_missing_browser() {
 #[tokio::test]
 async fn a_missing_or_foreign_engine() {
     let data = Data::without_engine();
-    let house = House::start(&data, &[]).await;
+    let house = GatewayFixture::start(&data, &[]).await;
     let failure = house.navigate("a", "about:blank").await.failed();
     assert!(failure.contains("the playwright engine is not installed"), "{failure}");
     assert!(failure.contains("greenroom setup"), "{failure}");
@@ -87,7 +87,7 @@ async fn a_full_disk() {
         .arg(data.path());
     let client = launch.spawn();
     client.initialize(REVISION, json!({})).await;
-    let house = House { client };
+    let house = GatewayFixture { client };
     house.navigate("a", &site.url("/canary?name=a")).await.ok();
     // The mount is in greenroom's own view of the file system only.
     let inside = PathBuf::from(format!("/proc/{}/root", house.client.pid()));
@@ -118,7 +118,7 @@ async fn a_full_disk() {
 #[tokio::test]
 async fn a_window_without_a_display() {
     let data = Data::new();
-    let house = House::of(launch(data.path(), &[]).env("HEADLESS", "false")).await;
+    let house = GatewayFixture::of(launch(data.path(), &[]).env("HEADLESS", "false")).await;
     let failure = house.navigate("a", "about:blank").await;
     assert!(failure.failed().contains("there is no screen"), "{}", failure.text());
     assert_eq!(failure.code(), "start_failed");

@@ -9,7 +9,7 @@ use greenroom_testkit::{Site, case};
 use serde_json::json;
 
 use super::{
-    house::{Data, House, REVISION, all, launch},
+    house::{Data, GatewayFixture, REVISION, all, launch},
     look,
 };
 
@@ -20,7 +20,7 @@ async fn files_stay_within_the_workspace() {
     let workspace = tempfile::tempdir().unwrap();
     let (folder, data) = (workspace.path(), Data::in_folder(workspace.path()));
     let site = Site::start().await;
-    let house = House::of(launch(data.path(), &[]).cwd(folder)).await;
+    let house = GatewayFixture::of(launch(data.path(), &[]).cwd(folder)).await;
     let uploads = only_workspace_files_are_uploaded(&house, &site, &data, folder);
     case("only_workspace_files_are_uploaded", uploads).await;
     let results = named_results_arrive_in_the_workspace(&house, &site, &data, folder);
@@ -29,7 +29,12 @@ async fn files_stay_within_the_workspace() {
 }
 
 /// Uploads are taken from the workspace only: not from other sessions, not from the system, not through links.
-async fn only_workspace_files_are_uploaded(house: &House, site: &Site, data: &Data, workspace: &Path) {
+async fn only_workspace_files_are_uploaded(
+    house: &GatewayFixture,
+    site: &Site,
+    data: &Data,
+    workspace: &Path,
+) {
     let upload = Upload { house, site };
 
     std::fs::write(workspace.join("mine.txt"), "my words").unwrap();
@@ -82,7 +87,7 @@ async fn roots_of_the_client_are_its_workspace() {
     let roots = json!({ "roots": [uri(&first), uri(&second)] });
     client.on_request("roots/list", move |_| roots.clone());
     client.initialize(REVISION, json!({ "roots": { "listChanged": true } })).await;
-    let house = House { client };
+    let house = GatewayFixture { client };
     let upload = Upload { house: &house, site: &site };
 
     assert!(upload.takes("first.txt").await.contains("words of first"));
@@ -100,7 +105,12 @@ async fn roots_of_the_client_are_its_workspace() {
 }
 
 /// Results with a file name arrive in the workspace under that name, and nowhere else.
-async fn named_results_arrive_in_the_workspace(house: &House, site: &Site, data: &Data, workspace: &Path) {
+async fn named_results_arrive_in_the_workspace(
+    house: &GatewayFixture,
+    site: &Site,
+    data: &Data,
+    workspace: &Path,
+) {
     let outside = tempfile::tempdir().unwrap();
     house.navigate("", &site.url("/title?t=kept%20words")).await.ok();
 
@@ -142,7 +152,7 @@ async fn named_results_arrive_in_the_workspace(house: &House, site: &Site, data:
 
 /// No address shows files of the machine: not `file:`, not behind `view-source:`, not by redirect or script. Addresses of
 /// other schemes than the web's are refused by their scheme, whatever they lead to.
-pub async fn local_files_cannot_be_visited(house: &House, site: &Site) {
+pub async fn local_files_cannot_be_visited(house: &GatewayFixture, site: &Site) {
     for url in [
         "file:///etc/passwd",
         "FILE:///etc/passwd",
@@ -190,7 +200,7 @@ fn fifo(path: &Path) {
 
 /// Uploads each file to the site's page in a session of its own.
 struct Upload<'a> {
-    house: &'a House,
+    house: &'a GatewayFixture,
     site: &'a Site,
 }
 
@@ -228,7 +238,7 @@ fn folder(name: &str) -> tempfile::TempDir {
 }
 
 /// Makes a session download a file, and returns where it is.
-async fn download(house: &House, site: &Site, session: &str) -> PathBuf {
+async fn download(house: &GatewayFixture, site: &Site, session: &str) -> PathBuf {
     house.navigate(session, &site.url("/")).await.ok();
     let mut text =
         house.call(session, "browser_click", json!({ "target": "a[href='/download']" })).await.ok();
@@ -240,7 +250,7 @@ async fn download(house: &House, site: &Site, session: &str) -> PathBuf {
 }
 
 /// Makes a session's engine write a snapshot into the session's folder, and returns where it is.
-async fn keep_snapshot(house: &House, data: &Path, session: &str) -> PathBuf {
+async fn keep_snapshot(house: &GatewayFixture, data: &Path, session: &str) -> PathBuf {
     house.call(session, "browser_take_screenshot", json!({ "type": "png" })).await.ok();
     let seats = look::run_of(data, house.client.pid()).join("seats");
     let folders = seats.read_dir().unwrap().flatten().map(|seat| seat.path().join(".playwright-mcp"));

@@ -9,7 +9,7 @@ use greenroom_testkit::{
 use serde_json::json;
 
 use super::{
-    house::{Data, House, all},
+    house::{Data, GatewayFixture, all},
     look,
 };
 
@@ -46,7 +46,7 @@ mod soak {
 async fn nothing_grows(sessions: usize) {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &[]).await;
+    let house = GatewayFixture::start(&data, &[]).await;
     let pid = house.client.pid();
     // One session stays, so that the browser does too.
     house.navigate("stays", &site.url("/")).await.ok();
@@ -84,7 +84,7 @@ async fn nothing_grows(sessions: usize) {
 }
 
 /// This many sessions, a few at once, each with a page.
-async fn come_and_go(house: &House, site: &Site, sessions: usize) {
+async fn come_and_go(house: &GatewayFixture, site: &Site, sessions: usize) {
     let url = &site.url("/canary?name=gone");
     all((0..AT_ONCE).map(|lane| async move {
         for n in (lane..sessions).step_by(AT_ONCE) {

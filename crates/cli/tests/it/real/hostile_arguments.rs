@@ -7,7 +7,7 @@ use greenroom_testkit::{
 };
 use serde_json::{Value, json};
 
-use super::house::{Data, House, REVISION};
+use super::house::{Data, GatewayFixture, REVISION};
 
 const SECRET: &str = "the words of a file that no browser may show";
 
@@ -63,7 +63,7 @@ fn harmless(way: &str, snapshot: &Value) {
     assert!(!snapshot.to_string().contains(SECRET), "{way}: the page shows the file: {snapshot}");
 }
 
-async fn over_lines(way: &str, house: &House, attacks: &[(&'static str, String)]) {
+async fn over_lines(way: &str, house: &GatewayFixture, attacks: &[(&'static str, String)]) {
     for attack in attacks {
         let (tool, arguments) = attack;
         let params = format!(r#"{{"name":"{tool}","arguments":{}}}"#, in_session(way, arguments));
@@ -98,8 +98,8 @@ async fn no_way_in_reads_a_file() {
     let program = env!("CARGO_BIN_EXE_greenroom");
     let server = Server::start(Launch::new(program).args(flags).arg(data.path())).await;
 
-    over_lines("stdio", &House::start(&data, &["--standalone"]).await, &attacks).await;
-    over_lines("joined", &House::start(&data, &[]).await, &attacks).await;
+    over_lines("stdio", &GatewayFixture::start(&data, &["--standalone"]).await, &attacks).await;
+    over_lines("joined", &GatewayFixture::start(&data, &[]).await, &attacks).await;
 
     let remote = Remote::open(&server, REVISION, json!({})).await;
     let headers = [("mcp-session-id", remote.session.as_str()), ("mcp-protocol-version", REVISION)];
@@ -144,7 +144,7 @@ async fn no_way_in_reads_a_file() {
 }
 
 /// The exact payload is refused by the place of what is wrong.
-pub async fn the_place_is_told(house: &House) {
+pub async fn the_place_is_told(house: &GatewayFixture) {
     let params = r#"{"name":"browser_navigate","arguments":{"url":"view-source:file:///etc/passwd#\ud800"}}"#;
     let answer = house.client.start_raw("tools/call", Some(params)).await.response().await;
     assert_eq!(answer["error"]["code"], -32_602, "{answer}");

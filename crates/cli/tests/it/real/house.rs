@@ -63,11 +63,11 @@ pub fn launch(data: &Path, flags: &[&str]) -> Launch {
 }
 
 /// A greenroom after the handshake with a client without roots.
-pub struct House {
+pub struct GatewayFixture {
     pub client: Client,
 }
 
-impl House {
+impl GatewayFixture {
     pub async fn start(data: &Data, flags: &[&str]) -> Self {
         Self::of(launch(data.path(), flags)).await
     }

@@ -10,7 +10,7 @@ use greenroom_testkit::Site;
 use serde_json::json;
 
 use super::{
-    house::{Answer, Data, House, all, launch},
+    house::{Answer, Data, GatewayFixture, all, launch},
     look,
     random::Random,
 };
@@ -45,7 +45,7 @@ struct Member {
 }
 
 struct Mix {
-    house: House,
+    house: GatewayFixture,
     site: Site,
     workspace: PathBuf,
     words: Vec<String>,
@@ -58,7 +58,7 @@ pub async fn mix(flags: &[&str], calls: usize) {
     let data = Data::new();
     let workspace = tempfile::tempdir().unwrap();
     let site = Site::start().await;
-    let house = House::of(launch(data.path(), flags).cwd(workspace.path())).await;
+    let house = GatewayFixture::of(launch(data.path(), flags).cwd(workspace.path())).await;
     let mut members: Vec<_> = ids().into_iter().enumerate().map(|(n, id)| Member::new(n, id)).collect();
     let words: Vec<_> = members.iter().map(|member| member.word.clone()).collect();
     for word in &words {

@@ -35,14 +35,14 @@ mod task;
 
 use greenroom_testkit::{Site, case};
 
-use self::house::{Data, House};
+use self::house::{Data, GatewayFixture};
 
 /// One greenroom with its usual settings, one case after the other: recall, egress, files of the machine, dialogs, and odd
 /// arguments. Afterwards no file of it has the password that was typed.
 #[tokio::test]
 async fn with_usual_settings() {
     let (data, site) = (&Data::new(), &Site::start().await);
-    let started = House::start(data, &[]).await;
+    let started = GatewayFixture::start(data, &[]).await;
     let house = &started;
     case("recall::everything_is_recallable", recall::everything_is_recallable(house, site, data)).await;
     case("recall::lines_and_imitations", recall::lines_and_imitations(house, site, data)).await;

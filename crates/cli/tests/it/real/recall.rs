@@ -5,14 +5,14 @@ use std::{fs, path::Path};
 use greenroom_testkit::{PATIENCE, Site, eventually, within};
 use serde_json::{Value, json};
 
-use super::house::{Answer, Data, House};
+use super::house::{Answer, Data, GatewayFixture};
 use crate::{
     front::recall::ref_id,
     records::look::{Look, has_bytes},
 };
 
 /// The content kept under the name of this answer.
-async fn content(house: &House, answer: &Answer) -> String {
+async fn content(house: &GatewayFixture, answer: &Answer) -> String {
     let arguments = json!({"ref_id": ref_id(&answer.response), "offset": 0});
     let read = house.call("", "get_content", arguments).await;
     read.ok();
@@ -34,7 +34,7 @@ fn one(data: &Data, sql: &str) -> String {
 
 /// Navigations, clicks, snapshots and screenshots are found again by their names, with page, console lines and picture;
 /// `mode: "diff"` sends what a click changed, and a new page whole.
-pub async fn everything_is_recallable(house: &House, site: &Site, data: &Data) {
+pub async fn everything_is_recallable(house: &GatewayFixture, site: &Site, data: &Data) {
     let page = house.navigate("", &site.url("/menu")).await;
     assert!(page.ok().contains("item 60 that does not change"));
     let kept = content(house, &page).await;
@@ -75,7 +75,7 @@ pub async fn everything_is_recallable(house: &House, site: &Site, data: &Data) {
 }
 
 /// A screenshot is one blob, which is a resource; its record has the blob's name in the place of the bytes.
-async fn screenshots(house: &House, data: &Data) {
+async fn screenshots(house: &GatewayFixture, data: &Data) {
     let shot = house.call("", "browser_take_screenshot", json!({"type": "png"})).await;
     shot.ok();
     let image =
@@ -99,7 +99,7 @@ async fn screenshots(house: &House, data: &Data) {
 }
 
 /// Console lines are kept apart, by level; a page that imitates the engine's own words changes nothing in its record.
-pub async fn lines_and_imitations(house: &House, site: &Site, data: &Data) {
+pub async fn lines_and_imitations(house: &GatewayFixture, site: &Site, data: &Data) {
     let page = house.navigate("", &site.url("/console")).await;
     page.ok();
     let id = ref_id(&page.response);
@@ -143,7 +143,7 @@ pub async fn lines_and_imitations(house: &House, site: &Site, data: &Data) {
 async fn a_cut_page_stays_usable() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--inline-tokens", "1000"]).await;
+    let house = GatewayFixture::start(&data, &["--inline-tokens", "1000"]).await;
     let page = house.navigate("", &site.url("/table?rows=500&below=1")).await;
     let text = page.ok();
     assert!(text.len() < 12_000 && text.contains("snapshot cut: "), "{} bytes: {text}", text.len());
@@ -163,7 +163,7 @@ async fn a_cut_page_stays_usable() {
 }
 
 /// What was downloaded can be fetched when the session is long closed.
-pub async fn a_download_outlives_its_session(house: &House, site: &Site, data: &Data) {
+pub async fn a_download_outlives_its_session(house: &GatewayFixture, site: &Site, data: &Data) {
     let others = seats(data.path());
     house.navigate("a", &site.url("/")).await.ok();
     let get = format!("() => {{ location.href = '{}'; }}", site.url("/download?name=report.txt"));
@@ -201,7 +201,7 @@ fn seats(data: &Path) -> Vec<String> {
 const SECRET: &str = "correct-horse's \"battery\"";
 
 /// Types a password into a page, in every way that a tool has.
-pub async fn type_a_password(house: &House, site: &Site) {
+pub async fn type_a_password(house: &GatewayFixture, site: &Site) {
     let page = house.navigate("", &site.url("/form")).await.ok();
     let password = target(&page, "textbox \"Password\"");
     let typed = json!({"element": "Password field", "target": password, "text": SECRET});
@@ -222,7 +222,7 @@ pub fn a_password_is_nowhere(data: &Data) {
 
 /// A big page is read a page at a time, also as one of several commands: the next one needs the key and an offset alone and
 /// runs nothing, and a key that nobody knows is an error, never a navigation.
-pub async fn pages_of_a_page(house: &House, site: &Site) {
+pub async fn pages_of_a_page(house: &GatewayFixture, site: &Site) {
     let query = json!({
         "url": site.url("/table?rows=50"), "flatten": true, "jmespath_query": "[?role=='button'].name",
         "limit": 3, "output_format": "json",

@@ -3,14 +3,14 @@
 use greenroom_testkit::Site;
 use serde_json::json;
 
-use super::house::{Data, House};
+use super::house::{Data, GatewayFixture};
 
 /// Failed tools, stale references and `browser_close` leave the session as it is.
 #[tokio::test]
 async fn ordinary_errors_destroy_nothing() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--pool-timeout-action", "1s"]).await;
+    let house = GatewayFixture::start(&data, &["--pool-timeout-action", "1s"]).await;
     let page = house.navigate("a", &site.url("/")).await.ok();
     let stale = page.lines().find_map(|line| line.split_once("link \"show\" [ref=")?.1.split(']').next());
     let stale = stale.unwrap_or_else(|| panic!("no reference: {page}")).to_owned();

@@ -4,7 +4,7 @@ use greenroom_testkit::Site;
 use serde_json::{Value, json};
 
 use super::{
-    house::{Data, House},
+    house::{Data, GatewayFixture},
     look,
 };
 
@@ -15,7 +15,7 @@ async fn viewport_user_agent_and_list() {
     let data = Data::new();
     let site = Site::start().await;
     let size = "() => [innerWidth, innerHeight].join()";
-    let house = House::start(&data, &["--pool-user-agent", "greenroom test agent"]).await;
+    let house = GatewayFixture::start(&data, &["--pool-user-agent", "greenroom test agent"]).await;
     house.navigate("a", &site.url("/title?t=the%20first")).await.ok();
     assert!(house.evaluate("a", size).await.ok().contains("\"1280,720\""));
     assert!(house.evaluate("a", "() => navigator.userAgent").await.ok().contains("greenroom test agent"));
@@ -41,7 +41,7 @@ async fn viewport_user_agent_and_list() {
     drop(pending);
     house.end().await;
 
-    let house = House::start(&data, &["--pool-viewport-size", "800x600"]).await;
+    let house = GatewayFixture::start(&data, &["--pool-viewport-size", "800x600"]).await;
     assert!(house.evaluate("", size).await.ok().contains("\"800,600\""));
     house.end().await;
 }
@@ -56,12 +56,12 @@ async fn nothing_starts_before_the_first_call() {
         tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     // Only the very first greenroom asks the engine.
-    let house = House::start(&data, &[]).await;
+    let house = GatewayFixture::start(&data, &[]).await;
     let first = names(&house.client.request("tools/list", json!({})).await);
     assert!(first.iter().any(|name| name == "browser_navigate"), "{first:?}");
     house.end().await;
 
-    let house = House::start(&data, &[]).await;
+    let house = GatewayFixture::start(&data, &[]).await;
     let run = look::run_of(data.path(), house.client.pid());
     let list = house.client.request("tools/list", json!({})).await;
     assert_eq!(names(&list), first);

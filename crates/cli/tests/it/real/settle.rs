@@ -5,16 +5,16 @@ use greenroom_testkit::{Launch, PATIENCE, Site, case, within};
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::house::{Answer, Data, House, installed};
+use super::house::{Answer, Data, GatewayFixture, installed};
 
 /// A greenroom with the default settling.
-async fn start(data: &Data, flags: &[&str]) -> House {
+async fn start(data: &Data, flags: &[&str]) -> GatewayFixture {
     let launch = Launch::new(env!("CARGO_BIN_EXE_greenroom")).arg("mcp").arg("--data-dir").arg(data.path());
-    House::of(launch.args(flags)).await
+    GatewayFixture::of(launch.args(flags)).await
 }
 
 /// Opens the page that changes in one of its ways, and clicks its button.
-async fn click(house: &House, session: &str, site: &Site, query: &str) -> Answer {
+async fn click(house: &GatewayFixture, session: &str, site: &Site, query: &str) -> Answer {
     house.navigate(session, &site.url(&format!("/late?{query}"))).await.ok();
     house.call(session, "browser_click", json!({ "target": "#change" })).await
 }
@@ -57,7 +57,7 @@ const DELAYED: [&str; 5] = ["timer", "fetch", "read", "navigation", "departure"]
 
 /// Changes 0 to 300 ms after a click, by timer, by fetch, by a slow or a late navigation, are in the click's answer; so
 /// are chains of these, and what loops of timers, frames, messages and transitions end in.
-async fn changes_with_a_shared_node(house: &House, site: &Site) {
+async fn changes_with_a_shared_node(house: &GatewayFixture, site: &Site) {
     let shared = house;
     let delays = |by: &'static str| async move {
         for ms in [0, 50, 150, 300] {
@@ -96,7 +96,7 @@ async fn changes_with_an_own_node(site: &Site) {
 }
 
 /// An answer that comes over a WebSocket is waited for when the page has asked for it there.
-async fn answers_over_sockets_are_in_the_answer(house: &House, site: &Site) {
+async fn answers_over_sockets_are_in_the_answer(house: &GatewayFixture, site: &Site) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut server = JoinSet::new();
@@ -117,7 +117,7 @@ async fn answers_over_sockets_are_in_the_answer(house: &House, site: &Site) {
 
 /// New tabs are listed with their loaded pages, by script and by link; an alert that comes late is a modal state of
 /// the click's answer; a small download has arrived. Nothing of it hangs, and the session goes on.
-async fn tabs_dialogs_and_downloads(house: &House, site: &Site) {
+async fn tabs_dialogs_and_downloads(house: &GatewayFixture, site: &Site) {
     let answer = click(house, "", site, "by=dialog&ms=150").await.ok();
     assert!(answer.contains("### Modal state") && answer.contains("\"alert\" dialog"), "{answer}");
     let handled = house.call("", "browser_handle_dialog", json!({ "accept": true })).await;
@@ -148,7 +148,7 @@ fn the_engine_rests_as_it_is_known_to() {
 
 /// What a page did before the action is not waited for: its clocks, its loops, its endless request, its timer of a
 /// minute. And what another session's page does is no business of this one's.
-async fn a_page_at_rest_is_not_waited_for(house: &House, site: &Site) {
+async fn a_page_at_rest_is_not_waited_for(house: &GatewayFixture, site: &Site) {
     house.navigate("other", &site.url("/late")).await.ok();
     house.evaluate("other", "() => { setInterval(() => fetch('/slow?ms=300'), 100); }").await.ok();
     // The page reports it if it was left alone for as long as the engine would have; on a busy machine that can happen.
@@ -164,7 +164,7 @@ async fn a_page_at_rest_is_not_waited_for(house: &House, site: &Site) {
 
 /// A page that replaces the functions by which it is observed gets its answer all the same, as does a session beside
 /// it; what the page sees of them looks like the browser's own.
-async fn pages_cannot_make_it_hang(house: &House, site: &Site) {
+async fn pages_cannot_make_it_hang(house: &GatewayFixture, site: &Site) {
     let look = "() => [setTimeout.name, setTimeout.length, /native code/.test(setTimeout), \
                 Object.keys(window).filter((name) => /settle|greenroom/i.test(name)).length].join()";
     house.navigate("", &site.url("/late?by=nothing")).await.ok();
@@ -212,7 +212,7 @@ async fn evaluations_of_agents_are_their_own() {
 }
 
 /// A time that is set is the time that the engine waits: with none, a late change is not in the answer.
-pub async fn a_set_time_is_the_engines(house: &House, site: &Site) {
+pub async fn a_set_time_is_the_engines(house: &GatewayFixture, site: &Site) {
     let answer = click(house, "", site, "by=timer&ms=20000").await.ok();
     assert!(shows(&answer, "unchanged"), "{answer}");
     let native = house.evaluate("", "() => String(setTimeout)").await.ok();

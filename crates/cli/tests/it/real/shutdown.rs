@@ -11,7 +11,7 @@ use greenroom_testkit::{
 use serde_json::json;
 
 use super::{
-    house::{Data, House, launch},
+    house::{Data, GatewayFixture, launch},
     look,
 };
 
@@ -19,7 +19,7 @@ use super::{
 struct Scene {
     data: Data,
     site: Site,
-    house: House,
+    house: GatewayFixture,
     /// greenroom's own process, which the test may have started indirectly.
     pid: u32,
     run: PathBuf,
@@ -40,7 +40,7 @@ impl Scene {
     /// `find` finds greenroom's process from the one that was started.
     async fn set_with(data: Data, launch: Launch, find: impl Fn(u32) -> u32) -> Self {
         let site = Site::start().await;
-        let house = House::of(launch).await;
+        let house = GatewayFixture::of(launch).await;
         let pid = find(house.client.pid());
         for session in ["a", "b"] {
             house.navigate(session, &site.url("/canary?name=x")).await.ok();
@@ -134,7 +134,7 @@ async fn by_a_dead_parent() {
 #[tokio::test]
 async fn by_sigkill() {
     let scene = Scene::set().await;
-    let neighbour = House::start(&scene.data, &[]).await;
+    let neighbour = GatewayFixture::start(&scene.data, &[]).await;
     neighbour.navigate("n", &scene.site.url("/canary?name=neighbour")).await.ok();
     let neighbours_run = look::run_of(scene.data.path(), neighbour.client.pid());
     let neighbours = look::tagged(&neighbours_run);
@@ -143,7 +143,7 @@ async fn by_sigkill() {
     scene.nothing_runs().await;
     assert_eq!(look::runs(scene.data.path()).len(), 2, "a killed process does not remove its folder");
 
-    let next = House::start(&scene.data, &[]).await;
+    let next = GatewayFixture::start(&scene.data, &[]).await;
     assert!(!scene.run.exists(), "the next greenroom removes the folder");
     next.navigate("n", &scene.site.url("/canary?name=next")).await.ok();
     let kept = neighbour.call("n", "browser_snapshot", json!({})).await.unbroken();

@@ -4,7 +4,7 @@ use greenroom_testkit::Site;
 use serde_json::json;
 
 use super::{
-    house::{Data, House},
+    house::{Data, GatewayFixture},
     look,
 };
 
@@ -15,7 +15,7 @@ const UNSAFE: &str = "browser_run_code_unsafe";
 async fn sessions_with_processes_of_their_own() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--pool-slots", "1", "--tools-unsafe"]).await;
+    let house = GatewayFixture::start(&data, &["--pool-slots", "1", "--tools-unsafe"]).await;
     assert!(lists_unsafe(&house).await);
     for session in ["a", "b"] {
         house.navigate(session, &site.url(&format!("/canary?name={session}"))).await.ok();
@@ -41,7 +41,7 @@ async fn sessions_with_processes_of_their_own() {
 async fn unsafe_tools_are_off() {
     let data = Data::new();
     for slots in ["1", "16"] {
-        let house = House::start(&data, &["--pool-slots", slots]).await;
+        let house = GatewayFixture::start(&data, &["--pool-slots", slots]).await;
         assert!(!lists_unsafe(&house).await);
         let refused = house.call("a", UNSAFE, json!({ "code": "async () => process.pid" })).await;
         assert_eq!(refused.code(), "tool_refused", "{}", refused.text());
@@ -50,7 +50,7 @@ async fn unsafe_tools_are_off() {
     }
 }
 
-async fn lists_unsafe(house: &House) -> bool {
+async fn lists_unsafe(house: &GatewayFixture) -> bool {
     let list = house.client.request("tools/list", json!({})).await;
     list["result"]["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == UNSAFE)
 }

@@ -9,7 +9,7 @@ use greenroom_testkit::{
 use serde_json::json;
 
 use super::{
-    house::{Data, House},
+    house::{Data, GatewayFixture},
     look,
 };
 
@@ -19,7 +19,7 @@ use super::{
 async fn sessions_from_spares() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--pool-warm", "1", "--log", "info"]).await;
+    let house = GatewayFixture::start(&data, &["--pool-warm", "1", "--log", "info"]).await;
     let pid = house.client.pid();
     spares_ready(&house, 1).await;
     let run = look::run_of(data.path(), pid);
@@ -62,7 +62,7 @@ async fn spares_with_processes_of_their_own() {
     let data = Data::new();
     let site = Site::start().await;
     let flags = ["--pool-warm", "1", "--pool-slots", "1", "--tools-unsafe", "--log", "info"];
-    let house = House::start(&data, &flags).await;
+    let house = GatewayFixture::start(&data, &flags).await;
     let pid = house.client.pid();
     spares_ready(&house, 1).await;
     let (browsers, engines) = (look::browsers(pid), look::engines(pid));
@@ -75,7 +75,7 @@ async fn spares_with_processes_of_their_own() {
 }
 
 /// Returns when this many spares have been opened since the start.
-async fn spares_ready(house: &House, count: usize) {
+async fn spares_ready(house: &GatewayFixture, count: usize) {
     let opened = || (house.client.stderr().matches("spare ready").count() >= count).then_some(());
     eventually(&format!("spare {count}"), opened).await;
 }

@@ -6,7 +6,7 @@ use greenroom_testkit::{Site, process};
 use serde_json::json;
 
 use super::{
-    house::{Data, House, launch},
+    house::{Data, GatewayFixture, launch},
     look,
 };
 
@@ -23,7 +23,7 @@ async fn a_long_path_a_secret_and_a_clean_home() {
     let site = Site::start().await;
     let started =
         launch(data.path(), &[]).home(home.path()).env("API_KEY", "very-secret").env("NODE_OPTIONS", "");
-    let house = House::of(started).await;
+    let house = GatewayFixture::of(started).await;
     house.navigate("a", &site.url("/title?t=here")).await.ok();
     house.navigate("b", &site.url("/title?t=there")).await.ok();
 
@@ -53,7 +53,7 @@ async fn a_page_that_forges_links() {
     let site = Site::start().await;
     let workspace = tempfile::tempdir().unwrap();
     fs::write(workspace.path().join("mine.txt"), "the uploaded text").unwrap();
-    let house = House::of(launch(data.path(), &[]).cwd(workspace.path())).await;
+    let house = GatewayFixture::of(launch(data.path(), &[]).cwd(workspace.path())).await;
     house.navigate("a", &site.url("/upload")).await.ok();
     house.call("a", "browser_click", json!({ "target": "input[type=file]" })).await.ok();
     let file = workspace.path().join("mine.txt");
@@ -76,7 +76,7 @@ async fn a_page_that_forges_links() {
 async fn last_words_tell_no_secrets() {
     let data = Data::new();
     let site = Site::start().await;
-    let house = House::start(&data, &["--log", "debug"]).await;
+    let house = GatewayFixture::start(&data, &["--log", "debug"]).await;
     house.navigate("alice", &site.url("/title?t=alices-url-secret")).await.ok();
     house.navigate("mallory", &site.url("/")).await.ok();
     house.evaluate("alice", "() => console.error('ALICE-SECRET\\nin two lines')").await.ok();
@@ -97,7 +97,7 @@ async fn last_words_tell_no_secrets() {
 }
 
 /// A dialog holds up its own session only, and what one session has cached another fetches for itself.
-pub async fn dialogs_and_caches_are_apart(house: &House, site: &Site) {
+pub async fn dialogs_and_caches_are_apart(house: &GatewayFixture, site: &Site) {
     house.navigate("a", &site.url("/dialog")).await.ok();
     house.navigate("b", &site.url("/dialog")).await.ok();
     let asked = house.call("a", "browser_click", json!({ "target": "text=Alert" })).await.ok();

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Fit, NAMED, draft::BrowserDraft, fit, key::names};
+use super::{AppliesTo, NAMED, draft::BrowserDraft, fit, key::names};
 use crate::settings::{
     key::Key,
     kind::{Given, Written},
@@ -57,7 +57,7 @@ impl Merge<'_> {
             let site = site(file, format!("{}.{}", declared_by.name, name.escape_debug()));
             let taken = match (NAMED.into_iter().find(|key| key == name), Key::find(name), fit(name)) {
                 (Some(key), ..) => draft.name(key, given, site),
-                (_, _, Some(Fit::No(why))) => Err(Problem::Conflict {
+                (_, _, Some(AppliesTo::No(why))) => Err(Problem::Conflict {
                     message: format!("{site} means nothing to a browser that is attached to"),
                     hint: format!("leave it out: {why}"),
                 }),

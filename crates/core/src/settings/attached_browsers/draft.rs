@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    AttachedBrowser, BROWSERS_MAX, Fit, Header,
+    AppliesTo, AttachedBrowser, BROWSERS_MAX, Header,
     part::{Headers, Label, StartCommand, Tags},
 };
 use crate::{
@@ -151,7 +151,7 @@ fn tidy(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
         let name = setting.name();
         let wall = matches!(name, "allowed_origins" | "blocked_origins");
         let meaningless = foreign.iter().any(|(other, _)| *other == name)
-            || setting.fit == Some(Fit::Isolated) && !pool.isolated;
+            || setting.fit == Some(AppliesTo::Isolated) && !pool.isolated;
         if meaningless && !wall && !is_own(name) {
             (setting.copy)(&defaults, &mut whole);
         }

@@ -8,7 +8,7 @@ pub(in crate::settings) const NAMED: [&str; 5] = ["url", "label", "tags", "heade
 
 /// What a setting of a pool is to a browser that already runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::settings) enum Fit {
+pub(in crate::settings) enum AppliesTo {
     Yes,
     /// It belongs to a context that greenroom makes. In the browser's own context it would reach the tabs of the browser's
     /// user.
@@ -19,21 +19,22 @@ pub(in crate::settings) enum Fit {
 
 /// What the table of settings says of each setting of pools.
 pub(in crate::settings) mod fits {
-    use super::Fit;
+    use super::AppliesTo;
 
-    pub const YES: Option<Fit> = Some(Fit::Yes);
-    pub const ISOLATED: Option<Fit> = Some(Fit::Isolated);
-    pub const RUNS: Option<Fit> = no("it is settled when a browser is started, and this one already runs");
-    pub const ONE: Option<Fit> = no("a browser is one instance, the same all the time");
-    pub const CUSTOM: Option<Fit> = no("it is the custom engine's, which attaches to no browser");
+    pub const YES: Option<AppliesTo> = Some(AppliesTo::Yes);
+    pub const ISOLATED: Option<AppliesTo> = Some(AppliesTo::Isolated);
+    pub const RUNS: Option<AppliesTo> =
+        no("it is settled when a browser is started, and this one already runs");
+    pub const ONE: Option<AppliesTo> = no("a browser is one instance, the same all the time");
+    pub const CUSTOM: Option<AppliesTo> = no("it is the custom engine's, which attaches to no browser");
 
-    pub const fn no(why: &'static str) -> Option<Fit> {
-        Some(Fit::No(why))
+    pub const fn no(why: &'static str) -> Option<AppliesTo> {
+        Some(AppliesTo::No(why))
     }
 }
 
 /// What the key of a pool means to a browser. `None` if it is no key of pools.
-pub(in crate::settings) fn fit(name: &str) -> Option<Fit> {
+pub(in crate::settings) fn fit(name: &str) -> Option<AppliesTo> {
     match Key::find(name)? {
         Key::Setting(setting) => setting.fit,
         Key::Instances => fits::ONE,

@@ -258,7 +258,7 @@ fn wrong_flags() {
 /// The same address, however it is spelled, and the same label are each a mistake that names both places; too many browsers
 /// are one too.
 #[test]
-fn twins() {
+fn duplicate_aliases() {
     let text = "[[browsers]]\nurl = 'http://a:1'\nlabel = 'x'\n[[browsers]]\nurl = 'http://b:1'\nlabel = 'x'";
     let all = Sources { browsers: flags(&[(WS_ENDPOINT, "HTTP://A:1/")]), ..written(text) };
     assert_eq!(

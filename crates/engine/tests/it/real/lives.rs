@@ -2,7 +2,7 @@
 
 use std::{fs, sync::Arc};
 
-use greenroom_core::{Call, Crash, Engine, Instance, InstanceId, Lost, Nobody, OpenError, Reply, Seat};
+use greenroom_core::{Call, Crash, Engine, Instance, InstanceId, Lost, NoAgent, OpenError, Reply, Seat};
 use greenroom_engine::{EngineOptions, PlaywrightEngine, browser::Kind};
 use greenroom_testkit::{
     PATIENCE, Site, eventually,
@@ -37,7 +37,7 @@ impl Rooms {
     }
 
     async fn sit(&self) -> Sitter {
-        Sitter(within(PATIENCE, self.instance.open(Arc::new(Nobody))).await.unwrap())
+        Sitter(within(PATIENCE, self.instance.open(Arc::new(NoAgent))).await.unwrap())
     }
 
     /// The browser's main process.
@@ -69,7 +69,7 @@ struct Sitter(Box<dyn Seat>);
 impl Sitter {
     async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
-        within(PATIENCE, self.0.call(Call::new(tool, params), Arc::new(Nobody))).await
+        within(PATIENCE, self.0.call(Call::new(tool, params), Arc::new(NoAgent))).await
     }
 
     async fn call(&mut self, tool: &str, arguments: Value) -> String {
@@ -158,7 +158,7 @@ async fn a_busy_page() {
     hog.navigate(&rooms.site.url("/title?t=hog")).await;
     hog.evaluate(&busy(100)).await;
     for _ in 0..3 {
-        match within(PATIENCE, rooms.instance.open(Arc::new(Nobody))).await {
+        match within(PATIENCE, rooms.instance.open(Arc::new(NoAgent))).await {
             Ok(seat) => seat.close().await,
             Err(OpenError::Late(why)) => assert!(why.message.contains("within 15 s"), "{why}"),
             Err(other) => panic!("{other}"),
@@ -185,7 +185,7 @@ async fn a_late_seat_is_cleared_away() {
     neighbour.navigate(&rooms.site.url("/canary?name=neighbour")).await;
     let node = rooms.instance.process_ids()[0];
     signal(node, Signal::STOP);
-    let late = within(PATIENCE, rooms.instance.open(Arc::new(Nobody))).await.err().unwrap();
+    let late = within(PATIENCE, rooms.instance.open(Arc::new(NoAgent))).await.err().unwrap();
     assert!(matches!(late, OpenError::Late(_)), "{late}");
     assert_eq!(late.to_string(), "the engine did not open a browser context within 15 s");
     assert_eq!(rooms.lost(), None);

@@ -36,7 +36,7 @@ async fn ping(instance: &Arc<dyn Instance>, limit: Duration) -> Result<(), Strin
 }
 
 /// Checks an instance at intervals. Returns why, when it has missed too many checks.
-pub(super) async fn look_after(
+pub(super) async fn health_check_loop(
     instances: &Instances,
     place: &Place,
     instance: &Arc<dyn Instance>,

@@ -12,7 +12,7 @@ mod running;
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{StartError, lease::Hope};
+use greenroom_core::{StartError, lease::RestartOutlook};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, watch},
@@ -193,14 +193,14 @@ impl Supervisor {
     }
 
     /// The instance lends nothing more; callers that wait for it learn whether it comes back.
-    fn gone(&self, hope: Hope) {
+    fn gone(&self, hope: RestartOutlook) {
         self.instances.change(|ledger| ledger.lost(self.place.id, hope));
     }
 
     /// The instance was drained; the supervisor waits for an order.
     fn drained(&self) -> Next {
         self.place.went(Health::Failed, Some(DRAINED.to_owned()));
-        self.gone(Hope::None);
+        self.gone(RestartOutlook::None);
         Next::Rest
     }
 
@@ -230,7 +230,7 @@ impl Supervisor {
             // The instance starts when a caller needs it.
             (Goal::Run, true) => {
                 self.place.went(Health::Starting, None);
-                self.gone(Hope::OnDemand);
+                self.gone(RestartOutlook::OnDemand);
                 Some(Next::Cold)
             }
         }
@@ -279,28 +279,28 @@ impl Supervisor {
             false => Verdict::OnDemand,
         };
         let (hope, again) = match verdict {
-            Verdict::OnDemand => (Hope::OnDemand, None),
+            Verdict::OnDemand => (RestartOutlook::OnDemand, None),
             Verdict::Again(pause) => {
                 if !kind.is_given_up() {
                     tracing::warn!(%pool, %instance, ?pause, "trying again");
                 }
-                (Hope::Soon, Some(now + pause))
+                (RestartOutlook::Soon, Some(now + pause))
             }
             Verdict::Rest(rest) => {
                 if !kind.is_given_up() {
                     tracing::warn!(%pool, every = ?rest, "tried often enough; from now on it is tried at intervals");
                 }
-                (Hope::None, Some(now + rest))
+                (RestartOutlook::None, Some(now + rest))
             }
             Verdict::Never => {
                 tracing::error!(%pool, %instance, "failed too often; it stays so until it is restarted by hand");
-                (Hope::None, None)
+                (RestartOutlook::None, None)
             }
         };
         self.place.went(Health::Failed, Some(why.to_owned()));
-        kind.update_link(|link| link.failed(why.to_owned(), again, hope == Hope::None));
+        kind.update_link(|link| link.failed(why.to_owned(), again, hope == RestartOutlook::None));
         match not_started {
-            Some(error) if hope == Hope::OnDemand => {
+            Some(error) if hope == RestartOutlook::OnDemand => {
                 self.instances.queue.start_failed(instance, error);
                 self.instances.start_wanted();
                 // The start may have been for a spare.
@@ -308,16 +308,16 @@ impl Supervisor {
             }
             _ => self.gone(hope),
         }
-        self.tell_those_who_wait();
+        self.wake_waiters();
         match again {
             Some(at) => Next::After(at),
-            None if hope == Hope::OnDemand => Next::Cold,
+            None if hope == RestartOutlook::OnDemand => Next::Cold,
             None => Next::Rest,
         }
     }
 
     /// A start is over, or an instance is gone: callers that wait for either look again, and so does the task for spares.
-    fn tell_those_who_wait(&self) {
+    fn wake_waiters(&self) {
         self.instances.room.notify_one();
         self.instances.last_start.send_modify(|_| ());
     }

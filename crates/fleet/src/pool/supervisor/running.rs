@@ -3,10 +3,10 @@
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
-use greenroom_core::{BoxFuture, Instance, Lost, StartError, lease::Hope};
+use greenroom_core::{BoxFuture, Instance, Lost, StartError, lease::RestartOutlook};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Next, Supervisor, health::look_after, reconnect::WITHIN};
+use super::{Next, Supervisor, health::health_check_loop, reconnect::WITHIN};
 use crate::{
     pool::{attached::Link, instance_slot::Goal},
     status::Health,
@@ -60,7 +60,7 @@ impl Supervisor {
             instances.change(|ledger| ledger.started(place.id));
             place.reconnect.report(None);
             self.not_revived = None;
-            self.tell_those_who_wait();
+            self.wake_waiters();
             self.watch(&instance).await
         } else {
             // The order to stop came during the start: the instance lends nothing.
@@ -80,7 +80,7 @@ impl Supervisor {
             }
             (End::Lost(why), Goal::Leave) => {
                 place.went(Health::Failed, Some(why));
-                self.gone(Hope::None);
+                self.gone(RestartOutlook::None);
                 Next::Leave
             }
             (End::Drained | End::Idle, Goal::Leave) => Next::Leave,
@@ -142,7 +142,8 @@ impl Supervisor {
         let instances = self.instances.clone();
         let place = self.place.clone();
         let mut lost = instance.lost();
-        let mut health = Box::pin(look_after(&instances, &place, instance, self.shared.woke.subscribe()));
+        let mut health =
+            Box::pin(health_check_loop(&instances, &place, instance, self.shared.woke.subscribe()));
         let idle = instances.kind.idle_limit();
         let mut retire_at = idle.map(|idle| Instant::now() + idle);
         let mut draining = false;
@@ -159,7 +160,7 @@ impl Supervisor {
                 () = self.shared.closing.cancelled() => return End::Closing,
                 why = &mut health => {
                     // Condemn it first, so that its sessions report this reason and not the stop that follows.
-                    instance.condemn(Lost::Unwell(why.as_str().into()));
+                    instance.mark_lost(Lost::HealthCheckFailed(why.as_str().into()));
                     return End::Lost(why);
                 }
                 () = place.reconnect.ordered(), if probe.is_none() => {
@@ -171,7 +172,7 @@ impl Supervisor {
                     match answer {
                         Ok(()) => self.stays_connected(),
                         Err(why) => {
-                            instance.condemn(Lost::Unwell(why.as_str().into()));
+                            instance.mark_lost(Lost::HealthCheckFailed(why.as_str().into()));
                             return End::Lost(why);
                         }
                     }

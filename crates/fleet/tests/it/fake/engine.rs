@@ -10,11 +10,12 @@ use std::{
 };
 
 use greenroom_core::{
-    Agent, BoxFuture, Engine, Instance, InstanceId, Lost, OpenError, Seat, StartError, Toolset, Unwell,
+    Agent, BoxFuture, Engine, HealthCheckFailed, Instance, InstanceId, Lost, OpenError, Seat, StartError,
+    Toolset,
 };
 use tokio::{sync::watch, time::Instant};
 
-use super::{Pulse, Revival, SeatEnds, World, seat::FakeSeat};
+use super::{HealthProbe, Revival, SeatEnds, World, seat::FakeSeat};
 
 pub struct FakeEngine(pub Arc<World>);
 
@@ -140,14 +141,14 @@ impl Instance for FakeInstance {
         self.lost.subscribe()
     }
 
-    fn ping(&self) -> BoxFuture<'_, Result<(), Unwell>> {
+    fn ping(&self) -> BoxFuture<'_, Result<(), HealthCheckFailed>> {
         self.world.count(|counts| counts.pings += 1);
         let pulse = self.world.state().pulses.get(&self.id).copied();
         Box::pin(async move {
             match pulse {
                 None => Ok(()),
-                Some(Pulse::Unwell) => Err(Unwell("it feels faint".into())),
-                Some(Pulse::Hangs) => std::future::pending().await,
+                Some(HealthProbe::HealthCheckFailed) => Err(HealthCheckFailed("it feels faint".into())),
+                Some(HealthProbe::Hangs) => std::future::pending().await,
             }
         })
     }

@@ -62,8 +62,8 @@ pub enum Revival {
 
 /// How an instance answers a health check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pulse {
-    Unwell,
+pub enum HealthProbe {
+    HealthCheckFailed,
     Hangs,
 }
 
@@ -114,7 +114,7 @@ struct State {
     log: Vec<(u64, String)>,
     /// Instances that cannot be started, until they are mended.
     broken: BTreeSet<InstanceId>,
-    pulses: BTreeMap<InstanceId, Pulse>,
+    pulses: BTreeMap<InstanceId, HealthProbe>,
     /// Crashes of tabs that the fleet has not asked about yet, by seat.
     crashes: BTreeMap<u64, Vec<Crash>>,
     stopped_downloads: BTreeMap<u64, StoppedDownloads>,
@@ -179,7 +179,7 @@ impl World {
     }
 
     /// How the instance answers from now on; `None` is healthy.
-    pub fn set_pulse(&self, id: u32, pulse: Option<Pulse>) {
+    pub fn set_pulse(&self, id: u32, pulse: Option<HealthProbe>) {
         let mut state = self.state();
         let id = InstanceId(id);
         match pulse {

@@ -38,7 +38,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Which kind of request the answer is for: it decides how long greenroom waits before the event stream begins.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Whose {
+pub(super) enum RequestKind {
     Session,
     Alone,
 }
@@ -88,13 +88,13 @@ pub(super) enum First {
 
 pub(super) async fn first(
     reader: &mut Reader,
-    whose: Whose,
+    whose: RequestKind,
     takes: Takes,
     stop: &CancellationToken,
 ) -> First {
     let begin = match whose {
-        Whose::Session => BEGIN,
-        Whose::Alone => BEGIN_ALONE,
+        RequestKind::Session => BEGIN,
+        RequestKind::Alone => BEGIN_ALONE,
     };
     let decided = async {
         match takes {
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     /// What the first message decides if the answer comes after this long.
-    async fn answered_after(wait: Duration, whose: Whose) -> First {
+    async fn answered_after(wait: Duration, whose: RequestKind) -> First {
         let stream = Arc::<Stream>::default();
         let mut reader = stream.read();
         tokio::spawn(async move {
@@ -196,7 +196,7 @@ mod tests {
     /// client wonders whether its request has arrived.
     #[tokio::test(start_paused = true)]
     async fn a_late_answer_finds_its_stream_begun() {
-        for (whose, at_the_latest) in [(Whose::Session, 1), (Whose::Alone, 5)] {
+        for (whose, at_the_latest) in [(RequestKind::Session, 1), (RequestKind::Alone, 5)] {
             assert!(matches!(answered_after(Duration::ZERO, whose).await, First::Only(_)));
             assert!(matches!(answered_after(BEGIN / 2, whose).await, First::Only(_)));
             let began = Instant::now();

@@ -19,7 +19,7 @@ use axum::{
     response::Response,
 };
 
-use super::{Door, refusal};
+use super::{HttpState, refusal};
 
 /// The browser's statement of how the requesting page is related to this server.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -91,7 +91,7 @@ fn host_of(authority: &str) -> &str {
 }
 
 /// Passes on requests that call this server by one of its names.
-pub(super) async fn names(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+pub(super) async fn names(State(door): State<Arc<HttpState>>, request: Request, next: Next) -> Response {
     let judged = door.rules.as_ref().map(|rules| rules.judge(request.uri().path(), request.headers()));
     let mut response = match judged {
         Some(Err(why)) => refusal::because(StatusCode::FORBIDDEN, why),

@@ -9,9 +9,9 @@ use axum::{
 };
 use greenroom_mcp::Revision;
 
-use super::{Door, body, body::Events, headers, refusal};
+use super::{HttpState, body, body::Events, headers, refusal};
 
-pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap) -> Response {
+pub(super) async fn handle(State(door): State<Arc<HttpState>>, headers: HeaderMap) -> Response {
     if !headers::accepts(&headers, "text/event-stream") {
         return refusal::because(StatusCode::NOT_ACCEPTABLE, "a stream is `text/event-stream`: accept it");
     }

@@ -14,7 +14,7 @@ use axum::{
     response::Response,
 };
 use greenroom_core::{ConnectionId, SessionId};
-use greenroom_fleet::Whose;
+use greenroom_fleet::SessionKey;
 use greenroom_mcp::{CLIENT_MESSAGE_BYTES_MAX, pipe};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -24,7 +24,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Door, refusal};
+use super::{HttpState, refusal};
 use crate::{
     connection::{Client, Reach},
     front::{lines, relay::SESSIONS_MAX, secret::Secret},
@@ -85,11 +85,11 @@ fn first() -> u64 {
 
 impl Hello {
     /// The sessions that its client has lost, as this server sees it.
-    fn lost(&self, server: &str, id: ConnectionId) -> HashSet<Whose> {
+    fn lost(&self, server: &str, id: ConnectionId) -> HashSet<SessionKey> {
         let another = self.last_server.as_deref().is_some_and(|last| last != server);
         let used = self.used.iter().filter(|_| another);
-        let named = used.chain(&self.lost).filter_map(|id| SessionId::new(id).ok()).map(Whose::Named);
-        let own = (self.lost_own || another && self.used_own).then_some(Whose::Connection(id));
+        let named = used.chain(&self.lost).filter_map(|id| SessionId::new(id).ok()).map(SessionKey::Named);
+        let own = (self.lost_own || another && self.used_own).then_some(SessionKey::Connection(id));
         named.take(LOST_MAX).chain(own).collect()
     }
 }
@@ -103,7 +103,7 @@ pub struct Welcome {
     pub version: String,
 }
 
-pub(super) async fn handle(State(door): State<Arc<Door>>, request: Request) -> Response {
+pub(super) async fn handle(State(door): State<Arc<HttpState>>, request: Request) -> Response {
     let wanted = request.headers().get(UPGRADE).is_some_and(|value| value == PROTOCOL);
     if !wanted {
         return refusal::because(
@@ -153,7 +153,7 @@ struct Joined {
     output: WriteHalf<TokioIo<Upgraded>>,
 }
 
-async fn greet(door: &Door, connection: TokioIo<Upgraded>) -> Result<Joined, String> {
+async fn greet(door: &HttpState, connection: TokioIo<Upgraded>) -> Result<Joined, String> {
     let (mut input, mut output) = tokio::io::split(connection);
     let (hello, begun) = hello(&mut input).await?;
     let welcome =
@@ -164,13 +164,13 @@ async fn greet(door: &Door, connection: TokioIo<Upgraded>) -> Result<Joined, Str
     Ok(Joined { hello, input, begun, output })
 }
 
-async fn serve(door: &Door, joined: Joined) {
+async fn serve(door: &HttpState, joined: Joined) {
     let Joined { hello, input, begun, output } = joined;
     let fleet = door.gateway.fleet.clone();
-    let has_session = |id| fleet.home(&door.owner, &Whose::Connection(id)).is_some();
+    let has_session = |id| fleet.home(&door.owner, &SessionKey::Connection(id)).is_some();
     let membership = door.sessions.fronts.join(hello.secret.as_ref(), door.reach.is_here(), has_session);
     let id = membership.id;
-    let own = Whose::Connection(id);
+    let own = SessionKey::Connection(id);
     let lost = hello.lost(&door.probes.server, id);
     // Only a front on this machine has its folders here.
     let reach = match &door.reach {

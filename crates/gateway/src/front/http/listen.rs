@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Door, session::LOOK_EVERY};
+use super::{HttpState, session::LOOK_EVERY};
 
 /// How long a connection may be silent before a request, and how long a request's headers may take to arrive. A client
 /// that keeps a connection for later keeps it for a minute or less.
@@ -74,7 +74,7 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: Cancellat
 }
 
 /// Notifies clients of changed tools and forgets silent clients, until the door closes; then it ends them all.
-pub async fn attend(door: Arc<Door>) {
+pub async fn attend(door: Arc<HttpState>) {
     let mut changes = door.gateway.catalog.changes();
     let mut look = interval(LOOK_EVERY);
     loop {

@@ -1,7 +1,7 @@
 //! The HTTP front: MCP at `/mcp`, for clients with a handshake (2025-03-26 to 2025-11-25) and for stateless requests
 //! (2026-07-28); fronts that join at `/front`; and the probes for a supervisor.
 //!
-//! [`router`] is the same for a TCP port and for the control socket; [`Door`] holds what differs: which clients can be
+//! [`router`] is the same for a TCP port and for the control socket; [`HttpState`] holds what differs: which clients can be
 //! at the other end.
 
 mod body;
@@ -41,7 +41,7 @@ pub use session::Sessions;
 
 /// One way in, a TCP port or the control socket: the gateway behind it, and which clients can be at its other end.
 #[derive(Clone)]
-pub struct Door {
+pub struct HttpState {
     pub gateway: Arc<Gateway>,
     /// Shared by all doors of a process.
     pub sessions: Arc<Sessions>,
@@ -57,7 +57,7 @@ pub struct Door {
     pub tasks: TaskTracker,
 }
 
-impl Door {
+impl HttpState {
     /// Returns when every client and stream of the doors has ended. `stop` must have been cancelled before.
     pub async fn end(&self) {
         self.tasks.close();
@@ -66,7 +66,7 @@ impl Door {
 }
 
 /// All routes of a door, REST included, and the errors for all other paths.
-pub fn site(door: Arc<Door>) -> Router {
+pub fn site(door: Arc<HttpState>) -> Router {
     let names = middleware::from_fn_with_state(door.clone(), check::names);
     let changes = door.gateway.attaching.allows(door.reach.is_here());
     let rest = rest::router(door.gateway.clone(), door.owner.clone(), changes)
@@ -84,7 +84,7 @@ pub fn site(door: Arc<Door>) -> Router {
 }
 
 /// The MCP routes of a door. Other routes can be merged with these.
-pub fn router(door: Arc<Door>) -> Router {
+pub fn router(door: Arc<HttpState>) -> Router {
     Router::new()
         .route("/mcp", routing::post(post::handle).get(get::handle).delete(delete))
         .route(FRONT, routing::get(join::handle))
@@ -99,7 +99,7 @@ pub fn router(door: Arc<Door>) -> Router {
 
 /// The client ends its MCP session. The connection's own browser session closes; named ones stay, as other clients may
 /// use them.
-async fn delete(State(door): State<Arc<Door>>, headers: axum::http::HeaderMap) -> Response {
+async fn delete(State(door): State<Arc<HttpState>>, headers: axum::http::HeaderMap) -> Response {
     match door.sessions.of(&door, &headers) {
         Ok(session) => {
             door.sessions.end(&door, &session);

@@ -14,12 +14,12 @@ use axum::{
     },
 };
 
-use super::Door;
+use super::HttpState;
 
 /// The page may load, send, frame and run nothing.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-pub(super) async fn show(State(door): State<Arc<Door>>) -> (HeaderMap, String) {
+pub(super) async fn show(State(door): State<Arc<HttpState>>) -> (HeaderMap, String) {
     let fixed: [(HeaderName, &'static str); 5] = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CONTENT_SECURITY_POLICY, POLICY),

@@ -21,14 +21,14 @@ use tokio::{sync::oneshot, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Door,
-    body::{self, Events, First, Takes, Whose},
+    HttpState,
+    body::{self, Events, First, RequestKind, Takes},
     headers, param_headers, refusal,
     session::Session,
 };
 use crate::{
     call_order::Turns,
-    client_sink::{Outlet, Way},
+    client_sink::{ClientSink, ReplyPath},
     front::stateless,
     offload::{offload_if_large, offloadable},
 };
@@ -36,11 +36,11 @@ use crate::{
 /// How long a body may take to arrive. The largest one takes a second over a slow network.
 const BODY: Duration = Duration::from_secs(60);
 
-pub(super) async fn handle(State(door): State<Arc<Door>>, headers: HeaderMap, body: Body) -> Response {
+pub(super) async fn handle(State(door): State<Arc<HttpState>>, headers: HeaderMap, body: Body) -> Response {
     offloadable(answer(door, headers, body)).await
 }
 
-async fn answer(door: Arc<Door>, headers: HeaderMap, body: Body) -> Response {
+async fn answer(door: Arc<HttpState>, headers: HeaderMap, body: Body) -> Response {
     if !headers::is_json(&headers) {
         let why = "a message is `application/json`: say so in `Content-Type`";
         return refusal::because(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
@@ -107,7 +107,7 @@ fn is_stateless(headers: &HeaderMap, params: Option<&RawValue>) -> bool {
 }
 
 /// A client's `initialize`. The client gets an MCP session, and no browser yet.
-async fn introduce(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> Response {
+async fn introduce(door: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -> Response {
     let session = Session::new(door);
     let mut response = exchange(door, &session, parsed, Takes::of(headers)).await;
     // A client whose handshake failed gets no session.
@@ -122,7 +122,7 @@ async fn introduce(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> Res
     response
 }
 
-async fn with_session(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> Response {
+async fn with_session(door: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -> Response {
     let session = match door.sessions.of(door, headers) {
         Ok(session) => session,
         Err(refusal) => return refusal,
@@ -132,14 +132,14 @@ async fn with_session(door: &Arc<Door>, headers: &HeaderMap, parsed: Parsed) -> 
 
 /// Passes a message to its client's session and answers with the result. A broken connection cancels nothing: a client
 /// that has begun to receive an event stream may resume it.
-async fn exchange(door: &Arc<Door>, session: &Arc<Session>, parsed: Parsed, takes: Takes) -> Response {
+async fn exchange(door: &Arc<HttpState>, session: &Arc<Session>, parsed: Parsed, takes: Takes) -> Response {
     let wants_answer = match &parsed {
         Parsed::One(one) => asks(one),
         Parsed::Batch(parts) => parts.iter().any(asks),
     };
     let own = session.stream();
     let mut reader = own.read();
-    let way = Way::stream(&own, Some(session.background.clone()));
+    let way = ReplyPath::stream(&own, Some(session.background.clone()));
     match parsed {
         Parsed::One(one) => session.protocol.take(one, &way).await,
         Parsed::Batch(parts) => session.protocol.take_batch(parts, way.clone()).await,
@@ -148,7 +148,7 @@ async fn exchange(door: &Arc<Door>, session: &Arc<Session>, parsed: Parsed, take
     if !wants_answer {
         return refusal::accepted();
     }
-    match body::first(&mut reader, Whose::Session, takes, &door.stop).await {
+    match body::first(&mut reader, RequestKind::Session, takes, &door.stop).await {
         First::Only(answer) => body::one(answer),
         First::Nothing => refusal::accepted(),
         First::Stopping => refusal::stopping(),
@@ -167,7 +167,7 @@ fn asks(message: &Result<Message, greenroom_mcp::Malformed>) -> bool {
 
 /// A stateless request. A client that disconnects before the answer cancels it.
 async fn stateless(
-    door: &Arc<Door>,
+    door: &Arc<HttpState>,
     headers: &HeaderMap,
     id: &Id,
     method: &str,
@@ -186,11 +186,11 @@ async fn stateless(
     };
     let own = Arc::<Stream>::default();
     let mut reader = own.read();
-    let way = Way::stream(&own, None);
+    let way = ReplyPath::stream(&own, None);
     let gateway = door.gateway.clone();
     let id = id.clone();
     let (status, answered) = oneshot::channel();
-    let outlet = Outlet::Streams { own, background: None };
+    let outlet = ClientSink::Streams { own, background: None };
     let unanswered = request.is_work().then(|| gateway.answering.token());
     let task = tokio::spawn(offloadable(async move {
         let body = stateless::answer(gateway, asker, request, outlet).await;
@@ -202,7 +202,7 @@ async fn stateless(
         drop(unanswered);
     }));
     let guard = Arc::new(AbortOnDropHandle::new(task));
-    match body::first(&mut reader, Whose::Alone, Takes::of(headers), &door.stop).await {
+    match body::first(&mut reader, RequestKind::Alone, Takes::of(headers), &door.stop).await {
         First::Only(answer) => refusal::json(answered.await.unwrap_or(StatusCode::OK), answer),
         First::Stopping => refusal::stopping(),
         First::Nothing => {
@@ -218,7 +218,7 @@ async fn stateless(
 
 /// Reads a stateless request, compares its headers with its body, and checks that its method is known here.
 async fn checked(
-    door: &Door,
+    door: &HttpState,
     headers: &HeaderMap,
     id: &Id,
     method: &str,

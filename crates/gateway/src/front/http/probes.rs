@@ -10,7 +10,7 @@ use axum::{
 use greenroom_fleet::BrowserState;
 use serde_json::json;
 
-use super::{Door, refusal};
+use super::{HttpState, refusal};
 
 /// What this process reports of itself.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) async fn health() -> Response {
     answer(StatusCode::OK, &json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
 }
 
-pub(super) async fn ready(State(door): State<Arc<Door>>) -> Response {
+pub(super) async fn ready(State(door): State<Arc<HttpState>>) -> Response {
     let (status, mut body) = match door.gateway.readiness() {
         Ok(()) => (StatusCode::OK, json!({ "status": "ready" })),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, json!({ "status": "not ready", "message": why })),
@@ -37,7 +37,7 @@ pub(super) async fn ready(State(door): State<Arc<Door>>) -> Response {
 
 /// How many attached browsers are connected, if there are any. A browser that is not connected does not make the server
 /// unready.
-fn browsers(door: &Door) -> Option<String> {
+fn browsers(door: &HttpState) -> Option<String> {
     let all = door.gateway.fleet.browsers();
     let connected = all.iter().filter(|browser| browser.state == BrowserState::Connected).count();
     (!all.is_empty()).then(|| format!("{connected} of {} connected", all.len()))
@@ -45,7 +45,7 @@ fn browsers(door: &Door) -> Option<String> {
 
 /// Whether calls are recorded. Calls run even if they are not, so a full disk does not make the server unready; but
 /// `/ready` reports it.
-fn records(door: &Door) -> String {
+fn records(door: &HttpState) -> String {
     match &door.gateway.recall.records {
         None => "off".to_owned(),
         Some(records) => match records.health() {
@@ -55,7 +55,7 @@ fn records(door: &Door) -> String {
     }
 }
 
-pub(super) async fn metrics(State(door): State<Arc<Door>>) -> Response {
+pub(super) async fn metrics(State(door): State<Arc<HttpState>>) -> Response {
     let text = door.gateway.metrics.text(&door.gateway.fleet, door.sessions.count());
     let mut response = Response::new(text.into());
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");

@@ -16,7 +16,7 @@ use axum::{
     response::Response,
 };
 use greenroom_core::ConnectionId;
-use greenroom_fleet::Whose;
+use greenroom_fleet::SessionKey;
 use greenroom_mcp::{
     Revision, Stream,
     stream::{Held, Reader},
@@ -25,9 +25,9 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Door, fronts::Fronts, headers, refusal};
+use super::{HttpState, fronts::Fronts, headers, refusal};
 use crate::{
-    client_sink::Outlet,
+    client_sink::ClientSink,
     connection::{Client, Connection},
     front::{
         protocol::Protocol,
@@ -57,7 +57,7 @@ const BACKGROUND: u64 = 0;
 
 /// Every client with a handshake, by the digest of the id it got, and every front that joined.
 #[derive(Default)]
-pub struct Sessions {
+pub struct HttpClients {
     clients: Mutex<HashMap<Digest, Arc<Session>>>,
     pub(super) fronts: Fronts,
 }
@@ -83,7 +83,7 @@ struct State {
 }
 
 impl Session {
-    pub(super) fn new(door: &Door) -> Arc<Self> {
+    pub(super) fn new(door: &HttpState) -> Arc<Self> {
         let client = Client {
             // HTTP clients and joined fronts share the connection numbers; random numbers do not collide. The number is
             // shown, so it must not derive from the secret.
@@ -173,7 +173,7 @@ impl Session {
     }
 
     /// Whether this client came in by this door.
-    fn came_by(&self, door: &Door) -> bool {
+    fn came_by(&self, door: &HttpState) -> bool {
         let connection = &self.protocol.connection;
         connection.owner == door.owner && connection.reach.is_here() == door.reach.is_here()
     }
@@ -183,22 +183,22 @@ impl Session {
     }
 
     /// Whether the client would lose nothing but its handshake if it were forgotten.
-    fn can_be_spared(&self, door: &Door) -> bool {
+    fn can_be_spared(&self, door: &HttpState) -> bool {
         let connection = &self.protocol.connection;
         connection.calls_in_flight() == 0
             && !self.background.has_reader()
-            && door.gateway.fleet.home(&connection.owner, &Whose::Connection(connection.id)).is_none()
+            && door.gateway.fleet.home(&connection.owner, &SessionKey::Connection(connection.id)).is_none()
     }
 }
 
-impl Sessions {
+impl HttpClients {
     fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Arc<Session>>> {
         self.clients.lock()
     }
 
     /// The client that these headers name.
     #[allow(clippy::result_large_err, reason = "the refusal is sent as it is")]
-    pub(super) fn of(&self, door: &Door, headers: &HeaderMap) -> Result<Arc<Session>, Response> {
+    pub(super) fn of(&self, door: &HttpState, headers: &HeaderMap) -> Result<Arc<Session>, Response> {
         let Some(id) = headers::text(headers, headers::SESSION) else {
             let why = "the header `Mcp-Session-Id` is missing: send `initialize` first, and then what its answer says";
             return Err(refusal::because(StatusCode::BAD_REQUEST, why));
@@ -220,7 +220,7 @@ impl Sessions {
     }
 
     /// Adds a client after its handshake. `false` if there are too many.
-    pub(super) fn add(&self, door: &Door, session: &Arc<Session>) -> bool {
+    pub(super) fn add(&self, door: &HttpState, session: &Arc<Session>) -> bool {
         if self.lock().len() >= CLIENTS_MAX && !self.spare_one(door) {
             return false;
         }
@@ -233,7 +233,7 @@ impl Sessions {
         has_room
     }
 
-    fn spare_one(&self, door: &Door) -> bool {
+    fn spare_one(&self, door: &HttpState) -> bool {
         let silent = {
             let all = self.lock();
             all.values()
@@ -248,7 +248,7 @@ impl Sessions {
     }
 
     /// Forgets the clients that have been silent for long.
-    pub(super) fn forget_silent(&self, door: &Door) {
+    pub(super) fn forget_silent(&self, door: &HttpState) {
         let now = Instant::now();
         let silent: Vec<_> = {
             let all = self.lock();
@@ -273,7 +273,7 @@ impl Sessions {
     }
 
     /// Ends a client, its calls and its own browser session.
-    pub(super) fn end(&self, door: &Door, session: &Arc<Session>) {
+    pub(super) fn end(&self, door: &HttpState, session: &Arc<Session>) {
         if self.lock().remove(&session.id.digest()).is_none() {
             return;
         }
@@ -284,12 +284,12 @@ impl Sessions {
             session.protocol.end().await;
             let connection = &session.protocol.connection;
             // The client may have had no session of its own.
-            let _ = fleet.close(&connection.owner, &Whose::Connection(connection.id)).await;
+            let _ = fleet.close(&connection.owner, &SessionKey::Connection(connection.id)).await;
         });
     }
 
     /// Ends every client's session: the server stops.
-    pub(super) fn end_all(&self, door: &Door) {
+    pub(super) fn end_all(&self, door: &HttpState) {
         let all: Vec<_> = self.lock().values().cloned().collect();
         for session in all {
             self.end(door, &session);
@@ -300,7 +300,7 @@ impl Sessions {
     pub(super) async fn tools_changed(&self) {
         let all: Vec<_> = self.lock().values().cloned().collect();
         for session in all {
-            let outlet = Outlet::Streams { own: session.background.clone(), background: None };
+            let outlet = ClientSink::Streams { own: session.background.clone(), background: None };
             session.protocol.tools_changed(&outlet).await;
         }
     }

@@ -11,14 +11,14 @@ use tokio::time::{Duration, advance};
 
 use super::{session::Session, *};
 use crate::{
-    client_sink::Way,
+    client_sink::ReplyPath,
     testing::{self, BUILT_IN, DAY},
 };
 
 /// A door to a fleet whose sessions end after this long without a call.
-fn door(idle_timeout: Duration) -> (Door, tempfile::TempDir) {
+fn door(idle_timeout: Duration) -> (HttpState, tempfile::TempDir) {
     let (gateway, folder) = testing::gateway(&[BUILT_IN], Scope::Connection, idle_timeout);
-    let door = Door {
+    let door = HttpState {
         gateway,
         sessions: Arc::default(),
         probes: Arc::new(Probes { server: "s".to_owned() }),
@@ -36,21 +36,21 @@ async fn ask(session: &Session, method: &str, params: Value) -> Value {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let own = session.stream();
     let mut reader = own.read();
-    let way = Way::stream(&own, Some(session.background.clone()));
+    let way = ReplyPath::stream(&own, Some(session.background.clone()));
     session.protocol.take(message::parse_one(request.as_bytes()), &way).await;
     drop(way);
     serde_json::from_slice(&reader.next().await.unwrap().message).unwrap()
 }
 
 /// A client after its handshake.
-async fn client(door: &Door) -> Arc<Session> {
+async fn client(door: &HttpState) -> Arc<Session> {
     let session = Session::new(door);
     ask(&session, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}})).await;
     assert!(door.sessions.add(door, &session));
     session
 }
 
-fn is_known(door: &Door, session: &Session) -> bool {
+fn is_known(door: &HttpState, session: &Session) -> bool {
     let id =
         [("mcp-session-id".parse::<axum::http::HeaderName>().unwrap(), session.id.reveal().parse().unwrap())];
     door.sessions.of(door, &HeaderMap::from_iter(id)).is_ok()
@@ -130,7 +130,7 @@ async fn nothing_begins_after_the_end() {
     door.tasks.wait().await;
     let own = session.stream();
     let mut reader = own.read();
-    let way = Way::stream(&own, None);
+    let way = ReplyPath::stream(&own, None);
     let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}"#;
     session.protocol.take(message::parse_one(call), &way).await;
     drop(way);

@@ -58,7 +58,7 @@ pub trait Servers: Send + Sync {
 }
 
 /// A front of one client.
-pub struct Thin<S> {
+pub struct Relay<S> {
     pub servers: S,
     /// Proves to a server that this front has joined it before.
     pub secret: Secret,
@@ -86,7 +86,7 @@ struct Talk<'a> {
     ledger: Mutex<Ledger>,
 }
 
-impl<S: Servers> Thin<S> {
+impl<S: Servers> Relay<S> {
     /// Serves the client until it leaves or `stop` is cancelled, at first through this server. Fails only if this
     /// server does not let the front join.
     pub async fn run(

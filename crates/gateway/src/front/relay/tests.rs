@@ -78,7 +78,7 @@ fn front() -> (End, End, Played, JoinHandle<Result<(), String>>) {
     let (client, ours) = tokio::io::duplex(64 * 1024);
     let (server, link) = tokio::io::duplex(64 * 1024);
     let played = Played::default();
-    let thin = Thin { servers: played.clone(), secret: Secret::random(), folder: PathBuf::from("/folder") };
+    let thin = Relay { servers: played.clone(), secret: Secret::random(), folder: PathBuf::from("/folder") };
     let (read, write) = tokio::io::split(ours);
     let running = tokio::spawn(async move {
         let (stdio, _tasks) = pipe::open(read, write, Vec::new(), MESSAGE_BYTES_MAX);

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::sync::{Notify, oneshot};
 
 use crate::{
-    client_sink::Outlet,
+    client_sink::ClientSink,
     connection::has,
     progress::{self, Waiting},
 };
@@ -22,7 +22,7 @@ pub(super) struct Exchange {
 
 struct State {
     /// Where the open request receives messages.
-    outlet: Outlet,
+    outlet: ClientSink,
     questions: BTreeMap<String, Question>,
     next: u64,
     /// No request will bring answers any more.
@@ -36,7 +36,7 @@ struct Question {
 }
 
 impl Exchange {
-    pub(super) fn new(outlet: Outlet) -> Self {
+    pub(super) fn new(outlet: ClientSink) -> Self {
         let state = State { outlet, questions: BTreeMap::new(), next: 1, abandoned: false };
         Self { state: Mutex::new(state), asked: Notify::new() }
     }
@@ -46,7 +46,7 @@ impl Exchange {
     }
 
     /// Another request of the client has taken over.
-    pub(super) fn goes_to(&self, outlet: Outlet) {
+    pub(super) fn goes_to(&self, outlet: ClientSink) {
         self.lock().outlet = outlet;
     }
 
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     fn exchange() -> Arc<Exchange> {
-        Arc::new(Exchange::new(Outlet::Streams { own: Arc::default(), background: None }))
+        Arc::new(Exchange::new(ClientSink::Streams { own: Arc::default(), background: None }))
     }
 
     /// An engine that asks gets the answer that a request brings, and an error once the client has left, whether it

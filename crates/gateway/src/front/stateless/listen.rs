@@ -5,12 +5,12 @@ use greenroom_mcp::message;
 use serde_json::json;
 
 use super::{Request, complete};
-use crate::{Gateway, client_sink::Outlet};
+use crate::{Gateway, client_sink::ClientSink};
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Notifies the client of the changes it asked for. Ends with the catalog, that is, with the gateway.
-pub(super) async fn run(gateway: &Gateway, request: &Request, outlet: &Outlet) -> Raw {
+pub(super) async fn run(gateway: &Gateway, request: &Request, outlet: &ClientSink) -> Raw {
     let mut changes = gateway.catalog.changes();
     let wanted = request
         .params

@@ -19,11 +19,11 @@ use crate::{
     Gateway, call,
     call_order::Turn,
     caller::Caller,
-    client_sink::Outlet,
+    client_sink::ClientSink,
     connection::Connection,
     instructions,
     offload::{offload_if_large_json, offloadable},
-    passthrough::{self, Beside},
+    passthrough::{self, Passthrough},
     progress::Waiting,
 };
 
@@ -60,14 +60,19 @@ pub(super) struct Asker {
 }
 
 /// Answers a request. Dropping the future cancels it.
-pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request, outlet: Outlet) -> Body {
+pub(super) async fn answer(
+    gateway: Arc<Gateway>,
+    asker: Asker,
+    request: Request,
+    outlet: ClientSink,
+) -> Body {
     let _guard = offload_if_large_json(request.params.as_deref()).await;
     let work = match request.asked {
         _ if request.state.is_some() => None,
         Asked::Call => Some(Work::Call),
-        Asked::Beside(method) => {
-            Some(Work::Beside(Beside::of(&gateway, method, INVALID_PARAMS).map_err(|error| error.to_raw())?))
-        }
+        Asked::Passthrough(method) => Some(Work::Passthrough(
+            Passthrough::of(&gateway, method, INVALID_PARAMS).map_err(|error| error.to_raw())?,
+        )),
         Asked::Discover | Asked::List | Asked::Listen => None,
     };
     if let Some(work) = work {
@@ -84,7 +89,7 @@ pub(super) async fn answer(gateway: Arc<Gateway>, asker: Asker, request: Request
             Ok(complete(list, Some(LIST_FRESH_MS)))
         }
         Asked::Listen => Ok(listen::run(&gateway, &request, &outlet).await),
-        Asked::Call | Asked::Beside(_) => resume(&gateway, &asker.owner, &request, outlet).await,
+        Asked::Call | Asked::Passthrough(_) => resume(&gateway, &asker.owner, &request, outlet).await,
     }
 }
 
@@ -112,7 +117,7 @@ fn complete(mut result: Fields, fresh_ms: Option<u64>) -> Raw {
 }
 
 /// Continues a parked call with the answers that this request brings.
-async fn resume(gateway: &Gateway, owner: &Owner, request: &Request, outlet: Outlet) -> Body {
+async fn resume(gateway: &Gateway, owner: &Owner, request: &Request, outlet: ClientSink) -> Body {
     let state = request.state.as_deref().unwrap_or_default();
     let parked = gateway.parking.take(state, owner, request).map_err(|error| error.to_raw())?;
     parked.exchange.goes_to(outlet);
@@ -124,13 +129,13 @@ async fn resume(gateway: &Gateway, owner: &Owner, request: &Request, outlet: Out
 #[derive(Clone, Copy)]
 enum Work {
     Call,
-    Beside(Beside),
+    Passthrough(Passthrough),
 }
 
 impl Work {
     /// How long the client may cache its result, if it may.
     fn fresh_ms(self, gateway: &Gateway) -> Option<u64> {
-        let Self::Beside(beside) = self else { return None };
+        let Self::Passthrough(beside) = self else { return None };
         match beside.name() {
             "resources/list" => Some(BLOBS_FRESH_MS),
             "prompts/list" | "resources/templates/list" => Some(LIST_FRESH_MS),
@@ -141,7 +146,7 @@ impl Work {
     }
 }
 
-fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, work: Work, outlet: Outlet) -> Parked {
+fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, work: Work, outlet: ClientSink) -> Parked {
     let exchange = Arc::new(Exchange::new(outlet));
     let agent = StatelessAgent {
         exchange: exchange.clone(),
@@ -162,7 +167,7 @@ fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, work: Work, ou
         let params = params.as_deref();
         match work {
             Work::Call => call::run(&gateway, &caller, params, turn).await,
-            Work::Beside(beside) => beside.run(&gateway, &caller, params, turn).await,
+            Work::Passthrough(beside) => beside.run(&gateway, &caller, params, turn).await,
         }
     };
     Parked {

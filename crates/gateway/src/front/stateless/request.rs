@@ -10,7 +10,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Gateway,
-    passthrough::{self, Beside, Method},
+    passthrough::{self, Method, Passthrough},
 };
 
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -25,7 +25,7 @@ pub(in crate::front) enum Asked {
     List,
     Call,
     Listen,
-    Beside(Method),
+    Passthrough(Method),
 }
 
 /// The parts of a request that are the same when the client repeats it.
@@ -86,7 +86,7 @@ impl Request {
             "tools/call" => Asked::Call,
             "subscriptions/listen" => Asked::Listen,
             _ => match Method::stateless(method) {
-                Some(method) => Asked::Beside(method),
+                Some(method) => Asked::Passthrough(method),
                 None => {
                     let message = format!("method not found: `{method}` (revision {STATELESS})");
                     return Err(RpcError::new(METHOD_NOT_FOUND, message));
@@ -111,17 +111,17 @@ impl Request {
 
     /// Whether it may run for long: a call, or a request that is passed on to a server.
     pub(in crate::front) fn is_work(&self) -> bool {
-        matches!(self.asked, Asked::Call | Asked::Beside(_))
+        matches!(self.asked, Asked::Call | Asked::Passthrough(_))
     }
 
     /// The error for a method that neither the gateway nor a server answers. Asks servers whose capabilities are
     /// unknown.
     pub(in crate::front) async fn unserved(&self, gateway: &Gateway) -> Option<RpcError> {
-        let Asked::Beside(method) = self.asked else { return None };
-        match Beside::of(gateway, method, INVALID_PARAMS) {
+        let Asked::Passthrough(method) = self.asked else { return None };
+        match Passthrough::of(gateway, method, INVALID_PARAMS) {
             Ok(beside) if beside.is_passed_on(gateway) => {
                 let _ = gateway.catalog.list().await;
-                Beside::of(gateway, method, INVALID_PARAMS).err()
+                Passthrough::of(gateway, method, INVALID_PARAMS).err()
             }
             Ok(_) => None,
             Err(error) => Some(error),

@@ -106,7 +106,7 @@ impl Parking {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client_sink::Outlet;
+    use crate::client_sink::ClientSink;
     use greenroom_mcp::Id;
 
     fn request(tool: &str) -> Request {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn parked(owner: &Owner) -> Parked {
-        let outlet = Outlet::Streams { own: Arc::default(), background: None };
+        let outlet = ClientSink::Streams { own: Arc::default(), background: None };
         Parked {
             owner: owner.clone(),
             fresh_ms: None,

@@ -1,4 +1,4 @@
-//! A [`Ticket`] under a name that the client gave: a name is used once, so that a repeated call does not run twice.
+//! A [`CallRecord`] under a name that the client gave: a name is used once, so that a repeated call does not run twice.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -9,15 +9,15 @@ use greenroom_core::{
     BoxFuture, Owner, RefId,
     record::{Claim, NotRecorded, Record},
 };
-use greenroom_fleet::Whose;
+use greenroom_fleet::SessionKey;
 use tokio::time::timeout;
 
-use super::{Ticket, WRITE};
+use super::{CallRecord, WRITE};
 use crate::{recall::Recall, route};
 
 /// What the store knows of a client's name.
 pub(crate) enum Claimed {
-    Ticket(Ticket),
+    CallRecord(CallRecord),
     Repeat(Box<Record>),
     /// The call of this name has no end, and will have none.
     Interrupted(RefId),
@@ -26,21 +26,21 @@ pub(crate) enum Claimed {
     Undecided(Arc<str>),
 }
 
-impl Ticket {
+impl CallRecord {
     /// A ticket under the call's own name, unless that has been used. Waits for the end of a call that runs under it.
     pub(crate) async fn claim(
         recall: &Recall,
         owner: &Owner,
-        whose: Option<&Whose>,
+        whose: Option<&SessionKey>,
         call: &route::Request,
     ) -> Claimed {
         let Some(ref_id) = call.ref_id.clone() else {
-            return Claimed::Ticket(Self::take(recall, owner, whose, call));
+            return Claimed::CallRecord(Self::take(recall, owner, whose, call));
         };
         let runs = recall.running.enter(owner, &ref_id).await;
         let named = (SystemTime::now(), ref_id.clone());
         let ticket = Self::named(recall, (owner, whose), call, named, Some(runs));
-        let Some(entry) = &ticket.kept_by else { return Claimed::Ticket(ticket) };
+        let Some(entry) = &ticket.kept_by else { return Claimed::CallRecord(ticket) };
         entry.is_begun.store(true, Ordering::Relaxed);
         let mut claiming =
             Claiming { claim: entry.records.claim(entry.request.clone()), ticket: Some(ticket) };
@@ -50,7 +50,7 @@ impl Ticket {
             return Claimed::Undecided("writing the record took too long".into());
         };
         let claimed = match decided {
-            Ok(Claim::New) => return Claimed::Ticket(ticket),
+            Ok(Claim::New) => return Claimed::CallRecord(ticket),
             Ok(Claim::Repeat(record)) if record.summary.outcome.is_none() => Claimed::Interrupted(ref_id),
             Ok(Claim::Repeat(record)) => Claimed::Repeat(record),
             Ok(Claim::Taken) => Claimed::Taken(ref_id),
@@ -65,7 +65,7 @@ impl Ticket {
 /// end, and until then no other call may use its name.
 struct Claiming {
     claim: BoxFuture<'static, Result<Claim, NotRecorded>>,
-    ticket: Option<Ticket>,
+    ticket: Option<CallRecord>,
 }
 
 impl Drop for Claiming {

@@ -8,7 +8,7 @@ use greenroom_core::{
     record::{BlobRef, SessionRef},
     settings::Responses,
 };
-use greenroom_fleet::{Answers, Bulk, FleetError, Note, Target, Whose};
+use greenroom_fleet::{Answers, Bulk, FleetError, Note, SessionKey, Target};
 use serde::Serialize;
 use serde_json::json;
 
@@ -22,7 +22,7 @@ use crate::{
     offload::stop_if_aborted,
     outcome::Outcome,
     recall::{
-        Mode, Ticket,
+        CallRecord, Mode,
         response_options::Wants,
         result::{Embedded, message_of, replace, text_of},
     },
@@ -34,14 +34,14 @@ use crate::{
 /// The session, and the pool, instance or browser, in which the commands run.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
-    pub(super) whose: &'a Whose,
+    pub(super) whose: &'a SessionKey,
     pub(super) target: &'a Target,
 }
 
 /// A checked command.
 pub(super) struct Step {
     call: Call,
-    ticket: Ticket,
+    ticket: CallRecord,
     wants: Wants,
 }
 
@@ -106,7 +106,7 @@ pub(super) async fn check(
         if let Ok(pool) = &pool {
             check_arguments(listed, &request, pool.as_deref())?;
         }
-        let ticket = Ticket::take(&gateway.recall, &caller.owner, Some(at.whose), &request);
+        let ticket = CallRecord::take(&gateway.recall, &caller.owner, Some(at.whose), &request);
         let call = Call { scribe: ticket.scribe(), ..Call::new(name.clone(), request.into_params()) };
         Ok(Step { call, ticket, wants })
     };
@@ -163,7 +163,7 @@ pub(super) async fn run(
         // The first step that did not run is recorded with its session already.
         not_run(steps, None, &error.to_string()).await;
     } else {
-        steps.for_each(|step| step.ticket.tear_up());
+        steps.for_each(|step| step.ticket.discard_unbegun());
     }
     let outcome = BulkResult::new(arguments, results, lost.as_ref());
     Ok(Done { outcome, notes, not_recorded: not_recorded.map(|why| render::not_recorded(&why)) })
@@ -175,7 +175,7 @@ async fn not_run(steps: impl IntoIterator<Item = Step>, session: Option<SessionR
     if let Some(first) = steps.next() {
         first.ticket.failed(session, why).await;
     }
-    steps.for_each(|step| step.ticket.tear_up());
+    steps.for_each(|step| step.ticket.discard_unbegun());
 }
 
 /// The session of the commands as records name it, if it exists.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use greenroom_core::raw::encode;
-use greenroom_fleet::{BrowserStatus, Target, Whose};
+use greenroom_fleet::{BrowserStatus, SessionKey, Target};
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ use crate::{
     catalog::Listed,
     error_response::Failure,
     session_key,
-    tools::{Context, Said},
+    tools::{Context, ToolOutput},
 };
 
 /// The results of the commands in all browsers.
@@ -56,7 +56,7 @@ pub(super) async fn run(
     listed: &Listed,
     arguments: &Arguments,
     tag: &str,
-) -> Result<Said, Failure> {
+) -> Result<ToolOutput, Failure> {
     if let Some(place) = context.request.selector() {
         return Err(Failure::tag_and_place(place));
     }
@@ -78,7 +78,7 @@ pub(super) async fn run(
     let targets: Vec<_> = tagged.iter().map(target).collect();
     let mut ready = Vec::with_capacity(tagged.len());
     for target in &targets {
-        let at = Place { whose: &Whose::NoOne, target };
+        let at = Place { whose: &SessionKey::Ephemeral, target };
         ready.push((at, steps::check(context, listed, &arguments.commands, at).await?));
     }
     let tell = teller(context, arguments.commands.len() * tagged.len());
@@ -99,7 +99,7 @@ pub(super) async fn run(
     let there = |(browser, ended): (BrowserStatus, Result<Done, Failure>)| {
         let came_to = match ended {
             Ok(done) => {
-                let own = session_key::notes(context.caller, &Whose::NoOne, done.notes, None);
+                let own = session_key::notes(context.caller, &SessionKey::Ephemeral, done.notes, None);
                 let own = own.into_iter().chain(done.not_recorded);
                 notes.extend(own.map(|note| format!("browser {}: {note}", browser.index)));
                 CameTo::Outcome(done.outcome)
@@ -111,7 +111,12 @@ pub(super) async fn run(
     let browsers: Vec<_> = tagged.into_iter().zip(ended).map(there).collect();
     let success = browsers.iter().all(There::is_success);
     let structured = encode(&All { success, browser_tag: tag, browsers });
-    Ok(Said { text: structured.get().to_owned(), structured: Some(structured), notes, failed: !success })
+    Ok(ToolOutput {
+        text: structured.get().to_owned(),
+        structured: Some(structured),
+        notes,
+        failed: !success,
+    })
 }
 
 fn has(browser: &BrowserStatus, tag: &str) -> bool {

@@ -4,7 +4,7 @@ use greenroom_testkit::{Launch, Site, Theirs};
 use serde_json::json;
 
 use super::{
-    super::house::{Data, House},
+    super::house::{Data, GatewayFixture},
     Attached, all_of, with,
 };
 
@@ -17,7 +17,7 @@ async fn its_own_tools_in_a_tab_of_its_own() {
     let launch =
         Launch::new(env!("CARGO_BIN_EXE_greenroom")).args(["mcp", "--engine", "devtools", "--data-dir"]);
     let urls: Vec<_> = theirs.iter().map(Theirs::url).collect();
-    let house = House::of(with(launch.arg(data.path()), &urls)).await;
+    let house = GatewayFixture::of(with(launch.arg(data.path()), &urls)).await;
     let attached = Attached { house, theirs, _data: data };
     let theirs = &attached.theirs[0];
     let before = theirs.tabs().await;

@@ -17,7 +17,7 @@ mod untouched;
 use greenroom_testkit::{Launch, Pending, Theirs, case, until_some};
 use serde_json::{Value, json};
 
-use super::house::{Answer, Data, House, answer, launch};
+use super::house::{Answer, Data, GatewayFixture, answer, launch};
 
 /// One browser, one greenroom, one case after the other: which browser a call means, whose tabs are closed, and browsers that
 /// come and go.
@@ -48,7 +48,7 @@ async fn two_browsers() {
 
 /// A greenroom and the browsers it is attached to.
 pub struct Attached {
-    pub house: House,
+    pub house: GatewayFixture,
     pub theirs: Vec<Theirs>,
     _data: Data,
 }
@@ -64,7 +64,7 @@ impl Attached {
     /// These browsers, at these addresses.
     pub async fn to(theirs: Vec<Theirs>, urls: &[String], flags: &[&str]) -> Self {
         let data = Data::new();
-        let house = House::of(with(launch(data.path(), flags), urls)).await;
+        let house = GatewayFixture::of(with(launch(data.path(), flags), urls)).await;
         Self { house, theirs, _data: data }
     }
 
@@ -101,7 +101,7 @@ impl Attached {
     }
 }
 
-pub async fn list(house: &House) -> (String, Value) {
+pub async fn list(house: &GatewayFixture) -> (String, Value) {
     let answer = house.call("", "list_browsers", json!({})).await;
     (answer.ok(), answer.response["result"]["structuredContent"].clone())
 }
@@ -111,10 +111,10 @@ pub async fn all_of(count: usize) -> Vec<Theirs> {
 }
 
 /// A greenroom whose browsers are declared in this file.
-pub async fn configured(data: &Data, text: &str, flags: &[&str]) -> House {
+pub async fn configured(data: &Data, text: &str, flags: &[&str]) -> GatewayFixture {
     let config = data.path().join("browsers.toml");
     std::fs::write(&config, text).unwrap();
-    House::of(launch(data.path(), &["--config", config.to_str().unwrap()]).args(flags)).await
+    GatewayFixture::of(launch(data.path(), &["--config", config.to_str().unwrap()]).args(flags)).await
 }
 
 /// A command line with these browsers.

@@ -4,7 +4,7 @@ use greenroom_testkit::{Site, Theirs, process::Signal};
 use serde_json::json;
 
 use super::{
-    super::house::{Data, House, launch},
+    super::house::{Data, GatewayFixture, launch},
     Attached, all_of, configured, with,
 };
 
@@ -30,7 +30,7 @@ async fn greenroom_leaves_a_browser_as_it_was() {
     assert_eq!(theirs[0].tabs().await, before);
 
     let data = Data::new();
-    let house = House::of(with(launch(data.path(), &[]), &urls)).await;
+    let house = GatewayFixture::of(with(launch(data.path(), &[]), &urls)).await;
     house.navigate("", &site.url("/popup")).await.ok();
     let opened =
         house.call("", "browser_click", json!({ "target": "button", "element": "Open a tab" })).await;
@@ -92,7 +92,7 @@ async fn what_a_killed_greenroom_left_is_closed() {
     let before = theirs.tabs().await;
     let urls = vec![theirs.url()];
     let data = Data::new();
-    let house = House::of(with(launch(data.path(), &[]), &urls)).await;
+    let house = GatewayFixture::of(with(launch(data.path(), &[]), &urls)).await;
     house.navigate("", &site.url("/title?t=left")).await.ok();
     house.client.kill();
     house.client.wait().await;
@@ -100,7 +100,7 @@ async fn what_a_killed_greenroom_left_is_closed() {
     theirs.open(&person).await;
     theirs.wait_for_urls(&["about:blank", &site.url("/title?t=left"), &person]).await;
 
-    let house = House::of(with(launch(data.path(), &[]), &urls)).await;
+    let house = GatewayFixture::of(with(launch(data.path(), &[]), &urls)).await;
     house.navigate("", &site.url("/title?t=next")).await.ok();
     theirs.wait_for_urls(&["about:blank", &person, &site.url("/title?t=next")]).await;
     house.end().await;

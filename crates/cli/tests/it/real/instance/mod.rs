@@ -9,7 +9,7 @@ mod pulse;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{Call, Engine, Instance, InstanceId, Nobody, Reply, Seat, StartError};
+use greenroom_core::{Call, Engine, Instance, InstanceId, NoAgent, Reply, Seat, StartError};
 use greenroom_egress::Proxy;
 use greenroom_engine::{
     EngineBase, EngineOptions, PlaywrightEngine, browser::Places, launcher::Launcher, ports::Ports,
@@ -80,14 +80,14 @@ struct Stool(Box<dyn Seat>);
 
 impl Stool {
     async fn open(instance: &Arc<dyn Instance>) -> Self {
-        Self(instance.open(Arc::new(Nobody)).await.unwrap_or_else(|error| panic!("{error}")))
+        Self(instance.open(Arc::new(NoAgent)).await.unwrap_or_else(|error| panic!("{error}")))
     }
 
     /// The whole answer, as the engine gave it.
     async fn answer(&mut self, tool: &str, arguments: Value) -> (Value, Reply) {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
         let call = Call::new(tool, params);
-        let reply = self.0.call(call, Arc::new(Nobody)).await.unwrap_or_else(|lost| panic!("{lost}"));
+        let reply = self.0.call(call, Arc::new(NoAgent)).await.unwrap_or_else(|lost| panic!("{lost}"));
         let body = reply.body.clone().unwrap_or_else(|error| panic!("{error}"));
         (serde_json::from_str(body.get()).unwrap(), reply)
     }

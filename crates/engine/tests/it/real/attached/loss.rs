@@ -2,10 +2,10 @@
 
 use std::{fs, sync::Arc};
 
-use greenroom_core::{InstanceId, Lost, Nobody};
+use greenroom_core::{InstanceId, Lost, NoAgent};
 use greenroom_engine::run_folder;
 use greenroom_testkit::{
-    Door, Site, Theirs, eventually,
+    HttpState, Site, Theirs, eventually,
     process::{Signal, alive, signal},
 };
 
@@ -74,7 +74,7 @@ async fn a_killed_browser_is_lost() {
             let lost = why(lost).await;
             assert!(matches!(lost, Lost::Browser { .. }), "{adapter:?}: {lost:?}");
         }
-        assert!(guest.instance.open(Arc::new(Nobody)).await.is_err());
+        assert!(guest.instance.open(Arc::new(NoAgent)).await.is_err());
         guest.leave().await;
     }
 }
@@ -129,7 +129,7 @@ async fn what_the_dead_left_is_closed() {
         let users = theirs.make_context().await;
         let neighbour = adapter.engine(data.path(), at(theirs.url()));
         let living = neighbour.engine.start(InstanceId(0)).await.unwrap();
-        let seat = living.open(Arc::new(Nobody)).await.unwrap();
+        let seat = living.open(Arc::new(NoAgent)).await.unwrap();
         assert_eq!(theirs.tabs().await.len(), before.len() + 2, "no greenroom has reaped yet");
 
         assert_eq!(run_folder::reap(data.path()).folders, 1);
@@ -153,10 +153,10 @@ async fn what_is_lost_is_closed() {
         let theirs = Theirs::start().await;
         let before = theirs.tabs().await;
         let data = data_folder();
-        let door = Door::open(theirs.port(), &[]).await;
+        let door = HttpState::open(theirs.port(), &[]).await;
         let house = adapter.engine(data.path(), at(door.url()));
         let instance = house.engine.start(InstanceId(0)).await.unwrap();
-        let seat = instance.open(Arc::new(Nobody)).await.unwrap();
+        let seat = instance.open(Arc::new(NoAgent)).await.unwrap();
         // As an engine notes a tab that it made.
         let list = house.run.path().join("instances/0/tabs");
         let noted =

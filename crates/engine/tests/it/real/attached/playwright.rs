@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Call, InstanceId, Nobody, settings::Cap};
+use greenroom_core::{Call, InstanceId, NoAgent, settings::Cap};
 use greenroom_engine::EngineOptions;
 use greenroom_testkit::{PATIENCE, Site, Theirs, within};
 use serde_json::json;
@@ -123,7 +123,7 @@ pub async fn guests_come_and_go(site: &Site, theirs: &Theirs) {
     let instance = house.engine.start(InstanceId(0)).await.unwrap();
     for round in 0..3 {
         let url = site.url(&format!("/title?t=round{round}"));
-        let (opened, _users) = tokio::join!(instance.open(Arc::new(Nobody)), theirs.open(&url));
+        let (opened, _users) = tokio::join!(instance.open(Arc::new(NoAgent)), theirs.open(&url));
         let seat = opened.unwrap();
         assert_eq!(seat.view().borrow().tabs, 1);
         seat.close().await;
@@ -159,7 +159,7 @@ pub async fn isolated_guests_see_nothing(site: &Site, theirs: &Theirs) {
     });
     let mut guest = Guest::of(Adapter::Playwright, house, data).await;
     guest.sit().await;
-    let second = guest.instance.open(Arc::new(Nobody)).await.unwrap();
+    let second = guest.instance.open(Arc::new(NoAgent)).await.unwrap();
     guest.navigate(&site.url("/title?t=own")).await;
     let cookies = guest.evaluate("() => document.cookie").await;
     assert!(!cookies.contains("user=ann"), "{cookies}");

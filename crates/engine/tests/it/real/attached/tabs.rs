@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use greenroom_core::Nobody;
+use greenroom_core::NoAgent;
 use greenroom_testkit::{PATIENCE, Site, Tab, Theirs, within};
 use serde_json::Value;
 
@@ -116,7 +116,7 @@ async fn an_unwanted_seat_leaves_nothing() {
         tokio::select! {
             biased;
             _ = theirs.until(|tabs| tabs.len() == 2) => {}
-            _ = guest.instance.open(Arc::new(Nobody)) => panic!("the tab comes first"),
+            _ = guest.instance.open(Arc::new(NoAgent)) => panic!("the tab comes first"),
         }
         theirs.until(|tabs| tabs == before).await;
         guest.leave().await;

@@ -66,7 +66,10 @@ async fn an_unannounced_download_ends_the_seat() {
     sitter.evaluate(UNANNOUNCED_DOWNLOAD).await;
     let mut lost = sitter.seat.lost();
     let lost = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
-    assert!(matches!(&lost, Lost::Unwell(why) if why.contains("sessions.disk_bytes_max")), "{lost}");
+    assert!(
+        matches!(&lost, Lost::HealthCheckFailed(why) if why.contains("sessions.disk_bytes_max")),
+        "{lost}"
+    );
     sitter.seat.close().await;
     room.end().await;
 }

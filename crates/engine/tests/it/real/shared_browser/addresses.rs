@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use greenroom_cdp::Client;
+use greenroom_cdp::CdpClient;
 use serde_json::{Value, json};
 
 use super::{BROWSERS, Kind, SharedBrowser, text};
@@ -51,7 +51,7 @@ pub async fn the_browser_loads_no_files(kind: Kind, browser: &SharedBrowser) {
     let seat = browser.seat().await;
     let file = browser.data.path().join("secret.txt");
     fs::write(&file, SECRET).unwrap();
-    let (client, _events) = Client::connect(&browser.debugger()).await.unwrap();
+    let (client, _events) = CdpClient::connect(&browser.debugger()).await.unwrap();
     let ask = async |session: Option<&str>, method: &str, params: Value| -> Value {
         let answer = match session {
             Some(session) => client.call_in(session, method, &params).await,

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::{super::*, client, door};
 use crate::{
-    client_sink::Way,
+    client_sink::ReplyPath,
     front::http::session::Session,
     offload::{block_all, one_runs},
     testing::{self, DAY, Kept},
@@ -45,7 +45,7 @@ impl Answered {
 }
 
 fn post(
-    door: &Arc<Door>,
+    door: &Arc<HttpState>,
     headers: &HeaderMap,
     body: String,
 ) -> impl Future<Output = axum::response::Response> + use<> {
@@ -105,7 +105,7 @@ async fn ask(
 ) -> tokio::task::JoinHandle<Value> {
     let own = session.stream();
     let mut reader = own.read();
-    let way = Way::stream(&own, Some(session.background.clone()));
+    let way = ReplyPath::stream(&own, Some(session.background.clone()));
     session.protocol.take(message::parse_one(request.to_string().as_bytes()), &way).await;
     let answered = answered.clone();
     tokio::spawn(async move {
@@ -128,13 +128,13 @@ async fn an_aborted_call_reaches_no_session() {
     let cases = [(&one, true), (&one, false), (&bulk, true), (&stateless, true), (&stateless, false)];
     for (number, (params, ends)) in cases.into_iter().enumerate() {
         let (gateway, _folder) = testing::recalling(Kept::new());
-        let door = Door { gateway, ..door(DAY).0 };
+        let door = HttpState { gateway, ..door(DAY).0 };
         let session = client(&door).await;
         super::ask(&session, "tools/list", json!({})).await;
         let blocked = door.gateway.recall.secrets.block();
         let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
         let own = session.stream();
-        let way = Way::stream(&own, Some(session.background.clone()));
+        let way = ReplyPath::stream(&own, Some(session.background.clone()));
         session.protocol.take(message::parse_one(call.to_string().as_bytes()), &way).await;
         within(PATIENCE, one_runs()).await;
         let own = session.clone();
@@ -192,7 +192,7 @@ async fn a_record_is_read_elsewhere() {
     let large = record(&kept, 1, &"- text: line\n".repeat(LINES)).await;
     let small = record(&kept, 2, "- text: small").await;
     let (gateway, _folder) = testing::recalling(kept);
-    let door = Door { gateway, ..door(DAY).0 };
+    let door = HttpState { gateway, ..door(DAY).0 };
     let session = client(&door).await;
     let call = |id: u64, arguments: Value| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "get_content", "arguments": arguments}});
     for (wish, lines) in [
@@ -229,7 +229,7 @@ async fn a_batch_lets_others_go_between() {
     };
     let own = session.stream();
     let mut reader = own.read();
-    let way = Way::stream(&own, Some(session.background.clone()));
+    let way = ReplyPath::stream(&own, Some(session.background.clone()));
     let (first, second) = (answered.clone(), answered.clone());
     let batch = tokio::spawn(async move {
         session.protocol.take_batch(parts, way).await;
