@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::{
-    agent::{Agent, Caller},
+    agent::{BenchAgent, Caller},
     report::{Goal, Row, Section},
     stats::{least, median, milliseconds},
     subject::Subjects,
@@ -21,7 +21,7 @@ const SEARCH_MAX: f64 = 10.0;
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let rounds = if quick { 10 } else { 200 };
     let site = crate::subject::site();
-    let mut greenroom = Agent::start(subjects.greenroom_real());
+    let mut greenroom = BenchAgent::start(subjects.greenroom_real());
     let page = site.url(&format!("/table?rows={ROWS}"));
     let shown = greenroom.call("browser_navigate", &json!({ "url": page }));
     let ref_id = shown["result"]["_meta"]["greenroom/ref_id"].clone();
@@ -59,7 +59,7 @@ fn text_bytes(answer: &Value) -> usize {
 }
 
 /// One call, in milliseconds.
-fn timed(greenroom: &mut Agent, arguments: &Value) -> f64 {
+fn timed(greenroom: &mut BenchAgent, arguments: &Value) -> f64 {
     let (id, line) =
         greenroom.encode("tools/call", &json!({ "name": "get_content", "arguments": arguments }));
     let begun = Instant::now();

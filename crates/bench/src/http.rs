@@ -5,11 +5,11 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::{
-    agent::Agent,
+    agent::BenchAgent,
     latency::{self, CALLS, WARM_UP},
     remote::Remote,
     report::{Goal, Row, Section},
-    server::Server,
+    server::BenchServer,
     stats::{greatest, least, median, microseconds, percentile},
     subject::Subjects,
 };
@@ -19,10 +19,10 @@ const ADDED_MAX: f64 = 500.0;
 
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let rounds = if quick { 4 } else { 40 };
-    let server = Server::start(subjects.serve_fake(4));
+    let server = BenchServer::start(subjects.serve_fake(4));
     let mut web = server.client();
-    let mut front = Agent::start(subjects.joined_fake());
-    let mut alone = Agent::start(subjects.fake_alone());
+    let mut front = BenchAgent::start(subjects.joined_fake());
+    let mut alone = BenchAgent::start(subjects.fake_alone());
     round(&mut web, WARM_UP);
     latency::round(&mut front, WARM_UP);
     latency::round(&mut alone, WARM_UP);

@@ -7,11 +7,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
 
 use crate::{
-    agent::{Agent, Caller},
+    agent::{BenchAgent, Caller},
     machine::{cores, cpu_seconds, pin},
     remote::Remote,
     report::{Goal, Row, Section},
-    server::Server,
+    server::BenchServer,
     stats::{greatest, median},
     subject::Subjects,
     throughput::{GOAL, IN_FLIGHT, Load},
@@ -24,13 +24,13 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 
     // A started program inherits its core, so greenroom has its own from its first thread on.
     pin(None, ours);
-    let server = Server::start(subjects.serve_fake(IN_FLIGHT));
+    let server = BenchServer::start(subjects.serve_fake(IN_FLIGHT));
     pin(None, theirs);
     let mut clients: Vec<Remote> = (0..IN_FLIGHT).map(|_| server.client()).collect();
     let hello = json!({ "text": "hello" });
     clients.iter_mut().for_each(|client| drop(client.call("echo", &hello)));
     children(server.pid()).into_iter().for_each(|engine| pin(Some(engine), theirs));
-    let mut direct = Load::new((0..IN_FLIGHT).map(|_| Agent::start(subjects.fake_alone())).collect(), 1);
+    let mut direct = Load::new((0..IN_FLIGHT).map(|_| BenchAgent::start(subjects.fake_alone())).collect(), 1);
 
     let (mut through_rates, mut direct_rates, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {

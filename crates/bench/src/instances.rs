@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     machine::cores,
     report::{Goal, Row, Section},
-    server::Server,
+    server::BenchServer,
     stats::{greatest, least, median, milliseconds},
     subject::{BROWSER, Subjects},
 };
@@ -63,7 +63,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 /// Milliseconds from the server's start until so many instances are healthy.
 fn healthy_after(subjects: &Subjects, instances: usize) -> f64 {
     let begun = Instant::now();
-    let server = Server::start(with_pool(subjects, instances));
+    let server = BenchServer::start(with_pool(subjects, instances));
     let mut client = server.client();
     loop {
         let pool: Value = serde_json::from_str(&client.get("/api/pools/BENCH")).expect("a pool is JSON");

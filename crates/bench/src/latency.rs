@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::{
-    agent::Agent,
+    agent::BenchAgent,
     report::{Goal, Row, Section},
     stats::{greatest, least, median, microseconds, percentile},
     subject::Subjects,
@@ -22,8 +22,8 @@ const ADDED_MAX: f64 = 500.0;
 
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let rounds = if quick { 4 } else { 40 };
-    let mut greenroom = Agent::start(subjects.greenroom_fake(1));
-    let mut alone = Agent::start(subjects.fake_alone());
+    let mut greenroom = BenchAgent::start(subjects.greenroom_fake(1));
+    let mut alone = BenchAgent::start(subjects.fake_alone());
     round(&mut greenroom, WARM_UP);
     round(&mut alone, WARM_UP);
     let mut pairs = Vec::new();
@@ -61,7 +61,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 }
 
 /// Times `calls` calls, one after the other, in microseconds.
-pub fn round(agent: &mut Agent, calls: usize) -> Vec<f64> {
+pub fn round(agent: &mut BenchAgent, calls: usize) -> Vec<f64> {
     let call = json!({ "name": "echo", "arguments": { "text": "hello" } });
     (0..calls)
         .map(|_| {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use greenroom_core::lease::{Ledger, Strategy, Want};
-use greenroom_fleet::queue::{Answer, Queue, SlotGuard};
+use greenroom_fleet::queue::{LeaseAnswer, Queue, SlotGuard};
 use tokio::{
     runtime::{Builder, Runtime},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -96,9 +96,9 @@ impl Lends for Arc<Queue> {
 
     async fn lease(&self) -> SlotGuard {
         match self.ask(Want::default()) {
-            Answer::Leased(lease) => lease,
-            Answer::Waits(waiting) => waiting.await.expect("every instance runs"),
-            Answer::Refused(why) => panic!("refused: {why:?}"),
+            LeaseAnswer::Leased(lease) => lease,
+            LeaseAnswer::Waits(waiting) => waiting.await.expect("every instance runs"),
+            LeaseAnswer::Refused(why) => panic!("refused: {why:?}"),
         }
     }
 }

@@ -14,7 +14,7 @@ use greenroom_core::{
     InstanceId,
     lease::{Strategy, Want},
 };
-use greenroom_fleet::queue::{Answer, Queue, SlotGuard, Waiting};
+use greenroom_fleet::queue::{LeaseAnswer, Queue, SlotGuard, Waiting};
 
 use crate::{
     lease::queue,
@@ -139,7 +139,7 @@ impl Line {
 
     fn join(&mut self, caller: u64) {
         let want = Want { caller: Some(caller % CALLERS), ..Want::default() };
-        let Answer::Waits(mut waiting) = self.queue.ask(want) else { panic!("everything is lent") };
+        let LeaseAnswer::Waits(mut waiting) = self.queue.ask(want) else { panic!("everything is lent") };
         assert!(poll(&mut waiting).is_none(), "everything is lent");
         self.waiting.push_back(waiting);
     }
@@ -154,11 +154,11 @@ impl Step for Line {
     }
 }
 
-fn lent(answer: Answer) -> SlotGuard {
+fn lent(answer: LeaseAnswer) -> SlotGuard {
     match answer {
-        Answer::Leased(lease) => lease,
-        Answer::Waits(_) => panic!("a slot is free"),
-        Answer::Refused(why) => panic!("refused: {why:?}"),
+        LeaseAnswer::Leased(lease) => lease,
+        LeaseAnswer::Waits(_) => panic!("a slot is free"),
+        LeaseAnswer::Refused(why) => panic!("refused: {why:?}"),
     }
 }
 

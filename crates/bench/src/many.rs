@@ -6,7 +6,7 @@ use crate::{
     memory::{self, Quiet},
     remote::Remote,
     report::{Goal, Row, Section},
-    server::Server,
+    server::BenchServer,
     session::navigate,
     stats::megabytes,
     subject::{self, Subjects},
@@ -26,7 +26,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     // Room for all of them; and no session is closed as idle because others take long to come.
     let instances = sessions.div_ceil(16) + 1;
     command.args(["--pool-instances-max", &instances.to_string(), "--sessions-idle-timeout", "1h"]);
-    let server = Server::start(command);
+    let server = BenchServer::start(command);
     let mut clients: Vec<Remote> = Vec::new();
     for _ in 0..sessions {
         let mut client = server.client();

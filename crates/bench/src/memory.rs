@@ -8,7 +8,7 @@ use greenroom_testkit::{
 };
 
 use crate::{
-    agent::Agent,
+    agent::BenchAgent,
     report::{Goal, Row, Section},
     session::navigate,
     stats::{least, megabytes},
@@ -32,7 +32,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let mut quiet = Quiet::default();
     let stops = if quick { &SESSIONS[..3] } else { &SESSIONS[..] };
 
-    let mut greenroom = Agent::start(subjects.greenroom_real());
+    let mut greenroom = BenchAgent::start(subjects.greenroom_real());
     let mut open = 0;
     let mut through = Vec::new();
     for stop in stops {
@@ -79,15 +79,15 @@ pub fn row(what: &str, mb: f64, alone: f64) -> Row {
 
 /// Memory of engine processes with browsers of their own, at each of [`PROCESSES`].
 pub fn alone(subjects: &Subjects, site: &Site, browser: &str, quiet: &mut Quiet) -> Vec<(usize, f64)> {
-    let mut engines: Vec<Agent> = Vec::new();
+    let mut engines: Vec<BenchAgent> = Vec::new();
     let mut points = Vec::new();
     for stop in PROCESSES {
         while engines.len() < stop {
-            let mut engine = Agent::start(subjects.real_alone(browser));
+            let mut engine = BenchAgent::start(subjects.real_alone(browser));
             navigate(&mut engine, site, None);
             engines.push(engine);
         }
-        let pids: Vec<u32> = engines.iter().map(Agent::pid).collect();
+        let pids: Vec<u32> = engines.iter().map(BenchAgent::pid).collect();
         points.push((stop, quiet.settled(&pids)));
     }
     points

@@ -4,7 +4,7 @@ use greenroom_testkit::process::rss;
 use serde_json::json;
 
 use crate::{
-    agent::Agent,
+    agent::BenchAgent,
     report::{Goal, Row, Section},
     session::navigate,
     stats::megabytes,
@@ -18,7 +18,7 @@ const BUSY_MB: f64 = 30.0;
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let sessions = if quick { 10 } else { SESSIONS };
     let site = subject::site();
-    let mut greenroom = Agent::start(subjects.greenroom_real());
+    let mut greenroom = BenchAgent::start(subjects.greenroom_real());
     greenroom.request("tools/list", &json!({}));
     let idle = megabytes(rss(greenroom.pid()));
     for session in 0..sessions {

@@ -13,10 +13,10 @@ use greenroom_testkit::process::{Signal, processes_with_env, signal};
 use serde_json::json;
 
 use crate::{
-    agent::{Agent, Caller},
+    agent::{BenchAgent, Caller},
     remote::Remote,
     report::{Section, beside},
-    server::Server,
+    server::BenchServer,
     session::REST,
     stats::{median, milliseconds},
     subject::{BROWSER, Subjects},
@@ -50,9 +50,9 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     };
     let rounds = if quick { 2 } else { 9 };
     let site = crate::subject::site();
-    let server = Server::start(subjects.serve_real());
+    let server = BenchServer::start(subjects.serve_real());
     let cli = Cli { subjects, program };
-    let mcp = Agent::start(cli.command(&["mcp"]));
+    let mcp = BenchAgent::start(cli.command(&["mcp"]));
     let version = cli.run(&["--version"]);
     let mut all: [Box<dyn Browses + '_>; 3] = [Box::new(server.client()), Box::new(&cli), Box::new(mcp)];
     let mut taken: [[Vec<f64>; 3]; 3] = Default::default();
@@ -134,7 +134,7 @@ impl Browses for Remote {
 }
 
 /// Its MCP server.
-impl Browses for Agent {
+impl Browses for BenchAgent {
     fn open(&mut self, session: &str, url: &str) {
         self.call("agent_browser_open", &json!({ "session": session, "url": url }));
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    agent::Agent,
+    agent::BenchAgent,
     latency::{CALLS, WARM_UP, round},
     machine::cpu_seconds,
     report::{Goal, Row, Section},
@@ -31,7 +31,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 fn many(subjects: &Subjects, quick: bool) -> (Row, String) {
     let (rounds, length) = if quick { (2, Duration::from_millis(300)) } else { (12, Duration::from_secs(1)) };
     let start = |command| {
-        let greenroom = Agent::start(command);
+        let greenroom = BenchAgent::start(command);
         (greenroom.pid(), Load::new(vec![greenroom], IN_FLIGHT))
     };
     let mut on = start(subjects.greenroom_fake(IN_FLIGHT));
@@ -73,8 +73,8 @@ fn many(subjects: &Subjects, quick: bool) -> (Row, String) {
 /// What recording adds to one call.
 fn one(subjects: &Subjects, quick: bool) -> (Vec<Row>, String) {
     let rounds = if quick { 4 } else { 40 };
-    let mut on = Agent::start(subjects.greenroom_fake(1));
-    let mut off = Agent::start(unrecorded(subjects.greenroom_fake(1)));
+    let mut on = BenchAgent::start(subjects.greenroom_fake(1));
+    let mut off = BenchAgent::start(unrecorded(subjects.greenroom_fake(1)));
     round(&mut on, WARM_UP);
     round(&mut off, WARM_UP);
     let pairs: Vec<_> = (0..rounds).map(|_| (round(&mut on, CALLS), round(&mut off, CALLS))).collect();

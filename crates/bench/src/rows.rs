@@ -14,7 +14,7 @@ use greenroom_store::{Store, StoreSettings};
 use serde_json::json;
 
 use crate::{
-    agent::Agent,
+    agent::BenchAgent,
     latency::{CALLS, WARM_UP, round},
     report::{Goal, Row, Section},
     stats::{greatest, least, median, percentile},
@@ -39,7 +39,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let start = |data: &Path| {
         let mut command = subjects.greenroom_fake_in(data, 1);
         command.args(["--records-bytes-max", "1024GiB"]);
-        Agent::start(command)
+        BenchAgent::start(command)
     };
     let (mut on_full, mut on_empty) = (start(&full), start(&empty));
     round(&mut on_full, WARM_UP);

@@ -9,7 +9,7 @@ use greenroom_testkit::Site;
 use serde_json::json;
 
 use crate::{
-    agent::{Agent, Caller},
+    agent::{BenchAgent, Caller},
     report::{Goal, Row, Section},
     stats::{greatest, least, median, milliseconds},
     subject::{BROWSER, Subjects, WHOLE_BROWSER},
@@ -23,7 +23,7 @@ pub const REST: Duration = Duration::from_millis(300);
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let rounds = if quick { 2 } else { 15 };
     let site = crate::subject::site();
-    let mut greenroom = Agent::start(subjects.greenroom_real());
+    let mut greenroom = BenchAgent::start(subjects.greenroom_real());
     // With the session of another agent in it, the first instance is warm.
     navigate(&mut greenroom, &site, Some("resident"));
     let (mut through, mut direct, mut whole) = (Vec::new(), Vec::new(), Vec::new());
@@ -38,7 +38,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         for (browser, times) in [(BROWSER, &mut direct), (WHOLE_BROWSER, &mut whole)] {
             sleep(REST);
             let begun = Instant::now();
-            let mut alone = Agent::start(subjects.real_alone(browser));
+            let mut alone = BenchAgent::start(subjects.real_alone(browser));
             navigate(&mut alone, &site, None);
             times.push(milliseconds(begun.elapsed()));
         }

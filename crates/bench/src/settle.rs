@@ -6,7 +6,7 @@ use greenroom_testkit::Site;
 use serde_json::{Value, json};
 
 use crate::{
-    agent::{Agent, Caller},
+    agent::{BenchAgent, Caller},
     report::{Goal, Row, Section},
     stats::{mean, median, milliseconds},
     subject::{BROWSER, Subjects},
@@ -30,8 +30,8 @@ struct Times {
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let rounds = if quick { 2 } else { 9 };
     let site = crate::subject::site();
-    let mut greenroom = Agent::start(subjects.greenroom_real());
-    let mut alone = Agent::start(subjects.real_alone(BROWSER));
+    let mut greenroom = BenchAgent::start(subjects.greenroom_real());
+    let mut alone = BenchAgent::start(subjects.real_alone(BROWSER));
     // Browsers and pages are made lazily: have them before anything is timed.
     for agent in [&mut greenroom, &mut alone] {
         click(agent, subjects, &site, WAYS[0], 0);
@@ -87,7 +87,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 }
 
 /// Opens the page, and times the click on its button, whose answer must show the last state.
-fn click(agent: &mut Agent, subjects: &Subjects, site: &Site, way: &str, delay: u32) -> f64 {
+fn click(agent: &mut BenchAgent, subjects: &Subjects, site: &Site, way: &str, delay: u32) -> f64 {
     agent.call("browser_navigate", &json!({ "url": site.url(&format!("/late?by={way}&ms={delay}")) }));
     let begun = Instant::now();
     let answer = agent.call("browser_click", &json!({ "target": "#change", "element": "the button" }));
@@ -115,7 +115,7 @@ fn snapshot(answer: &Value, subjects: &Subjects) -> String {
     )
 }
 
-fn evaluate(agent: &mut Agent) -> f64 {
+fn evaluate(agent: &mut BenchAgent) -> f64 {
     let begun = Instant::now();
     let answer = agent.call("browser_evaluate", &json!({ "function": "() => document.title" }));
     let taken = milliseconds(begun.elapsed());

@@ -5,9 +5,9 @@ use std::{thread::sleep, time::Instant};
 use serde_json::json;
 
 use crate::{
-    agent::{Agent, Caller},
+    agent::{BenchAgent, Caller},
     report::{Goal, Row, Section},
-    server::Server,
+    server::BenchServer,
     session::{REST, navigate},
     stats::{greatest, least, median, milliseconds},
     subject::{BROWSER, Subjects, WHOLE_BROWSER},
@@ -19,7 +19,7 @@ const GOAL: f64 = 1.0 / 8.0;
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let rounds = if quick { 2 } else { 15 };
     let site = crate::subject::site();
-    let server = Server::start(subjects.serve_real());
+    let server = BenchServer::start(subjects.serve_real());
     let mut client = server.client();
     // With the session of another agent in it, the first instance is warm.
     navigate(&mut client, &site, Some("resident"));
@@ -37,7 +37,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         for (browser, times) in [(BROWSER, &mut direct), (WHOLE_BROWSER, &mut whole)] {
             let mut alone = None;
             times.push(timed(&server, || {
-                let mut engine = Agent::start(subjects.real_alone(browser));
+                let mut engine = BenchAgent::start(subjects.real_alone(browser));
                 navigate(&mut engine, &site, None);
                 alone = Some(engine);
             }));
@@ -78,7 +78,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 
 /// Milliseconds that this takes when a spare is ready and nothing else runs. The engine alone is timed under the same
 /// conditions: the start of the next spare would take processor time from it.
-fn timed(server: &Server, what: impl FnOnce()) -> f64 {
+fn timed(server: &BenchServer, what: impl FnOnce()) -> f64 {
     server.wait_for_spare();
     sleep(REST);
     let begun = Instant::now();

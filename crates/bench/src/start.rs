@@ -5,7 +5,7 @@ use std::{process::Command, time::Instant};
 use serde_json::json;
 
 use crate::{
-    agent::Agent,
+    agent::BenchAgent,
     report::{Goal, Row, Section},
     stats::{least, median, milliseconds},
     subject::Subjects,
@@ -41,7 +41,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 
 fn time(command: Command) -> f64 {
     let begun = Instant::now();
-    let mut agent = Agent::start(command);
+    let mut agent = BenchAgent::start(command);
     agent.request("tools/list", &json!({}));
     milliseconds(begun.elapsed())
 }

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
 
 use crate::{
-    agent::{Agent, Caller, answered},
+    agent::{BenchAgent, Caller, answered},
     machine::{cores, cpu_seconds, pin},
     report::{Goal, Row, Section},
     stats::{greatest, median},
@@ -24,12 +24,12 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 
     // A started program inherits its core, so greenroom has its own from its first thread on.
     pin(None, ours);
-    let greenroom = Agent::start(subjects.greenroom_fake(IN_FLIGHT));
+    let greenroom = BenchAgent::start(subjects.greenroom_fake(IN_FLIGHT));
     pin(None, theirs);
     let pid = greenroom.pid();
     let mut through = Load::new(vec![greenroom], IN_FLIGHT);
     children(pid).into_iter().for_each(|engine| pin(Some(engine), theirs));
-    let alone = (0..IN_FLIGHT).map(|_| Agent::start(subjects.fake_alone())).collect();
+    let alone = (0..IN_FLIGHT).map(|_| BenchAgent::start(subjects.fake_alone())).collect();
     let mut direct = Load::new(alone, 1);
 
     let (mut through_rates, mut direct_rates, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
@@ -64,14 +64,14 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 
 /// One client thread that keeps a call in flight on every session of every agent.
 pub struct Load {
-    agents: Vec<Agent>,
+    agents: Vec<BenchAgent>,
     /// Sessions of each agent. Request ids say which session they belong to.
     sessions: usize,
     calls: Vec<String>,
 }
 
 impl Load {
-    pub fn new(mut agents: Vec<Agent>, sessions: usize) -> Self {
+    pub fn new(mut agents: Vec<BenchAgent>, sessions: usize) -> Self {
         let named = |session: usize| match sessions {
             1 => json!({ "text": "hello" }),
             _ => json!({ "text": "hello", "sessionId": format!("s{session}") }),

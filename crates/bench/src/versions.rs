@@ -6,7 +6,7 @@ use greenroom_testkit::{Site, process::pss_tree};
 use serde_json::{Value, json};
 
 use crate::{
-    agent::{Agent, Caller},
+    agent::{BenchAgent, Caller},
     report::{Goal, Row, Section},
     session::navigate,
     stats::{least, median, megabytes, milliseconds},
@@ -37,7 +37,8 @@ const ACTIONS: [Action; 5] = [
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let rounds = if quick { 3 } else { 60 };
     let site = subject::site();
-    let mut agents = [Agent::start(subjects.greenroom_real()), Agent::start(subjects.other_greenroom_real())];
+    let mut agents =
+        [BenchAgent::start(subjects.greenroom_real()), BenchAgent::start(subjects.other_greenroom_real())];
     for agent in &mut agents {
         navigate(agent, &site, None);
     }

@@ -6,7 +6,7 @@
 use std::{fmt, sync::Arc, time::SystemTime};
 
 use greenroom_core::printable::printable;
-use greenroom_gateway::control::{Entry, Journal};
+use greenroom_gateway::control::{Journal, LogEntry};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
@@ -26,7 +26,7 @@ impl<S: Subscriber> Layer<S> for Keeper {
         let mut words = Words::default();
         event.record(&mut words);
         let about = event.metadata();
-        self.0.write(Entry {
+        self.0.write(LogEntry {
             time: SystemTime::now(),
             level: about.level().as_str(),
             target: about.target().to_owned(),

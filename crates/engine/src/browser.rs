@@ -1,6 +1,6 @@
 //! Finds a Chromium on this machine.
 //!
-//! greenroom starts every Chromium itself and ships none, so it looks where systems put them: the known [`places`], the
+//! greenroom starts every Chromium itself and ships none, so it looks where systems put them: the known [`install_paths`], the
 //! search path, and as a last resort playwright's own downloads. A name on the search path is often a shell script around
 //! the browser; killing the script may leave the browser running, so greenroom follows a [`script`] to the binary behind it
 //! or skips it. Firefox and WebKit are found by their engine.

@@ -3,7 +3,7 @@
 //! greenroom opens a tab for such a seat first. The engine drives only that tab and those it opens, unless its agent selects
 //! another, and closes no others. No engine can do that by itself, so a script in its process, its keeper, keeps it to these
 //! tabs. Both sides write into a file which tabs these are: greenroom writes `opened ID`, the script `own ID`, and
-//! `context ID` for a context that the engine made. A later greenroom finds the file if this one was killed ([`left_tabs`]).
+//! `context ID` for a context that the engine made. A later greenroom finds the file if this one was killed ([`orphan_tabs`]).
 
 use std::{
     fs,

@@ -40,7 +40,7 @@ use shuttle::{
     thread,
 };
 
-use self::queue::{Answer, Queue, Refusal, SlotGuard};
+use self::queue::{LeaseAnswer, Queue, Refusal, SlotGuard};
 
 /// How many schedules each test tries.
 const SCHEDULES: usize = 3_000;
@@ -60,9 +60,9 @@ fn queue(instances: usize) -> std::sync::Arc<Queue> {
 
 fn lease(queue: &std::sync::Arc<Queue>, key: Option<u32>) -> Result<SlotGuard, Refusal> {
     match queue.ask(Want { key: key.map(InstanceId), ..Want::default() }) {
-        Answer::Leased(lease) => Ok(lease),
-        Answer::Waits(waiting) => block_on(waiting),
-        Answer::Refused(why) => Err(why),
+        LeaseAnswer::Leased(lease) => Ok(lease),
+        LeaseAnswer::Waits(waiting) => block_on(waiting),
+        LeaseAnswer::Refused(why) => Err(why),
     }
 }
 
@@ -104,7 +104,7 @@ fn who_leaves_keeps_nothing() {
         let leaver = {
             let queue = queue.clone();
             thread::spawn(move || {
-                let Answer::Waits(waiting) = queue.ask(Want::default()) else { return };
+                let LeaseAnswer::Waits(waiting) = queue.ask(Want::default()) else { return };
                 let mut waiting = pin!(waiting);
                 // Poll once, then leave.
                 block_on(std::future::poll_fn(|context| {

@@ -52,7 +52,7 @@ pub(crate) enum NotRun {
     /// The client has made a call of this name before.
     Repeat(Box<Record>),
     /// The call asks for a part of an earlier answer; this is that part.
-    Page(paged::ToolOutput),
+    Page(paged::PageText),
 }
 
 impl NotRun {

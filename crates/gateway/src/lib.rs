@@ -1,6 +1,6 @@
 //! The gateway: an MCP server in front of the fleet.
 //!
-//! [`call`] is the walk of a call: a front → [`route`] → permit → fleet → [`outcome`]; [`rescue`] turns errors on the
+//! [`call`] is the walk of a call: a front → [`route`] → permit → fleet → [`outcome`]; [`error_response`] turns errors on the
 //! way into answers. The [`catalog`] reads the engine's tools from the engine; greenroom's own are in [`tools`], one
 //! file each. Programs use [`rest`], and the user who owns the process uses [`control`].
 

@@ -2,7 +2,7 @@
 //! at each scrape.
 //!
 //! Only configured names become labels: those of pools, and the numbers of instances, which each pool limits. Attached
-//! browsers have metrics of their own ([`browsers`]).
+//! browsers have metrics of their own ([`attached_browsers`]).
 
 mod attached_browsers;
 

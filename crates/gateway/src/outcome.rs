@@ -72,7 +72,7 @@ impl Outcome {
         &self,
         gateway: &Gateway,
         owner: &Owner,
-    ) -> Option<Result<paged::ToolOutput, NoPage>> {
+    ) -> Option<Result<paged::PageText, NoPage>> {
         let query = self.wants.page.as_ref().filter(|query| !query.is_silent())?;
         let reply = self.reply.as_ref().ok().filter(|reply| !reply.is_failure())?;
         let Some(engine) = self.pool.as_deref().and_then(|pool| gateway.catalog.engine(pool)) else {

@@ -1,6 +1,6 @@
 //! Gives an answer its final form: how much of it is sent, linked files in place of their links, changes instead of the
 //! whole page, and notes at its end. All other bytes of the engine's answer stay as they are. The engine's adapter has
-//! found and read the linked files before, in its own `shape.rs`.
+//! found and read the linked files before, in its own `render.rs`.
 
 use std::{
     borrow::Cow,

@@ -4,7 +4,7 @@
 use std::{io, path::Path, time::Duration};
 
 use bytes::Bytes;
-use greenroom_gateway::{control::ProblemBody, rest};
+use greenroom_gateway::{control::ControlProblemBody, rest};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{
     Method, Request, Response,
@@ -36,7 +36,7 @@ pub enum AskError {
     Silent(Duration),
     /// It refused the request, with this reason.
     #[error("{}", .0.message)]
-    Refused(ProblemBody),
+    Refused(ControlProblemBody),
     #[error("its answer cannot be read: {0}")]
     Broken(String),
     #[error("cannot connect: {0}")]
@@ -159,7 +159,7 @@ async fn refusal(response: Response<Incoming>) -> AskError {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Body {
-        Control { error: ProblemBody },
+        Control { error: ControlProblemBody },
         Rest(rest::ProblemBody),
     }
     let status = response.status();
@@ -168,7 +168,7 @@ async fn refusal(response: Response<Incoming>) -> AskError {
         Ok(Ok(Body::Rest(rest::ProblemBody { error, message, details }))) => {
             // Some messages already contain the hint.
             let hint = details.get("hint").and_then(Value::as_str).filter(|_| !message.contains("hint: "));
-            AskError::Refused(ProblemBody { code: error, hint: hint.map(ToOwned::to_owned), message })
+            AskError::Refused(ControlProblemBody { code: error, hint: hint.map(ToOwned::to_owned), message })
         }
         Ok(Err(_)) => AskError::Broken(format!("status {status}")),
         Err(error) => error,

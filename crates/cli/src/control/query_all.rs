@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use greenroom_gateway::control::{Session, Sessions, Status};
+use greenroom_gateway::control::{OpenSession, OpenSessions, Status};
 
 use super::{AskError, Asker, Neighbour, find};
 use crate::report;
@@ -17,7 +17,7 @@ use crate::report;
 pub struct Answered {
     pub neighbour: Neighbour,
     pub status: Status,
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<OpenSession>,
 }
 
 /// The outcome of asking a greenroom.
@@ -40,7 +40,7 @@ async fn one(neighbour: Neighbour) -> Option<Look> {
     let asked = async {
         let mut asker = Asker::open(&neighbour.socket).await?;
         let status: Status = asker.get("/control/status").await?;
-        let Sessions { sessions } = asker.get("/control/sessions").await?;
+        let OpenSessions { sessions } = asker.get("/control/sessions").await?;
         Ok((status, sessions))
     };
     match asked.await {

@@ -28,7 +28,7 @@ use greenroom_engine::{browser, install};
 use greenroom_gateway::{
     Reach,
     control::Kind,
-    front::http::{self, HttpState, Probes, Rules, Sessions},
+    front::http::{self, HttpClients, HttpState, Probes, Rules},
 };
 use greenroom_mcp::link::http::Endpoint;
 use tokio::net::TcpListener;
@@ -98,7 +98,7 @@ pub async fn run(
     let closing = CancellationToken::new();
     let door = Arc::new(HttpState {
         gateway: house.gateway.clone(),
-        sessions: Arc::new(Sessions::default()),
+        sessions: Arc::new(HttpClients::default()),
         probes: Arc::new(Probes { server: house.run_folder().1.to_owned() }),
         reach: Reach::Network,
         owner: Owner::local(),

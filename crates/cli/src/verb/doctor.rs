@@ -13,7 +13,7 @@ use greenroom_engine::launcher::Launcher;
 
 use crate::{
     config::ProcessEnv,
-    doctor::{self, Finding, Patient, Status},
+    doctor::{self, CheckStatus, Finding, Patient},
     view::terminal::{Paint, Terminal},
 };
 
@@ -43,7 +43,7 @@ pub async fn run(
         as_table(&findings, terminal)
     };
     io::stdout().lock().write_all(text.as_bytes())?;
-    let failed = findings.iter().any(|finding| finding.status == Status::Failed);
+    let failed = findings.iter().any(|finding| finding.status == CheckStatus::Failed);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -52,10 +52,10 @@ fn as_table(findings: &[Finding], terminal: Terminal) -> String {
     let mut table = String::new();
     for Finding { id, status, message, fix } in findings {
         let paint = match status {
-            Status::Ok => Paint::Green,
-            Status::Warning => Paint::Yellow,
-            Status::Failed => Paint::Red,
-            Status::Skipped => Paint::Dim,
+            CheckStatus::Ok => Paint::Green,
+            CheckStatus::Warning => Paint::Yellow,
+            CheckStatus::Failed => Paint::Red,
+            CheckStatus::Skipped => Paint::Dim,
         };
         let status = terminal.paint(paint, &format!("{:7}", status.as_str()));
         // It contains file names and texts of others, escaped so that none controls the terminal.
@@ -66,8 +66,8 @@ fn as_table(findings: &[Finding], terminal: Terminal) -> String {
             table += &format!("{nothing:7}  {nothing:ids$}  {} {fix}\n", terminal.paint(Paint::Bold, "fix:"));
         }
     }
-    let count = |wanted: Status| findings.iter().filter(|finding| finding.status == wanted).count();
-    let parts: Vec<_> = [Status::Ok, Status::Warning, Status::Failed, Status::Skipped]
+    let count = |wanted: CheckStatus| findings.iter().filter(|finding| finding.status == wanted).count();
+    let parts: Vec<_> = [CheckStatus::Ok, CheckStatus::Warning, CheckStatus::Failed, CheckStatus::Skipped]
         .into_iter()
         .map(|status| (count(status), status.as_str()))
         .filter(|(count, _)| *count > 0)
@@ -93,7 +93,7 @@ mod tests {
             message: message.to_owned(),
             fix: Some("install it".to_owned()),
         };
-        let findings = [found(Status::Ok, "fine"), found(Status::Failed, "gone\x1b[2J")];
+        let findings = [found(CheckStatus::Ok, "fine"), found(CheckStatus::Failed, "gone\x1b[2J")];
         let coloured = as_table(&findings, Terminal { colour: true, ..Terminal::default() });
         assert!(coloured.contains("\x1b[32mok     \x1b[0m  node  fine\n"), "{coloured:?}");
         assert!(coloured.contains("\x1b[31mfailed \x1b[0m  node  gone\\u{1b}[2J\n"), "{coloured:?}");

@@ -117,7 +117,7 @@ async fn follow(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<Ex
         match news {
             News::Line(pid, line) => print.line(pid, &line)?,
             News::End(pid, Ok(()) | Err(AskError::NotRunning)) => {
-                progress::note(&format!("pid {pid} has ended"))
+                progress::note(&format!("pid {pid} has ended"));
             }
             News::End(pid, Err(error)) => code = failed(pid, &error),
         }

@@ -14,7 +14,9 @@ use greenroom_gateway::{
 use greenroom_mcp::stdio;
 use tokio_util::sync::CancellationToken;
 
-use crate::{app::App, config::ProcessEnv, join::Place, parent, progress, report::Hinted, signals::Signals};
+use crate::{
+    app::App, config::ProcessEnv, join::ServerLocation, parent, progress, report::Hinted, signals::Signals,
+};
 
 /// Settings of the front itself; all others are its server's when it has joined one.
 const OWN_SETTINGS: [&str; 2] = ["data_dir", "log"];
@@ -47,7 +49,8 @@ pub async fn run(
     let stop = Signals::listen(false)?.stop;
     parent::watch(stop.clone());
     if let Some(url) = &args.server {
-        let place = Place::url(url).map_err(|why| Hinted::usage(format!("`--server {url}`: {why}")))?;
+        let place =
+            ServerLocation::url(url).map_err(|why| Hinted::usage(format!("`--server {url}`: {why}")))?;
         let hint = "start one there with `greenroom serve`, or leave `--server` out";
         let first = tokio::select! {
             first = place.connect() => first.map_err(|why| cannot_join(&why, hint))?,
@@ -55,7 +58,7 @@ pub async fn run(
         };
         return join(resolved, surroundings, place, first, stop).await;
     }
-    let place = Place::DataFolder(resolved.settings.data_dir.clone());
+    let place = ServerLocation::DataFolder(resolved.settings.data_dir.clone());
     // A user who names a browser here wants that one, which the server may not know.
     let names_browsers = (0..resolved.settings.browsers.len())
         .any(|at| matches!(resolved.browser_origin(at), Origin::Flag(_)));
@@ -91,7 +94,7 @@ async fn stand_alone(
 async fn join(
     resolved: &Resolved,
     surroundings: &ProcessEnv,
-    place: Place,
+    place: ServerLocation,
     first: Box<dyn Link>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {

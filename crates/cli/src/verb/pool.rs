@@ -5,7 +5,7 @@ use std::{path::Path, process::ExitCode};
 use clap::builder::RangedU64ValueParser;
 use greenroom_core::{lease::INSTANCES_MAX, likeness::nearest, settings::Resolved};
 use greenroom_gateway::{
-    control::Pool,
+    control::PoolReport,
     rest::{Changed, Scaled},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -151,12 +151,12 @@ async fn tell<T: DeserializeOwned>(
     })
 }
 
-fn pools(looks: &[Look]) -> impl Iterator<Item = (&Answered, &Pool)> {
+fn pools(looks: &[Look]) -> impl Iterator<Item = (&Answered, &PoolReport)> {
     answers(looks).flat_map(|answered| answered.status.pools.iter().map(move |pool| (answered, pool)))
 }
 
 /// The pools of the greenrooms that the arguments select.
-fn considered(looks: &[Look], pid: Option<u32>) -> impl Iterator<Item = (&Answered, &Pool)> {
+fn considered(looks: &[Look], pid: Option<u32>) -> impl Iterator<Item = (&Answered, &PoolReport)> {
     pools(looks).filter(move |(answered, _)| pid.is_none_or(|pid| pid == answered.status.pid))
 }
 
@@ -166,7 +166,7 @@ fn which<'a>(
     looks: &'a [Look],
     name: &str,
     pid: Option<u32>,
-) -> Result<(&'a Answered, &'a Pool), Hinted> {
+) -> Result<(&'a Answered, &'a PoolReport), Hinted> {
     let considered: Vec<_> = considered(looks, pid).collect();
     let found: Vec<_> = considered.iter().copied().filter(|(_, pool)| pool.name == name).collect();
     match found.as_slice() {
@@ -179,7 +179,7 @@ fn which<'a>(
     }
 }
 
-fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &Pool)], wanted: &str) -> Hinted {
+fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &PoolReport)], wanted: &str) -> Hinted {
     let error = Hinted::failure(format!("no such pool: \"{}\"", words::clean(wanted)));
     if let Some(why) = print::why_missing(data, looks) {
         return error.hint(why);

@@ -21,7 +21,7 @@ use greenroom_engine::run_folder;
 use greenroom_gateway::{
     Reach,
     control::{Journal, Kind},
-    front::http::{self, HttpState, Probes, Rules, Sessions},
+    front::http::{self, HttpClients, HttpState, Probes, Rules},
 };
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -51,7 +51,7 @@ pub async fn run(
     let closing = CancellationToken::new();
     let socket = HttpState {
         gateway: house.gateway.clone(),
-        sessions: Arc::new(Sessions::default()),
+        sessions: Arc::new(HttpClients::default()),
         probes: Arc::new(Probes { server: house.run_folder().1.to_owned() }),
         reach: Reach::Here { folder: surroundings.working_dir.clone() },
         owner: Owner::local(),

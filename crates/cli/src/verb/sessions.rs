@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path, process::ExitCode, time::Duration};
 
 use greenroom_core::{likeness::nearest, settings::Resolved};
-use greenroom_gateway::control::{Closed, Session};
+use greenroom_gateway::control::{Closed, OpenSession};
 use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -102,7 +102,7 @@ async fn close(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> any
     })
 }
 
-fn sessions(looks: &[Look]) -> impl Iterator<Item = (&Answered, &Session)> {
+fn sessions(looks: &[Look]) -> impl Iterator<Item = (&Answered, &OpenSession)> {
     answers(looks).flat_map(|answered| answered.sessions.iter().map(move |session| (answered, session)))
 }
 
@@ -116,12 +116,12 @@ fn which<'a>(
     data: &Path,
     looks: &'a [Look],
     args: &WhichArgs,
-) -> Result<(&'a Answered, &'a Session), Hinted> {
+) -> Result<(&'a Answered, &'a OpenSession), Hinted> {
     let considered: Vec<_> = sessions(looks)
         .filter(|(answered, _)| args.pid.is_none_or(|pid| pid == answered.status.pid))
         .filter(|(_, session)| args.owner.as_ref().is_none_or(|owner| *owner == session.owner))
         .collect();
-    let called = |named: &dyn Fn(&Session) -> bool| {
+    let called = |named: &dyn Fn(&OpenSession) -> bool| {
         considered.iter().copied().filter(|(_, session)| named(session)).collect::<Vec<_>>()
     };
     let mut found = called(&|session| session.label() == args.id);
@@ -138,7 +138,7 @@ fn which<'a>(
     }
 }
 
-fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &Session)], wanted: &str) -> Hinted {
+fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &OpenSession)], wanted: &str) -> Hinted {
     let error = Hinted::failure(format!("no such session: \"{}\"", words::clean(wanted)));
     if let Some(why) = print::why_missing(data, looks) {
         return error.hint(why);
@@ -149,7 +149,7 @@ fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &Session)], wa
     }
 }
 
-fn ambiguous(several: &[(&Answered, &Session)], wanted: &str) -> Hinted {
+fn ambiguous(several: &[(&Answered, &OpenSession)], wanted: &str) -> Hinted {
     let mut message = format!("several sessions are called \"{}\":", words::clean(wanted));
     for (answered, session) in several {
         let _ = write!(
@@ -160,7 +160,7 @@ fn ambiguous(several: &[(&Answered, &Session)], wanted: &str) -> Hinted {
             words::id(&session.key)
         );
     }
-    let differ = |part: &dyn Fn(&(&Answered, &Session)) -> String| {
+    let differ = |part: &dyn Fn(&(&Answered, &OpenSession)) -> String| {
         several.iter().any(|one| part(one) != part(&several[0]))
     };
     let how = if differ(&|(answered, _)| answered.status.pid.to_string()) {

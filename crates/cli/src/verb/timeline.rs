@@ -14,7 +14,7 @@ use std::{
 
 use greenroom_core::{Owner, settings::Resolved};
 use greenroom_gateway::{
-    control::Session,
+    control::OpenSession,
     rest::{CallStatus, Happened, TimelineEvent, TimelineView, timeline_of},
 };
 use greenroom_store::Store;
@@ -74,7 +74,7 @@ async fn name_of(data: &Path, args: &LogsArgs, given: &str) -> String {
         let looks = look(data).await;
         let here = answers(&looks).filter(|answered| args.pid.is_none_or(|pid| pid == answered.status.pid));
         let mut sessions = here.flat_map(|answered| &answered.sessions);
-        let is_meant = |session: &&Session| session.owner == args.owner && session.label() == given;
+        let is_meant = |session: &&OpenSession| session.owner == args.owner && session.label() == given;
         number =
             sessions.find(is_meant).filter(|session| session.id.is_none()).and_then(|one| one.connection);
     }

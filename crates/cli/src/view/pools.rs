@@ -1,7 +1,7 @@
 //! Pools, as a table and one by one, and the results of changing one.
 
 use greenroom_gateway::{
-    control::{Instance, Pool},
+    control::{InstanceReport, PoolReport},
     rest::{Changed, Scaled},
 };
 
@@ -12,13 +12,13 @@ use super::{
 };
 
 /// A table of pools, with the process of each where several are shown.
-pub fn pools(rows: &[(u32, &Pool)], indent: &str, terminal: Terminal) -> String {
+pub fn pools(rows: &[(u32, &PoolReport)], indent: &str, terminal: Terminal) -> String {
     let several = rows.iter().any(|(pid, _)| Some(*pid) != rows.first().map(|(first, _)| *first));
     let mut heads = vec!["POOL", "HEALTHY", "AVAILABLE", "LEASED", "WAITING", "RESTARTS", "DESCRIPTION"];
     if several {
         heads.insert(0, "PID");
     }
-    let cells = |(pid, pool): &(u32, &Pool)| {
+    let cells = |(pid, pool): &(u32, &PoolReport)| {
         let mut cells = row(pool);
         if several {
             cells.insert(0, Cell::plain(pid.to_string()));
@@ -29,7 +29,7 @@ pub fn pools(rows: &[(u32, &Pool)], indent: &str, terminal: Terminal) -> String 
     table(&heads, &rows, indent, terminal)
 }
 
-fn row(pool: &Pool) -> Vec<Cell> {
+fn row(pool: &PoolReport) -> Vec<Cell> {
     vec![
         Cell::Text(Paint::Bold, name(pool)),
         Cell::Number(format!("{} of {}", pool.healthy, pool.instances)),
@@ -42,13 +42,13 @@ fn row(pool: &Pool) -> Vec<Cell> {
 }
 
 /// The name of a pool, whether it is the default one, and whether all of it was drained.
-pub fn name(pool: &Pool) -> String {
+pub fn name(pool: &PoolReport) -> String {
     let drained = if pool.drained { " (drained)" } else { "" };
     format!("{}{}{drained}", clean(&pool.name), if pool.is_default { " (default)" } else { "" })
 }
 
 /// All that is known of a pool: a line for each fact, and its instances.
-pub fn pool(pid: u32, kind: &str, pool: &Pool, terminal: Terminal) -> String {
+pub fn pool(pid: u32, kind: &str, pool: &PoolReport, terminal: Terminal) -> String {
     let size = if pool.elastic { "; they come and go as they are needed" } else { "" };
     let facts = [
         ("pool", name(pool)),
@@ -80,7 +80,7 @@ pub fn pool(pid: u32, kind: &str, pool: &Pool, terminal: Terminal) -> String {
 }
 
 /// A table of a pool's instances.
-fn instances(members: &[Instance], indent: &str, terminal: Terminal) -> String {
+fn instances(members: &[InstanceReport], indent: &str, terminal: Terminal) -> String {
     let heads = ["ID", "ALIAS", "STATUS", "LEASED", "FOR", "BROWSER", "PROCESS", "RESTARTS", "NOTE"];
     let rows: Vec<_> = members
         .iter()
@@ -110,7 +110,7 @@ fn instances(members: &[Instance], indent: &str, terminal: Terminal) -> String {
 }
 
 /// The state of an instance: its status, or that it was drained.
-fn state(instance: &Instance) -> &str {
+fn state(instance: &InstanceReport) -> &str {
     match (instance.draining, instance.status.as_str()) {
         (true, "failed") => "drained",
         (true, _) => "draining",
@@ -119,7 +119,7 @@ fn state(instance: &Instance) -> &str {
 }
 
 /// The problem of an instance; usually none.
-fn note(instance: &Instance) -> String {
+fn note(instance: &InstanceReport) -> String {
     match (&instance.error, instance.responsive) {
         (Some(error), _) => clean(error),
         (None, Some(false)) if instance.status == "healthy" => "does not respond".to_owned(),
@@ -128,7 +128,7 @@ fn note(instance: &Instance) -> String {
 }
 
 /// A line for each instance that has a problem.
-pub fn trouble(pool: &Pool, indent: &str) -> String {
+pub fn trouble(pool: &PoolReport, indent: &str) -> String {
     let odd = pool.members.iter().filter(|one| one.status == "failed" || one.draining);
     odd.map(|one| {
         let alias = one.alias.as_deref().map(|alias| format!(" ({})", clean(alias))).unwrap_or_default();
@@ -154,7 +154,7 @@ fn left(ids: &[String]) -> String {
 }
 
 /// `before` is the pool's state before the order.
-pub fn restarted(pid: u32, changed: &Changed, before: &Pool) -> String {
+pub fn restarted(pid: u32, changed: &Changed, before: &PoolReport) -> String {
     let nothing = match (before.elastic, before.drained) {
         (true, true) => "it lends again; an instance starts with the first call that needs one",
         (true, false) => "no instance runs, so there is none to start anew",
@@ -163,7 +163,7 @@ pub fn restarted(pid: u32, changed: &Changed, before: &Pool) -> String {
     told(pid, changed, "restarting", "those that are leased when their leases are back", nothing)
 }
 
-pub fn drained(pid: u32, changed: &Changed, before: &Pool) -> String {
+pub fn drained(pid: u32, changed: &Changed, before: &PoolReport) -> String {
     let nothing = match before.elastic {
         true => "no instance runs, and none starts until `greenroom pool restart`",
         false => "nothing to do",
@@ -184,8 +184,8 @@ fn told(pid: u32, Changed { pool, instances }: &Changed, what: &str, after: &str
 mod tests {
     use super::*;
 
-    fn chromium() -> Pool {
-        let instance = |id, alias: Option<&str>, status: &str, leased| Instance {
+    fn chromium() -> PoolReport {
+        let instance = |id, alias: Option<&str>, status: &str, leased| InstanceReport {
             id,
             alias: alias.map(ToOwned::to_owned),
             status: status.to_owned(),
@@ -196,15 +196,15 @@ mod tests {
             headless: true,
             process_id: (status != "failed").then_some(12_345 + id),
             responsive: Some(status == "healthy"),
-            ..Instance::default()
+            ..InstanceReport::default()
         };
-        let failed = Instance {
+        let failed = InstanceReport {
             error: Some("Process exited unexpectedly (code 1)\x1b[2J".to_owned()),
             restarts: 3,
             ..instance(2, None, "failed", 0)
         };
-        let draining = Instance { draining: true, ..instance(1, Some("debug_browser"), "healthy", 1) };
-        Pool {
+        let draining = InstanceReport { draining: true, ..instance(1, Some("debug_browser"), "healthy", 1) };
+        PoolReport {
             name: "CHROMIUM".to_owned(),
             description: "General-purpose web scraping and navigation".to_owned(),
             is_default: true,
@@ -216,18 +216,18 @@ mod tests {
             waiting: 4,
             restarts: 3,
             members: vec![instance(0, None, "healthy", 0), draining, failed],
-            ..Pool::default()
+            ..PoolReport::default()
         }
     }
 
-    fn firefox() -> Pool {
-        Pool {
+    fn firefox() -> PoolReport {
+        PoolReport {
             name: "FIREFOX".to_owned(),
             instances: 2,
             healthy: 2,
             available: 2,
             slots: 2,
-            ..Pool::default()
+            ..PoolReport::default()
         }
     }
 
@@ -269,12 +269,12 @@ mod tests {
             "pool \"A\" (pid 7): restarting 0, 1; those that are leased when their leases are back\n"
         );
         assert_eq!(drained(7, &changed(&[]), &chromium()), "pool \"A\" (pid 7): nothing to do\n");
-        let built_in = Pool { elastic: true, ..Pool::default() };
+        let built_in = PoolReport { elastic: true, ..PoolReport::default() };
         assert_eq!(
             drained(7, &changed(&[]), &built_in),
             "pool \"A\" (pid 7): no instance runs, and none starts until `greenroom pool restart`\n"
         );
-        let taken_out = Pool { drained: true, ..built_in };
+        let taken_out = PoolReport { drained: true, ..built_in };
         assert_eq!(
             restarted(7, &changed(&[]), &taken_out),
             "pool \"A\" (pid 7): it lends again; an instance starts with the first call that needs one\n"

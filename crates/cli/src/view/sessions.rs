@@ -1,6 +1,6 @@
 //! Sessions, as a table and one by one.
 
-use greenroom_gateway::control::Session;
+use greenroom_gateway::control::OpenSession;
 
 use super::{
     table::{Cell, table},
@@ -9,7 +9,7 @@ use super::{
 };
 
 /// A table of sessions, with the process of each where several are shown, and the owner where one is not the local one.
-pub fn sessions(rows: &[(u32, &Session)], indent: &str, terminal: Terminal) -> String {
+pub fn sessions(rows: &[(u32, &OpenSession)], indent: &str, terminal: Terminal) -> String {
     let several = rows.iter().any(|(pid, _)| Some(*pid) != rows.first().map(|(first, _)| *first));
     let owners = rows.iter().any(|(_, session)| session.owner != "local");
     let mut heads = vec!["ID", "STATE", "CALLS", "IDLE", "EXPIRES IN", "PAGE"];
@@ -35,7 +35,7 @@ pub fn sessions(rows: &[(u32, &Session)], indent: &str, terminal: Terminal) -> S
     table(&heads, &rows, indent, terminal)
 }
 
-fn cells(session: &Session) -> Vec<Cell> {
+fn cells(session: &OpenSession) -> Vec<Cell> {
     let name = match session.id {
         Some(_) => Cell::Text(Paint::Bold, name(session)),
         None => Cell::plain(name(session)),
@@ -60,7 +60,7 @@ fn cells(session: &Session) -> Vec<Cell> {
 }
 
 /// The name of a session in a table: its id, or its connection's name.
-pub fn name(session: &Session) -> String {
+pub fn name(session: &OpenSession) -> String {
     match &session.id {
         Some(given) => id(given),
         None => clean(&session.label()),
@@ -68,7 +68,7 @@ pub fn name(session: &Session) -> String {
 }
 
 /// All that is known of a session, a line for each fact.
-pub fn session(pid: u32, kind: &str, session: &Session) -> String {
+pub fn session(pid: u32, kind: &str, session: &OpenSession) -> String {
     let ago = |time: &str, seconds: u64| format!("{}, {} ago", clean(time), span(seconds));
     let instance = session.instance.map(|instance| format!(", instance {instance}")).unwrap_or_default();
     let facts = [

@@ -1,6 +1,6 @@
 //! Running greenrooms: a heading each, a table of sessions, a line for each pool, a table of attached browsers.
 
-use greenroom_gateway::control::{Pool, Session, Status};
+use greenroom_gateway::control::{OpenSession, PoolReport, Status};
 use serde::Serialize;
 
 use super::{
@@ -67,8 +67,8 @@ fn browsers(status: &Status, terminal: Terminal) -> String {
     if rows.is_empty() { String::new() } else { browser_table(&rows, INDENT, terminal) }
 }
 
-fn pool(pool: &Pool) -> String {
-    let Pool { name, instances, leased, slots, waiting, spares, drained, .. } = pool;
+fn pool(pool: &PoolReport) -> String {
+    let PoolReport { name, instances, leased, slots, waiting, spares, drained, .. } = pool;
     let name = clean(name);
     let drained = match drained {
         true => format!("; drained: it lends nothing until `greenroom pool restart {name}`"),
@@ -90,7 +90,7 @@ pub enum Shown<'a> {
         answers: bool,
         #[serde(flatten)]
         status: &'a Status,
-        sessions: &'a [Session],
+        sessions: &'a [OpenSession],
     },
     Unanswered {
         answers: bool,
@@ -120,15 +120,15 @@ impl<'a> From<&'a Look> for Shown<'a> {
 mod tests {
     use super::*;
     use crate::control::Neighbour;
-    use greenroom_gateway::{Browser, control::Instance};
+    use greenroom_gateway::{Browser, control::InstanceReport};
 
     fn neighbour(pid: u32) -> Neighbour {
         Neighbour { pid, socket: "/run/control.sock".into(), server: None }
     }
 
-    fn session(id: Option<&str>, owner: &str, state: &str, title: &str, url: &str) -> Session {
+    fn session(id: Option<&str>, owner: &str, state: &str, title: &str, url: &str) -> OpenSession {
         let calls_in_flight = usize::from(state != "idle");
-        Session {
+        OpenSession {
             id: id.map(ToOwned::to_owned),
             connection: id.is_none().then_some(281_474_976_710_655),
             client: id.is_none().then(|| "Claude Code 1".to_owned()),
@@ -139,12 +139,12 @@ mod tests {
             idle_seconds: 40,
             calls_in_flight,
             expires_in_seconds: (calls_in_flight == 0).then_some(260),
-            ..Session::default()
+            ..OpenSession::default()
         }
     }
 
     fn looks() -> Vec<Look> {
-        let pools = vec![Pool {
+        let pools = vec![PoolReport {
             name: "DEFAULT".to_owned(),
             instances: 1,
             leased: 4,
@@ -152,7 +152,7 @@ mod tests {
             spares: 1,
             elastic: true,
             is_default: true,
-            ..Pool::default()
+            ..PoolReport::default()
         }];
         let status = Status { version: "0.1.0".to_owned(), pools, ..Status::default() };
         let sessions = vec![
@@ -166,9 +166,10 @@ mod tests {
         let declared = |name: &str, is_default: bool, failed: bool| {
             let error = failed.then(|| "Process exited unexpectedly (code 1)".to_owned());
             let state = if failed { "failed" } else { "healthy" };
-            let member = Instance { status: state.to_owned(), slots: 1, error, ..Instance::default() };
+            let member =
+                InstanceReport { status: state.to_owned(), slots: 1, error, ..InstanceReport::default() };
             let healthy = usize::from(!failed);
-            Pool {
+            PoolReport {
                 name: name.to_owned(),
                 is_default,
                 instances: 1,
@@ -176,7 +177,7 @@ mod tests {
                 available: healthy,
                 slots: 1,
                 members: vec![member],
-                ..Pool::default()
+                ..PoolReport::default()
             }
         };
         let server = Status {

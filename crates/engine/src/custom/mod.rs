@@ -1,7 +1,7 @@
 //! The custom engine: any MCP server, started by a command and reached over stdio, or running at an address and reached over
 //! HTTP.
 //!
-//! Each seat is a process of its own, or an MCP session of its own with the server; see [`crate::stdio`]. How well the
+//! Each seat is a process of its own, or an MCP session of its own with the server; see [`crate::per_seat`]. How well the
 //! server isolates its sessions is up to the server.
 
 mod command;

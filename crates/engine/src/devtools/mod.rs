@@ -2,7 +2,7 @@
 //! ([`attached`]).
 //!
 //! It knows one browser and serves one client, so each seat has a Node process and a Chromium of its own, of which all
-//! contexts are the seat's; see [`crate::stdio`]. Its tools pass unchanged. Whatever it would send to others is off: usage
+//! contexts are the seat's; see [`crate::per_seat`]. Its tools pass unchanged. Whatever it would send to others is off: usage
 //! statistics, update checks, the addresses of pages.
 
 mod attached;

@@ -2,7 +2,7 @@
 //!
 //! An answer is one text of lines, and maybe images. A snapshot comes last in it, under a heading of its own; only the
 //! reason of a failure may follow. Files are named by their full paths. The search runs on the raw JSON of an answer, so
-//! that everything else stays unchanged. Reads no files; [`super::shape`] does.
+//! that everything else stays unchanged. Reads no files; [`super::reply`] does.
 
 use std::ops::Range;
 

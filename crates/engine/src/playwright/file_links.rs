@@ -1,6 +1,6 @@
 //! The content behind an answer of the playwright engine: reads its links, and extracts its snapshot and its console lines.
 //!
-//! [`super::text`] knows where these are, [`super::console`] the form of console lines, [`crate::brought`] which files may
+//! [`super::text`] knows where these are, [`super::console`] the form of console lines, [`crate::output_files`] which files may
 //! be read.
 
 use std::{

@@ -1,5 +1,5 @@
 //! The playwright engine: Microsoft's `@playwright/mcp`, in a Chromium that greenroom started, or in an attached one
-//! ([`crate::driven`]).
+//! ([`crate::browser_handle`]).
 //!
 //! One Node process serves all seats over HTTP on loopback, with a context each. If agents may run code in Node, each seat
 //! has a Node process of its own over stdio, so that such code reaches no other session. The engine itself starts Firefox,

@@ -1,5 +1,5 @@
 //! Makes the [`Reply`] of an answer of the engine: reads the files to which it links, and copies out the files that the
-//! agent asked for. The text stays unchanged; the gateway's `shape.rs` decides what part of the reply the agent gets.
+//! agent asked for. The text stays unchanged; the gateway's `reply.rs` decides what part of the reply the agent gets.
 
 use std::{path::Path, sync::Arc, time::Duration};
 

@@ -2,7 +2,7 @@
 //!
 //! An answer is one text of `### ` sections. Snapshots of actions, console lines and downloads are only linked, as files
 //! below the session's root; `browser_snapshot` has the snapshot in its text. This module finds both in the raw JSON of an
-//! answer, so that everything else in it stays unchanged. It reads no files; [`super::linked`] does. A page can write any
+//! answer, so that everything else in it stays unchanged. It reads no files; [`super::file_links`] does. A page can write any
 //! text into an answer, so a link counts only where the engine puts it.
 
 use std::ops::Range;

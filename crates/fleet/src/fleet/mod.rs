@@ -1,7 +1,7 @@
 //! The fleet: pools, and the sessions that live in them.
 //!
-//! [`submit`] queues calls in their sessions, [`home`] decides where a session lives, [`listing`] lists sessions,
-//! [`pools`] and [`browsers`] list and change pools and attached browsers.
+//! [`submit`] queues calls in their sessions, [`placement`] decides where a session lives, [`listing`] lists sessions,
+//! [`pools`] and [`attached_browsers`] list and change pools and attached browsers.
 
 mod attached_browsers;
 mod listing;

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{DRAINING, Lease, Pool, lease::InLine};
 use crate::{
     error::{FleetError, LeaseTimeout},
-    queue::{Answer, Refusal, SlotGuard},
+    queue::{LeaseAnswer, Refusal, SlotGuard},
     seat::{self, NoSeat},
 };
 
@@ -116,14 +116,14 @@ impl Acquire<'_> {
             };
             instances.start_wanted();
             let guard = match answer {
-                Answer::Leased(guard) => guard,
-                Answer::Refused(why) => return Err(self.why_refused(why)),
-                Answer::Waits(_) if instances.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
+                LeaseAnswer::Leased(guard) => guard,
+                LeaseAnswer::Refused(why) => return Err(self.why_refused(why)),
+                LeaseAnswer::Waits(_) if instances.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
                     let pool = instances.name.to_string();
                     let browser = instances.kind.browser();
                     return Err(FleetError::LineFull { pool, browser, max: WAITING_MAX });
                 }
-                Answer::Waits(waiting) => {
+                LeaseAnswer::Waits(waiting) => {
                     waiter = Some(waiting.waiter);
                     let line = InLine { instances: instances.clone(), waiting };
                     let guard = self.wait(line, limit).await?;

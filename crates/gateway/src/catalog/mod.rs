@@ -3,7 +3,7 @@
 //! The first `tools/list` does not wait for an engine: the catalog reads lists from disk by the engine's fingerprint,
 //! and asks engines with the same fingerprint once. A list that turns out to differ later replaces the old one, and the
 //! catalog notifies clients if they would see a difference. An engine that cannot be asked hides no other pool's tools.
-//! Attached browsers come and go while greenroom runs ([`browsers`]).
+//! Attached browsers come and go while greenroom runs ([`attached_browsers`]).
 
 mod arguments;
 mod attached_browsers;

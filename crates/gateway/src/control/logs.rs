@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use super::{Control, LogEntry, Problem};
+use super::{Control, ControlProblem, LogEntry};
 use greenroom_core::time::timestamp_ms;
 
 #[derive(Debug, Deserialize)]
@@ -29,7 +29,7 @@ pub(super) struct Wish {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum LogLine {
-    LogEntry {
+    Entry {
         time: String,
         level: String,
         target: String,
@@ -43,7 +43,7 @@ pub enum LogLine {
 
 impl From<&LogEntry> for LogLine {
     fn from(entry: &LogEntry) -> Self {
-        Self::LogEntry {
+        Self::Entry {
             time: timestamp_ms(entry.time),
             level: entry.level.to_owned(),
             target: entry.target.clone(),
@@ -68,8 +68,8 @@ struct Reader {
 pub(super) async fn read(
     State(control): State<Arc<Control>>,
     wish: Result<Query<Wish>, QueryRejection>,
-) -> Result<Response, Problem> {
-    let Query(Wish { follow }) = wish.map_err(|error| Problem::bad_query(&error.body_text()))?;
+) -> Result<Response, ControlProblem> {
+    let Query(Wish { follow }) = wish.map_err(|error| ControlProblem::bad_query(&error.body_text()))?;
     let written = control.journal.written();
     let reader = Reader { control, follow, next: None, written };
     let body = Body::from_stream(stream::unfold(reader, |mut reader| async {

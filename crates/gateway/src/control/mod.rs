@@ -30,7 +30,7 @@ pub use logs::LogLine;
 pub use problem::{ControlProblem, ControlProblemBody, fallback};
 pub use recent_log::{Journal, LogEntry, Read};
 pub use sessions::{Closed, OpenSession, OpenSessions};
-pub use status::{InstanceStatus, PoolStatus, Status};
+pub use status::{InstanceReport, PoolReport, Status};
 
 /// How a process serves agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use greenroom_fleet::SessionStatus;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use super::{Control, Key, Problem};
+use super::{Control, ControlProblem, Key};
 use greenroom_core::{excerpt::excerpt, time::timestamp};
 
 use crate::tools::state_name;
@@ -84,16 +84,16 @@ pub(super) async fn list(State(control): State<Arc<Control>>) -> Json<OpenSessio
 pub(super) async fn show(
     State(control): State<Arc<Control>>,
     Path(key): Path<String>,
-) -> Result<Json<OpenSession>, Problem> {
+) -> Result<Json<OpenSession>, ControlProblem> {
     let found = all(&control).into_iter().find(|session| session.key == key);
-    found.map(Json).ok_or_else(|| Problem::no_session(&key))
+    found.map(Json).ok_or_else(|| ControlProblem::no_session(&key))
 }
 
 pub(super) async fn close(
     State(control): State<Arc<Control>>,
     Path(text): Path<String>,
-) -> Result<Json<Closed>, Problem> {
-    let key: Key = text.parse().map_err(|_| Problem::no_session(&text))?;
+) -> Result<Json<Closed>, ControlProblem> {
+    let key: Key = text.parse().map_err(|_| ControlProblem::no_session(&text))?;
     let (owner, whose) = key.split();
     // The first step takes the session out of the fleet's list, so a timeout does not bring it back.
     let gone = match timeout(CLOSE_WITHIN, control.gateway.fleet.evict(owner, &whose)).await {

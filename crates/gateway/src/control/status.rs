@@ -27,7 +27,7 @@ pub struct Status {
     pub data_folder: PathBuf,
     pub started_at: String,
     pub uptime_seconds: u64,
-    pub pools: Vec<PoolStatus>,
+    pub pools: Vec<PoolReport>,
     /// Attached browsers.
     pub browsers: Vec<Browser>,
     /// How many sessions there are, of all owners.
@@ -37,7 +37,7 @@ pub struct Status {
 /// A pool's figures.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PoolStatus {
+pub struct PoolReport {
     pub name: String,
     pub description: String,
     pub is_default: bool,
@@ -58,13 +58,13 @@ pub struct PoolStatus {
     pub spares: usize,
     pub restarts: u64,
     /// The instances, by number.
-    pub members: Vec<InstanceStatus>,
+    pub members: Vec<InstanceReport>,
 }
 
 /// An instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct InstanceStatus {
+pub struct InstanceReport {
     pub id: u32,
     pub alias: Option<String>,
     /// `healthy`, `starting` or `failed`.
@@ -102,9 +102,9 @@ pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<Status> {
     })
 }
 
-fn pool(status: PoolStatus) -> PoolStatus {
+fn pool(status: PoolStatus) -> PoolReport {
     let now = SystemTime::now();
-    PoolStatus {
+    PoolReport {
         instances: status.instances.len(),
         healthy: status.healthy(),
         available: status.instances.iter().filter(|instance| instance.is_available()).count(),
@@ -122,9 +122,9 @@ fn pool(status: PoolStatus) -> PoolStatus {
     }
 }
 
-fn instance(status: InstanceStatus, now: SystemTime) -> InstanceStatus {
+fn instance(status: InstanceStatus, now: SystemTime) -> InstanceReport {
     let since = |then: SystemTime| now.duration_since(then).unwrap_or_default().as_secs();
-    InstanceStatus {
+    InstanceReport {
         id: status.id.0,
         alias: status.alias,
         status: health(status.health).to_owned(),

@@ -10,7 +10,7 @@ use axum::{
 use greenroom_core::Owner;
 use serde::Deserialize;
 
-use super::{Control, Problem};
+use super::{Control, ControlProblem};
 use crate::rest::{CALLS_MAX, TimelineView, timeline_of};
 
 #[derive(Debug, Deserialize)]
@@ -29,14 +29,14 @@ pub(super) struct Wish {
 pub(super) async fn show(
     State(control): State<Arc<Control>>,
     wish: Result<Query<Wish>, QueryRejection>,
-) -> Result<Json<TimelineView>, Problem> {
-    let Query(wish) = wish.map_err(|rejection| Problem::bad_query(&rejection.body_text()))?;
+) -> Result<Json<TimelineView>, ControlProblem> {
+    let Query(wish) = wish.map_err(|rejection| ControlProblem::bad_query(&rejection.body_text()))?;
     let Some(records) = control.gateway.recall.records.as_deref() else {
-        return Err(Problem::records_off());
+        return Err(ControlProblem::records_off());
     };
     let owner = wish.owner.map_or_else(Owner::local, |owner| Owner::new(&owner));
     let limit = wish.limit.unwrap_or(CALLS_MAX).clamp(1, CALLS_MAX);
     let view = timeline_of(records, &owner, &wish.session, wish.from, limit).await;
-    let view = view.map_err(|error| Problem::records_unreadable(&error))?;
-    view.map(Json).ok_or_else(|| Problem::no_kept_session(&wish.session))
+    let view = view.map_err(|error| ControlProblem::records_unreadable(&error))?;
+    view.map(Json).ok_or_else(|| ControlProblem::no_kept_session(&wish.session))
 }

@@ -1,7 +1,7 @@
 //! Requests other than tool calls: greenroom's own resources, and prompts, completions, resources (with their updates)
 //! and tasks of custom MCP servers, to which the gateway passes the request on.
 //!
-//! Browser engines have none of these. The gateway does not record these requests. Each goes to its [`place`]; if a
+//! Browser engines have none of these. The gateway does not record these requests. Each goes to its [`endpoint`]; if a
 //! server does not know a list, the gateway answers with an empty one. The front calls this for every revision of the
 //! protocol.
 

@@ -1,7 +1,7 @@
 //! Recall: what is recorded of calls, and how much of it agents receive.
 //!
-//! [`ticket`] makes the record of a call, `running` knows the calls that have not ended, [`redact`] removes the
-//! secrets; [`wants`] is what a call asks of its answer, `cut` and `diff` shorten it; `content` and `pages` serve later
+//! [`call_record`] makes the record of a call, `running` knows the calls that have not ended, [`redact`] removes the
+//! secrets; [`response_options`] is what a call asks of its answer, `fold` and `diff` shorten it; `content` and `pages` serve later
 //! reads.
 
 mod call_record;

@@ -2,7 +2,7 @@
 //!
 //! It needs no particular format: any indented text has this form, and a text without indentation is a list. Of
 //! snapshots it knows only that a line begins with `- ` and a role, or with `uid=…` and a role, which is the kind of a
-//! child. [`super::cut`] and [`super::diff`] call it.
+//! child. [`super::fold`] and [`super::diff`] call it.
 
 /// A line and its place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

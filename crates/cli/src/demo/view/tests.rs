@@ -6,10 +6,10 @@ fn show(columns: Option<usize>, colour: bool) -> Show {
     Show::new(&roles(4), false, Terminal { colour, columns, rows: None })
 }
 
-fn agents() -> Vec<Agent> {
+fn agents() -> Vec<DemoAgent> {
     let front = Endpoint::new("http://127.0.0.1:1/mcp".parse().unwrap()).unwrap();
     let agent = |role: Role| {
-        let mut agent = Agent::new(role, &front);
+        let mut agent = DemoAgent::new(role, &front);
         (agent.pages, agent.calls, agent.busy) = (3, 6, Duration::from_millis(1_230));
         agent.seen = Seen { customer: role.name.to_owned(), basket: role.basket() };
         agent

@@ -37,14 +37,14 @@ pub(crate) use headers::is_json;
 pub use join::{FRONT, Hello, PROTOCOL, Welcome};
 pub use listen::{attend, serve};
 pub use probes::Probes;
-pub use session::Sessions;
+pub use session::HttpClients;
 
 /// One way in, a TCP port or the control socket: the gateway behind it, and which clients can be at its other end.
 #[derive(Clone)]
 pub struct HttpState {
     pub gateway: Arc<Gateway>,
     /// Shared by all doors of a process.
-    pub sessions: Arc<Sessions>,
+    pub sessions: Arc<HttpClients>,
     pub probes: Arc<Probes>,
     /// Whether its clients are this user, on this machine.
     pub reach: Reach,

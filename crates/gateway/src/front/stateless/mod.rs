@@ -1,5 +1,5 @@
 //! Revision 2026-07-28: every request is complete in itself. There is no handshake, no connection, and no request from
-//! server to client: an engine's question becomes an `input_required` answer, the call waits in [`parking`], and the
+//! server to client: an engine's question becomes an `input_required` answer, the call waits in [`suspended_calls`], and the
 //! client's next request brings the answer.
 
 mod exchange;

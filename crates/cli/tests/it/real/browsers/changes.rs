@@ -1,7 +1,7 @@
 //! Browsers that come and go while greenroom runs.
 
 use greenroom_testkit::{
-    HttpState, Site, Theirs,
+    Door, Site, Theirs,
     http::{Remote, Server},
     until_some,
 };
@@ -59,7 +59,7 @@ pub async fn added_and_removed(attached: &Attached) {
 pub async fn a_name_is_looked_up_once(attached: &Attached) {
     let site = Site::start().await;
     let theirs = Theirs::start().await;
-    let door = HttpState::open(theirs.port(), &[]).await;
+    let door = Door::open(theirs.port(), &[]).await;
     let named = format!("http://localhost:{}", door.port());
     attached.house.call("", "connect_browser", json!({ "url": named, "label": "named" })).await.ok();
     attached.navigate("named", &site.url("/title?t=named")).await.ok();

@@ -1,7 +1,7 @@
 //! When browsers are connected: with greenroom's start, or with their first calls.
 
 use greenroom_testkit::{
-    HttpState, Launch, Site, Theirs, eventually,
+    Door, Launch, Site, Theirs, eventually,
     http::{Remote, Server},
 };
 use serde_json::{Value, json};
@@ -12,8 +12,8 @@ use super::{
 };
 
 /// A relay before each of these browsers, which counts connections.
-async fn doors(theirs: &[Theirs]) -> Vec<HttpState> {
-    all(theirs.iter().map(|one| HttpState::open(one.port(), &[]))).await
+async fn doors(theirs: &[Theirs]) -> Vec<Door> {
+    all(theirs.iter().map(|one| Door::open(one.port(), &[]))).await
 }
 
 /// `on`: an agent's own greenroom connects all its browsers at its start, without any call, and opens no tab in them.
@@ -21,7 +21,7 @@ async fn doors(theirs: &[Theirs]) -> Vec<HttpState> {
 async fn on_connects_at_the_start() {
     let theirs = all_of(2).await;
     let doors = doors(&theirs).await;
-    let urls: Vec<_> = doors.iter().map(HttpState::url).collect();
+    let urls: Vec<_> = doors.iter().map(Door::url).collect();
     let attached = Attached::to(theirs, &urls, &["--attach-eager", "on"]).await;
     for door in &doors {
         eventually("a visitor", || door.heads().pop()).await;
@@ -40,7 +40,7 @@ async fn off_waits_for_the_first_call() {
     let data = Data::new();
     let theirs = all_of(2).await;
     let doors = doors(&theirs).await;
-    let urls: Vec<_> = doors.iter().map(HttpState::url).collect();
+    let urls: Vec<_> = doors.iter().map(Door::url).collect();
     let launch = Launch::new(env!("CARGO_BIN_EXE_greenroom"))
         .args(["serve", "--listen", "127.0.0.1:0", "--attach-eager", "off", "--data-dir"])
         .arg(data.path());

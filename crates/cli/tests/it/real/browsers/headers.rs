@@ -1,6 +1,6 @@
 //! A browser behind a proxy that wants credentials.
 
-use greenroom_testkit::{HttpState, Site, Theirs};
+use greenroom_testkit::{Door, Site, Theirs};
 use serde_json::json;
 
 use super::{
@@ -16,7 +16,7 @@ const KEY: &str = "s3cret-key";
 async fn headers_open_the_door() {
     let site = Site::start().await;
     let theirs = Theirs::start().await;
-    let url = HttpState::open(theirs.port(), &[&format!("x-key: {KEY}")]).await.url();
+    let url = Door::open(theirs.port(), &[&format!("x-key: {KEY}")]).await.url();
     for engine in ["playwright", "devtools"] {
         let data = Data::new();
         let entry = |more: &str| format!("[[browsers]]\nurl = \"{url}\"\nengine = \"{engine}\"\n{more}");

@@ -5,7 +5,7 @@ use std::{fs, sync::Arc};
 use greenroom_core::{InstanceId, Lost, NoAgent};
 use greenroom_engine::run_folder;
 use greenroom_testkit::{
-    HttpState, Site, Theirs, eventually,
+    Door, Site, Theirs, eventually,
     process::{Signal, alive, signal},
 };
 
@@ -153,7 +153,7 @@ async fn what_is_lost_is_closed() {
         let theirs = Theirs::start().await;
         let before = theirs.tabs().await;
         let data = data_folder();
-        let door = HttpState::open(theirs.port(), &[]).await;
+        let door = Door::open(theirs.port(), &[]).await;
         let house = adapter.engine(data.path(), at(door.url()));
         let instance = house.engine.start(InstanceId(0)).await.unwrap();
         let seat = instance.open(Arc::new(NoAgent)).await.unwrap();

@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use greenroom_core::{InstanceId, net::OwnPorts, settings::Cap};
 use greenroom_engine::{Endpoint, launcher::TAG};
 use greenroom_testkit::{
-    HttpState, PATIENCE, Site, Theirs, eventually,
+    Door, PATIENCE, Site, Theirs, eventually,
     process::{alive, processes_with_env},
     within,
 };
@@ -148,7 +148,7 @@ async fn headers_are_sent_and_stay_secret() {
     let (site, theirs) = (Site::start().await, Theirs::start().await);
     for adapter in ADAPTERS {
         let lines = ["x-token: sesame-7f3a91", "authorization: Basic YW5uOnNlc2FtZS03ZjNhOTE="];
-        let door = HttpState::open(theirs.port(), &lines).await;
+        let door = Door::open(theirs.port(), &lines).await;
         let with = Endpoint {
             headers: vec![("X-Token".to_owned(), SECRET.to_owned())],
             ..at(format!("http://ann:{SECRET}@127.0.0.1:{}", door.port()))
