@@ -127,7 +127,8 @@ fn public_types(source: &str) -> impl Iterator<Item = &str> {
         let (keyword, rest) = definition.split_once(' ')?;
         let is_type = matches!(keyword, "struct" | "enum" | "trait" | "type" | "union");
         let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(rest.len());
-        is_type.then_some(&rest[..end])
+        // A macro's definition has a variable there.
+        is_type.then_some(&rest[..end]).filter(|name| !name.is_empty())
     })
 }
 
