@@ -254,7 +254,7 @@ impl Filter {
             );
             return vec![Out::ToEngine(thrown(id, session_of(&text), &why))];
         }
-        if has_too_many_values(&text) && is_value(&text) {
+        if is_value(&text) && has_too_many_values(&text) {
             let why = format!("the page hands over too many values: {VALUES_MAX} are allowed in one answer");
             return vec![Out::ToEngine(thrown(id, session_of(&text), &why))];
         }

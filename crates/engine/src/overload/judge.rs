@@ -116,10 +116,7 @@ impl Judge {
     fn attribute_work(&mut self, now: Instant, usage: &Usage) {
         let owed = std::mem::take(&mut self.owed);
         let Some((_, before)) = self.looks.front().filter(|_| !owed.is_zero()) else { return };
-        let sent = |renderer: &Renderer| {
-            let before = before.get(&renderer.process).map_or(Duration::ZERO, |before| before.messages);
-            renderer.messages.saturating_sub(before)
-        };
+        let sent = |renderer: &Renderer| sent_since(before, renderer);
         let all: Duration = usage.renderers.iter().map(sent).sum();
         let work = |renderer: &Renderer| {
             let part = Duration::from_micros(part(micros(owed), micros(sent(renderer)), micros(all)));
@@ -144,10 +141,7 @@ impl Judge {
             let before = before.get(&renderer.process).map_or(0, |before| before.touched);
             renderer.touched.saturating_sub(before)
         };
-        let sent = |renderer: &Renderer| {
-            let before = before.get(&renderer.process).map_or(Duration::ZERO, |before| before.messages);
-            micros(renderer.messages.saturating_sub(before))
-        };
+        let sent = |renderer: &Renderer| micros(sent_since(before, renderer));
         let all_made: u64 = usage.renderers.iter().map(made).sum();
         let all_sent: u64 = usage.renderers.iter().map(sent).sum();
         let explained = |renderer: &Renderer| part(new - old, made(renderer), all_made).min(made(renderer));
@@ -204,6 +198,12 @@ impl Judge {
         self.has_warned = true;
         None
     }
+}
+
+/// What a renderer has sent since an earlier look.
+fn sent_since(before: &HashMap<ProcessId, Renderer>, renderer: &Renderer) -> Duration {
+    let before = before.get(&renderer.process).map_or(Duration::ZERO, |before| before.messages);
+    renderer.messages.saturating_sub(before)
 }
 
 fn micros(time: Duration) -> u64 {

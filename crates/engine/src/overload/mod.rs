@@ -11,6 +11,7 @@
 //! An idle browser is not called: only its processor time is read.
 
 mod judge;
+mod signals;
 mod usage;
 
 use std::{pin::Pin, time::Duration};
@@ -22,7 +23,8 @@ use tokio::{
 
 use crate::{browser_handle::BrowserHandle, observer::Observer};
 use judge::{Judge, Verdict};
-use usage::{Processes, Stopped, end, processor_time};
+use signals::{Stopped, end};
+use usage::{Processes, processor_time};
 
 pub(crate) use usage::machine_memory;
 
@@ -86,7 +88,10 @@ pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
                     return;
                 }
             }
-            _ = checks.tick(), if watch.question.is_some() => watch.stop_or_continue().await,
+            // Also without a question: stopped renderers must not wait for the next one.
+            _ = checks.tick(), if watch.question.is_some() || watch.stopped.is_some() => {
+                watch.stop_or_continue().await;
+            }
         }
     }
 }

@@ -1,12 +1,10 @@
 //! The resources that the processes of a browser use, read from `/proc`.
 
-use std::{collections::HashMap, fs, os::fd::OwnedFd, time::Duration};
+use std::{collections::HashMap, fs, time::Duration};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use crate::process_tree::helpers;
 
-use crate::process_tree::{Descendant, helpers};
-
-const RENDERER: &str = "--type=renderer";
+pub(super) const RENDERER: &str = "--type=renderer";
 
 /// The thread of a renderer that carries all messages between it and the browser, as the kernel shows its name.
 const IO_THREAD: &str = "Chrome_ChildIOT";
@@ -80,70 +78,6 @@ impl Processes {
     }
 }
 
-/// Ends a renderer of a browser. Returns whether it still existed.
-pub(super) fn end(browser: u32, process: ProcessId) -> std::io::Result<bool> {
-    let Some(descriptor) = open(process.pid)? else { return Ok(false) };
-    // From here on the descriptor stays with this process, even if a later process gets its number.
-    let is_same =
-        Stat::of(&format!("/proc/{}/stat", process.pid)).is_some_and(|stat| stat.started == process.started);
-    let is_renderer = |helper: &Descendant| helper.pid == process.pid && helper.has(RENDERER);
-    if !is_same || !helpers(browser).iter().any(is_renderer) {
-        return Ok(false);
-    }
-    pidfd_send_signal(descriptor, Signal::KILL)?;
-    Ok(true)
-}
-
-/// A descriptor of a process. `None` once it has ended.
-fn open(pid: u32) -> std::io::Result<Option<OwnedFd>> {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
-    match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(descriptor) => Ok(Some(descriptor)),
-        Err(rustix::io::Errno::SRCH) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Stopped renderers. They continue when this is dropped.
-pub(super) struct Stopped(Vec<OwnedFd>);
-
-impl Stopped {
-    /// Stops all renderers of a browser.
-    pub(super) fn renderers(browser: u32) -> std::io::Result<Self> {
-        let mut renderers = Vec::new();
-        for helper in helpers(browser).into_iter().filter(|helper| helper.has(RENDERER)) {
-            renderers.extend(open(helper.pid)?.map(|descriptor| (helper, descriptor)));
-        }
-        // Another process may have got the number before it was opened.
-        let still = helpers(browser);
-        let mut stopped = Self(Vec::new());
-        for (_, descriptor) in renderers.into_iter().filter(|(helper, _)| still.contains(helper)) {
-            match pidfd_send_signal(&descriptor, Signal::STOP) {
-                Ok(()) => stopped.0.push(descriptor),
-                Err(rustix::io::Errno::SRCH) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(stopped)
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.0.len()
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        for descriptor in &self.0 {
-            if let Err(error) = pidfd_send_signal(descriptor, Signal::CONT)
-                && error != rustix::io::Errno::SRCH
-            {
-                tracing::error!(%error, "cannot continue a stopped page");
-            }
-        }
-    }
-}
-
 /// The processor time that a process has used. `None` once it has ended.
 pub(super) fn processor_time(pid: u32) -> Option<Duration> {
     let stat = Stat::of(&format!("/proc/{pid}/stat"))?;
@@ -187,16 +121,16 @@ fn io_thread(pid: u32) -> Option<u32> {
 }
 
 /// The kernel's figures for a process, or for a thread.
-struct Stat {
+pub(super) struct Stat {
     used: Duration,
-    started: u64,
+    pub(super) started: u64,
     /// How often it used a page of memory for the first time.
     faults: u64,
     has_ended: bool,
 }
 
 impl Stat {
-    fn of(path: &str) -> Option<Self> {
+    pub(super) fn of(path: &str) -> Option<Self> {
         Self::parse(&fs::read_to_string(path).ok()?, rustix::param::clock_ticks_per_second())
     }
 
@@ -213,8 +147,6 @@ impl Stat {
 
 #[cfg(test)]
 mod tests {
-    use greenroom_testkit::eventually;
-
     use super::*;
 
     /// Times, start and end are read after a name that looks like more of the line.
@@ -236,49 +168,5 @@ mod tests {
         assert_eq!((kibibytes(status, "RssAnon:"), kibibytes(status, "RssShmem:")), (Some(70), Some(20)));
         assert_eq!((kibibytes("", "RssAnon:"), kibibytes("RssAnon: x kB", "RssAnon:")), (None, None));
         assert!(machine_memory().is_some() && memory(std::process::id()) > 0);
-    }
-
-    /// A process that is not a renderer of the browser is not ended, even if the browser started it.
-    #[tokio::test]
-    async fn only_renderers_end() {
-        let launcher = crate::launcher::Launcher::start("overload-test").unwrap();
-        let spec = crate::launcher::Spec::new("/bin/sleep").args(["600"]);
-        let (child, _, _) =
-            crate::process::Process::start(&launcher, "sleep", spec, crate::process::Listen::PLAIN)
-                .await
-                .unwrap();
-        let pid = child.pid();
-        let started = Stat::of(&format!("/proc/{pid}/stat")).unwrap().started;
-        assert!(!end(std::process::id(), ProcessId { pid, started }).unwrap());
-        assert!(child.exit().borrow().is_none());
-    }
-
-    /// The renderers of a browser are stopped until the handle is dropped; its other processes are not.
-    #[tokio::test]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the children must be this process's own, as a browser's renderers are"
-    )]
-    async fn renderers_stop_and_go_on() {
-        let start = |argument: &str| {
-            let mut command = std::process::Command::new("/bin/sh");
-            command.args(["-c", "read line", "sh", argument]).stdin(std::process::Stdio::piped());
-            command.spawn().unwrap()
-        };
-        let (mut renderer, mut other) = (start(RENDERER), start("--type=utility"));
-        let state = |child: &std::process::Child| {
-            let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-            stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
-        };
-        eventually("both read", || (state(&renderer) == 'S' && state(&other) == 'S').then_some(())).await;
-        let stopped = Stopped::renderers(std::process::id()).unwrap();
-        assert_eq!(stopped.count(), 1);
-        eventually("it is stopped", || (state(&renderer) == 'T').then_some(())).await;
-        assert_eq!(state(&other), 'S');
-        drop(stopped);
-        for child in [&mut renderer, &mut other] {
-            drop(child.stdin.take());
-            assert_eq!(child.wait().unwrap().code(), Some(1), "it went on, and read the end of its input");
-        }
     }
 }

@@ -15,7 +15,7 @@ use super::{
     look,
 };
 
-/// Ports that belong to greenroom, or that a greenroom beside it has declared, are out of reach for every page.
+/// Ports that belong to greenroom, or that another greenroom has declared, are out of reach for every page.
 #[tokio::test]
 async fn ports_of_greenrooms_are_out_of_reach() {
     let (data, site, declared) = (Data::new(), Site::start().await, Site::start().await);

@@ -259,7 +259,7 @@ impl Guest {
 }
 
 /// Runs cases one after the other in one browser, driven by one engine, and returns the site and the browser. Before each case
-/// the browser has one tab, which shows `/title?t=home`, and nobody sits in it.
+/// the browser has one tab, which shows `/title?t=home`, and no seat uses it.
 macro_rules! in_one_browser {
     ($adapter:expr, $($name:path),+ $(,)?) => {{
         let site = Site::start().await;
@@ -286,7 +286,7 @@ async fn show_only(theirs: &Theirs, url: &str) {
     theirs.until(|tabs| matches!(tabs, [only] if only.id == kept)).await;
 }
 
-/// What the playwright engine does in somebody else's browser: whose tabs are used, closed and left.
+/// What the playwright engine does in an attached browser: which tabs it uses, closes and leaves.
 #[tokio::test]
 async fn tabs_with_playwright() {
     let (site, theirs) = in_one_browser!(

@@ -24,7 +24,7 @@ pub async fn a_guest_leaves_all_as_it_was(site: &Site, theirs: &Theirs, guest: &
     assert_eq!(front.len(), 1, "{front:?}");
 
     guest.instance.ping().await.unwrap();
-    assert_eq!(theirs.tabs().await, before, "nobody sits there yet");
+    assert_eq!(theirs.tabs().await, before, "no seat is open yet");
     guest.sit().await;
     assert_eq!(theirs.tabs().await.len(), 4, "one more");
     assert_eq!(guest.seat().view().borrow().tabs, 1, "its own only");

@@ -24,7 +24,7 @@ async fn stop_downloads_in_a_loop(kind: Kind) {
     let browser =
         SharedBrowser::start_with(kind, |options| options.settings_mut().sessions.disk_bytes_max = QUOTA)
             .await;
-    // The engine keeps the downloads of all in the folder of whoever came first.
+    // The engine keeps the downloads of all in the folder of its first seat.
     let (mut neighbour, mut hostile) = (browser.seat().await, browser.seat().await);
     hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
     hostile.evaluate(DOWNLOADS_IN_A_LOOP).await;
@@ -140,7 +140,7 @@ async fn remove_unannounced(kind: Kind, own_node: bool) {
     let large = || all_files(browser.data.path()).iter().any(|(_, bytes)| *bytes >= 1 << 20);
     eventually(&format!("the download: {case}"), || large().then_some(())).await;
     eventually(&format!("its end: {case}"), || (!large()).then_some(())).await;
-    assert_eq!(hostile.seat.take_stopped_downloads(), None, "{case}: nobody would have got it");
+    assert_eq!(hostile.seat.take_stopped_downloads(), None, "{case}: no agent would have received it");
     let kept = all_files(browser.data.path());
     assert!(kept.iter().any(|(name, _)| name == "report.txt"), "{case}: {kept:?}");
     end(browser, [neighbour, hostile]).await;

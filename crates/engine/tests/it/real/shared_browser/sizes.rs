@@ -26,7 +26,7 @@ pub async fn popups_are_cut(kind: Kind, browser: &SharedBrowser) {
     let size = hostile.evaluate("() => [innerWidth, innerHeight]").await;
     let pixels = size[0].as_i64().unwrap() * size[1].as_i64().unwrap();
     assert!((1..=i64::from(PIXELS_MAX)).contains(&pixels), "{kind:?}: {size}");
-    // The engine believes in the size that the page asked for, until it is told another.
+    // The engine assumes the size that the page asked for, until it learns another.
     let picture = hostile.reply("browser_take_screenshot", json!({ "type": "jpeg" })).await;
     assert!(text(&picture).contains("is too large"), "{kind:?}: {}", text(&picture));
     hostile.call("browser_resize", json!({ "width": 800, "height": 600 })).await;
