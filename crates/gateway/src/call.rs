@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use greenroom_core::{Call, Raw, record::Record};
+use greenroom_core::{Call, Raw, record::Record, settings::Responses};
+use greenroom_fleet::{SessionKey, Target};
 use greenroom_mcp::{RpcError, error::INVALID_REQUEST};
 use serde_json::value::RawValue;
 
@@ -15,7 +16,7 @@ use crate::{
     error_response::{self, Failure},
     offload::{offload_if_large, offload_if_large_json},
     outcome::Outcome,
-    recall::{CallRecord, Claimed, paged},
+    recall::{CallRecord, Claimed, Mode, paged, response_options::Wants},
     render,
     route::{Request, Unroutable},
     session_key::{Unnamed, notes, whose},
@@ -144,10 +145,35 @@ pub(crate) async fn make(
     gateway.metrics.call(&tool, is_success, began.elapsed());
     Ok(match answer {
         Ok((answer, told)) => {
-            let mut outcome = Outcome::answered(gateway, ticket, &whose, answer, wants).await;
+            let mut outcome = Outcome::answered(gateway, ticket, caller, &whose, answer, wants).await;
             outcome.notes = notes(caller, &whose, told, unnamed);
+            if let Some(tool) = outcome.snapshot_tool(gateway).filter(|_| !caller.is_program) {
+                outcome.page_now = page_now(gateway, caller, &whose, tool).await.map(Box::new);
+            }
             outcome
         }
         Err(error) => Outcome::failed(ticket, session, Failure::of(gateway, &error), wants).await,
     })
+}
+
+/// Takes a snapshot for an agent whose call named an element that the page does not have, as a call of its own. `None`
+/// if the page cannot be had: the agent has the error then.
+async fn page_now(gateway: &Gateway, caller: &Caller, whose: &SessionKey, tool: &str) -> Option<Outcome> {
+    // A call without a session runs in any free browser, which need not be the one with the page.
+    if *whose == SessionKey::Ephemeral {
+        return None;
+    }
+    let permit = gateway.policy.permit(&caller.owner, tool).ok()?;
+    let request = Request::of(tool, None, None).ok()?;
+    let ticket = CallRecord::take(&gateway.recall, &caller.owner, Some(whose), &request);
+    let wants = Wants { mode: Some(Mode::As(Responses::Inline)), page: None };
+    let call = Call { scribe: ticket.scribe(), ..Call::new(tool, request.into_params()) };
+    let running = gateway.fleet.call(permit, whose.clone(), Target::default(), call, caller.agent.clone());
+    match running.await {
+        Ok((answer, _)) => Some(Outcome::answered(gateway, ticket, caller, whose, answer, wants).await),
+        Err(error) => {
+            ticket.failed(None, &Failure::of(gateway, &error).text()).await;
+            None
+        }
+    }
 }

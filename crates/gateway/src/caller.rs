@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Agent, NoAgent, Owner};
+use greenroom_core::{Agent, ConnectionId, NoAgent, Owner};
 
 use crate::connection::Connection;
 
@@ -18,7 +18,18 @@ pub(crate) struct Caller {
     pub(crate) is_here: bool,
 }
 
+/// An agent as far as greenroom can tell agents apart: what it was sent, it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    Connection(ConnectionId),
+}
+
 impl Caller {
+    /// `None` for a client of which greenroom cannot say whether it made the call before.
+    pub(crate) fn reader(&self) -> Option<Reader> {
+        self.connection.as_ref().map(|connection| Reader::Connection(connection.id))
+    }
+
     /// A REST client, which has no connection and cannot be asked anything.
     pub(crate) fn program(owner: &Owner) -> Self {
         let agent = Arc::new(NoAgent);

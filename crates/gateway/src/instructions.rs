@@ -18,7 +18,10 @@ const DESCRIPTION_MAX: usize = 100;
 const THEIRS_MAX: usize = 16_000;
 
 /// How to read much for few tokens.
-const RECALL: &str = " Every call is kept: get_content with the ref_id of an answer finds lines in its page (search_for) or reads on where it was cut. mode on a call: diff answers with what changed on the page, refs with a ref_id only.";
+const RECALL: &str = " Every call is kept: get_content with the ref_id of an answer finds lines in its page (search_for) or reads on where it was cut. mode on a call: inline answers with the whole page, diff with what changed on it, refs with a ref_id only.";
+
+/// Added where answers have only the changes of a page that the agent has.
+const AUTO: &str = " A page you have just been sent is answered with what changed on it.";
 
 /// Added where answers are refs unless a call asks for more.
 const REFS: &str =
@@ -112,8 +115,10 @@ fn compose(
     });
     if recalls {
         text.push_str(RECALL);
-        if responses == Responses::Refs {
-            text.push_str(REFS);
+        match responses {
+            Responses::Auto => text.push_str(AUTO),
+            Responses::Refs => text.push_str(REFS),
+            Responses::Inline | Responses::Raw => {}
         }
     }
     if !browsers.is_empty() {
@@ -145,6 +150,7 @@ fn pool(pool: &PoolStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::MODE_WORDS;
 
     fn pool(name: &str, description: &str, is_default: bool, slots: usize) -> PoolStatus {
         let (name, description) = (name.to_owned(), description.to_owned());
@@ -181,7 +187,7 @@ mod tests {
             declared: false,
         };
         let built_in = [pool("DEFAULT", "", true, 128)];
-        let usual = compose(Scope::Connection, &facts, (true, Responses::Inline), &built_in, &[]);
+        let usual = compose(Scope::Connection, &facts, (true, Responses::Auto), &built_in, &[]);
         assert!(usual.contains("sub-agents on one connection must each give their own"));
         assert!(usual.contains("Up to 128 sessions; one idle for 5 min is closed. "));
         assert!(!usual.contains("Pools"));
@@ -189,6 +195,9 @@ mod tests {
         let limited = compose(Scope::Explicit, &limited, (false, Responses::Inline), &built_in, &[]);
         assert!(limited.contains("each ends after 60 min unless session_renew"));
         assert!(limited.contains("sessionId is required"));
+        for word in MODE_WORDS {
+            assert!(usual.contains(&format!("{word} ")), "`mode: {word}` is explained");
+        }
         assert!(usual.contains("get_content") && !limited.contains("get_content"));
         let pools = [
             pool("CHROMIUM", "General-purpose web scraping and navigation.", true, 5),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Owner, Raw, Reply, record::SessionRef, settings::Responses};
+use greenroom_core::{Owner, Raw, RefId, Reply, record::SessionRef, settings::Responses};
 use greenroom_fleet::{Answer, SessionKey};
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     error_response::Failure,
     offload::offload_if_large,
     recall::{CallRecord, Kept, Mode, paged, pages::PageError, response_options::Wants},
-    render::{self, Form},
+    render::{self, Form, Rendered},
 };
 
 /// The result of a call, success or failure.
@@ -21,6 +21,8 @@ pub(crate) struct Outcome {
     pub(crate) record: Kept,
     /// Notes for the agent below the answer: that its session was restarted, that it ends soon.
     pub(crate) notes: Vec<String>,
+    /// The current page, taken because the call named an element that the page does not have.
+    pub(crate) page_now: Option<Box<Outcome>>,
     /// What the client wants of the answer.
     wants: Wants,
     /// The pool in which the call ran.
@@ -32,6 +34,7 @@ impl Outcome {
     pub(crate) async fn answered(
         gateway: &Gateway,
         ticket: CallRecord,
+        caller: &Caller,
         whose: &SessionKey,
         answer: Answer,
         wants: Wants,
@@ -40,7 +43,17 @@ impl Outcome {
         let engine = gateway.catalog.engine(&answer.ran.pool);
         ticket.teach(&gateway.recall, whose, &answer.reply, engine.as_deref());
         let record = ticket.answered(&answer).await;
-        Self { reply: Ok(answer.reply), record, notes: Vec::new(), wants, pool: Some(answer.ran.pool) }
+        if let Some(session) = &record.session {
+            gateway.recall.sent_pages.answered(&session.uid, caller.reader());
+        }
+        Self {
+            reply: Ok(answer.reply),
+            record,
+            notes: Vec::new(),
+            page_now: None,
+            wants,
+            pool: Some(answer.ran.pool),
+        }
     }
 
     /// greenroom answers itself, since the call did not run or lost its browser.
@@ -51,12 +64,22 @@ impl Outcome {
         wants: Wants,
     ) -> Self {
         let record = ticket.failed(session, &failure.text()).await;
-        Self { reply: Err(failure), record, notes: Vec::new(), wants, pool: None }
+        Self { reply: Err(failure), record, notes: Vec::new(), page_now: None, wants, pool: None }
     }
 
     /// Whether the call failed, in the engine or before.
     pub(crate) fn is_failure(&self) -> bool {
         self.reply.as_ref().map_or(true, Reply::is_failure)
+    }
+
+    /// The tool that shows the page, if the call failed because the page has no such element and the client relies on
+    /// greenroom to send it the pages that it lacks.
+    pub(crate) fn snapshot_tool(&self, gateway: &Gateway) -> Option<&'static str> {
+        let reply = self.reply.as_ref().ok().filter(|reply| reply.is_failure())?;
+        let engine = gateway.catalog.engine(self.pool.as_deref()?)?;
+        let is_auto = self.mode(gateway) == Mode::As(Responses::Auto);
+        let error = self.record.error.as_deref().filter(|_| is_auto && reply.body.is_ok())?;
+        engine.format().is_missing_ref(error).then(|| engine.format().snapshot_tool()).flatten()
     }
 
     /// How much of the reply the client receives.
@@ -100,28 +123,72 @@ impl Outcome {
             // and the failure says where.
             Some(Err(NoPage::Query(error))) => {
                 self.reply = Err(Failure::from(error));
-                return self.in_mode(gateway, &caller.owner, Mode::As(Responses::Inline)).await;
+                return self.in_mode(gateway, caller, Mode::As(Responses::Inline)).await;
             }
         }
         let mode = self.mode(gateway);
-        self.in_mode(gateway, &caller.owner, mode).await
+        let page_now = self.page_now.take();
+        let body = self.in_mode(gateway, caller, mode).await;
+        match (body, page_now) {
+            (Ok(failure), Some(page)) if !page.is_failure() => {
+                let mode = page.mode(gateway);
+                Ok(match page.in_mode(gateway, caller, mode).await {
+                    Ok(page) => render::joined(failure, &page),
+                    Err(_) => failure,
+                })
+            }
+            (body, _) => body,
+        }
     }
 
-    /// The body with as much of the reply as this mode sends.
-    pub(crate) async fn in_mode(self, gateway: &Gateway, owner: &Owner, mode: Mode) -> Result<Raw, Raw> {
+    /// The body with as much of the reply as this mode sends. Notes which page the agent has then.
+    pub(crate) async fn in_mode(self, gateway: &Gateway, caller: &Caller, mode: Mode) -> Result<Raw, Raw> {
+        let document = self.document(gateway);
+        let before = self.before(gateway, caller, mode, document.as_deref()).await;
         let Self { reply, record, notes, .. } = self;
         let reply = reply.unwrap_or_else(|failure| Ok(failure.to_result()).into());
         let recall = &gateway.recall;
-        let before = match (mode, record.record(), &recall.records) {
-            (Mode::Diff, Some(ref_id), Some(records)) if record.has_snapshot => {
-                // Without a snapshot to compare with the agent gets the whole page, which is always correct.
-                records.snapshot_before(owner, ref_id).await.ok().flatten()
-            }
-            _ => None,
-        };
         let inline_tokens = recall.inline_tokens;
         let site = recall.site.get().map(String::as_str);
-        render::answer(reply, &notes, &Form { mode, kept: &record, inline_tokens, before, site })
+        let Rendered { body, page } =
+            render::answer(reply, &notes, &Form { mode, kept: &record, inline_tokens, before, site });
+        if let (Some(session), Some(reader), Some(ref_id), Some(page)) =
+            (&record.session, caller.reader(), record.record(), page)
+        {
+            recall.sent_pages.sent(&session.uid, reader, (ref_id, document), page);
+        }
+        body
+    }
+
+    /// The document of the reply's page.
+    fn document(&self, gateway: &Gateway) -> Option<String> {
+        let snapshot = self.reply.as_ref().ok()?.snapshot_text()?;
+        let engine = gateway.catalog.engine(self.pool.as_deref()?)?;
+        engine.format().document(snapshot)
+    }
+
+    /// The page to compare with, if this mode sends changes. Without one the agent gets the whole page, which is always
+    /// correct.
+    async fn before(
+        &self,
+        gateway: &Gateway,
+        caller: &Caller,
+        mode: Mode,
+        document: Option<&str>,
+    ) -> Option<(RefId, String)> {
+        let recall = &gateway.recall;
+        let ref_id = self.record.record().filter(|_| self.record.has_snapshot)?;
+        let records = recall.records.as_ref()?;
+        match mode {
+            Mode::Diff => records.snapshot_before(&caller.owner, ref_id).await.ok()?,
+            Mode::As(Responses::Auto) => {
+                let session = self.record.session.as_ref()?;
+                let base = recall.sent_pages.base(&session.uid, caller.reader(), document)?;
+                let snapshot = records.record(&caller.owner, &base).await.ok()??.snapshot?;
+                Some((base, snapshot))
+            }
+            Mode::As(_) => None,
+        }
     }
 }
 

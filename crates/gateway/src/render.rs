@@ -17,6 +17,7 @@ use crate::recall::{
     Kept, Mode,
     diff::{Diff, diff},
     fold::{cut, head},
+    sent_pages::PageForm,
     tokens::{estimate, exceeds},
 };
 
@@ -37,14 +38,23 @@ pub(crate) struct Form<'a> {
     pub(crate) site: Option<&'a str>,
 }
 
-/// The body to send.
-pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Result<Raw, Raw> {
+/// An answer in its final form.
+pub(crate) struct Rendered {
+    /// The body to send.
+    pub(crate) body: Result<Raw, Raw>,
+    /// How much of a page it carries, if it carries one.
+    pub(crate) page: Option<PageForm>,
+}
+
+/// Gives an answer its form.
+pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Rendered {
     let Reply { body, artifacts, folder, .. } = reply;
     let mut notes = notes.to_vec();
     if let Some(why) = &form.kept.not_recorded {
         notes.push(not_recorded(why));
     }
-    match (body, form.mode) {
+    let mut page = None;
+    let body = match (body, form.mode) {
         (Err(error), _) => Err(annotate_error(error, &notes)),
         (Ok(result), Mode::As(Responses::Raw)) => {
             let result = with_meta(result, form.kept.record(), &notes);
@@ -55,10 +65,12 @@ pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Result<
             Ok(with_meta(annotate(short(&result, form.kept), &notes), form.kept.record(), &[]))
         }
         (Ok(result), _) => {
-            let result = inline(result, &artifacts, &mut notes, form);
+            let (result, sent) = inline(result, &artifacts, &mut notes, form);
+            page = sent;
             Ok(with_meta(annotate(result, &notes), form.kept.record(), &[]))
         }
-    }
+    };
+    Rendered { body, page }
 }
 
 /// The note for an answer that is not recorded.
@@ -87,7 +99,12 @@ fn short(result: &Raw, kept: &Kept) -> Raw {
     fields.to_raw()
 }
 
-fn inline(result: Raw, artifacts: &[Artifact], notes: &mut Vec<String>, form: &Form<'_>) -> Raw {
+fn inline(
+    result: Raw,
+    artifacts: &[Artifact],
+    notes: &mut Vec<String>,
+    form: &Form<'_>,
+) -> (Raw, Option<PageForm>) {
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     let mut snapshot = None;
     for artifact in artifacts {
@@ -100,14 +117,26 @@ fn inline(result: Raw, artifacts: &[Artifact], notes: &mut Vec<String>, form: &F
     }
     let rest_bytes = result.get().len() + edits.iter().map(|(_, text)| text.len()).sum::<usize>()
         - snapshot.map_or(0, |(artifact, _)| artifact.place.len());
+    let mut page = None;
     if let Some((artifact, text)) = snapshot {
         // Compare both as they are recorded: redacted secrets would otherwise count as changes each time.
         let now = form.kept.snapshot.as_deref().unwrap_or(text);
-        let changed = form.before.as_ref().and_then(|(since, before)| changes(since, before, now));
+        let changed = form.before.as_ref().and_then(|(since, before)| {
+            let since = match form.mode {
+                // The agent has that page, and needs no name for it.
+                Mode::As(Responses::Auto) => "the page you were last sent".to_owned(),
+                _ => format!("ref_id {since}"),
+            };
+            changes(&since, before, now)
+        });
         // Without a record nothing is cut: the agent could not ask for the rest.
         let left = form.inline_tokens.saturating_sub(rest_bytes / TOKEN_BYTES).max(form.inline_tokens / 4);
         // A diff beyond the budget is no shorter than a cut page.
-        let changed = changed.filter(|text| !exceeds(text, left));
+        let changed = changed.filter(|changed| !exceeds(changed, left));
+        // Of a small page the line that says what is compared would be longer than the page.
+        let is_shorter = |changed: &String| form.mode == Mode::Diff || changed.len() < text.len();
+        let changed = changed.filter(is_shorter);
+        page = Some(if changed.is_some() { PageForm::Changes } else { PageForm::Whole });
         let shorter = match (&changed, form.kept.record()) {
             (None, Some(ref_id)) => shortened(text, left, ref_id, notes),
             _ => None,
@@ -127,7 +156,7 @@ fn inline(result: Raw, artifacts: &[Artifact], notes: &mut Vec<String>, form: &F
         }
         notes.extend(recallable(form, ref_id));
     }
-    result
+    (result, page)
 }
 
 /// Replaces the snapshot of a page without content.
@@ -136,12 +165,15 @@ const EMPTY_PAGE: &str = "(the page is empty)";
 /// Bytes of a token, roughly: good enough for the texts around a snapshot.
 const TOKEN_BYTES: usize = 4;
 
+/// How an agent that no longer has the page gets it.
+const WHOLE: &str = "whole page: mode inline";
+
 /// The changes since the previous snapshot, if they are shorter than the whole.
-fn changes(since: &RefId, before: &str, now: &str) -> Option<String> {
+fn changes(since: &str, before: &str, now: &str) -> Option<String> {
     match diff(before, now) {
-        Diff::Same => Some(format!("no changes since ref_id {since}")),
+        Diff::Same => Some(format!("no changes since {since} ({WHOLE})")),
         Diff::Changed(text) => {
-            Some(format!("changes since ref_id {since}:\n```diff\n{}\n```", text.trim_end()))
+            Some(format!("changes since {since} ({WHOLE}):\n```diff\n{}\n```", text.trim_end()))
         }
         Diff::Fresh => None,
     }
@@ -291,6 +323,18 @@ pub(crate) fn annotate(result: Raw, notes: &[String]) -> Raw {
         Some(fields.to_raw())
     };
     add().unwrap_or(result)
+}
+
+/// A result followed by the content of another.
+pub(crate) fn joined(result: Raw, other: &Raw) -> Raw {
+    let join = || {
+        let mut fields = Fields::open(&result).ok()?;
+        let mut content: Vec<Raw> = fields.read("content").ok()??;
+        content.extend(Fields::open(other).ok()?.read::<Vec<Raw>>("content").ok()??);
+        fields.set("content", encode(&content));
+        Some(fields.to_raw())
+    };
+    join().unwrap_or(result)
 }
 
 /// The message is the only part of an error object that people read.

@@ -12,6 +12,19 @@ pub trait EngineFormat: Send + Sync {
     fn fields(&self, _snapshot: &str, _is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
         Vec::new()
     }
+    /// What tells the document of a snapshot from the documents before it: another text means another document. `None`
+    /// if the snapshot does not show it.
+    fn document(&self, _snapshot: &str) -> Option<String> {
+        None
+    }
+    /// Whether the error of a call says that the page has no element of the ref that the call named.
+    fn is_missing_ref(&self, _error: &str) -> bool {
+        false
+    }
+    /// The tool that answers with the current page's snapshot and needs no arguments.
+    fn snapshot_tool(&self) -> Option<&'static str> {
+        None
+    }
     /// Whether a tool's answers can be read as data, of which a caller asks for parts.
     fn gives_data(&self, _tool: &str) -> bool {
         false

@@ -55,6 +55,8 @@ words! {
 
     /// What an agent gets of an answer.
     Responses {
+        /// A page that the agent has just been sent as its changes, any other whole.
+        Auto = "auto",
         /// All of it, up to a budget.
         Inline = "inline",
         /// The outcome, and how to recall the rest.

@@ -53,11 +53,12 @@ settings! {
         "data_dir" data_dir: PathBuf = data_dir => Place, Guarded;
         /// What is logged to stderr: a level, or a filter such as `info,greenroom_fleet=debug`.
         "log" log: String = "warn".to_owned() => LogFilter, Open;
-        /// What an agent gets of an answer: `inline` has it whole, linked snapshots included, up to `inline_tokens`;
-        /// `refs` only what it came to and a `ref_id`, to ask for the rest with `get_content`; `raw` has the engine's
+        /// What an agent gets of an answer: `auto` sends a page whole when the agent has not just been sent it, and
+        /// otherwise what changed; `inline` always sends it whole, linked snapshots included, up to `inline_tokens`;
+        /// `refs` sends the outcome and a `ref_id`, to ask for the rest with `get_content`; `raw` sends the engine's
         /// answer byte for byte. A call may ask for another with `mode`.
-        "responses" responses: Responses = Responses::Inline => Choice::<Responses>::ANY, Open;
-        /// How much of an answer is sent `inline`, in tokens as greenroom estimates them. A longer snapshot is folded
+        "responses" responses: Responses = Responses::Auto => Choice::<Responses>::ANY, Open;
+        /// How much of an answer is sent by `auto` and `inline`, in tokens as greenroom estimates them. A longer snapshot is folded
         /// where it repeats itself, and of a longer text the beginning is sent; the answer says how much is left out
         /// and how to get it.
         "inline_tokens" inline_tokens: usize = 8_000 => Whole(200..=1_000_000), Open;
@@ -203,9 +204,9 @@ settings! {
             => Whole(0..=100), Open, fit = no("a lost browser is tried again until it is back; see `attach.cooldown`");
         /// Deadline of one call; 30 s in declared pools. A call that itself asks for a longer wait extends it.
         "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE, Open, fit = YES;
-        /// What agents get of this pool's answers, instead of what `responses` says; `auto` is what it says.
+        /// What agents get of this pool's answers, instead of what `responses` says; `inherit` is what it says.
         "pool.responses" responses: Option<Responses> = None
-            => Or("auto", Choice::<Responses>::ANY), Open, reach = Reach::Pool, fit = YES;
+            => Or("inherit", Choice::<Responses>::ANY), Open, reach = Reach::Pool, fit = YES;
         /// Browsers without a window.
         "pool.headless" headless: bool = true => Switch, Open, alias = Some("HEADLESS"), fit = RUNS;
         /// Which browser to start; `auto` takes the best Chromium that is installed. `firefox` and `webkit` hold one

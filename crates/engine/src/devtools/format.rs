@@ -21,6 +21,22 @@ impl EngineFormat for DevtoolsFormat {
         tree::fields(snapshot, is_such)
     }
 
+    /// The first line is the document: `uid=1_0 RootWebArea "Shop" url="http://shop/#tea"`.
+    fn document(&self, snapshot: &str) -> Option<String> {
+        let (_, url) = snapshot.lines().next()?.rsplit_once(" url=\"")?;
+        Some(url.split(['#', '"']).next()?.to_owned())
+    }
+
+    fn is_missing_ref(&self, error: &str) -> bool {
+        error.contains("Please take a new snapshot with take_snapshot")
+            || error.contains("Use take_snapshot to capture one")
+            || (error.contains("Element uid \"") && error.contains(" not found on page "))
+    }
+
+    fn snapshot_tool(&self) -> Option<&'static str> {
+        Some(SNAPSHOT)
+    }
+
     fn gives_data(&self, tool: &str) -> bool {
         [EVALUATE, SNAPSHOT].contains(&tool)
     }

@@ -21,17 +21,20 @@ const SNAPSHOTS: [&str; 16] = [
     "browser_navigate_back",
     "browser_press_key",
     "browser_select_option",
-    "browser_snapshot",
+    SNAPSHOT,
     "browser_stop_recording",
     "browser_tabs",
     "browser_type",
     "browser_wait_for",
 ];
 
+/// The tool that only takes a snapshot.
+const SNAPSHOT: &str = "browser_snapshot";
+
 const EVALUATE: &str = "browser_evaluate";
 
 /// Tools whose answers are data.
-const DATA: [&str; 3] = ["browser_navigate", "browser_snapshot", EVALUATE];
+const DATA: [&str; 3] = ["browser_navigate", SNAPSHOT, EVALUATE];
 
 pub(super) struct PlaywrightFormat;
 
@@ -42,6 +45,26 @@ impl EngineFormat for PlaywrightFormat {
 
     fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
         tree::fields(snapshot, is_such)
+    }
+
+    /// The engine begins the refs of each document with another frame number: `e7`, later `f1e7`, then `f2e7`.
+    fn document(&self, snapshot: &str) -> Option<String> {
+        let (_, reference) = snapshot.split_once("[ref=")?;
+        let (frame, _) = reference.split_once(']')?.0.rsplit_once('e')?;
+        Some(frame.to_owned())
+    }
+
+    fn is_missing_ref(&self, error: &str) -> bool {
+        error.lines().any(|line| {
+            line.strip_prefix("Error: ").is_some_and(|error| {
+                (error.starts_with("Ref ") && error.contains(" not found in the current page snapshot"))
+                    || error.ends_with(" does not match any elements.")
+            })
+        })
+    }
+
+    fn snapshot_tool(&self) -> Option<&'static str> {
+        Some(SNAPSHOT)
     }
 
     fn gives_data(&self, tool: &str) -> bool {

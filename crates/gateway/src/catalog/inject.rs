@@ -10,7 +10,7 @@ use serde_json::{json, value::RawValue};
 use super::source::{Known, Place};
 use crate::recall::{
     pages,
-    response_options::{self, MODE, Mode, RESPONSES},
+    response_options::{self, MODE, RESPONSES},
 };
 
 pub(crate) const SESSION_ID: &str = "sessionId";
@@ -208,18 +208,19 @@ pub(crate) fn with_session_required(definition: &RawValue) -> Option<Raw> {
     Some(tool.to_raw())
 }
 
-/// Every tool that shows a page carries it, so it says only what a model needs to choose.
+/// Every tool that shows a page carries it, so it has no description: the instructions explain the words once. It leaves
+/// out `auto`, which is the default, and `raw`, which is for programs.
 fn mode() -> Raw {
-    let words: Vec<_> = Mode::WORDS.iter().map(|(word, _)| word).collect();
-    encode(&json!({ "type": "string", "enum": words, "description": MODE_DESCRIPTION }))
+    encode(&json!({ "type": "string", "enum": MODE_WORDS }))
 }
 
-/// What `mode` chooses.
-const MODE_DESCRIPTION: &str = "Answer: diff = what changed, inline = page, refs = ref_id only";
+/// The words of `mode` that a model chooses from.
+pub(crate) const MODE_WORDS: [&str; 3] = ["inline", "diff", "refs"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recall::Mode;
 
     fn shown(scope: Scope, pools: &[&str], instances: bool) -> Shown {
         let pools = pools.iter().map(|name| (*name).to_owned()).collect();
@@ -241,14 +242,11 @@ mod tests {
         Takes { wants: response_options::Takes { pages: true, ..takes.wants }, ..takes }
     }
 
-    /// The description of `mode` explains every value but `raw`, which models do not need.
+    /// Every word that the list offers is a mode.
     #[test]
-    fn every_mode_is_explained() {
-        let schema: serde_json::Value = serde_json::from_str(mode().get()).unwrap();
-        for (word, _) in Mode::WORDS {
-            assert!(schema["enum"].as_array().unwrap().contains(&json!(word)), "{word}");
-            let explained = schema["description"].as_str().unwrap().contains(&format!("{word} = "));
-            assert_eq!(explained, word != "raw", "{word}");
+    fn offered_modes_exist() {
+        for word in MODE_WORDS {
+            assert!(Mode::WORDS.iter().any(|(name, _)| *name == word), "{word}");
         }
     }
 

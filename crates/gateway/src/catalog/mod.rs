@@ -26,6 +26,8 @@ use tokio::sync::watch;
 
 pub(crate) use arguments::Checker;
 pub use arguments::Invalid;
+#[cfg(test)]
+pub(crate) use inject::MODE_WORDS;
 pub(crate) use inject::{
     BROWSER, Browsers, INSTANCE, POOL, SESSION_ID, Shown, TAG, Takes, with_session_required,
 };

@@ -19,6 +19,7 @@ mod running;
 mod search;
 mod secret_values;
 mod secrets;
+pub(crate) mod sent_pages;
 pub(crate) mod tokens;
 mod tree;
 
@@ -59,6 +60,8 @@ pub struct Recall {
     pub running: Arc<running::Running>,
     /// The secrets that must not appear in records.
     pub secrets: secrets::Secrets,
+    /// The pages that agents have.
+    pub sent_pages: sent_pages::SentPages,
 }
 
 impl Recall {
@@ -74,6 +77,7 @@ impl Recall {
             pages: pages::cache::PageCache::default(),
             running: Arc::default(),
             secrets: secrets::Secrets::default(),
+            sent_pages: sent_pages::SentPages::default(),
         }
     }
 

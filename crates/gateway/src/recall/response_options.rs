@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::pages;
 
 pub(crate) const MODE: &str = "mode";
-/// The same under the setting's name, without `diff`.
+/// The same under the setting's name.
 pub(crate) const RESPONSES: &str = "responses";
 
 /// How much of an answer is sent.
@@ -19,7 +19,8 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    pub(crate) const WORDS: [(&'static str, Self); 4] = [
+    pub(crate) const WORDS: [(&'static str, Self); 5] = [
+        ("auto", Self::As(Responses::Auto)),
         ("diff", Self::Diff),
         ("inline", Self::As(Responses::Inline)),
         ("refs", Self::As(Responses::Refs)),
@@ -37,7 +38,7 @@ pub(crate) struct Wants {
 /// Why these parameters are wrong. Names the parameter.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unwanted {
-    #[error("`{0}` must be one of diff, inline, refs, raw")]
+    #[error("`{0}` must be one of auto, diff, inline, refs, raw")]
     Mode(&'static str),
     #[error("`{0}` {1}")]
     Type(&'static str, &'static str),
@@ -115,7 +116,7 @@ mod tests {
             (r#"{"output_format": "xml"}"#, "`output_format` must be yaml or json"),
             (r#"{"flatten": "yes"}"#, "`flatten` must be true or false"),
             (r#"{"cache_key": 5}"#, "`cache_key` must be text"),
-            (r#"{"mode": "all"}"#, "`mode` must be one of diff, inline, refs, raw"),
+            (r#"{"mode": "all"}"#, "`mode` must be one of auto, diff, inline, refs, raw"),
         ] {
             assert_eq!(taken(arguments).unwrap_err().to_string(), says, "{arguments}");
         }

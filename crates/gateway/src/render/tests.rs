@@ -50,6 +50,11 @@ fn reply(body: &str, links: &[(&str, &str)]) -> Reply {
     Reply { artifacts, ..Reply::from(Ok(greenroom_core::raw::parse(body.to_owned()).unwrap())) }
 }
 
+/// The body of an answer in this form.
+fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Result<Raw, Raw> {
+    super::answer(reply, notes, form).body
+}
+
 fn text(body: &Raw) -> String {
     serde_json::from_str::<Value>(body.get()).unwrap()["content"][0]["text"].as_str().unwrap().to_owned()
 }
@@ -179,10 +184,13 @@ fn changes_only() {
     let page = |n: usize| {
         (0..100).map(|row| format!("- row {row} {}\n", if row == 50 { n } else { 0 })).collect::<String>()
     };
-    assert_eq!(of(&page(1), &page(1)), format!("no changes since ref_id {since}"));
+    assert_eq!(of(&page(1), &page(1)), format!("no changes since ref_id {since} (whole page: mode inline)"));
     let changed = of(&page(1), &page(2));
     assert!(changed.contains("- - row 50 1\n") && changed.contains("+ - row 50 2\n"), "{changed}");
-    assert!(changed.starts_with(&format!("changes since ref_id {since}:\n```diff\n")), "{changed}");
+    assert!(
+        changed.starts_with(&format!("changes since ref_id {since} (whole page: mode inline):\n```diff\n")),
+        "{changed}"
+    );
     assert!(!changed.contains("row 10"), "{changed}");
     assert!(of("- something else\n", &page(2)).starts_with("```yaml\n- row 0 0\n"));
 }

@@ -155,7 +155,7 @@ pub(super) async fn run(
     let mut not_recorded = None;
     for (answer, step) in answers.into_iter().zip(steps.by_ref()) {
         gateway.metrics.command(&step.call.tool, !answer.reply.is_failure());
-        let outcome = Outcome::answered(gateway, step.ticket, at.whose, answer, step.wants).await;
+        let outcome = Outcome::answered(gateway, step.ticket, caller, at.whose, answer, step.wants).await;
         not_recorded = not_recorded.or_else(|| outcome.record.not_recorded.clone());
         results.push(command_result(gateway, caller, outcome).await);
     }
@@ -192,13 +192,13 @@ async fn command_result(gateway: &Gateway, caller: &Caller, outcome: Outcome) ->
         return Ok(render::said(&page.text, page.ref_id.as_ref(), &[]));
     }
     if outcome.is_failure() {
-        let failed = outcome.in_mode(gateway, owner, Mode::As(Responses::Inline)).await;
+        let failed = outcome.in_mode(gateway, caller, Mode::As(Responses::Inline)).await;
         return Err(failed.map_or_else(|error| message_of(&error), |result| text_of(&result)));
     }
     let mode = outcome.mode(gateway);
     let is_kept = outcome.record.record().is_some() && mode != Mode::As(Responses::Refs);
     let (embedded, blobs) = (outcome.record.embedded.clone(), outcome.record.blobs.clone());
-    let result = outcome.in_mode(gateway, owner, mode).await.map_err(|error| message_of(&error))?;
+    let result = outcome.in_mode(gateway, caller, mode).await.map_err(|error| message_of(&error))?;
     Ok(if is_kept { without_bytes(result, &embedded, &blobs) } else { result })
 }
 

@@ -40,7 +40,10 @@ async fn who_decides() {
         for wrong in [json!("all"), json!(7), json!(["raw"])] {
             let answer = client.call("lines", json!({"count": 1, wish: wrong})).await;
             let text = failure(&answer).1;
-            assert!(text.contains(&format!("`{wish}` must be one of diff, inline, refs, raw")), "{text}");
+            assert!(
+                text.contains(&format!("`{wish}` must be one of auto, diff, inline, refs, raw")),
+                "{text}"
+            );
         }
     }
     assert_eq!(form(&client, json!({"mode": "diff"})).await, "inline", "changes are of snapshots only");
