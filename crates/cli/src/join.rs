@@ -6,7 +6,7 @@ use bytes::Bytes;
 use greenroom_core::BoxFuture;
 use greenroom_gateway::front::{
     http::{FRONT, PROTOCOL},
-    relay::{Link, Servers},
+    relay::{ServerConnector, ServerStream},
 };
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{
@@ -61,8 +61,8 @@ impl ServerLocation {
     }
 }
 
-impl Servers for ServerLocation {
-    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Link>, String>> {
+impl ServerConnector for ServerLocation {
+    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn ServerStream>, String>> {
         Box::pin(async move {
             match self {
                 Self::DataFolder(folder) => {
@@ -96,8 +96,8 @@ impl Servers for ServerLocation {
 }
 
 async fn within(
-    opened: impl Future<Output = Result<Box<dyn Link>, String>>,
-) -> Result<Box<dyn Link>, String> {
+    opened: impl Future<Output = Result<Box<dyn ServerStream>, String>>,
+) -> Result<Box<dyn ServerStream>, String> {
     timeout(LET_IN, opened).await.unwrap_or_else(|_| Err(format!("no answer within {} s", LET_IN.as_secs())))
 }
 
@@ -105,7 +105,7 @@ async fn within(
 async fn upgrade(
     stream: io::Result<impl AsyncRead + AsyncWrite + Send + Unpin + 'static>,
     host: &str,
-) -> Result<Box<dyn Link>, String> {
+) -> Result<Box<dyn ServerStream>, String> {
     let stream = stream.map_err(|error| error.to_string())?;
     let broken = |error: hyper::Error| error.to_string();
     let (mut requests, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;

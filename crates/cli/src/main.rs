@@ -29,7 +29,7 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use greenroom_core::settings::{Origin, Resolved};
-use greenroom_gateway::control::Journal;
+use greenroom_gateway::control::RecentLog;
 use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
@@ -87,7 +87,7 @@ async fn dispatch(
     verb: Verb,
     settings: Resolved,
     inputs: Inputs,
-    journal: Arc<Journal>,
+    journal: Arc<RecentLog>,
 ) -> anyhow::Result<ExitCode> {
     let surroundings = inputs.surroundings.clone();
     match verb {
@@ -110,7 +110,7 @@ async fn dispatch(
 
 /// Logs go to stderr, since stdout belongs to the protocol and to data. The last of them are kept in the journal too.
 /// `greenroom doctor` prints its findings itself, so by default it logs errors only.
-fn start_logging(settings: &Resolved, is_doctor: bool) -> anyhow::Result<Arc<Journal>> {
+fn start_logging(settings: &Resolved, is_doctor: bool) -> anyhow::Result<Arc<RecentLog>> {
     let by_default = *settings.origin("log") == Origin::Default;
     let log = if is_doctor && by_default { "error" } else { &settings.settings.log };
     let filter = EnvFilter::try_new(log).map_err(|error| {
@@ -119,7 +119,7 @@ fn start_logging(settings: &Resolved, is_doctor: bool) -> anyhow::Result<Arc<Jou
             "give a level (error, warn, info, debug, trace) or a filter such as `info,greenroom_fleet=debug`",
         )
     })?;
-    let journal = Arc::new(Journal::default());
+    let journal = Arc::new(RecentLog::default());
     let stderr = tracing_subscriber::fmt::layer().with_writer(log_writer::LogWriter).with_filter(filter);
     tracing_subscriber::registry().with(stderr).with(recent_log::layer(journal.clone())).init();
     Ok(journal)

@@ -6,7 +6,7 @@
 use std::{fmt, sync::Arc, time::SystemTime};
 
 use greenroom_core::printable::printable;
-use greenroom_gateway::control::{Journal, LogEntry};
+use greenroom_gateway::control::{LogEntry, RecentLog};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
@@ -15,11 +15,11 @@ use tracing::{
 use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 
 /// The layer that writes to this journal.
-pub fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(journal: Arc<Journal>) -> impl Layer<S> {
+pub fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(journal: Arc<RecentLog>) -> impl Layer<S> {
     Keeper(journal).with_filter(LevelFilter::INFO)
 }
 
-struct Keeper(Arc<Journal>);
+struct Keeper(Arc<RecentLog>);
 
 impl<S: Subscriber> Layer<S> for Keeper {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {

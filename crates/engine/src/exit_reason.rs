@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use greenroom_core::{Lost, StartError};
-use greenroom_mcp::Gone;
+use greenroom_mcp::PeerError;
 use tokio::{sync::watch, time::timeout};
 
 use crate::{exit::Exit, process::Process, upstream::Failed};
@@ -113,7 +113,7 @@ fn died(process: &Process, exit: Exit) -> StartError {
 }
 
 /// A connection that closed usually means a process that is just ending: its exit says more.
-pub(crate) async fn settle(lost: &mut watch::Receiver<Option<Lost>>, gone: Gone) -> Lost {
+pub(crate) async fn settle(lost: &mut watch::Receiver<Option<Lost>>, gone: PeerError) -> Lost {
     match timeout(SETTLE, lost.wait_for(Option::is_some)).await {
         Ok(Ok(lost)) => lost.clone().unwrap_or(Lost::Shutdown),
         Ok(Err(_)) | Err(_) => Lost::Protocol(gone.to_string().into()),

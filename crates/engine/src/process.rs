@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
-use greenroom_mcp::lines::{Line, Lines};
+use greenroom_mcp::lines::{LineSplitter, StreamLine};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::{
@@ -190,9 +190,9 @@ async fn read_stderr(
     found: oneshot::Sender<String>,
 ) {
     let mut found = Some(found);
-    let mut lines = Lines::new(LINE_BYTES_MAX);
+    let mut lines = LineSplitter::new(LINE_BYTES_MAX);
     let mut chunk = vec![0; LINE_BYTES_MAX];
-    let mut said = |line: Line| {
+    let mut said = |line: StreamLine| {
         let text = text_of(line);
         let told = (listen.tells)(&text, found.is_none());
         if let Some(value) = (listen.ready)(&text)
@@ -213,10 +213,10 @@ async fn read_stderr(
     lines.finish().map(said);
 }
 
-fn text_of(line: Line) -> String {
+fn text_of(line: StreamLine) -> String {
     match line {
-        Line::Whole(line) => String::from_utf8_lossy(&line).trim_end().to_owned(),
-        Line::TooLong { bytes } => format!("(a line of {bytes} bytes)"),
+        StreamLine::Whole(line) => String::from_utf8_lossy(&line).trim_end().to_owned(),
+        StreamLine::TooLong { bytes } => format!("(a line of {bytes} bytes)"),
     }
 }
 
@@ -231,7 +231,7 @@ impl Tail {
     /// The tail of an output that was written to a file.
     pub(crate) fn of(output: &[u8]) -> Self {
         let tail = Self::default();
-        let mut lines = Lines::new(LINE_BYTES_MAX);
+        let mut lines = LineSplitter::new(LINE_BYTES_MAX);
         lines.feed(output, |line| tail.push(&text_of(line)));
         if let Some(line) = lines.finish() {
             tail.push(&text_of(line));

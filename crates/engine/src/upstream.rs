@@ -10,9 +10,9 @@ use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, Fields, Introduction, Raw, StartError, file_uri, port::human, raw::encode};
 use greenroom_mcp::{
-    Gone, Id, Inbound, Peer, Revision, RpcError,
+    Id, Inbound, Peer, PeerError, Revision, RpcError,
     error::INTERNAL,
-    peer::{ClientInfo, Hello},
+    peer::{ClientInfo, InitializeParams},
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -132,12 +132,16 @@ impl Upstream {
 
     /// Asks for a sign of life; the caller limits the wait. Any answer counts: a server without `ping` answers with an
     /// error, and lives.
-    pub(crate) async fn ping(&self) -> Result<(), Gone> {
+    pub(crate) async fn ping(&self) -> Result<(), PeerError> {
         self.peer.request("ping", None).await.map(|_| ())
     }
 
     /// Passes a `tools/call` on and returns the engine's answer unchanged.
-    pub(crate) async fn call(&self, params: &Raw, agent: Arc<dyn Agent>) -> Result<Result<Raw, Raw>, Gone> {
+    pub(crate) async fn call(
+        &self,
+        params: &Raw,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Result<Raw, Raw>, PeerError> {
         self.ask("tools/call", params, agent).await
     }
 
@@ -147,7 +151,7 @@ impl Upstream {
         method: &str,
         params: &Raw,
         agent: Arc<dyn Agent>,
-    ) -> Result<Result<Raw, Raw>, Gone> {
+    ) -> Result<Result<Raw, Raw>, PeerError> {
         let level = agent.log_level();
         self.agent.set(agent);
         if self.logging
@@ -166,7 +170,7 @@ impl Upstream {
         let _ = self.heard.clone().wait_for(|heard| *heard >= said).await;
         match answer {
             // A message that is too big, or refused, fails this call alone; the session goes on.
-            Err(error @ (Gone::TooBig { .. } | Gone::Refused(_))) => {
+            Err(error @ (PeerError::TooBig { .. } | PeerError::Refused(_))) => {
                 Ok(Err(RpcError::new(greenroom_mcp::error::SERVER, error.to_string()).to_raw()))
             }
             other => other,
@@ -194,7 +198,7 @@ impl Upstream {
 /// `initialize`, within its deadline. A server that refuses it may support only the revision without a handshake: that is
 /// tried next. The handshake comes first, since it gives each seat a session of its own with a running server.
 pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introduction, Failed> {
-    let hello = Hello {
+    let hello = InitializeParams {
         protocol_version: Revision::LATEST.as_str(),
         capabilities,
         client_info: ClientInfo { name: "greenroom", version: env!("CARGO_PKG_VERSION") },
@@ -202,7 +206,7 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introdu
     let bad = |why: String| Failed::Answer(StartError::new(why));
     let answer = within_deadline("initialize", async {
         match peer.initialize(&hello).await {
-            Err(refused @ Gone::Refused(_)) => Ok(Err(StartError::new(refused.to_string()).into())),
+            Err(refused @ PeerError::Refused(_)) => Ok(Err(StartError::new(refused.to_string()).into())),
             Ok(Err(error)) => Ok(Err(bad(format!("the engine refused `initialize`: {error}")))),
             Ok(Ok(result)) => Ok(Ok(result)),
             Err(gone) => Err(gone),
@@ -236,7 +240,7 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introdu
 /// Awaits an answer within the engine's deadline.
 pub(crate) async fn within_deadline<T>(
     method: &str,
-    answer: impl Future<Output = Result<T, Gone>>,
+    answer: impl Future<Output = Result<T, PeerError>>,
 ) -> Result<T, Failed> {
     match timeout(HANDSHAKE, answer).await {
         Ok(answer) => answer.map_err(|gone| Failed::Gone(StartError::new(gone.to_string()))),

@@ -20,7 +20,7 @@ use crate::Gateway;
 /// A browser that somebody asks for, as it is written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct AttachRequest {
     /// The debugger's address: `http://host:port`, or `ws://…`.
     pub url: String,
     /// A second name beside its index.
@@ -30,22 +30,22 @@ pub struct Asked {
     pub tags: Vec<String>,
     /// Unless it is said, what the configuration has.
     #[serde(default)]
-    pub engine: Option<Driver>,
+    pub engine: Option<AttachEngine>,
 }
 
 /// An engine that attaches to browsers. Any other needs a command, which only an operator may give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Driver {
+pub enum AttachEngine {
     Playwright,
     Devtools,
 }
 
-impl From<Driver> for EngineKind {
-    fn from(driver: Driver) -> Self {
+impl From<AttachEngine> for EngineKind {
+    fn from(driver: AttachEngine) -> Self {
         match driver {
-            Driver::Playwright => Self::Playwright,
-            Driver::Devtools => Self::Devtools,
+            AttachEngine::Playwright => Self::Playwright,
+            AttachEngine::Devtools => Self::Devtools,
         }
     }
 }
@@ -60,12 +60,12 @@ pub struct Attachment {
 }
 
 /// Makes the attachment once the fleet has given it an index.
-pub type Prepared = Box<dyn FnOnce(u32) -> Attachment + Send>;
+pub type AttachmentBuilder = Box<dyn FnOnce(u32) -> Attachment + Send>;
 
 /// Prepares browsers for their engine.
 pub trait Attach: Send + Sync {
     /// Returns how to drive this browser, or why it may not be attached. It connects nothing.
-    fn prepare(&self, asked: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>>;
+    fn prepare(&self, asked: AttachRequest) -> BoxFuture<'_, Result<AttachmentBuilder, AttachError>>;
 }
 
 /// Why a browser may not be attached: the request describes one that greenroom cannot use.
@@ -97,7 +97,7 @@ impl AttachError {
 
 /// Which callers may attach and detach browsers, and the code that can do it.
 #[derive(Clone)]
-pub struct Attaching {
+pub struct AttachPolicy {
     pub changes: When,
     /// The configuration named browsers at the start.
     pub configured: bool,
@@ -105,7 +105,7 @@ pub struct Attaching {
     pub by: Option<Arc<dyn Attach>>,
 }
 
-impl Attaching {
+impl AttachPolicy {
     /// No caller may.
     pub fn none() -> Self {
         Self { changes: When::Off, configured: false, by: None }
@@ -155,7 +155,7 @@ impl Gateway {
 
     /// Attaches a browser on a caller's request and connects it. A browser that cannot be connected is removed again:
     /// with one more browser in the list, every other caller would have to name the browser it means.
-    pub(crate) async fn connect_browser(&self, asked: &Asked) -> Result<BrowserStatus, NotAttached> {
+    pub(crate) async fn connect_browser(&self, asked: &AttachRequest) -> Result<BrowserStatus, NotAttached> {
         let by = self.attaching.by.as_ref().ok_or(NotAttached::NotAllowed)?;
         let asked = read(asked)?;
         if self.fleet.browsers().len() >= BROWSERS_MAX {
@@ -220,14 +220,14 @@ impl Drop for DetachOnDrop<'_> {
 }
 
 /// Checks a caller's request by the same rules as the configuration.
-fn read(asked: &Asked) -> Result<Asked, AttachError> {
+fn read(asked: &AttachRequest) -> Result<AttachRequest, AttachError> {
     if asked.url.contains('|') {
         let message = "a start command cannot be given here: `|` in the URL";
         let hint = "leave it out; the operator can give one with `--browserUrl` or in the configuration file";
         return Err(AttachError::new(message).hint(hint));
     }
     let of = |what: &'static str| move |why: String| AttachError::new(format!("`{what}`: {why}"));
-    Ok(Asked {
+    Ok(AttachRequest {
         url: browser_url(&asked.url).map_err(of("url"))?,
         label: asked.label.as_deref().map(browser_label).transpose().map_err(of("label"))?,
         tags: browser_tags(asked.tags.iter().map(String::as_str)).map_err(of("tags"))?,
@@ -242,7 +242,7 @@ mod tests {
     struct Never;
 
     impl Attach for Never {
-        fn prepare(&self, _: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>> {
+        fn prepare(&self, _: AttachRequest) -> BoxFuture<'_, Result<AttachmentBuilder, AttachError>> {
             Box::pin(async { Err(AttachError::new("never")) })
         }
     }
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn who_may() {
         let may = |changes, configured, here| {
-            Attaching { changes, configured, by: Some(Arc::new(Never)) }.allows(here)
+            AttachPolicy { changes, configured, by: Some(Arc::new(Never)) }.allows(here)
         };
         for (changes, configured, here, expected) in [
             (When::Auto, true, true, true),
@@ -263,22 +263,22 @@ mod tests {
         ] {
             assert_eq!(may(changes, configured, here), expected, "{changes:?} {configured} {here}");
         }
-        assert!(!Attaching { changes: When::On, ..Attaching::none() }.allows(true));
+        assert!(!AttachPolicy { changes: When::On, ..AttachPolicy::none() }.allows(true));
     }
 
     /// The error for a bad URL, label or tag names the fault; the error for a start command says why it is refused.
     #[test]
     fn what_is_asked_for() {
-        let plain = Asked { url: "http://127.0.0.1:9222".to_owned(), ..Asked::default() };
-        let label = |label: &str| Asked { label: Some(label.to_owned()), ..plain.clone() };
-        let tags = |tags: &[&str]| Asked {
+        let plain = AttachRequest { url: "http://127.0.0.1:9222".to_owned(), ..AttachRequest::default() };
+        let label = |label: &str| AttachRequest { label: Some(label.to_owned()), ..plain.clone() };
+        let tags = |tags: &[&str]| AttachRequest {
             tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
             ..plain.clone()
         };
         for fine in [plain.clone(), label("my work 2"), tags(&["a", "b"])] {
             assert_eq!(read(&fine), Ok(fine));
         }
-        let url = |url: &str| Asked { url: url.to_owned(), ..plain.clone() };
+        let url = |url: &str| AttachRequest { url: url.to_owned(), ..plain.clone() };
         for (odd, says) in [
             (url("http://127.0.0.1:9222|chrome"), "start command"),
             (url("file:///etc/passwd"), "`url`: expected"),

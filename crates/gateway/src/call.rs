@@ -1,5 +1,5 @@
 //! The walk of one `tools/call`: route, permit, record, check, fleet, record. A call that ends before the fleet is a
-//! [`NotRun`], a call that the fleet ran is an [`Outcome`]; both make the body for an MCP client.
+//! [`NotRun`], a call that the fleet ran is an [`CallOutcome`]; both make the body for an MCP client.
 
 use std::time::Instant;
 
@@ -13,13 +13,13 @@ use crate::{
     call_order::Turn,
     caller::Caller,
     check::{check_mode, check_request, suggestion},
-    error_response::{self, Failure},
+    error_response::{self, ErrorResponse},
     offload::{offload_if_large, offload_if_large_json},
-    outcome::Outcome,
-    recall::{CallRecord, Claimed, Mode, paged, response_options::Wants},
+    outcome::CallOutcome,
+    recall::{CallRecord, Claimed, ResponseMode, paged, response_options::ResponseOptions},
     render,
-    route::{Request, Unroutable},
-    session_key::{Unnamed, notes, whose},
+    route::{CallRequest, Unroutable},
+    session_key::{OwnSessionCall, notes, whose},
     tools,
 };
 
@@ -32,7 +32,7 @@ pub(crate) async fn run(
 ) -> Result<Raw, Raw> {
     turn.come().await;
     let _guard = offload_if_large_json(params).await;
-    let request = match Request::parse(params) {
+    let request = match CallRequest::parse(params) {
         Ok(request) => request,
         Err(error) => return NotRun::from(error).into_body(),
     };
@@ -47,7 +47,7 @@ pub(crate) async fn run(
 
 /// Why a call was not made, and left no record.
 pub(crate) enum NotRun {
-    Failure(Failure),
+    Failure(ErrorResponse),
     /// The client's program made the mistake, not its agent.
     Rpc(RpcError),
     /// The client has made a call of this name before.
@@ -69,8 +69,8 @@ impl NotRun {
     }
 }
 
-impl From<Failure> for NotRun {
-    fn from(failure: Failure) -> Self {
+impl From<ErrorResponse> for NotRun {
+    fn from(failure: ErrorResponse) -> Self {
         Self::Failure(failure)
     }
 }
@@ -88,28 +88,28 @@ impl From<Unroutable> for NotRun {
 pub(crate) async fn make(
     gateway: &Gateway,
     caller: &Caller,
-    mut request: Request,
+    mut request: CallRequest,
     turn: Turn,
-) -> Result<Outcome, NotRun> {
-    let listed = gateway.catalog.list().await.map_err(Failure::from)?;
+) -> Result<CallOutcome, NotRun> {
+    let listed = gateway.catalog.list().await.map_err(ErrorResponse::from)?;
     let Some((_, entry)) = listed.get(&request.tool) else {
         if listed.iter().next().is_none() {
-            return Err(Failure::nothing_attached(&request.tool).into());
+            return Err(ErrorResponse::nothing_attached(&request.tool).into());
         }
         let suggestion = suggestion(gateway, caller, &listed, &request.tool);
         return Err(NotRun::Rpc(error_response::unknown_tool(&request.tool, suggestion.as_deref())));
     };
     let session_before = request.session.clone();
     request.take_selectors(entry.takes)?;
-    let permit = gateway.policy.permit(&caller.owner, &request.tool).map_err(Failure::from)?;
+    let permit = gateway.policy.permit(&caller.owner, &request.tool).map_err(ErrorResponse::from)?;
     if caller.is_program {
         let elsewhere = request.session != session_before;
         if elsewhere || request.wants.mode.is_some() || request.wants.page.is_some() {
-            return Err(Failure::for_agents(elsewhere).into());
+            return Err(ErrorResponse::for_agents(elsewhere).into());
         }
     }
     if let Some(query) = &request.wants.page
-        && let Some(page) = paged::next(&gateway.recall, &caller.owner, query).map_err(Failure::from)?
+        && let Some(page) = paged::next(&gateway.recall, &caller.owner, query).map_err(ErrorResponse::from)?
     {
         return Err(NotRun::Page(page));
     }
@@ -119,9 +119,9 @@ pub(crate) async fn make(
     {
         Claimed::CallRecord(ticket) => ticket,
         Claimed::Repeat(record) => return Err(NotRun::Repeat(record)),
-        Claimed::Interrupted(ref_id) => return Err(Failure::call_interrupted(&ref_id).into()),
-        Claimed::Taken(ref_id) => return Err(Failure::request_id_taken(&ref_id).into()),
-        Claimed::Undecided(why) => return Err(Failure::records_unavailable(&why).into()),
+        Claimed::Interrupted(ref_id) => return Err(ErrorResponse::call_interrupted(&ref_id).into()),
+        Claimed::Taken(ref_id) => return Err(ErrorResponse::request_id_taken(&ref_id).into()),
+        Claimed::Undecided(why) => return Err(ErrorResponse::records_unavailable(&why).into()),
     };
     // Check the arguments even if the session is unclear: the agent may have to correct both.
     let checked = check_request(gateway, caller, &listed, &request, whose.as_ref().ok());
@@ -130,10 +130,10 @@ pub(crate) async fn make(
         Ok(whose) => whose,
         Err(failure) => {
             drop(turn);
-            return Ok(Outcome::failed(ticket, session, failure, wants).await);
+            return Ok(CallOutcome::failed(ticket, session, failure, wants).await);
         }
     };
-    let unnamed = Unnamed::begin(caller, &whose);
+    let unnamed = OwnSessionCall::begin(caller, &whose);
     let tool = request.tool.clone();
     let target = std::mem::take(&mut request.target);
     let call = Call { scribe: ticket.scribe(), ..Call::new(tool.clone(), request.into_params()) };
@@ -145,34 +145,34 @@ pub(crate) async fn make(
     gateway.metrics.call(&tool, is_success, began.elapsed());
     Ok(match answer {
         Ok((answer, told)) => {
-            let mut outcome = Outcome::answered(gateway, ticket, caller, &whose, answer, wants).await;
+            let mut outcome = CallOutcome::answered(gateway, ticket, caller, &whose, answer, wants).await;
             outcome.notes = notes(caller, &whose, told, unnamed);
             if let Some(tool) = outcome.snapshot_tool(gateway).filter(|_| !caller.is_program) {
                 outcome.page_now = page_now(gateway, caller, &whose, tool).await.map(Box::new);
             }
             outcome
         }
-        Err(error) => Outcome::failed(ticket, session, Failure::of(gateway, &error), wants).await,
+        Err(error) => CallOutcome::failed(ticket, session, ErrorResponse::of(gateway, &error), wants).await,
     })
 }
 
 /// Takes a snapshot for an agent whose call named an element that the page does not have, as a call of its own. `None`
 /// if the page cannot be had: the agent has the error then.
-async fn page_now(gateway: &Gateway, caller: &Caller, whose: &SessionKey, tool: &str) -> Option<Outcome> {
+async fn page_now(gateway: &Gateway, caller: &Caller, whose: &SessionKey, tool: &str) -> Option<CallOutcome> {
     // A call without a session runs in any free browser, which need not be the one with the page.
     if *whose == SessionKey::Ephemeral {
         return None;
     }
     let permit = gateway.policy.permit(&caller.owner, tool).ok()?;
-    let request = Request::of(tool, None, None).ok()?;
+    let request = CallRequest::of(tool, None, None).ok()?;
     let ticket = CallRecord::take(&gateway.recall, &caller.owner, Some(whose), &request);
-    let wants = Wants { mode: Some(Mode::As(Responses::Inline)), page: None };
+    let wants = ResponseOptions { mode: Some(ResponseMode::As(Responses::Inline)), page: None };
     let call = Call { scribe: ticket.scribe(), ..Call::new(tool, request.into_params()) };
     let running = gateway.fleet.call(permit, whose.clone(), Target::default(), call, caller.agent.clone());
     match running.await {
-        Ok((answer, _)) => Some(Outcome::answered(gateway, ticket, caller, whose, answer, wants).await),
+        Ok((answer, _)) => Some(CallOutcome::answered(gateway, ticket, caller, whose, answer, wants).await),
         Err(error) => {
-            ticket.failed(None, &Failure::of(gateway, &error).text()).await;
+            ticket.failed(None, &ErrorResponse::of(gateway, &error).text()).await;
             None
         }
     }

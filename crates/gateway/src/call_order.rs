@@ -19,18 +19,18 @@ use crate::offload::stop_if_aborted;
 /// Gives out turns.
 #[derive(Clone, Default)]
 pub(crate) struct Turns {
-    line: Arc<Mutex<Line>>,
+    line: Arc<Mutex<TurnQueue>>,
     tasks: TaskTracker,
 }
 
 #[derive(Default)]
-struct Line {
+struct TurnQueue {
     next: u64,
     /// Turns that are held, oldest first, each with the channel that wakes it.
     waiting: BTreeMap<u64, Option<oneshot::Sender<()>>>,
 }
 
-impl Line {
+impl TurnQueue {
     fn call_up_first(&mut self) {
         if let Some(call) = self.waiting.first_entry().and_then(|mut first| first.get_mut().take()) {
             let _ = call.send(());
@@ -44,7 +44,7 @@ impl Turns {
         Self { line: Arc::default(), tasks: tasks.clone() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Line> {
+    fn lock(&self) -> MutexGuard<'_, TurnQueue> {
         self.line.lock()
     }
 

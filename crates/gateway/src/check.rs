@@ -4,7 +4,8 @@ use greenroom_core::likeness::nearest;
 use greenroom_fleet::{SessionKey, Target};
 
 use crate::{
-    Gateway, caller::Caller, catalog::Listed, error_response::Failure, recall::Mode, route::Request, tools,
+    Gateway, caller::Caller, catalog::ToolList, error_response::ErrorResponse, recall::ResponseMode,
+    route::CallRequest, tools,
 };
 
 /// Checks whether the tool can be called with these arguments where the call would run. If pools differ in this tool,
@@ -12,12 +13,12 @@ use crate::{
 pub(crate) fn check_request(
     gateway: &Gateway,
     caller: &Caller,
-    listed: &Listed,
-    request: &Request,
+    listed: &ToolList,
+    request: &CallRequest,
     whose: Option<&SessionKey>,
-) -> Result<(), Failure> {
+) -> Result<(), ErrorResponse> {
     let Some((_, entry)) = listed.get(&request.tool) else {
-        return Err(Failure::unknown_tool(&request.tool, None));
+        return Err(ErrorResponse::unknown_tool(&request.tool, None));
     };
     let matters = whose.filter(|_| listed.differs(entry));
     let pool = matters.map(|whose| pool_of(gateway, caller, whose, &request.target)).transpose()?;
@@ -30,35 +31,44 @@ pub(crate) fn pool_of(
     caller: &Caller,
     whose: &SessionKey,
     target: &Target,
-) -> Result<String, Failure> {
+) -> Result<String, ErrorResponse> {
     let pool = gateway.fleet.pool_of_call(&caller.owner, whose, target);
-    pool.map_err(|error| Failure::of(gateway, &error))
+    pool.map_err(|error| ErrorResponse::of(gateway, &error))
 }
 
 /// Checks whether the tool can be called with these arguments, in this pool if pools differ in the tool.
-pub(crate) fn check_arguments(listed: &Listed, request: &Request, pool: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn check_arguments(
+    listed: &ToolList,
+    request: &CallRequest,
+    pool: Option<&str>,
+) -> Result<(), ErrorResponse> {
     let Some((name, entry)) = listed.get(&request.tool) else {
-        return Err(Failure::unknown_tool(&request.tool, None));
+        return Err(ErrorResponse::unknown_tool(&request.tool, None));
     };
     if let Some((place, others)) = pool.and_then(|pool| listed.elsewhere(entry, pool)) {
-        return Err(Failure::tool_not_there(name, place, &others));
+        return Err(ErrorResponse::tool_not_there(name, place, &others));
     }
     let checked = listed.check(entry, pool, request.arguments());
-    checked.map_err(|invalid| Failure::invalid_arguments(name, &invalid))
+    checked.map_err(|invalid| ErrorResponse::invalid_arguments(name, &invalid))
 }
 
 /// Whether a call can be answered with what it changed. greenroom finds that in the records of the call's session; calls
 /// without a session have no such history, since several clients of one owner may use the same browser in turn.
-pub(crate) fn check_mode(whose: &SessionKey, mode: Option<Mode>) -> Result<(), Failure> {
+pub(crate) fn check_mode(whose: &SessionKey, mode: Option<ResponseMode>) -> Result<(), ErrorResponse> {
     match (whose, mode) {
-        (SessionKey::Ephemeral, Some(Mode::Diff)) => Err(Failure::nothing_to_compare()),
+        (SessionKey::Ephemeral, Some(ResponseMode::Diff)) => Err(ErrorResponse::nothing_to_compare()),
         _ => Ok(()),
     }
 }
 
 /// What to do about an unknown tool: which setting adds it, or which tool the caller probably meant. Only tools that
 /// the caller may use are suggested.
-pub(crate) fn suggestion(gateway: &Gateway, caller: &Caller, listed: &Listed, name: &str) -> Option<String> {
+pub(crate) fn suggestion(
+    gateway: &Gateway,
+    caller: &Caller,
+    listed: &ToolList,
+    name: &str,
+) -> Option<String> {
     if let Some(cap) = gateway.catalog.missing_cap(name) {
         return Some(format!("the engine has it, with `{cap}` in `pool.caps`"));
     }

@@ -1,5 +1,5 @@
 //! Where messages to a client go: its one pipe, or over HTTP the stream of the request they belong to. A front makes a
-//! `ReplyPath` for each message it receives: a [`Reply`] for the answer, and an [`ClientSink`] for progress, log lines and
+//! `ReplyPath` for each message it receives: a [`ReplySink`] for the answer, and an [`ClientSink`] for progress, log lines and
 //! questions.
 
 use std::sync::{
@@ -8,7 +8,7 @@ use std::sync::{
 };
 
 use greenroom_mcp::{
-    MESSAGE_BYTES_MAX, Stream,
+    MESSAGE_BYTES_MAX, MessageStream,
     stdio::{ClientGone, Outgoing},
 };
 
@@ -18,8 +18,8 @@ pub(crate) enum ClientSink {
     Pipe(Outgoing),
     /// The stream of a request, and once that has ended the one of its connection.
     Streams {
-        own: Arc<Stream>,
-        background: Option<Arc<Stream>>,
+        own: Arc<MessageStream>,
+        background: Option<Arc<MessageStream>>,
     },
 }
 
@@ -56,7 +56,10 @@ impl ClientSink {
 }
 
 /// A request's stream, or once that has ended its connection's.
-fn open_one<'a>(own: &'a Arc<Stream>, background: Option<&'a Arc<Stream>>) -> &'a Arc<Stream> {
+fn open_one<'a>(
+    own: &'a Arc<MessageStream>,
+    background: Option<&'a Arc<MessageStream>>,
+) -> &'a Arc<MessageStream> {
     background.filter(|_| own.is_finished()).unwrap_or(own)
 }
 
@@ -70,29 +73,29 @@ const SMALL_BYTES_MAX: usize = 64 * 1024;
 /// Where the answer to a message goes. Over HTTP dropping the last one without an answer ends the stream: the call was
 /// cancelled.
 #[derive(Clone)]
-pub(crate) enum Reply {
+pub(crate) enum ReplySink {
     Pipe(Outgoing),
-    Stream(Arc<Ending>),
+    Stream(Arc<FinishOnDrop>),
     /// The answers of a batch are sent together. The counter is the number of bytes that wait for the others.
     Batch(tokio::sync::mpsc::Sender<Vec<u8>>, Arc<AtomicUsize>),
 }
 
 /// Ends its stream when dropped.
-pub(crate) struct Ending(Arc<Stream>);
+pub(crate) struct FinishOnDrop(Arc<MessageStream>);
 
-impl Drop for Ending {
+impl Drop for FinishOnDrop {
     fn drop(&mut self) {
         self.0.finish();
     }
 }
 
-impl Reply {
-    pub(crate) fn stream(stream: &Arc<Stream>) -> Self {
-        Self::Stream(Arc::new(Ending(stream.clone())))
+impl ReplySink {
+    pub(crate) fn stream(stream: &Arc<MessageStream>) -> Self {
+        Self::Stream(Arc::new(FinishOnDrop(stream.clone())))
     }
 
     /// For a batch of so many messages, each with one answer at most. The future sends the answers when the last one is
-    /// there, that is, when every clone of the `Reply` is dropped: a cancelled call drops its own.
+    /// there, that is, when every clone of the `ReplySink` is dropped: a cancelled call drops its own.
     pub(crate) fn batch(self, messages: usize) -> (Self, impl Future<Output = ()>) {
         let (answers, mut received) = tokio::sync::mpsc::channel::<Vec<u8>>(messages.max(1));
         let together = async move {
@@ -136,20 +139,20 @@ impl Reply {
 /// One message from a client, as far as needed to send its results back.
 #[derive(Clone)]
 pub(crate) struct ReplyPath {
-    pub(crate) reply: Reply,
+    pub(crate) reply: ReplySink,
     pub(crate) outlet: ClientSink,
 }
 
 impl ReplyPath {
     pub(crate) fn pipe(outgoing: &Outgoing) -> Self {
-        Self { reply: Reply::Pipe(outgoing.clone()), outlet: ClientSink::Pipe(outgoing.clone()) }
+        Self { reply: ReplySink::Pipe(outgoing.clone()), outlet: ClientSink::Pipe(outgoing.clone()) }
     }
 
-    pub(crate) fn stream(own: &Arc<Stream>, background: Option<Arc<Stream>>) -> Self {
-        Self { reply: Reply::stream(own), outlet: ClientSink::Streams { own: own.clone(), background } }
+    pub(crate) fn stream(own: &Arc<MessageStream>, background: Option<Arc<MessageStream>>) -> Self {
+        Self { reply: ReplySink::stream(own), outlet: ClientSink::Streams { own: own.clone(), background } }
     }
 
-    /// The `ReplyPath` of each message of a batch; see [`Reply::batch`].
+    /// The `ReplyPath` of each message of a batch; see [`ReplySink::batch`].
     pub(crate) fn batch(self, messages: usize) -> (Self, impl Future<Output = ()>) {
         let (reply, together) = self.reply.batch(messages);
         (Self { reply, outlet: self.outlet }, together)
@@ -159,19 +162,19 @@ impl ReplyPath {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use greenroom_mcp::stream::Held;
+    use greenroom_mcp::stream::HeldBytes;
 
     /// The bytes that wait for one client are limited over all its streams and within a batch; the error that says so
     /// always has room, and there is room again once the client has read.
     #[tokio::test]
     async fn what_waits_is_bounded() {
-        let held = Held::default();
-        let stream = || Arc::new(Stream::of(&held));
+        let held = HeldBytes::default();
+        let stream = || Arc::new(MessageStream::of(&held));
         let (first, second) = (stream(), stream());
-        let reply = Reply::stream(&second);
+        let reply = ReplySink::stream(&second);
         assert!(reply.has_room(MESSAGE_BYTES_MAX));
         let mut reader = first.read();
-        Reply::stream(&first).send(vec![b' '; HELD_BYTES_MAX]).await;
+        ReplySink::stream(&first).send(vec![b' '; HELD_BYTES_MAX]).await;
         assert!(!reply.has_room(SMALL_BYTES_MAX + 1) && reply.has_room(SMALL_BYTES_MAX));
         let read = reader.next().await;
         drop((first, reader));

@@ -24,24 +24,24 @@ use tokio::{sync::oneshot, task::AbortHandle};
 
 use crate::{
     client_sink::ClientSink,
-    progress::{self, Waiting},
+    progress::{self, QueueProgress},
 };
 
 /// How long a client may take to list its roots. Clients answer from memory.
 const ROOTS: Duration = Duration::from_secs(10);
 
-type Body = Result<Raw, Raw>;
+type RpcResult = Result<Raw, Raw>;
 
 /// Whether a client runs on this machine as this user, so that it may name this machine's files.
 #[derive(Debug, Clone)]
-pub enum Reach {
+pub enum ClientLocation {
     /// It does. A client that offers no roots has this one.
     Here { folder: PathBuf },
     /// Unknown: a client that connects over the network may name no file of this machine.
     Network,
 }
 
-impl Reach {
+impl ClientLocation {
     pub(crate) fn is_here(&self) -> bool {
         matches!(self, Self::Here { .. })
     }
@@ -56,10 +56,10 @@ impl Reach {
 
 /// What is known of a client before its first message.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct NewClient {
     pub id: ConnectionId,
     pub owner: Owner,
-    pub reach: Reach,
+    pub reach: ClientLocation,
     /// The number of the first question to it. If another server asked this client questions before, a new question
     /// must not have an old one's number.
     pub first_question: u64,
@@ -70,8 +70,8 @@ pub struct Client {
 pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) owner: Owner,
-    pub(crate) reach: Reach,
-    state: Mutex<State>,
+    pub(crate) reach: ClientLocation,
+    state: Mutex<ConnectionState>,
     next_question: AtomicU64,
     /// Calls without a `sessionId` that are in flight.
     pub(crate) unnamed: AtomicUsize,
@@ -80,7 +80,7 @@ pub(crate) struct Connection {
 }
 
 #[derive(Default)]
-struct State {
+struct ConnectionState {
     capabilities: Option<Raw>,
     log_level: Option<String>,
     roots: Option<Vec<PathBuf>>,
@@ -89,25 +89,25 @@ struct State {
     calls: HashMap<Id, AbortHandle>,
     /// The client has ended: no call starts any more.
     ended: bool,
-    questions: HashMap<u64, oneshot::Sender<Body>>,
+    questions: HashMap<u64, oneshot::Sender<RpcResult>>,
     lost: HashSet<SessionKey>,
 }
 
 impl Connection {
-    pub(crate) fn new(client: Client) -> Arc<Self> {
-        let Client { id, owner, reach, first_question, lost } = client;
+    pub(crate) fn new(client: NewClient) -> Arc<Self> {
+        let NewClient { id, owner, reach, first_question, lost } = client;
         Arc::new(Self {
             id,
             owner,
             reach,
-            state: Mutex::new(State { lost, ..State::default() }),
+            state: Mutex::new(ConnectionState { lost, ..ConnectionState::default() }),
             next_question: AtomicU64::new(first_question),
             unnamed: AtomicUsize::new(0),
             meetings: AtomicUsize::new(0),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock()
     }
 
@@ -142,13 +142,13 @@ impl Connection {
         id: &Id,
         calls_max: usize,
         spawn: impl FnOnce() -> AbortHandle,
-    ) -> Result<(), NotBegun> {
+    ) -> Result<(), BeginError> {
         let mut state = self.lock();
         if state.calls.len() >= calls_max {
-            return Err(NotBegun::TooMany);
+            return Err(BeginError::TooMany);
         }
         if state.calls.contains_key(id) {
-            return Err(NotBegun::IdInUse);
+            return Err(BeginError::IdInUse);
         }
         if !state.ended {
             // Under the lock, so that a call that ends at once finds its entry to remove.
@@ -186,7 +186,7 @@ impl Connection {
     }
 
     /// The client answered a question.
-    pub(crate) fn answered(&self, id: &Id, body: Body) {
+    pub(crate) fn answered(&self, id: &Id, body: RpcResult) {
         let question = id.as_number().and_then(|id| self.lock().questions.remove(&id));
         match question {
             Some(question) => drop(question.send(body)),
@@ -201,7 +201,7 @@ impl Connection {
 
 /// Why a call did not begin.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NotBegun {
+pub(crate) enum BeginError {
     TooMany,
     IdInUse,
 }
@@ -210,11 +210,11 @@ pub(crate) enum NotBegun {
 pub(crate) struct ConnectedAgent {
     pub(crate) connection: Arc<Connection>,
     pub(crate) outlet: ClientSink,
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: QueueProgress,
 }
 
 impl ConnectedAgent {
-    async fn question(&self, method: &str, params: Option<Raw>) -> Result<Body, NoAnswer> {
+    async fn question(&self, method: &str, params: Option<Raw>) -> Result<RpcResult, NoAnswer> {
         let number = self.connection.next_question.fetch_add(1, Ordering::Relaxed);
         let (answer, receiver) = oneshot::channel();
         self.connection.lock().questions.insert(number, answer);
@@ -265,7 +265,7 @@ impl Agent for ConnectedAgent {
         }
     }
 
-    fn ask<'a>(&'a self, method: &'a str, params: Option<Raw>) -> BoxFuture<'a, Result<Body, NoAnswer>> {
+    fn ask<'a>(&'a self, method: &'a str, params: Option<Raw>) -> BoxFuture<'a, Result<RpcResult, NoAnswer>> {
         Box::pin(async move {
             // `elicitation/create` needs the capability `elicitation`, and so on.
             let capability = method.split('/').next().unwrap_or(method);
@@ -282,7 +282,7 @@ impl Agent for ConnectedAgent {
 
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
         Box::pin(async move {
-            let Reach::Here { folder } = &self.connection.reach else { return Vec::new() };
+            let ClientLocation::Here { folder } = &self.connection.reach else { return Vec::new() };
             let generation = {
                 let state = self.connection.lock();
                 if let Some(roots) = state.roots.clone() {
@@ -337,16 +337,16 @@ mod tests {
         const CALLS_MAX: usize = 10;
         let id = ConnectionId::from_random(1);
         let owner = Owner::local();
-        let reach = Reach::Network;
+        let reach = ClientLocation::Network;
         let lost = HashSet::new();
-        let connection = Connection::new(Client { id, owner, reach, first_question: 1, lost });
+        let connection = Connection::new(NewClient { id, owner, reach, first_question: 1, lost });
         let runtime = tokio::runtime::Handle::current();
         let begin = |id: u64| {
             let spawn = || runtime.spawn(std::future::pending::<()>()).abort_handle();
             connection.begin(&Id::number(id), CALLS_MAX, spawn)
         };
         assert_eq!(begin(0), Ok(()));
-        assert_eq!(begin(0), Err(NotBegun::IdInUse));
+        assert_eq!(begin(0), Err(BeginError::IdInUse));
         std::thread::scope(|threads| {
             for thread in 1..=4 {
                 let begin = &begin;
@@ -354,7 +354,7 @@ mod tests {
             }
         });
         assert_eq!(connection.calls_in_flight(), CALLS_MAX);
-        assert_eq!(begin(1), Err(NotBegun::TooMany));
+        assert_eq!(begin(1), Err(BeginError::TooMany));
         connection.end_all();
         assert_eq!(begin(1), Ok(()));
         assert_eq!(connection.calls_in_flight(), 0, "nothing begins any more");

@@ -14,8 +14,8 @@ use serde_json::json;
 
 use crate::{
     Gateway,
-    catalog::Invalid,
-    recall::{pages::PageError, response_options::Unwanted},
+    catalog::InvalidArguments,
+    recall::{pages::PageError, response_options::InvalidOption},
     route::Unroutable,
 };
 
@@ -24,7 +24,7 @@ const HOLDERS_MAX: usize = 5;
 
 /// An error before it becomes an answer.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct ErrorResponse {
     code: &'static str,
     message: String,
     hint: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) struct Failure {
     retryable: bool,
 }
 
-impl Failure {
+impl ErrorResponse {
     fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None, retryable: false }
     }
@@ -122,7 +122,7 @@ impl Failure {
             .hint("session_list shows what there is")
     }
 
-    pub(crate) fn invalid_arguments(tool: &str, invalid: &Invalid) -> Self {
+    pub(crate) fn invalid_arguments(tool: &str, invalid: &InvalidArguments) -> Self {
         let failure = Self::new("invalid_arguments", format!("{invalid} (tool \"{tool}\")"));
         match invalid.hint() {
             Some(hint) => failure.hint(hint),
@@ -239,7 +239,7 @@ impl Failure {
     }
 }
 
-impl Failure {
+impl ErrorResponse {
     /// `declared`: pools are declared one by one, rather than the built-in one that grows by itself.
     fn fleet(error: &FleetError, declared: bool) -> Self {
         let failure = |code| Self::new(code, error.to_string());
@@ -368,19 +368,19 @@ fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
     hint
 }
 
-impl From<FleetError> for Failure {
+impl From<FleetError> for ErrorResponse {
     fn from(error: FleetError) -> Self {
         Self::fleet(&error, false)
     }
 }
 
-impl From<StartError> for Failure {
+impl From<StartError> for ErrorResponse {
     fn from(error: StartError) -> Self {
         FleetError::Start(error).into()
     }
 }
 
-impl From<Refused> for Failure {
+impl From<Refused> for ErrorResponse {
     fn from(refused: Refused) -> Self {
         let hint = match &refused {
             Refused::Denied(_) | Refused::NotAllowed(_) => "the operator decides which tools may be used",
@@ -390,7 +390,7 @@ impl From<Refused> for Failure {
     }
 }
 
-impl From<PageError> for Failure {
+impl From<PageError> for ErrorResponse {
     fn from(error: PageError) -> Self {
         let code = match &error {
             PageError::Expired(_) => "page_expired",
@@ -400,13 +400,13 @@ impl From<PageError> for Failure {
     }
 }
 
-impl From<InvalidSessionId> for Failure {
+impl From<InvalidSessionId> for ErrorResponse {
     fn from(error: InvalidSessionId) -> Self {
         Self::new("invalid_session_id", error.to_string())
     }
 }
 
-impl From<Unroutable> for Failure {
+impl From<Unroutable> for ErrorResponse {
     /// The client's program made no mistake, so it is the agent's.
     fn from(error: Unroutable) -> Self {
         let message = error.to_string();
@@ -415,16 +415,16 @@ impl From<Unroutable> for Failure {
 }
 
 /// Parameters that are no call are the program's mistake; a bad session id is the agent's.
-pub(crate) fn unroutable(error: Unroutable) -> Result<Failure, RpcError> {
+pub(crate) fn unroutable(error: Unroutable) -> Result<ErrorResponse, RpcError> {
     match error {
         Unroutable::NoName | Unroutable::Arguments => Err(RpcError::new(INVALID_PARAMS, error.to_string())),
-        Unroutable::SessionIdType => Ok(Failure::new("invalid_session_id", error.to_string())),
+        Unroutable::SessionIdType => Ok(ErrorResponse::new("invalid_session_id", error.to_string())),
         Unroutable::SessionId(error) => Ok(error.into()),
-        Unroutable::PoolType => Ok(Failure::new("no_such_pool", error.to_string())),
-        Unroutable::InstanceType => Ok(Failure::new("no_such_instance", error.to_string())),
-        Unroutable::BrowserType => Ok(Failure::new("browser_index", error.to_string())),
-        Unroutable::Wants(Unwanted::Page(error)) => Ok(error.into()),
-        Unroutable::Wants(unwanted) => Ok(Failure::new("invalid_arguments", unwanted.to_string())),
+        Unroutable::PoolType => Ok(ErrorResponse::new("no_such_pool", error.to_string())),
+        Unroutable::InstanceType => Ok(ErrorResponse::new("no_such_instance", error.to_string())),
+        Unroutable::BrowserType => Ok(ErrorResponse::new("browser_index", error.to_string())),
+        Unroutable::Wants(InvalidOption::Page(error)) => Ok(error.into()),
+        Unroutable::Wants(unwanted) => Ok(ErrorResponse::new("invalid_arguments", unwanted.to_string())),
     }
 }
 
@@ -488,7 +488,7 @@ mod tests {
     fn pools_beside_browsers() {
         let known = vec!["1".to_owned(), "2 (\"lab\")".to_owned()];
         let error = FleetError::NotChosen(NotChosen::Required { known });
-        let hint = |declared| Failure::fleet(&error, declared).hint.unwrap();
+        let hint = |declared| ErrorResponse::fleet(&error, declared).hint.unwrap();
         assert_eq!(hint(false), "`browserIndex` is one of 1, 2 (\"lab\"); list_browsers shows them");
         assert_eq!(hint(true), format!("{}; `browser_pool` names a pool instead", hint(false)));
     }

@@ -8,13 +8,13 @@ use greenroom_fleet::{FleetError, Watcher};
 use crate::Metrics;
 
 /// The fleet's watcher.
-pub struct Watch {
+pub struct FleetWatcher {
     pub metrics: Arc<Metrics>,
     /// `None` if records are off.
     pub records: Option<Arc<dyn Records>>,
 }
 
-impl Watcher for Watch {
+impl Watcher for FleetWatcher {
     fn leased(&self, pool: &str, instance: InstanceId, waited: Duration) {
         self.metrics.leased(pool, instance, waited);
     }

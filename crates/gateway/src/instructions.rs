@@ -32,7 +32,7 @@ const ATTACHED: &str = " Attached browsers are people's own: list_browsers shows
 
 /// The configured facts that neither the fleet nor the catalog knows.
 #[derive(Debug, Clone)]
-pub struct Facts {
+pub struct InstructionFacts {
     pub idle_timeout: Duration,
     pub max_lifetime: Option<Duration>,
     pub headless: bool,
@@ -64,7 +64,7 @@ fn passed_on(pool: &str, theirs: &str) -> String {
 
 fn compose(
     scope: Scope,
-    facts: &Facts,
+    facts: &InstructionFacts,
     (recalls, responses): (bool, Responses),
     pools: &[PoolStatus],
     browsers: &[BrowserStatus],
@@ -179,7 +179,7 @@ mod tests {
     /// The text follows the configuration.
     #[test]
     fn instructions_follow_the_configuration() {
-        let facts = Facts {
+        let facts = InstructionFacts {
             idle_timeout: Duration::from_secs(300),
             max_lifetime: None,
             headless: true,
@@ -191,7 +191,7 @@ mod tests {
         assert!(usual.contains("sub-agents on one connection must each give their own"));
         assert!(usual.contains("Up to 128 sessions; one idle for 5 min is closed. "));
         assert!(!usual.contains("Pools"));
-        let limited = Facts { max_lifetime: Some(Duration::from_secs(3600)), ..facts.clone() };
+        let limited = InstructionFacts { max_lifetime: Some(Duration::from_secs(3600)), ..facts.clone() };
         let limited = compose(Scope::Explicit, &limited, (false, Responses::Inline), &built_in, &[]);
         assert!(limited.contains("each ends after 60 min unless session_renew"));
         assert!(limited.contains("sessionId is required"));
@@ -204,15 +204,20 @@ mod tests {
             pool("FIREFOX", &"x".repeat(101), false, 3),
             pool("WEBKIT", "", false, 2),
         ];
-        let kept = Facts { isolated: false, declared: true, ..facts.clone() };
+        let kept = InstructionFacts { isolated: false, declared: true, ..facts.clone() };
         let kept = compose(Scope::Call, &kept, (true, Responses::Refs), &pools, &[]);
         assert!(
             kept.starts_with("greenroom lends headless browsers")
                 && kept.contains("stay in an instance's profile")
         );
         assert!(kept.contains("mode: inline or diff") && !usual.contains("mode: inline or diff"), "{kept}");
-        let declared =
-            compose(Scope::Call, &Facts { declared: true, ..facts }, (false, Responses::Inline), &pools, &[]);
+        let declared = compose(
+            Scope::Call,
+            &InstructionFacts { declared: true, ..facts },
+            (false, Responses::Inline),
+            &pools,
+            &[],
+        );
         assert!(declared.contains("Up to 10 sessions"), "{declared}");
         assert!(usual.contains("lends isolated headless") && usual.contains("are never shared. "));
         let expected = format!(

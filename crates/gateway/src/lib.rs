@@ -43,13 +43,15 @@ use greenroom_fleet::{Fleet, Readiness};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-pub use attach::{Asked, Attach, AttachError, Attaching, Attachment, Driver, Prepared};
+pub use attach::{
+    Attach, AttachEngine, AttachError, AttachPolicy, AttachRequest, Attachment, AttachmentBuilder,
+};
 pub use attached_browsers::{Browser, Browsers};
-pub use catalog::{Catalog, Source};
-pub use connection::{Client, Reach};
-pub use fleet_events::Watch;
-pub use front::Parking;
-pub use instructions::Facts;
+pub use catalog::{Catalog, ToolSource};
+pub use connection::{ClientLocation, NewClient};
+pub use fleet_events::FleetWatcher;
+pub use front::SuspendedCalls;
+pub use instructions::InstructionFacts;
 pub use metrics::Metrics;
 pub use recall::Recall;
 
@@ -64,13 +66,13 @@ pub struct Gateway {
     pub catalog: Arc<Catalog>,
     pub policy: Policy,
     pub scope: Scope,
-    pub facts: Facts,
+    pub facts: InstructionFacts,
     /// Which callers may attach and detach browsers.
-    pub attaching: Attaching,
+    pub attaching: AttachPolicy,
     /// The root of clients that offer none: the folder greenroom was started in.
     pub folder: PathBuf,
     /// Calls that wait for answers between two requests of a client.
-    pub parking: Parking,
+    pub parking: SuspendedCalls,
     pub metrics: Arc<Metrics>,
     pub recall: Recall,
     /// Calls that are not answered yet.

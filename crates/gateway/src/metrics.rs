@@ -16,7 +16,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use self::attached_browsers::{Browsers, Figure};
+use self::attached_browsers::{BrowserMetrics, CountedEvent};
 use crate::attached_browsers::index_of;
 
 /// Buckets of a call's duration, in seconds: from an answer of greenroom's own to the longest waits.
@@ -25,16 +25,16 @@ const SECONDS: [f64; 12] = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 
 /// All metrics.
 pub struct Metrics {
     registry: Registry,
-    calls: Family<Labels, Counter>,
+    calls: Family<CallLabels, Counter>,
     seconds: Histogram,
-    totals: Totals,
-    pools: Pools,
-    instances: Instances,
-    browsers: Browsers,
+    totals: ProcessGauges,
+    pools: PoolMetrics,
+    instances: InstanceMetrics,
+    browsers: BrowserMetrics,
 }
 
 /// Metrics of the whole process.
-struct Totals {
+struct ProcessGauges {
     sessions: Gauge,
     instances: Gauge,
     slots: Gauge,
@@ -45,48 +45,48 @@ struct Totals {
 }
 
 /// Metrics of each pool.
-struct Pools {
-    waited: Family<OfPool, Histogram>,
-    refused: Family<Refused, Counter>,
-    waiting: Family<OfPool, Gauge>,
+struct PoolMetrics {
+    waited: Family<PoolLabels, Histogram>,
+    refused: Family<RefusalLabels, Counter>,
+    waiting: Family<PoolLabels, Gauge>,
 }
 
 /// Metrics of each instance.
-struct Instances {
-    leases: Family<OfInstance, Counter>,
-    calls: Family<Ended, Counter>,
-    restarts: Family<OfInstance, Counter>,
-    slots: Family<OfInstance, Gauge>,
-    leased: Family<OfInstance, Gauge>,
-    healthy: Family<OfInstance, Gauge>,
+struct InstanceMetrics {
+    leases: Family<InstanceLabels, Counter>,
+    calls: Family<InstanceCallLabels, Counter>,
+    restarts: Family<InstanceLabels, Counter>,
+    slots: Family<InstanceLabels, Gauge>,
+    leased: Family<InstanceLabels, Gauge>,
+    healthy: Family<InstanceLabels, Gauge>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
+struct CallLabels {
     tool: String,
     outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfPool {
+struct PoolLabels {
     pool: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfInstance {
+struct InstanceLabels {
     pool: String,
     instance: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct InstanceCallLabels {
     pool: String,
     instance: u32,
     outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refused {
+struct RefusalLabels {
     pool: String,
     reason: &'static str,
 }
@@ -96,7 +96,7 @@ impl Default for Metrics {
         let mut registry = Registry::with_prefix("greenroom");
         let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "Version of greenroom", version);
-        let calls = Family::<Labels, Counter>::default();
+        let calls = Family::<CallLabels, Counter>::default();
         registry.register("calls", "Tool calls that have ended", calls.clone());
         let seconds = Histogram::new(SECONDS);
         registry.register_with_unit(
@@ -105,9 +105,9 @@ impl Default for Metrics {
             Unit::Seconds,
             seconds.clone(),
         );
-        let (totals, pools) = (Totals::new(&mut registry), Pools::new(&mut registry));
-        let instances = Instances::new(&mut registry);
-        let browsers = Browsers::new(&mut registry);
+        let (totals, pools) = (ProcessGauges::new(&mut registry), PoolMetrics::new(&mut registry));
+        let instances = InstanceMetrics::new(&mut registry);
+        let browsers = BrowserMetrics::new(&mut registry);
         Self { registry, calls, seconds, totals, pools, instances, browsers }
     }
 }
@@ -121,7 +121,7 @@ impl Metrics {
 
     /// A step of a bulk has ended; its duration is unknown.
     pub(crate) fn command(&self, tool: &str, fine: bool) {
-        self.calls.get_or_create(&Labels { tool: tool.to_owned(), outcome: outcome(fine) }).inc();
+        self.calls.get_or_create(&CallLabels { tool: tool.to_owned(), outcome: outcome(fine) }).inc();
     }
 
     /// A call of an engine's tool has ended there.
@@ -131,10 +131,10 @@ impl Metrics {
 
     fn ended(&self, pool: &str, instance: InstanceId, outcome: &'static str) {
         if let Some(index) = index_of(pool) {
-            return self.browsers.count(index, Figure::Call, outcome);
+            return self.browsers.count(index, CountedEvent::Call, outcome);
         }
-        let OfInstance { pool, instance } = of(pool, instance);
-        self.instances.calls.get_or_create(&Ended { pool, instance, outcome }).inc();
+        let InstanceLabels { pool, instance } = of(pool, instance);
+        self.instances.calls.get_or_create(&InstanceCallLabels { pool, instance, outcome }).inc();
     }
 
     /// An attached browser was removed: its metrics disappear.
@@ -145,7 +145,7 @@ impl Metrics {
     /// All metrics as text.
     pub fn text(&self, fleet: &Fleet, clients: usize) -> String {
         let pools = fleet.pools();
-        let Totals { sessions, instances, slots, leased, waiting, spares, clients: http_clients } =
+        let ProcessGauges { sessions, instances, slots, leased, waiting, spares, clients: http_clients } =
             &self.totals;
         let sum = |figure: fn(&PoolStatus) -> usize| pools.iter().map(figure).sum();
         set(sessions, fleet.list_all().len());
@@ -165,12 +165,12 @@ impl Metrics {
 
     fn look(&self, pools: &[PoolStatus]) {
         // Metrics of removed instances must not stay.
-        let Instances { slots, leased, healthy, .. } = &self.instances;
+        let InstanceMetrics { slots, leased, healthy, .. } = &self.instances;
         for gauges in [slots, leased, healthy] {
             gauges.clear();
         }
         for pool in pools {
-            let of_pool = OfPool { pool: pool.name.clone() };
+            let of_pool = PoolLabels { pool: pool.name.clone() };
             set(&self.pools.waiting.get_or_create(&of_pool), pool.waiting);
             for instance in &pool.instances {
                 let InstanceStatus { id, health, slots: has, leased_slots: lent, .. } = instance;
@@ -183,7 +183,7 @@ impl Metrics {
     }
 }
 
-impl Totals {
+impl ProcessGauges {
     fn new(registry: &mut Registry) -> Self {
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
@@ -202,7 +202,7 @@ impl Totals {
     }
 }
 
-impl Pools {
+impl PoolMetrics {
     fn new(registry: &mut Registry) -> Self {
         let waited = Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);
         let help = "How long callers waited for a slot that they got";
@@ -215,7 +215,7 @@ impl Pools {
     }
 }
 
-impl Instances {
+impl InstanceMetrics {
     fn new(registry: &mut Registry) -> Self {
         let (leases, calls, restarts) = (Family::default(), Family::default(), Family::default());
         registry.register("pool_leases", "Leases that were granted", leases.clone());
@@ -235,13 +235,13 @@ impl Watcher for Metrics {
             return;
         }
         self.instances.leases.get_or_create(&of(pool, instance)).inc();
-        let of_pool = OfPool { pool: pool.to_owned() };
+        let of_pool = PoolLabels { pool: pool.to_owned() };
         self.pools.waited.get_or_create(&of_pool).observe(waited.as_secs_f64());
     }
 
     fn not_leased(&self, pool: &str, why: &FleetError, _: Duration) {
         if let Some(index) = index_of(pool) {
-            return self.browsers.count(index, Figure::Call, "refused");
+            return self.browsers.count(index, CountedEvent::Call, "refused");
         }
         let reason = match why {
             FleetError::Lease(_) => "timeout",
@@ -252,7 +252,7 @@ impl Watcher for Metrics {
             FleetError::ShuttingDown => "shutting_down",
             _ => "other",
         };
-        self.pools.refused.get_or_create(&Refused { pool: pool.to_owned(), reason }).inc();
+        self.pools.refused.get_or_create(&RefusalLabels { pool: pool.to_owned(), reason }).inc();
     }
 
     fn lost_call(&self, pool: &str, instance: InstanceId) {
@@ -260,7 +260,7 @@ impl Watcher for Metrics {
     }
 
     fn tried_to_connect(&self, browser: u32, is_made: bool) {
-        self.browsers.count(browser, Figure::Attempt, if is_made { "ok" } else { "failed" });
+        self.browsers.count(browser, CountedEvent::Attempt, if is_made { "ok" } else { "failed" });
     }
 
     fn restarted(&self, pool: &str, instance: InstanceId) {
@@ -272,8 +272,8 @@ impl Watcher for Metrics {
     }
 }
 
-fn of(pool: &str, instance: InstanceId) -> OfInstance {
-    OfInstance { pool: pool.to_owned(), instance: instance.0 }
+fn of(pool: &str, instance: InstanceId) -> InstanceLabels {
+    InstanceLabels { pool: pool.to_owned(), instance: instance.0 }
 }
 
 fn outcome(fine: bool) -> &'static str {

@@ -37,11 +37,11 @@ static RUNNING: Semaphore = Semaphore::const_new(RUNNING_MAX);
 
 thread_local! {
     /// The offloadable task that this thread is polling.
-    static POLLED: RefCell<Option<Polled>> = const { RefCell::new(None) };
+    static POLLED: RefCell<Option<CurrentPoll>> = const { RefCell::new(None) };
 }
 
 #[derive(Clone)]
-struct Polled {
+struct CurrentPoll {
     task: Arc<TaskState>,
     /// This thread is a blocking thread, not the runtime's.
     on_blocking_thread: bool,
@@ -74,23 +74,24 @@ impl TaskState {
     /// Polls the task's future and sets [`POLLED`] to this task meanwhile.
     fn poll<T>(
         self: &Arc<Self>,
-        future: &mut Boxed<T>,
+        future: &mut BoxedFuture<T>,
         context: &mut Context<'_>,
         on_blocking_thread: bool,
     ) -> Poll<T> {
         /// Restores the previous value, even if the poll panics.
-        struct Before(Option<Polled>);
-        impl Drop for Before {
+        struct RestoreOnDrop(Option<CurrentPoll>);
+        impl Drop for RestoreOnDrop {
             fn drop(&mut self) {
                 POLLED.set(self.0.take());
             }
         }
-        let _before = Before(POLLED.replace(Some(Polled { task: self.clone(), on_blocking_thread })));
+        let _before =
+            RestoreOnDrop(POLLED.replace(Some(CurrentPoll { task: self.clone(), on_blocking_thread })));
         future.as_mut().poll(context)
     }
 }
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Runs a future that may hold an [`OffloadGuard`].
 pub(crate) async fn offloadable<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
@@ -103,7 +104,7 @@ pub(crate) async fn offloadable<T: Send + 'static>(future: impl Future<Output = 
     }
     let task = Arc::new(TaskState::default());
     let _abort = AbortOnDrop(task.clone());
-    let mut future: Boxed<T> = Box::pin(future);
+    let mut future: BoxedFuture<T> = Box::pin(future);
     loop {
         let on_runtime = poll_fn(|context| match task.poll(&mut future, context, false) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
@@ -113,7 +114,7 @@ pub(crate) async fn offloadable<T: Send + 'static>(future: impl Future<Output = 
         if let Some(output) = on_runtime.await {
             return output;
         }
-        let woken = Arc::new(Woken::default());
+        let woken = Arc::new(WakeFlag::default());
         while task.is_offloaded() {
             let (back, polled) = poll_on_blocking_thread(task.clone(), future, woken.clone()).await;
             future = back;
@@ -129,9 +130,9 @@ pub(crate) async fn offloadable<T: Send + 'static>(future: impl Future<Output = 
 
 async fn poll_on_blocking_thread<T: Send + 'static>(
     task: Arc<TaskState>,
-    mut future: Boxed<T>,
-    woken: Arc<Woken>,
-) -> (Boxed<T>, Poll<T>) {
+    mut future: BoxedFuture<T>,
+    woken: Arc<WakeFlag>,
+) -> (BoxedFuture<T>, Poll<T>) {
     // The semaphore is never closed.
     let permit: Option<SemaphorePermit<'static>> = RUNNING.acquire().await.ok();
     let poll = spawn_blocking(move || {
@@ -170,9 +171,9 @@ pub(crate) async fn one_runs() {
 
 /// Set when a future that a blocking thread polled wants to be polled again.
 #[derive(Default)]
-struct Woken(Notify);
+struct WakeFlag(Notify);
 
-impl Wake for Woken {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.notify_one();
     }
@@ -193,7 +194,7 @@ pub(crate) async fn offload_if_large(bytes: usize) -> Option<OffloadGuard> {
     if bytes < LARGE_BYTES {
         return None;
     }
-    let Polled { task, .. } = POLLED.with_borrow(Clone::clone)?;
+    let CurrentPoll { task, .. } = POLLED.with_borrow(Clone::clone)?;
     task.guards.fetch_add(1, Ordering::AcqRel);
     let guard = OffloadGuard(task);
     // A combinator may poll this again before a blocking thread polls the whole task.
@@ -325,8 +326,8 @@ mod tests {
     async fn few_at_a_time() {
         static RUN: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
-        struct Dropped(Option<oneshot::Sender<()>>);
-        impl Drop for Dropped {
+        struct SignalOnDrop(Option<oneshot::Sender<()>>);
+        impl Drop for SignalOnDrop {
             fn drop(&mut self) {
                 let _ = self.0.take().map(|dropped| dropped.send(()));
             }
@@ -351,7 +352,7 @@ mod tests {
         let (begun, begins) = oneshot::channel();
         let (go_on, waits) = mpsc::channel::<()>();
         let given_up = tokio::spawn(offloadable(async move {
-            let _dropped = Dropped(Some(dropped));
+            let _dropped = SignalOnDrop(Some(dropped));
             let _guard = offload_if_large(usize::MAX).await;
             begun.send(()).unwrap();
             let _ = waits.recv_timeout(PATIENCE);

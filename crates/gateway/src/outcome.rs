@@ -8,28 +8,30 @@ use greenroom_fleet::{Answer, SessionKey};
 use crate::{
     Gateway,
     caller::Caller,
-    error_response::Failure,
+    error_response::ErrorResponse,
     offload::offload_if_large,
-    recall::{CallRecord, Kept, Mode, paged, pages::PageError, response_options::Wants},
-    render::{self, Form, Rendered},
+    recall::{
+        CallRecord, EndedCall, ResponseMode, paged, pages::PageError, response_options::ResponseOptions,
+    },
+    render::{self, RenderOptions, Rendered},
 };
 
 /// The result of a call, success or failure.
-pub(crate) struct Outcome {
+pub(crate) struct CallOutcome {
     /// The engine's reply, or why there is none.
-    pub(crate) reply: Result<Reply, Failure>,
-    pub(crate) record: Kept,
+    pub(crate) reply: Result<Reply, ErrorResponse>,
+    pub(crate) record: EndedCall,
     /// Notes for the agent below the answer: that its session was restarted, that it ends soon.
     pub(crate) notes: Vec<String>,
     /// The current page, taken because the call named an element that the page does not have.
-    pub(crate) page_now: Option<Box<Outcome>>,
+    pub(crate) page_now: Option<Box<CallOutcome>>,
     /// What the client wants of the answer.
-    wants: Wants,
+    wants: ResponseOptions,
     /// The pool in which the call ran.
     pool: Option<Arc<str>>,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// The engine answered: records the reply. The caller passes on the notes of the answer.
     pub(crate) async fn answered(
         gateway: &Gateway,
@@ -37,7 +39,7 @@ impl Outcome {
         caller: &Caller,
         whose: &SessionKey,
         answer: Answer,
-        wants: Wants,
+        wants: ResponseOptions,
     ) -> Self {
         gateway.metrics.ran(&answer.ran, !answer.reply.is_failure());
         let engine = gateway.catalog.engine(&answer.ran.pool);
@@ -60,8 +62,8 @@ impl Outcome {
     pub(crate) async fn failed(
         ticket: CallRecord,
         session: Option<SessionRef>,
-        failure: Failure,
-        wants: Wants,
+        failure: ErrorResponse,
+        wants: ResponseOptions,
     ) -> Self {
         let record = ticket.failed(session, &failure.text()).await;
         Self { reply: Err(failure), record, notes: Vec::new(), page_now: None, wants, pool: None }
@@ -77,15 +79,15 @@ impl Outcome {
     pub(crate) fn snapshot_tool(&self, gateway: &Gateway) -> Option<&'static str> {
         let reply = self.reply.as_ref().ok().filter(|reply| reply.is_failure())?;
         let engine = gateway.catalog.engine(self.pool.as_deref()?)?;
-        let is_auto = self.mode(gateway) == Mode::As(Responses::Auto);
+        let is_auto = self.mode(gateway) == ResponseMode::As(Responses::Auto);
         let error = self.record.error.as_deref().filter(|_| is_auto && reply.body.is_ok())?;
         engine.format().is_missing_ref(error).then(|| engine.format().snapshot_tool()).flatten()
     }
 
     /// How much of the reply the client receives.
-    pub(crate) fn mode(&self, gateway: &Gateway) -> Mode {
+    pub(crate) fn mode(&self, gateway: &Gateway) -> ResponseMode {
         match &self.wants.page {
-            Some(query) if query.is_silent() && !self.is_failure() => Mode::As(Responses::Refs),
+            Some(query) if query.is_silent() && !self.is_failure() => ResponseMode::As(Responses::Refs),
             _ => gateway.recall.mode(self.wants.mode, self.pool.as_deref()),
         }
     }
@@ -122,8 +124,8 @@ impl Outcome {
             // The agent asked for a few values; the whole answer could be thousands of tokens instead. It is recorded,
             // and the failure says where.
             Some(Err(NoPage::Query(error))) => {
-                self.reply = Err(Failure::from(error));
-                return self.in_mode(gateway, caller, Mode::As(Responses::Inline)).await;
+                self.reply = Err(ErrorResponse::from(error));
+                return self.in_mode(gateway, caller, ResponseMode::As(Responses::Inline)).await;
             }
         }
         let mode = self.mode(gateway);
@@ -142,7 +144,12 @@ impl Outcome {
     }
 
     /// The body with as much of the reply as this mode sends. Notes which page the agent has then.
-    pub(crate) async fn in_mode(self, gateway: &Gateway, caller: &Caller, mode: Mode) -> Result<Raw, Raw> {
+    pub(crate) async fn in_mode(
+        self,
+        gateway: &Gateway,
+        caller: &Caller,
+        mode: ResponseMode,
+    ) -> Result<Raw, Raw> {
         let document = self.document(gateway);
         let before = self.before(gateway, caller, mode, document.as_deref()).await;
         let Self { reply, record, notes, .. } = self;
@@ -150,8 +157,11 @@ impl Outcome {
         let recall = &gateway.recall;
         let inline_tokens = recall.inline_tokens;
         let site = recall.site.get().map(String::as_str);
-        let Rendered { body, page } =
-            render::answer(reply, &notes, &Form { mode, kept: &record, inline_tokens, before, site });
+        let Rendered { body, page } = render::answer(
+            reply,
+            &notes,
+            &RenderOptions { mode, kept: &record, inline_tokens, before, site },
+        );
         if let (Some(session), Some(reader), Some(ref_id), Some(page)) =
             (&record.session, caller.reader(), record.record(), page)
         {
@@ -173,21 +183,21 @@ impl Outcome {
         &self,
         gateway: &Gateway,
         caller: &Caller,
-        mode: Mode,
+        mode: ResponseMode,
         document: Option<&str>,
     ) -> Option<(RefId, String)> {
         let recall = &gateway.recall;
         let ref_id = self.record.record().filter(|_| self.record.has_snapshot)?;
         let records = recall.records.as_ref()?;
         match mode {
-            Mode::Diff => records.snapshot_before(&caller.owner, ref_id).await.ok()?,
-            Mode::As(Responses::Auto) => {
+            ResponseMode::Diff => records.snapshot_before(&caller.owner, ref_id).await.ok()?,
+            ResponseMode::As(Responses::Auto) => {
                 let session = self.record.session.as_ref()?;
                 let base = recall.sent_pages.base(&session.uid, caller.reader(), document)?;
                 let snapshot = records.record(&caller.owner, &base).await.ok()??.snapshot?;
                 Some((base, snapshot))
             }
-            Mode::As(_) => None,
+            ResponseMode::As(_) => None,
         }
     }
 }

@@ -16,7 +16,7 @@ use greenroom_core::time::timestamp_ms;
 #[serde(default)]
 pub struct Pools {
     pub pools: Vec<Pool>,
-    pub summary: Summary,
+    pub summary: PoolSummary,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -63,7 +63,7 @@ pub struct HealthCheck {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
-pub struct Summary {
+pub struct PoolSummary {
     pub total_pools: usize,
     pub total_instances: usize,
     pub healthy_instances: usize,
@@ -77,7 +77,7 @@ impl Pools {
         let pools: Vec<_> = statuses.iter().map(|status| Pool::new(status, now)).collect();
         let sum = |figure: fn(&Pool) -> usize| pools.iter().map(figure).sum();
         let failed = |pool: &Pool| pool.instances.iter().filter(|one| one.status == "failed").count();
-        let summary = Summary {
+        let summary = PoolSummary {
             total_pools: pools.len(),
             total_instances: sum(|pool| pool.total_instances),
             healthy_instances: sum(|pool| pool.healthy_instances),

@@ -18,7 +18,7 @@ pub(crate) const METHOD: &str = "notifications/progress";
 /// Its parameters. The token is sent back as the client wrote it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Progress<'a, N> {
+struct ProgressParams<'a, N> {
     progress_token: &'a RawValue,
     progress: N,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ struct Progress<'a, N> {
 
 /// The notification that so many of so many steps are done.
 pub(crate) fn done(progress_token: &RawValue, done: usize, total: usize) -> Raw {
-    encode(&Progress { progress_token, progress: done, total: Some(total), message: None })
+    encode(&ProgressParams { progress_token, progress: done, total: Some(total), message: None })
 }
 
 /// How many times a call is notified of its place. Values are thousandths, so the last one stays below a half, and an
@@ -38,12 +38,12 @@ const TOLD_MAX: u32 = 400;
 
 /// The progress of one call.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct QueueProgress {
     token: Option<Raw>,
     told: AtomicU32,
 }
 
-impl Waiting {
+impl QueueProgress {
     /// For a call with these parameters.
     pub(crate) fn of(params: Option<&RawValue>) -> Self {
         // Most calls do not contain the word: do not parse those.
@@ -72,7 +72,7 @@ impl Waiting {
             None => format!("waiting for a browser: place {place} of {waiting} in pool \"{pool}\""),
         };
         let progress = f64::from(told) / 1000.0;
-        Some(encode(&Progress { progress_token, progress, total: None, message: Some(message) }))
+        Some(encode(&ProgressParams { progress_token, progress, total: None, message: Some(message) }))
     }
 }
 
@@ -80,8 +80,8 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn waiting(params: &str) -> Waiting {
-        Waiting::of(Some(&greenroom_core::raw::parse(params.to_owned()).unwrap()))
+    fn waiting(params: &str) -> QueueProgress {
+        QueueProgress::of(Some(&greenroom_core::raw::parse(params.to_owned()).unwrap()))
     }
 
     /// A notification about the place has the client's own token and a growing value; none is sent without a token, nor

@@ -14,8 +14,8 @@ use greenroom_core::{
 use serde_json::{Value, json, value::RawValue};
 
 use crate::recall::{
-    Kept, Mode,
-    diff::{Diff, diff},
+    EndedCall, ResponseMode,
+    diff::{SnapshotDiff, diff},
     fold::{cut, head},
     sent_pages::PageForm,
     tokens::{estimate, exceeds},
@@ -28,9 +28,9 @@ const NOTES: &str = "greenroom/notes";
 const FOLDER: &str = "greenroom/folder";
 
 /// The form in which a call gets its answer.
-pub(crate) struct Form<'a> {
-    pub(crate) mode: Mode,
-    pub(crate) kept: &'a Kept,
+pub(crate) struct RenderOptions<'a> {
+    pub(crate) mode: ResponseMode,
+    pub(crate) kept: &'a EndedCall,
     pub(crate) inline_tokens: usize,
     /// The session's previous snapshot, if the call wants changes only.
     pub(crate) before: Option<(RefId, String)>,
@@ -47,7 +47,7 @@ pub(crate) struct Rendered {
 }
 
 /// Gives an answer its form.
-pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Rendered {
+pub(crate) fn answer(reply: Reply, notes: &[String], form: &RenderOptions<'_>) -> Rendered {
     let Reply { body, artifacts, folder, .. } = reply;
     let mut notes = notes.to_vec();
     if let Some(why) = &form.kept.not_recorded {
@@ -56,12 +56,12 @@ pub(crate) fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Rendere
     let mut page = None;
     let body = match (body, form.mode) {
         (Err(error), _) => Err(annotate_error(error, &notes)),
-        (Ok(result), Mode::As(Responses::Raw)) => {
+        (Ok(result), ResponseMode::As(Responses::Raw)) => {
             let result = with_meta(result, form.kept.record(), &notes);
             let folder = folder.map(|folder| (FOLDER, json!(folder.to_string_lossy())));
             Ok(with_members(result, folder.as_slice()))
         }
-        (Ok(result), Mode::As(Responses::Refs)) if form.kept.record().is_some() => {
+        (Ok(result), ResponseMode::As(Responses::Refs)) if form.kept.record().is_some() => {
             Ok(with_meta(annotate(short(&result, form.kept), &notes), form.kept.record(), &[]))
         }
         (Ok(result), _) => {
@@ -85,7 +85,7 @@ pub(crate) fn said(text: &str, ref_id: Option<&RefId>, notes: &[String]) -> Raw 
 }
 
 /// The call's status and its `ref_id`, instead of the answer.
-fn short(result: &Raw, kept: &Kept) -> Raw {
+fn short(result: &Raw, kept: &EndedCall) -> Raw {
     let text = Fields::from(kept).to_raw();
     let mut fields = Fields::default();
     fields.set("content", encode(&json!([{ "type": "text", "text": text.get() }])));
@@ -103,7 +103,7 @@ fn inline(
     result: Raw,
     artifacts: &[Artifact],
     notes: &mut Vec<String>,
-    form: &Form<'_>,
+    form: &RenderOptions<'_>,
 ) -> (Raw, Option<PageForm>) {
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     let mut snapshot = None;
@@ -124,7 +124,7 @@ fn inline(
         let changed = form.before.as_ref().and_then(|(since, before)| {
             let since = match form.mode {
                 // The agent has that page, and needs no name for it.
-                Mode::As(Responses::Auto) => "the page you were last sent".to_owned(),
+                ResponseMode::As(Responses::Auto) => "the page you were last sent".to_owned(),
                 _ => format!("ref_id {since}"),
             };
             changes(&since, before, now)
@@ -134,7 +134,7 @@ fn inline(
         // A diff beyond the budget is no shorter than a cut page.
         let changed = changed.filter(|changed| !exceeds(changed, left));
         // Of a small page the line that says what is compared would be longer than the page.
-        let is_shorter = |changed: &String| form.mode == Mode::Diff || changed.len() < text.len();
+        let is_shorter = |changed: &String| form.mode == ResponseMode::Diff || changed.len() < text.len();
         let changed = changed.filter(is_shorter);
         page = Some(if changed.is_some() { PageForm::Changes } else { PageForm::Whole });
         let shorter = match (&changed, form.kept.record()) {
@@ -171,11 +171,11 @@ const WHOLE: &str = "whole page: mode inline";
 /// The changes since the previous snapshot, if they are shorter than the whole.
 fn changes(since: &str, before: &str, now: &str) -> Option<String> {
     match diff(before, now) {
-        Diff::Same => Some(format!("no changes since {since} ({WHOLE})")),
-        Diff::Changed(text) => {
+        SnapshotDiff::Same => Some(format!("no changes since {since} ({WHOLE})")),
+        SnapshotDiff::Changed(text) => {
             Some(format!("changes since {since} ({WHOLE}):\n```diff\n{}\n```", text.trim_end()))
         }
-        Diff::Fresh => None,
+        SnapshotDiff::Fresh => None,
     }
 }
 
@@ -222,8 +222,8 @@ fn cut_texts(
 }
 
 /// The notes with the `ref_id` and the files of an answer. Without anything to recall they are not worth their tokens.
-fn recallable(form: &Form<'_>, ref_id: &RefId) -> Vec<String> {
-    let Kept { has_snapshot, console, blobs, embedded, .. } = form.kept;
+fn recallable(form: &RenderOptions<'_>, ref_id: &RefId) -> Vec<String> {
+    let EndedCall { has_snapshot, console, blobs, embedded, .. } = form.kept;
     if !has_snapshot && *console == 0 && blobs.is_empty() {
         return Vec::new();
     }

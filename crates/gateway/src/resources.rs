@@ -36,13 +36,13 @@ pub(crate) const NOT_FOUND_BEFORE_2026: i64 = -32002;
 
 /// The methods for resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum ResourceMethod {
     List,
     Templates,
     Read,
 }
 
-impl Asked {
+impl ResourceMethod {
     pub(crate) fn of(method: &str) -> Option<Self> {
         match method {
             "resources/list" => Some(Self::List),
@@ -65,21 +65,21 @@ impl Asked {
 pub(crate) async fn answer(
     gateway: &Gateway,
     owner: &Owner,
-    asked: Asked,
+    asked: ResourceMethod,
     params: Option<&RawValue>,
     not_found: i64,
 ) -> Result<Fields, RpcError> {
     let Some(records) = gateway.recall.records.as_deref() else { return Err(unserved(asked)) };
     let params = params.and_then(|params| Fields::open(params).ok()).unwrap_or_default();
     match asked {
-        Asked::List => list(records, owner, &params).await,
-        Asked::Templates => templates(&params),
-        Asked::Read => read(records, owner, &params, not_found).await,
+        ResourceMethod::List => list(records, owner, &params).await,
+        ResourceMethod::Templates => templates(&params),
+        ResourceMethod::Read => read(records, owner, &params, not_found).await,
     }
 }
 
 /// The error for these methods if records are off.
-pub(crate) fn unserved(asked: Asked) -> RpcError {
+pub(crate) fn unserved(asked: ResourceMethod) -> RpcError {
     let message = format!("method not found: `{}`; no records are kept here", asked.method());
     RpcError::new(METHOD_NOT_FOUND, message)
 }
@@ -211,9 +211,9 @@ mod tests {
     use super::*;
     use greenroom_core::settings::Scope;
 
-    use crate::testing::{self, BUILT_IN, DAY, Kept, kept_blob};
+    use crate::testing::{self, BUILT_IN, DAY, MemoryRecords, kept_blob};
 
-    async fn ask(gateway: &Gateway, asked: Asked, params: Value) -> Result<Value, RpcError> {
+    async fn ask(gateway: &Gateway, asked: ResourceMethod, params: Value) -> Result<Value, RpcError> {
         let owner = Owner::local();
         let params = encode(&params);
         let answer = answer(gateway, &owner, asked, Some(&params), NOT_FOUND_BEFORE_2026);
@@ -223,13 +223,13 @@ mod tests {
     /// The owner's blobs are listed newest first, page by page, each once; other owners' are not.
     #[tokio::test]
     async fn pages() {
-        let kept = Kept::new();
+        let kept = MemoryRecords::new();
         for n in 0..PAGE + 5 {
             kept_blob(&kept, "local", &n.to_string(), "text/plain").await;
         }
         kept_blob(&kept, "other", "secret", "text/plain").await;
         let (gateway, _folder) = testing::recalling(kept);
-        let first = ask(&gateway, Asked::List, json!({})).await.unwrap();
+        let first = ask(&gateway, ResourceMethod::List, json!({})).await.unwrap();
         let names = |page: &Value| -> Vec<String> {
             let resources = page["resources"].as_array().unwrap();
             resources.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
@@ -240,10 +240,10 @@ mod tests {
         assert_eq!(names(&first), all(5..PAGE + 5));
         let one = &first["resources"][0];
         assert_eq!((&one["mimeType"], &one["size"]), (&json!("text/plain"), &json!(3)));
-        let rest = ask(&gateway, Asked::List, json!({"cursor": first["nextCursor"]})).await.unwrap();
+        let rest = ask(&gateway, ResourceMethod::List, json!({"cursor": first["nextCursor"]})).await.unwrap();
         assert_eq!((names(&rest), rest.get("nextCursor")), (all(0..5), None));
         for cursor in [json!("x"), json!(7), json!("-1"), json!({})] {
-            let refused = ask(&gateway, Asked::List, json!({ "cursor": cursor })).await.unwrap_err();
+            let refused = ask(&gateway, ResourceMethod::List, json!({ "cursor": cursor })).await.unwrap_err();
             assert_eq!(refused.code, INVALID_PARAMS);
         }
     }
@@ -252,13 +252,13 @@ mod tests {
     /// exist.
     #[tokio::test]
     async fn reading() {
-        let kept = Kept::new();
+        let kept = MemoryRecords::new();
         let (text, _) = kept_blob(&kept, "local", "h\u{e4}", "application/ld+json").await;
         let (bytes, record) = kept_blob(&kept, "local", "abc", "image/png").await;
         let (secret, secrets) = kept_blob(&kept, "other", "secret", "text/plain").await;
         let (gateway, _folder) = testing::recalling(kept);
         let read = async |uri: String| {
-            let answer = ask(&gateway, Asked::Read, json!({ "uri": uri })).await?;
+            let answer = ask(&gateway, ResourceMethod::Read, json!({ "uri": uri })).await?;
             Ok::<_, RpcError>(answer["contents"][0].clone())
         };
         let uri = format!("{BLOBS}{text}");
@@ -281,15 +281,15 @@ mod tests {
             assert_eq!(refused.code, NOT_FOUND_BEFORE_2026, "{absent}");
             assert_eq!(refused.data.unwrap().get(), json!({ "uri": absent }).to_string());
         }
-        let refused = ask(&gateway, Asked::Read, json!({"uri": 7})).await.unwrap_err();
+        let refused = ask(&gateway, ResourceMethod::Read, json!({"uri": 7})).await.unwrap_err();
         assert_eq!(refused.code, INVALID_PARAMS);
     }
 
     /// The templates are listed; bytes that are not text are never sent as text.
     #[tokio::test]
     async fn templates_and_types() {
-        let (gateway, _folder) = testing::recalling(Kept::new());
-        let templates = ask(&gateway, Asked::Templates, json!({})).await.unwrap();
+        let (gateway, _folder) = testing::recalling(MemoryRecords::new());
+        let templates = ask(&gateway, ResourceMethod::Templates, json!({})).await.unwrap();
         assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "greenroom://blobs/{sha256}");
         assert_eq!(templates["resourceTemplates"][1]["uriTemplate"], "greenroom://records/{ref_id}");
         for text in ["text/html; charset=utf-8", "application/json", "image/svg+xml", "application/ld+JSON"] {
@@ -304,9 +304,9 @@ mod tests {
     #[tokio::test]
     async fn without_records() {
         let (gateway, _folder) = testing::gateway(&[BUILT_IN], Scope::Connection, DAY);
-        for asked in [Asked::List, Asked::Templates, Asked::Read] {
+        for asked in [ResourceMethod::List, ResourceMethod::Templates, ResourceMethod::Read] {
             assert_eq!(ask(&gateway, asked, json!({})).await.unwrap_err().code, METHOD_NOT_FOUND);
-            assert_eq!(Asked::of(asked.method()), Some(asked));
+            assert_eq!(ResourceMethod::of(asked.method()), Some(asked));
         }
     }
 }

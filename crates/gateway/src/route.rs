@@ -8,17 +8,17 @@ use greenroom_fleet::Target;
 use serde_json::value::RawValue;
 
 use crate::{
-    catalog::{BROWSER, INSTANCE, POOL, SESSION_ID, Takes},
-    recall::response_options::{Unwanted, Wants},
+    catalog::{BROWSER, INSTANCE, InjectedParameters, POOL, SESSION_ID},
+    recall::response_options::{InvalidOption, ResponseOptions},
 };
 
 /// A call as the front received it, with the session and the pool, instance or browser that its client names.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct CallRequest {
     pub(crate) tool: Arc<str>,
     pub(crate) session: Option<SessionId>,
     pub(crate) target: Target,
-    pub(crate) wants: Wants,
+    pub(crate) wants: ResponseOptions,
     /// The name that the client chose for the call's record, so that the call is made once however often it is sent.
     pub(crate) ref_id: Option<RefId>,
     params: Fields,
@@ -43,10 +43,10 @@ pub(crate) enum Unroutable {
     #[error("`browserIndex` must be the index or the label of a browser")]
     BrowserType,
     #[error(transparent)]
-    Wants(#[from] Unwanted),
+    Wants(#[from] InvalidOption),
 }
 
-impl Request {
+impl CallRequest {
     pub(crate) fn parse(params: Option<&RawValue>) -> Result<Self, Unroutable> {
         let params = params.and_then(|params| Fields::open(params).ok()).ok_or(Unroutable::NoName)?;
         let tool: String = params.read("name").ok().flatten().ok_or(Unroutable::NoName)?;
@@ -58,7 +58,7 @@ impl Request {
             tool: tool.into(),
             session: None,
             target: Target::default(),
-            wants: Wants::default(),
+            wants: ResponseOptions::default(),
             ref_id: None,
             params,
             arguments,
@@ -80,7 +80,7 @@ impl Request {
 
     /// Removes the selectors from the arguments, as far as they are greenroom's. A session that they name replaces the
     /// one that the request was made for.
-    pub(crate) fn take_selectors(&mut self, takes: Takes) -> Result<(), Unroutable> {
+    pub(crate) fn take_selectors(&mut self, takes: InjectedParameters) -> Result<(), Unroutable> {
         // Most calls name none: do not parse those. A name may be spelt with escapes (`session\u0049d`), which the text
         // does not show.
         let names = [
@@ -176,8 +176,8 @@ fn text_or_number(arguments: &Fields, name: &str, own: bool) -> Result<Option<St
 mod tests {
     use super::*;
 
-    fn request(params: &str) -> Result<Request, Unroutable> {
-        Request::parse(Some(&greenroom_core::raw::parse(params.to_owned()).unwrap()))
+    fn request(params: &str) -> Result<CallRequest, Unroutable> {
+        CallRequest::parse(Some(&greenroom_core::raw::parse(params.to_owned()).unwrap()))
     }
 
     /// Only the selectors are removed; unknown fields, order and number formats stay, and so does a tool's own
@@ -186,7 +186,7 @@ mod tests {
     fn selectors_are_taken_out() {
         let params = r#"{"x-new":1.50,"name":"t","arguments":{"a":1e2,"sessionId":"s","browser_pool":"P","b":[ ],"browser_instance":"main"},"_meta":{"progressToken":7}}"#;
         let mut whole = request(params).unwrap();
-        whole.take_selectors(Takes::ALL).unwrap();
+        whole.take_selectors(InjectedParameters::ALL).unwrap();
         assert_eq!(whole.session.as_ref().unwrap().as_str(), "s");
         let target = Target { pool: Some("P".to_owned()), instance: Some("main".to_owned()), browser: None };
         assert_eq!(whole.target, target);
@@ -196,7 +196,7 @@ mod tests {
             r#"{"x-new":1.50,"name":"t","arguments":{"a":1e2,"b":[ ]},"_meta":{"progressToken":7}}"#
         );
         let mut own = request(params).unwrap();
-        own.take_selectors(Takes { pool: false, ..Takes::ALL }).unwrap();
+        own.take_selectors(InjectedParameters { pool: false, ..InjectedParameters::ALL }).unwrap();
         assert_eq!(own.target.pool, None);
         assert!(own.arguments().unwrap().get().contains(r#""browser_pool":"P""#));
     }
@@ -206,7 +206,7 @@ mod tests {
     fn names_with_escapes() {
         for name in [r"session\u0049d", r"\u0073essionId", "sessionId"] {
             let mut request = request(&format!(r#"{{"name":"t","arguments":{{"{name}":"s"}}}}"#)).unwrap();
-            request.take_selectors(Takes::ALL).unwrap();
+            request.take_selectors(InjectedParameters::ALL).unwrap();
             assert_eq!(request.session.as_ref().map(|id| id.to_string()).as_deref(), Some("s"), "{name}");
             assert_eq!(request.arguments().unwrap().get(), "{}");
         }
@@ -233,8 +233,8 @@ mod tests {
             if greenroom_core::json_check::check(&raw).is_err() {
                 continue;
             }
-            let mut request = Request::parse(Some(&raw)).unwrap();
-            if request.take_selectors(Takes::ALL).is_err() {
+            let mut request = CallRequest::parse(Some(&raw)).unwrap();
+            if request.take_selectors(InjectedParameters::ALL).is_err() {
                 continue;
             }
             let session = request.session.take();
@@ -273,7 +273,7 @@ mod tests {
             for odd in [r#""\ud800""#, "[]", "{}", "true", "1.5", r#"["s"]"#, "-1", "1e400"] {
                 let mut request =
                     request(&format!(r#"{{"name":"t","arguments":{{"{name}":{odd}}}}}"#)).unwrap();
-                let refused = request.take_selectors(Takes::ALL).unwrap_err();
+                let refused = request.take_selectors(InjectedParameters::ALL).unwrap_err();
                 assert_eq!(refused.to_string(), error.to_string(), "{name}: {odd}");
             }
         }
@@ -285,7 +285,7 @@ mod tests {
         let place = |name: &str, json: &str| {
             let params = format!(r#"{{"name":"t","arguments":{{"{name}":{json}}}}}"#);
             let mut request = request(&params).unwrap();
-            request.take_selectors(Takes::ALL).map(|()| request.target)
+            request.take_selectors(InjectedParameters::ALL).map(|()| request.target)
         };
         let instance = |json| place("browser_instance", json).map(|target| target.instance);
         assert_eq!(instance("0").unwrap().as_deref(), Some("0"));
@@ -301,12 +301,12 @@ mod tests {
     /// The error for a call that cannot be routed says why.
     #[test]
     fn unroutable_calls() {
-        assert_eq!(Request::parse(None).unwrap_err(), Unroutable::NoName);
+        assert_eq!(CallRequest::parse(None).unwrap_err(), Unroutable::NoName);
         assert_eq!(request(r#"{"name":1}"#).unwrap_err(), Unroutable::NoName);
         let id = |json: &str| {
             let mut request =
                 request(&format!(r#"{{"name":"t","arguments":{{"sessionId":{json}}}}}"#)).unwrap();
-            request.take_selectors(Takes::ALL).map(|()| request.session)
+            request.take_selectors(InjectedParameters::ALL).map(|()| request.session)
         };
         assert_eq!(id("1").unwrap_err(), Unroutable::SessionIdType);
         assert_eq!(id(r#""""#).unwrap_err(), Unroutable::SessionId(InvalidSessionId::Empty));

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use greenroom_core::{SessionId, SessionUid, settings::Scope};
 use greenroom_fleet::{Ended, Note, SessionKey};
 
-use crate::{Gateway, caller::Caller, connection::Connection, error_response::Failure};
+use crate::{Gateway, caller::Caller, connection::Connection, error_response::ErrorResponse};
 
 /// The note when calls without `sessionId` overlap: probably two agents share a connection without knowing it.
 const OVERLAP: &str = "hint: calls without sessionId overlapped on this connection and shared one browser; if several agents use it, each should give its own sessionId";
@@ -16,22 +16,26 @@ pub(crate) async fn whose(
     gateway: &Gateway,
     caller: &Caller,
     session: Option<SessionId>,
-) -> Result<SessionKey, Failure> {
+) -> Result<SessionKey, ErrorResponse> {
     match (session, gateway.scope, &caller.connection) {
         (Some(id), _, _) => named(gateway, caller, id).await,
         (None, Scope::Connection | Scope::Explicit, None) if caller.is_program => {
-            Err(Failure::program_session_required())
+            Err(ErrorResponse::program_session_required())
         }
         (None, Scope::Connection, Some(connection)) => Ok(SessionKey::Connection(connection.id)),
-        (None, Scope::Connection, None) => Err(Failure::stateless()),
+        (None, Scope::Connection, None) => Err(ErrorResponse::stateless()),
         (None, Scope::Call, _) => Ok(SessionKey::Ephemeral),
-        (None, Scope::Explicit, _) => Err(Failure::session_required()),
+        (None, Scope::Explicit, _) => Err(ErrorResponse::session_required()),
     }
 }
 
 /// The session that an id means. Answers and lists also show a session's UUID; given as an id it means that session. A
 /// UUID opens no new browser: an agent that repeats it wants the page that it had.
-pub(crate) async fn named(gateway: &Gateway, caller: &Caller, id: SessionId) -> Result<SessionKey, Failure> {
+pub(crate) async fn named(
+    gateway: &Gateway,
+    caller: &Caller,
+    id: SessionId,
+) -> Result<SessionKey, ErrorResponse> {
     let as_name = SessionKey::Named(id.clone());
     let Some(uid) = SessionUid::parse(id.as_str()) else { return Ok(as_name) };
     if gateway.fleet.home(&caller.owner, &as_name).is_some() {
@@ -40,7 +44,7 @@ pub(crate) async fn named(gateway: &Gateway, caller: &Caller, id: SessionId) -> 
     let own = caller.connection.as_ref().map(|connection| SessionKey::Connection(connection.id));
     match gateway.fleet.by_uid(&caller.owner, &uid) {
         Some(whose @ SessionKey::Connection(_)) if own.as_ref() != Some(&whose) => {
-            return Err(Failure::session_of_a_connection(&id));
+            return Err(ErrorResponse::session_of_a_connection(&id));
         }
         Some(whose) => return Ok(whose),
         None => {}
@@ -48,7 +52,7 @@ pub(crate) async fn named(gateway: &Gateway, caller: &Caller, id: SessionId) -> 
     let Some(records) = &gateway.recall.records else { return Ok(as_name) };
     // If records cannot be read, the caller still gets a browser.
     match records.session(&caller.owner, uid.as_str()).await {
-        Ok(Some(row)) if row.session.uid == uid => Err(Failure::session_over(&id, &row.session.name)),
+        Ok(Some(row)) if row.session.uid == uid => Err(ErrorResponse::session_over(&id, &row.session.name)),
         _ => Ok(as_name),
     }
 }
@@ -58,7 +62,7 @@ pub(crate) fn notes(
     caller: &Caller,
     whose: &SessionKey,
     mut notes: Vec<Note>,
-    unnamed: Option<Unnamed<'_>>,
+    unnamed: Option<OwnSessionCall<'_>>,
 ) -> Vec<String> {
     // Another client of the same owner may have started the session anew; this client has not had the note yet.
     let lost = caller.connection.as_ref().is_some_and(|connection| connection.take_lost_note(whose));
@@ -73,12 +77,12 @@ pub(crate) fn notes(
 }
 
 /// Counts a call without `sessionId` in a connection's own session, and knows whether it overlapped another.
-pub(crate) struct Unnamed<'a> {
+pub(crate) struct OwnSessionCall<'a> {
     connection: &'a Connection,
     meetings_before: usize,
 }
 
-impl<'a> Unnamed<'a> {
+impl<'a> OwnSessionCall<'a> {
     /// The caller holds it until the call has its answer.
     pub(crate) fn begin(caller: &'a Caller, whose: &SessionKey) -> Option<Self> {
         let (Some(connection), SessionKey::Connection(_)) = (&caller.connection, whose) else { return None };
@@ -95,7 +99,7 @@ impl<'a> Unnamed<'a> {
     }
 }
 
-impl Drop for Unnamed<'_> {
+impl Drop for OwnSessionCall<'_> {
     fn drop(&mut self) {
         self.connection.unnamed.fetch_sub(1, Ordering::Relaxed);
     }

@@ -19,17 +19,17 @@ use tempfile::TempDir;
 use tokio::sync::{Barrier, watch};
 
 use crate::{
-    Asked, Attach, AttachError, Attaching, Attachment, Catalog, Driver, Facts, Gateway, Metrics, Prepared,
-    Recall, Source, attached_browsers::index_of,
+    Attach, AttachEngine, AttachError, AttachPolicy, AttachRequest, Attachment, AttachmentBuilder, Catalog,
+    Gateway, InstructionFacts, Metrics, Recall, ToolSource, attached_browsers::index_of,
 };
 
-pub(crate) use memory_records::{Kept, kept_blob};
+pub(crate) use memory_records::{MemoryRecords, kept_blob};
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A pool for a test.
 #[derive(Clone, Copy)]
-pub(crate) struct Pool {
+pub(crate) struct TestPool {
     pub(crate) name: &'static str,
     /// Tools without arguments. A tool named `fail` fails.
     pub(crate) tools: &'static [&'static str],
@@ -45,7 +45,7 @@ pub(crate) struct Pool {
 }
 
 /// The built-in pool.
-pub(crate) const BUILT_IN: Pool = Pool {
+pub(crate) const BUILT_IN: TestPool = TestPool {
     name: "DEFAULT",
     tools: &["t"],
     size: Size::Elastic { instances_max: 1, idle: DAY },
@@ -58,7 +58,7 @@ pub(crate) const BUILT_IN: Pool = Pool {
 
 /// An attached browser for a test.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Attached {
+pub(crate) struct TestBrowser {
     pub(crate) url: &'static str,
     pub(crate) label: Option<&'static str>,
     pub(crate) tags: &'static [&'static str],
@@ -72,10 +72,10 @@ pub(crate) const PLAYWRIGHT: &[&str] = &["t", "pdf", "fail"];
 pub(crate) const DEVTOOLS: &[&str] = &["t", "find"];
 
 /// A gateway to these pools, the first of which is the default one.
-pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (Arc<Gateway>, TempDir) {
+pub(crate) fn gateway(pools: &[TestPool], scope: Scope, idle_timeout: Duration) -> (Arc<Gateway>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let engines: Vec<_> = pools.iter().map(|pool| Arc::new(Says(*pool))).collect();
-    let source = |engine: &Arc<Says>| Source {
+    let engines: Vec<_> = pools.iter().map(|pool| Arc::new(EchoEngine(*pool))).collect();
+    let source = |engine: &Arc<EchoEngine>| ToolSource {
         pool: engine.0.name.into(),
         engine: engine.clone(),
         several: matches!(engine.0.size, Size::Fixed(2..)),
@@ -93,10 +93,16 @@ pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (
         catalog: Catalog::new(engines.iter().map(source).collect(), scope, false, folder.path().to_owned()),
         policy: Policy::new(&[], &[], BTreeSet::new(), false).unwrap(),
         scope,
-        facts: Facts { idle_timeout, max_lifetime: None, headless: true, isolated: true, declared },
-        attaching: Attaching { changes: When::Auto, configured: false, by: Some(Arc::new(Fakes)) },
+        facts: InstructionFacts {
+            idle_timeout,
+            max_lifetime: None,
+            headless: true,
+            isolated: true,
+            declared,
+        },
+        attaching: AttachPolicy { changes: When::Auto, configured: false, by: Some(Arc::new(FakeAttach)) },
         folder: PathBuf::from("/"),
-        parking: crate::Parking::default(),
+        parking: crate::SuspendedCalls::default(),
         metrics,
         recall: Recall::none(),
         answering: tokio_util::task::TaskTracker::new(),
@@ -105,7 +111,11 @@ pub(crate) fn gateway(pools: &[Pool], scope: Scope, idle_timeout: Duration) -> (
 }
 
 /// The same, with attached browsers from the configuration.
-pub(crate) fn attached(pools: &[Pool], browsers: &[Attached], scope: Scope) -> (Arc<Gateway>, TempDir) {
+pub(crate) fn attached(
+    pools: &[TestPool],
+    browsers: &[TestBrowser],
+    scope: Scope,
+) -> (Arc<Gateway>, TempDir) {
     let (gateway, folder) = gateway(pools, scope, DAY);
     let mut gateway = Arc::into_inner(gateway).unwrap();
     gateway.attaching.configured = !browsers.is_empty();
@@ -115,9 +125,9 @@ pub(crate) fn attached(pools: &[Pool], browsers: &[Attached], scope: Scope) -> (
     (Arc::new(gateway), folder)
 }
 
-fn attachment(index: u32, browser: Attached) -> Attachment {
-    let Attached { url, label, tags, tools, down, meeting } = browser;
-    let pool = Pool {
+fn attachment(index: u32, browser: TestBrowser) -> Attachment {
+    let TestBrowser { url, label, tags, tools, down, meeting } = browser;
+    let pool = TestPool {
         name: pool_name(index).leak(),
         tools,
         size: Size::Fixed(1),
@@ -127,7 +137,7 @@ fn attachment(index: u32, browser: Attached) -> Attachment {
         hangs: url.contains("hangs"),
         meeting,
     };
-    let engine = Arc::new(Says(pool));
+    let engine = Arc::new(EchoEngine(pool));
     let settings = BrowserSettings {
         address: url.to_owned(),
         url: url.to_owned(),
@@ -141,37 +151,37 @@ fn attachment(index: u32, browser: Attached) -> Attachment {
 
 /// Attaches any browser whose URL does not contain `forbidden`; a URL with `down` does not answer, and an attempt at
 /// one with `hangs` never ends.
-struct Fakes;
+struct FakeAttach;
 
-impl Attach for Fakes {
-    fn prepare(&self, asked: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>> {
+impl Attach for FakeAttach {
+    fn prepare(&self, asked: AttachRequest) -> BoxFuture<'_, Result<AttachmentBuilder, AttachError>> {
         if asked.url.contains("forbidden") {
             let refused = AttachError::new("this address may not be attached").hint("name another one");
             return Box::pin(async { Err(refused) });
         }
-        let browser = Attached {
+        let browser = TestBrowser {
             down: asked.url.contains("down"),
             url: asked.url.leak(),
             label: asked.label.map(|label| -> &str { label.leak() }),
             tags: asked.tags.into_iter().map(|tag| -> &str { tag.leak() }).collect::<Vec<_>>().leak(),
             meeting: None,
-            tools: if asked.engine == Some(Driver::Devtools) { DEVTOOLS } else { PLAYWRIGHT },
+            tools: if asked.engine == Some(AttachEngine::Devtools) { DEVTOOLS } else { PLAYWRIGHT },
         };
-        let prepared: Prepared = Box::new(move |index| attachment(index, browser));
+        let prepared: AttachmentBuilder = Box::new(move |index| attachment(index, browser));
         Box::pin(async { Ok(prepared) })
     }
 }
 
 /// A gateway to the built-in pool, whose calls are recorded here.
-pub(crate) fn recalling(records: Arc<Kept>) -> (Arc<Gateway>, TempDir) {
+pub(crate) fn recalling(records: Arc<MemoryRecords>) -> (Arc<Gateway>, TempDir) {
     let (gateway, folder) = gateway(&[BUILT_IN], Scope::Connection, DAY);
     let mut gateway = Arc::into_inner(gateway).unwrap();
     gateway.recall.records = Some(records);
     (Arc::new(gateway), folder)
 }
 
-fn settings(engine: &Arc<Says>, is_default: bool) -> PoolSettings {
-    let Pool { name, size, slots, lease_timeout, works, .. } = engine.0;
+fn settings(engine: &Arc<EchoEngine>, is_default: bool) -> PoolSettings {
+    let TestPool { name, size, slots, lease_timeout, works, .. } = engine.0;
     let engine = engine.clone();
     let attached = index_of(name).is_some();
     PoolSettings {
@@ -201,13 +211,13 @@ fn settings(engine: &Arc<Says>, is_default: bool) -> PoolSettings {
 }
 
 /// An engine that answers `POOL/INSTANCE tool`, or `yes` in the built-in pool.
-struct Says(Pool);
+struct EchoEngine(TestPool);
 
-struct Running(Pool, InstanceId);
+struct EchoInstance(TestPool, InstanceId);
 
-struct OneSeat(Pool, InstanceId, watch::Sender<Option<Lost>>);
+struct EchoSeat(TestPool, InstanceId, watch::Sender<Option<Lost>>);
 
-impl Engine for Says {
+impl Engine for EchoEngine {
     fn fingerprint(&self) -> String {
         format!("{:?}", self.0.tools)
     }
@@ -230,8 +240,8 @@ impl Engine for Says {
     }
 
     fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
-        let instance: Arc<dyn Instance> = Arc::new(Running(self.0, id));
-        let Pool { works, hangs, .. } = self.0;
+        let instance: Arc<dyn Instance> = Arc::new(EchoInstance(self.0, id));
+        let TestPool { works, hangs, .. } = self.0;
         Box::pin(async move {
             if hangs {
                 std::future::pending::<()>().await;
@@ -245,9 +255,9 @@ impl Engine for Says {
     }
 }
 
-impl Instance for Running {
+impl Instance for EchoInstance {
     fn open(&self, _: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
-        let seat: Box<dyn Seat> = Box::new(OneSeat(self.0, self.1, watch::Sender::new(None)));
+        let seat: Box<dyn Seat> = Box::new(EchoSeat(self.0, self.1, watch::Sender::new(None)));
         Box::pin(async { Ok(seat) })
     }
 
@@ -269,7 +279,7 @@ impl Instance for Running {
     }
 }
 
-impl Seat for OneSeat {
+impl Seat for EchoSeat {
     fn call<'a>(&'a mut self, call: Call, _: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
         let text = match self.0.size {
             Size::Elastic { .. } => "yes".to_owned(),

@@ -15,22 +15,23 @@ use crate::{
     call_order::Turns,
     caller::Caller,
     front::list_tools,
-    progress::{self, Waiting},
-    testing::{self, BUILT_IN, DAY, Pool},
+    progress::{self, QueueProgress},
+    testing::{self, BUILT_IN, DAY, TestPool},
 };
 
-const FIXED: Pool = Pool { size: Size::Fixed(1), slots: 1, ..BUILT_IN };
-const CHROMIUM: Pool = Pool { name: "CHROMIUM", tools: &["t", "pdf", "fail"], size: Size::Fixed(2), ..FIXED };
-const FIREFOX: Pool = Pool { name: "FIREFOX", tools: &["t", "find"], ..FIXED };
+const FIXED: TestPool = TestPool { size: Size::Fixed(1), slots: 1, ..BUILT_IN };
+const CHROMIUM: TestPool =
+    TestPool { name: "CHROMIUM", tools: &["t", "pdf", "fail"], size: Size::Fixed(2), ..FIXED };
+const FIREFOX: TestPool = TestPool { name: "FIREFOX", tools: &["t", "find"], ..FIXED };
 
 /// An agent that keeps the messages it gets.
 #[derive(Default)]
-struct Told {
-    waiting: Waiting,
+struct RecordingAgent {
+    waiting: QueueProgress,
     told: Mutex<Vec<Value>>,
 }
 
-impl Agent for Told {
+impl Agent for RecordingAgent {
     fn tell(&self, method: &str, params: Option<Raw>) {
         assert_eq!(method, progress::METHOD);
         self.told.lock().push(serde_json::from_str(params.unwrap().get()).unwrap());
@@ -68,19 +69,19 @@ impl Agent for Told {
 }
 
 /// A client of a gateway with two pools.
-struct Client {
+struct TestClient {
     gateway: Arc<Gateway>,
     is_here: bool,
     _folder: TempDir,
 }
 
-fn client(pools: &[Pool]) -> Client {
+fn client(pools: &[TestPool]) -> TestClient {
     let (gateway, folder) = testing::gateway(pools, Scope::Call, DAY);
-    Client { gateway, is_here: true, _folder: folder }
+    TestClient { gateway, is_here: true, _folder: folder }
 }
 
-impl Client {
-    async fn call_as(&self, agent: Arc<Told>, params: Value) -> Value {
+impl TestClient {
+    async fn call_as(&self, agent: Arc<RecordingAgent>, params: Value) -> Value {
         let is_here = self.is_here;
         let caller = Caller { owner: Owner::local(), connection: None, agent, is_program: false, is_here };
         let answer = call::run(&self.gateway, &caller, Some(&encode(&params)), Turns::default().take()).await;
@@ -182,7 +183,7 @@ async fn several_commands_in_one_place() {
 /// with one pool nothing is shown.
 #[tokio::test]
 async fn choices_are_shown() {
-    let shown = async |pools: &[Pool]| {
+    let shown = async |pools: &[TestPool]| {
         let client = client(pools);
         let list = list_tools(&client.gateway, &Owner::local(), true, client.gateway.scope).await.unwrap();
         serde_json::from_str::<Value>(list.to_raw().get()).unwrap()["tools"].as_array().unwrap().clone()
@@ -208,12 +209,15 @@ async fn choices_are_shown() {
 /// A call that waits for a browser is notified of its place, if it wants to be, and the timeout names the holder.
 #[tokio::test(start_paused = true)]
 async fn waiting_is_told() {
-    let client = client(&[Pool { lease_timeout: Duration::from_secs(30), ..FIREFOX }]);
+    let client = client(&[TestPool { lease_timeout: Duration::from_secs(30), ..FIREFOX }]);
     client.ran("t", json!({"sessionId": "a"})).await;
     let params =
         |id: &str| json!({"name": "t", "arguments": {"sessionId": id}, "_meta": {"progressToken": id}});
     let agent = |id: &str| {
-        Arc::new(Told { waiting: Waiting::of(Some(&encode(&params(id)))), told: Mutex::default() })
+        Arc::new(RecordingAgent {
+            waiting: QueueProgress::of(Some(&encode(&params(id)))),
+            told: Mutex::default(),
+        })
     };
     let (second, third) = (agent("b"), agent("c"));
     let (answer, other) =
@@ -270,7 +274,7 @@ async fn tools_of_caps() {
     let caller = Caller {
         owner: Owner::local(),
         connection: None,
-        agent: Arc::<Told>::default(),
+        agent: Arc::<RecordingAgent>::default(),
         is_program: false,
         is_here: true,
     };

@@ -18,9 +18,9 @@ pub mod stream;
 
 pub use error::RpcError;
 pub use message::{Id, Malformed, Message};
-pub use peer::{Gone, Inbound, Peer};
+pub use peer::{Inbound, Peer, PeerError};
 pub use revision::Revision;
-pub use stream::Stream;
+pub use stream::MessageStream;
 
 /// The largest single message of an engine, and the largest answer to a client. An engine answers a 2,000-row table with
 /// 0.6 MB and a full-page screenshot with some MB; 64 MiB leaves two orders of magnitude and still bounds a runaway.

@@ -3,7 +3,7 @@
 
 /// One line of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum StreamLine {
     /// A line without its end. Never empty.
     Whole(Vec<u8>),
     /// A line over the limit. Its content is dropped, and the stream goes on behind it.
@@ -11,20 +11,20 @@ pub enum Line {
 }
 
 /// The splitter. Feed it chunks as they arrive.
-pub struct Lines {
+pub struct LineSplitter {
     line: Vec<u8>,
     bytes_max: usize,
     /// Bytes of an over-long line seen so far, while it is being skipped.
     skipped: Option<usize>,
 }
 
-impl Lines {
+impl LineSplitter {
     pub fn new(bytes_max: usize) -> Self {
         Self { line: Vec::new(), bytes_max, skipped: None }
     }
 
     /// Takes a chunk and passes on every line that it completes.
-    pub fn feed(&mut self, mut chunk: &[u8], mut out: impl FnMut(Line)) {
+    pub fn feed(&mut self, mut chunk: &[u8], mut out: impl FnMut(StreamLine)) {
         while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
             let (head, rest) = chunk.split_at(end);
             self.take(head);
@@ -37,15 +37,15 @@ impl Lines {
     }
 
     /// The last line of a stream that ended without a newline.
-    pub fn finish(&mut self) -> Option<Line> {
+    pub fn finish(&mut self) -> Option<StreamLine> {
         if let Some(bytes) = self.skipped.take() {
-            return Some(Line::TooLong { bytes });
+            return Some(StreamLine::TooLong { bytes });
         }
         let mut line = std::mem::take(&mut self.line);
         if line.last() == Some(&b'\r') {
             line.pop();
         }
-        (!line.iter().all(u8::is_ascii_whitespace)).then_some(Line::Whole(line))
+        (!line.iter().all(u8::is_ascii_whitespace)).then_some(StreamLine::Whole(line))
     }
 
     fn take(&mut self, part: &[u8]) {
@@ -64,8 +64,8 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn lines(chunks: &[&str], max: usize) -> Vec<Line> {
-        let mut splitter = Lines::new(max);
+    fn lines(chunks: &[&str], max: usize) -> Vec<StreamLine> {
+        let mut splitter = LineSplitter::new(max);
         let mut out = Vec::new();
         for chunk in chunks {
             splitter.feed(chunk.as_bytes(), |line| out.push(line));
@@ -74,8 +74,8 @@ mod tests {
         out
     }
 
-    fn whole(text: &str) -> Line {
-        Line::Whole(text.as_bytes().to_vec())
+    fn whole(text: &str) -> StreamLine {
+        StreamLine::Whole(text.as_bytes().to_vec())
     }
 
     /// Lines come out whole however the stream is cut; blank ones and carriage returns are dropped.
@@ -87,7 +87,7 @@ mod tests {
     /// An over-long line is counted and skipped; the next one is whole.
     #[test]
     fn long_lines_are_skipped() {
-        assert_eq!(lines(&["12345", "6\nok\n"], 5), [Line::TooLong { bytes: 6 }, whole("ok")]);
+        assert_eq!(lines(&["12345", "6\nok\n"], 5), [StreamLine::TooLong { bytes: 6 }, whole("ok")]);
         assert_eq!(lines(&["12345\n", "1"], 5), [whole("12345"), whole("1")]);
     }
 }

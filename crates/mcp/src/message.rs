@@ -67,7 +67,7 @@ pub struct Malformed {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct RpcEnvelope<'a> {
     #[serde(borrow, default)]
     jsonrpc: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -98,9 +98,9 @@ pub fn parse(text: &[u8]) -> Parsed {
     if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
         return Parsed::One(parse_one(text));
     }
-    match serde_json::from_slice::<Parts<'_>>(text) {
-        Ok(Parts(parts)) if parts.is_empty() => Parsed::One(Err(invalid(None, "an empty batch"))),
-        Ok(Parts(parts)) => {
+    match serde_json::from_slice::<BatchParts<'_>>(text) {
+        Ok(BatchParts(parts)) if parts.is_empty() => Parsed::One(Err(invalid(None, "an empty batch"))),
+        Ok(BatchParts(parts)) => {
             Parsed::Batch(parts.iter().map(|part| parse_one(part.get().as_bytes())).collect())
         }
         Err(error) if error.is_data() => Parsed::One(Err(invalid(None, &error.to_string()))),
@@ -130,9 +130,9 @@ fn unambiguous(message: Message) -> Result<Message, Malformed> {
 }
 
 /// The parts of a batch. Each is as costly as a message, so their number is limited.
-struct Parts<'a>(Vec<&'a RawValue>);
+struct BatchParts<'a>(Vec<&'a RawValue>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for BatchParts<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Bounded;
         impl<'de> Visitor<'de> for Bounded {
@@ -159,7 +159,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
 
 /// Parses one message.
 pub fn parse_one(text: &[u8]) -> Result<Message, Malformed> {
-    let envelope: Envelope<'_> = serde_json::from_slice(text).map_err(|error| {
+    let envelope: RpcEnvelope<'_> = serde_json::from_slice(text).map_err(|error| {
         // Invalid JSON is one error, JSON that is not a message another. Either may have an id to answer to.
         let id = id_of(text);
         if error.is_data() { invalid(id, &error.to_string()) } else { Malformed { id, ..syntax(&error) } }

@@ -22,10 +22,10 @@ use tokio::{
 use crate::{
     MESSAGE_BYTES_MAX, RpcError,
     error::METHOD_NOT_FOUND,
-    lines::Line,
-    link::Link,
+    lines::StreamLine,
+    link::PeerLink,
     message::{self, Id, Message, Parsed},
-    stateless::Stateless,
+    stateless::StatelessMeta,
 };
 
 /// How many unsolicited messages may wait before reading pauses. A progress storm fits; more means that the consumer
@@ -34,7 +34,7 @@ pub(crate) const INBOUND_QUEUE: usize = 256;
 
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Gone {
+pub enum PeerError {
     #[error("the connection to the engine is closed")]
     Closed,
     #[error("the engine's answer has {bytes} bytes or more, at most {MESSAGE_BYTES_MAX} are passed on")]
@@ -50,37 +50,37 @@ pub enum Inbound {
     Notification { method: String, params: Option<Raw> },
 }
 
-type Answer = Result<Result<Raw, Raw>, Gone>;
+type ResponseResult = Result<Result<Raw, Raw>, PeerError>;
 
 /// One connection to a server. Dropping it ends its tasks; [`Peer::close`] also ends the session at the server.
 pub struct Peer {
-    link: Link,
+    link: PeerLink,
     dispatch: Arc<Dispatch>,
     /// What every request to a server of the revision without a handshake says about us.
-    stateless: OnceLock<Stateless>,
+    stateless: OnceLock<StatelessMeta>,
     /// Readers and writers of the link; aborted when the peer is dropped.
     _tasks: JoinSet<()>,
 }
 
 impl Peer {
-    pub(crate) fn new(link: Link, dispatch: Arc<Dispatch>, tasks: JoinSet<()>) -> Self {
+    pub(crate) fn new(link: PeerLink, dispatch: Arc<Dispatch>, tasks: JoinSet<()>) -> Self {
         Self { link, dispatch, stateless: OnceLock::new(), _tasks: tasks }
     }
 
     /// Sends a request and waits for its answer, however long it takes.
-    pub async fn request(&self, method: &str, params: Option<&Raw>) -> Answer {
+    pub async fn request(&self, method: &str, params: Option<&Raw>) -> ResponseResult {
         let (waiter, answer) = self.dispatch.expect();
         let id = Id::number(waiter.id);
         let params = params.map(|raw| &**raw);
         let Some(stateless) = self.stateless.get() else {
             let line = message::request(&id, method, params);
             self.link.send(line, Some(waiter.id), &self.dispatch).await?;
-            return answer.await.unwrap_or(Err(Gone::Closed));
+            return answer.await.unwrap_or(Err(PeerError::Closed));
         };
         let params = stateless.params(params);
         let line = message::request(&id, method, Some(&params));
         self.link.send_alone(line, waiter.id, || stateless.headers(method, &params), &self.dispatch).await?;
-        let answer = answer.await.unwrap_or(Err(Gone::Closed));
+        let answer = answer.await.unwrap_or(Err(PeerError::Closed));
         if method == "tools/list"
             && let Ok(Ok(list)) = &answer
         {
@@ -89,31 +89,31 @@ impl Peer {
         answer
     }
 
-    pub async fn notify(&self, method: &str, params: Option<&Raw>) -> Result<(), Gone> {
+    pub async fn notify(&self, method: &str, params: Option<&Raw>) -> Result<(), PeerError> {
         self.link.send(message::notification(method, params.map(|raw| &**raw)), None, &self.dispatch).await
     }
 
     /// Answers a request of the server.
-    pub async fn respond(&self, id: &Id, body: &Result<Raw, Raw>) -> Result<(), Gone> {
+    pub async fn respond(&self, id: &Id, body: &Result<Raw, Raw>) -> Result<(), PeerError> {
         self.link.send(message::response(Some(id), body), None, &self.dispatch).await
     }
 
-    pub async fn respond_unsupported(&self, id: &Id, method: &str) -> Result<(), Gone> {
+    pub async fn respond_unsupported(&self, id: &Id, method: &str) -> Result<(), PeerError> {
         let error = RpcError::new(METHOD_NOT_FOUND, format!("`{method}` is not supported"));
         self.respond(id, &Err(error.to_raw())).await
     }
 
     /// The handshake: `initialize`, then `notifications/initialized`. Returns the server's whole answer.
-    pub async fn initialize(&self, hello: &Hello) -> Result<Result<Raw, Raw>, Gone> {
+    pub async fn initialize(&self, hello: &InitializeParams) -> Result<Result<Raw, Raw>, PeerError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Agreed {
+        struct InitializeResult {
             protocol_version: String,
         }
         let answer = self.request("initialize", Some(&encode(hello))).await?;
         if let Ok(result) = &answer {
-            let agreed =
-                serde_json::from_str(result.get()).map(|Agreed { protocol_version }| protocol_version);
+            let agreed = serde_json::from_str(result.get())
+                .map(|InitializeResult { protocol_version }| protocol_version);
             self.link.initialized(agreed.unwrap_or_else(|_| hello.protocol_version.to_owned()));
             self.link.listen(&self.dispatch).await?;
             self.notify("notifications/initialized", None).await?;
@@ -123,8 +123,8 @@ impl Peer {
 
     /// Asks a server for its capabilities without a handshake, as the newest revision has it. From here on every request
     /// carries `hello`. Returns the server's whole answer.
-    pub async fn discover(&self, hello: &Hello) -> Result<Result<Raw, Raw>, Gone> {
-        self.stateless.get_or_init(|| Stateless::new(hello));
+    pub async fn discover(&self, hello: &InitializeParams) -> Result<Result<Raw, Raw>, PeerError> {
+        self.stateless.get_or_init(|| StatelessMeta::new(hello));
         self.request("server/discover", None).await
     }
 
@@ -158,7 +158,7 @@ impl Peer {
 /// What we say about ourselves in `initialize`, or in every request of the revision without a handshake.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Hello {
+pub struct InitializeParams {
     pub protocol_version: &'static str,
     pub capabilities: Raw,
     pub client_info: ClientInfo,
@@ -173,7 +173,7 @@ pub struct ClientInfo {
 /// Matches answers to waiters. Shared by the peer and its readers.
 pub(crate) struct Dispatch {
     /// `None` once the connection is closed: later requests fail at once.
-    waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>,
+    waiting: Mutex<Option<HashMap<u64, oneshot::Sender<ResponseResult>>>>,
     next_id: AtomicU64,
     inbound: mpsc::Sender<Inbound>,
     handed_on: AtomicU64,
@@ -200,7 +200,7 @@ impl Dispatch {
         (Arc::new(Self { waiting, next_id, inbound, handed_on, closed }), receiver)
     }
 
-    fn expect(self: &Arc<Self>) -> (Waiter, oneshot::Receiver<Answer>) {
+    fn expect(self: &Arc<Self>) -> (Waiter, oneshot::Receiver<ResponseResult>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         // When closed, the sender is dropped here and the receiver sees that.
@@ -210,7 +210,7 @@ impl Dispatch {
         (Waiter { id, dispatch: self.clone() }, receiver)
     }
 
-    fn take(&self, id: u64) -> Option<oneshot::Sender<Answer>> {
+    fn take(&self, id: u64) -> Option<oneshot::Sender<ResponseResult>> {
         self.waiting.lock().as_mut()?.remove(&id)
     }
 
@@ -220,7 +220,7 @@ impl Dispatch {
         waiting.as_ref().is_some_and(|waiting| waiting.contains_key(&id))
     }
 
-    pub(crate) fn fail(&self, id: u64, gone: Gone) {
+    pub(crate) fn fail(&self, id: u64, gone: PeerError) {
         if let Some(sender) = self.take(id) {
             let _ = sender.send(Err(gone));
         }
@@ -232,14 +232,14 @@ impl Dispatch {
         self.closed.send_replace(true);
     }
 
-    pub(crate) async fn line(&self, line: Line) {
+    pub(crate) async fn line(&self, line: StreamLine) {
         match line {
-            Line::Whole(text) => self.text(&text).await,
+            StreamLine::Whole(text) => self.text(&text).await,
             // The request that it answers is unknown. A seat has one call out at a time, so it is that one.
-            Line::TooLong { bytes } => {
+            StreamLine::TooLong { bytes } => {
                 let mut waiting = self.waiting.lock();
                 for (_, sender) in waiting.iter_mut().flat_map(HashMap::drain) {
-                    let _ = sender.send(Err(Gone::TooBig { bytes }));
+                    let _ = sender.send(Err(PeerError::TooBig { bytes }));
                 }
             }
         }

@@ -9,8 +9,8 @@ use tokio::{
 };
 
 use crate::{
-    lines::{Line, Lines},
-    stdio::{IN_QUEUE, OUT_QUEUE, Out, Outgoing, READ_BYTES, Stdio, collect},
+    lines::{LineSplitter, StreamLine},
+    stdio::{IN_QUEUE, OUT_QUEUE, Outgoing, OutgoingItem, READ_BYTES, Stdio, collect},
 };
 
 /// Serves the given stream, until the tasks are dropped. An incoming line may have `bytes_max` bytes; `begun` holds the
@@ -29,8 +29,13 @@ pub fn open(
     (Stdio { incoming, outgoing: Outgoing::new(outgoing) }, tasks)
 }
 
-async fn read(mut input: impl AsyncRead + Unpin, to: mpsc::Sender<Line>, begun: Vec<u8>, bytes_max: usize) {
-    let mut lines = Lines::new(bytes_max);
+async fn read(
+    mut input: impl AsyncRead + Unpin,
+    to: mpsc::Sender<StreamLine>,
+    begun: Vec<u8>,
+    bytes_max: usize,
+) {
+    let mut lines = LineSplitter::new(bytes_max);
     let mut whole = Vec::new();
     let mut chunk = begun;
     loop {
@@ -52,7 +57,7 @@ async fn read(mut input: impl AsyncRead + Unpin, to: mpsc::Sender<Line>, begun: 
     }
 }
 
-async fn write(mut output: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Out>) {
+async fn write(mut output: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<OutgoingItem>) {
     let mut buffer = Vec::new();
     let mut flushed = Vec::new();
     while let Some(first) = queue.recv().await {

@@ -7,7 +7,7 @@ use std::time::Duration;
 const ID_BYTES_MAX: usize = 1_024;
 
 /// Splits a stream into the data of its events. Feed it chunks as they arrive.
-pub struct Events {
+pub struct SseParser {
     line: Vec<u8>,
     data: Vec<u8>,
     bytes_max: usize,
@@ -17,9 +17,9 @@ pub struct Events {
 
 /// An event over the limit. The stream cannot be read on: its rest belongs to that event.
 #[derive(Debug, PartialEq, Eq)]
-pub struct TooBig;
+pub struct EventTooLarge;
 
-impl Events {
+impl SseParser {
     pub fn new(bytes_max: usize) -> Self {
         Self { line: Vec::new(), data: Vec::new(), bytes_max, last_id: None, retry: None }
     }
@@ -41,7 +41,7 @@ impl Events {
     }
 
     /// Takes a chunk and returns the data of every event that it completes.
-    pub fn feed(&mut self, mut chunk: &[u8]) -> Result<Vec<Vec<u8>>, TooBig> {
+    pub fn feed(&mut self, mut chunk: &[u8]) -> Result<Vec<Vec<u8>>, EventTooLarge> {
         let mut events = Vec::new();
         while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
             let (head, rest) = chunk.split_at(end);
@@ -53,9 +53,9 @@ impl Events {
         Ok(events)
     }
 
-    fn take(&mut self, part: &[u8]) -> Result<(), TooBig> {
+    fn take(&mut self, part: &[u8]) -> Result<(), EventTooLarge> {
         if self.data.len() + self.line.len() + part.len() > self.bytes_max {
-            return Err(TooBig);
+            return Err(EventTooLarge);
         }
         self.line.extend_from_slice(part);
         Ok(())
@@ -124,7 +124,7 @@ mod tests {
     fn any_cut_gives_the_same_events() {
         let text = b"event: message\r\ndata: a\ndata:b\nid: 1\n\n: ping\n\ndata: c\n\n";
         for cut in 0..text.len() {
-            let mut events = Events::new(100);
+            let mut events = SseParser::new(100);
             let (head, tail) = text.split_at(cut);
             let mut out = events.feed(head).unwrap();
             out.extend(events.feed(tail).unwrap());
@@ -135,7 +135,7 @@ mod tests {
     /// After a break the splitter knows where and when to resume, and has dropped the unfinished event.
     #[test]
     fn a_break() {
-        let mut events = Events::new(100);
+        let mut events = SseParser::new(100);
         assert_eq!(events.feed(b"id: 7\nretry: 250\ndata: a\n\ndata: hal").unwrap(), [b"a".to_vec()]);
         assert_eq!((events.last_id(), events.retry()), (Some("7"), Some(Duration::from_millis(250))));
         events.broke_off();
@@ -147,6 +147,6 @@ mod tests {
     /// An event over the limit is an error, not a growing buffer.
     #[test]
     fn events_are_bounded() {
-        assert_eq!(Events::new(9).feed(b"data: 12345"), Err(TooBig));
+        assert_eq!(SseParser::new(9).feed(b"data: 12345"), Err(EventTooLarge));
     }
 }

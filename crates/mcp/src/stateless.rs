@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use crate::{peer::Hello, revision::STATELESS};
+use crate::{peer::InitializeParams, revision::STATELESS};
 
 /// The key in a parameter's schema that names its header.
 const ANNOTATION: &str = "x-mcp-header";
@@ -25,21 +25,21 @@ const ANNOTATION: &str = "x-mcp-header";
 pub const ROUNDS_MAX: usize = 32;
 
 /// What requests to one server say about their client.
-pub(crate) struct Stateless {
+pub(crate) struct StatelessMeta {
     meta: Fields,
     /// Which arguments of a tool also go into headers, by the last tool list.
-    repeated: Mutex<HashMap<String, Vec<Repeated>>>,
+    repeated: Mutex<HashMap<String, Vec<HeaderArgument>>>,
 }
 
 /// An argument that also goes into a header.
-struct Repeated {
+struct HeaderArgument {
     header: String,
     /// The names that lead to it from the arguments.
     path: Vec<String>,
 }
 
-impl Stateless {
-    pub(crate) fn new(hello: &Hello) -> Self {
+impl StatelessMeta {
+    pub(crate) fn new(hello: &InitializeParams) -> Self {
         let mut meta = Fields::default();
         meta.set("io.modelcontextprotocol/protocolVersion", encode(STATELESS));
         meta.set("io.modelcontextprotocol/clientInfo", encode(&hello.client_info));
@@ -84,10 +84,10 @@ impl Stateless {
     /// Notes which arguments go into headers, for the tools in this part of a list.
     pub(crate) fn listed(&self, result: &RawValue) {
         #[derive(Deserialize)]
-        struct Page {
+        struct ToolsPage {
             tools: Vec<Raw>,
         }
-        let Ok(page) = serde_json::from_str::<Page>(result.get()) else { return };
+        let Ok(page) = serde_json::from_str::<ToolsPage>(result.get()) else { return };
         let mut known = self.repeated.lock();
         for tool in page.tools.iter().filter_map(|tool| tree(tool)) {
             let Some(name) = tool["name"].as_str() else { continue };
@@ -99,13 +99,13 @@ impl Stateless {
 }
 
 /// Finds annotated parameters; only a chain of `properties` leads to one.
-fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Repeated>) {
+fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<HeaderArgument>) {
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         path.push(name.clone());
         let header = schema[ANNOTATION].as_str().map(|header| format!("mcp-param-{header}"));
         // An annotation that cannot be a header's name is ignored.
         if let Some(header) = header.filter(|header| HeaderName::from_bytes(header.as_bytes()).is_ok()) {
-            found.push(Repeated { header, path: path.clone() });
+            found.push(HeaderArgument { header, path: path.clone() });
         }
         find(schema, path, found);
         path.pop();
@@ -136,8 +136,8 @@ mod tests {
     use super::*;
     use crate::peer::ClientInfo;
 
-    fn spoken() -> Stateless {
-        Stateless::new(&Hello {
+    fn spoken() -> StatelessMeta {
+        StatelessMeta::new(&InitializeParams {
             protocol_version: STATELESS,
             capabilities: encode(&json!({ "sampling": {} })),
             client_info: ClientInfo { name: "test", version: "0" },

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     CLIENT_MESSAGE_BYTES_MAX,
-    lines::{Line, Lines},
+    lines::{LineSplitter, StreamLine},
 };
 
 /// Lines read ahead of the gateway. Enough to keep it busy, few enough that a flood waits in the pipe.
@@ -27,9 +27,9 @@ pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// Messages to the client, one a line.
 #[derive(Clone)]
-pub struct Outgoing(mpsc::Sender<Out>);
+pub struct Outgoing(mpsc::Sender<OutgoingItem>);
 
-pub(crate) enum Out {
+pub(crate) enum OutgoingItem {
     Line(Vec<u8>),
     /// Answered when everything before it has been written.
     Flush(oneshot::Sender<()>),
@@ -40,17 +40,17 @@ pub(crate) enum Out {
 pub struct ClientGone;
 
 impl Outgoing {
-    pub(crate) fn new(queue: mpsc::Sender<Out>) -> Self {
+    pub(crate) fn new(queue: mpsc::Sender<OutgoingItem>) -> Self {
         Self(queue)
     }
 
     pub async fn send(&self, line: Vec<u8>) -> Result<(), ClientGone> {
-        self.0.send(Out::Line(line)).await.map_err(|_| ClientGone)
+        self.0.send(OutgoingItem::Line(line)).await.map_err(|_| ClientGone)
     }
 
     /// Sends if there is room. `false` means that the message was dropped.
     pub fn try_send(&self, line: Vec<u8>) -> bool {
-        self.0.try_send(Out::Line(line)).is_ok()
+        self.0.try_send(OutgoingItem::Line(line)).is_ok()
     }
 
     /// Resolves when the client no longer reads.
@@ -61,7 +61,7 @@ impl Outgoing {
     /// Returns when everything sent so far has been written, or the client no longer reads.
     pub async fn flush(&self) {
         let (written, done) = oneshot::channel();
-        if self.0.send(Out::Flush(written)).await.is_ok() {
+        if self.0.send(OutgoingItem::Flush(written)).await.is_ok() {
             let _ = done.await;
         }
     }
@@ -69,7 +69,7 @@ impl Outgoing {
 
 /// The two ends of a connection.
 pub struct Stdio {
-    pub incoming: mpsc::Receiver<Line>,
+    pub incoming: mpsc::Receiver<StreamLine>,
     pub outgoing: Outgoing,
 }
 
@@ -85,8 +85,8 @@ pub fn open(
     Ok(Stdio { incoming, outgoing: Outgoing(outgoing) })
 }
 
-fn read(mut input: impl Read, to: &mpsc::Sender<Line>) {
-    let mut lines = Lines::new(CLIENT_MESSAGE_BYTES_MAX);
+fn read(mut input: impl Read, to: &mpsc::Sender<StreamLine>) {
+    let mut lines = LineSplitter::new(CLIENT_MESSAGE_BYTES_MAX);
     let mut chunk = vec![0; READ_BYTES];
     let mut whole = Vec::new();
     loop {
@@ -108,7 +108,7 @@ fn read(mut input: impl Read, to: &mpsc::Sender<Line>) {
 }
 
 /// Writes all queued messages at once: many answers cost one system call.
-fn write(mut output: impl Write, mut queue: mpsc::Receiver<Out>) {
+fn write(mut output: impl Write, mut queue: mpsc::Receiver<OutgoingItem>) {
     let mut buffer = Vec::new();
     let mut flushed = Vec::new();
     while let Some(first) = queue.blocking_recv() {
@@ -125,19 +125,19 @@ fn write(mut output: impl Write, mut queue: mpsc::Receiver<Out>) {
 
 /// Takes queued messages, up to what one write should carry.
 pub(crate) fn collect(
-    first: Out,
-    queue: &mut mpsc::Receiver<Out>,
+    first: OutgoingItem,
+    queue: &mut mpsc::Receiver<OutgoingItem>,
     buffer: &mut Vec<u8>,
     flushed: &mut Vec<oneshot::Sender<()>>,
 ) {
     let mut next = Some(first);
     while let Some(out) = next {
         match out {
-            Out::Line(line) => {
+            OutgoingItem::Line(line) => {
                 buffer.extend_from_slice(&line);
                 buffer.push(b'\n');
             }
-            Out::Flush(written) => flushed.push(written),
+            OutgoingItem::Flush(written) => flushed.push(written),
         }
         next = if buffer.len() < READ_BYTES { queue.try_recv().ok() } else { None };
     }

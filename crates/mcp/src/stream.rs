@@ -4,7 +4,7 @@
 //! Messages are numbered. A reader takes them in order; when its connection breaks, the next reader says which number
 //! it has seen and resumes behind it. A stream has one reader at a time, the newest: an older one is probably a
 //! connection that died silently. Messages that were read are kept for a while, within limits; unread ones are
-//! bounded too. [`Held`] counts what waits for one client in all its streams, until it is written.
+//! bounded too. [`HeldBytes`] counts what waits for one client in all its streams, until it is written.
 
 use std::{
     collections::VecDeque,
@@ -37,9 +37,9 @@ const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Counts the bytes of messages to one client, from when they are sent until the last copy is written or forgotten.
 #[derive(Debug, Clone, Default)]
-pub struct Held(Arc<AtomicUsize>);
+pub struct HeldBytes(Arc<AtomicUsize>);
 
-impl Held {
+impl HeldBytes {
     /// The message, counted for as long as a copy of it exists.
     pub fn hold(&self, message: Vec<u8>) -> Bytes {
         self.0.fetch_add(message.len(), Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Held {
 
 struct HeldMessage {
     message: Vec<u8>,
-    held: Held,
+    held: HeldBytes,
 }
 
 impl AsRef<[u8]> for HeldMessage {
@@ -69,14 +69,14 @@ impl Drop for HeldMessage {
 }
 
 #[derive(Debug, Default)]
-pub struct Stream {
-    state: Mutex<State>,
+pub struct MessageStream {
+    state: Mutex<StreamState>,
     changed: Notify,
-    held: Held,
+    held: HeldBytes,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StreamState {
     messages: VecDeque<Bytes>,
     bytes: usize,
     /// The number of the first message in `messages`.
@@ -92,14 +92,14 @@ struct State {
 
 /// A message with its number.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Numbered {
+pub struct NumberedMessage {
     pub number: u64,
     pub message: Bytes,
     /// No message follows it.
     pub last: bool,
 }
 
-impl State {
+impl StreamState {
     fn next(&self) -> u64 {
         self.first + self.messages.len() as u64
     }
@@ -131,22 +131,22 @@ impl State {
     }
 }
 
-impl Stream {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl MessageStream {
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.state.lock()
     }
 
     /// A stream of a client whose other streams are counted together with it.
-    pub fn of(held: &Held) -> Self {
+    pub fn of(held: &HeldBytes) -> Self {
         Self { held: held.clone(), ..Self::default() }
     }
 
     /// The count of what waits for the client of this stream, in all its streams.
-    pub fn held(&self) -> &Held {
+    pub fn held(&self) -> &HeldBytes {
         &self.held
     }
 
-    fn send_if(&self, message: Vec<u8>, fits: impl FnOnce(&State) -> bool) -> bool {
+    fn send_if(&self, message: Vec<u8>, fits: impl FnOnce(&StreamState) -> bool) -> bool {
         let mut state = self.lock();
         if state.finished || !fits(&state) {
             return false;
@@ -209,16 +209,16 @@ impl Stream {
 
     /// A reader from the message that `from` chooses. One lock covers the choice and the takeover: the reader before might
     /// read on meanwhile, and what it has read is not kept for long.
-    fn read_from(self: &Arc<Self>, from: impl FnOnce(&State) -> Option<u64>) -> Option<Reader> {
+    fn read_from(self: &Arc<Self>, from: impl FnOnce(&StreamState) -> Option<u64>) -> Option<StreamReader> {
         let state = self.lock();
         let next = from(&state)?;
         Some(self.serve(state, next))
     }
 
-    fn serve(self: &Arc<Self>, mut state: MutexGuard<'_, State>, next: u64) -> Reader {
+    fn serve(self: &Arc<Self>, mut state: MutexGuard<'_, StreamState>, next: u64) -> StreamReader {
         state.readers += 1;
         state.has_reader = true;
-        let reader = Reader { stream: self.clone(), which: state.readers, next };
+        let reader = StreamReader { stream: self.clone(), which: state.readers, next };
         drop(state);
         // The reader before learns that it is replaced.
         self.changed.notify_waiters();
@@ -226,19 +226,19 @@ impl Stream {
     }
 
     /// Resumes behind the last message that was read.
-    pub fn read(self: &Arc<Self>) -> Reader {
+    pub fn read(self: &Arc<Self>) -> StreamReader {
         let state = self.lock();
         let next = state.unread;
         self.serve(state, next)
     }
 
     /// Reads from the first message on. `None` when that is no longer kept.
-    pub fn read_from_start(self: &Arc<Self>) -> Option<Reader> {
+    pub fn read_from_start(self: &Arc<Self>) -> Option<StreamReader> {
         self.read_from(|state| (state.first == 0).then_some(0))
     }
 
     /// Resumes behind this message. `None` when what follows is no longer kept, or the number was never given.
-    pub fn read_behind(self: &Arc<Self>, number: u64) -> Option<Reader> {
+    pub fn read_behind(self: &Arc<Self>, number: u64) -> Option<StreamReader> {
         self.read_from(|state| {
             let given = number < state.next();
             (given && number + 1 >= state.first).then(|| number + 1)
@@ -248,41 +248,41 @@ impl Stream {
 
 /// Takes the messages of a stream, until another reader takes over.
 #[derive(Debug)]
-pub struct Reader {
-    stream: Arc<Stream>,
+pub struct StreamReader {
+    stream: Arc<MessageStream>,
     which: u64,
     next: u64,
 }
 
-impl Reader {
+impl StreamReader {
     /// What waits for the client of this stream.
-    pub fn held(&self) -> &Held {
+    pub fn held(&self) -> &HeldBytes {
         &self.stream.held
     }
 
     /// The next message; `None` at the end of the stream, or when another reader has taken over.
-    pub async fn next(&mut self) -> Option<Numbered> {
+    pub async fn next(&mut self) -> Option<NumberedMessage> {
         let stream = self.stream.clone();
         loop {
             let changed = stream.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             match self.look() {
-                Look::Message(message) => return Some(message),
-                Look::End => return None,
-                Look::Nothing => changed.await,
+                NextMessage::Message(message) => return Some(message),
+                NextMessage::End => return None,
+                NextMessage::Nothing => changed.await,
             }
         }
     }
 
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> NextMessage {
         let mut state = self.stream.lock();
         if state.readers != self.which {
-            return Look::End;
+            return NextMessage::End;
         }
         let at = usize::try_from(self.next.saturating_sub(state.first)).unwrap_or(usize::MAX);
         let Some(message) = state.messages.get(at).cloned() else {
-            return if state.finished { Look::End } else { Look::Nothing };
+            return if state.finished { NextMessage::End } else { NextMessage::Nothing };
         };
         let number = self.next;
         self.next += 1;
@@ -291,17 +291,21 @@ impl Reader {
             state.unread = self.next;
             state.trim();
         }
-        Look::Message(Numbered { number, message, last: state.finished && self.next == state.next() })
+        NextMessage::Message(NumberedMessage {
+            number,
+            message,
+            last: state.finished && self.next == state.next(),
+        })
     }
 }
 
-enum Look {
-    Message(Numbered),
+enum NextMessage {
+    Message(NumberedMessage),
     Nothing,
     End,
 }
 
-impl Drop for Reader {
+impl Drop for StreamReader {
     fn drop(&mut self) {
         let mut state = self.stream.lock();
         if state.readers == self.which {

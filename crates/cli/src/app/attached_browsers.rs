@@ -15,7 +15,7 @@ use greenroom_core::{
 use greenroom_egress::ThisMachine;
 use greenroom_engine::{Endpoint, ports::Ours};
 use greenroom_fleet::{BrowserSettings, InstanceSettings, PoolSettings, Retry, Size, pool_name};
-use greenroom_gateway::{Asked, Attach, AttachError, Attachment, Prepared};
+use greenroom_gateway::{Attach, AttachError, AttachRequest, Attachment, AttachmentBuilder};
 use tokio::{
     net::{TcpStream, lookup_host},
     time::timeout,
@@ -37,7 +37,7 @@ pub struct Attacher {
 }
 
 impl Attach for Attacher {
-    fn prepare(&self, asked: Asked) -> BoxFuture<'_, Result<Prepared, AttachError>> {
+    fn prepare(&self, asked: AttachRequest) -> BoxFuture<'_, Result<AttachmentBuilder, AttachError>> {
         Box::pin(async move {
             let mut pool = self.settings.attached().map_err(AttachError::new)?;
             if let Some(engine) = asked.engine {
@@ -47,7 +47,7 @@ impl Attach for Attacher {
                 let message = "the devtools engine has no contexts of its own, and `pool.isolated` is set";
                 return Err(AttachError::new(message).hint("leave `engine` out, or say `playwright`"));
             }
-            let Asked { url, label, tags, .. } = asked;
+            let AttachRequest { url, label, tags, .. } = asked;
             let browser = AttachedBrowser { label, tags, ..AttachedBrowser::at(url, pool) };
             let endpoint = self.look_at(endpoint(&browser)).await?;
             // An unreachable browser must not force all agents to name theirs.
@@ -57,7 +57,8 @@ impl Attach for Attacher {
                 .map_err(|error| AttachError { hint: error.hint, ..AttachError::down(error.message) })?;
             let settings = self.settings.clone();
             let engines = self.engines.clone();
-            Ok(Box::new(move |index| attachment(&settings, &browser, endpoint, &engines, index)) as Prepared)
+            Ok(Box::new(move |index| attachment(&settings, &browser, endpoint, &engines, index))
+                as AttachmentBuilder)
         })
     }
 }

@@ -28,8 +28,8 @@ use greenroom_engine::{
 };
 use greenroom_fleet::{Fleet, FleetSettings};
 use greenroom_gateway::{
-    Attaching, Catalog, Gateway, Recall, Watch,
-    control::{self, Control, Identity, Journal, Kind},
+    AttachPolicy, Catalog, FleetWatcher, Gateway, Recall,
+    control::{self, Control, ProcessIdentity, ProcessKind, RecentLog},
 };
 use greenroom_store::Store;
 use tokio::time::timeout;
@@ -66,7 +66,11 @@ pub struct App {
 
 impl App {
     /// Makes all parts, and starts no browser and no engine.
-    pub async fn build(kind: Kind, settings: &Settings, surroundings: &ProcessEnv) -> anyhow::Result<Self> {
+    pub async fn build(
+        kind: ProcessKind,
+        settings: &Settings,
+        surroundings: &ProcessEnv,
+    ) -> anyhow::Result<Self> {
         engines::check(settings)?;
         let data = &settings.data_dir;
         let place = || format!("cannot use the data folder: `{}`", data.display());
@@ -93,7 +97,7 @@ impl App {
         let _ = engines.catalog.set(Arc::downgrade(&catalog));
         let policy = policy(settings, &catalog)?;
         let pools = pools::settings(kind, settings, &engines);
-        let eager = kind == Kind::Server || pools.iter().any(|pool| pool.warm > 0);
+        let eager = kind == ProcessKind::Server || pools.iter().any(|pool| pool.warm > 0);
         let metrics = Arc::new(greenroom_gateway::Metrics::default());
         let fleet_settings = FleetSettings {
             pools,
@@ -104,20 +108,20 @@ impl App {
         let attacher = Arc::new(Attacher { settings: Arc::new(settings.clone()), engines: engines.clone() });
         let store = records::open(settings, run.tag());
         let records = store.clone().map(|store| -> Arc<dyn Records> { store });
-        let watch = Arc::new(Watch { metrics: metrics.clone(), records: records.clone() });
+        let watch = Arc::new(FleetWatcher { metrics: metrics.clone(), records: records.clone() });
         let gateway = Arc::new(Gateway {
             fleet: Fleet::new(fleet_settings, watch),
             catalog,
             policy,
             scope: settings.sessions.scope,
             facts: pools::facts(settings),
-            attaching: Attaching {
+            attaching: AttachPolicy {
                 changes: settings.attach.changes,
                 configured: !settings.browsers.is_empty(),
                 by: Some(attacher.clone()),
             },
             folder: surroundings.working_dir.clone(),
-            parking: greenroom_gateway::Parking::default(),
+            parking: greenroom_gateway::SuspendedCalls::default(),
             metrics,
             answering: tokio_util::task::TaskTracker::new(),
             recall: Recall {
@@ -140,7 +144,7 @@ impl App {
             gateway,
             eager,
             connects: match settings.attach.eager {
-                When::Auto => kind == Kind::Server,
+                When::Auto => kind == ProcessKind::Server,
                 When::On => true,
                 When::Off => false,
             },
@@ -181,15 +185,15 @@ impl App {
     /// one. Without a socket greenroom serves agents all the same: some file systems have none.
     pub fn open_control(
         &mut self,
-        kind: Kind,
+        kind: ProcessKind,
         listen: Option<String>,
-        journal: Arc<Journal>,
+        journal: Arc<RecentLog>,
         routes: axum::Router,
     ) {
         let closing = CancellationToken::new();
         let control = Arc::new(Control {
             gateway: self.gateway.clone(),
-            identity: Identity::new(env!("CARGO_PKG_VERSION"), kind, listen, self.data_folder.clone()),
+            identity: ProcessIdentity::new(env!("CARGO_PKG_VERSION"), kind, listen, self.data_folder.clone()),
             journal,
             closing: closing.clone(),
         });
@@ -203,7 +207,7 @@ impl App {
     }
 
     /// Applies new settings, as far as they can change while the house runs. The caller reports the others.
-    pub fn apply(&self, kind: Kind, settings: &Settings) -> anyhow::Result<()> {
+    pub fn apply(&self, kind: ProcessKind, settings: &Settings) -> anyhow::Result<()> {
         let known = self.gateway.fleet.pool_names();
         for pool in pools::settings(kind, settings, &self.engines) {
             // A new pool is made when greenroom is restarted.

@@ -8,7 +8,7 @@ use greenroom_core::{
     settings::{Browser, DeclaredPool, EngineKind, Pool, Responses, Settings},
 };
 use greenroom_fleet::{InstanceSettings, PoolSettings, Retry, Size};
-use greenroom_gateway::{Facts, Source, control::Kind};
+use greenroom_gateway::{InstructionFacts, ToolSource, control::ProcessKind};
 
 use super::engines::Engines;
 
@@ -23,7 +23,7 @@ const SERVER_WARM: usize = 1;
 /// agent waits for that page: 165 ms with both at once, 107 ms one after the other, on two cores.
 const SPARE_PAUSE: Duration = Duration::from_millis(250);
 
-pub fn settings(kind: Kind, settings: &Settings, engines: &Engines) -> Vec<PoolSettings> {
+pub fn settings(kind: ProcessKind, settings: &Settings, engines: &Engines) -> Vec<PoolSettings> {
     // Instances that are made later use these settings.
     let all = Arc::new(settings.clone());
     if settings.built_in().is_some() {
@@ -33,12 +33,12 @@ pub fn settings(kind: Kind, settings: &Settings, engines: &Engines) -> Vec<PoolS
 }
 
 /// The pools as sources of tools, the default one first.
-pub fn sources(settings: &Settings, engines: &Engines) -> Vec<Source> {
+pub fn sources(settings: &Settings, engines: &Engines) -> Vec<ToolSource> {
     let all = Arc::new(settings.clone());
     let source = |name: &str, pool: &Pool, several| {
         let name: Arc<str> = name.into();
         let engine = engines.make(&all, &name, pool, InstanceId(0));
-        Source { pool: name, engine, several }
+        ToolSource { pool: name, engine, several }
     };
     if let Some(pool) = settings.built_in() {
         return vec![source(BUILT_IN, pool, false)];
@@ -56,8 +56,8 @@ pub fn responses(settings: &Settings) -> HashMap<String, Responses> {
     all.filter_map(|(name, pool)| Some((name.to_owned(), pool.responses?))).collect()
 }
 
-pub fn facts(settings: &Settings) -> Facts {
-    Facts {
+pub fn facts(settings: &Settings) -> InstructionFacts {
+    InstructionFacts {
         idle_timeout: settings.sessions.idle_timeout,
         max_lifetime: settings.sessions.max_lifetime,
         headless: settings.instances().iter().all(|(_, pool)| pool.headless),
@@ -66,13 +66,13 @@ pub fn facts(settings: &Settings) -> Facts {
     }
 }
 
-fn built_in(kind: Kind, all: &Arc<Settings>, engines: &Engines) -> PoolSettings {
+fn built_in(kind: ProcessKind, all: &Arc<Settings>, engines: &Engines) -> PoolSettings {
     let pool = &all.pool;
     // A single agent may never need a browser, so nothing starts before it calls; for many agents over a long time
     // browsers are kept ready.
     let warm = pool.warm.unwrap_or(match kind {
-        Kind::Stdio => 0,
-        Kind::Server => SERVER_WARM,
+        ProcessKind::Stdio => 0,
+        ProcessKind::Server => SERVER_WARM,
     });
     let settings = all.clone();
     let engines = engines.clone();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use greenroom_gateway::control::{OpenSession, OpenSessions, Status};
+use greenroom_gateway::control::{OpenSession, OpenSessions, ProcessStatus};
 
 use super::{AskError, Asker, Neighbour, find};
 use crate::report;
@@ -16,7 +16,7 @@ use crate::report;
 #[derive(Debug, Clone)]
 pub struct Answered {
     pub neighbour: Neighbour,
-    pub status: Status,
+    pub status: ProcessStatus,
     pub sessions: Vec<OpenSession>,
 }
 
@@ -39,7 +39,7 @@ pub async fn look(data_folder: &Path) -> Vec<Look> {
 async fn one(neighbour: Neighbour) -> Option<Look> {
     let asked = async {
         let mut asker = Asker::open(&neighbour.socket).await?;
-        let status: Status = asker.get("/control/status").await?;
+        let status: ProcessStatus = asker.get("/control/status").await?;
         let OpenSessions { sessions } = asker.get("/control/sessions").await?;
         Ok((status, sessions))
     };

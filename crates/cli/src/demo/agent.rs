@@ -8,7 +8,7 @@ use greenroom_core::{Raw, raw::encode};
 use greenroom_mcp::{
     Peer,
     link::http::Endpoint,
-    peer::{ClientInfo, Hello},
+    peer::{ClientInfo, InitializeParams},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ impl DemoAgent {
 
     /// The handshake.
     pub async fn introduce(&self) -> Result<(), Trouble> {
-        let hello = Hello {
+        let hello = InitializeParams {
             protocol_version: REVISION,
             capabilities: encode(&json!({})),
             client_info: ClientInfo { name: "greenroom-demo", version: env!("CARGO_PKG_VERSION") },
@@ -118,7 +118,7 @@ impl DemoAgent {
     }
 }
 
-type Answered = Result<Result<Raw, Raw>, greenroom_mcp::Gone>;
+type Answered = Result<Result<Raw, Raw>, greenroom_mcp::PeerError>;
 
 /// Turns the protocol's refusals and the end of the connection into trouble.
 fn refusals(answered: Answered) -> Result<Raw, Trouble> {

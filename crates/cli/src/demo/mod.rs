@@ -26,9 +26,9 @@ use greenroom_core::{
 };
 use greenroom_engine::{browser, install};
 use greenroom_gateway::{
-    Reach,
-    control::Kind,
-    front::http::{self, HttpClients, HttpState, Probes, Rules},
+    ClientLocation,
+    control::ProcessKind,
+    front::http::{self, HostRules, HttpClients, HttpState, Probes},
 };
 use greenroom_mcp::link::http::Endpoint;
 use tokio::net::TcpListener;
@@ -92,7 +92,7 @@ pub async fn run(
     let (shop, shop_url) = listen().await?;
     let (front, front_url) = listen().await?;
     let address = front.local_addr().context("cannot tell where the front listens")?;
-    let house = App::build(Kind::Server, &settings, surroundings).await?;
+    let house = App::build(ProcessKind::Server, &settings, surroundings).await?;
     // Before any page can know the port.
     let port = house.hold(address.port())?;
     let closing = CancellationToken::new();
@@ -100,9 +100,9 @@ pub async fn run(
         gateway: house.gateway.clone(),
         sessions: Arc::new(HttpClients::default()),
         probes: Arc::new(Probes { server: house.run_folder().1.to_owned() }),
-        reach: Reach::Network,
+        reach: ClientLocation::Network,
         owner: Owner::local(),
-        rules: Some(Rules { address: Some(address.ip()), hosts: Vec::new() }),
+        rules: Some(HostRules { address: Some(address.ip()), hosts: Vec::new() }),
         stop: closing.clone(),
         tasks: TaskTracker::new(),
     });

@@ -9,7 +9,7 @@ use greenroom_fleet::{FleetError, SessionKey, Target};
 use serde_json::json;
 
 use super::{Patient, Verdict};
-use greenroom_gateway::control::Kind;
+use greenroom_gateway::control::ProcessKind;
 
 use crate::app::App;
 
@@ -30,7 +30,8 @@ pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
     let Some(tool) = registry::entry(pool.engine).page_tool else {
         return Verdict::skipped(format!("the {} engine's tools are its own", pool.engine));
     };
-    let house = match App::build(Kind::Stdio, &patient.resolved.settings, &patient.surroundings).await {
+    let house = match App::build(ProcessKind::Stdio, &patient.resolved.settings, &patient.surroundings).await
+    {
         Ok(house) => house,
         Err(error) => return Verdict::failed(format!("{error:#}")),
     };

@@ -11,7 +11,7 @@ use std::{
 };
 
 use greenroom_core::settings::{Resolved, Settings};
-use greenroom_gateway::control::Kind;
+use greenroom_gateway::control::ProcessKind;
 use tokio::time::sleep;
 
 pub use self::attached_browsers::BrowserChanges;
@@ -69,7 +69,7 @@ fn take_on(house: &App, settings: &Settings, changes: Vec<Change>) {
         tracing::info!("the configuration was read anew; nothing has changed");
         return;
     }
-    if let Err(error) = house.apply(Kind::Server, settings) {
+    if let Err(error) = house.apply(ProcessKind::Server, settings) {
         tracing::error!("the changed configuration could not be applied: {error:#}");
     }
     for Change { what, effect } in changes {

@@ -5,10 +5,10 @@ use std::{io::IsTerminal, process::ExitCode, sync::Arc};
 use anyhow::Context;
 use greenroom_core::settings::{Origin, Resolved, SETTINGS};
 use greenroom_gateway::{
-    control::{Journal, Kind},
+    control::{ProcessKind, RecentLog},
     front::{
         self, Secret,
-        relay::{Link, Relay, Servers},
+        relay::{Relay, ServerConnector, ServerStream},
     },
 };
 use greenroom_mcp::stdio;
@@ -40,7 +40,7 @@ pub struct McpArgs {
 pub async fn run(
     resolved: &Resolved,
     surroundings: &ProcessEnv,
-    journal: Arc<Journal>,
+    journal: Arc<RecentLog>,
     args: &McpArgs,
 ) -> anyhow::Result<ExitCode> {
     if std::io::stdin().is_terminal() {
@@ -79,11 +79,11 @@ pub async fn run(
 async fn stand_alone(
     resolved: &Resolved,
     surroundings: &ProcessEnv,
-    journal: Arc<Journal>,
+    journal: Arc<RecentLog>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    let mut house = App::build(Kind::Stdio, &resolved.settings, surroundings).await?;
-    house.open_control(Kind::Stdio, None, journal, axum::Router::new());
+    let mut house = App::build(ProcessKind::Stdio, &resolved.settings, surroundings).await?;
+    house.open_control(ProcessKind::Stdio, None, journal, axum::Router::new());
     house.warm_up();
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     front::stdio::serve(house.gateway.clone(), stdio, stop).await;
@@ -95,7 +95,7 @@ async fn join(
     resolved: &Resolved,
     surroundings: &ProcessEnv,
     place: ServerLocation,
-    first: Box<dyn Link>,
+    first: Box<dyn ServerStream>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     for setting in SETTINGS {

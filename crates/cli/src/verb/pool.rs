@@ -6,7 +6,7 @@ use clap::builder::RangedU64ValueParser;
 use greenroom_core::{lease::INSTANCES_MAX, likeness::nearest, settings::Resolved};
 use greenroom_gateway::{
     control::PoolReport,
-    rest::{Changed, Scaled},
+    rest::{CommandedInstances, ScaleResult},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
@@ -95,7 +95,7 @@ pub async fn run(
         PoolVerb::Scale(ScaleArgs { pool, instances }) => {
             let (answered, _) = which(data, &looks, pool, args.pid)?;
             let body = json!({ "instances": instances });
-            let scaled: Scaled = tell(answered, pool, "scale", &body).await?;
+            let scaled: ScaleResult = tell(answered, pool, "scale", &body).await?;
             let pid = answered.status.pid;
             print::one(pid, &scaled, args.json, || view::pools::scaled(pid, &scaled))
         }
@@ -125,7 +125,7 @@ async fn command(
         Command::Restart => "restart",
         Command::Drain => "drain",
     };
-    let changed: Changed = tell(answered, pool, verb, &json!({ "instance": id })).await?;
+    let changed: CommandedInstances = tell(answered, pool, verb, &json!({ "instance": id })).await?;
     let pid = answered.status.pid;
     print::one(pid, &changed, args.json, || match command {
         Command::Restart => view::pools::restarted(pid, &changed, before),

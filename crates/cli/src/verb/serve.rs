@@ -19,9 +19,9 @@ use greenroom_core::{
 };
 use greenroom_engine::run_folder;
 use greenroom_gateway::{
-    Reach,
-    control::{Journal, Kind},
-    front::http::{self, HttpClients, HttpState, Probes, Rules},
+    ClientLocation,
+    control::{ProcessKind, RecentLog},
+    front::http::{self, HostRules, HttpClients, HttpState, Probes},
 };
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -34,7 +34,7 @@ pub struct ServeArgs {}
 pub async fn run(
     resolved: Resolved,
     inputs: &Inputs,
-    journal: Arc<Journal>,
+    journal: Arc<RecentLog>,
     _: &ServeArgs,
 ) -> anyhow::Result<ExitCode> {
     let settings = &resolved.settings;
@@ -42,7 +42,7 @@ pub async fn run(
     let signals = Signals::listen(true)?;
     let listener = bind(&resolved).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;
-    let mut house = App::build(Kind::Server, settings, surroundings).await?;
+    let mut house = App::build(ProcessKind::Server, settings, surroundings).await?;
     // Before any page can know the port.
     let _port = house.hold(address.port())?;
     let url = format!("http://{address}");
@@ -53,18 +53,18 @@ pub async fn run(
         gateway: house.gateway.clone(),
         sessions: Arc::new(HttpClients::default()),
         probes: Arc::new(Probes { server: house.run_folder().1.to_owned() }),
-        reach: Reach::Here { folder: surroundings.working_dir.clone() },
+        reach: ClientLocation::Here { folder: surroundings.working_dir.clone() },
         owner: Owner::local(),
         rules: None,
         stop: closing.clone(),
         tasks: TaskTracker::new(),
     };
     let door = Arc::new(HttpState {
-        reach: Reach::Network,
-        rules: Some(Rules { address: Some(address.ip()), hosts: settings.server.allowed_hosts.clone() }),
+        reach: ClientLocation::Network,
+        rules: Some(HostRules { address: Some(address.ip()), hosts: settings.server.allowed_hosts.clone() }),
         ..socket.clone()
     });
-    house.open_control(Kind::Server, Some(url.clone()), journal, http::router(Arc::new(socket)));
+    house.open_control(ProcessKind::Server, Some(url.clone()), journal, http::router(Arc::new(socket)));
     house.warm_up();
     // Written after the socket exists, so that its readers find the socket.
     let mark = house.run_folder().0.join(control::SERVER);

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path, process::ExitCode, time::Duration};
 
 use greenroom_core::{likeness::nearest, settings::Resolved};
-use greenroom_gateway::control::{Closed, OpenSession};
+use greenroom_gateway::control::{ClosedSession, OpenSession};
 use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -87,7 +87,7 @@ async fn close(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> any
     let path = format!("/control/sessions/{}", utf8_percent_encode(&session.key, NON_ALPHANUMERIC));
     let asked = async {
         let mut asker = Asker::open(&answered.neighbour.socket).await?;
-        asker.ask::<Closed>(Method::DELETE, &path, CLOSE_WITHIN).await
+        asker.ask::<ClosedSession>(Method::DELETE, &path, CLOSE_WITHIN).await
     };
     let closed =
         progress::step(&format!("closing \"{name}\""), asked).await.map_err(|error| match error {

@@ -21,7 +21,7 @@ use greenroom_engine::{
     node::{self, NoNode, Node},
     run_folder::make_private,
 };
-use greenroom_gateway::control::Kind;
+use greenroom_gateway::control::ProcessKind;
 use serde_json::{Value, json};
 
 use super::setup_client;
@@ -181,7 +181,7 @@ fn find_browser(pool: &Pool, surroundings: &ProcessEnv) -> Result<Browser, (Stri
 
 /// Asks the engine for its tools and caches the list, so that the first agent does not wait for it.
 async fn list_tools(resolved: &Resolved, surroundings: &ProcessEnv) -> Result<usize, (String, String)> {
-    let house = App::build(Kind::Stdio, &resolved.settings, surroundings)
+    let house = App::build(ProcessKind::Stdio, &resolved.settings, surroundings)
         .await
         .map_err(|error| (format!("{error:#}"), "set `data_dir` to another folder".to_owned()))?;
     let listed = house.gateway.catalog.refresh().await;

@@ -15,7 +15,7 @@ use std::{
 use greenroom_core::{Owner, settings::Resolved};
 use greenroom_gateway::{
     control::OpenSession,
-    rest::{CallStatus, Happened, TimelineEvent, TimelineView, timeline_of},
+    rest::{CallStatus, TimelineEvent, TimelineEventKind, TimelineView, timeline_of},
 };
 use greenroom_store::Store;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -91,9 +91,10 @@ impl Shown {
     /// Prints what is new. With `hold`, calls that have not ended wait, and the part is read again; unless it is full, as a
     /// call that never ends must not hide those after it.
     fn print(&mut self, view: &TimelineView, hold: bool, json: bool) -> anyhow::Result<bool> {
-        let pending =
-            |event: &&TimelineEvent| matches!(event.what, Happened::Call { status: CallStatus::Pending, .. });
-        let is_call = |event: &&TimelineEvent| matches!(event.what, Happened::Call { .. });
+        let pending = |event: &&TimelineEvent| {
+            matches!(event.what, TimelineEventKind::Call { status: CallStatus::Pending, .. })
+        };
+        let is_call = |event: &&TimelineEvent| matches!(event.what, TimelineEventKind::Call { .. });
         let full = view.events.iter().filter(is_call).count() >= PART;
         let hold = hold && !full;
         let held: HashSet<&str> =

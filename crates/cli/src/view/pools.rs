@@ -2,7 +2,7 @@
 
 use greenroom_gateway::{
     control::{InstanceReport, PoolReport},
-    rest::{Changed, Scaled},
+    rest::{CommandedInstances, ScaleResult},
 };
 
 use super::{
@@ -139,7 +139,7 @@ pub fn trouble(pool: &PoolReport, indent: &str) -> String {
     .collect()
 }
 
-pub fn scaled(pid: u32, Scaled { pool, from, to, draining }: &Scaled) -> String {
+pub fn scaled(pid: u32, ScaleResult { pool, from, to, draining }: &ScaleResult) -> String {
     let leaving = match draining.as_slice() {
         [] => String::new(),
         leaving => format!("; {} when their leases are back", left(leaving)),
@@ -154,7 +154,7 @@ fn left(ids: &[String]) -> String {
 }
 
 /// `before` is the pool's state before the order.
-pub fn restarted(pid: u32, changed: &Changed, before: &PoolReport) -> String {
+pub fn restarted(pid: u32, changed: &CommandedInstances, before: &PoolReport) -> String {
     let nothing = match (before.elastic, before.drained) {
         (true, true) => "it lends again; an instance starts with the first call that needs one",
         (true, false) => "no instance runs, so there is none to start anew",
@@ -163,7 +163,7 @@ pub fn restarted(pid: u32, changed: &Changed, before: &PoolReport) -> String {
     told(pid, changed, "restarting", "those that are leased when their leases are back", nothing)
 }
 
-pub fn drained(pid: u32, changed: &Changed, before: &PoolReport) -> String {
+pub fn drained(pid: u32, changed: &CommandedInstances, before: &PoolReport) -> String {
     let nothing = match before.elastic {
         true => "no instance runs, and none starts until `greenroom pool restart`",
         false => "nothing to do",
@@ -171,7 +171,13 @@ pub fn drained(pid: u32, changed: &Changed, before: &PoolReport) -> String {
     told(pid, changed, "draining", "`greenroom pool restart` brings them back", nothing)
 }
 
-fn told(pid: u32, Changed { pool, instances }: &Changed, what: &str, after: &str, nothing: &str) -> String {
+fn told(
+    pid: u32,
+    CommandedInstances { pool, instances }: &CommandedInstances,
+    what: &str,
+    after: &str,
+    nothing: &str,
+) -> String {
     let pool = clean(pool);
     if instances.is_empty() {
         return format!("pool \"{pool}\" (pid {pid}): {nothing}\n");
@@ -253,14 +259,14 @@ mod tests {
     fn changes() {
         let scaled = |draining: &[&str]| {
             let draining = draining.iter().map(|id| (*id).to_owned()).collect();
-            super::scaled(7, &Scaled { pool: "A".to_owned(), from: 3, to: 1, draining })
+            super::scaled(7, &ScaleResult { pool: "A".to_owned(), from: 3, to: 1, draining })
         };
         assert_eq!(scaled(&[]), "pool \"A\" (pid 7): 1 instance now, 3 before\n");
         assert_eq!(
             scaled(&["1", "2"]),
             "pool \"A\" (pid 7): 1 instance now, 3 before; 1, 2 leave when their leases are back\n"
         );
-        let changed = |ids: &[&str]| Changed {
+        let changed = |ids: &[&str]| CommandedInstances {
             pool: "A".to_owned(),
             instances: ids.iter().map(|id| (*id).to_owned()).collect(),
         };

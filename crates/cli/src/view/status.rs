@@ -1,6 +1,6 @@
 //! Running greenrooms: a heading each, a table of sessions, a line for each pool, a table of attached browsers.
 
-use greenroom_gateway::control::{OpenSession, PoolReport, Status};
+use greenroom_gateway::control::{OpenSession, PoolReport, ProcessStatus};
 use serde::Serialize;
 
 use super::{
@@ -43,7 +43,7 @@ fn one(look: &Look, terminal: Terminal) -> String {
     }
 }
 
-fn heading(status: &Status, terminal: Terminal) -> String {
+fn heading(status: &ProcessStatus, terminal: Terminal) -> String {
     let name = terminal.paint(Paint::Bold, &format!("greenroom {}", clean(&status.version)));
     let up = span(status.uptime_seconds);
     let listen = status.listen.as_deref().map(|address| format!("  {}", clean(address))).unwrap_or_default();
@@ -51,7 +51,7 @@ fn heading(status: &Status, terminal: Terminal) -> String {
 }
 
 /// A line for the built-in pool; a table of the declared ones, and their problems.
-fn pools(status: &Status, terminal: Terminal) -> String {
+fn pools(status: &ProcessStatus, terminal: Terminal) -> String {
     let declared: Vec<_> =
         status.pools.iter().filter(|pool| !pool.elastic).map(|pool| (status.pid, pool)).collect();
     let mut text: String = status.pools.iter().filter(|pool| pool.elastic).map(pool).collect();
@@ -62,7 +62,7 @@ fn pools(status: &Status, terminal: Terminal) -> String {
     text
 }
 
-fn browsers(status: &Status, terminal: Terminal) -> String {
+fn browsers(status: &ProcessStatus, terminal: Terminal) -> String {
     let rows: Vec<_> = status.browsers.iter().map(|browser| (status.pid, browser)).collect();
     if rows.is_empty() { String::new() } else { browser_table(&rows, INDENT, terminal) }
 }
@@ -89,7 +89,7 @@ pub enum Shown<'a> {
     Answered {
         answers: bool,
         #[serde(flatten)]
-        status: &'a Status,
+        status: &'a ProcessStatus,
         sessions: &'a [OpenSession],
     },
     Unanswered {
@@ -154,7 +154,7 @@ mod tests {
             is_default: true,
             ..PoolReport::default()
         }];
-        let status = Status { version: "0.1.0".to_owned(), pools, ..Status::default() };
+        let status = ProcessStatus { version: "0.1.0".to_owned(), pools, ..ProcessStatus::default() };
         let sessions = vec![
             session(Some("prices"), "local", "busy", "Tea shop", "http://localhost:8000/kettles?sort=price"),
             session(Some("reviews"), "local", "idle", "茶の店", "http://localhost:8000/reviews"),
@@ -162,7 +162,8 @@ mod tests {
             session(None, "local", "starting", "", ""),
         ];
         let others = vec![session(Some("prices"), "ann", "idle", "\x1b]0;owned\x07", "http://shop.test/")];
-        let stdio = Status { pid: 4242, kind: "stdio".to_owned(), uptime_seconds: 750, ..status.clone() };
+        let stdio =
+            ProcessStatus { pid: 4242, kind: "stdio".to_owned(), uptime_seconds: 750, ..status.clone() };
         let declared = |name: &str, is_default: bool, failed: bool| {
             let error = failed.then(|| "Process exited unexpectedly (code 1)".to_owned());
             let state = if failed { "failed" } else { "healthy" };
@@ -180,7 +181,7 @@ mod tests {
                 ..PoolReport::default()
             }
         };
-        let server = Status {
+        let server = ProcessStatus {
             pools: vec![declared("CHROMIUM", true, false), declared("FIREFOX", false, true)],
             pid: 4300,
             kind: "server".to_owned(),
@@ -195,9 +196,9 @@ mod tests {
             state: state.to_owned(),
             ..Browser::default()
         };
-        let stdio = Status { browsers: vec![browser(1, "connected"), browser(2, "pending")], ..stdio };
-        let idle = Status { pid: 4400, kind: "stdio".to_owned(), uptime_seconds: 3, ..status };
-        let answered = |status: Status, sessions| {
+        let stdio = ProcessStatus { browsers: vec![browser(1, "connected"), browser(2, "pending")], ..stdio };
+        let idle = ProcessStatus { pid: 4400, kind: "stdio".to_owned(), uptime_seconds: 3, ..status };
+        let answered = |status: ProcessStatus, sessions| {
             let neighbour = neighbour(status.pid);
             Look::Answered(Box::new(Answered { neighbour, status, sessions }))
         };

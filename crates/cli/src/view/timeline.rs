@@ -1,7 +1,7 @@
 //! A session's timeline, for people.
 
 use greenroom_core::port::human;
-use greenroom_gateway::rest::{CallStatus, Happened, TimelineEvent};
+use greenroom_gateway::rest::{CallStatus, TimelineEvent, TimelineEventKind};
 use std::time::Duration;
 
 use super::words::clean;
@@ -9,7 +9,7 @@ use super::words::clean;
 /// One event: when, which kind, and what.
 pub fn line(event: &TimelineEvent) -> String {
     let (kind, text) = match &event.what {
-        Happened::Call { tool, status, took_ms } => {
+        TimelineEventKind::Call { tool, status, took_ms } => {
             let ended = match status {
                 CallStatus::Success => "",
                 CallStatus::Error => " failed",
@@ -19,13 +19,15 @@ pub fn line(event: &TimelineEvent) -> String {
                 took_ms.map(|ms| format!(" ({})", human(Duration::from_millis(ms)))).unwrap_or_default();
             ("call", format!("{}{ended}{took}", clean(tool)))
         }
-        Happened::Navigation { url, title } => {
+        TimelineEventKind::Navigation { url, title } => {
             let title = title.as_ref().filter(|title| !title.is_empty());
             let title = title.map(|title| format!(" \"{}\"", clean(title))).unwrap_or_default();
             ("page", format!("{}{title}", clean(url)))
         }
-        Happened::Console { level, message } => ("console", format!("{}: {}", clean(level), clean(message))),
-        Happened::Error { message } => ("error", clean(message)),
+        TimelineEventKind::Console { level, message } => {
+            ("console", format!("{}: {}", clean(level), clean(message)))
+        }
+        TimelineEventKind::Error { message } => ("error", clean(message)),
     };
     format!("{}  {kind:7}  {text}\n", clean(&event.timestamp))
 }
@@ -34,7 +36,7 @@ pub fn line(event: &TimelineEvent) -> String {
 mod tests {
     use super::*;
 
-    fn said(what: Happened) -> String {
+    fn said(what: TimelineEventKind) -> String {
         let timestamp = "2026-01-02T03:04:05.678Z".to_owned();
         let line = line(&TimelineEvent { timestamp, ref_id: String::new(), what });
         line.strip_prefix("2026-01-02T03:04:05.678Z  ").unwrap().trim_end().to_owned()
@@ -43,14 +45,18 @@ mod tests {
     /// Every kind of event has its text, and texts of a page cannot control the terminal.
     #[test]
     fn lines() {
-        let call = |status, took_ms| Happened::Call { tool: "browser_click".to_owned(), status, took_ms };
+        let call =
+            |status, took_ms| TimelineEventKind::Call { tool: "browser_click".to_owned(), status, took_ms };
         assert_eq!(said(call(CallStatus::Success, Some(250))), "call     browser_click (250 ms)");
         assert_eq!(said(call(CallStatus::Error, Some(1_500))), "call     browser_click failed (1.5 s)");
         assert_eq!(said(call(CallStatus::Pending, None)), "call     browser_click has not ended");
         let (url, title) = ("http://a.example/".to_owned(), Some("A\x1b[2J".to_owned()));
-        assert_eq!(said(Happened::Navigation { url, title }), r#"page     http://a.example/ "A\u{1b}[2J""#);
+        assert_eq!(
+            said(TimelineEventKind::Navigation { url, title }),
+            r#"page     http://a.example/ "A\u{1b}[2J""#
+        );
         let (level, message) = ("warn".to_owned(), "a\nb".to_owned());
-        assert_eq!(said(Happened::Console { level, message }), r"console  warn: a\nb");
-        assert_eq!(said(Happened::Error { message: "no luck".to_owned() }), "error    no luck");
+        assert_eq!(said(TimelineEventKind::Console { level, message }), r"console  warn: a\nb");
+        assert_eq!(said(TimelineEventKind::Error { message: "no luck".to_owned() }), "error    no luck");
     }
 }

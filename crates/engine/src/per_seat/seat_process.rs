@@ -11,7 +11,7 @@ use std::{
 };
 
 use greenroom_core::{HealthCheckFailed, Lost, NoAgent, Raw, raw::encode};
-use greenroom_mcp::Gone;
+use greenroom_mcp::PeerError;
 use serde_json::json;
 use tokio::{
     sync::watch,
@@ -108,7 +108,7 @@ impl SeatProcess {
             let closed = upstream.closed();
             watcher.spawn(async move {
                 closed.await;
-                loss.declare(Lost::Protocol(Gone::Closed.to_string().into()));
+                loss.declare(Lost::Protocol(PeerError::Closed.to_string().into()));
             });
         }
         if let Some(gone) = browser.as_ref().map(SeatBrowser::lost) {
@@ -151,7 +151,7 @@ impl SeatProcess {
     }
 
     /// A session without a process is lost with its connection; nothing else reports the loss.
-    pub(super) fn connection_broke(&self, gone: &Gone) {
+    pub(super) fn connection_broke(&self, gone: &PeerError) {
         if self.process.is_none() {
             self.loss.declare(Lost::Protocol(gone.to_string().into()));
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use greenroom_core::{Agent, Fields, Introduction, Raw, raw::encode};
 use greenroom_mcp::{
-    Gone, Peer, RpcError, error::INTERNAL, peer::Hello, revision::STATELESS, stateless::ROUNDS_MAX,
+    Peer, PeerError, RpcError, error::INTERNAL, peer::InitializeParams, revision::STATELESS,
+    stateless::ROUNDS_MAX,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -18,7 +19,7 @@ pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged"
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// Asks an engine that refused a handshake for its description. `None` if it does not support this revision either.
-pub(super) async fn discover(peer: &Peer, hello: Hello) -> Option<Introduction> {
+pub(super) async fn discover(peer: &Peer, hello: InitializeParams) -> Option<Introduction> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct About {
@@ -28,7 +29,7 @@ pub(super) async fn discover(peer: &Peer, hello: Hello) -> Option<Introduction> 
         #[serde(default)]
         instructions: serde_json::Value,
     }
-    let hello = Hello { protocol_version: STATELESS, ..hello };
+    let hello = InitializeParams { protocol_version: STATELESS, ..hello };
     let answer = within_deadline("server/discover", peer.discover(&hello)).await.ok()?.ok()?;
     let about: About = serde_json::from_str(answer.get()).ok()?;
     let is_spoken = about.supported_versions.iter().any(|revision| revision == STATELESS);
@@ -55,7 +56,7 @@ pub(super) async fn ask(
     log_level: Option<String>,
     agent: &dyn Agent,
     roots: &Raw,
-) -> Result<Result<Raw, Raw>, Gone> {
+) -> Result<Result<Raw, Raw>, PeerError> {
     let mut said = Fields::open(params).unwrap_or_default();
     let mut meta = said.read::<Fields>("_meta").ok().flatten().unwrap_or_default();
     meta.remove(LOG_LEVEL);

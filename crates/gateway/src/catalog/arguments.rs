@@ -9,7 +9,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 /// Why arguments do not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
+pub enum InvalidArguments {
     #[error("arguments are not an object")]
     NotAnObject,
     #[error("unknown argument: `{name}`")]
@@ -22,7 +22,7 @@ pub enum Invalid {
     Unreadable,
 }
 
-impl Invalid {
+impl InvalidArguments {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         let Self::Unknown { known, .. } = self else { return None };
@@ -35,7 +35,7 @@ impl Invalid {
 }
 
 /// A tool's schema, compiled.
-pub(crate) struct Checker {
+pub(crate) struct ArgumentChecker {
     /// The parameters, if no others are allowed.
     closed: Option<Vec<String>>,
     required: Vec<String>,
@@ -43,7 +43,7 @@ pub(crate) struct Checker {
     validator: Option<Validator>,
 }
 
-impl Checker {
+impl ArgumentChecker {
     pub(crate) fn new(definition: &RawValue) -> Self {
         let schema = Fields::open(definition).ok().and_then(|tool| tool.read::<Value>("inputSchema").ok()?);
         let mut schema = schema.unwrap_or(Value::Bool(true));
@@ -66,26 +66,26 @@ impl Checker {
         Self { closed, required, validator }
     }
 
-    pub(crate) fn check(&self, arguments: Option<&RawValue>) -> Result<(), Invalid> {
-        let fields = arguments.map(Fields::open).transpose().map_err(|_| Invalid::NotAnObject)?;
+    pub(crate) fn check(&self, arguments: Option<&RawValue>) -> Result<(), InvalidArguments> {
+        let fields = arguments.map(Fields::open).transpose().map_err(|_| InvalidArguments::NotAnObject)?;
         let fields = fields.unwrap_or_default();
         if let Some(known) = &self.closed
             && let Some(name) = fields.names().find(|name| !known.iter().any(|known| known == name))
         {
-            return Err(Invalid::Unknown { name: name.to_owned(), known: known.clone() });
+            return Err(InvalidArguments::Unknown { name: name.to_owned(), known: known.clone() });
         }
         if let Some(name) = self.required.iter().find(|name| fields.get(name).is_none()) {
-            return Err(Invalid::Missing { name: name.clone() });
+            return Err(InvalidArguments::Missing { name: name.clone() });
         }
         let Some(validator) = &self.validator else { return Ok(()) };
         let value = match arguments {
-            Some(arguments) => tree(arguments).ok_or(Invalid::Unreadable)?,
+            Some(arguments) => tree(arguments).ok_or(InvalidArguments::Unreadable)?,
             None => Value::Object(Map::new()),
         };
         validator.validate(&value).map_err(|error| {
             let place = error.instance_path().to_string();
             let name = place.trim_start_matches('/').replace('/', ".");
-            Invalid::Wrong { name, why: why(&error) }
+            InvalidArguments::Wrong { name, why: why(&error) }
         })
     }
 }
@@ -122,9 +122,9 @@ mod tests {
     const CONSOLE: &str = r#"{"name":"browser_console_messages","inputSchema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"level":{"default":"info","type":"string","enum":["error","warning","info","debug"]},"all":{"type":"boolean"}},"required":["level"],"additionalProperties":false}}"#;
     const CLICK: &str = r#"{"name":"browser_click","inputSchema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"target":{"type":"string"},"modifiers":{"type":"array","items":{"type":"string","enum":["Alt"]}}},"required":["target"],"additionalProperties":false}}"#;
 
-    fn check(tool: &str, arguments: &str) -> Result<(), Invalid> {
+    fn check(tool: &str, arguments: &str) -> Result<(), InvalidArguments> {
         let raw = |text: &str| greenroom_core::raw::parse(text.to_owned()).unwrap();
-        Checker::new(&raw(tool)).check(Some(&raw(arguments)))
+        ArgumentChecker::new(&raw(tool)).check(Some(&raw(arguments)))
     }
 
     /// Unknown, missing and wrongly typed arguments have different errors, each with the argument's name.
@@ -132,23 +132,23 @@ mod tests {
     fn bad_arguments_are_named() {
         assert_eq!(check(CLICK, r#"{"target":"e1","modifiers":["Alt"]}"#), Ok(()));
         assert!(
-            matches!(check(CLICK, r#"{"target":"e1","ref":"e1"}"#), Err(Invalid::Unknown { name, .. }) if name == "ref")
+            matches!(check(CLICK, r#"{"target":"e1","ref":"e1"}"#), Err(InvalidArguments::Unknown { name, .. }) if name == "ref")
         );
-        assert_eq!(check(CLICK, "{}"), Err(Invalid::Missing { name: "target".into() }));
+        assert_eq!(check(CLICK, "{}"), Err(InvalidArguments::Missing { name: "target".into() }));
         assert!(
-            matches!(check(CLICK, r#"{"target":1}"#), Err(Invalid::Wrong { name, .. }) if name == "target")
+            matches!(check(CLICK, r#"{"target":1}"#), Err(InvalidArguments::Wrong { name, .. }) if name == "target")
         );
         assert!(
-            matches!(check(CLICK, r#"{"target":"e","modifiers":["x"]}"#), Err(Invalid::Wrong { name, .. }) if name == "modifiers.0")
+            matches!(check(CLICK, r#"{"target":"e","modifiers":["x"]}"#), Err(InvalidArguments::Wrong { name, .. }) if name == "modifiers.0")
         );
-        assert_eq!(check(CLICK, "[]"), Err(Invalid::NotAnObject));
+        assert_eq!(check(CLICK, "[]"), Err(InvalidArguments::NotAnObject));
     }
 
     /// A parameter with a default may be left out, although the engine's schema lists it as required.
     #[test]
     fn defaults_make_optional() {
         assert_eq!(check(CONSOLE, "{}"), Ok(()));
-        let Err(Invalid::Wrong { why, .. }) = check(CONSOLE, r#"{"level":"loud"}"#) else {
+        let Err(InvalidArguments::Wrong { why, .. }) = check(CONSOLE, r#"{"level":"loud"}"#) else {
             panic!("a wrong level")
         };
         assert_eq!(why, r#""loud" is not one of "error", "warning", "info", "debug""#);
@@ -159,8 +159,11 @@ mod tests {
     fn values_out_of_reach() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         for odd in [deep.as_str(), r#""\ud800""#, "1e400"] {
-            assert_eq!(check(CLICK, &format!(r#"{{"target":{odd}}}"#)), Err(Invalid::Unreadable));
-            assert!(matches!(check(CLICK, &format!(r#"{{"x":{odd}}}"#)), Err(Invalid::Unknown { .. })));
+            assert_eq!(check(CLICK, &format!(r#"{{"target":{odd}}}"#)), Err(InvalidArguments::Unreadable));
+            assert!(matches!(
+                check(CLICK, &format!(r#"{{"x":{odd}}}"#)),
+                Err(InvalidArguments::Unknown { .. })
+            ));
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use greenroom_core::Engine;
 use greenroom_fleet::{BrowserStatus, pool_name};
 
-use super::{Catalog, Known, Source, cache};
+use super::{Catalog, KnownSource, ToolSource, cache};
 
 impl Catalog {
     /// Adds an attached browser with its engine. If an engine with the same fingerprint has listed its tools, this
@@ -15,13 +15,13 @@ impl Catalog {
         let fingerprint = engine.fingerprint();
         // Before the first client asks for a list, there is no need to read one.
         let kept = self.known().and_then(|_| cache::read(&self.folder, &fingerprint));
-        let source = Source { pool: pool_name(status.index).into(), engine, several: false };
+        let source = ToolSource { pool: pool_name(status.index).into(), engine, several: false };
         let mut state = self.lock();
-        let like = |known: &&Known| known.source.engine.fingerprint() == fingerprint;
+        let like = |known: &&KnownSource| known.source.engine.fingerprint() == fingerprint;
         let set = kept.or_else(|| state.sources.iter().filter(like).find_map(|known| known.set.clone()));
-        let added = Known { set, ..Known::browser(source, status) };
+        let added = KnownSource { set, ..KnownSource::browser(source, status) };
         state.sources.retain(|known| known.place.index() != Some(status.index));
-        let behind = |known: &Known| known.place.index().is_some_and(|index| index > status.index);
+        let behind = |known: &KnownSource| known.place.index().is_some_and(|index| index > status.index);
         let at = state.sources.iter().position(behind).unwrap_or(state.sources.len());
         state.sources.insert(at, added);
         self.announce(&mut state);

@@ -12,7 +12,7 @@ use greenroom_core::{Introduction, Raw, Tool, Toolset};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct CachedTools {
     /// The whole fingerprint: file names are too short for it.
     fingerprint: String,
     tools: Vec<Raw>,
@@ -28,7 +28,7 @@ const LIST_BYTES_MAX: u64 = greenroom_mcp::MESSAGE_BYTES_MAX as u64;
 
 pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
     #[derive(Deserialize)]
-    struct Named {
+    struct ToolName {
         name: Arc<str>,
     }
     let path = file(folder, fingerprint);
@@ -40,7 +40,7 @@ pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
             return None;
         }
     };
-    let kept: Kept = match serde_json::from_str(&text) {
+    let kept: CachedTools = match serde_json::from_str(&text) {
         Ok(kept) => kept,
         Err(error) => {
             tracing::warn!(%error, path = %path.display(), "the kept tool list is damaged and will be replaced");
@@ -51,7 +51,7 @@ pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
         return None;
     }
     let tool = |definition: Raw| {
-        let Named { name } = serde_json::from_str(definition.get()).ok()?;
+        let ToolName { name } = serde_json::from_str(definition.get()).ok()?;
         Some(Tool { name, definition })
     };
     let tools = kept.tools.into_iter().map(tool).collect::<Option<Vec<_>>>()?;
@@ -64,7 +64,7 @@ pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
 pub(super) fn write(folder: &Path, fingerprint: &str, set: &Toolset) -> io::Result<()> {
     let tools = set.tools.iter().map(|tool| tool.definition.clone()).collect();
     let introduction = set.introduction.as_ref();
-    let kept = Kept {
+    let kept = CachedTools {
         fingerprint: fingerprint.to_owned(),
         tools,
         capabilities: introduction.map(|said| said.capabilities.clone()),

@@ -7,7 +7,7 @@
 use greenroom_core::{Fields, Raw, raw::encode, settings::Scope};
 use serde_json::{json, value::RawValue};
 
-use super::source::{Known, Place};
+use super::source::{KnownSource, SourceName};
 use crate::recall::{
     pages,
     response_options::{self, MODE, RESPONSES},
@@ -28,7 +28,7 @@ const LABEL_DESCRIPTION: &str = "Index or label; see list_browsers";
 
 /// How many attached browsers there are, as far as the list depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Browsers {
+pub(crate) enum BrowserChoice {
     None,
     /// There is no choice, and greenroom refuses a call that makes one.
     One,
@@ -40,13 +40,13 @@ pub(crate) enum Browsers {
 
 /// What is shown to callers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct ListOptions {
     pub(crate) scope: Scope,
     /// The pools to choose from, the default one first; empty where there is no choice.
     pub(crate) pools: Vec<String>,
     /// Whether a pool has several instances to choose from.
     pub(crate) instances: bool,
-    pub(crate) browsers: Browsers,
+    pub(crate) browsers: BrowserChoice,
     /// Whether an attached browser has a tag.
     pub(crate) tagged: bool,
     /// Whether the store keeps calls, so that a later call can compare with them or ask for them.
@@ -55,44 +55,45 @@ pub(crate) struct Shown {
 
 /// Which of the parameters are greenroom's in a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Takes {
+pub(crate) struct InjectedParameters {
     pub(crate) session: bool,
     pub(crate) pool: bool,
     pub(crate) instance: bool,
     pub(crate) browser: bool,
-    pub(crate) wants: response_options::Takes,
+    pub(crate) wants: response_options::InjectedOptions,
 }
 
-impl Takes {
+impl InjectedParameters {
     #[cfg(test)]
     pub(crate) const ALL: Self = Self {
         session: true,
         pool: true,
         instance: true,
         browser: true,
-        wants: response_options::Takes { mode: true, responses: true, pages: true },
+        wants: response_options::InjectedOptions { mode: true, responses: true, pages: true },
     };
     const NONE: Self = Self {
         session: false,
         pool: false,
         instance: false,
         browser: false,
-        wants: response_options::Takes { mode: false, responses: false, pages: false },
+        wants: response_options::InjectedOptions { mode: false, responses: false, pages: false },
     };
 }
 
 /// What a tool's answers contain, as far as its engine's adapter knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Gives {
+pub(crate) struct AnswerContents {
     pub(crate) snapshots: bool,
     pub(crate) data: bool,
 }
 
-impl Shown {
+impl ListOptions {
     /// What these sources give callers to choose from.
-    pub(super) fn of(sources: &[Known], scope: Scope, recalls: bool) -> Self {
+    pub(super) fn of(sources: &[KnownSource], scope: Scope, recalls: bool) -> Self {
         let (pools, browsers): (Vec<_>, Vec<_>) = sources.iter().partition(|known| known.place.is_pool());
-        let has_label = |known: &&Known| matches!(&known.place, Place::Browser(name) if name.label.is_some());
+        let has_label =
+            |known: &&KnownSource| matches!(&known.place, SourceName::Browser(name) if name.label.is_some());
         let choice = pools.len() > 1 || !browsers.is_empty();
         Self {
             scope,
@@ -100,9 +101,9 @@ impl Shown {
             pools: pools.iter().filter(|_| choice).map(|known| known.source.pool.to_string()).collect(),
             tagged: browsers.iter().any(|known| known.tagged),
             browsers: match browsers.len() {
-                0 => Browsers::None,
-                1 => Browsers::One,
-                _ => Browsers::Several { labelled: browsers.iter().any(has_label) },
+                0 => BrowserChoice::None,
+                1 => BrowserChoice::One,
+                _ => BrowserChoice::Several { labelled: browsers.iter().any(has_label) },
             },
             recalls,
         }
@@ -119,7 +120,7 @@ impl Shown {
     /// The parameter that chooses an attached browser, if there are several: an index, counted from 1, or a label if a
     /// browser has one. Callers may write an index as a number or as text.
     pub(crate) fn browser(&self) -> Option<(&'static str, Raw)> {
-        let Browsers::Several { labelled } = self.browsers else { return None };
+        let BrowserChoice::Several { labelled } = self.browsers else { return None };
         let parameter = match labelled {
             true => json!({
                 "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string" }],
@@ -134,8 +135,8 @@ impl Shown {
     fn pools_text(&self) -> String {
         let names = self.pools.join(", ");
         match (self.browsers, self.pools.split_first()) {
-            (Browsers::None, Some((_, []))) => format!("Pool: {names} (default)"),
-            (Browsers::None, Some((first, others))) => {
+            (BrowserChoice::None, Some((_, []))) => format!("Pool: {names} (default)"),
+            (BrowserChoice::None, Some((first, others))) => {
                 format!("Pool: {first} (default), {}", others.join(", "))
             }
             _ => format!("Pool, instead of an attached browser: {names}"),
@@ -143,21 +144,21 @@ impl Shown {
     }
 
     /// The definition with the parameters, and which of them are greenroom's.
-    pub(super) fn add_to(&self, definition: &RawValue, gives: Gives) -> (Raw, Takes) {
-        self.add(definition, gives).unwrap_or_else(|| (definition.to_owned(), Takes::NONE))
+    pub(super) fn add_to(&self, definition: &RawValue, gives: AnswerContents) -> (Raw, InjectedParameters) {
+        self.add(definition, gives).unwrap_or_else(|| (definition.to_owned(), InjectedParameters::NONE))
     }
 
-    fn add(&self, definition: &RawValue, gives: Gives) -> Option<(Raw, Takes)> {
+    fn add(&self, definition: &RawValue, gives: AnswerContents) -> Option<(Raw, InjectedParameters)> {
         let mut tool = Fields::open(definition).ok()?;
         let mut schema = tool.read::<Fields>("inputSchema").ok()?.unwrap_or_default();
         let mut properties = schema.read::<Fields>("properties").ok()?.unwrap_or_default();
         let free = |name: &str| properties.get(name).is_none();
-        let wants = response_options::Takes {
+        let wants = response_options::InjectedOptions {
             mode: free(MODE),
             responses: free(RESPONSES),
             pages: gives.data && pages::NAMES.iter().all(|name| free(name)),
         };
-        let takes = Takes {
+        let takes = InjectedParameters {
             session: free(SESSION_ID),
             pool: free(POOL),
             instance: free(INSTANCE),
@@ -220,16 +221,16 @@ pub(crate) const MODE_WORDS: [&str; 3] = ["inline", "diff", "refs"];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recall::Mode;
+    use crate::recall::ResponseMode;
 
-    fn shown(scope: Scope, pools: &[&str], instances: bool) -> Shown {
+    fn shown(scope: Scope, pools: &[&str], instances: bool) -> ListOptions {
         let pools = pools.iter().map(|name| (*name).to_owned()).collect();
-        Shown { scope, pools, instances, browsers: Browsers::None, tagged: false, recalls: true }
+        ListOptions { scope, pools, instances, browsers: BrowserChoice::None, tagged: false, recalls: true }
     }
 
-    fn check(definition: &str, shown: &Shown, expected: &str) -> Takes {
+    fn check(definition: &str, shown: &ListOptions, expected: &str) -> InjectedParameters {
         let definition = greenroom_core::raw::parse(definition.to_owned()).unwrap();
-        let (text, takes) = shown.add_to(&definition, Gives::default());
+        let (text, takes) = shown.add_to(&definition, AnswerContents::default());
         let parameter = |name: &str, description: &str| {
             format!(r#""{name}":{{"type":"string","description":"{description}"}}"#)
         };
@@ -239,14 +240,17 @@ mod tests {
             .replace("<INSTANCE>", &parameter("browser_instance", INSTANCE_DESCRIPTION));
         assert_eq!(text.get(), expected);
         assert!(!takes.wants.pages, "nothing of it is known to be data");
-        Takes { wants: response_options::Takes { pages: true, ..takes.wants }, ..takes }
+        InjectedParameters {
+            wants: response_options::InjectedOptions { pages: true, ..takes.wants },
+            ..takes
+        }
     }
 
     /// Every word that the list offers is a mode.
     #[test]
     fn offered_modes_exist() {
         for word in MODE_WORDS {
-            assert!(Mode::WORDS.iter().any(|(name, _)| *name == word), "{word}");
+            assert!(ResponseMode::WORDS.iter().any(|(name, _)| *name == word), "{word}");
         }
     }
 
@@ -271,7 +275,7 @@ mod tests {
         );
         let own = r#"{"name":"t","inputSchema":{"properties":{"sessionId":{}}}}"#;
         let takes = check(own, &shown(Scope::Connection, &[], false), own);
-        assert_eq!(takes, Takes { session: false, ..Takes::ALL });
+        assert_eq!(takes, InjectedParameters { session: false, ..InjectedParameters::ALL });
     }
 
     /// Pools and instances are shown only where there is a choice, after `sessionId`, and accepted everywhere; a tool's
@@ -289,11 +293,14 @@ mod tests {
             (&[], true, "<ID>,<INSTANCE>"),
             (&[], false, "<ID>"),
         ] {
-            assert_eq!(check(tool, &shown(Scope::Call, pools, instances), &with(inside)), Takes::ALL);
+            assert_eq!(
+                check(tool, &shown(Scope::Call, pools, instances), &with(inside)),
+                InjectedParameters::ALL
+            );
         }
         let own = r#"{"name":"t","inputSchema":{"type":"object","properties":{"browser_pool":{}}}}"#;
         let expected = r#"{"name":"t","inputSchema":{"type":"object","properties":{<ID>,<INSTANCE>,"browser_pool":{}}}}"#;
         let takes = check(own, &shown(Scope::Call, &names, true), expected);
-        assert_eq!(takes, Takes { pool: false, ..Takes::ALL });
+        assert_eq!(takes, InjectedParameters { pool: false, ..InjectedParameters::ALL });
     }
 }

@@ -16,45 +16,45 @@ use serde_json::value::RawValue;
 use crate::recall::{pages, response_options};
 
 use super::{
-    arguments::{Checker, Invalid},
-    inject::{self, Browsers, Gives, Shown, Takes},
-    source::{Known, Place},
+    arguments::{ArgumentChecker, InvalidArguments},
+    inject::{self, AnswerContents, BrowserChoice, InjectedParameters, ListOptions},
+    source::{KnownSource, SourceName},
 };
 
 /// A tool list.
-pub struct Listed {
-    tools: IndexMap<Arc<str>, Entry>,
+pub struct ToolList {
+    tools: IndexMap<Arc<str>, ListedTool>,
     /// The pools, and what callers call each.
-    places: Vec<(Arc<str>, Place)>,
+    places: Vec<(Arc<str>, SourceName)>,
     /// Pools whose tools are not known.
     unknown: Vec<Arc<str>>,
-    shown: Arc<Shown>,
+    shown: Arc<ListOptions>,
 }
 
 /// A tool of the list.
-pub struct Entry {
+pub struct ListedTool {
     /// As clients see it.
     pub shown: Raw,
     /// Which selectors are greenroom's in this tool; a tool that has such a parameter itself keeps it.
-    pub(crate) takes: Takes,
+    pub(crate) takes: InjectedParameters,
     /// The definitions of the pools that have it; usually there is only one. Never empty.
-    variants: Vec<Variant>,
+    variants: Vec<ToolVariant>,
 }
 
 /// One definition of a tool, and the pools that share it.
-struct Variant {
+struct ToolVariant {
     definition: Raw,
     pools: Vec<Arc<str>>,
-    checker: OnceLock<Checker>,
+    checker: OnceLock<ArgumentChecker>,
 }
 
-impl Listed {
+impl ToolList {
     /// What the sources offer, in their order.
-    pub(super) fn new(sources: &[Known], shown: Arc<Shown>) -> Self {
-        let mut tools = IndexMap::<Arc<str>, Entry>::new();
+    pub(super) fn new(sources: &[KnownSource], shown: Arc<ListOptions>) -> Self {
+        let mut tools = IndexMap::<Arc<str>, ListedTool>::new();
         let mut unknown = Vec::new();
         let places = sources.iter().map(|known| (known.source.pool.clone(), known.place.clone())).collect();
-        for Known { source, set, .. } in sources {
+        for KnownSource { source, set, .. } in sources {
             let pool = &source.pool;
             let format = source.engine.format();
             let Some(set) = set else {
@@ -65,8 +65,8 @@ impl Listed {
                 let entry = tools.entry(tool.name.clone()).or_insert_with(|| {
                     let (snapshots, data) =
                         (format.gives_snapshots(&tool.name), format.gives_data(&tool.name));
-                    let (shown, takes) = shown.add_to(&tool.definition, Gives { snapshots, data });
-                    Entry { shown, takes, variants: Vec::new() }
+                    let (shown, takes) = shown.add_to(&tool.definition, AnswerContents { snapshots, data });
+                    ListedTool { shown, takes, variants: Vec::new() }
                 });
                 // If an engine lists a name twice, the first one counts.
                 if entry.variant(pool).is_none() {
@@ -78,11 +78,11 @@ impl Listed {
     }
 
     /// The tools in the order of the pools and their engines.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Entry)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &ListedTool)> {
         self.tools.iter()
     }
 
-    pub fn get(&self, name: &str) -> Option<(&Arc<str>, &Entry)> {
+    pub fn get(&self, name: &str) -> Option<(&Arc<str>, &ListedTool)> {
         self.tools.get_key_value(name)
     }
 
@@ -95,13 +95,17 @@ impl Listed {
     }
 
     /// What callers call this pool.
-    pub(crate) fn place(&self, pool: &str) -> Option<&Place> {
+    pub(crate) fn place(&self, pool: &str) -> Option<&SourceName> {
         self.places.iter().find(|(name, _)| **name == *pool).map(|(_, place)| place)
     }
 
     /// If this pool lacks the tool: this pool, and the pools that have the tool. `None` for a pool that just came or
     /// went, whose tools are unknown.
-    pub(crate) fn elsewhere(&self, entry: &Entry, pool: &str) -> Option<(&Place, Vec<&Place>)> {
+    pub(crate) fn elsewhere(
+        &self,
+        entry: &ListedTool,
+        pool: &str,
+    ) -> Option<(&SourceName, Vec<&SourceName>)> {
         let place = self.place(pool)?;
         if self.unknown.iter().any(|unknown| **unknown == *pool) || entry.variant(pool).is_some() {
             return None;
@@ -112,27 +116,27 @@ impl Listed {
 
     /// Whether a call of this tool depends on where it runs. With attached browsers it always does: the call must name
     /// one, or must not.
-    pub(crate) fn differs(&self, entry: &Entry) -> bool {
+    pub(crate) fn differs(&self, entry: &ListedTool) -> bool {
         entry.variants.len() > 1
             || entry.pools().count() < self.places.len()
-            || self.shown.browsers != Browsers::None
+            || self.shown.browsers != BrowserChoice::None
     }
 
     /// Checks a call's arguments, greenroom's own already removed, against the pool's definition of the tool. Without a
     /// pool it uses the definition that is shown.
     pub(crate) fn check(
         &self,
-        entry: &Entry,
+        entry: &ListedTool,
         pool: Option<&str>,
         arguments: Option<&RawValue>,
-    ) -> Result<(), Invalid> {
+    ) -> Result<(), InvalidArguments> {
         let Some(variant) = pool.and_then(|pool| entry.variant(pool)).or(entry.variants.first()) else {
             return Ok(());
         };
-        variant.checker.get_or_init(|| Checker::new(&variant.definition)).check(arguments).map_err(
+        variant.checker.get_or_init(|| ArgumentChecker::new(&variant.definition)).check(arguments).map_err(
             |mut invalid| {
                 // The hint lists every argument, greenroom's own included.
-                if let Invalid::Unknown { known, .. } = &mut invalid {
+                if let InvalidArguments::Unknown { known, .. } = &mut invalid {
                     if entry.takes.session {
                         known.push(inject::SESSION_ID.to_owned());
                     }
@@ -158,7 +162,7 @@ impl Listed {
     }
 }
 
-impl Entry {
+impl ListedTool {
     /// The definition for clients whose calls must name a session, although the list in general does not demand it.
     pub(crate) fn shown_with_session_required(&self) -> Cow<'_, RawValue> {
         let required = self.takes.session.then(|| inject::with_session_required(&self.shown)).flatten();
@@ -170,7 +174,7 @@ impl Entry {
         match same {
             Some(variant) => variant.pools.push(pool.clone()),
             None => {
-                self.variants.push(Variant {
+                self.variants.push(ToolVariant {
                     definition: definition.to_owned(),
                     pools: vec![pool.clone()],
                     checker: OnceLock::new(),
@@ -179,7 +183,7 @@ impl Entry {
         }
     }
 
-    fn variant(&self, pool: &str) -> Option<&Variant> {
+    fn variant(&self, pool: &str) -> Option<&ToolVariant> {
         self.variants.iter().find(|variant| variant.pools.iter().any(|name| **name == *pool))
     }
 

@@ -24,50 +24,51 @@ use greenroom_core::{Engine, StartError, Tool, Toolset, settings::Scope};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-pub(crate) use arguments::Checker;
-pub use arguments::Invalid;
+pub(crate) use arguments::ArgumentChecker;
+pub use arguments::InvalidArguments;
 #[cfg(test)]
 pub(crate) use inject::MODE_WORDS;
 pub(crate) use inject::{
-    BROWSER, Browsers, INSTANCE, POOL, SESSION_ID, Shown, TAG, Takes, with_session_required,
+    BROWSER, BrowserChoice, INSTANCE, InjectedParameters, ListOptions, POOL, SESSION_ID, TAG,
+    with_session_required,
 };
-pub use listed::{Entry, Listed};
-pub use source::Source;
-pub(crate) use source::{Place, Server};
+pub use listed::{ListedTool, ToolList};
+pub use source::ToolSource;
+pub(crate) use source::{CustomPool, SourceName};
 
-use source::Known;
+use source::KnownSource;
 
 /// The tools of all pools and attached browsers, as they are known now.
 pub struct Catalog {
     scope: Scope,
     recalls: bool,
     folder: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<CatalogState>,
     /// Held while lists are being fetched, so that many first callers start one engine.
     fetching: tokio::sync::Mutex<()>,
     /// Counts the changes that clients are notified of.
     changes: watch::Sender<u64>,
 }
 
-struct State {
+struct CatalogState {
     /// The default pool first, then the other pools, then attached browsers by index.
-    sources: Vec<Known>,
-    shown: Arc<Shown>,
+    sources: Vec<KnownSource>,
+    shown: Arc<ListOptions>,
     /// `None` until a client was shown a list.
-    listed: Option<Arc<Listed>>,
+    listed: Option<Arc<ToolList>>,
 }
 
 impl Catalog {
     /// `sources` has one entry per pool, the default pool first; `recalls` says whether calls are recorded; `folder`
     /// holds the cached lists.
-    pub fn new(sources: Vec<Source>, scope: Scope, recalls: bool, folder: PathBuf) -> Arc<Self> {
-        let sources: Vec<_> = sources.into_iter().map(Known::pool).collect();
-        let shown = Arc::new(Shown::of(&sources, scope, recalls));
+    pub fn new(sources: Vec<ToolSource>, scope: Scope, recalls: bool, folder: PathBuf) -> Arc<Self> {
+        let sources: Vec<_> = sources.into_iter().map(KnownSource::pool).collect();
+        let shown = Arc::new(ListOptions::of(&sources, scope, recalls));
         Arc::new(Self {
             scope,
             recalls,
             folder,
-            state: Mutex::new(State { sources, shown, listed: None }),
+            state: Mutex::new(CatalogState { sources, shown, listed: None }),
             fetching: tokio::sync::Mutex::default(),
             changes: watch::Sender::new(0),
         })
@@ -93,25 +94,25 @@ impl Catalog {
     }
 
     /// The pools whose engines are custom servers, the default pool first, with each server's introduction.
-    pub(crate) fn servers(&self) -> Vec<Server> {
+    pub(crate) fn servers(&self) -> Vec<CustomPool> {
         let state = self.lock();
         let servers = state.sources.iter().filter(|known| known.source.engine.is_server());
         let servers: Vec<_> = servers.map(|known| (known.source.clone(), known.set.clone())).collect();
         drop(state);
-        let server = |(source, set): (Source, Option<Toolset>)| {
+        let server = |(source, set): (ToolSource, Option<Toolset>)| {
             let set = set.or_else(|| cache::read(&self.folder, &source.engine.fingerprint()));
-            Server { pool: source.pool, introduction: set.and_then(|set| set.introduction) }
+            CustomPool { pool: source.pool, introduction: set.and_then(|set| set.introduction) }
         };
         servers.into_iter().map(server).collect()
     }
 
     /// greenroom's own parameters that the list shows.
-    pub(crate) fn shown(&self) -> Arc<Shown> {
+    pub(crate) fn shown(&self) -> Arc<ListOptions> {
         self.lock().shown.clone()
     }
 
     /// The list: from memory, from disk, or from the engines.
-    pub async fn list(&self) -> Result<Arc<Listed>, StartError> {
+    pub async fn list(&self) -> Result<Arc<ToolList>, StartError> {
         if let Some(listed) = self.known() {
             return Ok(listed);
         }
@@ -123,7 +124,7 @@ impl Catalog {
     }
 
     /// Asks the engines again and writes their answers to disk.
-    pub async fn refresh(&self) -> Result<Arc<Listed>, StartError> {
+    pub async fn refresh(&self) -> Result<Arc<ToolList>, StartError> {
         let _turn = self.fetching.lock().await;
         self.fetch(false).await
     }
@@ -162,25 +163,25 @@ impl Catalog {
         self.changes.subscribe()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CatalogState> {
         self.state.lock()
     }
 
-    fn known(&self) -> Option<Arc<Listed>> {
+    fn known(&self) -> Option<Arc<ToolList>> {
         self.lock().listed.clone()
     }
 
     /// The lists of all pools that can be read, from disk or from the engine. If none can be read, returns the first
     /// pool's error.
-    async fn fetch(&self, from_disk: bool) -> Result<Arc<Listed>, StartError> {
+    async fn fetch(&self, from_disk: bool) -> Result<Arc<ToolList>, StartError> {
         // The list of a running engine is newer than the one on disk.
-        let said = |known: &Known| known.set.clone().filter(|_| from_disk);
+        let said = |known: &KnownSource| known.set.clone().filter(|_| from_disk);
         let sources: Vec<_> =
             self.lock().sources.iter().map(|known| (known.source.clone(), said(known))).collect();
         let several = sources.len() > 1;
         let mut known: HashMap<String, Result<Toolset, StartError>> = HashMap::new();
         let mut sets = Vec::with_capacity(sources.len());
-        for (Source { pool, engine, .. }, said) in sources {
+        for (ToolSource { pool, engine, .. }, said) in sources {
             let fingerprint = engine.fingerprint();
             let set = match (said, known.get(&fingerprint)) {
                 (Some(set), _) => Ok(set),
@@ -237,7 +238,7 @@ impl Catalog {
     }
 
     /// Sets the list of these pools.
-    fn changed(&self, set: &Toolset, of: impl Fn(&Known) -> bool) {
+    fn changed(&self, set: &Toolset, of: impl Fn(&KnownSource) -> bool) {
         let mut state = self.lock();
         let mut news = false;
         for known in state.sources.iter_mut().filter(|known| of(known)) {
@@ -254,8 +255,8 @@ impl Catalog {
 
     /// Makes the list anew, and notifies clients if they would see a difference. Before the first `tools/list` there is
     /// no client to notify.
-    fn announce(&self, state: &mut State) {
-        let shown = Arc::new(Shown::of(&state.sources, self.scope, self.recalls));
+    fn announce(&self, state: &mut CatalogState) {
+        let shown = Arc::new(ListOptions::of(&state.sources, self.scope, self.recalls));
         let shown_before = std::mem::replace(&mut state.shown, shown);
         let Some(before) = state.listed.clone() else { return };
         let after = rebuild(state);
@@ -265,8 +266,8 @@ impl Catalog {
     }
 }
 
-fn rebuild(state: &mut State) -> Arc<Listed> {
-    let listed = Arc::new(Listed::new(&state.sources, state.shown.clone()));
+fn rebuild(state: &mut CatalogState) -> Arc<ToolList> {
+    let listed = Arc::new(ToolList::new(&state.sources, state.shown.clone()));
     state.listed = Some(listed.clone());
     listed
 }

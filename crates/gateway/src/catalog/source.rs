@@ -8,7 +8,7 @@ use greenroom_fleet::{BrowserName, BrowserStatus};
 
 /// A pool or an attached browser, as far as tools are concerned.
 #[derive(Clone)]
-pub struct Source {
+pub struct ToolSource {
     /// Its name in the fleet.
     pub pool: Arc<str>,
     pub engine: Arc<dyn Engine>,
@@ -17,7 +17,7 @@ pub struct Source {
 }
 
 /// A pool whose engine is a custom server, which may have more than tools.
-pub(crate) struct Server {
+pub(crate) struct CustomPool {
     pub(crate) pool: Arc<str>,
     /// The server's introduction, if the catalog has asked it.
     pub(crate) introduction: Option<Introduction>,
@@ -25,12 +25,12 @@ pub(crate) struct Server {
 
 /// The name by which callers know a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SourceName {
     Pool(Arc<str>),
     Browser(BrowserName),
 }
 
-impl Place {
+impl SourceName {
     pub(crate) fn is_pool(&self) -> bool {
         matches!(self, Self::Pool(_))
     }
@@ -45,7 +45,7 @@ impl Place {
 }
 
 /// `pool "FIREFOX"`, `browser 2`, `browser 2 ("work")`.
-impl fmt::Display for Place {
+impl fmt::Display for SourceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pool(name) => write!(f, "pool \"{name}\""),
@@ -55,23 +55,23 @@ impl fmt::Display for Place {
 }
 
 /// A source, and what the catalog knows of it.
-pub(super) struct Known {
-    pub(super) source: Source,
-    pub(super) place: Place,
+pub(super) struct KnownSource {
+    pub(super) source: ToolSource,
+    pub(super) place: SourceName,
     /// Of an attached browser: whether it has tags.
     pub(super) tagged: bool,
     /// Its tools, as far as they are known.
     pub(super) set: Option<Toolset>,
 }
 
-impl Known {
-    pub(super) fn pool(source: Source) -> Self {
-        Self { place: Place::Pool(source.pool.clone()), source, tagged: false, set: None }
+impl KnownSource {
+    pub(super) fn pool(source: ToolSource) -> Self {
+        Self { place: SourceName::Pool(source.pool.clone()), source, tagged: false, set: None }
     }
 
-    pub(super) fn browser(source: Source, status: &BrowserStatus) -> Self {
+    pub(super) fn browser(source: ToolSource, status: &BrowserStatus) -> Self {
         let name = BrowserName { index: status.index, label: status.label.clone() };
-        Self { place: Place::Browser(name), source, tagged: !status.tags.is_empty(), set: None }
+        Self { place: SourceName::Browser(name), source, tagged: !status.tags.is_empty(), set: None }
     }
 
     pub(super) fn is_called(&self, pool: &str) -> bool {

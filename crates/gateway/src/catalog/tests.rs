@@ -10,15 +10,18 @@ use tempfile::TempDir;
 use super::*;
 
 /// An engine that lists tools and counts how often it is asked.
-struct Lists {
+struct CountingEngine {
     fingerprint: &'static str,
     /// Name and schema of each; `None` for an engine that cannot be asked.
     tools: Option<&'static [(&'static str, &'static str)]>,
     asked: AtomicUsize,
 }
 
-fn lists(fingerprint: &'static str, tools: Option<&'static [(&'static str, &'static str)]>) -> Arc<Lists> {
-    Arc::new(Lists { fingerprint, tools, asked: AtomicUsize::new(0) })
+fn lists(
+    fingerprint: &'static str,
+    tools: Option<&'static [(&'static str, &'static str)]>,
+) -> Arc<CountingEngine> {
+    Arc::new(CountingEngine { fingerprint, tools, asked: AtomicUsize::new(0) })
 }
 
 fn set(tools: &[(&str, &str)]) -> Toolset {
@@ -31,7 +34,7 @@ fn set(tools: &[(&str, &str)]) -> Toolset {
     Toolset { tools: tools.iter().map(tool).collect(), introduction: None }
 }
 
-impl Engine for Lists {
+impl Engine for CountingEngine {
     fn fingerprint(&self) -> String {
         self.fingerprint.to_owned()
     }
@@ -59,21 +62,21 @@ const CHROMIUM: Option<&[(&str, &str)]> = Some(&[("click", r#""target":{"type":"
 const FIREFOX: Option<&[(&str, &str)]> =
     Some(&[("find", ""), ("click", r#""target":{"type":"string"},"force":{"type":"boolean"}"#)]);
 
-fn catalog(pools: &[(&str, &Arc<Lists>)]) -> (Arc<Catalog>, TempDir) {
+fn catalog(pools: &[(&str, &Arc<CountingEngine>)]) -> (Arc<Catalog>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let source = |(pool, engine): &(&str, &Arc<Lists>)| {
+    let source = |(pool, engine): &(&str, &Arc<CountingEngine>)| {
         let engine: Arc<dyn Engine> = (*engine).clone();
-        Source { pool: (*pool).into(), engine, several: false }
+        ToolSource { pool: (*pool).into(), engine, several: false }
     };
     let sources = pools.iter().map(source).collect();
     (Catalog::new(sources, Scope::Call, false, folder.path().to_owned()), folder)
 }
 
-fn names(listed: &Listed) -> Vec<&str> {
+fn names(listed: &ToolList) -> Vec<&str> {
     listed.iter().map(|(name, _)| &**name).collect()
 }
 
-fn elsewhere(listed: &Listed, tool: &str, pool: &str) -> Option<Vec<String>> {
+fn elsewhere(listed: &ToolList, tool: &str, pool: &str) -> Option<Vec<String>> {
     let (_, others) = listed.elsewhere(listed.get(tool).unwrap().1, pool)?;
     Some(others.iter().map(ToString::to_string).collect())
 }
@@ -100,7 +103,7 @@ async fn the_union_of_several_pools() {
     let force = arguments(r#"{"force":true}"#);
     assert_eq!(listed.check(click, Some("F"), Some(&force)), Ok(()));
     for pool in [Some("C"), None] {
-        let Err(Invalid::Unknown { name, known }) = listed.check(click, pool, Some(&force)) else {
+        let Err(InvalidArguments::Unknown { name, known }) = listed.check(click, pool, Some(&force)) else {
             panic!("C has no such argument")
         };
         assert_eq!(name, "force");
@@ -121,7 +124,7 @@ async fn equal_engines_are_asked_once() {
     assert_eq!(asked(), 1);
     first.refresh().await.unwrap();
     assert_eq!(asked(), 2, "once more, for both");
-    let sources = vec![Source { pool: "A".into(), engine: one.clone(), several: true }];
+    let sources = vec![ToolSource { pool: "A".into(), engine: one.clone(), several: true }];
     let second = Catalog::new(sources, Scope::Call, false, folder.path().to_owned());
     let listed = second.list().await.unwrap();
     let shown = listed.get("pdf").unwrap().1.shown.get();
@@ -238,7 +241,8 @@ async fn browsers_come_and_go() {
     let listed = catalog.list().await.unwrap();
     let odd = arguments(r#"{"odd":1}"#);
     let (_, click) = listed.get("click").unwrap();
-    let Err(Invalid::Unknown { known, .. }) = listed.check(click, Some("browser-2"), Some(&odd)) else {
+    let Err(InvalidArguments::Unknown { known, .. }) = listed.check(click, Some("browser-2"), Some(&odd))
+    else {
         panic!("it has no such argument")
     };
     assert_eq!(known, ["target", "sessionId", "browserIndex"]);
@@ -284,7 +288,8 @@ async fn pools_beside_browsers() {
     );
     let force = arguments(r#"{"force":true}"#);
     assert_eq!(listed.check(click, Some("F"), Some(&force)), Ok(()));
-    let Err(Invalid::Unknown { known, .. }) = listed.check(click, Some("browser-1"), Some(&force)) else {
+    let Err(InvalidArguments::Unknown { known, .. }) = listed.check(click, Some("browser-1"), Some(&force))
+    else {
         panic!("the called pool's description counts")
     };
     assert_eq!(known, ["target", "sessionId", "browser_pool"], "there is no browser to choose");

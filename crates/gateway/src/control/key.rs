@@ -16,16 +16,16 @@ const OWNER: &AsciiSet = &CONTROLS.add(b':').add(b'#').add(b'%');
 
 /// A session of any owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Key {
+pub enum OwnedSessionKey {
     Named(Owner, SessionId),
     Connection(Owner, ConnectionId),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no session has such a key")]
-pub struct NoKey;
+pub struct InvalidSessionKey;
 
-impl Key {
+impl OwnedSessionKey {
     /// The key of a listed session. A session without an id is a connection's own.
     pub(super) fn of(owner: &Owner, status: &SessionStatus) -> Option<Self> {
         match (&status.id, status.connection) {
@@ -43,7 +43,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for OwnedSessionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let encoded = |owner: &Owner| utf8_percent_encode(&owner.to_string(), OWNER).to_string();
         match self {
@@ -53,16 +53,18 @@ impl fmt::Display for Key {
     }
 }
 
-impl FromStr for Key {
-    type Err = NoKey;
+impl FromStr for OwnedSessionKey {
+    type Err = InvalidSessionKey;
 
-    fn from_str(text: &str) -> Result<Self, NoKey> {
-        let at = text.find([':', '#']).ok_or(NoKey)?;
+    fn from_str(text: &str) -> Result<Self, InvalidSessionKey> {
+        let at = text.find([':', '#']).ok_or(InvalidSessionKey)?;
         let (owner, rest) = text.split_at(at);
-        let owner = Owner::new(&percent_decode_str(owner).decode_utf8().map_err(|_| NoKey)?);
+        let owner = Owner::new(&percent_decode_str(owner).decode_utf8().map_err(|_| InvalidSessionKey)?);
         match rest.split_at(1) {
-            (":", id) => Ok(Self::Named(owner, SessionId::new(id).map_err(|_| NoKey)?)),
-            (_, number) => Ok(Self::Connection(owner, ConnectionId(number.parse().map_err(|_| NoKey)?))),
+            (":", id) => Ok(Self::Named(owner, SessionId::new(id).map_err(|_| InvalidSessionKey)?)),
+            (_, number) => {
+                Ok(Self::Connection(owner, ConnectionId(number.parse().map_err(|_| InvalidSessionKey)?)))
+            }
         }
     }
 }
@@ -71,15 +73,15 @@ impl FromStr for Key {
 mod tests {
     use super::*;
 
-    fn named(owner: &str, id: &str) -> Key {
-        Key::Named(Owner::new(owner), SessionId::new(id).unwrap())
+    fn named(owner: &str, id: &str) -> OwnedSessionKey {
+        OwnedSessionKey::Named(Owner::new(owner), SessionId::new(id).unwrap())
     }
 
     /// Keys are readable, no two sessions have the same key whatever owner and id are, and each key parses back.
     #[test]
     fn keys_are_unambiguous() {
         assert_eq!(named("local", "prices").to_string(), "local:prices");
-        assert_eq!(Key::Connection(Owner::local(), ConnectionId(1)).to_string(), "local#1");
+        assert_eq!(OwnedSessionKey::Connection(Owner::local(), ConnectionId(1)).to_string(), "local#1");
         let keys = [
             named("a", "b:c"),
             named("a:b", "c"),
@@ -89,8 +91,8 @@ mod tests {
             named("a", "1"),
             named("a", "x/y ?&=\"'\n\u{1b}ä 🍵"),
             named("ä/b", " "),
-            Key::Connection(Owner::new("a"), ConnectionId(1)),
-            Key::Connection(Owner::new("a:1"), ConnectionId(u64::MAX)),
+            OwnedSessionKey::Connection(Owner::new("a"), ConnectionId(1)),
+            OwnedSessionKey::Connection(Owner::new("a:1"), ConnectionId(u64::MAX)),
         ];
         for (n, key) in keys.iter().enumerate() {
             let text = key.to_string();
@@ -103,8 +105,8 @@ mod tests {
     #[test]
     fn other_texts_are_no_keys() {
         for text in ["", "prices", "local:", "local#", "local#x", "local#-1", "%ff:a"] {
-            assert_eq!(text.parse::<Key>(), Err(NoKey), "{text}");
+            assert_eq!(text.parse::<OwnedSessionKey>(), Err(InvalidSessionKey), "{text}");
         }
-        assert_eq!(format!("local:{}", "x".repeat(257)).parse::<Key>(), Err(NoKey));
+        assert_eq!(format!("local:{}", "x".repeat(257)).parse::<OwnedSessionKey>(), Err(InvalidSessionKey));
     }
 }

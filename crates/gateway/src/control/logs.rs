@@ -20,7 +20,7 @@ use greenroom_core::time::timestamp_ms;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wish {
+pub(super) struct LogsQuery {
     #[serde(default)]
     follow: bool,
 }
@@ -58,7 +58,7 @@ impl From<&LogEntry> for LogLine {
 }
 
 /// A reader's position.
-struct Reader {
+struct LogReader {
     control: Arc<Control>,
     follow: bool,
     next: Option<u64>,
@@ -67,11 +67,11 @@ struct Reader {
 
 pub(super) async fn read(
     State(control): State<Arc<Control>>,
-    wish: Result<Query<Wish>, QueryRejection>,
+    wish: Result<Query<LogsQuery>, QueryRejection>,
 ) -> Result<Response, ControlProblem> {
-    let Query(Wish { follow }) = wish.map_err(|error| ControlProblem::bad_query(&error.body_text()))?;
+    let Query(LogsQuery { follow }) = wish.map_err(|error| ControlProblem::bad_query(&error.body_text()))?;
     let written = control.journal.written();
-    let reader = Reader { control, follow, next: None, written };
+    let reader = LogReader { control, follow, next: None, written };
     let body = Body::from_stream(stream::unfold(reader, |mut reader| async {
         let chunk = reader.chunk().await?;
         Some((Ok::<_, Infallible>(chunk), reader))
@@ -79,7 +79,7 @@ pub(super) async fn read(
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 
-impl Reader {
+impl LogReader {
     /// The lines written since the last chunk; a follower waits for the first one. `None` at the end.
     async fn chunk(&mut self) -> Option<Bytes> {
         loop {

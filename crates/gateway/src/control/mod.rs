@@ -25,23 +25,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Gateway, rest};
 
-pub use key::{Key, NoKey};
+pub use key::{InvalidSessionKey, OwnedSessionKey};
 pub use logs::LogLine;
 pub use problem::{ControlProblem, ControlProblemBody, fallback};
-pub use recent_log::{Journal, LogEntry, Read};
-pub use sessions::{Closed, OpenSession, OpenSessions};
-pub use status::{InstanceReport, PoolReport, Status};
+pub use recent_log::{LogEntry, LogRead, RecentLog};
+pub use sessions::{ClosedSession, OpenSession, OpenSessions};
+pub use status::{InstanceReport, PoolReport, ProcessStatus};
 
 /// How a process serves agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProcessKind {
     /// One client, over stdin and stdout.
     Stdio,
     /// Many clients, over HTTP.
     Server,
 }
 
-impl Kind {
+impl ProcessKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stdio => "stdio",
@@ -52,9 +52,9 @@ impl Kind {
 
 /// What a process reports of itself.
 #[derive(Debug, Clone)]
-pub struct Identity {
+pub struct ProcessIdentity {
     pub version: &'static str,
-    pub kind: Kind,
+    pub kind: ProcessKind,
     /// The address at which agents reach it, if it has one.
     pub listen: Option<String>,
     pub data_folder: PathBuf,
@@ -63,9 +63,14 @@ pub struct Identity {
     pub started_at: Instant,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// A process that starts now.
-    pub fn new(version: &'static str, kind: Kind, listen: Option<String>, data_folder: PathBuf) -> Self {
+    pub fn new(
+        version: &'static str,
+        kind: ProcessKind,
+        listen: Option<String>,
+        data_folder: PathBuf,
+    ) -> Self {
         let (started, started_at) = (SystemTime::now(), Instant::now());
         Self { version, kind, listen, data_folder, started, started_at }
     }
@@ -74,8 +79,8 @@ impl Identity {
 /// Everything the routes need.
 pub struct Control {
     pub gateway: Arc<Gateway>,
-    pub identity: Identity,
-    pub journal: Arc<Journal>,
+    pub identity: ProcessIdentity,
+    pub journal: Arc<RecentLog>,
     /// Cancelled when the process ends: streams end then.
     pub closing: CancellationToken,
 }

@@ -82,10 +82,10 @@ impl From<FleetError> for ControlProblem {
 impl IntoResponse for ControlProblem {
     fn into_response(self) -> Response {
         #[derive(Serialize)]
-        struct Body {
+        struct ErrorEnvelope {
             error: ControlProblemBody,
         }
         let error = ControlProblemBody { code: self.code.to_owned(), message: self.message, hint: self.hint };
-        (self.status, Json(Body { error })).into_response()
+        (self.status, Json(ErrorEnvelope { error })).into_response()
     }
 }

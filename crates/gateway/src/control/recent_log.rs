@@ -28,7 +28,7 @@ pub struct LogEntry {
 
 /// What a read returns.
 #[derive(Debug)]
-pub struct Read {
+pub struct LogRead {
     /// How many lines were overwritten before they were read.
     pub lost: u64,
     pub entries: Vec<Arc<LogEntry>>,
@@ -36,27 +36,27 @@ pub struct Read {
     pub next: u64,
 }
 
-pub struct Journal {
-    state: Mutex<State>,
+pub struct RecentLog {
+    state: Mutex<LogBuffer>,
     /// How many lines were ever written.
     written: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct State {
+struct LogBuffer {
     lines: VecDeque<Arc<LogEntry>>,
     /// The number of the first of `lines`.
     first: u64,
 }
 
-impl Default for Journal {
+impl Default for RecentLog {
     fn default() -> Self {
         Self { state: Mutex::default(), written: watch::Sender::new(0) }
     }
 }
 
-impl Journal {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl RecentLog {
+    fn lock(&self) -> MutexGuard<'_, LogBuffer> {
         self.state.lock()
     }
 
@@ -76,11 +76,11 @@ impl Journal {
     }
 
     /// Everything from line `from` on; `None` for all that is kept.
-    pub fn read(&self, from: Option<u64>) -> Read {
+    pub fn read(&self, from: Option<u64>) -> LogRead {
         let state = self.lock();
         let from = from.unwrap_or(state.first);
         let skip = usize::try_from(from.saturating_sub(state.first)).unwrap_or(usize::MAX);
-        Read {
+        LogRead {
             lost: state.first.saturating_sub(from),
             entries: state.lines.iter().skip(skip).cloned().collect(),
             next: state.first + state.lines.len() as u64,
@@ -104,7 +104,7 @@ fn cut(text: &mut String) {
 mod tests {
     use super::*;
 
-    fn write(journal: &Journal, message: impl Into<String>) {
+    fn write(journal: &RecentLog, message: impl Into<String>) {
         let message = message.into();
         let time = SystemTime::UNIX_EPOCH;
         journal.write(LogEntry { time, level: "INFO", target: String::new(), message, fields: Vec::new() });
@@ -113,7 +113,7 @@ mod tests {
     /// The last lines are kept and no more; a reader that fell behind learns how many it missed, once.
     #[test]
     fn a_slow_reader_learns_what_it_missed() {
-        let journal = Journal::default();
+        let journal = RecentLog::default();
         write(&journal, "first");
         let read = journal.read(None);
         assert_eq!((read.lost, read.entries.len(), read.next), (0, 1, 1));
@@ -131,7 +131,7 @@ mod tests {
     /// A long message keeps its head.
     #[test]
     fn long_lines_are_cut() {
-        let journal = Journal::default();
+        let journal = RecentLog::default();
         write(&journal, "ä".repeat(TEXT_BYTES_MAX));
         assert_eq!(journal.read(None).entries[0].message.chars().count(), TEXT_BYTES_MAX / 2 + 1);
     }

@@ -14,7 +14,7 @@ use greenroom_fleet::SessionStatus;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use super::{Control, ControlProblem, Key};
+use super::{Control, ControlProblem, OwnedSessionKey};
 use greenroom_core::{excerpt::excerpt, time::timestamp};
 
 use crate::tools::state_name;
@@ -30,7 +30,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(8);
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OpenSession {
-    /// Its name in URLs; see [`Key`].
+    /// Its name in URLs; see [`OwnedSessionKey`].
     pub key: String,
     /// `None` for a connection's own.
     pub id: Option<String>,
@@ -70,7 +70,7 @@ pub struct OpenSessions {
 
 /// The result of closing a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Closed {
+pub struct ClosedSession {
     pub key: String,
     pub owner: String,
     /// `false`: the session is closed, but its browser is still ending.
@@ -92,15 +92,15 @@ pub(super) async fn show(
 pub(super) async fn close(
     State(control): State<Arc<Control>>,
     Path(text): Path<String>,
-) -> Result<Json<Closed>, ControlProblem> {
-    let key: Key = text.parse().map_err(|_| ControlProblem::no_session(&text))?;
+) -> Result<Json<ClosedSession>, ControlProblem> {
+    let key: OwnedSessionKey = text.parse().map_err(|_| ControlProblem::no_session(&text))?;
     let (owner, whose) = key.split();
     // The first step takes the session out of the fleet's list, so a timeout does not bring it back.
     let gone = match timeout(CLOSE_WITHIN, control.gateway.fleet.evict(owner, &whose)).await {
         Ok(closed) => closed.map(|()| true)?,
         Err(_) => false,
     };
-    Ok(Json(Closed { key: text, owner: owner.to_string(), gone }))
+    Ok(Json(ClosedSession { key: text, owner: owner.to_string(), gone }))
 }
 
 fn all(control: &Control) -> Vec<OpenSession> {
@@ -115,7 +115,7 @@ fn all(control: &Control) -> Vec<OpenSession> {
 fn session(owner: &Owner, status: &SessionStatus, now: SystemTime) -> Option<OpenSession> {
     let since = |then: SystemTime| now.duration_since(then).unwrap_or_default().as_secs();
     Some(OpenSession {
-        key: Key::of(owner, status)?.to_string(),
+        key: OwnedSessionKey::of(owner, status)?.to_string(),
         id: status.id.as_ref().map(ToString::to_string),
         connection: status.connection.map(|connection| connection.0),
         client: None,

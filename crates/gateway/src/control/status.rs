@@ -17,7 +17,7 @@ use crate::{
 /// A process. A field that another version does not send is empty here, so that versions can ask each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Status {
+pub struct ProcessStatus {
     pub version: String,
     pub pid: u32,
     /// `stdio` or `server`.
@@ -85,10 +85,10 @@ pub struct InstanceReport {
     pub error: Option<String>,
 }
 
-pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<Status> {
+pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<ProcessStatus> {
     let identity = &control.identity;
     let fleet = &control.gateway.fleet;
-    Json(Status {
+    Json(ProcessStatus {
         version: identity.version.to_owned(),
         pid: std::process::id(),
         kind: identity.kind.as_str().to_owned(),

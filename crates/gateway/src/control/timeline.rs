@@ -15,7 +15,7 @@ use crate::rest::{CALLS_MAX, TimelineView, timeline_of};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wish {
+pub(super) struct TimelineQuery {
     /// The session's owner; `local` by default.
     owner: Option<String>,
     /// Its UUID, its id, or `#7` for the own session of connection 7.
@@ -28,7 +28,7 @@ pub(super) struct Wish {
 
 pub(super) async fn show(
     State(control): State<Arc<Control>>,
-    wish: Result<Query<Wish>, QueryRejection>,
+    wish: Result<Query<TimelineQuery>, QueryRejection>,
 ) -> Result<Json<TimelineView>, ControlProblem> {
     let Query(wish) = wish.map_err(|rejection| ControlProblem::bad_query(&rejection.body_text()))?;
     let Some(records) = control.gateway.recall.records.as_deref() else {

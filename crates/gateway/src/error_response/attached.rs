@@ -3,13 +3,14 @@
 use greenroom_core::plural;
 use greenroom_fleet::FleetError;
 
-use super::Failure;
-use crate::{Gateway, attach::NotAttached, catalog::Place};
+use super::ErrorResponse;
+use crate::{Gateway, attach::NotAttached, catalog::SourceName};
 
-impl Failure {
+impl ErrorResponse {
     /// The pool or browser that the call names has other tools.
-    pub(crate) fn tool_not_there(tool: &str, place: &Place, others: &[&Place]) -> Self {
-        let names = |others: &[&Place]| others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    pub(crate) fn tool_not_there(tool: &str, place: &SourceName, others: &[&SourceName]) -> Self {
+        let names =
+            |others: &[&SourceName]| others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         if place.is_pool() && others.iter().all(|other| other.is_pool()) {
             // If there are only pools, the word is needed once.
             let others = names(others).replace("pool ", "");

@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use greenroom_mcp::{
     CLIENT_MESSAGE_BYTES_MAX, RpcError,
     error::INVALID_REQUEST,
-    lines::Line,
+    lines::StreamLine,
     message::{self, Parsed},
     stdio::Stdio,
 };
@@ -16,7 +16,7 @@ use super::protocol::Protocol;
 use crate::{
     Gateway,
     client_sink::ReplyPath,
-    connection::{Client, Connection},
+    connection::{Connection, NewClient},
     offload::{offload_if_large, offloadable, return_to_runtime},
 };
 
@@ -26,11 +26,11 @@ pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves one client until it closes its end, or `stop` is cancelled. Then it cancels the client's calls; the caller
 /// ends the client's sessions.
-pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: CancellationToken) {
+pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, client: NewClient, stop: CancellationToken) {
     offloadable(converse(gateway, stdio, client, stop)).await;
 }
 
-async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: CancellationToken) {
+async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: NewClient, stop: CancellationToken) {
     let Stdio { mut incoming, outgoing } = stdio;
     let way = ReplyPath::pipe(&outgoing);
     let mut changes = gateway.catalog.changes();
@@ -65,10 +65,10 @@ async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: Client, stop: Can
     let _ = timeout(LAST_WORDS, last_words).await;
 }
 
-async fn take(protocol: &Protocol, way: &ReplyPath, line: Line) {
+async fn take(protocol: &Protocol, way: &ReplyPath, line: StreamLine) {
     let text = match line {
-        Line::Whole(text) => text,
-        Line::TooLong { bytes } => return way.reply.send(too_long(bytes)).await,
+        StreamLine::Whole(text) => text,
+        StreamLine::TooLong { bytes } => return way.reply.send(too_long(bytes)).await,
     };
     let guard = offload_if_large(text.len()).await;
     match message::parse_from_client(&text) {
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        connection::Reach,
+        connection::ClientLocation,
         testing::{self, BUILT_IN, DAY},
     };
 
@@ -105,13 +105,13 @@ mod tests {
         let (gateway, _folder) = testing::gateway(&[BUILT_IN], Scope::Connection, DAY);
         let id = ConnectionId::from_random(1);
         let owner = Owner::local();
-        let reach = Reach::Network;
-        let client = Client { id, owner, reach, first_question: 1, lost: HashSet::new() };
+        let reach = ClientLocation::Network;
+        let client = NewClient { id, owner, reach, first_question: 1, lost: HashSet::new() };
         let protocol = Protocol::new(gateway, Connection::new(client));
         let Stdio { outgoing, .. } = greenroom_mcp::stdio::open(std::io::empty(), std::io::sink()).unwrap();
         let way = ReplyPath::pipe(&outgoing);
         let handled = offloadable(async move {
-            take(&protocol, &way, Line::Whole(b"[".repeat(1024 * 1024))).await;
+            take(&protocol, &way, StreamLine::Whole(b"[".repeat(1024 * 1024))).await;
             thread::current().id()
         });
         assert_eq!(within(PATIENCE, handled).await, thread::current().id());

@@ -12,4 +12,4 @@ pub mod stdio;
 #[cfg(test)]
 pub(crate) use protocol::list_tools;
 pub use secret::Secret;
-pub use stateless::Parking;
+pub use stateless::SuspendedCalls;

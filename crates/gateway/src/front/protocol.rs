@@ -18,13 +18,13 @@ use crate::{
     Gateway, call,
     call_order::Turns,
     caller::Caller,
-    client_sink::{ClientSink, Reply, ReplyPath},
-    connection::{ConnectedAgent, Connection, NotBegun},
-    error_response::Failure,
+    client_sink::{ClientSink, ReplyPath, ReplySink},
+    connection::{BeginError, ConnectedAgent, Connection},
+    error_response::ErrorResponse,
     instructions,
     offload::{offload_if_large, offloadable},
-    passthrough::{self, Method, Passthrough},
-    progress::Waiting,
+    passthrough::{self, Passthrough, PassthroughMethod},
+    progress::QueueProgress,
     resources, tools,
 };
 
@@ -36,7 +36,7 @@ const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "criti
 
 /// The state of a connection.
 #[derive(Clone, Copy)]
-enum Phase {
+enum HandshakePhase {
     /// Only `initialize` and `ping` are allowed yet.
     New,
     Introduced(Revision),
@@ -46,7 +46,7 @@ enum Phase {
 pub(super) struct Protocol {
     gateway: Arc<Gateway>,
     pub(super) connection: Arc<Connection>,
-    phase: Mutex<Phase>,
+    phase: Mutex<HandshakePhase>,
     turns: Turns,
     tasks: TaskTracker,
 }
@@ -55,7 +55,7 @@ impl Protocol {
     pub(super) fn new(gateway: Arc<Gateway>, connection: Arc<Connection>) -> Self {
         let tasks = TaskTracker::new();
         let turns = Turns::tracked_by(&tasks);
-        Self { gateway, connection, phase: Mutex::new(Phase::New), turns, tasks }
+        Self { gateway, connection, phase: Mutex::new(HandshakePhase::New), turns, tasks }
     }
 
     /// Handles one message. Calls run in tasks of their own, all else happens at once.
@@ -65,7 +65,7 @@ impl Protocol {
                 if stateless::is_one(params.as_deref()) {
                     return self.stateless(id, &method, params.as_deref(), way).await;
                 }
-                match (method.as_str(), Method::named(&method)) {
+                match (method.as_str(), PassthroughMethod::named(&method)) {
                     ("tools/call", _) if self.introduced() => self.call(id, params, way).await,
                     ("tools/list", _) if self.introduced() => self.list(id, params, way).await,
                     (_, Some(method)) if self.introduced() => self.beside(id, method, params, way).await,
@@ -106,8 +106,8 @@ impl Protocol {
 
     pub(super) fn revision(&self) -> Option<Revision> {
         match *self.phase.lock() {
-            Phase::New => None,
-            Phase::Introduced(revision) => Some(revision),
+            HandshakePhase::New => None,
+            HandshakePhase::Introduced(revision) => Some(revision),
         }
     }
 
@@ -142,7 +142,7 @@ impl Protocol {
         };
         let revision = Revision::negotiate(&wanted);
         self.connection.introduced(params.get("capabilities").map(ToOwned::to_owned));
-        *self.phase.lock() = Phase::Introduced(revision);
+        *self.phase.lock() = HandshakePhase::Introduced(revision);
         let client = params.read::<Fields>("clientInfo").ok().flatten().unwrap_or_default();
         let name = self.gateway.fleet.connections().introduce(self.connection.id, called(&client).as_deref());
         tracing::info!(client = &*name, "connected");
@@ -200,7 +200,7 @@ impl Protocol {
     fn caller(&self, params: Option<&RawValue>, way: &ReplyPath) -> Caller {
         let connection = self.connection.clone();
         let outlet = way.outlet.clone();
-        let waiting = Waiting::of(params);
+        let waiting = QueueProgress::of(params);
         let agent = ConnectedAgent { connection: connection.clone(), outlet, waiting };
         Caller {
             owner: connection.owner.clone(),
@@ -212,7 +212,7 @@ impl Protocol {
     }
 
     /// Handles a request other than a tool call: prompts, completions, resources, tasks.
-    async fn beside(&self, id: Id, method: Method, params: Option<Raw>, way: &ReplyPath) {
+    async fn beside(&self, id: Id, method: PassthroughMethod, params: Option<Raw>, way: &ReplyPath) {
         let beside = match Passthrough::of(&self.gateway, method, resources::NOT_FOUND_BEFORE_2026) {
             Ok(beside) => beside,
             Err(error) => return send(&way.reply, Some(&id), &Err(error.to_raw())).await,
@@ -241,13 +241,13 @@ impl Protocol {
 
     /// A stateless request. On a pipe it still belongs to the connection, which is the process.
     async fn stateless(&self, id: Id, method: &str, params: Option<&RawValue>, way: &ReplyPath) {
-        let request = match stateless::Request::parse(id.clone(), method, params) {
+        let request = match stateless::StatelessRequest::parse(id.clone(), method, params) {
             Ok(request) => request,
             Err(error) => return send(&way.reply, Some(&id), &Err(error.to_raw())).await,
         };
         let connections = self.gateway.fleet.connections();
         connections.introduce(self.connection.id, request.client.as_ref().and_then(called).as_deref());
-        let asker = stateless::Asker {
+        let asker = stateless::StatelessClient {
             owner: self.connection.owner.clone(),
             connection: Some(self.connection.clone()),
             roots: self.connection.folder(),
@@ -283,8 +283,8 @@ impl Protocol {
         let task = offloadable(self.tasks.track_future(task));
         let refusal = match self.connection.begin(&id, CALLS_MAX, || tokio::spawn(task).abort_handle()) {
             Ok(()) => return,
-            Err(NotBegun::TooMany) => Ok(Failure::too_many_calls(CALLS_MAX).to_result()),
-            Err(NotBegun::IdInUse) => {
+            Err(BeginError::TooMany) => Ok(ErrorResponse::too_many_calls(CALLS_MAX).to_result()),
+            Err(BeginError::IdInUse) => {
                 let why = format!("the id {id} is already in use by a call in flight");
                 Err(RpcError::new(INVALID_REQUEST, why).to_raw())
             }
@@ -299,11 +299,11 @@ fn called(client: &Fields) -> Option<String> {
     read("title").or_else(|| read("name"))
 }
 
-async fn send(reply: &Reply, id: Option<&Id>, body: &Result<Raw, Raw>) {
+async fn send(reply: &ReplySink, id: Option<&Id>, body: &Result<Raw, Raw>) {
     let line = message::response(id, body);
     let line = match reply.has_room(line.len()) {
         true => line,
-        false => message::response(id, &Ok(Failure::unread_answers(line.len()).to_result())),
+        false => message::response(id, &Ok(ErrorResponse::unread_answers(line.len()).to_result())),
     };
     reply.send(line).await;
 }

@@ -9,13 +9,18 @@ use tokio_util::sync::CancellationToken;
 use super::lines;
 use crate::{
     Gateway,
-    connection::{Client, Reach},
+    connection::{ClientLocation, NewClient},
 };
 
 /// Serves the one client of this process.
 pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, stop: CancellationToken) {
-    let reach = Reach::Here { folder: gateway.folder.clone() };
-    let client =
-        Client { id: ConnectionId(1), owner: Owner::local(), reach, first_question: 1, lost: HashSet::new() };
+    let reach = ClientLocation::Here { folder: gateway.folder.clone() };
+    let client = NewClient {
+        id: ConnectionId(1),
+        owner: Owner::local(),
+        reach,
+        first_question: 1,
+        lost: HashSet::new(),
+    };
     lines::serve(gateway, stdio, client, stop).await;
 }

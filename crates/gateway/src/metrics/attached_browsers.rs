@@ -14,42 +14,42 @@ use prometheus_client::{
 use super::set;
 
 /// Counts by index, figure and outcome.
-type Counted = BTreeMap<u32, BTreeMap<(Figure, &'static str), u64>>;
+type BrowserCounts = BTreeMap<u32, BTreeMap<(CountedEvent, &'static str), u64>>;
 
 /// The counts of each browser, and the metrics that show them.
 #[derive(Default)]
-pub(super) struct Browsers {
-    counted: Mutex<Counted>,
-    states: Family<InState, Gauge>,
-    leased: Family<OfBrowser, Gauge>,
-    waiting: Family<OfBrowser, Gauge>,
-    reconnects: Family<OfBrowser, Counter>,
-    attempts: Family<Ended, Counter>,
-    calls: Family<Ended, Counter>,
+pub(super) struct BrowserMetrics {
+    counted: Mutex<BrowserCounts>,
+    states: Family<BrowserStateLabels, Gauge>,
+    leased: Family<BrowserLabels, Gauge>,
+    waiting: Family<BrowserLabels, Gauge>,
+    reconnects: Family<BrowserLabels, Counter>,
+    attempts: Family<BrowserOutcomeLabels, Counter>,
+    calls: Family<BrowserOutcomeLabels, Counter>,
 }
 
 /// The figures that are counted, each by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Figure {
+pub(super) enum CountedEvent {
     Attempt,
     Call,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfBrowser {
+struct BrowserLabels {
     browser: u32,
     label: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InState {
+struct BrowserStateLabels {
     browser: u32,
     label: String,
     state: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct BrowserOutcomeLabels {
     browser: u32,
     label: String,
     outcome: &'static str,
@@ -58,7 +58,7 @@ struct Ended {
 const STATES: [BrowserState; 4] =
     [BrowserState::Pending, BrowserState::Connecting, BrowserState::Connected, BrowserState::Disconnected];
 
-impl Browsers {
+impl BrowserMetrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let all = Self::default();
         registry.register("browser_state", "1 for the state of an attached browser", all.states.clone());
@@ -70,11 +70,11 @@ impl Browsers {
         all
     }
 
-    fn counted(&self) -> MutexGuard<'_, Counted> {
+    fn counted(&self) -> MutexGuard<'_, BrowserCounts> {
         self.counted.lock()
     }
 
-    pub(super) fn count(&self, index: u32, figure: Figure, outcome: &'static str) {
+    pub(super) fn count(&self, index: u32, figure: CountedEvent, outcome: &'static str) {
         *self.counted().entry(index).or_default().entry((figure, outcome)).or_default() += 1;
     }
 
@@ -97,9 +97,9 @@ impl Browsers {
         for status in browsers {
             let browser = status.index;
             let label = status.label.clone().unwrap_or_default();
-            let of = OfBrowser { browser, label: label.clone() };
+            let of = BrowserLabels { browser, label: label.clone() };
             for state in STATES {
-                let in_state = InState { browser, label: label.clone(), state: state.as_str() };
+                let in_state = BrowserStateLabels { browser, label: label.clone(), state: state.as_str() };
                 set(&states.get_or_create(&in_state), usize::from(state == status.state));
             }
             set(&leased.get_or_create(&of), status.leased_slots);
@@ -107,10 +107,10 @@ impl Browsers {
             reconnects.get_or_create(&of).inner().store(status.reconnects, Ordering::Relaxed);
             for ((figure, outcome), count) in counted.get(&browser).into_iter().flatten() {
                 let family = match figure {
-                    Figure::Attempt => attempts,
-                    Figure::Call => calls,
+                    CountedEvent::Attempt => attempts,
+                    CountedEvent::Call => calls,
                 };
-                let ended = Ended { browser, label: label.clone(), outcome };
+                let ended = BrowserOutcomeLabels { browser, label: label.clone(), outcome };
                 family.get_or_create(&ended).inner().store(*count, Ordering::Relaxed);
             }
         }

@@ -8,25 +8,27 @@ use greenroom_core::{Fields, SessionId};
 use greenroom_fleet::SessionKey;
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 
-use super::Method;
-use crate::{Gateway, caller::Caller, catalog::Server, error_response::Failure, session_key::whose};
+use super::PassthroughMethod;
+use crate::{
+    Gateway, caller::Caller, catalog::CustomPool, error_response::ErrorResponse, session_key::whose,
+};
 
 /// The field of `_meta` in which a request names its session.
 pub(crate) const SESSION: &str = "greenroom/sessionId";
 
-pub(super) struct Place {
+pub(super) struct PassthroughTarget {
     pub(super) pool: String,
     pub(super) whose: SessionKey,
 }
 
-impl Place {
+impl PassthroughTarget {
     /// Where the request goes, if a server may have what it asks for.
     pub(super) async fn of(
         gateway: &Gateway,
         caller: &Caller,
-        method: Method,
+        method: PassthroughMethod,
         session: Option<SessionId>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ErrorResponse> {
         let is_named = session.is_some();
         let whose = whose(gateway, caller, session).await;
         let home = whose.as_ref().ok().and_then(|whose| gateway.fleet.home(&caller.owner, whose));
@@ -34,7 +36,7 @@ impl Place {
         match (whose, home) {
             // A session with a browser has none of these, and the request would bypass the checks that guard tools.
             (Ok(_), Some(home)) if is_named && !is_server(gateway, &home) => {
-                Err(Failure::not_a_server(method.name, &home))
+                Err(ErrorResponse::not_a_server(method.name, &home))
             }
             (Ok(whose), Some(home)) if is_named || home == pool => Ok(Self { pool: home, whose }),
             (Ok(whose), None) if is_named => Ok(Self { pool, whose }),
@@ -44,7 +46,7 @@ impl Place {
             {
                 Ok(Self { pool, whose })
             }
-            _ if method.stays => Err(Failure::session_to_stay(method.name, SESSION)),
+            _ if method.stays => Err(ErrorResponse::session_to_stay(method.name, SESSION)),
             _ => Ok(Self { pool, whose: SessionKey::Ephemeral }),
         }
     }
@@ -56,9 +58,9 @@ fn is_server(gateway: &Gateway, pool: &str) -> bool {
 
 /// The server to ask when the request names no session: the first that declares the capability. A server whose
 /// capabilities are unknown is tried last.
-pub(super) fn server(gateway: &Gateway, method: Method) -> Option<Server> {
+pub(super) fn server(gateway: &Gateway, method: PassthroughMethod) -> Option<CustomPool> {
     let servers = gateway.catalog.servers();
-    let has = |server: &Server| -> Option<bool> {
+    let has = |server: &CustomPool| -> Option<bool> {
         let known = Fields::open(&server.introduction.as_ref()?.capabilities).ok()?;
         Some(known.get(method.of).is_some())
     };

@@ -2,7 +2,7 @@
 
 /// A method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Method {
+pub(crate) struct PassthroughMethod {
     pub(crate) name: &'static str,
     /// The capability of servers that know it.
     pub(super) of: &'static str,
@@ -16,27 +16,27 @@ pub(crate) struct Method {
     is_lasting: bool,
 }
 
-const fn of(of: &'static str, name: &'static str) -> Method {
-    Method { name, of, list: None, stays: false, is_lasting: true }
+const fn of(of: &'static str, name: &'static str) -> PassthroughMethod {
+    PassthroughMethod { name, of, list: None, stays: false, is_lasting: true }
 }
 
-const fn list(of: &'static str, name: &'static str, list: &'static str) -> Method {
-    Method { list: Some(list), ..self::of(of, name) }
+const fn list(of: &'static str, name: &'static str, list: &'static str) -> PassthroughMethod {
+    PassthroughMethod { list: Some(list), ..self::of(of, name) }
 }
 
-const fn former(method: Method) -> Method {
-    Method { is_lasting: false, ..method }
+const fn former(method: PassthroughMethod) -> PassthroughMethod {
+    PassthroughMethod { is_lasting: false, ..method }
 }
 
-const METHODS: [Method; 12] = [
+const METHODS: [PassthroughMethod; 12] = [
     of("completions", "completion/complete"),
     of("prompts", "prompts/get"),
     list("prompts", "prompts/list", "prompts"),
     list("resources", "resources/list", "resources"),
     of("resources", "resources/read"),
     list("resources", "resources/templates/list", "resourceTemplates"),
-    former(Method { stays: true, ..of("resources", "resources/subscribe") }),
-    former(Method { stays: true, ..of("resources", "resources/unsubscribe") }),
+    former(PassthroughMethod { stays: true, ..of("resources", "resources/subscribe") }),
+    former(PassthroughMethod { stays: true, ..of("resources", "resources/unsubscribe") }),
     former(of("tasks", "tasks/cancel")),
     former(of("tasks", "tasks/get")),
     former(list("tasks", "tasks/list", "tasks")),
@@ -48,7 +48,7 @@ const METHODS: [Method; 12] = [
 pub(super) const CAPABILITIES: [&str; 4] = ["prompts", "resources", "completions", "tasks"];
 pub(super) const LASTING: [&str; 3] = ["prompts", "resources", "completions"];
 
-impl Method {
+impl PassthroughMethod {
     /// The method that clients with a handshake call by this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         METHODS.into_iter().find(|method| method.name == name)

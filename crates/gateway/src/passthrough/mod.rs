@@ -20,13 +20,13 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    Gateway, call_order::Turn, caller::Caller, error_response::Failure, offload::offload_if_large_json,
+    Gateway, call_order::Turn, caller::Caller, error_response::ErrorResponse, offload::offload_if_large_json,
     render, resources, session_key::notes,
 };
 
 pub(crate) use endpoint::SESSION;
-use endpoint::{Place, server, take_session};
-pub(crate) use method::Method;
+use endpoint::{PassthroughTarget, server, take_session};
+pub(crate) use method::PassthroughMethod;
 use method::{CAPABILITIES, LASTING};
 
 /// Marks a cursor as the server's own. greenroom's pages come before the server's.
@@ -35,7 +35,7 @@ const CURSOR: &str = "engine:";
 /// A request other than a tool call, which the gateway or a server may answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Passthrough {
-    method: Method,
+    method: PassthroughMethod,
     /// The revision's error code for a missing resource.
     not_found: i64,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Passthrough {
 impl Passthrough {
     /// Fails if neither the gateway nor a server knows the method. A server whose capabilities are unknown counts as
     /// one that knows it.
-    pub(crate) fn of(gateway: &Gateway, method: Method, not_found: i64) -> Result<Self, RpcError> {
+    pub(crate) fn of(gateway: &Gateway, method: PassthroughMethod, not_found: i64) -> Result<Self, RpcError> {
         let beside = Self { method, not_found };
         match beside.own(gateway) {
             None if server(gateway, method).is_none() => Err(unknown(method)),
@@ -61,8 +61,8 @@ impl Passthrough {
     }
 
     /// greenroom's own answer, which comes before the server's.
-    fn own(self, gateway: &Gateway) -> Option<resources::Asked> {
-        resources::Asked::of(self.method.name).filter(|_| gateway.recalls())
+    fn own(self, gateway: &Gateway) -> Option<resources::ResourceMethod> {
+        resources::ResourceMethod::of(self.method.name).filter(|_| gateway.recalls())
     }
 
     /// Runs the request; in its turn if it is passed on.
@@ -113,7 +113,7 @@ impl Passthrough {
         self,
         gateway: &Gateway,
         caller: &Caller,
-        asked: resources::Asked,
+        asked: resources::ResourceMethod,
         params: &Fields,
     ) -> Result<Raw, RpcError> {
         let mut answer =
@@ -132,13 +132,13 @@ impl Passthrough {
         mut params: Fields,
         turn: Turn,
     ) -> Result<Raw, Raw> {
-        let refused = |failure: Failure| RpcError::new(SERVER, failure.text()).to_raw();
+        let refused = |failure: ErrorResponse| RpcError::new(SERVER, failure.text()).to_raw();
         let session = take_session(&mut params).map_err(|error| error.to_raw())?;
         let name = self.method.name;
-        let Place { pool, whose } =
-            Place::of(gateway, caller, self.method, session).await.map_err(refused)?;
+        let PassthroughTarget { pool, whose } =
+            PassthroughTarget::of(gateway, caller, self.method, session).await.map_err(refused)?;
         let permit = gateway.policy.permit(&caller.owner, name);
-        let permit = permit.map_err(|error| refused(Failure::from(error)))?;
+        let permit = permit.map_err(|error| refused(ErrorResponse::from(error)))?;
         let call = Call { method: name, ..Call::new(name, params.to_raw()) };
         let began = Instant::now();
         let target = Target { pool: Some(pool), ..Target::default() };
@@ -146,7 +146,7 @@ impl Passthrough {
         let outcome = turn.first_step(ran).await;
         let fine = outcome.as_ref().is_ok_and(|(answer, _)| !answer.reply.is_failure());
         gateway.metrics.call(name, fine, began.elapsed());
-        let (answer, told) = outcome.map_err(|error| refused(Failure::of(gateway, &error)))?;
+        let (answer, told) = outcome.map_err(|error| refused(ErrorResponse::of(gateway, &error)))?;
         let notes = notes(caller, &whose, told, None);
         match answer.reply.body {
             Ok(result) => Ok(render::with_meta(self.mark_cursor(gateway, result), None, &notes)),
@@ -180,8 +180,8 @@ impl Passthrough {
     }
 }
 
-fn unknown(method: Method) -> RpcError {
-    match resources::Asked::of(method.name) {
+fn unknown(method: PassthroughMethod) -> RpcError {
+    match resources::ResourceMethod::of(method.name) {
         Some(asked) => resources::unserved(asked),
         None => RpcError::new(METHOD_NOT_FOUND, format!("method not found: `{}`", method.name)),
     }
@@ -189,10 +189,10 @@ fn unknown(method: Method) -> RpcError {
 
 fn code_of(error: &Raw) -> Option<i64> {
     #[derive(Deserialize)]
-    struct Code {
+    struct ErrorCode {
         code: i64,
     }
-    serde_json::from_str(error.get()).ok().map(|Code { code }| code)
+    serde_json::from_str(error.get()).ok().map(|ErrorCode { code }| code)
 }
 
 /// Declares these capabilities in the handshake, as far as the server has declared them when it was last asked.

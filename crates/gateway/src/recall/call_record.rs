@@ -29,10 +29,10 @@ pub(crate) use claim::Claimed;
 use crate::route;
 
 use super::{
-    ended_call::Kept,
-    redact::{Clues, Redacted, looks_secret, redact},
-    result::{Embedded, embedded, message_of, name_instead, replace, text_of},
-    running::Mark,
+    ended_call::EndedCall,
+    redact::{RedactedParams, SecretClues, looks_secret, redact},
+    result::{EmbeddedBytes, embedded, message_of, name_instead, replace, text_of},
+    running::RunningMark,
     secret_values::{REDACTED, SecretValues},
 };
 
@@ -43,15 +43,15 @@ pub(super) const WRITE: Duration = Duration::from_secs(5);
 /// One call's record.
 pub(crate) struct CallRecord {
     /// `None` if records are off.
-    kept_by: Option<Arc<Entry>>,
+    kept_by: Option<Arc<RecordEntry>>,
     tool: Arc<str>,
     began: Instant,
     is_ended: bool,
     /// Marks the call as running. Dropped last, after all writes.
-    _runs: Option<Mark>,
+    _runs: Option<RunningMark>,
 }
 
-struct Entry {
+struct RecordEntry {
     records: Arc<dyn Records>,
     request: Request,
     /// The secrets that the call brought.
@@ -73,7 +73,7 @@ impl CallRecord {
         recall: &super::Recall,
         owner: &Owner,
         whose: Option<&SessionKey>,
-        call: &route::Request,
+        call: &route::CallRequest,
     ) -> Self {
         let at = SystemTime::now();
         let ref_id = RefId::new(at, Uuid::new_v4().into_bytes());
@@ -89,23 +89,24 @@ impl CallRecord {
     fn named(
         recall: &super::Recall,
         (owner, whose): (&Owner, Option<&SessionKey>),
-        call: &route::Request,
+        call: &route::CallRequest,
         (at, ref_id): (SystemTime, RefId),
-        runs: Option<Mark>,
+        runs: Option<RunningMark>,
     ) -> Self {
         let tool = &call.tool;
         let arguments = call.arguments();
         let kept_by = recall.records.clone().map(|records| {
             let known = whose.map(|whose| recall.secrets.of(owner, whose)).unwrap_or_default();
-            let clues = Clues { tool, names: &recall.redact, fields: &known.fields, known: &known.values };
-            let Redacted { params, secrets } = redact(arguments, &clues);
+            let clues =
+                SecretClues { tool, names: &recall.redact, fields: &known.fields, known: &known.values };
+            let RedactedParams { params, secrets } = redact(arguments, &clues);
             if let Some(whose) = whose {
                 // Before it runs: its page may show them even if its answer never comes.
                 recall.secrets.learn(owner, whose, None, &secrets);
             }
             let owner = owner.clone();
             let tool = tool.clone();
-            Arc::new(Entry {
+            Arc::new(RecordEntry {
                 records,
                 request: Request { ref_id, owner, session: None, tool, params, at },
                 secrets,
@@ -151,7 +152,7 @@ impl CallRecord {
     }
 
     /// Ends the record with the engine's answer.
-    pub(crate) async fn answered(mut self, answer: &Answer) -> Kept {
+    pub(crate) async fn answered(mut self, answer: &Answer) -> EndedCall {
         let Answer { reply, ran, view, ended, .. } = answer;
         self.is_ended = true;
         let mut kept = self.ending(match &reply.body {
@@ -199,7 +200,7 @@ impl CallRecord {
 
     /// Ends the record with this error, which the agent gets. `session` is the session that the call was for; a session
     /// that is recorded already stays.
-    pub(crate) async fn failed(mut self, session: Option<SessionRef>, message: &str) -> Kept {
+    pub(crate) async fn failed(mut self, session: Option<SessionRef>, message: &str) -> EndedCall {
         self.is_ended = true;
         let mut kept = self.ending(Some(message.to_owned()));
         let came_to_one = self.kept_by.as_ref().is_some_and(|entry| entry.began.get().is_some());
@@ -217,8 +218,8 @@ impl CallRecord {
         self.is_ended = !self.kept_by.as_ref().is_some_and(|entry| entry.is_begun.load(Ordering::Relaxed));
     }
 
-    fn ending(&self, error: Option<String>) -> Kept {
-        Kept {
+    fn ending(&self, error: Option<String>) -> EndedCall {
+        EndedCall {
             tool: self.tool.clone(),
             ref_id: self.ref_id().cloned(),
             not_recorded: None,
@@ -255,7 +256,7 @@ fn error_result(message: &str) -> Arc<str> {
     encode(&json!({ "content": [{ "type": "text", "text": message }], "isError": true })).get().into()
 }
 
-impl Entry {
+impl RecordEntry {
     fn scrubbed(&self, text: Arc<str>) -> Arc<str> {
         self.all_secrets().scrub(&text).map_or(text, Arc::from)
     }
@@ -293,7 +294,7 @@ impl Entry {
         self.known.get().map_or(&self.secrets, |known| known)
     }
 
-    fn response(&self, kept: &Kept, result: Arc<str>, took: Duration) -> Response {
+    fn response(&self, kept: &EndedCall, result: Arc<str>, took: Duration) -> Response {
         Response {
             ref_id: self.request.ref_id.clone(),
             session: kept.session.clone(),
@@ -317,11 +318,11 @@ impl Entry {
     async fn keep_blobs(
         &self,
         pool: &str,
-        embedded: &mut [Embedded],
+        embedded: &mut [EmbeddedBytes],
         reply: &Reply,
     ) -> Result<Vec<BlobRef>, NotRecorded> {
         let mut blobs = Vec::new();
-        for Embedded { mime, data, .. } in embedded {
+        for EmbeddedBytes { mime, data, .. } in embedded {
             blobs.push(self.keep(pool, std::mem::take(data), mime, None).await?);
         }
         for artifact in &reply.artifacts {
@@ -345,7 +346,7 @@ impl Entry {
         Ok(BlobRef { id, mime: mime.to_owned(), name, bytes })
     }
 
-    async fn end(&self, response: Response, kept: &mut Kept) {
+    async fn end(&self, response: Response, kept: &mut EndedCall) {
         // A call that never reached a session has not begun.
         let is_begun = self.is_begun.swap(true, Ordering::Relaxed);
         let beginning = (!is_begun).then(|| self.records.begin(self.request.clone()));
@@ -379,7 +380,7 @@ fn scrub_strings(value: &mut serde_json::Value, scrub: &dyn Fn(&str) -> Option<S
     }
 }
 
-impl CallRecorder for Entry {
+impl CallRecorder for RecordEntry {
     fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
         let _ = self.began.set(Instant::now());
         if self.is_begun.swap(true, Ordering::Relaxed) {
@@ -414,7 +415,7 @@ mod tests {
     use super::*;
     use crate::{
         recall::Recall,
-        testing::{self, Kept as KeptInMemory},
+        testing::{self, MemoryRecords as KeptInMemory},
     };
 
     fn arguments(secrets: usize) -> Box<RawValue> {
@@ -424,7 +425,7 @@ mod tests {
     }
 
     fn take(recall: &Recall, arguments: &RawValue) -> CallRecord {
-        let call = route::Request::of("t", Some(arguments.to_owned()), None).unwrap();
+        let call = route::CallRequest::of("t", Some(arguments.to_owned()), None).unwrap();
         CallRecord::take(recall, &Owner::local(), Some(&SessionKey::Ephemeral), &call)
     }
 

@@ -15,15 +15,15 @@ use sha2::{Digest, Sha256};
 use crate::offload::offload_if_large;
 
 use super::{
-    diff::{Diff, diff},
+    diff::{SnapshotDiff, diff},
     result::text_of,
-    search::{self, Reading},
+    search::{self, LineQuery},
 };
 
 /// Which part of a record's content a caller asks for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Ask {
+pub(crate) struct ContentQuery {
     /// Only lines with this text.
     pub(crate) search_for: Option<String>,
     pub(crate) before_lines: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Ask {
 
 /// A part of a record's content.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Content {
+pub(crate) struct ContentPart {
     pub(crate) text: String,
     /// How many lines the whole has.
     pub(crate) total_lines: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Content {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoContent {
+pub(crate) enum ContentError {
     #[error("no record has this ref_id: `{0}`")]
     NoRecord(String),
     #[error("the call has not ended, or greenroom ended while it ran: `{0}`")]
@@ -67,18 +67,18 @@ pub(crate) async fn read(
     records: &dyn Records,
     owner: &Owner,
     id: &str,
-    ask: &Ask,
-) -> Result<Content, NoContent> {
+    ask: &ContentQuery,
+) -> Result<ContentPart, ContentError> {
     let (ref_id, whole) = content(records, owner, id).await?;
     let _guard = offload_if_large(whole.len()).await;
     if let Some(since) = &ask.since {
         let (_, earlier) = content(records, owner, since).await?;
         let (changes, note) = match diff(&earlier, &whole) {
-            Diff::Same => (String::new(), None),
-            Diff::Changed(text) => (text, None),
-            Diff::Fresh => (whole, Some("too different to compare: this is all of it".to_owned())),
+            SnapshotDiff::Same => (String::new(), None),
+            SnapshotDiff::Changed(text) => (text, None),
+            SnapshotDiff::Fresh => (whole, Some("too different to compare: this is all of it".to_owned())),
         };
-        return Ok(Content { note, ..ask.part(&changes) });
+        return Ok(ContentPart { note, ..ask.part(&changes) });
     }
     if ask.search_for.is_some() || ask.offset.is_some() || ask.limit.is_some() {
         return Ok(ask.part(&whole));
@@ -87,8 +87,8 @@ pub(crate) async fn read(
 }
 
 /// The content of an owner's record.
-async fn content(records: &dyn Records, owner: &Owner, id: &str) -> Result<(RefId, String), NoContent> {
-    let none = || NoContent::NoRecord(id.to_owned());
+async fn content(records: &dyn Records, owner: &Owner, id: &str) -> Result<(RefId, String), ContentError> {
+    let none = || ContentError::NoRecord(id.to_owned());
     let ref_id = RefId::parse(id).map_err(|_| none())?;
     let record = records.record(owner, &ref_id).await?.ok_or_else(none)?;
     match (record.snapshot, record.result) {
@@ -98,16 +98,16 @@ async fn content(records: &dyn Records, owner: &Owner, id: &str) -> Result<(RefI
             let text = parse(result.clone()).map_or(result, |result| text_of(&result));
             Ok((ref_id, text))
         }
-        (None, None) => Err(NoContent::NotEnded(ref_id)),
+        (None, None) => Err(ContentError::NotEnded(ref_id)),
     }
 }
 
-impl Ask {
-    fn part(&self, text: &str) -> Content {
+impl ContentQuery {
+    fn part(&self, text: &str) -> ContentPart {
         let offset = self.offset.unwrap_or(0);
         let shown = search::read(
             text,
-            &Reading {
+            &LineQuery {
                 search_for: self.search_for.as_deref(),
                 before_lines: self.before_lines,
                 after_lines: self.after_lines,
@@ -115,7 +115,7 @@ impl Ask {
                 limit: self.limit,
             },
         );
-        Content {
+        ContentPart {
             next: shown.next_offset(offset),
             total_lines: shown.lines_total,
             lines: shown.lines_shown,
@@ -137,7 +137,7 @@ async fn unread(
     ref_id: &RefId,
     whole: String,
     reset: bool,
-) -> Result<Content, NoContent> {
+) -> Result<ContentPart, ContentError> {
     let cursor = if reset { None } else { records.cursor(ref_id).await? };
     // The cursor is valid only if the text before it is what was read.
     let position = cursor.and_then(|Cursor { position, hash: seen }| {
@@ -153,33 +153,33 @@ async fn unread(
     let total_lines = whole.lines().count();
     let text = if position == 0 { whole } else { whole.get(position..).unwrap_or_default().to_owned() };
     let lines = text.lines().count();
-    Ok(Content { total_lines, lines, next: None, matches: None, note, text })
+    Ok(ContentPart { total_lines, lines, next: None, matches: None, note, text })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Kept, kept_blob};
+    use crate::testing::{MemoryRecords, kept_blob};
 
     /// Another owner's record looks as if it did not exist: a caller cannot read it, compare with it, or move its
     /// cursor.
     #[tokio::test]
     async fn only_ones_own() {
-        let kept = Kept::new();
+        let kept = MemoryRecords::new();
         let (_, hers) = kept_blob(&kept, "ann", "a", "text/plain").await;
         let (_, his) = kept_blob(&kept, "bob", "b", "text/plain").await;
         let (bob, ann) = (Owner::new("bob"), Owner::new("ann"));
         let asks = [
-            (hers.as_str(), Ask::default()),
-            (hers.as_str(), Ask { reset_cursor: true, ..Ask::default() }),
-            (hers.as_str(), Ask { offset: Some(0), ..Ask::default() }),
-            (his.as_str(), Ask { since: Some(hers.to_string()), ..Ask::default() }),
+            (hers.as_str(), ContentQuery::default()),
+            (hers.as_str(), ContentQuery { reset_cursor: true, ..ContentQuery::default() }),
+            (hers.as_str(), ContentQuery { offset: Some(0), ..ContentQuery::default() }),
+            (his.as_str(), ContentQuery { since: Some(hers.to_string()), ..ContentQuery::default() }),
         ];
         for (id, ask) in asks {
             let error = read(&*kept, &bob, id, &ask).await.unwrap_err();
             assert_eq!(error.to_string(), format!("no record has this ref_id: `{hers}`"), "{ask:?}");
         }
-        let whole = read(&*kept, &ann, hers.as_str(), &Ask::default()).await.unwrap();
+        let whole = read(&*kept, &ann, hers.as_str(), &ContentQuery::default()).await.unwrap();
         assert_eq!(whole.text, "- page");
     }
 }

@@ -12,11 +12,11 @@ use greenroom_core::plural::count;
 
 use super::{
     line_diff::hunks,
-    tree::{Line, lines_of},
+    tree::{TreeLine, lines_of},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Diff {
+pub(crate) enum SnapshotDiff {
     /// The snapshots are equal.
     Same,
     Changed(String),
@@ -33,10 +33,11 @@ const WORTH: usize = 2;
 const GONE_MAX: usize = 10;
 
 /// What has changed from `before` to `after`.
-pub(crate) fn diff(before: &str, after: &str) -> Diff {
+pub(crate) fn diff(before: &str, after: &str) -> SnapshotDiff {
     let bytes_max = after.len() / WORTH;
     let (before, after) = (lines_of(before), lines_of(after));
-    let mut page = Page { after: &after, text: String::new(), is_shown: vec![false; after.len()], passed: 0 };
+    let mut page =
+        DiffWriter { after: &after, text: String::new(), is_shown: vec![false; after.len()], passed: 0 };
     for hunk in hunks(before.iter().map(|line| line.text), after.iter().map(|line| line.text)) {
         let (gone, added) = (&before[hunk.before], &after[hunk.after.clone()]);
         let tops = gone.first().into_iter().chain(added.first());
@@ -48,22 +49,22 @@ pub(crate) fn diff(before: &str, after: &str) -> Diff {
         }
         page.stayed(depth, !added.is_empty());
         if page.text.len() > bytes_max {
-            return Diff::Fresh;
+            return SnapshotDiff::Fresh;
         }
     }
-    if page.text.is_empty() { Diff::Same } else { Diff::Changed(page.text) }
+    if page.text.is_empty() { SnapshotDiff::Same } else { SnapshotDiff::Changed(page.text) }
 }
 
 /// A diff while it is written.
-struct Page<'a> {
-    after: &'a [Line<'a>],
+struct DiffWriter<'a> {
+    after: &'a [TreeLine<'a>],
     text: String,
     is_shown: Vec<bool>,
     /// The first line that is neither shown nor left out yet.
     passed: usize,
 }
 
-impl Page<'_> {
+impl DiffWriter<'_> {
     /// Writes where the next change is: before the line `at`, at this depth.
     fn place(&mut self, at: usize, depth: usize) {
         let above = at.checked_sub(1);
@@ -93,7 +94,7 @@ impl Page<'_> {
     }
 
     /// Writes removed lines: the top of each subtree, and the first of many siblings.
-    fn removed(&mut self, mut lines: &[Line<'_>]) {
+    fn removed(&mut self, mut lines: &[TreeLine<'_>]) {
         let mut siblings = 0;
         let mut depth = None;
         while let [top, rest @ ..] = lines {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     fn check(before: &str, after: &str, expected: &str) {
-        assert_eq!(diff(&page(before), &page(after)), Diff::Changed(expected.to_owned()));
+        assert_eq!(diff(&page(before), &page(after)), SnapshotDiff::Changed(expected.to_owned()));
     }
 
     /// Changes stand below their ancestors and next to their neighbours.
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn twice() {
         let after = ORDERS.replace("paid", "lost");
-        let Diff::Changed(text) = diff(ORDERS, &after) else { panic!("it is worth a diff") };
+        let SnapshotDiff::Changed(text) = diff(ORDERS, &after) else { panic!("it is worth a diff") };
         for once in ["- table [ref=", "- main [ref="] {
             assert_eq!(text.matches(once).count(), 1, "{once}\n{text}");
         }
@@ -202,14 +203,14 @@ mod tests {
     /// whole.
     #[test]
     fn ends() {
-        assert_eq!(diff(ORDERS, ORDERS), Diff::Same);
-        assert_eq!(diff(ORDERS, ORDERS.trim_end()), Diff::Same);
-        assert_eq!(diff("", ""), Diff::Same);
-        assert_eq!(diff("", ORDERS), Diff::Fresh);
-        assert_eq!(diff(ORDERS, ""), Diff::Fresh);
+        assert_eq!(diff(ORDERS, ORDERS), SnapshotDiff::Same);
+        assert_eq!(diff(ORDERS, ORDERS.trim_end()), SnapshotDiff::Same);
+        assert_eq!(diff("", ""), SnapshotDiff::Same);
+        assert_eq!(diff("", ORDERS), SnapshotDiff::Fresh);
+        assert_eq!(diff(ORDERS, ""), SnapshotDiff::Fresh);
         assert_eq!(
             diff(include_str!("recorded/board.yml"), include_str!("recorded/article.yml")),
-            Diff::Fresh
+            SnapshotDiff::Fresh
         );
     }
 }

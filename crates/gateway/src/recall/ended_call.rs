@@ -10,11 +10,11 @@ use greenroom_core::{
 };
 use serde_json::json;
 
-use super::result::Embedded;
+use super::result::EmbeddedBytes;
 
 /// What is known of an ended call.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct EndedCall {
     pub(crate) tool: Arc<str>,
     /// `None` if records are off.
     pub(crate) ref_id: Option<RefId>,
@@ -32,19 +32,19 @@ pub(crate) struct Kept {
     /// First the blobs within the result, then the files.
     pub(crate) blobs: Vec<BlobRef>,
     /// The parts of the content from which blobs were made.
-    pub(crate) embedded: Vec<Embedded>,
+    pub(crate) embedded: Vec<EmbeddedBytes>,
 }
 
-impl Kept {
+impl EndedCall {
     /// The record that a caller can ask for, if there is one.
     pub(crate) fn record(&self) -> Option<&RefId> {
         self.ref_id.as_ref().filter(|_| self.not_recorded.is_none())
     }
 }
 
-impl From<&Kept> for Fields {
+impl From<&EndedCall> for Fields {
     /// The short answer: the call's status, and the `ref_id` under which the rest can be read.
-    fn from(kept: &Kept) -> Self {
+    fn from(kept: &EndedCall) -> Self {
         let mut fields = Self::default();
         fields.set("ref_id", encode(&kept.record()));
         fields.set("session_id", encode(&kept.session.as_ref().map(|session| &session.uid)));

@@ -11,12 +11,12 @@ use std::fmt::Write as _;
 
 use super::{
     tokens::{estimate, exceeds},
-    tree::{Line, depth, lines_of},
+    tree::{TreeLine, depth, lines_of},
 };
 
 /// The part of a long text that is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct ShortenedText {
     /// Ends with a newline, unless it is cut within a line.
     pub(crate) text: String,
     /// How many lines of the original are shown, the last perhaps in part.
@@ -38,7 +38,7 @@ const FEW: usize = 12;
 const KEPT_MIN: usize = 2;
 
 /// Folds a snapshot so that it has about `tokens_max` tokens at most. `None` if it has no more than that.
-pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<Cut> {
+pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<ShortenedText> {
     if !exceeds(snapshot, tokens_max) {
         return None;
     }
@@ -60,7 +60,7 @@ pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<Cut> {
 ///
 /// The part ends at a line's end, unless the lines that fit leave most of the room empty: then it contains the
 /// beginning of the next line.
-pub(crate) fn head(text: &str, tokens_max: usize) -> Option<Cut> {
+pub(crate) fn head(text: &str, tokens_max: usize) -> Option<ShortenedText> {
     let total = estimate(text);
     if total <= tokens_max {
         return None;
@@ -81,7 +81,7 @@ pub(crate) fn head(text: &str, tokens_max: usize) -> Option<Cut> {
         lines_shown += 1;
     }
     let text_shown = &text[..bytes];
-    Some(Cut {
+    Some(ShortenedText {
         text: text_shown.to_owned(),
         lines_shown,
         lines_total: text.split_inclusive('\n').count(),
@@ -116,7 +116,7 @@ fn prefix(line: &str, tokens_max: usize) -> &str {
 
 /// Decides which lines are shown if a parent shows a given number of children of each kind.
 struct Folding<'a> {
-    lines: &'a [Line<'a>],
+    lines: &'a [TreeLine<'a>],
     /// Each line's rank among its siblings of its kind; 0 if its group is never folded.
     ranks: Vec<usize>,
     /// From which number of children on each line is shown: more than its rank, and than the rank of each ancestor.
@@ -125,7 +125,7 @@ struct Folding<'a> {
 
 impl<'a> Folding<'a> {
     /// Groups of no more than `few` children are never folded.
-    fn of(lines: &'a [Line<'a>], few: usize) -> Self {
+    fn of(lines: &'a [TreeLine<'a>], few: usize) -> Self {
         let ranks: Vec<usize> = lines.iter().map(|line| if line.of > few { line.rank } else { 0 }).collect();
         let mut shown_from: Vec<usize> = Vec::with_capacity(lines.len());
         for (line, rank) in lines.iter().zip(&ranks) {
@@ -164,7 +164,7 @@ impl<'a> Folding<'a> {
     }
 
     /// The lines that are shown with `kept` children of a kind, as far as they fit, and marks for the rest.
-    fn fold(&self, costs: &[usize], kept: usize, tokens_max: usize) -> Cut {
+    fn fold(&self, costs: &[usize], kept: usize, tokens_max: usize) -> ShortenedText {
         let mut text = String::new();
         let (mut tokens, mut tokens_shown, mut lines_shown, mut at) = (0, 0, 0, 0);
         while let Some(line) = self.lines.get(at) {
@@ -188,7 +188,7 @@ impl<'a> Folding<'a> {
             }
         }
         let total: usize = costs.iter().sum();
-        Cut { text, lines_shown, lines_total: self.lines.len(), tokens_left: total - tokens_shown }
+        ShortenedText { text, lines_shown, lines_total: self.lines.len(), tokens_left: total - tokens_shown }
     }
 
     /// How many lines a mark at the line `at` stands for, and how many siblings: all up to the next shown one.

@@ -28,7 +28,7 @@ pub(super) fn hunks<'a>(
     let mut input = InternedInput::default();
     input.update_before(before);
     input.update_after(after);
-    let mut script = Script { input: &input, hunks: Vec::new(), comparisons_left: COMPARISONS_MAX };
+    let mut script = DiffBuilder { input: &input, hunks: Vec::new(), comparisons_left: COMPARISONS_MAX };
     let whole = Hunk { before: 0..input.before.len(), after: 0..input.after.len() };
     let Some(rest) = script.trimmed(whole) else { return Vec::new() };
     let (mut before, mut after) = (rest.before.start, rest.after.start);
@@ -100,13 +100,13 @@ fn longest_rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
 }
 
 /// A script while it is written.
-struct Script<'a> {
+struct DiffBuilder<'a> {
     input: &'a InternedInput<&'a str>,
     hunks: Vec<Hunk>,
     comparisons_left: usize,
 }
 
-impl Script<'_> {
+impl DiffBuilder<'_> {
     /// Adds the differences in a place that comes after all others.
     fn place(&mut self, place: Hunk) {
         let Some(place) = self.trimmed(place) else { return };

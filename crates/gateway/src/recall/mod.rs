@@ -38,8 +38,8 @@ use tokio::time::timeout;
 
 use call_record::WRITE;
 pub(crate) use call_record::{CallRecord, Claimed};
-pub(crate) use ended_call::Kept;
-pub(crate) use response_options::Mode;
+pub(crate) use ended_call::EndedCall;
+pub(crate) use response_options::ResponseMode;
 
 /// Records calls, and decides how much of an answer is sent.
 pub struct Recall {
@@ -57,7 +57,7 @@ pub struct Recall {
     /// Answers that agents read page by page.
     pub pages: pages::cache::PageCache,
     /// The calls that run now.
-    pub running: Arc<running::Running>,
+    pub running: Arc<running::RunningCalls>,
     /// The secrets that must not appear in records.
     pub secrets: secrets::Secrets,
     /// The pages that agents have.
@@ -82,10 +82,10 @@ impl Recall {
     }
 
     /// How much of its answer a call in this pool gets.
-    pub(crate) fn mode(&self, wanted: Option<Mode>, pool: Option<&str>) -> Mode {
+    pub(crate) fn mode(&self, wanted: Option<ResponseMode>, pool: Option<&str>) -> ResponseMode {
         let of_pools = self.of_pools.read();
         let configured = pool.and_then(|pool| of_pools.get(pool)).copied().unwrap_or(self.responses);
-        wanted.unwrap_or(Mode::As(configured))
+        wanted.unwrap_or(ResponseMode::As(configured))
     }
 
     /// Records a session before its first call. A failure is logged, and the first call's answer reports it if it

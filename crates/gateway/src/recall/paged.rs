@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     Recall,
-    pages::{self, PageError, Query, cache::Kept},
+    pages::{self, PageError, PageQuery, cache::CachedResult},
 };
 
 /// How many queries run at a time. Each may take some hundred megabytes and a core for some seconds.
@@ -24,7 +24,7 @@ pub(crate) struct PageText {
 }
 
 /// A later page of an earlier answer, if the query has that answer's key.
-pub(crate) fn next(recall: &Recall, owner: &Owner, query: &Query) -> Result<Option<PageText>, PageError> {
+pub(crate) fn next(recall: &Recall, owner: &Owner, query: &PageQuery) -> Result<Option<PageText>, PageError> {
     let Some(key) = &query.asked.cache_key else { return Ok(None) };
     let kept = recall.pages.find(owner, key, &query.asked)?;
     let limit = if query.asked.limit.is_some() { query.limit } else { kept.limit };
@@ -38,7 +38,7 @@ pub(crate) async fn first(
     engine: Arc<dyn Engine>,
     owner: &Owner,
     (tool, reply, ref_id): (&Arc<str>, &Reply, Option<&RefId>),
-    query: &Query,
+    query: &PageQuery,
 ) -> Result<Option<PageText>, PageError> {
     let Ok(result) = reply.body.clone() else { return Ok(None) };
     let snapshot = reply.snapshot_text().cloned();
@@ -52,7 +52,7 @@ pub(crate) async fn first(
     });
     let prepared = prepared.await.map_err(|_| PageError::Failed)?;
     let Some(value) = prepared.transpose()? else { return Ok(None) };
-    let kept = Kept {
+    let kept = CachedResult {
         ref_id: ref_id.cloned(),
         flatten: query.flatten,
         jmespath_query: query.asked.jmespath_query.clone(),
@@ -63,7 +63,7 @@ pub(crate) async fn first(
     Ok(Some(say(&kept, &key, query, query.limit)))
 }
 
-fn say(kept: &Kept, key: &str, query: &Query, limit: usize) -> PageText {
+fn say(kept: &CachedResult, key: &str, query: &PageQuery, limit: usize) -> PageText {
     let page = pages::page(&kept.value, query.offset, limit);
     let mut said = Map::new();
     said.insert("cache_key".to_owned(), json!(key));
@@ -82,13 +82,13 @@ fn say(kept: &Kept, key: &str, query: &Query, limit: usize) -> PageText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recall::pages::Asked;
+    use crate::recall::pages::PageParameters;
 
     /// Later pages are as long as the first one, unless the caller sets another limit.
     #[test]
     fn pages_stay_as_long() {
         let recall = Recall::none();
-        let kept = Kept {
+        let kept = CachedResult {
             ref_id: None,
             flatten: true,
             jmespath_query: None,
@@ -97,7 +97,12 @@ mod tests {
         };
         let key = recall.pages.keep(&Owner::local(), kept);
         for (limit, count) in [(None, 3), (Some(2), 2)] {
-            let asked = Asked { cache_key: Some(key.clone()), offset: Some(3), limit, ..Asked::default() };
+            let asked = PageParameters {
+                cache_key: Some(key.clone()),
+                offset: Some(3),
+                limit,
+                ..PageParameters::default()
+            };
             let query = asked.check().expect("it is right");
             let said = next(&recall, &Owner::local(), &query).expect("it is kept").expect("it has a key");
             assert!(said.text.contains(&format!("count: {count}")), "{}", said.text);

@@ -50,13 +50,13 @@ const VALUES: [&str; 3] = ["text", "value", "values"];
 const FIELDS_FEW: usize = 16;
 
 /// Arguments without their secrets, and the secrets.
-pub(crate) struct Redacted {
+pub(crate) struct RedactedParams {
     pub(crate) params: Raw,
     pub(crate) secrets: SecretValues,
 }
 
 /// What is known of secrets in addition to their names.
-pub(crate) struct Clues<'a> {
+pub(crate) struct SecretClues<'a> {
     pub(crate) tool: &'a str,
     /// The operator's names; case does not matter.
     pub(crate) names: &'a [String],
@@ -66,7 +66,7 @@ pub(crate) struct Clues<'a> {
     pub(crate) known: &'a SecretValues,
 }
 
-impl Clues<'_> {
+impl SecretClues<'_> {
     /// Whether this is the name of a secret, or of a field for one.
     pub(crate) fn looks_secret(&self, text: &str) -> bool {
         looks_secret(text, self.names)
@@ -77,9 +77,9 @@ impl Clues<'_> {
     }
 }
 
-pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacted {
+pub(crate) fn redact(arguments: Option<&RawValue>, clues: &SecretClues<'_>) -> RedactedParams {
     let Some(arguments) = arguments else {
-        return Redacted { params: encode(&Map::new()), secrets: SecretValues::default() };
+        return RedactedParams { params: encode(&Map::new()), secrets: SecretValues::default() };
     };
     // Arguments that cannot be parsed are recorded as they are only if nothing in them looks like a secret. Names and
     // secrets may be spelt with escapes (`p\u0061ssword`), which the text does not show.
@@ -93,19 +93,19 @@ pub(crate) fn redact(arguments: Option<&RawValue>, clues: &Clues<'_>) -> Redacte
         || fields.iter().any(|field| text.contains(field.as_str()));
     if !may_hold {
         let params = without(clues.known, arguments.to_owned());
-        return Redacted { params, secrets: SecretValues::default() };
+        return RedactedParams { params, secrets: SecretValues::default() };
     }
     let Some(mut value) = tree(arguments) else {
-        return Redacted { params: encode(REDACTED), secrets: SecretValues::default() };
+        return RedactedParams { params: encode(REDACTED), secrets: SecretValues::default() };
     };
-    let mut found = Found::default();
+    let mut found = FoundSecrets::default();
     walk(&mut value, clues.looks_secret(clues.tool), clues, &mut found);
-    let Found { is_any, secrets } = found;
+    let FoundSecrets { is_any, secrets } = found;
     let is_respelled = is_any || (has_escapes && !clues.known.is_empty());
     let params = if is_respelled { encode(&value) } else { arguments.to_owned() };
     // A secret under one name is a secret under every other.
     let params = without(clues.known, without(&secrets, params));
-    Redacted { params, secrets }
+    RedactedParams { params, secrets }
 }
 
 /// The parameters without these secrets. If the rest is not valid JSON, all of it is redacted.
@@ -121,14 +121,14 @@ fn without(secrets: &SecretValues, params: Raw) -> Raw {
 
 /// The secrets found in arguments.
 #[derive(Default)]
-struct Found {
+struct FoundSecrets {
     /// At least one was removed, perhaps only one that is too short to be searched for elsewhere.
     is_any: bool,
     secrets: SecretValues,
 }
 
 /// `of_secret`: the parent says that this value is about a secret.
-fn walk(value: &mut Value, of_secret: bool, clues: &Clues<'_>, found: &mut Found) {
+fn walk(value: &mut Value, of_secret: bool, clues: &SecretClues<'_>, found: &mut FoundSecrets) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| walk(item, false, clues, found)),
         Value::Object(members) => {
@@ -155,7 +155,7 @@ fn is_value(value: &Value) -> bool {
 }
 
 /// Removes a value, and notes every text in it: an answer may repeat one of them without the rest.
-fn forget(value: &mut Value, found: &mut Found) {
+fn forget(value: &mut Value, found: &mut FoundSecrets) {
     found.is_any = true;
     texts(&std::mem::replace(value, Value::String(REDACTED.to_owned())), &mut found.secrets);
 }
@@ -169,7 +169,7 @@ fn texts(value: &Value, secrets: &mut SecretValues) {
     }
 }
 
-fn is_secret_name(name: &str, clues: &Clues<'_>) -> bool {
+fn is_secret_name(name: &str, clues: &SecretClues<'_>) -> bool {
     // `element` and the like describe a field; they are not the secret.
     !DESCRIPTIONS.contains(&name) && clues.looks_secret(name)
 }
@@ -191,8 +191,12 @@ mod tests {
         let raw = greenroom_core::raw::parse(arguments.to_owned()).unwrap();
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let fields = HashSet::from(["e77".to_owned()]);
-        let clues =
-            Clues { tool: "browser_type", names: &names, fields: &fields, known: &SecretValues::default() };
+        let clues = SecretClues {
+            tool: "browser_type",
+            names: &names,
+            fields: &fields,
+            known: &SecretValues::default(),
+        };
         let redacted = redact(Some(&raw), &clues);
         assert_eq!(redacted.params.get(), expected);
         assert_eq!(redacted.secrets, values(secrets));
@@ -268,8 +272,12 @@ mod tests {
         use greenroom_testkit::{NodeValue, OddJson};
         const SECRET: &str = "hunter2 and more";
         let fields = HashSet::from(["e77".to_owned()]);
-        let clues =
-            Clues { tool: "browser_type", names: &[], fields: &fields, known: &SecretValues::default() };
+        let clues = SecretClues {
+            tool: "browser_type",
+            names: &[],
+            fields: &fields,
+            known: &SecretValues::default(),
+        };
         let mut kept = 0;
         for seed in 0..5_000 {
             let mut odd = OddJson::new(seed);
@@ -307,7 +315,12 @@ mod tests {
             let raw = parse(format!("{{{},\"kept\":1}}", members.join(","))).unwrap();
             redact(
                 Some(&raw),
-                &Clues { tool: "t", names: &[], fields: &HashSet::new(), known: &SecretValues::default() },
+                &SecretClues {
+                    tool: "t",
+                    names: &[],
+                    fields: &HashSet::new(),
+                    known: &SecretValues::default(),
+                },
             )
         };
         let most = secrets(SECRETS_MAX);
@@ -329,7 +342,7 @@ mod tests {
         let raw = parse(format!("{{{},{},\"kept\":1}}", fields.join(","), again.join(","))).unwrap();
         let redacted = redact(
             Some(&raw),
-            &Clues { tool: "t", names: &[], fields: &HashSet::new(), known: &SecretValues::default() },
+            &SecretClues { tool: "t", names: &[], fields: &HashSet::new(), known: &SecretValues::default() },
         );
         let kept: Map<String, Value> = serde_json::from_str(redacted.params.get()).unwrap();
         assert_eq!((kept.len(), &kept["kept"]), (2_001, &Value::from(1)));
@@ -338,7 +351,7 @@ mod tests {
         let short = parse(r#"{"pin_token":"123"}"#.to_owned()).unwrap();
         let redacted = redact(
             Some(&short),
-            &Clues { tool: "t", names: &[], fields: &HashSet::new(), known: &SecretValues::default() },
+            &SecretClues { tool: "t", names: &[], fields: &HashSet::new(), known: &SecretValues::default() },
         );
         assert_eq!(redacted.params.get(), r#"{"pin_token":"[redacted]"}"#);
     }
@@ -354,7 +367,7 @@ mod tests {
             &["abc123", "xyz789"],
         );
         let known = values(&["hunter2"]);
-        let clues = Clues { tool: "browser_type", names: &[], fields: &HashSet::new(), known: &known };
+        let clues = SecretClues { tool: "browser_type", names: &[], fields: &HashSet::new(), known: &known };
         let raw = parse(r#"{"element":"Repeat it","text":"hunter2"}"#.to_owned()).unwrap();
         let redacted = redact(Some(&raw), &clues);
         assert_eq!(redacted.params.get(), r#"{"element":"Repeat it","text":"[redacted]"}"#);
@@ -373,7 +386,7 @@ mod tests {
     #[test]
     fn tools_about_secrets() {
         let raw = greenroom_core::raw::parse(r#"{"name":"theme","value":"dark"}"#.to_owned()).unwrap();
-        let clues = Clues {
+        let clues = SecretClues {
             tool: "browser_cookie_set",
             names: &[],
             fields: &HashSet::new(),

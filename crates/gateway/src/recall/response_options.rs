@@ -12,13 +12,13 @@ pub(crate) const RESPONSES: &str = "responses";
 
 /// How much of an answer is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ResponseMode {
     As(Responses),
     /// As `inline`, but of the snapshot only the changes.
     Diff,
 }
 
-impl Mode {
+impl ResponseMode {
     pub(crate) const WORDS: [(&'static str, Self); 5] = [
         ("auto", Self::As(Responses::Auto)),
         ("diff", Self::Diff),
@@ -30,14 +30,14 @@ impl Mode {
 
 /// What a call asks of its answer.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Wants {
-    pub(crate) mode: Option<Mode>,
-    pub(crate) page: Option<pages::Query>,
+pub(crate) struct ResponseOptions {
+    pub(crate) mode: Option<ResponseMode>,
+    pub(crate) page: Option<pages::PageQuery>,
 }
 
 /// Why these parameters are wrong. Names the parameter.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unwanted {
+pub(crate) enum InvalidOption {
     #[error("`{0}` must be one of auto, diff, inline, refs, raw")]
     Mode(&'static str),
     #[error("`{0}` {1}")]
@@ -48,13 +48,13 @@ pub(crate) enum Unwanted {
 
 /// Which of the parameters are greenroom's in a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Takes {
+pub(crate) struct InjectedOptions {
     pub(crate) mode: bool,
     pub(crate) responses: bool,
     pub(crate) pages: bool,
 }
 
-impl Takes {
+impl InjectedOptions {
     /// Whether the text of the arguments may contain any of them.
     pub(crate) fn any_in(self, arguments: &str) -> bool {
         (self.mode && arguments.contains(MODE))
@@ -63,22 +63,22 @@ impl Takes {
     }
 
     /// Removes them from the arguments.
-    pub(crate) fn take_from(self, arguments: &mut Fields) -> Result<Wants, Unwanted> {
-        let mut wants = Wants::default();
+    pub(crate) fn take_from(self, arguments: &mut Fields) -> Result<ResponseOptions, InvalidOption> {
+        let mut wants = ResponseOptions::default();
         for (name, own) in [(RESPONSES, self.responses), (MODE, self.mode)] {
             let given = if own { arguments.remove(name) } else { None };
             if let Some(given) = given.filter(is_given) {
-                wants.mode = Some(mode(&given).ok_or(Unwanted::Mode(name))?);
+                wants.mode = Some(mode(&given).ok_or(InvalidOption::Mode(name))?);
             }
         }
         if self.pages {
-            let mut asked = pages::Asked::default();
+            let mut asked = pages::PageParameters::default();
             for name in pages::NAMES {
                 if let Some(given) = arguments.remove(name).filter(is_given) {
-                    asked.set(name, given.get()).map_err(|must| Unwanted::Type(name, must))?;
+                    asked.set(name, given.get()).map_err(|must| InvalidOption::Type(name, must))?;
                 }
             }
-            if asked != pages::Asked::default() {
+            if asked != pages::PageParameters::default() {
                 wants.page = Some(asked.check()?);
             }
         }
@@ -91,18 +91,18 @@ fn is_given(raw: &Raw) -> bool {
     raw.get() != "null"
 }
 
-fn mode(raw: &Raw) -> Option<Mode> {
+fn mode(raw: &Raw) -> Option<ResponseMode> {
     let word = <&str>::deserialize(&mut serde_json::Deserializer::from_str(raw.get())).ok()?;
-    Mode::WORDS.iter().find(|(name, _)| *name == word).map(|(_, mode)| *mode)
+    ResponseMode::WORDS.iter().find(|(name, _)| *name == word).map(|(_, mode)| *mode)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn taken(arguments: &str) -> Result<Wants, Unwanted> {
+    fn taken(arguments: &str) -> Result<ResponseOptions, InvalidOption> {
         let raw = greenroom_core::raw::parse(arguments.to_owned()).unwrap();
-        let takes = Takes { mode: true, responses: true, pages: true };
+        let takes = InjectedOptions { mode: true, responses: true, pages: true };
         takes.take_from(&mut Fields::open(&raw).unwrap())
     }
 
@@ -131,6 +131,6 @@ mod tests {
             .page
             .unwrap();
         assert_eq!((page.limit, page.offset, page.flatten, page.asked.cache_key), (2, 4, true, None));
-        assert_eq!(taken(r#"{"url": "x", "limit": null}"#), Ok(Wants::default()));
+        assert_eq!(taken(r#"{"url": "x", "limit": null}"#), Ok(ResponseOptions::default()));
     }
 }

@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 /// The texts of a result; without any, the result itself, so that nothing is hidden.
 pub(crate) fn text_of(result: &RawValue) -> String {
     #[derive(Deserialize)]
-    struct Part {
+    struct TextPart {
         #[serde(default)]
         text: Option<String>,
     }
     let content = Fields::open(result)
         .ok()
-        .and_then(|fields| serde_json::from_str::<Vec<Part>>(&mended(fields.get("content")?.get())).ok());
+        .and_then(|fields| serde_json::from_str::<Vec<TextPart>>(&mended(fields.get("content")?.get())).ok());
     let texts: Vec<_> = content.into_iter().flatten().filter_map(|part| part.text).collect();
     if texts.is_empty() { result.get().to_owned() } else { texts.join("\n") }
 }
@@ -27,7 +27,7 @@ pub(crate) fn message_of(error: &RawValue) -> String {
 
 /// Bytes within a result.
 #[derive(Debug, Clone)]
-pub(crate) struct Embedded {
+pub(crate) struct EmbeddedBytes {
     /// The number of the content part that contains them.
     pub(crate) part: usize,
     pub(crate) mime: String,
@@ -36,16 +36,16 @@ pub(crate) struct Embedded {
 }
 
 /// The images, sounds and other bytes of a result. Cheap if there are none.
-pub(crate) fn embedded(result: &RawValue) -> Vec<Embedded> {
+pub(crate) fn embedded(result: &RawValue) -> Vec<EmbeddedBytes> {
     let text = result.get();
     if !["\"image\"", "\"audio\"", "\"resource\""].iter().any(|kind| text.contains(kind)) {
         return Vec::new();
     }
     let Some(parts) = parts(result) else { return Vec::new() };
     let found = parts.iter().enumerate().filter_map(|(part, raw)| {
-        let place = Place::of(raw)?;
+        let place = BytesPointers::of(raw)?;
         let data = BASE64_STANDARD.decode(place.data.as_bytes()).ok()?;
-        Some(Embedded { part, mime: place.mime, data })
+        Some(EmbeddedBytes { part, mime: place.mime, data })
     });
     found.collect()
 }
@@ -53,7 +53,7 @@ pub(crate) fn embedded(result: &RawValue) -> Vec<Embedded> {
 /// The result with each of these parts replaced by what `instead` returns for it and its number.
 pub(crate) fn replace(
     result: &RawValue,
-    found: &[Embedded],
+    found: &[EmbeddedBytes],
     instead: impl Fn(&RawValue, usize) -> Option<Raw>,
 ) -> Raw {
     let replaced = || {
@@ -87,12 +87,12 @@ fn parts(result: &RawValue) -> Option<Vec<Raw>> {
 }
 
 /// Where the bytes of a part are.
-struct Place {
+struct BytesPointers {
     mime: String,
     data: String,
 }
 
-impl Place {
+impl BytesPointers {
     /// `{"type":"image"|"audio","data":…,"mimeType":…}` or `{"type":"resource","resource":{"blob":…,"mimeType":…}}`.
     fn of(part: &RawValue) -> Option<Self> {
         let fields = Fields::open(part).ok()?;

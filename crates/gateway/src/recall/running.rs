@@ -1,6 +1,6 @@
 //! The calls that run in this process, by the names of their records.
 //!
-//! A [`Mark`] stands for a call until its end is on its way to the store. A second call of the same name waits for that
+//! A [`RunningMark`] stands for a call until its end is on its way to the store. A second call of the same name waits for that
 //! end; so a record without an end and without a mark will never end. Only tickets use this.
 
 use std::{
@@ -12,21 +12,21 @@ use greenroom_core::{Owner, RefId};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-type Name = (Owner, RefId);
+type CallName = (Owner, RefId);
 
 /// All running calls.
 #[derive(Default)]
-pub struct Running(Mutex<HashMap<Name, watch::Sender<()>>>);
+pub struct RunningCalls(Mutex<HashMap<CallName, watch::Sender<()>>>);
 
 /// The call counts as running while this exists.
-pub(super) struct Mark {
-    of: Arc<Running>,
-    name: Name,
+pub(super) struct RunningMark {
+    of: Arc<RunningCalls>,
+    name: CallName,
 }
 
-impl Running {
+impl RunningCalls {
     /// Marks a call of this name as running; if one runs already, waits until that has ended.
-    pub(super) async fn enter(self: &Arc<Self>, owner: &Owner, ref_id: &RefId) -> Mark {
+    pub(super) async fn enter(self: &Arc<Self>, owner: &Owner, ref_id: &RefId) -> RunningMark {
         loop {
             match self.try_enter(owner, ref_id) {
                 Ok(mark) => return mark,
@@ -40,24 +40,24 @@ impl Running {
         self: &Arc<Self>,
         owner: &Owner,
         ref_id: &RefId,
-    ) -> Result<Mark, watch::Receiver<()>> {
+    ) -> Result<RunningMark, watch::Receiver<()>> {
         let name = (owner.clone(), ref_id.clone());
         match self.lock().entry(name.clone()) {
             Entry::Occupied(runs) => Err(runs.get().subscribe()),
             Entry::Vacant(free) => {
                 free.insert(watch::Sender::new(()));
-                Ok(Mark { of: self.clone(), name })
+                Ok(RunningMark { of: self.clone(), name })
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Name, watch::Sender<()>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<CallName, watch::Sender<()>>> {
         // The map is consistent after any panic: every change is one step.
         self.0.lock()
     }
 }
 
-impl Drop for Mark {
+impl Drop for RunningMark {
     fn drop(&mut self) {
         self.of.lock().remove(&self.name);
     }

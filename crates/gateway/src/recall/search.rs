@@ -11,7 +11,7 @@ use memchr::{memchr_iter, memmem};
 
 /// Which part of a text to read.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reading<'a> {
+pub(crate) struct LineQuery<'a> {
     /// Only lines with these words, exactly as written.
     pub(crate) search_for: Option<&'a str>,
     /// Lines to show before and after each found line.
@@ -25,7 +25,7 @@ pub(crate) struct Reading<'a> {
 
 /// A part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct FoundLines {
     /// Without its last newline.
     pub(crate) text: String,
     /// The number of the first shown line in the whole text. `None` if no line is shown.
@@ -39,7 +39,7 @@ pub(crate) struct Shown {
     pub(crate) matches: usize,
 }
 
-impl Shown {
+impl FoundLines {
     /// Where the next page begins, if there is one.
     pub(crate) fn next_offset(&self, offset: usize) -> Option<usize> {
         let next = offset.saturating_add(self.lines_shown);
@@ -48,14 +48,14 @@ impl Shown {
 }
 
 /// Reads this part of `text`.
-pub(crate) fn read(text: &str, reading: &Reading<'_>) -> Shown {
-    let lines = Lines::of(text);
+pub(crate) fn read(text: &str, reading: &LineQuery<'_>) -> FoundLines {
+    let lines = LineIndex::of(text);
     let (groups, matches) = match reading.search_for {
         Some(words) => lines.search(words, reading.before_lines, reading.after_lines),
         None => (lines.all(), 0),
     };
     let has_neighbours = reading.before_lines > 0 || reading.after_lines > 0;
-    let mut shown = Shown {
+    let mut shown = FoundLines {
         text: String::new(),
         first_line: None,
         lines_shown: 0,
@@ -85,13 +85,13 @@ pub(crate) fn read(text: &str, reading: &Reading<'_>) -> Shown {
 }
 
 /// A text and where its lines begin.
-struct Lines<'a> {
+struct LineIndex<'a> {
     text: &'a str,
     /// One for each line.
     starts: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineIndex<'a> {
     fn of(text: &'a str) -> Self {
         let after_ends = memchr_iter(b'\n', text.as_bytes()).map(|end| end + 1);
         let starts = std::iter::once(0).chain(after_ends).filter(|start| *start < text.len()).collect();
@@ -158,7 +158,7 @@ mod tests {
 
     const TEXT: &str = "a\nb needle\nc\nd\ne\nf needle needle\ng needle\nh\n";
 
-    fn check(reading: &Reading<'_>, expected: &str, first: Option<usize>, found: usize) {
+    fn check(reading: &LineQuery<'_>, expected: &str, first: Option<usize>, found: usize) {
         let shown = read(TEXT, reading);
         assert_eq!(shown.text, expected, "{reading:?}");
         assert_eq!((shown.first_line, shown.lines_found), (first, found), "{reading:?}");
@@ -168,7 +168,7 @@ mod tests {
     /// Pages are cut at lines, and reading after the end returns nothing and is not an error.
     #[test]
     fn pages() {
-        let page = |offset, limit| Reading { offset, limit, ..Reading::default() };
+        let page = |offset, limit| LineQuery { offset, limit, ..LineQuery::default() };
         check(&page(0, None), TEXT.trim_end(), Some(0), 8);
         check(&page(2, Some(2)), "c\nd", Some(2), 8);
         check(&page(7, Some(9)), "h", Some(7), 8);
@@ -180,11 +180,11 @@ mod tests {
     /// A search shows lines with the words, their neighbours, and gaps; adjacent groups are one.
     #[test]
     fn searches() {
-        let found = |before_lines, after_lines| Reading {
+        let found = |before_lines, after_lines| LineQuery {
             search_for: Some("needle"),
             before_lines,
             after_lines,
-            ..Reading::default()
+            ..LineQuery::default()
         };
         check(&found(0, 0), "b needle\nf needle needle\ng needle", Some(1), 3);
         check(&found(1, 0), "a\nb needle\n--\ne\nf needle needle\ng needle", Some(0), 5);
@@ -192,24 +192,24 @@ mod tests {
         check(&found(usize::MAX, usize::MAX), TEXT.trim_end(), Some(0), 8);
         assert_eq!(read(TEXT, &found(2, 2)).matches, 3);
         check(
-            &Reading { offset: 1, limit: Some(3), ..found(0, 1) },
+            &LineQuery { offset: 1, limit: Some(3), ..found(0, 1) },
             "c\n--\nf needle needle\ng needle",
             Some(2),
             5,
         );
-        check(&Reading { search_for: Some("c\nd"), ..Reading::default() }, "c\nd", Some(2), 2);
-        check(&Reading { search_for: Some("Needle"), ..Reading::default() }, "", None, 0);
-        assert_eq!(read(TEXT, &Reading { search_for: Some(""), ..Reading::default() }).matches, 8);
+        check(&LineQuery { search_for: Some("c\nd"), ..LineQuery::default() }, "c\nd", Some(2), 2);
+        check(&LineQuery { search_for: Some("Needle"), ..LineQuery::default() }, "", None, 0);
+        assert_eq!(read(TEXT, &LineQuery { search_for: Some(""), ..LineQuery::default() }).matches, 8);
     }
 
     /// Each page names the call for the next one, until nothing is left.
     #[test]
     fn next_page() {
-        let shown = read(TEXT, &Reading { offset: 2, limit: Some(3), ..Reading::default() });
+        let shown = read(TEXT, &LineQuery { offset: 2, limit: Some(3), ..LineQuery::default() });
         assert_eq!(shown.next_offset(2), Some(5));
-        let last = read(TEXT, &Reading { offset: 5, limit: Some(3), ..Reading::default() });
+        let last = read(TEXT, &LineQuery { offset: 5, limit: Some(3), ..LineQuery::default() });
         assert_eq!(last.next_offset(5), None);
-        assert_eq!(read("", &Reading::default()).next_offset(0), None);
+        assert_eq!(read("", &LineQuery::default()).next_offset(0), None);
     }
 
     proptest! {
@@ -219,13 +219,13 @@ mod tests {
             let mut together: Vec<String> = Vec::new();
             let mut offset = Some(0);
             while let Some(at) = offset {
-                let shown = read(&text, &Reading { offset: at, limit: Some(limit), ..Reading::default() });
+                let shown = read(&text, &LineQuery { offset: at, limit: Some(limit), ..LineQuery::default() });
                 offset = shown.next_offset(at);
                 together.extend((shown.lines_shown > 0).then_some(shown.text));
             }
             prop_assert_eq!(together.join("\n"), text.strip_suffix('\n').unwrap_or(&text));
 
-            let found = read(&text, &Reading { search_for: Some("ab"), ..Reading::default() });
+            let found = read(&text, &LineQuery { search_for: Some("ab"), ..LineQuery::default() });
             let expected: Vec<&str> = text.split('\n').filter(|line| line.contains("ab")).collect();
             prop_assert_eq!(found.text, expected.join("\n"));
             prop_assert_eq!(found.matches, expected.len());

@@ -21,7 +21,7 @@ const SESSIONS_MAX: usize = 4_096;
 
 /// The secrets of one session, which its records must not contain.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct SessionSecrets {
     /// Refs of the fields that take secrets, on the last page that was seen.
     pub(crate) fields: Arc<HashSet<String>>,
     pub(crate) values: Arc<SecretValues>,
@@ -29,17 +29,17 @@ pub(crate) struct Known {
 }
 
 #[derive(Default)]
-pub struct Secrets(Mutex<Sessions>);
+pub struct Secrets(Mutex<SecretsBySession>);
 
 #[derive(Default)]
-struct Sessions {
-    known: HashMap<(Owner, SessionKey), Known>,
+struct SecretsBySession {
+    known: HashMap<(Owner, SessionKey), SessionSecrets>,
     /// Counts uses.
     clock: u64,
 }
 
 impl Secrets {
-    fn lock(&self) -> MutexGuard<'_, Sessions> {
+    fn lock(&self) -> MutexGuard<'_, SecretsBySession> {
         self.0.lock()
     }
 
@@ -49,19 +49,19 @@ impl Secrets {
         self.lock()
     }
 
-    pub(crate) fn of(&self, owner: &Owner, whose: &SessionKey) -> Known {
+    pub(crate) fn of(&self, owner: &Owner, whose: &SessionKey) -> SessionSecrets {
         let mut sessions = self.lock();
         if sessions.known.is_empty() {
-            return Known::default();
+            return SessionSecrets::default();
         }
         sessions.clock += 1;
         let now = sessions.clock;
         let Some(known) = sessions.known.get_mut(&(owner.clone(), whose.clone())) else {
-            return Known::default();
+            return SessionSecrets::default();
         };
         known.used = now;
         let values = Arc::new(SecretValues::clone(&known.values));
-        Known { values, ..known.clone() }
+        SessionSecrets { values, ..known.clone() }
     }
 
     /// Notes the page's fields for secrets, if a page was seen, and the secrets that a call brought.

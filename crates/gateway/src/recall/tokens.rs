@@ -44,12 +44,12 @@ fn cost(text: &str, enough: usize) -> usize {
     while let Some(&byte) = bytes.get(at)
         && cost <= enough
     {
-        let kind = Kind::of(byte);
+        let kind = CharClass::of(byte);
         let from = at;
         at += 1;
         // A capital letter after a small one begins a new word, as in `camelCase`; random letters do so often.
         while bytes.get(at).is_some_and(|next| {
-            Kind::of(*next) == kind && !(next.is_ascii_uppercase() && bytes[at - 1].is_ascii_lowercase())
+            CharClass::of(*next) == kind && !(next.is_ascii_uppercase() && bytes[at - 1].is_ascii_lowercase())
         }) {
             at += 1;
         }
@@ -60,7 +60,7 @@ fn cost(text: &str, enough: usize) -> usize {
 
 /// The classes of characters that share a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CharClass {
     Word,
     Number,
     Blank,
@@ -68,7 +68,7 @@ enum Kind {
     Foreign,
 }
 
-impl Kind {
+impl CharClass {
     fn of(byte: u8) -> Self {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' => Self::Word,

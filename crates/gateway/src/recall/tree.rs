@@ -6,7 +6,7 @@
 
 /// A line and its place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Line<'a> {
+pub(super) struct TreeLine<'a> {
     /// Without its newline.
     pub(super) text: &'a str,
     /// Its indentation. A blank line has the depth of the line above.
@@ -31,11 +31,11 @@ pub(super) fn depth(line: &str) -> usize {
 }
 
 /// The lines of `text`, each with its position in the tree.
-pub(super) fn lines_of(text: &str) -> Vec<Line<'_>> {
-    let mut lines: Vec<Line<'_>> = Vec::with_capacity(text.len() / 32);
+pub(super) fn lines_of(text: &str) -> Vec<TreeLine<'_>> {
+    let mut lines: Vec<TreeLine<'_>> = Vec::with_capacity(text.len() / 32);
     // The open line at each depth, from the root down.
-    let mut path = Vec::from([Open { depth: None, number: None, kinds: Vec::new(), elder: None }]);
-    let mut spare: Vec<Vec<Kind<'_>>> = Vec::new();
+    let mut path = Vec::from([OpenNode { depth: None, number: None, kinds: Vec::new(), elder: None }]);
+    let mut spare: Vec<Vec<SiblingKind<'_>>> = Vec::new();
     let mut depth_above = 0;
     for text in text.lines() {
         let depth = if text.trim_ascii().is_empty() { depth_above } else { depth(text) };
@@ -49,13 +49,13 @@ pub(super) fn lines_of(text: &str) -> Vec<Line<'_>> {
         let above = parent.number;
         let of = parent.kind(kind(text), number);
         let first = of.first;
-        lines.push(Line { text, depth, parent: above, elder, rank: of.count, of: first });
+        lines.push(TreeLine { text, depth, parent: above, elder, rank: of.count, of: first });
         of.count += 1;
         // The first of a kind holds the count while more come; see below.
         lines[first].of = of.count;
         let mut kinds = spare.pop().unwrap_or_default();
         kinds.clear();
-        path.push(Open { depth: Some(depth), number: Some(number), kinds, elder: None });
+        path.push(OpenNode { depth: Some(depth), number: Some(number), kinds, elder: None });
     }
     // Each other line has noted the number of the first.
     for number in 0..lines.len() {
@@ -67,28 +67,28 @@ pub(super) fn lines_of(text: &str) -> Vec<Line<'_>> {
 }
 
 /// A line whose children are being read.
-struct Open<'a> {
+struct OpenNode<'a> {
     /// `None` for the root, which is above every line.
     depth: Option<usize>,
     number: Option<usize>,
-    kinds: Vec<Kind<'a>>,
+    kinds: Vec<SiblingKind<'a>>,
     elder: Option<usize>,
 }
 
 /// Children of one kind.
-struct Kind<'a> {
+struct SiblingKind<'a> {
     name: &'a str,
     count: usize,
     /// The number of the first.
     first: usize,
 }
 
-impl<'a> Open<'a> {
+impl<'a> OpenNode<'a> {
     /// The entry for this kind of children, with one more child counted.
-    fn kind(&mut self, name: &'a str, number: usize) -> &mut Kind<'a> {
+    fn kind(&mut self, name: &'a str, number: usize) -> &mut SiblingKind<'a> {
         let place = self.kinds.iter().position(|kind| kind.name == name).unwrap_or_else(|| {
             if self.kinds.len() < KINDS_MAX {
-                self.kinds.push(Kind { name, count: 0, first: number });
+                self.kinds.push(SiblingKind { name, count: 0, first: number });
             }
             self.kinds.len() - 1
         });

@@ -6,8 +6,8 @@ use greenroom_core::record::{BlobRef, Status};
 
 use super::*;
 
-fn kept() -> Kept {
-    Kept {
+fn kept() -> EndedCall {
+    EndedCall {
         tool: "browser_click".into(),
         ref_id: Some(RefId::parse("0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b").unwrap()),
         not_recorded: None,
@@ -24,15 +24,15 @@ fn kept() -> Kept {
     }
 }
 
-fn unkept() -> Kept {
-    Kept { ref_id: None, ..kept() }
+fn unkept() -> EndedCall {
+    EndedCall { ref_id: None, ..kept() }
 }
 
-fn form(kept: &Kept, mode: Mode) -> Form<'_> {
-    Form { mode, kept, inline_tokens: 8_000, before: None, site: None }
+fn form(kept: &EndedCall, mode: ResponseMode) -> RenderOptions<'_> {
+    RenderOptions { mode, kept, inline_tokens: 8_000, before: None, site: None }
 }
 
-const INLINE: Mode = Mode::As(Responses::Inline);
+const INLINE: ResponseMode = ResponseMode::As(Responses::Inline);
 
 fn reply(body: &str, links: &[(&str, &str)]) -> Reply {
     let artifacts = links
@@ -51,7 +51,7 @@ fn reply(body: &str, links: &[(&str, &str)]) -> Reply {
 }
 
 /// The body of an answer in this form.
-fn answer(reply: Reply, notes: &[String], form: &Form<'_>) -> Result<Raw, Raw> {
+fn answer(reply: Reply, notes: &[String], form: &RenderOptions<'_>) -> Result<Raw, Raw> {
     super::answer(reply, notes, form).body
 }
 
@@ -93,13 +93,16 @@ fn notes_come_last() {
 fn names_of_records() {
     let kept = kept();
     let body = r#"{"content":[ {"type":"text","text":"a [1](x)"}], "n": 1.50 }"#;
-    let raw =
-        answer(reply(body, &[("[1](x)", "s")]), &["n".to_owned()], &form(&kept, Mode::As(Responses::Raw)));
+    let raw = answer(
+        reply(body, &[("[1](x)", "s")]),
+        &["n".to_owned()],
+        &form(&kept, ResponseMode::As(Responses::Raw)),
+    );
     let name = r#""greenroom/ref_id":"0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b""#;
     let before = body.strip_suffix("}").unwrap();
     assert_eq!(raw.unwrap().get(), format!(r#"{before},"_meta":{{{name},"greenroom/notes":["n"]}}}}"#));
     let linked = Reply { folder: Some("/run/seat".into()), ..reply(r#"{"content":[]}"#, &[]) };
-    let raw = answer(linked, &[], &form(&kept, Mode::As(Responses::Raw))).unwrap();
+    let raw = answer(linked, &[], &form(&kept, ResponseMode::As(Responses::Raw))).unwrap();
     assert_eq!(raw.get(), format!(r#"{{"content":[],"_meta":{{{name},"greenroom/folder":"/run/seat"}}}}"#));
     for (has_meta, expected) in [
         (
@@ -109,12 +112,13 @@ fn names_of_records() {
         (r#"{"_meta":{}}"#, r#"{"_meta":{NAME}}"#),
         (r#"{}"#, r#"{"_meta":{NAME}}"#),
     ] {
-        let named = answer(reply(has_meta, &[]), &[], &form(&kept, Mode::As(Responses::Raw))).unwrap();
+        let named =
+            answer(reply(has_meta, &[]), &[], &form(&kept, ResponseMode::As(Responses::Raw))).unwrap();
         assert_eq!(named.get(), expected.replace("NAME", name));
     }
     let plain = answer(reply(r#"{"content":[]}"#, &[]), &[], &form(&kept, INLINE)).unwrap();
     assert_eq!(plain.get(), format!(r#"{{"content":[],"_meta":{{{name}}}}}"#));
-    let with_page = Kept { has_snapshot: true, ..kept };
+    let with_page = EndedCall { has_snapshot: true, ..kept };
     let named = answer(reply(r#"{"content":[]}"#, &[]), &[], &form(&with_page, INLINE)).unwrap();
     assert_eq!(text(&named), "ref_id: 0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b");
 }
@@ -123,15 +127,15 @@ fn names_of_records() {
 #[test]
 fn few_words() {
     let body = r#"{"content":[{"type":"text","text":"long"}],"isError":true,"structuredContent":{}}"#;
-    let kept = Kept {
+    let kept = EndedCall {
         status: Status::Error,
         error: Some("no such element".to_owned()),
         console: 2,
         console_errors: 1,
         ..kept()
     };
-    let refs = Mode::As(Responses::Refs);
-    let body_of = |kept: &Kept| answer(reply(body, &[]), &[], &form(kept, refs)).unwrap();
+    let refs = ResponseMode::As(Responses::Refs);
+    let body_of = |kept: &EndedCall| answer(reply(body, &[]), &[], &form(kept, refs)).unwrap();
     let short: Value = serde_json::from_str(&text(&body_of(&kept))).unwrap();
     assert_eq!(
         short,
@@ -146,7 +150,7 @@ fn few_words() {
     );
     let whole: Value = serde_json::from_str(body_of(&kept).get()).unwrap();
     assert_eq!((&whole["isError"], whole.get("structuredContent")), (&json!(true), None));
-    let lost = Kept { not_recorded: Some("the disk is full".into()), ..kept };
+    let lost = EndedCall { not_recorded: Some("the disk is full".into()), ..kept };
     let lost = body_of(&lost);
     assert_eq!(text(&lost), "long");
     assert!(lost.get().contains("not recorded: the disk is full"), "{lost}");
@@ -155,7 +159,7 @@ fn few_words() {
 /// A snapshot in a file that the agent named stays there: in every budget and mode, the answer has the link.
 #[test]
 fn snapshots_in_files() {
-    let kept = Kept { has_snapshot: true, ..kept() };
+    let kept = EndedCall { has_snapshot: true, ..kept() };
     let page = "- button \"Go\" [ref=e1]\n".repeat(100);
     let body = r#"{"content":[{"type":"text","text":"[Snapshot](./outbox/a.yml)"}]}"#;
     for before in [None, Some((kept.ref_id.clone().unwrap(), "- button".to_owned()))] {
@@ -166,7 +170,7 @@ fn snapshots_in_files() {
             artifact(ArtifactKind::Path, link..link + 12, Some("a.yml".to_owned()), Content::Nothing),
         ];
         let reply = Reply { artifacts, ..reply(body, &[]) };
-        let form = Form { inline_tokens: 30, before, ..form(&kept, Mode::Diff) };
+        let form = RenderOptions { inline_tokens: 30, before, ..form(&kept, ResponseMode::Diff) };
         assert_eq!(text(&answer(reply, &[], &form).unwrap()), "[Snapshot](./a.yml)");
     }
 }
@@ -174,12 +178,12 @@ fn snapshots_in_files() {
 /// A call that asks for changes gets only those; a completely different page is sent whole.
 #[test]
 fn changes_only() {
-    let kept = Kept { has_snapshot: true, ..kept() };
+    let kept = EndedCall { has_snapshot: true, ..kept() };
     let since = RefId::parse("00000000-0000-4000-8000-000000000001").unwrap();
     let of = |before: &str, now: &str| {
         let reply = reply(r#"{"content":[{"type":"text","text":"[1](x)"}]}"#, &[("[1](x)", now)]);
         let before = Some((since.clone(), before.to_owned()));
-        text(&answer(reply, &[], &Form { before, ..form(&kept, Mode::Diff) }).unwrap())
+        text(&answer(reply, &[], &RenderOptions { before, ..form(&kept, ResponseMode::Diff) }).unwrap())
     };
     let page = |n: usize| {
         (0..100).map(|row| format!("- row {row} {}\n", if row == 50 { n } else { 0 })).collect::<String>()
@@ -198,7 +202,7 @@ fn changes_only() {
 /// Changes beyond the budget are not sent: the cut page is.
 #[test]
 fn too_many_changes() {
-    let kept = Kept { has_snapshot: true, ..kept() };
+    let kept = EndedCall { has_snapshot: true, ..kept() };
     let page = |n: usize| {
         let row =
             |row: usize| format!("- row \"number {row}\" {}\n", if row.is_multiple_of(4) { n } else { 0 });
@@ -207,7 +211,7 @@ fn too_many_changes() {
     let now = page(2);
     let reply = reply(r#"{"content":[{"type":"text","text":"[1](x)"}]}"#, &[("[1](x)", &now)]);
     let before = Some((RefId::parse("00000000-0000-4000-8000-000000000001").unwrap(), page(1)));
-    let form = Form { before, inline_tokens: 500, ..form(&kept, Mode::Diff) };
+    let form = RenderOptions { before, inline_tokens: 500, ..form(&kept, ResponseMode::Diff) };
     let sent = text(&answer(reply, &[], &form).unwrap());
     assert!(sent.starts_with("```yaml\n") && estimate(&sent) <= 600, "{} tokens: {sent}", estimate(&sent));
 }
@@ -216,10 +220,10 @@ fn too_many_changes() {
 /// a record is not cut.
 #[test]
 fn budget() {
-    let with_page = Kept { has_snapshot: true, ..kept() };
+    let with_page = EndedCall { has_snapshot: true, ..kept() };
     let page: String = (0..5_000).map(|row| format!("- row \"number {row}\" [ref=e{row}]\n")).collect();
-    let send = |kept: &Kept, links: &[(&str, &str)], body: &str| {
-        answer(reply(body, links), &[], &Form { inline_tokens: 500, ..form(kept, INLINE) }).unwrap()
+    let send = |kept: &EndedCall, links: &[(&str, &str)], body: &str| {
+        answer(reply(body, links), &[], &RenderOptions { inline_tokens: 500, ..form(kept, INLINE) }).unwrap()
     };
     let body = r##"{"content":[{"type":"text","text":"# Page\n[1](x)"}]}"##;
     let cut = send(&with_page, &[("[1](x)", &page)], body);
@@ -241,7 +245,7 @@ fn empty_pages() {
     let body = r#"{"content":[{"type":"text","text":"[1](x)"}]}"#;
     let of = |mode| text(&answer(reply(body, &[("[1](x)", "\n")]), &[], &form(&unkept(), mode)).unwrap());
     assert_eq!(of(INLINE), "(the page is empty)");
-    assert_eq!(of(Mode::As(Responses::Raw)), "[1](x)");
+    assert_eq!(of(ResponseMode::As(Responses::Raw)), "[1](x)");
 }
 
 /// An image that is both in the answer and a file is named once, by its URI; `refs` lists it once.
@@ -254,16 +258,19 @@ fn pictures_are_named_once() {
         name: name.map(ToOwned::to_owned),
         bytes: 9,
     };
-    let embedded =
-        vec![crate::recall::result::Embedded { part: 0, mime: "image/png".to_owned(), data: Vec::new() }];
+    let embedded = vec![crate::recall::result::EmbeddedBytes {
+        part: 0,
+        mime: "image/png".to_owned(),
+        data: Vec::new(),
+    }];
     let blobs = vec![picture(None), picture(Some("page.png"))];
-    let kept = Kept { blobs, embedded, ..kept() };
+    let kept = EndedCall { blobs, embedded, ..kept() };
     let answered = |mode| text(&answer(reply(r#"{"content":[]}"#, &[]), &[], &form(&kept, mode)).unwrap());
     let address = format!("greenroom://blobs/{}", "cd".repeat(32));
     let inline = answered(INLINE);
     assert!(inline.contains(&format!("page.png: {address} (image/png, 9 bytes)")), "{inline}");
     assert_eq!(inline.matches(&address).count(), 1, "{inline}");
-    let refs = answered(Mode::As(Responses::Refs));
+    let refs = answered(ResponseMode::As(Responses::Refs));
     assert_eq!(refs.matches(&address).count(), 1, "{refs}");
 }
 
@@ -272,9 +279,10 @@ fn pictures_are_named_once() {
 fn files_are_named() {
     let id = greenroom_core::BlobId::parse(&"ab".repeat(32)).unwrap();
     let file = BlobRef { id, mime: "text/plain".to_owned(), name: Some("a.txt".to_owned()), bytes: 7 };
-    let kept = Kept { blobs: vec![file], ..kept() };
+    let kept = EndedCall { blobs: vec![file], ..kept() };
     let site = Some("http://127.0.0.1:1");
-    let body = answer(reply(r#"{"content":[]}"#, &[]), &[], &Form { site, ..form(&kept, INLINE) }).unwrap();
+    let body =
+        answer(reply(r#"{"content":[]}"#, &[]), &[], &RenderOptions { site, ..form(&kept, INLINE) }).unwrap();
     let sha = "ab".repeat(32);
     assert_eq!(
         text(&body).lines().nth(1).unwrap(),

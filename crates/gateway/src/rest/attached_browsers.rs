@@ -6,11 +6,11 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Problem, RestContext, RestState, body,
-    input::Named,
-    problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
+    input::PathName,
+    problem::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
 };
 use crate::{
-    attach::{Asked, NotAttached},
+    attach::{AttachRequest, NotAttached},
     attached_browsers::{Browser, Browsers},
 };
 
@@ -34,7 +34,7 @@ async fn list(State(desk): RestContext) -> Json<Browsers> {
     get, operation_id = "show_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, NotFound)
 )]
-async fn show(State(desk): RestContext, Named(name): Named) -> Result<Json<Browser>, Problem> {
+async fn show(State(desk): RestContext, PathName(name): PathName) -> Result<Json<Browser>, Problem> {
     let fleet = &desk.gateway.fleet;
     Ok(Json(Browser::of(fleet, fleet.browser(&name)?)))
 }
@@ -47,7 +47,7 @@ async fn show(State(desk): RestContext, Named(name): Named) -> Result<Json<Brows
     post, operation_id = "reconnect_browser", path = "/browsers/{index}/reconnect", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, NotFound, Unavailable)
 )]
-async fn reconnect(State(desk): RestContext, Named(name): Named) -> Result<Json<Browser>, Problem> {
+async fn reconnect(State(desk): RestContext, PathName(name): PathName) -> Result<Json<Browser>, Problem> {
     let fleet = &desk.gateway.fleet;
     Ok(Json(Browser::of(fleet, fleet.reconnect_browser(&name).await?)))
 }
@@ -56,14 +56,14 @@ async fn reconnect(State(desk): RestContext, Named(name): Named) -> Result<Json<
 ///
 /// One that cannot be connected is not kept.
 #[utoipa::path(
-    post, operation_id = "connect_browser", path = "/browsers", tag = "browsers", request_body = Asked,
-    responses((status = 200, body = Browser), BadRequest, Forbidden, Conflict, TooBig, NotJson, Unavailable)
+    post, operation_id = "connect_browser", path = "/browsers", tag = "browsers", request_body = AttachRequest,
+    responses((status = 200, body = Browser), BadRequest, Forbidden, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
 async fn attach(State(desk): RestContext, headers: HeaderMap, body: Body) -> Result<Json<Browser>, Problem> {
     if !desk.changes {
         return Err(NotAttached::NotAllowed.into());
     }
-    let asked = body::read::<Asked>(&headers, body, body::COMMAND).await?;
+    let asked = body::read::<AttachRequest>(&headers, body, body::COMMAND).await?;
     let Some(asked) = asked else {
         return Err(Problem::bad_body("the body must say which: `{\"url\": \"http://127.0.0.1:9222\"}`"));
     };
@@ -78,7 +78,7 @@ async fn attach(State(desk): RestContext, headers: HeaderMap, body: Body) -> Res
     delete, operation_id = "disconnect_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, Forbidden, NotFound, Unavailable)
 )]
-async fn detach(State(desk): RestContext, Named(name): Named) -> Result<Json<Browser>, Problem> {
+async fn detach(State(desk): RestContext, PathName(name): PathName) -> Result<Json<Browser>, Problem> {
     if !desk.changes {
         return Err(NotAttached::NotAllowed.into());
     }

@@ -18,7 +18,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Problem, RestContext, RestState,
-    input::{Asked, Named},
+    input::{PathName, QueryParams},
     problem::{BadRequest, NotFound, Unavailable},
     record::BlobLink,
 };
@@ -40,7 +40,7 @@ const OFFSET_MAX: usize = 1_000_000;
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Which {
+struct BlobListQuery {
     /// How many at most; 50 unless given.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
@@ -52,7 +52,7 @@ struct Which {
 
 /// Kept bytes, newest first.
 #[derive(Serialize, ToSchema)]
-struct Blobs {
+struct BlobList {
     blobs: Vec<BlobLink>,
     /// The `offset` that lists on; `null` when there are no more.
     #[schema(required)]
@@ -61,10 +61,13 @@ struct Blobs {
 
 /// What bytes are kept, newest first
 #[utoipa::path(
-    get, operation_id = "list_blobs", path = "/blobs", tag = "blobs", params(Which),
-    responses((status = 200, body = Blobs), BadRequest, Unavailable)
+    get, operation_id = "list_blobs", path = "/blobs", tag = "blobs", params(BlobListQuery),
+    responses((status = 200, body = BlobList), BadRequest, Unavailable)
 )]
-async fn list(State(desk): RestContext, Asked(asked): Asked<Which>) -> Result<Json<Blobs>, Problem> {
+async fn list(
+    State(desk): RestContext,
+    QueryParams(asked): QueryParams<BlobListQuery>,
+) -> Result<Json<BlobList>, Problem> {
     let limit = asked.limit.unwrap_or(LIST_DEFAULT);
     for (name, given, range) in [("limit", limit, 1..=LIST_MAX), ("offset", asked.offset, 0..=OFFSET_MAX)] {
         if !range.contains(&given) {
@@ -76,7 +79,7 @@ async fn list(State(desk): RestContext, Asked(asked): Asked<Which>) -> Result<Js
     let mut found = desk.records()?.blobs(&desk.owner, asked.offset, limit + 1).await?;
     let next_offset = (found.len() > limit).then_some(asked.offset + limit);
     found.truncate(limit);
-    Ok(Json(Blobs { blobs: found.iter().map(Into::into).collect(), next_offset }))
+    Ok(Json(BlobList { blobs: found.iter().map(Into::into).collect(), next_offset }))
 }
 
 /// The bytes, with the type they were kept with
@@ -91,7 +94,11 @@ async fn list(State(desk): RestContext, Asked(asked): Asked<Which>) -> Result<Js
         BadRequest, NotFound, Unavailable
     )
 )]
-async fn show(State(desk): RestContext, name: Named, headers: HeaderMap) -> Result<Response<Body>, Problem> {
+async fn show(
+    State(desk): RestContext,
+    name: PathName,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
     let Some(id) = BlobId::parse(&name.0) else { return Err(Problem::bad_blob_id(&name.0)) };
     let blob = desk.records()?.blob(&desk.owner, &id).await?;
     let blob = blob.ok_or_else(|| Problem::no_blob(&id))?;
@@ -128,7 +135,7 @@ async fn show(State(desk): RestContext, name: Named, headers: HeaderMap) -> Resu
         (status = 503, description = "Nothing is kept, or it cannot be read"),
     )
 )]
-async fn head(door: RestContext, name: Named, headers: HeaderMap) -> Result<Response<Body>, Problem> {
+async fn head(door: RestContext, name: PathName, headers: HeaderMap) -> Result<Response<Body>, Problem> {
     // The server omits the body and keeps the length that it would have.
     show(door, name, headers).await
 }

@@ -19,22 +19,23 @@ use crate::{front::http::is_json, offload::offload_if_large};
 
 /// How long a body may be, and how long it may take to arrive.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct BodyLimits {
     bytes_max: usize,
     within: Duration,
 }
 
 /// A command has some fifty bytes and fits into one packet.
-pub(super) const COMMAND: Bounds = Bounds { bytes_max: 64 * 1024, within: Duration::from_secs(10) };
+pub(super) const COMMAND: BodyLimits = BodyLimits { bytes_max: 64 * 1024, within: Duration::from_secs(10) };
 
 /// A call may contain a script or a long form, sent over a slow network. Files are not sent this way.
-pub(super) const CALL: Bounds = Bounds { bytes_max: 8 * 1024 * 1024, within: Duration::from_secs(60) };
+pub(super) const CALL: BodyLimits =
+    BodyLimits { bytes_max: 8 * 1024 * 1024, within: Duration::from_secs(60) };
 
 /// The body as this type; `None` if it is empty.
 pub(super) async fn read<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: Body,
-    bounds: Bounds,
+    bounds: BodyLimits,
 ) -> Result<Option<T>, Problem> {
     let read = timeout(bounds.within, to_bytes(body, bounds.bytes_max)).await;
     let bytes = match read {

@@ -14,19 +14,19 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Problem, RestContext, RestState, body,
-    input::{Asked, Named, Position, ref_id, session},
-    problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
-    record::{Call, CallDetail, Calls, Console, Made, OfLevel, OwnCall, Shown},
+    input::{CallPosition, PathName, QueryParams, ref_id, session},
+    problem::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
+    record::{CallConsole, CallContent, CallDetail, CallList, CallResponse, CallView, ConsoleLevel, OwnCall},
 };
 use crate::{
     call::{self, NotRun},
     call_order::Turns,
     catalog::SESSION_ID,
-    error_response::Failure,
+    error_response::ErrorResponse,
     offload::{offload_if_large_json, offloadable},
-    outcome::Outcome,
-    recall::content::{self, Ask},
-    route::Request,
+    outcome::CallOutcome,
+    recall::content::{self, ContentQuery},
+    route::CallRequest,
     tools::{self, OwnTool},
 };
 
@@ -68,11 +68,15 @@ struct NewCall {
 #[utoipa::path(
     post, operation_id = "make_call", path = "/calls", tag = "calls", request_body = NewCall,
     responses(
-        (status = 200, description = "It was made; a tool that failed has the status `error`", body = Made),
-        BadRequest, Forbidden, NotFound, Conflict, TooBig, NotJson, Unavailable
+        (status = 200, description = "It was made; a tool that failed has the status `error`", body = CallResponse),
+        BadRequest, Forbidden, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable
     )
 )]
-async fn make(State(desk): RestContext, headers: HeaderMap, body: Body) -> Result<Json<Made>, Problem> {
+async fn make(
+    State(desk): RestContext,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<CallResponse>, Problem> {
     let Some(new) = body::read::<NewCall>(&headers, body, body::CALL).await? else {
         return Err(Problem::bad_body("the body must say which tool: `{\"tool\": \"browser_snapshot\"}`"));
     };
@@ -83,31 +87,33 @@ async fn make(State(desk): RestContext, headers: HeaderMap, body: Body) -> Resul
         return own_tool(&desk, tool, new).await;
     }
     desk.records()?;
-    let refused = |failure: &Failure| Problem::not_run(failure, &new.tool, None);
+    let refused = |failure: &ErrorResponse| Problem::not_run(failure, &new.tool, None);
     let mut request = {
         // Held only while the arguments are parsed: the call itself takes another guard.
         let _guard = offload_if_large_json(new.params.as_deref()).await;
-        Request::of(&new.tool, new.params, None).map_err(|error| refused(&error.into()))?
+        CallRequest::of(&new.tool, new.params, None).map_err(|error| refused(&error.into()))?
     };
     request.session = new.session_id.as_deref().map(session).transpose()?;
     request.ref_id = new.request_id.as_deref().map(ref_id).transpose()?;
     match make_call(&desk, request).await? {
-        Ok(Outcome { reply: Err(failure), record, .. }) if !failure.may_have_run() => {
+        Ok(CallOutcome { reply: Err(failure), record, .. }) if !failure.may_have_run() => {
             Err(Problem::not_run(&failure, &new.tool, record.record()))
         }
-        Ok(Outcome { record, notes, .. }) => {
+        Ok(CallOutcome { record, notes, .. }) => {
             let ref_id = record.ref_id.as_ref().ok_or_else(Problem::records_off)?;
-            Ok(Json(Made::Recorded(Box::new(Call::ended(ref_id, &record, notes)))))
+            Ok(Json(CallResponse::Recorded(Box::new(CallView::ended(ref_id, &record, notes)))))
         }
-        Err(NotRun::Repeat(record)) => Ok(Json(Made::Recorded(Box::new(Call::from(&record.summary))))),
+        Err(NotRun::Repeat(record)) => {
+            Ok(Json(CallResponse::Recorded(Box::new(CallView::from(&record.summary)))))
+        }
         Err(NotRun::Failure(failure)) => Err(refused(&failure)),
-        Err(NotRun::Rpc(error)) => Err(refused(&Failure::not_let_through(error.message))),
-        Err(NotRun::Page(_)) => Err(refused(&Failure::for_agents(false))),
+        Err(NotRun::Rpc(error)) => Err(refused(&ErrorResponse::not_let_through(error.message))),
+        Err(NotRun::Page(_)) => Err(refused(&ErrorResponse::for_agents(false))),
     }
 }
 
 /// Makes a call. A call with a name runs to its end even if its client disconnects: the client may ask for it again.
-async fn make_call(desk: &RestState, request: Request) -> Result<Result<Outcome, NotRun>, Problem> {
+async fn make_call(desk: &RestState, request: CallRequest) -> Result<Result<CallOutcome, NotRun>, Problem> {
     let gateway = desk.gateway.clone();
     let caller = desk.program();
     let is_named = request.ref_id.is_some();
@@ -124,17 +130,20 @@ async fn make_call(desk: &RestState, request: Request) -> Result<Result<Outcome,
 }
 
 /// Runs one of greenroom's own tools. It leaves no record, so the client cannot name the call.
-async fn own_tool(desk: &RestState, tool: &OwnTool, new: NewCall) -> Result<Json<Made>, Problem> {
+async fn own_tool(desk: &RestState, tool: &OwnTool, new: NewCall) -> Result<Json<CallResponse>, Problem> {
     let gateway = &desk.gateway;
     let caller = desk.program();
-    let refused = |failure: Failure| Problem::not_run(&failure, tool.name, None);
+    let refused = |failure: ErrorResponse| Problem::not_run(&failure, tool.name, None);
     if new.request_id.is_some() {
         let why =
             "`request_id`: calls of greenroom's own tools are not recorded, so none can be made once only";
         return Err(Problem::bad_body(why));
     }
     if !tools::names(gateway, caller.is_here).any(|name| name == tool.name) {
-        return Err(refused(Failure::not_let_through(format!("tool \"{}\" cannot be used here", tool.name))));
+        return Err(refused(ErrorResponse::not_let_through(format!(
+            "tool \"{}\" cannot be used here",
+            tool.name
+        ))));
     }
     let mut arguments = match &new.params {
         Some(params) => Fields::open(params).map_err(|_| Problem::bad_body("`params` must be an object"))?,
@@ -144,12 +153,12 @@ async fn own_tool(desk: &RestState, tool: &OwnTool, new: NewCall) -> Result<Json
         arguments.set(SESSION_ID, raw::encode(&session(given)?));
     }
     let request =
-        Request::of(tool.name, Some(arguments.to_raw()), None).map_err(|error| refused(error.into()))?;
+        CallRequest::of(tool.name, Some(arguments.to_raw()), None).map_err(|error| refused(error.into()))?;
     let _unanswered = gateway.answering.token();
     match tool.run(gateway, &caller, request).await {
         Ok(said) => {
             let error = said.failed.then(|| format!("{} failed; `result` says how", tool.name));
-            Ok(Json(Made::Own(Box::new(OwnCall::of(tool.name, error, said.to_result())))))
+            Ok(Json(CallResponse::Own(Box::new(OwnCall::of(tool.name, error, said.to_result())))))
         }
         Err(failure) => Err(refused(failure)),
     }
@@ -158,7 +167,7 @@ async fn own_tool(desk: &RestState, tool: &OwnTool, new: NewCall) -> Result<Json
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Which {
+struct CallListQuery {
     /// Only calls of this session, by its UUID or its name; of several with one name the youngest is meant.
     #[param(min_length = 1, max_length = 256)]
     session_id: Option<String>,
@@ -166,28 +175,31 @@ struct Which {
     tool: Option<String>,
     /// Only calls that ended so.
     #[param(inline)]
-    status: Option<Ended>,
+    status: Option<EndStatusFilter>,
     /// How many at most; 50 unless given.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
     /// Only calls before this position: `next` of the list before.
     #[param(value_type = Option<u64>)]
-    before: Option<Position>,
+    before: Option<CallPosition>,
 }
 
 #[derive(Clone, Copy, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-enum Ended {
+enum EndStatusFilter {
     Success,
     Error,
 }
 
 /// Calls, newest first
 #[utoipa::path(
-    get, operation_id = "list_calls", path = "/calls", tag = "calls", params(Which),
-    responses((status = 200, body = Calls), BadRequest, NotFound, Unavailable)
+    get, operation_id = "list_calls", path = "/calls", tag = "calls", params(CallListQuery),
+    responses((status = 200, body = CallList), BadRequest, NotFound, Unavailable)
 )]
-async fn list(State(desk): RestContext, Asked(asked): Asked<Which>) -> Result<Json<Calls>, Problem> {
+async fn list(
+    State(desk): RestContext,
+    QueryParams(asked): QueryParams<CallListQuery>,
+) -> Result<Json<CallList>, Problem> {
     let records = desk.records()?;
     let limit = asked.limit.unwrap_or(LIST_DEFAULT);
     if !(1..=LIST_MAX).contains(&limit) {
@@ -198,8 +210,8 @@ async fn list(State(desk): RestContext, Asked(asked): Asked<Which>) -> Result<Js
         None => None,
     };
     let status = asked.status.map(|ended| match ended {
-        Ended::Success => Status::Success,
-        Ended::Error => Status::Error,
+        EndStatusFilter::Success => Status::Success,
+        EndStatusFilter::Error => Status::Error,
     });
     // One more than the limit shows whether there are more.
     let filter = Filter {
@@ -214,7 +226,7 @@ async fn list(State(desk): RestContext, Asked(asked): Asked<Which>) -> Result<Js
     let mut found = listed.summaries;
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|last| last.position);
-    Ok(Json(Calls { calls: found.iter().map(Call::from).collect(), next }))
+    Ok(Json(CallList { calls: found.iter().map(CallView::from).collect(), next }))
 }
 
 /// One call, with everything that is kept of it
@@ -223,7 +235,7 @@ async fn list(State(desk): RestContext, Asked(asked): Asked<Which>) -> Result<Js
     params(("ref_id" = String, Path, format = Uuid)),
     responses((status = 200, body = CallDetail), BadRequest, NotFound, Unavailable)
 )]
-async fn show(State(desk): RestContext, name: Named) -> Result<Json<CallDetail>, Problem> {
+async fn show(State(desk): RestContext, name: PathName) -> Result<Json<CallDetail>, Problem> {
     let id = name.ref_id()?;
     Ok(Json(record(desk.records()?, &desk, &id).await?.into()))
 }
@@ -231,7 +243,7 @@ async fn show(State(desk): RestContext, name: Named) -> Result<Json<CallDetail>,
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Reading {
+struct ContentParameters {
     /// Only lines with this text.
     search_for: Option<String>,
     /// How many lines before and behind each such line come with it.
@@ -261,14 +273,14 @@ struct Reading {
 /// `offset`, `limit` or `since` it is read in parts, which changes nothing in what is new.
 #[utoipa::path(
     get, operation_id = "read_content", path = "/calls/{ref_id}/content", tag = "calls",
-    params(("ref_id" = String, Path, format = Uuid), Reading),
-    responses((status = 200, body = Shown), BadRequest, NotFound, Conflict, Unavailable)
+    params(("ref_id" = String, Path, format = Uuid), ContentParameters),
+    responses((status = 200, body = CallContent), BadRequest, NotFound, Conflict, Unavailable)
 )]
 async fn content(
     State(desk): RestContext,
-    name: Named,
-    Asked(asked): Asked<Reading>,
-) -> Result<Json<Shown>, Problem> {
+    name: PathName,
+    QueryParams(asked): QueryParams<ContentParameters>,
+) -> Result<Json<CallContent>, Problem> {
     let id = name.ref_id()?;
     for (name, given, least) in [
         ("before_lines", Some(asked.before_lines), 0),
@@ -280,7 +292,7 @@ async fn content(
             return Err(Problem::bad_query(&format!("`{name}` must be {least} to {LINES_MAX}: `{given}`")));
         }
     }
-    let ask = Ask {
+    let ask = ContentQuery {
         search_for: asked.search_for,
         before_lines: asked.before_lines,
         after_lines: asked.after_lines,
@@ -290,17 +302,17 @@ async fn content(
         since: asked.since,
     };
     let content = content::read(desk.records()?, &desk.owner, id.as_str(), &ask).await?;
-    Ok(Json(Shown::of(&id, content)))
+    Ok(Json(CallContent::of(&id, content)))
 }
 
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct WhichLines {
+struct ConsoleQuery {
     /// Only lines of this level; empty for all.
     #[serde(default)]
     #[param(inline, required = false)]
-    level: OfLevel,
+    level: ConsoleLevel,
     /// From this line on, counted from 0: `next_offset` of the part before.
     #[serde(default)]
     #[param(value_type = Option<usize>, maximum = 1_000_000_000)]
@@ -310,14 +322,14 @@ struct WhichLines {
 /// What the page's console said during a call: about a mebibyte of it, and where to read on
 #[utoipa::path(
     get, operation_id = "read_console", path = "/calls/{ref_id}/console", tag = "calls",
-    params(("ref_id" = String, Path, format = Uuid), WhichLines),
-    responses((status = 200, body = Console), BadRequest, NotFound, Unavailable)
+    params(("ref_id" = String, Path, format = Uuid), ConsoleQuery),
+    responses((status = 200, body = CallConsole), BadRequest, NotFound, Unavailable)
 )]
 async fn console(
     State(desk): RestContext,
-    name: Named,
-    Asked(asked): Asked<WhichLines>,
-) -> Result<Json<Console>, Problem> {
+    name: PathName,
+    QueryParams(asked): QueryParams<ConsoleQuery>,
+) -> Result<Json<CallConsole>, Problem> {
     let id = name.ref_id()?;
     if asked.offset > LINES_MAX {
         return Err(Problem::bad_query(&format!("`offset` must be 0 to {LINES_MAX}: `{}`", asked.offset)));
@@ -326,7 +338,7 @@ async fn console(
     let part = desk.records()?.console_part(&desk.owner, &id, range).await?;
     let part = part.ok_or_else(|| Problem::no_call(&id))?;
     let console = part.lines.into_iter().map(Into::into).collect();
-    Ok(Json(Console { ref_id: id.to_string(), console, next_offset: part.next }))
+    Ok(Json(CallConsole { ref_id: id.to_string(), console, next_offset: part.next }))
 }
 
 async fn record(records: &dyn Records, desk: &RestState, id: &RefId) -> Result<Record, Problem> {

@@ -13,9 +13,9 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::Problem;
 
 /// The parameters of a query.
-pub(super) struct Asked<T>(pub(super) T);
+pub(super) struct QueryParams<T>(pub(super) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
@@ -29,9 +29,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
 /// A position in the order of calls. Databases use signed numbers, so the greatest is that of an `i64`.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(try_from = "u64")]
-pub(super) struct Position(pub(super) u64);
+pub(super) struct CallPosition(pub(super) u64);
 
-impl TryFrom<u64> for Position {
+impl TryFrom<u64> for CallPosition {
     type Error = String;
 
     fn try_from(given: u64) -> Result<Self, String> {
@@ -40,9 +40,9 @@ impl TryFrom<u64> for Position {
 }
 
 /// The one name in a path.
-pub(super) struct Named(pub(super) String);
+pub(super) struct PathName(pub(super) String);
 
-impl<S: Send + Sync> FromRequestParts<S> for Named {
+impl<S: Send + Sync> FromRequestParts<S> for PathName {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -53,7 +53,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     }
 }
 
-impl Named {
+impl PathName {
     pub(super) fn ref_id(&self) -> Result<RefId, Problem> {
         ref_id(&self.0)
     }

@@ -32,12 +32,12 @@ use crate::{Gateway, caller::Caller, offload::offloadable};
 
 pub(crate) use body::whole;
 pub use openapi::document;
-pub use pools::{Changed, Scaled};
+pub use pools::{CommandedInstances, ScaleResult};
 pub use problem::{Problem, ProblemBody};
 pub use record::CallStatus;
 pub(crate) use record::whole_record;
 pub(crate) use timeline::CALLS_MAX;
-pub use timeline::{Happened, SessionView, TimelineEvent, TimelineView, timeline_of};
+pub use timeline::{SessionView, TimelineEvent, TimelineEventKind, TimelineView, timeline_of};
 
 /// What handlers need: the gateway, and the owner on whose behalf they act.
 #[derive(Clone)]

@@ -23,11 +23,11 @@ use super::{ProblemBody, RestState, attached_browsers, blobs, calls, pools, sess
         (name = "sessions", description = "Sessions, and what happened in them"),
     )
 )]
-struct About;
+struct ApiDoc;
 
 /// The document, with full paths.
 pub fn document() -> openapi::OpenApi {
-    OpenApiRouter::with_openapi(About::openapi()).nest("/api", routes()).into_openapi()
+    OpenApiRouter::with_openapi(ApiDoc::openapi()).nest("/api", routes()).into_openapi()
 }
 
 /// The routes, each with its description.

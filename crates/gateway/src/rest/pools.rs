@@ -11,14 +11,14 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Problem, RestContext, RestState, body,
-    input::Named,
-    problem::{BadRequest, Conflict, NotFound, NotJson, TooBig, Unavailable},
+    input::PathName,
+    problem::{BadRequest, BodyTooLarge, Conflict, NotFound, NotJson, Unavailable},
 };
 use crate::pools::{Pool, Pools, all_failed};
 
 /// What another size came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Scaled {
+pub struct ScaleResult {
     pub pool: String,
     pub from: usize,
     pub to: usize,
@@ -29,7 +29,7 @@ pub struct Scaled {
 
 /// Which instances a command reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Changed {
+pub struct CommandedInstances {
     pub pool: String,
     #[serde(default)]
     pub instances: Vec<String>,
@@ -44,7 +44,7 @@ struct PoolHealth {
 
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Size {
+struct ScaleRequest {
     #[serde(deserialize_with = "body::whole")]
     #[schema(minimum = 1, maximum = 1_024)]
     instances: usize,
@@ -52,25 +52,25 @@ struct Size {
 
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Which {
+struct InstanceSelector {
     /// A number or an alias; all of them without.
     #[serde(default)]
-    instance: Option<Name>,
+    instance: Option<InstanceName>,
 }
 
 /// Instances are numbered, and programs write numbers.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
-enum Name {
+enum InstanceName {
     Text(String),
     Number(#[serde(deserialize_with = "body::whole")] u32),
 }
 
-impl Which {
+impl InstanceSelector {
     fn text(self) -> Option<String> {
         self.instance.map(|name| match name {
-            Name::Text(text) => text,
-            Name::Number(number) => number.to_string(),
+            InstanceName::Text(text) => text,
+            InstanceName::Number(number) => number.to_string(),
         })
     }
 }
@@ -96,7 +96,7 @@ async fn list(State(desk): RestContext) -> Json<Pools> {
     get, operation_id = "show_pool", path = "/pools/{name}", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = Pool), BadRequest, NotFound)
 )]
-async fn show(State(desk): RestContext, Named(name): Named) -> Result<Json<Pool>, Problem> {
+async fn show(State(desk): RestContext, PathName(name): PathName) -> Result<Json<Pool>, Problem> {
     Ok(Json(Pool::new(&desk.gateway.fleet.pool(&name)?, SystemTime::now())))
 }
 
@@ -107,7 +107,7 @@ async fn show(State(desk): RestContext, Named(name): Named) -> Result<Json<Pool>
     get, operation_id = "pool_health", path = "/pools/{name}/health", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = PoolHealth), BadRequest, NotFound, Unavailable)
 )]
-async fn health(State(desk): RestContext, Named(name): Named) -> Result<Json<PoolHealth>, Problem> {
+async fn health(State(desk): RestContext, PathName(name): PathName) -> Result<Json<PoolHealth>, Problem> {
     let pool = desk.gateway.fleet.pool(&name)?;
     if let Some(error) = all_failed(&pool) {
         return Err(error.into());
@@ -121,17 +121,17 @@ async fn health(State(desk): RestContext, Named(name): Named) -> Result<Json<Poo
 ///
 /// No lease that is out is cut.
 #[utoipa::path(
-    post, operation_id = "scale_pool", path = "/pools/{name}/scale", tag = "pools", params(("name" = String, Path)), request_body = Size,
-    responses((status = 200, body = Scaled), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
+    post, operation_id = "scale_pool", path = "/pools/{name}/scale", tag = "pools", params(("name" = String, Path)), request_body = ScaleRequest,
+    responses((status = 200, body = ScaleResult), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
 async fn scale(
     State(desk): RestContext,
-    Named(name): Named,
+    PathName(name): PathName,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Scaled>, Problem> {
-    let size = body::read::<Size>(&headers, body, body::COMMAND).await?;
-    let Some(Size { instances }) = size else {
+) -> Result<Json<ScaleResult>, Problem> {
+    let size = body::read::<ScaleRequest>(&headers, body, body::COMMAND).await?;
+    let Some(ScaleRequest { instances }) = size else {
         return Err(Problem::bad_body("the body must say how many: `{\"instances\": 3}`"));
     };
     if !(1..=INSTANCES_MAX).contains(&instances) {
@@ -139,22 +139,22 @@ async fn scale(
     }
     let scaled = desk.gateway.fleet.scale(&name, instances)?;
     let draining = scaled.draining.iter().map(ToString::to_string).collect();
-    Ok(Json(Scaled { pool: name, from: scaled.from, to: scaled.to, draining }))
+    Ok(Json(ScaleResult { pool: name, from: scaled.from, to: scaled.to, draining }))
 }
 
 /// Starts instances again
 ///
 /// Failed ones now, running ones when their leases are back; all of the pool unless one is named.
 #[utoipa::path(
-    post, operation_id = "restart_pool", path = "/pools/{name}/restart", tag = "pools", params(("name" = String, Path)), request_body = Option<Which>,
-    responses((status = 200, body = Changed), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
+    post, operation_id = "restart_pool", path = "/pools/{name}/restart", tag = "pools", params(("name" = String, Path)), request_body = Option<InstanceSelector>,
+    responses((status = 200, body = CommandedInstances), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
 async fn restart(
     State(desk): RestContext,
-    Named(name): Named,
+    PathName(name): PathName,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Changed>, Problem> {
+) -> Result<Json<CommandedInstances>, Problem> {
     tell(&desk.gateway.fleet, name, &headers, body, Fleet::restart).await
 }
 
@@ -162,19 +162,19 @@ async fn restart(
 ///
 /// All of the pool unless one is named.
 #[utoipa::path(
-    post, operation_id = "drain_pool", path = "/pools/{name}/drain", tag = "pools", params(("name" = String, Path)), request_body = Option<Which>,
-    responses((status = 200, body = Changed), BadRequest, NotFound, Conflict, TooBig, NotJson, Unavailable)
+    post, operation_id = "drain_pool", path = "/pools/{name}/drain", tag = "pools", params(("name" = String, Path)), request_body = Option<InstanceSelector>,
+    responses((status = 200, body = CommandedInstances), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
 async fn drain(
     State(desk): RestContext,
-    Named(name): Named,
+    PathName(name): PathName,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Changed>, Problem> {
+) -> Result<Json<CommandedInstances>, Problem> {
     tell(&desk.gateway.fleet, name, &headers, body, Fleet::drain).await
 }
 
-type Order = fn(&Fleet, &str, Option<&str>) -> Result<Vec<InstanceId>, FleetError>;
+type InstanceCommand = fn(&Fleet, &str, Option<&str>) -> Result<Vec<InstanceId>, FleetError>;
 
 /// Gives an order to the instance that the body names, or to the whole pool.
 async fn tell(
@@ -182,10 +182,13 @@ async fn tell(
     pool: String,
     headers: &HeaderMap,
     body: Body,
-    order: Order,
-) -> Result<Json<Changed>, Problem> {
-    let which =
-        body::read::<Option<Which>>(headers, body, body::COMMAND).await?.flatten().unwrap_or_default().text();
+    order: InstanceCommand,
+) -> Result<Json<CommandedInstances>, Problem> {
+    let which = body::read::<Option<InstanceSelector>>(headers, body, body::COMMAND)
+        .await?
+        .flatten()
+        .unwrap_or_default()
+        .text();
     let told = order(fleet, &pool, which.as_deref())?;
-    Ok(Json(Changed { pool, instances: told.iter().map(ToString::to_string).collect() }))
+    Ok(Json(CommandedInstances { pool, instances: told.iter().map(ToString::to_string).collect() }))
 }

@@ -16,8 +16,8 @@ use utoipa::{IntoResponses, ToSchema};
 
 use crate::{
     attach::{AttachError, NotAttached},
-    error_response::Failure,
-    recall::content::NoContent,
+    error_response::ErrorResponse,
+    recall::content::ContentError,
 };
 
 /// An error on its way to the client.
@@ -65,7 +65,7 @@ pub(super) struct Conflict(#[allow(dead_code, reason = "as above")] ProblemBody)
 /// The body is too big
 #[derive(IntoResponses)]
 #[response(status = 413)]
-pub(super) struct TooBig(#[allow(dead_code, reason = "as above")] ProblemBody);
+pub(super) struct BodyTooLarge(#[allow(dead_code, reason = "as above")] ProblemBody);
 
 /// The body is not JSON
 #[derive(IntoResponses)]
@@ -125,7 +125,7 @@ impl Problem {
     }
 
     /// Why a call did not run. A call that ran and failed has an answer instead. `ref_id` is its record, if it has one.
-    pub(super) fn not_run(failure: &Failure, tool: &str, ref_id: Option<&RefId>) -> Self {
+    pub(super) fn not_run(failure: &ErrorResponse, tool: &str, ref_id: Option<&RefId>) -> Self {
         let (status, word) = match failure.code() {
             "invalid_request" => (StatusCode::NOT_FOUND, "no_such_tool"),
             word @ ("no_such_pool" | "no_such_instance") => (StatusCode::NOT_FOUND, word),
@@ -195,15 +195,15 @@ impl From<Unreadable> for Problem {
     }
 }
 
-impl From<NoContent> for Problem {
-    fn from(error: NoContent) -> Self {
+impl From<ContentError> for Problem {
+    fn from(error: ContentError) -> Self {
         match error {
-            NoContent::NoRecord(given) => match RefId::parse(&given) {
+            ContentError::NoRecord(given) => match RefId::parse(&given) {
                 Ok(id) => Self::no_call(&id),
                 Err(invalid) => Self::bad_ref_id(&given, invalid),
             },
-            NoContent::NotEnded(id) => Self::still_runs(&id),
-            NoContent::Unreadable(error) => error.into(),
+            ContentError::NotEnded(id) => Self::still_runs(&id),
+            ContentError::Unreadable(error) => error.into(),
         }
     }
 }

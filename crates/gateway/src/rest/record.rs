@@ -17,7 +17,7 @@ use utoipa::{
 
 use crate::{
     offload::offload_if_large,
-    recall::{Kept, content::Content},
+    recall::{EndedCall, content::ContentPart},
 };
 
 /// What became of a call.
@@ -33,7 +33,7 @@ pub enum CallStatus {
 
 /// A call, as lists show it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct Call {
+pub struct CallView {
     #[schema(format = Uuid)]
     ref_id: String,
     /// The UUID of its session, unless it has none.
@@ -43,14 +43,14 @@ pub struct Call {
     /// When it ended, or, until then, when it began.
     #[schema(format = DateTime)]
     timestamp: String,
-    metadata: Metadata,
+    metadata: CallMetadata,
     /// Why it failed, if it did.
     #[schema(required)]
     error: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
-pub struct Metadata {
+pub struct CallMetadata {
     tool: String,
     has_snapshot: bool,
     has_console_logs: bool,
@@ -78,7 +78,7 @@ pub struct OwnCall {
     status: CallStatus,
     #[schema(format = DateTime)]
     timestamp: String,
-    metadata: Metadata,
+    metadata: CallMetadata,
     #[schema(required)]
     error: Option<String>,
     /// What an agent would be answered: an MCP tool result.
@@ -89,8 +89,8 @@ pub struct OwnCall {
 /// What a call came to.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-pub enum Made {
-    Recorded(Box<Call>),
+pub enum CallResponse {
+    Recorded(Box<CallView>),
     Own(Box<OwnCall>),
 }
 
@@ -102,7 +102,7 @@ impl OwnCall {
             session_id: None,
             status: if error.is_some() { CallStatus::Error } else { CallStatus::Success },
             timestamp: timestamp_ms(std::time::SystemTime::now()),
-            metadata: Metadata { tool: tool.to_owned(), ..Metadata::default() },
+            metadata: CallMetadata { tool: tool.to_owned(), ..CallMetadata::default() },
             error,
             result,
         }
@@ -113,7 +113,7 @@ impl OwnCall {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CallDetail {
     #[serde(flatten)]
-    call: Call,
+    call: CallView,
     /// The arguments, without secrets.
     #[schema(value_type = Object)]
     params: Raw,
@@ -144,8 +144,8 @@ pub struct BlobLink {
 
 /// Calls, newest first.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Calls {
-    pub(super) calls: Vec<Call>,
+pub struct CallList {
+    pub(super) calls: Vec<CallView>,
     /// What `before` must be for the calls before these; `null` when there are none.
     #[schema(required)]
     pub(super) next: Option<u64>,
@@ -153,7 +153,7 @@ pub struct Calls {
 
 /// What a call showed: its page, or the text of its answer; all of it, a part, or what is new.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Shown {
+pub struct CallContent {
     #[schema(format = Uuid)]
     ref_id: String,
     content: String,
@@ -171,9 +171,9 @@ pub struct Shown {
     note: Option<String>,
 }
 
-impl Shown {
-    pub(super) fn of(ref_id: &RefId, content: Content) -> Self {
-        let Content { text, total_lines, lines, next, matches, note } = content;
+impl CallContent {
+    pub(super) fn of(ref_id: &RefId, content: ContentPart) -> Self {
+        let ContentPart { text, total_lines, lines, next, matches, note } = content;
         let ref_id = ref_id.to_string();
         Self { ref_id, content: text, lines, total_lines, next_offset: next, matches, note }
     }
@@ -181,7 +181,7 @@ impl Shown {
 
 /// What the page's console said during a call.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Console {
+pub struct CallConsole {
     #[schema(format = Uuid)]
     pub(super) ref_id: String,
     pub(super) console: Vec<ConsoleMessage>,
@@ -198,13 +198,13 @@ pub struct ConsoleMessage {
     #[schema(format = DateTime, required)]
     timestamp: Option<String>,
     #[schema(required)]
-    location: Option<Place>,
+    location: Option<SourceLocation>,
 }
 
 /// Where in a page's code something happened.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct SourceLocation {
     url: String,
     #[schema(required)]
     line_number: Option<u32>,
@@ -215,7 +215,7 @@ pub struct Place {
 /// Which console lines a program asks for: those of one level, or all.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum OfLevel {
+pub(super) enum ConsoleLevel {
     Debug,
     Info,
     Warn,
@@ -226,16 +226,16 @@ pub(super) enum OfLevel {
 }
 
 // By hand, since the derived one cannot express the empty word.
-impl PartialSchema for OfLevel {
+impl PartialSchema for ConsoleLevel {
     fn schema() -> RefOr<Schema> {
         let words = Level::ALL.map(Level::as_str).into_iter().chain([""]);
         ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
     }
 }
 
-impl ToSchema for OfLevel {}
+impl ToSchema for ConsoleLevel {}
 
-impl OfLevel {
+impl ConsoleLevel {
     pub(super) fn level(self) -> Option<Level> {
         match self {
             Self::Debug => Some(Level::Debug),
@@ -247,7 +247,7 @@ impl OfLevel {
     }
 }
 
-impl From<&Summary> for Call {
+impl From<&Summary> for CallView {
     fn from(summary: &Summary) -> Self {
         let outcome = summary.outcome.as_ref();
         Self {
@@ -259,22 +259,22 @@ impl From<&Summary> for Call {
                 None => CallStatus::Pending,
             },
             timestamp: timestamp_ms(outcome.map_or(summary.at, |outcome| outcome.at)),
-            metadata: Metadata {
+            metadata: CallMetadata {
                 tool: summary.tool.clone(),
                 has_snapshot: outcome.is_some_and(|outcome| outcome.has_snapshot),
                 has_console_logs: outcome.is_some_and(|outcome| outcome.console > 0),
                 console_error_count: outcome.map_or(0, |outcome| outcome.console_errors),
                 session: summary.session.as_ref().map(|session| session.name.to_string()),
-                ..Metadata::default()
+                ..CallMetadata::default()
             },
             error: outcome.and_then(|outcome| outcome.error.clone()),
         }
     }
 }
 
-impl Call {
+impl CallView {
     /// A call that has just ended.
-    pub(super) fn ended(ref_id: &RefId, kept: &Kept, notes: Vec<String>) -> Self {
+    pub(super) fn ended(ref_id: &RefId, kept: &EndedCall, notes: Vec<String>) -> Self {
         Self {
             ref_id: ref_id.to_string(),
             session_id: kept.session.as_ref().map(|session| session.uid.to_string()),
@@ -283,7 +283,7 @@ impl Call {
                 Status::Error => CallStatus::Error,
             },
             timestamp: timestamp_ms(kept.at),
-            metadata: Metadata {
+            metadata: CallMetadata {
                 tool: kept.tool.to_string(),
                 has_snapshot: kept.has_snapshot,
                 has_console_logs: kept.console > 0,
@@ -299,7 +299,7 @@ impl Call {
 
 impl From<Record> for CallDetail {
     fn from(record: Record) -> Self {
-        let call = Call::from(&record.summary);
+        let call = CallView::from(&record.summary);
         let outcome = record.summary.outcome;
         let took = outcome.as_ref().map(|outcome| outcome.took.as_millis());
         Self {
@@ -328,7 +328,8 @@ impl From<&BlobRef> for BlobLink {
 
 impl From<ConsoleLine> for ConsoleMessage {
     fn from(line: ConsoleLine) -> Self {
-        let place = |Location { url, line_number, column_number }| Place { url, line_number, column_number };
+        let place =
+            |Location { url, line_number, column_number }| SourceLocation { url, line_number, column_number };
         Self {
             level: line.level.as_str(),
             message: line.message,
@@ -345,7 +346,7 @@ pub(crate) async fn whole_record(
     id: &RefId,
 ) -> Result<Option<String>, Unreadable> {
     #[derive(Serialize)]
-    struct Whole {
+    struct WholeRecord {
         #[serde(flatten)]
         detail: CallDetail,
         snapshot: Option<String>,
@@ -357,7 +358,7 @@ pub(crate) async fn whole_record(
     let bytes = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let _guard = offload_if_large(bytes(&record.result) + bytes(&snapshot)).await;
     let console = console.into_iter().map(ConsoleMessage::from).collect();
-    Ok(Some(raw::encode(&Whole { detail: record.into(), snapshot, console }).get().to_owned()))
+    Ok(Some(raw::encode(&WholeRecord { detail: record.into(), snapshot, console }).get().to_owned()))
 }
 
 /// A recorded answer is JSON, unless it was cut off; then it is shown as text.

@@ -17,12 +17,12 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Problem, RestContext, RestState, body,
-    input::{Named, session},
-    problem::{BadRequest, Conflict, Forbidden, NotFound, NotJson, TooBig, Unavailable},
+    input::{PathName, session},
+    problem::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
     timeline::SessionView,
 };
 use crate::{
-    error_response::Failure,
+    error_response::ErrorResponse,
     session_key::named,
     tools::{self, WHOLE_TEXT, first_within, state_name},
 };
@@ -105,7 +105,7 @@ async fn list(State(desk): RestContext) -> Json<Sessions> {
     post, operation_id = "open_session", path = "/sessions", tag = "sessions", request_body = Option<NewSession>,
     responses(
         (status = 201, description = "It is open", body = Session),
-        BadRequest, Forbidden, NotFound, Conflict, TooBig, NotJson, Unavailable
+        BadRequest, Forbidden, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable
     )
 )]
 async fn open(
@@ -117,7 +117,7 @@ async fn open(
     let new = new.unwrap_or_default();
     let id = new.session_id.as_deref().map(session).transpose()?;
     let target = Target { pool: new.pool, instance: new.instance, browser: new.browser };
-    let refused = |failure: &Failure| Problem::not_run(failure, OPEN, None);
+    let refused = |failure: &ErrorResponse| Problem::not_run(failure, OPEN, None);
     let caller = desk.program();
     let id = tools::open_session(&desk.gateway, &caller, id, target)
         .await
@@ -136,7 +136,7 @@ async fn open(
     params(("id" = String, Path, description = "The session's UUID, or its name")),
     responses((status = 200, body = Session), BadRequest, NotFound, Unavailable)
 )]
-async fn show(State(desk): RestContext, Named(name): Named) -> Result<Json<Session>, Problem> {
+async fn show(State(desk): RestContext, PathName(name): PathName) -> Result<Json<Session>, Problem> {
     let id = session(&name)?;
     let by_uid = || desk.gateway.fleet.by_uid(&desk.owner, &greenroom_core::SessionUid::parse(&name)?);
     let live = desk.session(&SessionKey::Named(id)).or_else(|| desk.session(&by_uid()?));
@@ -154,10 +154,10 @@ async fn show(State(desk): RestContext, Named(name): Named) -> Result<Json<Sessi
     params(("id" = String, Path, description = "The session's UUID, or its name")),
     responses((status = 204, description = "It is closed"), BadRequest, Forbidden, NotFound, Conflict)
 )]
-async fn close(State(desk): RestContext, Named(name): Named) -> Result<StatusCode, Problem> {
+async fn close(State(desk): RestContext, PathName(name): PathName) -> Result<StatusCode, Problem> {
     let id: SessionId = session(&name)?;
     let gateway = &desk.gateway;
-    let refused = |failure: Failure| Problem::not_run(&failure, CLOSE, None);
+    let refused = |failure: ErrorResponse| Problem::not_run(&failure, CLOSE, None);
     gateway.policy.permit(&desk.owner, CLOSE).map_err(|error| refused(error.into()))?;
     let whose = named(gateway, &desk.program(), id).await.map_err(refused)?;
     match gateway.fleet.close(&desk.owner, &whose).await {

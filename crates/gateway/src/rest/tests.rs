@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::{
     Gateway,
     offload::block_all,
-    testing::{self, BUILT_IN, DAY, Kept},
+    testing::{self, BUILT_IN, DAY, MemoryRecords},
 };
 
 /// 2026-01-02T10:15:30.000Z plus so many milliseconds.
@@ -41,7 +41,7 @@ fn session(n: u8, name: &str) -> SessionRef {
 }
 
 /// Records a call of `t` in a session, which succeeded on a page, by its number.
-async fn keep(kept: &Kept, owner: &str, n: u8, of: &SessionRef) -> Response {
+async fn keep(kept: &MemoryRecords, owner: &str, n: u8, of: &SessionRef) -> Response {
     let request = record::Request {
         ref_id: ref_id(n),
         owner: Owner::new(owner),
@@ -67,17 +67,17 @@ async fn keep(kept: &Kept, owner: &str, n: u8, of: &SessionRef) -> Response {
     }
 }
 
-async fn ended(kept: &Kept, response: Response) {
+async fn ended(kept: &MemoryRecords, response: Response) {
     kept.end(response).await.unwrap();
 }
 
-struct Reply {
+struct HttpReply {
     status: u16,
     headers: axum::http::HeaderMap,
     body: Vec<u8>,
 }
 
-impl Reply {
+impl HttpReply {
     fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
@@ -87,13 +87,13 @@ impl Reply {
     }
 }
 
-struct Program {
+struct RestClient {
     routes: TowerToHyperService<axum::Router>,
     _folder: tempfile::TempDir,
 }
 
-impl Program {
-    fn of(kept: &Arc<Kept>) -> Self {
+impl RestClient {
+    fn of(kept: &Arc<MemoryRecords>) -> Self {
         let (gateway, _folder) = testing::recalling(kept.clone());
         Self::before(gateway, _folder, false)
     }
@@ -103,15 +103,15 @@ impl Program {
         Self { routes: TowerToHyperService::new(super::router(gateway, Owner::local(), changes)), _folder }
     }
 
-    async fn send(&self, request: Request<Body>) -> Reply {
+    async fn send(&self, request: Request<Body>) -> HttpReply {
         let response = self.routes.call(request).await.unwrap();
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         let body = response.into_body().collect().await.unwrap().to_bytes().to_vec();
-        Reply { status, headers, body }
+        HttpReply { status, headers, body }
     }
 
-    async fn get(&self, path: &str) -> Reply {
+    async fn get(&self, path: &str) -> HttpReply {
         self.send(Request::get(path).body(Body::empty()).unwrap()).await
     }
 
@@ -134,12 +134,12 @@ impl Program {
 /// A list has every field of the contract, newest first, and continues where it ended.
 #[tokio::test]
 async fn calls_are_listed() {
-    let kept = Kept::new();
+    let kept = MemoryRecords::new();
     for n in 1..=5 {
         let response = keep(&kept, "local", n, &session(9, "prices")).await;
         ended(&kept, response).await;
     }
-    let program = Program::of(&kept);
+    let program = RestClient::of(&kept);
     let first = program.json("/api/calls?limit=2").await;
     assert_eq!(
         first["calls"][0].to_string(),
@@ -163,7 +163,7 @@ async fn calls_are_listed() {
 /// A list shows only what was asked for: by a session's name or UUID, a tool, a status; and only the owner's own calls.
 #[tokio::test]
 async fn lists_are_narrowed() {
-    let kept = Kept::new();
+    let kept = MemoryRecords::new();
     for (n, of) in [(1, session(8, "a")), (2, session(8, "a")), (3, session(9, "b"))] {
         let mut response = keep(&kept, "local", n, &of).await;
         if n == 2 {
@@ -175,7 +175,7 @@ async fn lists_are_narrowed() {
     keep(&kept, "local", 4, &session(9, "b")).await;
     let other = keep(&kept, "other", 5, &session(7, "c")).await;
     ended(&kept, other).await;
-    let program = Program::of(&kept);
+    let program = RestClient::of(&kept);
     let uid = session(9, "").uid;
     for (query, expected) in [
         ("", vec![4, 3, 2, 1]),
@@ -200,14 +200,14 @@ async fn lists_are_narrowed() {
 /// One call is shown whole, its numbers spelled as by the engine; a running call has no result yet.
 #[tokio::test]
 async fn one_call_is_shown() {
-    let kept = Kept::new();
+    let kept = MemoryRecords::new();
     let mut response = keep(&kept, "local", 1, &session(9, "a")).await;
     response.result = r#"{"n": 1.50}"#.into();
     let id = kept.keep("DEFAULT", b"bytes".to_vec()).await.unwrap();
     response.blobs = vec![BlobRef { id: id.clone(), mime: "image/png".to_owned(), name: None, bytes: 5 }];
     ended(&kept, response).await;
     keep(&kept, "local", 2, &session(9, "a")).await;
-    let program = Program::of(&kept);
+    let program = RestClient::of(&kept);
     let reply = program.get(&format!("/api/calls/{}", ref_id(1))).await;
     let said = String::from_utf8(reply.body.clone()).unwrap();
     assert!(
@@ -231,7 +231,7 @@ async fn one_call_is_shown() {
 /// Console lines come by level, with their locations.
 #[tokio::test]
 async fn the_console() {
-    let kept = Kept::new();
+    let kept = MemoryRecords::new();
     let mut response = keep(&kept, "local", 1, &session(9, "a")).await;
     let line =
         |level, message: &str| ConsoleLine { level, message: message.to_owned(), at: None, location: None };
@@ -243,7 +243,7 @@ async fn the_console() {
         line(Level::Warn, "hm"),
     ];
     ended(&kept, response).await;
-    let program = Program::of(&kept);
+    let program = RestClient::of(&kept);
     let path = format!("/api/calls/{}/console", ref_id(1));
     assert_eq!(
         program.json(&format!("{path}?level=error")).await["console"],
@@ -263,7 +263,7 @@ async fn the_console() {
 /// A timeline has all events in one order and continues where it ended; a session is found by name and by UUID.
 #[tokio::test]
 async fn a_timeline() {
-    let kept = Kept::new();
+    let kept = MemoryRecords::new();
     let of = session(9, "a");
     let mut first = keep(&kept, "local", 1, &of).await;
     first.console =
@@ -274,7 +274,7 @@ async fn a_timeline() {
     second.error = Some("no luck".to_owned());
     ended(&kept, second).await;
     kept.session_ended(&of.uid, SessionState::Closed);
-    let program = Program::of(&kept);
+    let program = RestClient::of(&kept);
     let part = program.json("/api/sessions/a/timeline?limit=1").await;
     assert_eq!((&part["session"]["name"], &part["session"]["state"]), (&json!("a"), &json!("closed")));
     assert_eq!(
@@ -297,13 +297,13 @@ async fn a_timeline() {
 /// it again.
 #[tokio::test]
 async fn blobs() {
-    let kept = Kept::new();
+    let kept = MemoryRecords::new();
     let mut response = keep(&kept, "local", 1, &session(9, "a")).await;
     let id = kept.keep("DEFAULT", b"<script>".to_vec()).await.unwrap();
     let name = Some("a b.html".to_owned());
     response.blobs = vec![BlobRef { id: id.clone(), mime: "text/html".to_owned(), name, bytes: 8 }];
     ended(&kept, response).await;
-    let program = Program::of(&kept);
+    let program = RestClient::of(&kept);
     let path = format!("/api/blobs/{id}");
     let reply = program.get(&path).await;
     assert_eq!((reply.status, &*reply.body), (200, &b"<script>"[..]));
@@ -330,7 +330,7 @@ async fn blobs() {
 /// A request that cannot be parsed is refused with the name of the parameter, never ignored.
 #[tokio::test]
 async fn refusals() {
-    let program = Program::of(&Kept::new());
+    let program = RestClient::of(&MemoryRecords::new());
     let id = ref_id(1);
     for (path, status, says) in [
         ("/api/calls?sesion_id=a".to_owned(), 400, "unknown parameter `sesion_id`"),
@@ -360,14 +360,14 @@ async fn refusals() {
 /// If records are off or cannot be read, the error says so, with a status that means "not now".
 #[tokio::test]
 async fn without_records() {
-    let kept = Kept::new();
-    let program = Program::of(&kept);
+    let kept = MemoryRecords::new();
+    let program = RestClient::of(&kept);
     kept.broken(true);
     let (status, word, message) = program.refused("/api/calls").await;
     assert_eq!((status, &*word), (503, "records_unreadable"));
     assert!(message.contains("the disk is gone"), "{message}");
     let (gateway, _folder) = testing::gateway(&[BUILT_IN], Scope::Connection, DAY);
-    let program = Program::before(gateway, _folder, false);
+    let program = RestClient::before(gateway, _folder, false);
     let id = ref_id(1);
     let blob = "0".repeat(64);
     for path in [
@@ -392,8 +392,8 @@ fn call_named(n: u8) -> Request<Body> {
 /// A named call goes on when its client disconnects: a repeated request waits for its end and gets its outcome.
 #[tokio::test]
 async fn a_named_call_outlives_its_client() {
-    let kept = Kept::new();
-    let program = Program::of(&kept);
+    let kept = MemoryRecords::new();
+    let program = RestClient::of(&kept);
     // Poll the request once, then drop it: its client is gone.
     tokio::select! {
         biased;
@@ -416,7 +416,7 @@ async fn a_named_call_outlives_its_client() {
 #[tokio::test]
 async fn large_named_calls_at_once() {
     const CALLS: u8 = 4;
-    let program = Program::of(&Kept::new());
+    let program = RestClient::of(&MemoryRecords::new());
     let blocked = block_all().await;
     let calls = (1..=CALLS).map(|n| {
         let params = json!({ "text": "a".repeat(1 << 20) });
@@ -441,8 +441,8 @@ async fn large_named_calls_at_once() {
 /// If the store cannot say whether a named call was made before, the call is not made, and may be sent again.
 #[tokio::test]
 async fn an_undecided_name_runs_nothing() {
-    let kept = Kept::new();
-    let program = Program::of(&kept);
+    let kept = MemoryRecords::new();
+    let program = RestClient::of(&kept);
     kept.broken(true);
     let mut request = call_named(1);
     *request.body_mut() = Body::from(json!({"tool": "t", "request_id": ref_id(1)}).to_string());
@@ -455,9 +455,9 @@ async fn an_undecided_name_runs_nothing() {
 /// A named call during which greenroom ended is not made again, and its error does not say that it still runs.
 #[tokio::test]
 async fn an_interrupted_call_is_named_so() {
-    let kept = Kept::new();
+    let kept = MemoryRecords::new();
     keep(&kept, "local", 1, &session(9, "a")).await;
-    let reply = Program::of(&kept).send(call_named(1)).await;
+    let reply = RestClient::of(&kept).send(call_named(1)).await;
     assert_eq!((reply.status, &reply.json()["error"]), (409, &json!("call_interrupted")));
     assert!(reply.json()["message"].as_str().unwrap().contains("whether it took effect is not known"));
 }
@@ -465,7 +465,7 @@ async fn an_interrupted_call_is_named_so() {
 /// The OpenAPI document has every served path.
 #[tokio::test]
 async fn described() {
-    let program = Program::of(&Kept::new());
+    let program = RestClient::of(&MemoryRecords::new());
     let document = program.json("/api/openapi.json").await;
     assert_eq!(document["openapi"], "3.1.0");
     let paths = document["paths"].as_object().unwrap();

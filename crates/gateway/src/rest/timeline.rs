@@ -15,7 +15,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Problem, RestContext, RestState,
-    input::{Asked, Named, Position},
+    input::{CallPosition, PathName, QueryParams},
     problem::{BadRequest, NotFound, Unavailable},
     record::CallStatus,
 };
@@ -60,12 +60,12 @@ pub struct TimelineEvent {
     #[schema(format = Uuid)]
     pub ref_id: String,
     #[serde(flatten)]
-    pub what: Happened,
+    pub what: TimelineEventKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Happened {
+pub enum TimelineEventKind {
     /// A call.
     Call {
         tool: String,
@@ -92,11 +92,11 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Part {
+struct TimelineParameters {
     /// Where to begin: `next` of the part before.
     #[serde(default)]
     #[param(value_type = Option<u64>)]
-    from: Position,
+    from: CallPosition,
     /// How many calls at most; 100 unless given.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
@@ -105,13 +105,13 @@ struct Part {
 /// What happened in a session: calls, pages, console lines and errors, in order
 #[utoipa::path(
     get, operation_id = "read_timeline", path = "/sessions/{id}/timeline", tag = "sessions",
-    params(("id" = String, Path, description = "The session's UUID, or its name"), Part),
+    params(("id" = String, Path, description = "The session's UUID, or its name"), TimelineParameters),
     responses((status = 200, body = TimelineView), BadRequest, NotFound, Unavailable)
 )]
 async fn timeline(
     State(desk): RestContext,
-    Named(name): Named,
-    Asked(part): Asked<Part>,
+    PathName(name): PathName,
+    QueryParams(part): QueryParams<TimelineParameters>,
 ) -> Result<Json<TimelineView>, Problem> {
     let limit = part.limit.unwrap_or(CALLS_DEFAULT);
     if !(1..=CALLS_MAX).contains(&limit) {
@@ -151,7 +151,7 @@ impl From<SessionRow> for SessionView {
 impl From<Event> for TimelineEvent {
     fn from(event: Event) -> Self {
         let what = match event.what {
-            What::Call { tool, status, took } => Happened::Call {
+            What::Call { tool, status, took } => TimelineEventKind::Call {
                 tool,
                 status: match status {
                     Some(Status::Success) => CallStatus::Success,
@@ -160,11 +160,11 @@ impl From<Event> for TimelineEvent {
                 },
                 took_ms: took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
             },
-            What::Navigation { url, title } => Happened::Navigation { url, title },
+            What::Navigation { url, title } => TimelineEventKind::Navigation { url, title },
             What::Console { level, message } => {
-                Happened::Console { level: level.as_str().to_owned(), message }
+                TimelineEventKind::Console { level: level.as_str().to_owned(), message }
             }
-            What::Error { message } => Happened::Error { message },
+            What::Error { message } => TimelineEventKind::Error { message },
         };
         Self { timestamp: timestamp_ms(event.at), ref_id: event.ref_id.to_string(), what }
     }

@@ -22,13 +22,13 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// Records in memory.
 #[derive(Default)]
-pub(crate) struct Kept {
-    state: Mutex<State>,
+pub(crate) struct MemoryRecords {
+    state: Mutex<MemoryState>,
     broken: AtomicBool,
 }
 
 #[derive(Default)]
-struct State {
+struct MemoryState {
     /// In the order in which they began; a record's position is its index here, from 1.
     records: Vec<(Request, Option<Response>)>,
     sessions: Vec<(Owner, SessionRow)>,
@@ -36,7 +36,7 @@ struct State {
     blobs: HashMap<BlobId, Vec<u8>>,
 }
 
-impl Kept {
+impl MemoryRecords {
     pub(crate) fn new() -> Arc<Self> {
         Arc::default()
     }
@@ -46,7 +46,7 @@ impl Kept {
         self.broken.store(broken, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock()
     }
 
@@ -56,7 +56,7 @@ impl Kept {
 
     fn write<T: Send + 'static>(
         &self,
-        write: impl FnOnce(&mut State) -> T,
+        write: impl FnOnce(&mut MemoryState) -> T,
     ) -> BoxFuture<'static, Result<T, NotRecorded>> {
         let written = match self.is_broken() {
             true => Err(NotRecorded("the disk is full".into())),
@@ -67,7 +67,7 @@ impl Kept {
 
     fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&State) -> T,
+        read: impl FnOnce(&MemoryState) -> T,
     ) -> BoxFuture<'static, Result<T, Unreadable>> {
         let found = match self.is_broken() {
             true => Err(Unreadable("the disk is gone".into())),
@@ -77,7 +77,7 @@ impl Kept {
     }
 }
 
-impl State {
+impl MemoryState {
     fn begin(&mut self, request: Request) {
         if let Some(session) = &request.session {
             self.session(&request.owner, session, request.at);
@@ -187,7 +187,7 @@ impl State {
     }
 }
 
-impl Records for Kept {
+impl Records for MemoryRecords {
     fn begin(&self, request: Request) -> BoxFuture<'static, Result<(), NotRecorded>> {
         self.write(|state| match state.place(&request.ref_id) {
             // A claimed call has found its session.
@@ -385,7 +385,7 @@ impl Records for Kept {
 }
 
 /// Records a call of an owner with this file, `TEXT.file`; returns the ids of the blob and the call.
-pub(crate) async fn kept_blob(kept: &Kept, owner: &str, text: &str, mime: &str) -> (BlobId, RefId) {
+pub(crate) async fn kept_blob(kept: &MemoryRecords, owner: &str, text: &str, mime: &str) -> (BlobId, RefId) {
     let count = kept.lock().records.len();
     let ref_id = RefId::new(SystemTime::UNIX_EPOCH, (count as u128).to_be_bytes());
     let id = kept.keep("DEFAULT", text.as_bytes().to_vec()).await.unwrap();

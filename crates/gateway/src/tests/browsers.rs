@@ -10,9 +10,9 @@ use greenroom_core::{Records, record::Filter, settings::When};
 use tokio::time::timeout;
 
 use super::*;
-use crate::testing::{Attached, DEVTOOLS, Kept, PLAYWRIGHT};
+use crate::testing::{DEVTOOLS, MemoryRecords, PLAYWRIGHT, TestBrowser};
 
-const ONE: Attached = Attached {
+const ONE: TestBrowser = TestBrowser {
     url: "http://127.0.0.1:9222",
     label: None,
     tags: &[],
@@ -20,16 +20,16 @@ const ONE: Attached = Attached {
     down: false,
     meeting: None,
 };
-const TWO: Attached = Attached { url: "http://127.0.0.1:9223", tools: DEVTOOLS, ..ONE };
-const WORK: Attached =
-    Attached { url: "ws://10.0.0.7:9222/devtools", label: Some("work"), tags: &["a", "b"], ..ONE };
+const TWO: TestBrowser = TestBrowser { url: "http://127.0.0.1:9223", tools: DEVTOOLS, ..ONE };
+const WORK: TestBrowser =
+    TestBrowser { url: "ws://10.0.0.7:9222/devtools", label: Some("work"), tags: &["a", "b"], ..ONE };
 
-fn attached(pools: &[Pool], browsers: &[Attached]) -> Client {
+fn attached(pools: &[TestPool], browsers: &[TestBrowser]) -> TestClient {
     let (gateway, folder) = testing::attached(pools, browsers, Scope::Call);
-    Client { gateway, is_here: true, _folder: folder }
+    TestClient { gateway, is_here: true, _folder: folder }
 }
 
-impl Client {
+impl TestClient {
     async fn shown(&self) -> Vec<Value> {
         let list =
             list_tools(&self.gateway, &Owner::local(), self.is_here, self.gateway.scope).await.unwrap();
@@ -147,9 +147,9 @@ async fn tools_of_another_engine() {
 async fn refused_calls_are_kept() {
     let (gateway, folder) = testing::attached(&[], &[ONE, TWO], Scope::Call);
     let mut gateway = Arc::into_inner(gateway).unwrap();
-    let kept = Kept::new();
+    let kept = MemoryRecords::new();
     gateway.recall.records = Some(kept.clone());
-    let client = Client { gateway: Arc::new(gateway), is_here: true, _folder: folder };
+    let client = TestClient { gateway: Arc::new(gateway), is_here: true, _folder: folder };
     client.fails("t", json!({})).await;
     client.fails("find", json!({"browserIndex": 1})).await;
     let bulk = json!({"commands": [{"tool": "pdf"}, {"tool": "t"}]});
@@ -169,7 +169,7 @@ async fn refused_calls_are_kept() {
 /// number until a browser has a label. Pools say that none of them is the default.
 #[tokio::test]
 async fn what_is_shown() {
-    let index = async |browsers: &[Attached], tool: &str| {
+    let index = async |browsers: &[TestBrowser], tool: &str| {
         attached(&[], browsers).parameters(tool).await["properties"]["browserIndex"].clone()
     };
     for tool in ["t", "browser_execute_bulk", "create_new_session", "reconnect_browser", "disconnect_browser"]
@@ -206,7 +206,7 @@ async fn who_sees_what() {
         let (gateway, folder) = testing::attached(&[BUILT_IN], browsers, Scope::Call);
         let mut gateway = Arc::into_inner(gateway).unwrap();
         gateway.attaching.changes = changes;
-        let client = Client { gateway: Arc::new(gateway), is_here, _folder: folder };
+        let client = TestClient { gateway: Arc::new(gateway), is_here, _folder: folder };
         let names = client.names().await;
         let shown: Vec<_> = own.into_iter().filter(|name| names.contains(*name)).collect();
         assert_eq!(shown, expected, "{changes:?} {configured} {is_here}");

@@ -13,12 +13,12 @@ use greenroom_core::{Raw, raw::encode};
 use serde::Deserialize;
 use serde_json::json;
 
-use self::steps::Place;
-use super::{BARE, Context, OwnTool, ToolOutput};
+use self::steps::BulkTarget;
+use super::{BARE, OwnTool, ToolContext, ToolOutput};
 use crate::{
-    error_response::Failure,
+    error_response::ErrorResponse,
     progress,
-    session_key::{self, Unnamed},
+    session_key::{self, OwnSessionCall},
 };
 
 /// How many commands there may be. Each may take its whole deadline, and other callers wait for all of them.
@@ -63,8 +63,8 @@ pub(super) const TOOL: OwnTool = OwnTool {
 };
 
 #[derive(Deserialize)]
-struct Arguments {
-    commands: Vec<Command>,
+struct BulkArguments {
+    commands: Vec<BulkCommand>,
     #[serde(default = "yes")]
     stop_on_error: bool,
     #[serde(default)]
@@ -78,7 +78,7 @@ fn yes() -> bool {
 }
 
 #[derive(Deserialize)]
-struct Command {
+struct BulkCommand {
     tool: String,
     #[serde(default)]
     args: Option<Raw>,
@@ -86,8 +86,8 @@ struct Command {
     return_result: bool,
 }
 
-async fn run(context: Context<'_>) -> Result<ToolOutput, Failure> {
-    let arguments: Arguments = context.arguments()?;
+async fn run(context: ToolContext<'_>) -> Result<ToolOutput, ErrorResponse> {
+    let arguments: BulkArguments = context.arguments()?;
     let gateway = context.gateway;
     let caller = context.caller;
     let listed = gateway.catalog.list().await?;
@@ -95,10 +95,10 @@ async fn run(context: Context<'_>) -> Result<ToolOutput, Failure> {
         return tagged::run(&context, &listed, &arguments, tag).await;
     }
     let whose = session_key::whose(gateway, caller, context.request.session.clone()).await?;
-    let place = Place { whose: &whose, target: &context.request.target };
+    let place = BulkTarget { whose: &whose, target: &context.request.target };
     let steps = steps::check(&context, &listed, &arguments.commands, place).await?;
     let progress = teller(&context, steps.len());
-    let unnamed = Unnamed::begin(caller, &whose);
+    let unnamed = OwnSessionCall::begin(caller, &whose);
     let done = steps::run(&context, &arguments, place, steps, progress).await?;
     let structured = encode(&done.outcome);
     let mut notes = session_key::notes(caller, &whose, done.notes, unnamed);
@@ -112,7 +112,7 @@ async fn run(context: Context<'_>) -> Result<ToolOutput, Failure> {
 }
 
 /// Notifies the client how many commands are done, if it wants progress.
-fn teller(context: &Context<'_>, total: usize) -> Arc<dyn Fn(usize) + Send + Sync> {
+fn teller(context: &ToolContext<'_>, total: usize) -> Arc<dyn Fn(usize) + Send + Sync> {
     let agent = context.agent();
     let token = context.request.progress_token();
     Arc::new(move |done| {

@@ -7,8 +7,8 @@ use greenroom_core::raw;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{BARE, Context, OwnTool, ToolOutput};
-use crate::{error_response::Failure, pools::Pools};
+use super::{BARE, OwnTool, ToolContext, ToolOutput};
+use crate::{error_response::ErrorResponse, pools::Pools};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "browser_pool_status",
@@ -21,16 +21,16 @@ pub(super) const TOOL: OwnTool = OwnTool {
 };
 
 #[derive(Default, Deserialize)]
-struct Arguments {
+struct PoolStatusArguments {
     #[serde(default)]
     pool_name: Option<String>,
 }
 
-fn run(context: &Context<'_>) -> Result<ToolOutput, Failure> {
+fn run(context: &ToolContext<'_>) -> Result<ToolOutput, ErrorResponse> {
     let fleet = &context.gateway.fleet;
-    let arguments: Arguments = context.arguments()?;
+    let arguments: PoolStatusArguments = context.arguments()?;
     let statuses = match arguments.pool_name {
-        Some(name) => vec![fleet.pool(&name).map_err(|error| Failure::of(context.gateway, &error))?],
+        Some(name) => vec![fleet.pool(&name).map_err(|error| ErrorResponse::of(context.gateway, &error))?],
         None => fleet.pools(),
     };
     let pools = raw::encode(&Pools::new(&statuses, SystemTime::now()));

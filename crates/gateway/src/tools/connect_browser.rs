@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::{BARE, OwnTool, ToolOutput};
 use crate::{
-    attach::{Asked, NotAttached},
+    attach::{AttachRequest, NotAttached},
     attached_browsers::Browser,
-    error_response::Failure,
+    error_response::ErrorResponse,
 };
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -29,12 +29,12 @@ pub(super) const TOOL: OwnTool = OwnTool {
     run: |context| {
         Box::pin(async move {
             let gateway = context.gateway;
-            let asked: Asked = context.arguments()?;
+            let asked: AttachRequest = context.arguments()?;
             let attached = match gateway.attaching.allows(context.caller.is_here) {
                 true => gateway.connect_browser(&asked).await,
                 false => Err(NotAttached::NotAllowed),
             };
-            let status = attached.map_err(|error| Failure::not_attached(gateway, &error))?;
+            let status = attached.map_err(|error| ErrorResponse::not_attached(gateway, &error))?;
             Ok(ToolOutput::text(Browser::of(&gateway.fleet, status).line()))
         })
     },

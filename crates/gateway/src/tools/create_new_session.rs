@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{BARE, OwnTool};
-use crate::{Gateway, caller::Caller, error_response::Failure};
+use crate::{Gateway, caller::Caller, error_response::ErrorResponse};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "create_new_session",
@@ -30,7 +30,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
 };
 
 /// A session that was opened.
-pub(crate) struct Opened {
+pub(crate) struct OpenedSession {
     pub(crate) id: SessionId,
     /// The session as records name it.
     session: Option<SessionRef>,
@@ -42,7 +42,7 @@ pub(crate) async fn open_session(
     caller: &Caller,
     id: Option<SessionId>,
     target: Target,
-) -> Result<Opened, Failure> {
+) -> Result<OpenedSession, ErrorResponse> {
     let permit = gateway.policy.permit(&caller.owner, TOOL.name)?;
     open(gateway, caller, permit, id, target).await
 }
@@ -53,7 +53,7 @@ async fn open(
     permit: Permit,
     id: Option<SessionId>,
     target: Target,
-) -> Result<Opened, Failure> {
+) -> Result<OpenedSession, ErrorResponse> {
     let id = match id {
         Some(id) => id,
         None => fresh()?,
@@ -67,16 +67,16 @@ async fn open(
         connection.take_lost_note(&SessionKey::Named(id.clone()));
     }
     let created = gateway.fleet.create(permit, id.clone(), target, caller.agent.clone()).await;
-    let session = created.map_err(|error| Failure::of(gateway, &error))?;
+    let session = created.map_err(|error| ErrorResponse::of(gateway, &error))?;
     if let Some(session) = &session {
         // If recording fails, the answer to its first call says so.
         gateway.recall.session_began(&caller.owner, session).await;
     }
-    Ok(Opened { id, session })
+    Ok(OpenedSession { id, session })
 }
 
 /// Eight random hex digits: an agent repeats its id with every call, so a whole UUID would cost tokens.
-fn fresh() -> Result<SessionId, Failure> {
+fn fresh() -> Result<SessionId, ErrorResponse> {
     let text = Uuid::new_v4().simple().to_string();
     Ok(SessionId::new(text.get(..8).unwrap_or(&text))?)
 }

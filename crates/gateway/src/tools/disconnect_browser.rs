@@ -1,23 +1,23 @@
 //! `disconnect_browser`: detaches a browser. It runs on as it was; its index is not used again.
 
 use super::{BARE, OwnTool, ToolOutput};
-use crate::{attach::NotAttached, catalog::Browsers, error_response::Failure};
+use crate::{attach::NotAttached, catalog::BrowserChoice, error_response::ErrorResponse};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "disconnect_browser",
     description: "Let an attached browser go; it runs on",
     browser: true,
     usable: |gateway, is_here| {
-        gateway.attaching.allows(is_here) && gateway.catalog.shown().browsers != Browsers::None
+        gateway.attaching.allows(is_here) && gateway.catalog.shown().browsers != BrowserChoice::None
     },
     run: |context| {
         Box::pin(async move {
             let gateway = context.gateway;
             if !gateway.attaching.allows(context.caller.is_here) {
-                return Err(Failure::not_attached(gateway, &NotAttached::NotAllowed));
+                return Err(ErrorResponse::not_attached(gateway, &NotAttached::NotAllowed));
             }
             let index = context.browser()?.index;
-            let left = gateway.detach(index).await.map_err(|error| Failure::of(gateway, &error))?;
+            let left = gateway.detach(index).await.map_err(|error| ErrorResponse::of(gateway, &error))?;
             Ok(ToolOutput::text(format!("browser {index} is no longer attached: {}", left.url)))
         })
     },

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{BARE, OwnTool, ToolOutput};
-use crate::{error_response::Failure, recall::content::NoContent};
+use crate::{error_response::ErrorResponse, recall::content::ContentError};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "get_console_content",
@@ -28,14 +28,14 @@ pub(super) const TOOL: OwnTool = OwnTool {
     run: |context| {
         Box::pin(async move {
             #[derive(Deserialize)]
-            struct Arguments {
+            struct ConsoleArguments {
                 ref_id: String,
                 #[serde(default)]
                 level: String,
                 #[serde(default)]
                 offset: usize,
             }
-            let Arguments { ref_id, level, offset } = context.arguments()?;
+            let ConsoleArguments { ref_id, level, offset } = context.arguments()?;
             let part = read(context.records()?, context.owner(), &ref_id, &level, offset).await?;
             let mut notes = Vec::new();
             if part.lines.is_empty() {
@@ -55,12 +55,12 @@ pub(crate) async fn read(
     id: &str,
     level: &str,
     offset: usize,
-) -> Result<ConsolePart, Failure> {
-    let none = || NoContent::NoRecord(id.to_owned());
+) -> Result<ConsolePart, ErrorResponse> {
+    let none = || ContentError::NoRecord(id.to_owned());
     let ref_id = RefId::parse(id).map_err(|_| none())?;
     let level = Level::ALL.into_iter().find(|one| one.as_str() == level);
     let range = ConsoleRange { level, offset };
-    let part = records.console_part(owner, &ref_id, range).await.map_err(NoContent::from)?;
+    let part = records.console_part(owner, &ref_id, range).await.map_err(ContentError::from)?;
     Ok(part.ok_or_else(none)?)
 }
 

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::{BARE, OwnTool, ToolOutput};
 use crate::{
-    error_response::Failure,
-    recall::content::{self, Ask, Content},
+    error_response::ErrorResponse,
+    recall::content::{self, ContentPart, ContentQuery},
 };
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -33,12 +33,12 @@ pub(super) const TOOL: OwnTool = OwnTool {
     run: |context| {
         Box::pin(async move {
             #[derive(Deserialize)]
-            struct Arguments {
+            struct ContentArguments {
                 ref_id: String,
                 #[serde(flatten)]
-                ask: Ask,
+                ask: ContentQuery,
             }
-            let Arguments { ref_id, ask } = context.arguments()?;
+            let ContentArguments { ref_id, ask } = context.arguments()?;
             let records = context.records()?;
             let content = content::read(records, context.owner(), &ref_id, &ask).await?;
             Ok(said(content, &ask))
@@ -48,8 +48,8 @@ pub(super) const TOOL: OwnTool = OwnTool {
 };
 
 /// The text alone, so that the agent can use it as it is; a note says which part it is.
-fn said(content: Content, ask: &Ask) -> ToolOutput {
-    let Content { text, total_lines, lines, next, matches, note } = content;
+fn said(content: ContentPart, ask: &ContentQuery) -> ToolOutput {
+    let ContentPart { text, total_lines, lines, next, matches, note } = content;
     let mut notes: Vec<_> = note.into_iter().collect();
     if let (Some(0), Some(searched)) = (matches, &ask.search_for) {
         notes.push(format!("no line of {total_lines} has \"{searched}\""));
@@ -71,12 +71,12 @@ fn said(content: Content, ask: &Ask) -> ToolOutput {
     ToolOutput { notes, ..ToolOutput::text(text) }
 }
 
-impl From<content::NoContent> for Failure {
-    fn from(error: content::NoContent) -> Self {
+impl From<content::ContentError> for ErrorResponse {
+    fn from(error: content::ContentError) -> Self {
         match &error {
-            content::NoContent::NoRecord(_) => Self::no_record(error.to_string()),
-            content::NoContent::NotEnded(_) => Self::not_ended(error.to_string()),
-            content::NoContent::Unreadable(_) => Self::unreadable(error.to_string()),
+            content::ContentError::NoRecord(_) => Self::no_record(error.to_string()),
+            content::ContentError::NotEnded(_) => Self::not_ended(error.to_string()),
+            content::ContentError::Unreadable(_) => Self::unreadable(error.to_string()),
         }
     }
 }

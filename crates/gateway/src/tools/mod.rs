@@ -28,18 +28,21 @@ use crate::{
     Gateway,
     call_order::Turn,
     caller::Caller,
-    catalog::{Browsers, Checker, Invalid, SESSION_ID, Shown, TAG, Takes, with_session_required},
-    error_response::{self, Failure},
+    catalog::{
+        ArgumentChecker, BrowserChoice, InjectedParameters, InvalidArguments, ListOptions, SESSION_ID, TAG,
+        with_session_required,
+    },
+    error_response::{self, ErrorResponse},
     offload::offload_if_large,
     render,
-    route::Request,
+    route::CallRequest,
     session_key::named,
 };
 
 pub(crate) use create_new_session::open_session;
 pub(crate) use session_list::{WHOLE_TEXT, first_within, state_name};
 
-type Run = for<'a> fn(Context<'a>) -> BoxFuture<'a, Result<ToolOutput, Failure>>;
+type RunTool = for<'a> fn(ToolContext<'a>) -> BoxFuture<'a, Result<ToolOutput, ErrorResponse>>;
 
 /// One of greenroom's own tools.
 pub(crate) struct OwnTool {
@@ -61,7 +64,7 @@ pub(crate) struct OwnTool {
     /// Whether it is worth its tokens under this configuration. The flag says whether the client is this user on this
     /// machine.
     usable: fn(&Gateway, bool) -> bool,
-    run: Run,
+    run: RunTool,
 }
 
 /// What most tools have in common: they show something, without arguments.
@@ -95,7 +98,7 @@ const TOOLS: [&OwnTool; 12] = [
 ];
 
 /// The checker of each tool's arguments; made when first needed.
-static CHECKERS: [OnceLock<Checker>; TOOLS.len()] = [const { OnceLock::new() }; TOOLS.len()];
+static CHECKERS: [OnceLock<ArgumentChecker>; TOOLS.len()] = [const { OnceLock::new() }; TOOLS.len()];
 
 /// A tool's answer.
 pub(crate) struct ToolOutput {
@@ -136,22 +139,22 @@ impl ToolOutput {
 }
 
 /// What a tool works with.
-pub(crate) struct Context<'a> {
+pub(crate) struct ToolContext<'a> {
     gateway: &'a Gateway,
     caller: &'a Caller,
     permit: Permit,
     /// The request, with selectors removed and arguments checked.
-    request: Request,
+    request: CallRequest,
 }
 
-impl Context<'_> {
+impl ToolContext<'_> {
     fn owner(&self) -> &Owner {
         &self.caller.owner
     }
 
     /// The store, if records are on.
-    fn records(&self) -> Result<&dyn Records, Failure> {
-        self.gateway.recall.records.as_deref().ok_or_else(Failure::nothing_kept)
+    fn records(&self) -> Result<&dyn Records, ErrorResponse> {
+        self.gateway.recall.records.as_deref().ok_or_else(ErrorResponse::nothing_kept)
     }
 
     fn agent(&self) -> Arc<dyn Agent> {
@@ -166,26 +169,26 @@ impl Context<'_> {
     }
 
     /// The arguments. They were checked, so an error here means that the schema is too loose.
-    fn arguments<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+    fn arguments<T: DeserializeOwned>(&self) -> Result<T, ErrorResponse> {
         let text = self.request.arguments().map_or("{}", RawValue::get);
         serde_json::from_str(text).map_err(|error| {
-            let invalid = Invalid::Wrong { name: "arguments".to_owned(), why: error.to_string() };
-            Failure::invalid_arguments(&self.request.tool, &invalid)
+            let invalid = InvalidArguments::Wrong { name: "arguments".to_owned(), why: error.to_string() };
+            ErrorResponse::invalid_arguments(&self.request.tool, &invalid)
         })
     }
 
     /// The attached browser that the caller means: the only one must not be named, one of several must.
-    fn browser(&self) -> Result<BrowserStatus, Failure> {
+    fn browser(&self) -> Result<BrowserStatus, ErrorResponse> {
         let chosen = self.gateway.fleet.chosen_browser(self.request.target.browser.as_deref());
-        chosen.map_err(|error| Failure::of(self.gateway, &error))
+        chosen.map_err(|error| ErrorResponse::of(self.gateway, &error))
     }
 
     /// The session that the caller means: the named one, or, where connections have one, this connection's own.
-    async fn whose(&self) -> Result<SessionKey, Failure> {
+    async fn whose(&self) -> Result<SessionKey, ErrorResponse> {
         match (&self.request.session, self.gateway.scope, &self.caller.connection) {
             (Some(id), _, _) => named(self.gateway, self.caller, id.clone()).await,
             (None, Scope::Connection, Some(connection)) => Ok(SessionKey::Connection(connection.id)),
-            (None, _, _) => Err(Failure::which_session()),
+            (None, _, _) => Err(ErrorResponse::which_session()),
         }
     }
 }
@@ -214,11 +217,11 @@ fn usable(gateway: &Gateway, is_here: bool) -> impl Iterator<Item = &'static Own
 
 /// Whether browsers are attached, or can be.
 fn has_browsers(gateway: &Gateway, is_here: bool) -> bool {
-    gateway.catalog.shown().browsers != Browsers::None || gateway.attaching.allows(is_here)
+    gateway.catalog.shown().browsers != BrowserChoice::None || gateway.attaching.allows(is_here)
 }
 
 impl OwnTool {
-    fn definition(&self, shown: &Shown, scope: Scope) -> Raw {
+    fn definition(&self, shown: &ListOptions, scope: Scope) -> Raw {
         let mut schema = Fields::default();
         schema.set("type", encode("object"));
         let own = self.own_schema();
@@ -246,7 +249,7 @@ impl OwnTool {
     }
 
     /// The parameters that choose where to run, as far as there is a choice.
-    fn choices(&self, shown: &Shown) -> impl Iterator<Item = (&'static str, Raw)> {
+    fn choices(&self, shown: &ListOptions) -> impl Iterator<Item = (&'static str, Raw)> {
         let places = self.places.then(|| shown.places()).into_iter().flatten();
         places.chain(self.browser.then(|| shown.browser()).flatten())
     }
@@ -260,7 +263,7 @@ impl OwnTool {
         &self,
         gateway: &Gateway,
         caller: &Caller,
-        request: Request,
+        request: CallRequest,
         turn: Turn,
     ) -> Raw {
         if self.runs_others {
@@ -278,11 +281,11 @@ impl OwnTool {
         &self,
         gateway: &Gateway,
         caller: &Caller,
-        mut request: Request,
-    ) -> Result<ToolOutput, Failure> {
+        mut request: CallRequest,
+    ) -> Result<ToolOutput, ErrorResponse> {
         let permit = gateway.policy.permit(&caller.owner, self.name)?;
         let places = self.places;
-        let takes = Takes {
+        let takes = InjectedParameters {
             session: self.session.is_some(),
             pool: places,
             instance: places,
@@ -291,28 +294,28 @@ impl OwnTool {
         };
         request.take_selectors(takes).map_err(|error| match error_response::unroutable(error) {
             Ok(failure) => failure,
-            Err(_) => Failure::invalid_arguments(self.name, &Invalid::NotAnObject),
+            Err(_) => ErrorResponse::invalid_arguments(self.name, &InvalidArguments::NotAnObject),
         })?;
         self.check(&request, gateway)?;
-        (self.run)(Context { gateway, caller, permit, request }).await
+        (self.run)(ToolContext { gateway, caller, permit, request }).await
     }
 
     /// Checks the remaining arguments against the schema.
-    fn check(&self, request: &Request, gateway: &Gateway) -> Result<(), Failure> {
+    fn check(&self, request: &CallRequest, gateway: &Gateway) -> Result<(), ErrorResponse> {
         let Some(place) = TOOLS.iter().position(|tool| tool.name == self.name) else { return Ok(()) };
         let checker = CHECKERS[place].get_or_init(|| {
             let mut schema = self.own_schema();
             schema.set("additionalProperties", encode(&false));
-            Checker::new(&encode(&json!({ "inputSchema": schema })))
+            ArgumentChecker::new(&encode(&json!({ "inputSchema": schema })))
         });
         checker.check(request.arguments()).map_err(|mut invalid| {
-            if let Invalid::Unknown { known, .. } = &mut invalid {
+            if let InvalidArguments::Unknown { known, .. } = &mut invalid {
                 let shown = gateway.catalog.shown();
                 known.retain(|name| name != TAG || shown.tagged);
                 known.extend(self.session.map(|_| SESSION_ID.to_owned()));
                 known.extend(self.choices(&shown).map(|(name, _)| name.to_owned()));
             }
-            Failure::invalid_arguments(self.name, &invalid)
+            ErrorResponse::invalid_arguments(self.name, &invalid)
         })
     }
 }

@@ -2,7 +2,7 @@
 //! the configuration has a start command. A connected browser that answers stays as it is.
 
 use super::{BARE, OwnTool, ToolOutput, has_browsers};
-use crate::{attached_browsers::Browser, error_response::Failure};
+use crate::{attached_browsers::Browser, error_response::ErrorResponse};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "reconnect_browser",
@@ -15,7 +15,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             let fleet = &context.gateway.fleet;
             let index = context.browser()?.index.to_string();
             let again = fleet.reconnect_browser(&index).await;
-            let status = again.map_err(|error| Failure::not_reconnected(gateway, &error))?;
+            let status = again.map_err(|error| ErrorResponse::not_reconnected(gateway, &error))?;
             Ok(ToolOutput::text(Browser::of(fleet, status).line()))
         })
     },

@@ -5,8 +5,8 @@ use greenroom_fleet::{SessionState, SessionStatus};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{BARE, Context, OwnTool, ToolOutput};
-use crate::{attached_browsers::index_of, error_response::Failure};
+use super::{BARE, OwnTool, ToolContext, ToolOutput};
+use crate::{attached_browsers::index_of, error_response::ErrorResponse};
 
 /// Tells the agent where the whole of a long title or URL is.
 pub(crate) const WHOLE_TEXT: &str = "evaluate it in the session";
@@ -22,7 +22,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     ..BARE
 };
 
-fn run(context: &Context<'_>) -> Result<ToolOutput, Failure> {
+fn run(context: &ToolContext<'_>) -> Result<ToolOutput, ErrorResponse> {
     let own = context.caller.connection.as_ref().map(|connection| connection.id);
     let mut all = context.gateway.fleet.list(context.owner());
     // Do not show other connections' own sessions.

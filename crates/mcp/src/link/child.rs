@@ -8,10 +8,10 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::Link;
+use super::PeerLink;
 use crate::{
     MESSAGE_BYTES_MAX,
-    lines::Lines,
+    lines::LineSplitter,
     peer::{Dispatch, Inbound, Peer},
 };
 
@@ -33,7 +33,7 @@ pub fn connect(
     let mut tasks = JoinSet::new();
     tasks.spawn(write(stdin, queue));
     tasks.spawn(read(stdout, dispatch.clone()));
-    (Peer::new(Link::Child(out), dispatch, tasks), inbound)
+    (Peer::new(PeerLink::Child(out), dispatch, tasks), inbound)
 }
 
 async fn write(mut stdin: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Vec<u8>>) {
@@ -46,7 +46,7 @@ async fn write(mut stdin: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Vec
 }
 
 async fn read(mut stdout: impl AsyncRead + Unpin, dispatch: Arc<Dispatch>) {
-    let mut lines = Lines::new(MESSAGE_BYTES_MAX);
+    let mut lines = LineSplitter::new(MESSAGE_BYTES_MAX);
     let mut chunk = vec![0; READ_BYTES];
     let mut whole = Vec::new();
     while let Ok(count @ 1..) = stdout.read(&mut chunk).await {

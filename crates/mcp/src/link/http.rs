@@ -32,11 +32,11 @@ use tokio::{
 };
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
-use super::Link;
+use super::PeerLink;
 use crate::{
     MESSAGE_BYTES_MAX,
-    peer::{Dispatch, Gone, Inbound, Peer},
-    sse::Events,
+    peer::{Dispatch, Inbound, Peer, PeerError},
+    sse::SseParser,
 };
 
 const SESSION: &str = "mcp-session-id";
@@ -95,13 +95,13 @@ impl Endpoint {
     /// A new session with the server. It exists there once [`Peer::initialize`] succeeded.
     pub fn connect(&self) -> (Peer, mpsc::Receiver<Inbound>) {
         let (dispatch, inbound) = Dispatch::new();
-        let http = Http {
+        let http = HttpLink {
             endpoint: self.clone(),
             session: OnceLock::new(),
             revision: OnceLock::new(),
             listener: Mutex::default(),
         };
-        (Peer::new(Link::Http(Arc::new(http)), dispatch, JoinSet::new()), inbound)
+        (Peer::new(PeerLink::Http(Arc::new(http)), dispatch, JoinSet::new()), inbound)
     }
 }
 
@@ -113,7 +113,7 @@ fn nobody_trusted() -> io::Result<ClientConfig> {
     Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
-pub(crate) struct Http {
+pub(crate) struct HttpLink {
     endpoint: Endpoint,
     session: OnceLock<HeaderValue>,
     revision: OnceLock<String>,
@@ -122,12 +122,12 @@ pub(crate) struct Http {
 }
 
 /// An event stream: its body, and the parser of its events.
-struct Stream {
+struct SseStream {
     body: Incoming,
-    events: Events,
+    events: SseParser,
 }
 
-impl Http {
+impl HttpLink {
     pub(crate) fn initialized(&self, revision: String) {
         let _ = self.revision.set(revision);
     }
@@ -137,7 +137,7 @@ impl Http {
         body: Vec<u8>,
         expects: Option<u64>,
         to: &Arc<Dispatch>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), PeerError> {
         let request = self
             .request(Method::POST)
             .header(CONTENT_TYPE, "application/json")
@@ -153,7 +153,7 @@ impl Http {
             read_whole(response, to).await?;
         }
         // The stream ended; if the answer was not in it, it will not come.
-        to.fail(id, Gone::Closed);
+        to.fail(id, PeerError::Closed);
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl Http {
         id: u64,
         headers: Vec<(String, String)>,
         to: &Arc<Dispatch>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), PeerError> {
         let request = self
             .request(Method::POST)
             .header(CONTENT_TYPE, "application/json")
@@ -181,19 +181,20 @@ impl Http {
         } else {
             return Err(refused(response).await);
         }
-        let gone = if status.is_success() { Gone::Closed } else { Gone::Refused(status.to_string()) };
+        let gone =
+            if status.is_success() { PeerError::Closed } else { PeerError::Refused(status.to_string()) };
         to.fail(id, gone);
         Ok(())
     }
 
     /// Opens the stream of unsolicited messages. Returns once it is open, so that nothing the server sends from now on is
     /// missed.
-    pub(crate) async fn listen(self: &Arc<Self>, to: &Arc<Dispatch>) -> Result<(), Gone> {
+    pub(crate) async fn listen(self: &Arc<Self>, to: &Arc<Dispatch>) -> Result<(), PeerError> {
         let opened = match self.open_stream(None).await {
-            Ok(body) => Stream { body, events: Events::new(MESSAGE_BYTES_MAX) },
+            Ok(body) => SseStream { body, events: SseParser::new(MESSAGE_BYTES_MAX) },
             // A server without unsolicited messages may have no such stream.
-            Err(NoStream::Ever) => return Ok(()),
-            Err(NoStream::Now | NoStream::Over) => return Err(Gone::Closed),
+            Err(StreamUnavailable::Ever) => return Ok(()),
+            Err(StreamUnavailable::Now | StreamUnavailable::Over) => return Err(PeerError::Closed),
         };
         self.listener.lock().await.spawn(follow(Arc::downgrade(self), opened, to.clone()));
         Ok(())
@@ -223,11 +224,11 @@ impl Http {
         &self,
         request: hyper::http::request::Builder,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Gone> {
-        let request = request.body(Full::new(body)).map_err(|error| Gone::Refused(error.to_string()))?;
+    ) -> Result<Response<Incoming>, PeerError> {
+        let request = request.body(Full::new(body)).map_err(|error| PeerError::Refused(error.to_string()))?;
         self.endpoint.client.request(request).await.map_err(|error| {
             tracing::debug!(%error, "the engine cannot be reached");
-            Gone::Closed
+            PeerError::Closed
         })
     }
 
@@ -235,31 +236,31 @@ impl Http {
         &self,
         request: hyper::http::request::Builder,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Gone> {
+    ) -> Result<Response<Incoming>, PeerError> {
         let response = self.exchange(request, body).await?;
         match response.status() {
             status if status.is_success() => Ok(response),
             // The server has forgotten the session: it is over. A 404 before there is a session means that no MCP server
             // is here.
-            StatusCode::NOT_FOUND if self.session.get().is_some() => Err(Gone::Closed),
+            StatusCode::NOT_FOUND if self.session.get().is_some() => Err(PeerError::Closed),
             _ => Err(refused(response).await),
         }
     }
 
     /// Opens a stream of events, or resumes one behind an event.
-    async fn open_stream(&self, behind: Option<&str>) -> Result<Incoming, NoStream> {
+    async fn open_stream(&self, behind: Option<&str>) -> Result<Incoming, StreamUnavailable> {
         let mut request = self.request(Method::GET).header(ACCEPT, "text/event-stream");
         if let Some(id) = behind {
             request = request.header(LAST_EVENT, id);
         }
-        let response = self.exchange(request, Bytes::new()).await.map_err(|_| NoStream::Now)?;
+        let response = self.exchange(request, Bytes::new()).await.map_err(|_| StreamUnavailable::Now)?;
         match response.status() {
             status if status.is_success() && is_stream(&response) => Ok(response.into_body()),
-            StatusCode::METHOD_NOT_ALLOWED => Err(NoStream::Ever),
-            status if status.is_success() => Err(NoStream::Ever),
-            StatusCode::TOO_MANY_REQUESTS => Err(NoStream::Now),
-            status if status.is_server_error() => Err(NoStream::Now),
-            _ => Err(NoStream::Over),
+            StatusCode::METHOD_NOT_ALLOWED => Err(StreamUnavailable::Ever),
+            status if status.is_success() => Err(StreamUnavailable::Ever),
+            StatusCode::TOO_MANY_REQUESTS => Err(StreamUnavailable::Now),
+            status if status.is_server_error() => Err(StreamUnavailable::Now),
+            _ => Err(StreamUnavailable::Over),
         }
     }
 
@@ -269,8 +270,8 @@ impl Http {
         response: Response<Incoming>,
         id: u64,
         to: &Arc<Dispatch>,
-    ) -> Result<(), Gone> {
-        let mut stream = Stream { body: response.into_body(), events: Events::new(MESSAGE_BYTES_MAX) };
+    ) -> Result<(), PeerError> {
+        let mut stream = SseStream { body: response.into_body(), events: SseParser::new(MESSAGE_BYTES_MAX) };
         loop {
             while let Some(Ok(frame)) = stream.body.frame().await {
                 stream.dispatch(&frame, to).await?;
@@ -291,7 +292,7 @@ impl Http {
     }
 
     /// Resumes a stream that broke off, after the pause that its server wants.
-    async fn resume(&self, stream: &mut Stream) -> Result<(), Gone> {
+    async fn resume(&self, stream: &mut SseStream) -> Result<(), PeerError> {
         stream.events.broke_off();
         let first = stream.events.retry().unwrap_or(RESUME_AFTER);
         let backoff = Backoff { first, max: RESUME_AFTER_MAX };
@@ -302,16 +303,16 @@ impl Http {
                     stream.body = body;
                     return Ok(());
                 }
-                Err(NoStream::Now) => {}
-                Err(NoStream::Ever | NoStream::Over) => return Err(Gone::Closed),
+                Err(StreamUnavailable::Now) => {}
+                Err(StreamUnavailable::Ever | StreamUnavailable::Over) => return Err(PeerError::Closed),
             }
         }
-        Err(Gone::Closed)
+        Err(PeerError::Closed)
     }
 }
 
 /// Why there is no stream of events.
-enum NoStream {
+enum StreamUnavailable {
     /// The server does not offer one.
     Ever,
     /// The server cannot be reached, or not yet.
@@ -320,10 +321,10 @@ enum NoStream {
     Over,
 }
 
-impl Stream {
-    async fn dispatch(&mut self, frame: &Frame<Bytes>, to: &Arc<Dispatch>) -> Result<(), Gone> {
+impl SseStream {
+    async fn dispatch(&mut self, frame: &Frame<Bytes>, to: &Arc<Dispatch>) -> Result<(), PeerError> {
         let Some(chunk) = frame.data_ref() else { return Ok(()) };
-        for event in self.events.feed(chunk).map_err(|_| Gone::TooBig { bytes: MESSAGE_BYTES_MAX })? {
+        for event in self.events.feed(chunk).map_err(|_| PeerError::TooBig { bytes: MESSAGE_BYTES_MAX })? {
             to.text(&event).await;
         }
         Ok(())
@@ -331,7 +332,7 @@ impl Stream {
 }
 
 /// Reads the server's unsolicited messages, for as long as the session lives.
-async fn follow(http: Weak<Http>, mut stream: Stream, to: Arc<Dispatch>) {
+async fn follow(http: Weak<HttpLink>, mut stream: SseStream, to: Arc<Dispatch>) {
     loop {
         while let Some(Ok(frame)) = stream.body.frame().await {
             if http.strong_count() == 0 || stream.dispatch(&frame, &to).await.is_err() {
@@ -347,12 +348,12 @@ async fn follow(http: Weak<Http>, mut stream: Stream, to: Arc<Dispatch>) {
 }
 
 /// The error for a bad status, with the server's text.
-async fn refused(response: Response<Incoming>) -> Gone {
+async fn refused(response: Response<Incoming>) -> PeerError {
     let status = response.status();
     let body = http_body_util::Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
     let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(body.get(..200).unwrap_or(&body)).into_owned();
-    Gone::Refused(format!("{status}: {text}"))
+    PeerError::Refused(format!("{status}: {text}"))
 }
 
 fn is_json(response: &Response<Incoming>) -> bool {
@@ -366,14 +367,14 @@ fn is_stream(response: &Response<Incoming>) -> bool {
 }
 
 /// Dispatches an answer that is a single body, not a stream.
-async fn read_whole(response: Response<Incoming>, to: &Arc<Dispatch>) -> Result<(), Gone> {
+async fn read_whole(response: Response<Incoming>, to: &Arc<Dispatch>) -> Result<(), PeerError> {
     let mut whole = Vec::new();
     let mut body = response.into_body();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Gone::Closed)?;
+        let frame = frame.map_err(|_| PeerError::Closed)?;
         let Some(chunk) = frame.data_ref() else { continue };
         if whole.len() + chunk.len() > MESSAGE_BYTES_MAX {
-            return Err(Gone::TooBig { bytes: MESSAGE_BYTES_MAX });
+            return Err(PeerError::TooBig { bytes: MESSAGE_BYTES_MAX });
         }
         whole.extend_from_slice(chunk);
     }

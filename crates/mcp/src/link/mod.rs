@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::peer::{Dispatch, Gone};
+use crate::peer::{Dispatch, PeerError};
 
-pub(crate) enum Link {
+pub(crate) enum PeerLink {
     Child(mpsc::Sender<Vec<u8>>),
-    Http(Arc<http::Http>),
+    Http(Arc<http::HttpLink>),
 }
 
-impl Link {
+impl PeerLink {
     /// Sends one message. Over HTTP the answer to `expects` comes back on the same exchange, so this returns
     /// once it has been dispatched.
     pub(crate) async fn send(
@@ -22,9 +22,9 @@ impl Link {
         line: Vec<u8>,
         expects: Option<u64>,
         to: &Arc<Dispatch>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), PeerError> {
         match self {
-            Self::Child(stdin) => stdin.send(line).await.map_err(|_| Gone::Closed),
+            Self::Child(stdin) => stdin.send(line).await.map_err(|_| PeerError::Closed),
             Self::Http(http) => http.post(line, expects, to).await,
         }
     }
@@ -36,9 +36,9 @@ impl Link {
         expects: u64,
         headers: impl FnOnce() -> Vec<(String, String)>,
         to: &Arc<Dispatch>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), PeerError> {
         match self {
-            Self::Child(stdin) => stdin.send(line).await.map_err(|_| Gone::Closed),
+            Self::Child(stdin) => stdin.send(line).await.map_err(|_| PeerError::Closed),
             Self::Http(http) => http.post_alone(line, expects, headers(), to).await,
         }
     }
@@ -49,7 +49,7 @@ impl Link {
         }
     }
 
-    pub(crate) async fn listen(&self, to: &Arc<Dispatch>) -> Result<(), Gone> {
+    pub(crate) async fn listen(&self, to: &Arc<Dispatch>) -> Result<(), PeerError> {
         match self {
             Self::Child(_) => Ok(()),
             Self::Http(http) => http.listen(to).await,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn texts(reader: &mut Reader, count: usize) -> Vec<String> {
+async fn texts(reader: &mut StreamReader, count: usize) -> Vec<String> {
     let mut texts = Vec::new();
     for _ in 0..count {
         let next = reader.next().await.unwrap();
@@ -14,7 +14,7 @@ async fn texts(reader: &mut Reader, count: usize) -> Vec<String> {
 /// Messages come in order, the last one says so, and nothing follows it.
 #[tokio::test]
 async fn messages_come_in_order() {
-    let stream = Arc::new(Stream::default());
+    let stream = Arc::new(MessageStream::default());
     assert!(stream.send(b"a".to_vec()) && stream.try_send(b"b".to_vec()));
     let mut reader = stream.read();
     assert_eq!(texts(&mut reader, 2).await, ["0 a", "1 b"]);
@@ -27,7 +27,7 @@ async fn messages_come_in_order() {
 /// A second reader takes over: nothing is lost, nothing comes twice, and the first one ends.
 #[tokio::test]
 async fn the_newest_reader_is_served() {
-    let stream = Arc::new(Stream::default());
+    let stream = Arc::new(MessageStream::default());
     let mut first = stream.read();
     stream.send(b"a".to_vec());
     assert_eq!(texts(&mut first, 1).await, ["0 a"]);
@@ -43,7 +43,7 @@ async fn the_newest_reader_is_served() {
 /// A reader that lost its connection resumes behind what it has seen, as far as that is kept.
 #[tokio::test]
 async fn a_reader_resumes_behind_what_it_saw() {
-    let stream = Arc::new(Stream::default());
+    let stream = Arc::new(MessageStream::default());
     for number in 0..KEPT_MAX + 2 {
         stream.send(number.to_string().into_bytes());
     }
@@ -65,7 +65,7 @@ async fn a_reader_resumes_behind_what_it_saw() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_that_take_over_lose_nothing() {
     const MESSAGES: u64 = 20_000;
-    let stream = Arc::new(Stream::default());
+    let stream = Arc::new(MessageStream::default());
     let writer = tokio::spawn({
         let stream = stream.clone();
         async move {
@@ -100,8 +100,8 @@ async fn readers_that_take_over_lose_nothing() {
 /// Messages are counted until their last copy is gone, and streams of one client are counted together.
 #[tokio::test]
 async fn what_is_held_is_counted() {
-    let held = Held::default();
-    let (one, other) = (Arc::new(Stream::of(&held)), Arc::new(Stream::of(&held)));
+    let held = HeldBytes::default();
+    let (one, other) = (Arc::new(MessageStream::of(&held)), Arc::new(MessageStream::of(&held)));
     one.send(vec![0; 10]);
     other.finish_with(vec![0; 5]);
     let read = other.read().next().await.unwrap();
@@ -116,7 +116,7 @@ async fn what_is_held_is_counted() {
 /// A reminder is not repeated while it waits, and comes again once it was read.
 #[tokio::test]
 async fn reminders() {
-    let stream = Arc::new(Stream::default());
+    let stream = Arc::new(MessageStream::default());
     let mut reader = stream.read();
     for _ in 0..3 {
         stream.remind(b"changed".to_vec());
@@ -131,7 +131,7 @@ async fn reminders() {
 /// Unread notifications are dropped at a limit, questions at a much higher one, and the answer never.
 #[tokio::test]
 async fn what_nobody_reads_is_bounded() {
-    let stream = Arc::new(Stream::default());
+    let stream = Arc::new(MessageStream::default());
     let sent = (0..UNREAD_MAX + 5).filter(|_| stream.try_send(b"n".to_vec())).count();
     assert_eq!(sent, UNREAD_MAX);
     let asked = (0..URGENT_MAX).filter(|_| stream.send(b"q".to_vec())).count();

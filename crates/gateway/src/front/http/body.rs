@@ -14,7 +14,7 @@ use axum::{
 use futures_util::stream;
 use greenroom_mcp::{
     sse,
-    stream::{Numbered, Reader},
+    stream::{NumberedMessage, StreamReader},
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -44,8 +44,8 @@ pub(super) enum RequestKind {
 }
 
 /// What an event stream is made of.
-pub(super) struct Events {
-    pub(super) reader: Reader,
+pub(super) struct EventStream {
+    pub(super) reader: StreamReader,
     /// The stream's number, from which its events get their ids. `None` if the stream cannot be resumed.
     pub(super) number: Option<u64>,
     /// Sends the client the stream's id before the first message.
@@ -57,13 +57,13 @@ pub(super) struct Events {
 
 /// Which content types a client accepts. It should accept both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(super) enum AcceptedTypes {
     Both,
     Json,
     Events,
 }
 
-impl Takes {
+impl AcceptedTypes {
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let takes = |kind| headers::accepts(headers, kind);
         match (takes("application/json"), takes("text/event-stream")) {
@@ -75,11 +75,11 @@ impl Takes {
 }
 
 /// What to send, decided by the first message.
-pub(super) enum First {
+pub(super) enum ResponseStart {
     /// The whole answer.
     Only(Bytes),
     /// More messages follow, or none has come yet.
-    Stream(Option<Numbered>),
+    Stream(Option<NumberedMessage>),
     /// There is no answer: the request was cancelled.
     Nothing,
     /// There will be no answer: the server stops.
@@ -87,36 +87,36 @@ pub(super) enum First {
 }
 
 pub(super) async fn first(
-    reader: &mut Reader,
+    reader: &mut StreamReader,
     whose: RequestKind,
-    takes: Takes,
+    takes: AcceptedTypes,
     stop: &CancellationToken,
-) -> First {
+) -> ResponseStart {
     let begin = match whose {
         RequestKind::Session => BEGIN,
         RequestKind::Alone => BEGIN_ALONE,
     };
     let decided = async {
         match takes {
-            Takes::Both => match timeout(begin, reader.next()).await {
-                Ok(Some(message)) if message.last => First::Only(message.message),
-                Ok(Some(message)) => First::Stream(Some(message)),
-                Ok(None) => First::Nothing,
-                Err(_) => First::Stream(None),
+            AcceptedTypes::Both => match timeout(begin, reader.next()).await {
+                Ok(Some(message)) if message.last => ResponseStart::Only(message.message),
+                Ok(Some(message)) => ResponseStart::Stream(Some(message)),
+                Ok(None) => ResponseStart::Nothing,
+                Err(_) => ResponseStart::Stream(None),
             },
-            Takes::Events => First::Stream(None),
-            Takes::Json => last(reader).await.map_or(First::Nothing, First::Only),
+            AcceptedTypes::Events => ResponseStart::Stream(None),
+            AcceptedTypes::Json => last(reader).await.map_or(ResponseStart::Nothing, ResponseStart::Only),
         }
     };
     tokio::select! {
         biased;
         first = decided => first,
-        () = stop.cancelled() => First::Stopping,
+        () = stop.cancelled() => ResponseStart::Stopping,
     }
 }
 
 /// The last message, for a client that accepts no event stream. That client loses the messages before it.
-async fn last(reader: &mut Reader) -> Option<Bytes> {
+async fn last(reader: &mut StreamReader) -> Option<Bytes> {
     while let Some(message) = reader.next().await {
         if message.last {
             return Some(message.message);
@@ -130,7 +130,7 @@ pub(super) fn one(message: Bytes) -> Response {
 }
 
 /// An event stream that begins with this message, if there is one.
-pub(super) fn events(events: Events, begun: Option<Numbered>) -> Response {
+pub(super) fn events(events: EventStream, begun: Option<NumberedMessage>) -> Response {
     let mut pending = Vec::new();
     let mut retry = events.number.map(|_| RETRY);
     if events.primed
@@ -168,28 +168,28 @@ pub(super) fn events(events: Events, begun: Option<Numbered>) -> Response {
     response
 }
 
-fn encode(number: Option<u64>, retry: Option<Duration>, message: &Numbered) -> Vec<u8> {
+fn encode(number: Option<u64>, retry: Option<Duration>, message: &NumberedMessage) -> Vec<u8> {
     let id = number.map(|number| format!("{number}-{}", message.number));
     sse::encode(id.as_deref(), retry, &message.message)
 }
 
 #[cfg(test)]
 mod tests {
-    use greenroom_mcp::Stream;
+    use greenroom_mcp::MessageStream;
     use tokio::time::{Instant, sleep};
 
     use super::*;
 
     /// What the first message decides if the answer comes after this long.
-    async fn answered_after(wait: Duration, whose: RequestKind) -> First {
-        let stream = Arc::<Stream>::default();
+    async fn answered_after(wait: Duration, whose: RequestKind) -> ResponseStart {
+        let stream = Arc::<MessageStream>::default();
         let mut reader = stream.read();
         tokio::spawn(async move {
             sleep(wait).await;
             stream.send(b"{}".to_vec());
             stream.finish();
         });
-        first(&mut reader, whose, Takes::Both, &CancellationToken::new()).await
+        first(&mut reader, whose, AcceptedTypes::Both, &CancellationToken::new()).await
     }
 
     /// An early answer is one JSON object; a later one is sent in an event stream that has begun, soon enough that no
@@ -197,11 +197,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_late_answer_finds_its_stream_begun() {
         for (whose, at_the_latest) in [(RequestKind::Session, 1), (RequestKind::Alone, 5)] {
-            assert!(matches!(answered_after(Duration::ZERO, whose).await, First::Only(_)));
-            assert!(matches!(answered_after(BEGIN / 2, whose).await, First::Only(_)));
+            assert!(matches!(answered_after(Duration::ZERO, whose).await, ResponseStart::Only(_)));
+            assert!(matches!(answered_after(BEGIN / 2, whose).await, ResponseStart::Only(_)));
             let began = Instant::now();
             let late = answered_after(Duration::from_secs(3600), whose).await;
-            assert!(matches!(late, First::Stream(None)));
+            assert!(matches!(late, ResponseStart::Stream(None)));
             assert!(began.elapsed() <= Duration::from_secs(at_the_latest), "{:?}", began.elapsed());
         }
     }

@@ -33,14 +33,14 @@ const HARMLESS: &str = "/health";
 
 /// The names by which clients may call this server.
 #[derive(Debug, Clone, Default)]
-pub struct Rules {
+pub struct HostRules {
     /// The address that the server listens on.
     pub address: Option<IpAddr>,
     /// More names, without ports: those of a proxy in front.
     pub hosts: Vec<String>,
 }
 
-impl Rules {
+impl HostRules {
     fn knows(&self, authority: &str) -> bool {
         let host = host_of(authority);
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn judge(host: &str, origin: Option<&str>) -> bool {
-        let rules = Rules { address: "192.0.2.7".parse().ok(), hosts: vec!["browsers.example".into()] };
+        let rules = HostRules { address: "192.0.2.7".parse().ok(), hosts: vec!["browsers.example".into()] };
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
         if let Some(origin) = origin {
@@ -120,9 +120,9 @@ mod tests {
     fn one_host() {
         let mut headers = HeaderMap::new();
         headers.append(HOST, "localhost".parse().unwrap());
-        assert_eq!(Rules::default().judge("/mcp", &headers), Ok(()));
+        assert_eq!(HostRules::default().judge("/mcp", &headers), Ok(()));
         headers.append(HOST, "evil.example".parse().unwrap());
-        assert!(Rules::default().judge("/mcp", &headers).unwrap_err().contains("more than once"));
+        assert!(HostRules::default().judge("/mcp", &headers).unwrap_err().contains("more than once"));
     }
 
     /// The server accepts loopback names, its address and the configured names, with any port or none.
@@ -159,7 +159,7 @@ mod tests {
         ] {
             assert!(!judge("localhost:34501", Some(origin)), "{origin}");
         }
-        assert!(Rules::default().judge("/mcp", &HeaderMap::new()).is_err(), "no Host at all");
+        assert!(HostRules::default().judge("/mcp", &HeaderMap::new()).is_err(), "no Host at all");
     }
 
     /// A browser's requests for a page of another origin are refused on every path but `/health`, with or without an
@@ -171,7 +171,7 @@ mod tests {
             for site in sites {
                 headers.append(FETCH_SITE, site.parse().unwrap());
             }
-            Rules::default().judge(path, &headers).is_ok()
+            HostRules::default().judge(path, &headers).is_ok()
         };
         for path in ["/mcp", "/front", "/ready", "/metrics", "/api/calls", "/api/blobs/x", "/", "/health/"] {
             for sites in [&[][..], &["same-origin"], &["none"]] {

@@ -17,17 +17,17 @@ use crate::front::secret::{Digest, Secret};
 const LEFT_MAX: usize = 4096;
 
 #[derive(Default)]
-pub(super) struct Fronts(Mutex<State>);
+pub(super) struct Fronts(Mutex<FrontsState>);
 
 #[derive(Default)]
-struct State {
+struct FrontsState {
     /// By the secret's digest, and whether the front joined from this machine: a secret from one side does not work on
     /// the other.
-    known: HashMap<(Digest, bool), Known>,
+    known: HashMap<(Digest, bool), KnownFront>,
     departures: u64,
 }
 
-struct Known {
+struct KnownFront {
     id: ConnectionId,
     /// Its open connections. A front whose connection broke may be back before the server notices the break.
     joined: usize,
@@ -44,7 +44,7 @@ pub(super) struct Membership<'a> {
 }
 
 impl Fronts {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FrontsState> {
         self.0.lock()
     }
 
@@ -63,15 +63,15 @@ impl Fronts {
         if !state.known.contains_key(&key) {
             state.make_room(has_session);
         }
-        let known = state.known.entry(key).or_insert_with(|| Known { id: unused(), joined: 0, left: 0 });
+        let known = state.known.entry(key).or_insert_with(|| KnownFront { id: unused(), joined: 0, left: 0 });
         known.joined += 1;
         Membership { fronts: self, key: Some(key), id: known.id }
     }
 }
 
-impl State {
+impl FrontsState {
     fn make_room(&mut self, has_session: impl Fn(ConnectionId) -> bool) {
-        let left = |known: &Known| known.joined == 0;
+        let left = |known: &KnownFront| known.joined == 0;
         if self.known.values().filter(|known| left(known)).count() < LEFT_MAX {
             return;
         }

@@ -9,7 +9,7 @@ use axum::{
 };
 use greenroom_mcp::Revision;
 
-use super::{HttpState, body, body::Events, headers, refusal};
+use super::{HttpState, body, body::EventStream, headers, refusal};
 
 pub(super) async fn handle(State(door): State<Arc<HttpState>>, headers: HeaderMap) -> Response {
     if !headers::accepts(&headers, "text/event-stream") {
@@ -32,5 +32,8 @@ pub(super) async fn handle(State(door): State<Arc<HttpState>>, headers: HeaderMa
         },
     };
     let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
-    body::events(Events { reader, number: Some(number), primed, stop: door.stop.clone(), _guard: None }, None)
+    body::events(
+        EventStream { reader, number: Some(number), primed, stop: door.stop.clone(), _guard: None },
+        None,
+    )
 }

@@ -26,7 +26,7 @@ use tokio::{
 
 use super::{HttpState, refusal};
 use crate::{
-    connection::{Client, Reach},
+    connection::{ClientLocation, NewClient},
     front::{lines, relay::SESSIONS_MAX, secret::Secret},
 };
 
@@ -51,7 +51,7 @@ const FRONTS_MAX: usize = 1024;
 /// The front's first line. Fronts and servers of two versions may meet: each ignores fields that it does not know, and
 /// a missing field has a defined meaning.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Hello {
+pub struct FrontHello {
     /// For older servers only, which identify the front by it. A server of this version ignores it.
     #[serde(default)]
     pub connection: u64,
@@ -83,7 +83,7 @@ fn first() -> u64 {
     1
 }
 
-impl Hello {
+impl FrontHello {
     /// The sessions that its client has lost, as this server sees it.
     fn lost(&self, server: &str, id: ConnectionId) -> HashSet<SessionKey> {
         let another = self.last_server.as_deref().is_some_and(|last| last != server);
@@ -96,7 +96,7 @@ impl Hello {
 
 /// The server's first line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Welcome {
+pub struct FrontWelcome {
     /// A front that sees another value has joined another server, which knows none of its sessions.
     pub server: String,
     #[serde(default)]
@@ -145,27 +145,27 @@ pub(super) async fn handle(State(door): State<Arc<HttpState>>, request: Request)
 }
 
 /// A front that has sent its first line.
-struct Joined {
-    hello: Hello,
+struct JoinedFront {
+    hello: FrontHello,
     input: ReadHalf<TokioIo<Upgraded>>,
     /// The bytes after its first line.
     begun: Vec<u8>,
     output: WriteHalf<TokioIo<Upgraded>>,
 }
 
-async fn greet(door: &HttpState, connection: TokioIo<Upgraded>) -> Result<Joined, String> {
+async fn greet(door: &HttpState, connection: TokioIo<Upgraded>) -> Result<JoinedFront, String> {
     let (mut input, mut output) = tokio::io::split(connection);
     let (hello, begun) = hello(&mut input).await?;
     let welcome =
-        Welcome { server: door.probes.server.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
+        FrontWelcome { server: door.probes.server.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut line = greenroom_core::raw::encode(&welcome).get().to_owned();
     line.push('\n');
     output.write_all(line.as_bytes()).await.map_err(|error| error.to_string())?;
-    Ok(Joined { hello, input, begun, output })
+    Ok(JoinedFront { hello, input, begun, output })
 }
 
-async fn serve(door: &HttpState, joined: Joined) {
-    let Joined { hello, input, begun, output } = joined;
+async fn serve(door: &HttpState, joined: JoinedFront) {
+    let JoinedFront { hello, input, begun, output } = joined;
     let fleet = door.gateway.fleet.clone();
     let has_session = |id| fleet.home(&door.owner, &SessionKey::Connection(id)).is_some();
     let membership = door.sessions.fronts.join(hello.secret.as_ref(), door.reach.is_here(), has_session);
@@ -174,11 +174,12 @@ async fn serve(door: &HttpState, joined: Joined) {
     let lost = hello.lost(&door.probes.server, id);
     // Only a front on this machine has its folders here.
     let reach = match &door.reach {
-        Reach::Here { .. } => Reach::Here { folder: hello.folder },
-        Reach::Network => Reach::Network,
+        ClientLocation::Here { .. } => ClientLocation::Here { folder: hello.folder },
+        ClientLocation::Network => ClientLocation::Network,
     };
-    let here = matches!(reach, Reach::Here { .. });
-    let client = Client { id, owner: door.owner.clone(), reach, first_question: hello.first_question, lost };
+    let here = matches!(reach, ClientLocation::Here { .. });
+    let client =
+        NewClient { id, owner: door.owner.clone(), reach, first_question: hello.first_question, lost };
     let (stdio, _tasks) = pipe::open(input, output, begun, CLIENT_MESSAGE_BYTES_MAX);
     tracing::info!("a front has joined");
     lines::serve(door.gateway.clone(), stdio, client, door.stop.clone()).await;
@@ -191,12 +192,12 @@ async fn serve(door: &HttpState, joined: Joined) {
 }
 
 /// Reads the first line, and the bytes after it.
-async fn hello(input: &mut (impl AsyncRead + Unpin)) -> Result<(Hello, Vec<u8>), String> {
+async fn hello(input: &mut (impl AsyncRead + Unpin)) -> Result<(FrontHello, Vec<u8>), String> {
     let mut read = Vec::new();
     loop {
         if let Some(end) = read.iter().position(|byte| *byte == b'\n') {
             let rest = read.split_off(end + 1);
-            let hello: Hello = serde_json::from_slice(&read).map_err(|error| error.to_string())?;
+            let hello: FrontHello = serde_json::from_slice(&read).map_err(|error| error.to_string())?;
             if hello.secret.as_ref().is_some_and(Secret::is_unusable) {
                 return Err("its secret is too short, or too long".to_owned());
             }

@@ -30,11 +30,11 @@ use axum::{
 use greenroom_core::Owner;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{Gateway, connection::Reach, rest};
+use crate::{Gateway, connection::ClientLocation, rest};
 
-pub use check::Rules;
+pub use check::HostRules;
 pub(crate) use headers::is_json;
-pub use join::{FRONT, Hello, PROTOCOL, Welcome};
+pub use join::{FRONT, FrontHello, FrontWelcome, PROTOCOL};
 pub use listen::{attend, serve};
 pub use probes::Probes;
 pub use session::HttpClients;
@@ -47,11 +47,11 @@ pub struct HttpState {
     pub sessions: Arc<HttpClients>,
     pub probes: Arc<Probes>,
     /// Whether its clients are this user, on this machine.
-    pub reach: Reach,
+    pub reach: ClientLocation,
     /// The owner of its requests.
     pub owner: Owner,
     /// By which names a client may call this server; `None` where only this user can connect.
-    pub rules: Option<Rules>,
+    pub rules: Option<HostRules>,
     /// Ends streams and joined fronts, which would otherwise never end.
     pub stop: CancellationToken,
     pub tasks: TaskTracker,

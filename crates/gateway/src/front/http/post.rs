@@ -11,7 +11,7 @@ use axum::{
 use bytes::Bytes;
 use greenroom_core::Raw;
 use greenroom_mcp::{
-    CLIENT_MESSAGE_BYTES_MAX, Id, Message, Revision, RpcError, Stream,
+    CLIENT_MESSAGE_BYTES_MAX, Id, Message, MessageStream, Revision, RpcError,
     error::{INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY},
     message::{self, Parsed},
     revision::STATELESS,
@@ -22,9 +22,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     HttpState,
-    body::{self, Events, First, RequestKind, Takes},
+    body::{self, AcceptedTypes, EventStream, RequestKind, ResponseStart},
     headers, param_headers, refusal,
-    session::Session,
+    session::HttpSession,
 };
 use crate::{
     call_order::Turns,
@@ -108,8 +108,8 @@ fn is_stateless(headers: &HeaderMap, params: Option<&RawValue>) -> bool {
 
 /// A client's `initialize`. The client gets an MCP session, and no browser yet.
 async fn introduce(door: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -> Response {
-    let session = Session::new(door);
-    let mut response = exchange(door, &session, parsed, Takes::of(headers)).await;
+    let session = HttpSession::new(door);
+    let mut response = exchange(door, &session, parsed, AcceptedTypes::of(headers)).await;
     // A client whose handshake failed gets no session.
     if session.protocol.revision().is_some() {
         if !door.sessions.add(door, &session) {
@@ -127,12 +127,17 @@ async fn with_session(door: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed
         Ok(session) => session,
         Err(refusal) => return refusal,
     };
-    exchange(door, &session, parsed, Takes::of(headers)).await
+    exchange(door, &session, parsed, AcceptedTypes::of(headers)).await
 }
 
 /// Passes a message to its client's session and answers with the result. A broken connection cancels nothing: a client
 /// that has begun to receive an event stream may resume it.
-async fn exchange(door: &Arc<HttpState>, session: &Arc<Session>, parsed: Parsed, takes: Takes) -> Response {
+async fn exchange(
+    door: &Arc<HttpState>,
+    session: &Arc<HttpSession>,
+    parsed: Parsed,
+    takes: AcceptedTypes,
+) -> Response {
     let wants_answer = match &parsed {
         Parsed::One(one) => asks(one),
         Parsed::Batch(parts) => parts.iter().any(asks),
@@ -149,13 +154,13 @@ async fn exchange(door: &Arc<HttpState>, session: &Arc<Session>, parsed: Parsed,
         return refusal::accepted();
     }
     match body::first(&mut reader, RequestKind::Session, takes, &door.stop).await {
-        First::Only(answer) => body::one(answer),
-        First::Nothing => refusal::accepted(),
-        First::Stopping => refusal::stopping(),
-        First::Stream(begun) => {
+        ResponseStart::Only(answer) => body::one(answer),
+        ResponseStart::Nothing => refusal::accepted(),
+        ResponseStart::Stopping => refusal::stopping(),
+        ResponseStart::Stream(begun) => {
             let number = Some(session.keep(&own));
             let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
-            body::events(Events { reader, number, primed, stop: door.stop.clone(), _guard: None }, begun)
+            body::events(EventStream { reader, number, primed, stop: door.stop.clone(), _guard: None }, begun)
         }
     }
 }
@@ -177,14 +182,14 @@ async fn stateless(
         Ok(request) => request,
         Err(error) => return refusal::rpc(status_of(&error), Some(id), &error),
     };
-    let asker = stateless::Asker {
+    let asker = stateless::StatelessClient {
         owner: door.owner.clone(),
         connection: None,
         roots: door.reach.folder(),
         is_here: door.reach.is_here(),
         turn: Turns::default().take(),
     };
-    let own = Arc::<Stream>::default();
+    let own = Arc::<MessageStream>::default();
     let mut reader = own.read();
     let way = ReplyPath::stream(&own, None);
     let gateway = door.gateway.clone();
@@ -202,16 +207,19 @@ async fn stateless(
         drop(unanswered);
     }));
     let guard = Arc::new(AbortOnDropHandle::new(task));
-    match body::first(&mut reader, RequestKind::Alone, Takes::of(headers), &door.stop).await {
-        First::Only(answer) => refusal::json(answered.await.unwrap_or(StatusCode::OK), answer),
-        First::Stopping => refusal::stopping(),
-        First::Nothing => {
+    match body::first(&mut reader, RequestKind::Alone, AcceptedTypes::of(headers), &door.stop).await {
+        ResponseStart::Only(answer) => refusal::json(answered.await.unwrap_or(StatusCode::OK), answer),
+        ResponseStart::Stopping => refusal::stopping(),
+        ResponseStart::Nothing => {
             let why = "the request was given up; whether it took effect is unknown";
             refusal::because(StatusCode::SERVICE_UNAVAILABLE, why)
         }
-        First::Stream(begun) => {
+        ResponseStart::Stream(begun) => {
             let stop = door.stop.clone();
-            body::events(Events { reader, number: None, primed: false, stop, _guard: Some(guard) }, begun)
+            body::events(
+                EventStream { reader, number: None, primed: false, stop, _guard: Some(guard) },
+                begun,
+            )
         }
     }
 }
@@ -223,9 +231,9 @@ async fn checked(
     id: &Id,
     method: &str,
     params: Option<&RawValue>,
-) -> Result<stateless::Request, RpcError> {
+) -> Result<stateless::StatelessRequest, RpcError> {
     headers::match_revision(headers, params)?;
-    let request = stateless::Request::parse(id.clone(), method, params)?;
+    let request = stateless::StatelessRequest::parse(id.clone(), method, params)?;
     headers::match_body(headers, method, params)?;
     if method == "tools/call" {
         param_headers::check(&door.gateway, headers, params).await?;

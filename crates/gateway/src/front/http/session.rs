@@ -1,5 +1,5 @@
-//! Clients with a handshake over HTTP, and the streams that reach them. A [`Session`] here is the MCP session of one
-//! client (`Mcp-Session-Id`), not the browser session that agents name by `sessionId`.
+//! Clients with a handshake over HTTP, and the streams that reach them. A [`HttpSession`] here is the MCP session of one
+//! client (`Mcp-HttpSession-Id`), not the browser session that agents name by `sessionId`.
 //!
 //! The server forgets a client that is silent for long, unless the client would lose more than its handshake: a call in
 //! flight, an open stream, or the connection's own browser session, which only this client can reach. Named sessions
@@ -18,8 +18,8 @@ use axum::{
 use greenroom_core::ConnectionId;
 use greenroom_fleet::SessionKey;
 use greenroom_mcp::{
-    Revision, Stream,
-    stream::{Held, Reader},
+    MessageStream, Revision,
+    stream::{HeldBytes, StreamReader},
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ use uuid::Uuid;
 use super::{HttpState, fronts::Fronts, headers, refusal};
 use crate::{
     client_sink::ClientSink,
-    connection::{Client, Connection},
+    connection::{Connection, NewClient},
     front::{
         protocol::Protocol,
         secret::{self, Digest, Secret},
@@ -58,33 +58,33 @@ const BACKGROUND: u64 = 0;
 /// Every client with a handshake, by the digest of the id it got, and every front that joined.
 #[derive(Default)]
 pub struct HttpClients {
-    clients: Mutex<HashMap<Digest, Arc<Session>>>,
+    clients: Mutex<HashMap<Digest, Arc<HttpSession>>>,
     pub(super) fronts: Fronts,
 }
 
 /// A client with a handshake.
-pub(super) struct Session {
-    /// Its `Mcp-Session-Id`: a request that has it is this client's.
+pub(super) struct HttpSession {
+    /// Its `Mcp-HttpSession-Id`: a request that has it is this client's.
     pub(super) id: Secret,
     pub(super) protocol: Protocol,
-    pub(super) background: Arc<Stream>,
+    pub(super) background: Arc<MessageStream>,
     /// Counts the bytes that wait for it in all its streams.
-    held: Held,
-    state: Mutex<State>,
+    held: HeldBytes,
+    state: Mutex<HttpSessionState>,
 }
 
-struct State {
+struct HttpSessionState {
     last_heard: Instant,
     /// Streams that the client may resume, by number.
-    streams: BTreeMap<u64, Arc<Stream>>,
+    streams: BTreeMap<u64, Arc<MessageStream>>,
     next_stream: u64,
     /// Streams that had ended already at the last check.
     ended: HashSet<u64>,
 }
 
-impl Session {
+impl HttpSession {
     pub(super) fn new(door: &HttpState) -> Arc<Self> {
-        let client = Client {
+        let client = NewClient {
             // HTTP clients and joined fronts share the connection numbers; random numbers do not collide. The number is
             // shown, so it must not derive from the secret.
             id: ConnectionId::from_random(Uuid::new_v4().as_u64_pair().0),
@@ -93,15 +93,15 @@ impl Session {
             first_question: 1,
             lost: HashSet::new(),
         };
-        let held = Held::default();
-        let background = Arc::new(Stream::of(&held));
+        let held = HeldBytes::default();
+        let background = Arc::new(MessageStream::of(&held));
         let streams = BTreeMap::from([(BACKGROUND, background.clone())]);
         Arc::new(Self {
             id: Secret::random(),
             protocol: Protocol::new(door.gateway.clone(), Connection::new(client)),
             background,
             held,
-            state: Mutex::new(State {
+            state: Mutex::new(HttpSessionState {
                 last_heard: Instant::now(),
                 streams,
                 next_stream: BACKGROUND + 1,
@@ -110,17 +110,17 @@ impl Session {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HttpSessionState> {
         self.state.lock()
     }
 
     /// A stream for the messages of one request.
-    pub(super) fn stream(&self) -> Arc<Stream> {
-        Arc::new(Stream::of(&self.held))
+    pub(super) fn stream(&self) -> Arc<MessageStream> {
+        Arc::new(MessageStream::of(&self.held))
     }
 
     /// Keeps a stream for the client to resume, and returns its number.
-    pub(super) fn keep(&self, stream: &Arc<Stream>) -> u64 {
+    pub(super) fn keep(&self, stream: &Arc<MessageStream>) -> u64 {
         let mut state = self.lock();
         let number = state.next_stream;
         state.next_stream += 1;
@@ -156,7 +156,7 @@ impl Session {
     }
 
     /// Resumes a stream after the event with this id.
-    pub(super) fn resume(&self, event: &str) -> Option<(u64, Reader)> {
+    pub(super) fn resume(&self, event: &str) -> Option<(u64, StreamReader)> {
         let (number, seen) = event.split_once('-')?;
         let number = number.parse().ok()?;
         let stream = self.lock().streams.get(&number)?.clone();
@@ -168,7 +168,7 @@ impl Session {
     }
 
     /// The stream that belongs to no request.
-    pub(super) fn listen(&self) -> (u64, Reader) {
+    pub(super) fn listen(&self) -> (u64, StreamReader) {
         (BACKGROUND, self.background.read())
     }
 
@@ -192,13 +192,13 @@ impl Session {
 }
 
 impl HttpClients {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Arc<Session>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Arc<HttpSession>>> {
         self.clients.lock()
     }
 
     /// The client that these headers name.
     #[allow(clippy::result_large_err, reason = "the refusal is sent as it is")]
-    pub(super) fn of(&self, door: &HttpState, headers: &HeaderMap) -> Result<Arc<Session>, Response> {
+    pub(super) fn of(&self, door: &HttpState, headers: &HeaderMap) -> Result<Arc<HttpSession>, Response> {
         let Some(id) = headers::text(headers, headers::SESSION) else {
             let why = "the header `Mcp-Session-Id` is missing: send `initialize` first, and then what its answer says";
             return Err(refusal::because(StatusCode::BAD_REQUEST, why));
@@ -220,7 +220,7 @@ impl HttpClients {
     }
 
     /// Adds a client after its handshake. `false` if there are too many.
-    pub(super) fn add(&self, door: &HttpState, session: &Arc<Session>) -> bool {
+    pub(super) fn add(&self, door: &HttpState, session: &Arc<HttpSession>) -> bool {
         if self.lock().len() >= CLIENTS_MAX && !self.spare_one(door) {
             return false;
         }
@@ -273,7 +273,7 @@ impl HttpClients {
     }
 
     /// Ends a client, its calls and its own browser session.
-    pub(super) fn end(&self, door: &HttpState, session: &Arc<Session>) {
+    pub(super) fn end(&self, door: &HttpState, session: &Arc<HttpSession>) {
         if self.lock().remove(&session.id.digest()).is_none() {
             return;
         }

@@ -9,7 +9,7 @@ use greenroom_mcp::message;
 use serde_json::{Value, json};
 use tokio::time::{Duration, advance};
 
-use super::{session::Session, *};
+use super::{session::HttpSession, *};
 use crate::{
     client_sink::ReplyPath,
     testing::{self, BUILT_IN, DAY},
@@ -22,7 +22,7 @@ fn door(idle_timeout: Duration) -> (HttpState, tempfile::TempDir) {
         gateway,
         sessions: Arc::default(),
         probes: Arc::new(Probes { server: "s".to_owned() }),
-        reach: Reach::Network,
+        reach: ClientLocation::Network,
         owner: Owner::local(),
         rules: None,
         stop: CancellationToken::new(),
@@ -32,7 +32,7 @@ fn door(idle_timeout: Duration) -> (HttpState, tempfile::TempDir) {
 }
 
 /// Sends a request and returns the answer.
-async fn ask(session: &Session, method: &str, params: Value) -> Value {
+async fn ask(session: &HttpSession, method: &str, params: Value) -> Value {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let own = session.stream();
     let mut reader = own.read();
@@ -43,14 +43,14 @@ async fn ask(session: &Session, method: &str, params: Value) -> Value {
 }
 
 /// A client after its handshake.
-async fn client(door: &HttpState) -> Arc<Session> {
-    let session = Session::new(door);
+async fn client(door: &HttpState) -> Arc<HttpSession> {
+    let session = HttpSession::new(door);
     ask(&session, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}})).await;
     assert!(door.sessions.add(door, &session));
     session
 }
 
-fn is_known(door: &HttpState, session: &Session) -> bool {
+fn is_known(door: &HttpState, session: &HttpSession) -> bool {
     let id =
         [("mcp-session-id".parse::<axum::http::HeaderName>().unwrap(), session.id.reveal().parse().unwrap())];
     door.sessions.of(door, &HeaderMap::from_iter(id)).is_ok()

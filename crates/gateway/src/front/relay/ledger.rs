@@ -29,25 +29,25 @@ pub(super) struct Ledger {
     introduced: Option<Raw>,
     log_level: Option<Raw>,
     /// Requests without an answer, in the order sent.
-    pending: IndexMap<Id, Pending>,
+    pending: IndexMap<Id, PendingRequest>,
     /// Questions of the server that the client has not answered.
     questions: BTreeSet<u64>,
     questions_seen: u64,
     /// Sessions that the client uses on the present server.
-    used: Sessions,
+    used: UsedSessions,
     /// Sessions that it used on lost servers, if no answer has said so yet.
-    lost: Sessions,
+    lost: UsedSessions,
     own_requests: u64,
 }
 
 /// A client's sessions: the named ones, last used last, and whether the connection's own is among them.
 #[derive(Default, Clone)]
-pub(super) struct Sessions {
+pub(super) struct UsedSessions {
     pub(super) named: IndexSet<String>,
     pub(super) own: bool,
 }
 
-impl Sessions {
+impl UsedSessions {
     fn add(&mut self, session: Option<&str>) {
         let Some(id) = session else {
             self.own = true;
@@ -68,7 +68,7 @@ impl Sessions {
     }
 }
 
-struct Pending {
+struct PendingRequest {
     /// The line to send again, if repeating it is safe.
     again: Option<Vec<u8>>,
     /// The client expects the result's type in the result.
@@ -86,7 +86,8 @@ impl Ledger {
             // The server reports the error. The line uses no session, and can be sent to the next server.
             Parsed::One(Err(malformed)) => {
                 if let Some(id) = malformed.id {
-                    let pending = Pending { again: Some(line.to_vec()), stateless: false, session: None };
+                    let pending =
+                        PendingRequest { again: Some(line.to_vec()), stateless: false, session: None };
                     self.pending.entry(id).or_insert(pending);
                 }
             }
@@ -107,7 +108,7 @@ impl Ledger {
                 }
                 let again = (!call).then(|| message::request(&id, &method, params.as_deref()));
                 let stateless = stateless::is_one(params.as_deref());
-                self.pending.insert(id, Pending { again, stateless, session });
+                self.pending.insert(id, PendingRequest { again, stateless, session });
             }
             Message::Notification { method, params } if method == "notifications/cancelled" => {
                 if let Some(id) = cancelled(params.as_deref()) {
@@ -238,7 +239,7 @@ impl Ledger {
     }
 
     /// The sessions that the client used on its last server, and those it lost before.
-    pub(super) fn sessions(&self) -> (Sessions, Sessions) {
+    pub(super) fn sessions(&self) -> (UsedSessions, UsedSessions) {
         (self.used.clone(), self.lost.clone())
     }
 
@@ -268,7 +269,7 @@ fn own_request(number: u64, method: &str, params: &Raw) -> Vec<u8> {
 }
 
 /// A call gets a failed tool result, which its model reads; any other request gets an error.
-fn answer(id: &Id, pending: &Pending, code: &str, retryable: bool, why: &str, hint: &str) -> Vec<u8> {
+fn answer(id: &Id, pending: &PendingRequest, code: &str, retryable: bool, why: &str, hint: &str) -> Vec<u8> {
     let text = format!("{why}\n\nhint: {hint}");
     if pending.again.is_some() {
         return message::response(Some(id), &Err(RpcError::new(SERVER, text).to_raw()));

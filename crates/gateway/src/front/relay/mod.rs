@@ -10,7 +10,7 @@ use std::{collections::VecDeque, path::PathBuf, time::Duration};
 use greenroom_core::{BoxFuture, port::human, raw::encode};
 use greenroom_mcp::{
     MESSAGE_BYTES_MAX,
-    lines::Line,
+    lines::StreamLine,
     message, pipe,
     stdio::{Outgoing, Stdio},
 };
@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    http::{Hello, Welcome},
+    http::{FrontHello, FrontWelcome},
     lines,
     secret::Secret,
 };
@@ -47,14 +47,14 @@ const QUEUE_MAX: usize = 256;
 const QUEUE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
 /// A byte stream to a server.
-pub trait Link: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait ServerStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Link for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ServerStream for T {}
 
 /// Where the front finds servers. It asks again whenever it has lost one.
-pub trait Servers: Send + Sync {
+pub trait ServerConnector: Send + Sync {
     /// Connects to a server's `/front`. The error says why there is none.
-    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Link>, String>>;
+    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn ServerStream>, String>>;
 }
 
 /// A front of one client.
@@ -67,49 +67,49 @@ pub struct Relay<S> {
 }
 
 /// A server that the front has joined.
-struct Joined {
+struct JoinedServer {
     stdio: Stdio,
-    welcome: Welcome,
+    welcome: FrontWelcome,
     _tasks: tokio::task::JoinSet<()>,
 }
 
 /// Which side ended the connection.
-enum End {
+enum EndedBy {
     /// The client has left, or `stop` was cancelled.
     Client,
     Server,
 }
 
 /// Both sides of a connection, and the ledger.
-struct Talk<'a> {
+struct RelayedConnection<'a> {
     client: &'a Outgoing,
     ledger: Mutex<Ledger>,
 }
 
-impl<S: Servers> Relay<S> {
+impl<S: ServerConnector> Relay<S> {
     /// Serves the client until it leaves or `stop` is cancelled, at first through this server. Fails only if this
     /// server does not let the front join.
     pub async fn run(
         &self,
-        first: Box<dyn Link>,
+        first: Box<dyn ServerStream>,
         client: Stdio,
         stop: CancellationToken,
     ) -> Result<(), String> {
         let Stdio { mut incoming, outgoing } = client;
-        let talk = Talk { client: &outgoing, ledger: Mutex::default() };
+        let talk = RelayedConnection { client: &outgoing, ledger: Mutex::default() };
         let mut queue = VecDeque::new();
         let mut joined = self.join(&talk, first, None).await?;
         loop {
             let since = Instant::now();
             let end = tokio::select! {
                 biased;
-                () = stop.cancelled() => End::Client,
-                () = outgoing.closed() => End::Client,
+                () = stop.cancelled() => EndedBy::Client,
+                () = outgoing.closed() => EndedBy::Client,
                 end = talk.with(&mut joined, &mut queue, &mut incoming) => end,
             };
             let last = joined.welcome.clone();
             drop(joined);
-            if let End::Client = end {
+            if let EndedBy::Client = end {
                 break;
             }
             tracing::warn!(server = last.server, "the greenroom server is gone; looking for the next one");
@@ -148,14 +148,14 @@ impl<S: Servers> Relay<S> {
     /// Joins a server, and tells it which sessions were lost with another one.
     async fn join(
         &self,
-        talk: &Talk<'_>,
-        link: Box<dyn Link>,
-        last: Option<&Welcome>,
-    ) -> Result<Joined, String> {
+        talk: &RelayedConnection<'_>,
+        link: Box<dyn ServerStream>,
+        last: Option<&FrontWelcome>,
+    ) -> Result<JoinedServer, String> {
         let (read, write) = tokio::io::split(link);
         let (mut stdio, tasks) = pipe::open(read, write, Vec::new(), MESSAGE_BYTES_MAX);
         let (used, lost) = talk.lock().sessions();
-        let hello = Hello {
+        let hello = FrontHello {
             connection: self.connection(),
             secret: Some(self.secret.clone()),
             folder: self.folder.clone(),
@@ -170,7 +170,7 @@ impl<S: Servers> Relay<S> {
         let welcomed = async {
             stdio.outgoing.send(encode(&hello).get().as_bytes().to_vec()).await.map_err(|_| refused())?;
             match stdio.incoming.recv().await {
-                Some(Line::Whole(line)) => serde_json::from_slice::<Welcome>(&line)
+                Some(StreamLine::Whole(line)) => serde_json::from_slice::<FrontWelcome>(&line)
                     .map_err(|error| format!("invalid welcome message: {error}")),
                 _ => Err(refused()),
             }
@@ -190,18 +190,18 @@ impl<S: Servers> Relay<S> {
         if another && talk.lock().is_introduced() {
             talk.tell(vec![message::notification("notifications/tools/list_changed", None)]).await;
         }
-        Ok(Joined { stdio, welcome, _tasks: tasks })
+        Ok(JoinedServer { stdio, welcome, _tasks: tasks })
     }
 
     /// Looks for the next server, however long it takes. Requests wait for a while; then they get an error. `None` if
     /// the client leaves meanwhile.
     async fn next(
         &self,
-        talk: &Talk<'_>,
-        last: &Welcome,
+        talk: &RelayedConnection<'_>,
+        last: &FrontWelcome,
         queue: &mut VecDeque<Vec<u8>>,
-        incoming: &mut mpsc::Receiver<Line>,
-    ) -> Option<Joined> {
+        incoming: &mut mpsc::Receiver<StreamLine>,
+    ) -> Option<JoinedServer> {
         let patience = Instant::now() + COMES_BACK;
         loop {
             let joined = async { self.join(talk, self.servers.connect().await?, Some(last)).await };
@@ -235,7 +235,7 @@ impl<S: Servers> Relay<S> {
     }
 }
 
-impl Talk<'_> {
+impl RelayedConnection<'_> {
     fn lock(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock()
     }
@@ -248,10 +248,10 @@ impl Talk<'_> {
     }
 
     /// A line of the client. A line that is too long is answered here, with an error.
-    async fn whole(&self, line: Line) -> Option<Vec<u8>> {
+    async fn whole(&self, line: StreamLine) -> Option<Vec<u8>> {
         match line {
-            Line::Whole(line) => Some(line),
-            Line::TooLong { bytes } => {
+            StreamLine::Whole(line) => Some(line),
+            StreamLine::TooLong { bytes } => {
                 self.tell(vec![lines::too_long(bytes)]).await;
                 None
             }
@@ -261,10 +261,10 @@ impl Talk<'_> {
     /// Passes lines in both directions; neither waits for the other.
     async fn with(
         &self,
-        joined: &mut Joined,
+        joined: &mut JoinedServer,
         queue: &mut VecDeque<Vec<u8>>,
-        incoming: &mut mpsc::Receiver<Line>,
-    ) -> End {
+        incoming: &mut mpsc::Receiver<StreamLine>,
+    ) -> EndedBy {
         let Stdio { incoming: from_server, outgoing: to_server } = &mut joined.stdio;
         let up = async {
             loop {
@@ -275,18 +275,18 @@ impl Talk<'_> {
                             Some(line) => line,
                             None => continue,
                         },
-                        None => return End::Client,
+                        None => return EndedBy::Client,
                     },
                 };
                 self.lock().client_said(&line);
                 if to_server.send(line).await.is_err() {
-                    return End::Server;
+                    return EndedBy::Server;
                 }
             }
         };
         let down = async {
             while let Some(line) = from_server.recv().await {
-                let Line::Whole(line) = line else {
+                let StreamLine::Whole(line) = line else {
                     tracing::error!(
                         "the server sent a message beyond the limit; the connection cannot be trusted"
                     );
@@ -296,14 +296,14 @@ impl Talk<'_> {
                     self.tell(vec![line]).await;
                 }
             }
-            End::Server
+            EndedBy::Server
         };
         let mut down = std::pin::pin!(down);
         tokio::select! {
             end = up => match end {
-                End::Client => End::Client,
+                EndedBy::Client => EndedBy::Client,
                 // The server accepts no more lines, but its last ones are still to be read and passed on.
-                End::Server => down.await,
+                EndedBy::Server => down.await,
             },
             end = &mut down => end,
         }

@@ -13,45 +13,45 @@ use super::*;
 
 /// Servers to join, one after the other, and how often the front looked for one.
 #[derive(Default, Clone)]
-struct Played(Arc<Mutex<Place>>);
+struct ScriptedServers(Arc<Mutex<ServerQueue>>);
 
 #[derive(Default)]
-struct Place {
+struct ServerQueue {
     servers: VecDeque<DuplexStream>,
     looks: usize,
 }
 
-impl Servers for Played {
-    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Link>, String>> {
+impl ServerConnector for ScriptedServers {
+    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn ServerStream>, String>> {
         let mut place = self.0.lock();
         place.looks += 1;
         let next = place.servers.pop_front();
-        Box::pin(
-            async move { next.map(|link| Box::new(link) as Box<dyn Link>).ok_or("none runs".to_owned()) },
-        )
+        Box::pin(async move {
+            next.map(|link| Box::new(link) as Box<dyn ServerStream>).ok_or("none runs".to_owned())
+        })
     }
 }
 
-impl Played {
+impl ScriptedServers {
     fn looks(&self) -> usize {
         self.0.lock().looks
     }
 
     /// Adds a server to join.
-    fn add(&self) -> End {
+    fn add(&self) -> LinePeer {
         let (server, link) = tokio::io::duplex(64 * 1024);
         self.0.lock().servers.push_back(link);
-        End::new(server)
+        LinePeer::new(server)
     }
 }
 
 /// One end of a connection, line by line.
-struct End {
+struct LinePeer {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: WriteHalf<DuplexStream>,
 }
 
-impl End {
+impl LinePeer {
     fn new(link: DuplexStream) -> Self {
         let (read, write) = tokio::io::split(link);
         Self { lines: BufReader::new(read).lines(), write }
@@ -74,17 +74,17 @@ impl End {
 }
 
 /// A front between a client and a first server.
-fn front() -> (End, End, Played, JoinHandle<Result<(), String>>) {
+fn front() -> (LinePeer, LinePeer, ScriptedServers, JoinHandle<Result<(), String>>) {
     let (client, ours) = tokio::io::duplex(64 * 1024);
     let (server, link) = tokio::io::duplex(64 * 1024);
-    let played = Played::default();
+    let played = ScriptedServers::default();
     let thin = Relay { servers: played.clone(), secret: Secret::random(), folder: PathBuf::from("/folder") };
     let (read, write) = tokio::io::split(ours);
     let running = tokio::spawn(async move {
         let (stdio, _tasks) = pipe::open(read, write, Vec::new(), MESSAGE_BYTES_MAX);
         thin.run(Box::new(link), stdio, CancellationToken::new()).await
     });
-    (End::new(client), End::new(server), played, running)
+    (LinePeer::new(client), LinePeer::new(server), played, running)
 }
 
 fn request(id: u64, method: &str) -> Value {

@@ -12,24 +12,24 @@ use tokio::sync::{Notify, oneshot};
 use crate::{
     client_sink::ClientSink,
     connection::has,
-    progress::{self, Waiting},
+    progress::{self, QueueProgress},
 };
 
 pub(super) struct Exchange {
-    state: Mutex<State>,
+    state: Mutex<ExchangeState>,
     asked: Notify,
 }
 
-struct State {
+struct ExchangeState {
     /// Where the open request receives messages.
     outlet: ClientSink,
-    questions: BTreeMap<String, Question>,
+    questions: BTreeMap<String, PendingQuestion>,
     next: u64,
     /// No request will bring answers any more.
     abandoned: bool,
 }
 
-struct Question {
+struct PendingQuestion {
     /// Method and parameters, as the client receives them.
     request: Raw,
     answer: oneshot::Sender<Raw>,
@@ -37,11 +37,11 @@ struct Question {
 
 impl Exchange {
     pub(super) fn new(outlet: ClientSink) -> Self {
-        let state = State { outlet, questions: BTreeMap::new(), next: 1, abandoned: false };
+        let state = ExchangeState { outlet, questions: BTreeMap::new(), next: 1, abandoned: false };
         Self { state: Mutex::new(state), asked: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ExchangeState> {
         self.state.lock()
     }
 
@@ -99,23 +99,23 @@ impl Exchange {
             request.set("params", params.unwrap_or_else(|| encode(&json!({}))));
             let key = format!("q{}", state.next);
             state.next += 1;
-            state.questions.insert(key.clone(), Question { request: request.to_raw(), answer });
+            state.questions.insert(key.clone(), PendingQuestion { request: request.to_raw(), answer });
             key
         };
         self.asked.notify_waiters();
         // If the engine withdraws its question, the client must not see it.
-        let _open = Open { exchange: self, key };
+        let _open = WithdrawOnDrop { exchange: self, key };
         answered.await.map_err(|_| NoAnswer::Gone)
     }
 }
 
 /// A question that the engine waits for. Dropping it withdraws the question.
-struct Open<'a> {
+struct WithdrawOnDrop<'a> {
     exchange: &'a Exchange,
     key: String,
 }
 
-impl Drop for Open<'_> {
+impl Drop for WithdrawOnDrop<'_> {
     fn drop(&mut self) {
         self.exchange.lock().questions.remove(&self.key);
     }
@@ -127,7 +127,7 @@ pub(super) struct StatelessAgent {
     pub(super) capabilities: Raw,
     pub(super) log_level: Option<String>,
     pub(super) roots: Vec<PathBuf>,
-    pub(super) waiting: Waiting,
+    pub(super) waiting: QueueProgress,
 }
 
 impl Agent for StatelessAgent {

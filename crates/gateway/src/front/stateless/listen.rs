@@ -4,13 +4,13 @@ use greenroom_core::{Fields, Raw, raw::encode};
 use greenroom_mcp::message;
 use serde_json::json;
 
-use super::{Request, complete};
+use super::{StatelessRequest, complete};
 use crate::{Gateway, client_sink::ClientSink};
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Notifies the client of the changes it asked for. Ends with the catalog, that is, with the gateway.
-pub(super) async fn run(gateway: &Gateway, request: &Request, outlet: &ClientSink) -> Raw {
+pub(super) async fn run(gateway: &Gateway, request: &StatelessRequest, outlet: &ClientSink) -> Raw {
     let mut changes = gateway.catalog.changes();
     let wanted = request
         .params

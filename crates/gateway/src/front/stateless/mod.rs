@@ -24,15 +24,15 @@ use crate::{
     instructions,
     offload::{offload_if_large_json, offloadable},
     passthrough::{self, Passthrough},
-    progress::Waiting,
+    progress::QueueProgress,
 };
 
 use exchange::{Exchange, StatelessAgent};
-use suspended_calls::Parked;
+use suspended_calls::SuspendedCall;
 
-use request::Asked;
-pub(super) use request::{Request, is_one, revision_of, unspoken};
-pub use suspended_calls::Parking;
+use request::StatelessMethod;
+pub(super) use request::{StatelessRequest, is_one, revision_of, unspoken};
+pub use suspended_calls::SuspendedCalls;
 
 /// How long a client may cache a list, in milliseconds. Lists change with the engine's version, or when a page offers
 /// tools; a client that listens is notified at once.
@@ -45,10 +45,10 @@ const BLOBS_FRESH_MS: u64 = 0;
 /// may change at any time.
 const READ_FRESH_MS: u64 = 1_000;
 
-type Body = Result<Raw, Raw>;
+type RpcOutcome = Result<Raw, Raw>;
 
 /// The client behind a request, as far as the front knows it.
-pub(super) struct Asker {
+pub(super) struct StatelessClient {
     pub(super) owner: Owner,
     /// On a pipe the process is the connection.
     pub(super) connection: Option<Arc<Connection>>,
@@ -62,18 +62,18 @@ pub(super) struct Asker {
 /// Answers a request. Dropping the future cancels it.
 pub(super) async fn answer(
     gateway: Arc<Gateway>,
-    asker: Asker,
-    request: Request,
+    asker: StatelessClient,
+    request: StatelessRequest,
     outlet: ClientSink,
-) -> Body {
+) -> RpcOutcome {
     let _guard = offload_if_large_json(request.params.as_deref()).await;
     let work = match request.asked {
         _ if request.state.is_some() => None,
-        Asked::Call => Some(Work::Call),
-        Asked::Passthrough(method) => Some(Work::Passthrough(
+        StatelessMethod::Call => Some(SuspendableRequest::Call),
+        StatelessMethod::Passthrough(method) => Some(SuspendableRequest::Passthrough(
             Passthrough::of(&gateway, method, INVALID_PARAMS).map_err(|error| error.to_raw())?,
         )),
-        Asked::Discover | Asked::List | Asked::Listen => None,
+        StatelessMethod::Discover | StatelessMethod::List | StatelessMethod::Listen => None,
     };
     if let Some(work) = work {
         return begin(&gateway, asker, &request, work, outlet).round(&gateway.parking).await;
@@ -82,14 +82,16 @@ pub(super) async fn answer(
     // Only new calls have a turn. Other requests may take long, so no call must wait for them.
     drop(asker.turn);
     match request.asked {
-        Asked::Discover => Ok(complete(discovered(&gateway, scope), Some(LIST_FRESH_MS))),
-        Asked::List => {
+        StatelessMethod::Discover => Ok(complete(discovered(&gateway, scope), Some(LIST_FRESH_MS))),
+        StatelessMethod::List => {
             one_page(request.params.as_deref()).map_err(|error| error.to_raw())?;
             let list = list_tools(&gateway, &asker.owner, asker.is_here, scope).await?;
             Ok(complete(list, Some(LIST_FRESH_MS)))
         }
-        Asked::Listen => Ok(listen::run(&gateway, &request, &outlet).await),
-        Asked::Call | Asked::Passthrough(_) => resume(&gateway, &asker.owner, &request, outlet).await,
+        StatelessMethod::Listen => Ok(listen::run(&gateway, &request, &outlet).await),
+        StatelessMethod::Call | StatelessMethod::Passthrough(_) => {
+            resume(&gateway, &asker.owner, &request, outlet).await
+        }
     }
 }
 
@@ -117,7 +119,12 @@ fn complete(mut result: Fields, fresh_ms: Option<u64>) -> Raw {
 }
 
 /// Continues a parked call with the answers that this request brings.
-async fn resume(gateway: &Gateway, owner: &Owner, request: &Request, outlet: ClientSink) -> Body {
+async fn resume(
+    gateway: &Gateway,
+    owner: &Owner,
+    request: &StatelessRequest,
+    outlet: ClientSink,
+) -> RpcOutcome {
     let state = request.state.as_deref().unwrap_or_default();
     let parked = gateway.parking.take(state, owner, request).map_err(|error| error.to_raw())?;
     parked.exchange.goes_to(outlet);
@@ -127,12 +134,12 @@ async fn resume(gateway: &Gateway, owner: &Owner, request: &Request, outlet: Cli
 
 /// The kinds of request that can be parked.
 #[derive(Clone, Copy)]
-enum Work {
+enum SuspendableRequest {
     Call,
     Passthrough(Passthrough),
 }
 
-impl Work {
+impl SuspendableRequest {
     /// How long the client may cache its result, if it may.
     fn fresh_ms(self, gateway: &Gateway) -> Option<u64> {
         let Self::Passthrough(beside) = self else { return None };
@@ -146,14 +153,20 @@ impl Work {
     }
 }
 
-fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, work: Work, outlet: ClientSink) -> Parked {
+fn begin(
+    gateway: &Arc<Gateway>,
+    asker: StatelessClient,
+    request: &StatelessRequest,
+    work: SuspendableRequest,
+    outlet: ClientSink,
+) -> SuspendedCall {
     let exchange = Arc::new(Exchange::new(outlet));
     let agent = StatelessAgent {
         exchange: exchange.clone(),
         capabilities: request.capabilities.clone(),
         log_level: request.log_level.clone(),
         roots: asker.roots,
-        waiting: Waiting::of(request.params.as_deref()),
+        waiting: QueueProgress::of(request.params.as_deref()),
     };
     let owner = asker.owner.clone();
     let connection = asker.connection;
@@ -166,11 +179,11 @@ fn begin(gateway: &Arc<Gateway>, asker: Asker, request: &Request, work: Work, ou
     let work = async move {
         let params = params.as_deref();
         match work {
-            Work::Call => call::run(&gateway, &caller, params, turn).await,
-            Work::Passthrough(beside) => beside.run(&gateway, &caller, params, turn).await,
+            SuspendableRequest::Call => call::run(&gateway, &caller, params, turn).await,
+            SuspendableRequest::Passthrough(beside) => beside.run(&gateway, &caller, params, turn).await,
         }
     };
-    Parked {
+    SuspendedCall {
         owner: asker.owner,
         fingerprint: request.fingerprint(),
         fresh_ms,

@@ -10,7 +10,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Gateway,
-    passthrough::{self, Method, Passthrough},
+    passthrough::{self, Passthrough, PassthroughMethod},
 };
 
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -20,26 +20,26 @@ const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// The method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::front) enum Asked {
+pub(in crate::front) enum StatelessMethod {
     Discover,
     List,
     Call,
     Listen,
-    Passthrough(Method),
+    Passthrough(PassthroughMethod),
 }
 
 /// The parts of a request that are the same when the client repeats it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Fingerprint {
-    asked: Asked,
+pub(super) struct RequestFingerprint {
+    asked: StatelessMethod,
     said: Value,
     session: Value,
 }
 
 #[derive(Debug)]
-pub(in crate::front) struct Request {
+pub(in crate::front) struct StatelessRequest {
     pub(super) id: Id,
-    pub(in crate::front) asked: Asked,
+    pub(in crate::front) asked: StatelessMethod,
     pub(super) params: Option<Raw>,
     pub(super) capabilities: Raw,
     pub(super) log_level: Option<String>,
@@ -66,7 +66,7 @@ fn meta(params: &RawValue) -> Option<Fields> {
     Fields::open(params).ok()?.read::<Fields>("_meta").ok().flatten()
 }
 
-impl Request {
+impl StatelessRequest {
     pub(in crate::front) fn parse(id: Id, method: &str, params: Option<&RawValue>) -> Result<Self, RpcError> {
         let bad = |why: String| RpcError::new(INVALID_PARAMS, why);
         let fields = params.and_then(|params| Fields::open(params).ok()).unwrap_or_default();
@@ -81,12 +81,12 @@ impl Request {
             _ => return Err(bad(format!("`_meta` must have `{CAPABILITIES}`, an object"))),
         };
         let asked = match method {
-            "server/discover" => Asked::Discover,
-            "tools/list" => Asked::List,
-            "tools/call" => Asked::Call,
-            "subscriptions/listen" => Asked::Listen,
-            _ => match Method::stateless(method) {
-                Some(method) => Asked::Passthrough(method),
+            "server/discover" => StatelessMethod::Discover,
+            "tools/list" => StatelessMethod::List,
+            "tools/call" => StatelessMethod::Call,
+            "subscriptions/listen" => StatelessMethod::Listen,
+            _ => match PassthroughMethod::stateless(method) {
+                Some(method) => StatelessMethod::Passthrough(method),
                 None => {
                     let message = format!("method not found: `{method}` (revision {STATELESS})");
                     return Err(RpcError::new(METHOD_NOT_FOUND, message));
@@ -111,13 +111,13 @@ impl Request {
 
     /// Whether it may run for long: a call, or a request that is passed on to a server.
     pub(in crate::front) fn is_work(&self) -> bool {
-        matches!(self.asked, Asked::Call | Asked::Passthrough(_))
+        matches!(self.asked, StatelessMethod::Call | StatelessMethod::Passthrough(_))
     }
 
     /// The error for a method that neither the gateway nor a server answers. Asks servers whose capabilities are
     /// unknown.
     pub(in crate::front) async fn unserved(&self, gateway: &Gateway) -> Option<RpcError> {
-        let Asked::Passthrough(method) = self.asked else { return None };
+        let StatelessMethod::Passthrough(method) = self.asked else { return None };
         match Passthrough::of(gateway, method, INVALID_PARAMS) {
             Ok(beside) if beside.is_passed_on(gateway) => {
                 let _ = gateway.catalog.list().await;
@@ -129,7 +129,7 @@ impl Request {
     }
 
     /// What makes a later request the same as this one.
-    pub(super) fn fingerprint(&self) -> Fingerprint {
+    pub(super) fn fingerprint(&self) -> RequestFingerprint {
         // Parameters that cannot be parsed are compared as text.
         let as_text = |params: &RawValue| Value::String(params.get().to_owned());
         let read = |params: &RawValue| tree(params).unwrap_or_else(|| as_text(params));
@@ -141,7 +141,7 @@ impl Request {
             }
             said.retain(|name, _| !["_meta", "requestState", "inputResponses"].contains(&name.as_str()));
         }
-        Fingerprint { asked: self.asked, said, session }
+        RequestFingerprint { asked: self.asked, said, session }
     }
 }
 
@@ -159,9 +159,9 @@ pub(in crate::front) fn unspoken(requested: &str) -> RpcError {
 mod tests {
     use super::*;
 
-    fn parse(method: &str, params: &str) -> Result<Request, RpcError> {
+    fn parse(method: &str, params: &str) -> Result<StatelessRequest, RpcError> {
         let params = greenroom_core::raw::parse(params.to_owned()).unwrap();
-        Request::parse(Id::number(1), method, Some(&params))
+        StatelessRequest::parse(Id::number(1), method, Some(&params))
     }
 
     const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
@@ -174,7 +174,7 @@ mod tests {
             &format!(r#"{{"name":"t",{META},"requestState":"s","inputResponses":{{"q1":{{}}}}}}"#),
         )
         .unwrap();
-        assert_eq!((request.asked, request.state.as_deref()), (Asked::Call, Some("s")));
+        assert_eq!((request.asked, request.state.as_deref()), (StatelessMethod::Call, Some("s")));
         assert_eq!(request.capabilities.get(), r#"{"elicitation":{}}"#);
         let code = |method: &str, params: &str| parse(method, params).unwrap_err().code;
         assert_eq!(code("tools/list", "{}"), INVALID_PARAMS);

@@ -12,7 +12,9 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-use super::{Body, Request, complete, exchange::Exchange, request::Fingerprint, unknown_state};
+use super::{
+    RpcOutcome, StatelessRequest, complete, exchange::Exchange, request::RequestFingerprint, unknown_state,
+};
 
 /// How long a client may take to answer. It may have to ask a person; the call's own deadline usually comes first, and
 /// then the client's next request gets the outcome.
@@ -24,27 +26,27 @@ const PARKED_MAX: usize = 1024;
 
 /// The parked calls, by key.
 #[derive(Default)]
-pub struct Parking(Mutex<HashMap<String, (Instant, Parked)>>);
+pub struct SuspendedCalls(Mutex<HashMap<String, (Instant, SuspendedCall)>>);
 
 /// A call that has begun, and the owner and request that may continue it. Dropping it cancels the call.
-pub(super) struct Parked {
+pub(super) struct SuspendedCall {
     pub(super) owner: Owner,
-    pub(super) fingerprint: Fingerprint,
+    pub(super) fingerprint: RequestFingerprint,
     /// How long the client may cache the result, if it may.
     pub(super) fresh_ms: Option<u64>,
     pub(super) exchange: Arc<Exchange>,
-    pub(super) task: AbortOnDropHandle<Body>,
+    pub(super) task: AbortOnDropHandle<RpcOutcome>,
 }
 
-impl Drop for Parked {
+impl Drop for SuspendedCall {
     fn drop(&mut self) {
         self.exchange.abandon();
     }
 }
 
-impl Parked {
+impl SuspendedCall {
     /// Waits until the call is done, or its engine asks a question.
-    pub(super) async fn round(mut self, parking: &Parking) -> Body {
+    pub(super) async fn round(mut self, parking: &SuspendedCalls) -> RpcOutcome {
         let exchange = self.exchange.clone();
         let body = tokio::select! {
             biased;
@@ -66,8 +68,8 @@ impl Parked {
     }
 }
 
-impl Parking {
-    fn park(&self, parked: Parked) -> String {
+impl SuspendedCalls {
+    fn park(&self, parked: SuspendedCall) -> String {
         let key = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let mut waiting = self.0.lock();
         let now = Instant::now();
@@ -89,7 +91,12 @@ impl Parking {
     }
 
     /// The call parked under this key, if this owner and request may continue it.
-    pub(super) fn take(&self, key: &str, owner: &Owner, request: &Request) -> Result<Parked, RpcError> {
+    pub(super) fn take(
+        &self,
+        key: &str,
+        owner: &Owner,
+        request: &StatelessRequest,
+    ) -> Result<SuspendedCall, RpcError> {
         let mut waiting = self.0.lock();
         let unknown = || unknown_state("is unknown, used already, or too old");
         let (until, parked) = waiting.get(key).ok_or_else(unknown)?;
@@ -109,17 +116,17 @@ mod tests {
     use crate::client_sink::ClientSink;
     use greenroom_mcp::Id;
 
-    fn request(tool: &str) -> Request {
+    fn request(tool: &str) -> StatelessRequest {
         let params = format!(
             r#"{{"name":"{tool}","_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}"#
         );
         let params = greenroom_core::raw::parse(params).unwrap();
-        Request::parse(Id::number(1), "tools/call", Some(&params)).unwrap()
+        StatelessRequest::parse(Id::number(1), "tools/call", Some(&params)).unwrap()
     }
 
-    fn parked(owner: &Owner) -> Parked {
+    fn parked(owner: &Owner) -> SuspendedCall {
         let outlet = ClientSink::Streams { own: Arc::default(), background: None };
-        Parked {
+        SuspendedCall {
             owner: owner.clone(),
             fresh_ms: None,
             fingerprint: request("t").fingerprint(),
@@ -128,7 +135,7 @@ mod tests {
         }
     }
 
-    fn refusal(taken: Result<Parked, RpcError>) -> String {
+    fn refusal(taken: Result<SuspendedCall, RpcError>) -> String {
         taken.map(|_| ()).unwrap_err().message
     }
 
@@ -136,7 +143,7 @@ mod tests {
     /// affect the call.
     #[tokio::test(start_paused = true)]
     async fn a_key_is_bound() {
-        let parking = Parking::default();
+        let parking = SuspendedCalls::default();
         let owner = Owner::local();
         let key = parking.park(parked(&owner));
         assert!(refusal(parking.take("guess", &owner, &request("t"))).contains("unknown"));

@@ -32,7 +32,7 @@ impl CallRecord {
         recall: &Recall,
         owner: &Owner,
         whose: Option<&SessionKey>,
-        call: &route::Request,
+        call: &route::CallRequest,
     ) -> Claimed {
         let Some(ref_id) = call.ref_id.clone() else {
             return Claimed::CallRecord(Self::take(recall, owner, whose, call));
@@ -43,7 +43,7 @@ impl CallRecord {
         let Some(entry) = &ticket.kept_by else { return Claimed::CallRecord(ticket) };
         entry.is_begun.store(true, Ordering::Relaxed);
         let mut claiming =
-            Claiming { claim: entry.records.claim(entry.request.clone()), ticket: Some(ticket) };
+            PendingClaim { claim: entry.records.claim(entry.request.clone()), ticket: Some(ticket) };
         let decided = timeout(WRITE, &mut claiming.claim).await.ok();
         let Some((decided, ticket)) = decided.and_then(|decided| Some((decided, claiming.ticket.take()?)))
         else {
@@ -63,12 +63,12 @@ impl CallRecord {
 
 /// A claim that is not decided yet. An abandoned claim may still succeed in the store: then its record must have an
 /// end, and until then no other call may use its name.
-struct Claiming {
+struct PendingClaim {
     claim: BoxFuture<'static, Result<Claim, NotRecorded>>,
     ticket: Option<CallRecord>,
 }
 
-impl Drop for Claiming {
+impl Drop for PendingClaim {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let claim = std::mem::replace(&mut self.claim, Box::pin(std::future::pending()));

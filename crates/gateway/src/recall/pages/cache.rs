@@ -16,7 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Asked, PageError};
+use super::{PageError, PageParameters};
 
 /// How long a result is kept after it was last read.
 pub(crate) const KEPT: Duration = Duration::from_secs(5 * 60);
@@ -33,7 +33,7 @@ const KEY_LETTERS: usize = 12;
 
 /// A kept result.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct CachedResult {
     /// The record of the call that made it, if there is one.
     pub(crate) ref_id: Option<RefId>,
     pub(crate) flatten: bool,
@@ -46,13 +46,13 @@ pub(crate) struct Kept {
 
 /// All kept results.
 pub struct PageCache {
-    results: Mutex<HashMap<String, Entry>>,
+    results: Mutex<HashMap<String, CacheEntry>>,
     clock: Box<dyn Fn() -> Instant + Send + Sync>,
 }
 
-struct Entry {
+struct CacheEntry {
     owner: Owner,
-    kept: Kept,
+    kept: CachedResult,
     bytes: usize,
     used: Instant,
 }
@@ -69,19 +69,24 @@ impl PageCache {
     }
 
     /// Keeps a result and returns its key.
-    pub(crate) fn keep(&self, owner: &Owner, kept: Kept) -> String {
+    pub(crate) fn keep(&self, owner: &Owner, kept: CachedResult) -> String {
         let mut key = Uuid::new_v4().simple().to_string();
         key.truncate(KEY_LETTERS);
         let bytes = bytes(&kept.value);
         let mut results = self.living();
         make_room(&mut results, bytes);
         let used = (self.clock)();
-        results.insert(key.clone(), Entry { owner: owner.clone(), kept, bytes, used });
+        results.insert(key.clone(), CacheEntry { owner: owner.clone(), kept, bytes, used });
         key
     }
 
     /// The result of a key, for the owner whose call made it. Other parameters must equal those it was made with.
-    pub(crate) fn find(&self, owner: &Owner, key: &str, asked: &Asked) -> Result<Kept, PageError> {
+    pub(crate) fn find(
+        &self,
+        owner: &Owner,
+        key: &str,
+        asked: &PageParameters,
+    ) -> Result<CachedResult, PageError> {
         let mut results = self.living();
         let entry = results.get_mut(key).filter(|entry| entry.owner == *owner);
         let entry = entry.ok_or_else(|| PageError::Expired(key.to_owned()))?;
@@ -100,7 +105,7 @@ impl PageCache {
     }
 
     /// Removes expired results, and returns the rest.
-    fn living(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    fn living(&self) -> MutexGuard<'_, HashMap<String, CacheEntry>> {
         // The map is consistent after any panic: every change is one step.
         let mut results = self.results.lock();
         let now = (self.clock)();
@@ -110,7 +115,7 @@ impl PageCache {
 }
 
 /// Removes the least recently read results until one more fits.
-fn make_room(results: &mut HashMap<String, Entry>, bytes: usize) {
+fn make_room(results: &mut HashMap<String, CacheEntry>, bytes: usize) {
     let mut sum: usize = results.values().map(|entry| entry.bytes).sum();
     while results.len() >= RESULTS_MAX || sum.saturating_add(bytes) > BYTES_MAX {
         let oldest = results.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
@@ -151,8 +156,8 @@ mod tests {
         (PageCache::new(move || start + Duration::from_secs(own.load(Ordering::Relaxed))), seconds)
     }
 
-    fn kept(value: Value) -> Kept {
-        Kept {
+    fn kept(value: Value) -> CachedResult {
+        CachedResult {
             ref_id: None,
             flatten: true,
             jmespath_query: Some("[].ref".to_owned()),
@@ -166,7 +171,8 @@ mod tests {
     fn next_page() {
         let (cache, _) = cache();
         let key = cache.keep(&Owner::local(), kept(json!([1, 2, 3])));
-        let asked = Asked { cache_key: Some(key.clone()), offset: Some(2), ..Asked::default() };
+        let asked =
+            PageParameters { cache_key: Some(key.clone()), offset: Some(2), ..PageParameters::default() };
         let query = asked.clone().check().expect("it is right");
         let found = cache.find(&Owner::local(), &key, &asked).expect("it is kept");
         let page = super::super::page(&found.value, query.offset, query.limit);
@@ -180,10 +186,11 @@ mod tests {
         let key = cache.keep(&Owner::local(), kept(json!([])));
         for at in [299, 598, 897] {
             seconds.store(at, Ordering::Relaxed);
-            assert!(cache.find(&Owner::local(), &key, &Asked::default()).is_ok(), "{at}");
+            assert!(cache.find(&Owner::local(), &key, &PageParameters::default()).is_ok(), "{at}");
         }
         seconds.store(897 + 300, Ordering::Relaxed);
-        let error = cache.find(&Owner::local(), &key, &Asked::default()).expect_err("it has expired");
+        let error =
+            cache.find(&Owner::local(), &key, &PageParameters::default()).expect_err("it has expired");
         assert_eq!(error, PageError::Expired(key));
         assert!(error.hint().contains("again without cache_key"));
         assert!(cache.results.lock().is_empty(), "the memory is free again");
@@ -196,9 +203,12 @@ mod tests {
         let key = cache.keep(&Owner::local(), kept(json!([])));
         let other = Owner::new("other");
         seconds.store(200, Ordering::Relaxed);
-        assert_eq!(cache.find(&other, &key, &Asked::default()).err(), Some(PageError::Expired(key.clone())));
+        assert_eq!(
+            cache.find(&other, &key, &PageParameters::default()).err(),
+            Some(PageError::Expired(key.clone()))
+        );
         seconds.store(300, Ordering::Relaxed);
-        assert!(cache.find(&Owner::local(), &key, &Asked::default()).is_err());
+        assert!(cache.find(&Owner::local(), &key, &PageParameters::default()).is_err());
     }
 
     /// Another query with the key is refused; the same query is not.
@@ -207,7 +217,8 @@ mod tests {
         let (cache, _) = cache();
         let key = cache.keep(&Owner::local(), kept(json!([])));
         let find = |arguments: Value| {
-            let asked: Asked = serde_json::from_value(arguments).expect("they are of the right types");
+            let asked: PageParameters =
+                serde_json::from_value(arguments).expect("they are of the right types");
             cache.find(&Owner::local(), &key, &asked).map(drop).map_err(|error| error.to_string())
         };
         assert_eq!(find(json!({"flatten": true, "jmespath_query": "[].ref"})), Ok(()));
@@ -231,7 +242,7 @@ mod tests {
                 cache.keep(&Owner::local(), kept(json!(at)))
             })
             .collect();
-        let find = |key: &String| cache.find(&Owner::local(), key, &Asked::default());
+        let find = |key: &String| cache.find(&Owner::local(), key, &PageParameters::default());
         assert_eq!(keys.iter().filter(|key| find(key).is_err()).count(), 1);
         assert!(keys[10..].iter().all(|key| find(key).is_ok()));
 

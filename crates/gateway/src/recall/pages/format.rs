@@ -6,13 +6,13 @@ use serde_json::Value;
 /// `output_format`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Format {
+pub(crate) enum OutputFormat {
     #[default]
     Yaml,
     Json,
 }
 
-impl Format {
+impl OutputFormat {
     /// The value as text. A value that YAML cannot express is written as JSON, which YAML parsers read as well.
     pub(crate) fn write(self, value: &Value) -> String {
         match self {
@@ -29,8 +29,11 @@ mod tests {
     use super::*;
 
     fn check(value: &Value, yaml: &str) {
-        assert_eq!(Format::Yaml.write(value), yaml);
-        assert_eq!(serde_json::from_str::<Value>(&Format::Json.write(value)).ok().as_ref(), Some(value));
+        assert_eq!(OutputFormat::Yaml.write(value), yaml);
+        assert_eq!(
+            serde_json::from_str::<Value>(&OutputFormat::Json.write(value)).ok().as_ref(),
+            Some(value)
+        );
     }
 
     /// Texts that look like another type are quoted, and nothing is lost.

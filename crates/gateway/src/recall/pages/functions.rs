@@ -38,16 +38,16 @@ const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// page's texts.
 const PATTERNS_MAX: usize = 16;
 
-type Outcome = Result<Rcvar, JmespathError>;
-type Function = Box<dyn Fn(&[Rcvar], &mut Context<'_>) -> Outcome + Sync + Send>;
+type FunctionResult = Result<Rcvar, JmespathError>;
+type QueryFunction = Box<dyn Fn(&[Rcvar], &mut Context<'_>) -> FunctionResult + Sync + Send>;
 
 /// A runtime with every function that a query can call.
 pub(super) fn runtime() -> Runtime {
     let mut runtime = Runtime::new();
     runtime.register_builtin_functions();
-    let room = Arc::new(Room(AtomicUsize::new(TEXT_BYTES_MAX)));
+    let room = Arc::new(ByteBudget(AtomicUsize::new(TEXT_BYTES_MAX)));
     let any = || ArgumentType::Any;
-    let mut register = |name: &str, inputs: Vec<ArgumentType>, function: Function| {
+    let mut register = |name: &str, inputs: Vec<ArgumentType>, function: QueryFunction| {
         let function = CustomFunction::new(Signature::new(inputs, None), function);
         runtime.register_function(name, Box::new(function));
     };
@@ -66,7 +66,7 @@ pub(super) fn runtime() -> Runtime {
         vec![ArgumentType::String, texts],
         Box::new(move |args, context| join(args, &own, context)),
     );
-    let patterns = Patterns { known: Mutex::default(), until: Instant::now() + REPLACING_MAX };
+    let patterns = RegexCache { known: Mutex::default(), until: Instant::now() + REPLACING_MAX };
     register(
         "regex_replace",
         vec![ArgumentType::String, ArgumentType::String, any()],
@@ -76,9 +76,9 @@ pub(super) fn runtime() -> Runtime {
 }
 
 /// How many bytes may still be written.
-struct Room(AtomicUsize);
+struct ByteBudget(AtomicUsize);
 
-impl Room {
+impl ByteBudget {
     fn take(&self, bytes: usize, context: &Context<'_>) -> Result<(), JmespathError> {
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         let too_long =
@@ -108,7 +108,7 @@ fn truncated(number: f64) -> Option<i64> {
 }
 
 /// The text of a value: itself if it is a text, otherwise its JSON.
-fn str(value: &Rcvar, room: &Room, context: &Context<'_>) -> Outcome {
+fn str(value: &Rcvar, room: &ByteBudget, context: &Context<'_>) -> FunctionResult {
     if value.is_string() {
         return Ok(Rc::clone(value));
     }
@@ -117,7 +117,7 @@ fn str(value: &Rcvar, room: &Room, context: &Context<'_>) -> Outcome {
     Ok(Rc::new(Variable::String(text)))
 }
 
-fn join(args: &[Rcvar], room: &Room, context: &Context<'_>) -> Outcome {
+fn join(args: &[Rcvar], room: &ByteBudget, context: &Context<'_>) -> FunctionResult {
     let glue = args[0].as_string().map_or("", String::as_str);
     let parts = args[1].as_array().into_iter().flatten();
     let parts: Vec<&str> = parts.filter_map(|part| part.as_string().map(String::as_str)).collect();
@@ -126,13 +126,13 @@ fn join(args: &[Rcvar], room: &Room, context: &Context<'_>) -> Outcome {
     Ok(Rc::new(Variable::String(parts.join(glue))))
 }
 
-struct Patterns {
+struct RegexCache {
     known: Mutex<HashMap<String, Regex>>,
     /// When the query's time is over.
     until: Instant,
 }
 
-impl Patterns {
+impl RegexCache {
     fn get(&self, pattern: &str, context: &Context<'_>) -> Result<Regex, JmespathError> {
         let mut known = self.known.lock();
         if let Some(regex) = known.get(pattern) {
@@ -153,7 +153,12 @@ impl Patterns {
 }
 
 /// `regex_replace(pattern, replacement, value)`: null stays null; a value that is not text is used as its JSON.
-fn regex_replace(args: &[Rcvar], patterns: &Patterns, room: &Room, context: &Context<'_>) -> Outcome {
+fn regex_replace(
+    args: &[Rcvar],
+    patterns: &RegexCache,
+    room: &ByteBudget,
+    context: &Context<'_>,
+) -> FunctionResult {
     if args[2].is_null() {
         return Ok(Rc::clone(&args[2]));
     }

@@ -1,6 +1,6 @@
 //! Big answers in pages: flattened, queried, cut by `offset` and `limit`, written as YAML or JSON.
 //!
-//! [`Asked`] holds a call's parameters, and [`Asked::check`] finds errors in them before anything runs. The first page
+//! [`PageParameters`] holds a call's parameters, and [`PageParameters::check`] finds errors in them before anything runs. The first page
 //! comes from [`prepare`] and [`page`], every later one from [`cache`] and [`page`], with `cache_key` and `offset`
 //! alone, since the cache remembers the query. Nothing here touches a browser. Navigate, snapshot and evaluate use it.
 
@@ -16,7 +16,7 @@ use greenroom_core::{Raw, plural::count, raw::encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub(crate) use format::Format;
+pub(crate) use format::OutputFormat;
 pub(crate) use query::{QueryError, query};
 
 /// How many items a page may have. More than an agent can read in any case.
@@ -57,31 +57,31 @@ pub(crate) fn parameters() -> [(&'static str, Raw); 7] {
 /// A call's parameters, as they came.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct PageParameters {
     pub(crate) flatten: Option<bool>,
     pub(crate) jmespath_query: Option<String>,
     pub(crate) offset: Option<u64>,
     pub(crate) limit: Option<u64>,
-    pub(crate) output_format: Option<Format>,
+    pub(crate) output_format: Option<OutputFormat>,
     pub(crate) silent_mode: Option<bool>,
     pub(crate) cache_key: Option<String>,
 }
 
 /// A call's parameters, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Query {
-    pub(crate) asked: Asked,
+pub(crate) struct PageQuery {
+    pub(crate) asked: PageParameters,
     /// Whether the answer is a page at all: flattened, by a query, by a key, or written in a format.
     pub(crate) is_page: bool,
     pub(crate) flatten: bool,
     pub(crate) offset: usize,
     pub(crate) limit: usize,
-    pub(crate) output_format: Format,
+    pub(crate) output_format: OutputFormat,
     /// The answer has the page's counts without its items.
     pub(crate) silent_mode: bool,
 }
 
-impl Query {
+impl PageQuery {
     /// Whether the caller wants no part of the answer, only that it is kept.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent_mode && !self.is_page
@@ -132,7 +132,7 @@ impl PageError {
     }
 }
 
-impl Asked {
+impl PageParameters {
     /// Sets one parameter; the error says what it must be.
     pub(crate) fn set(&mut self, name: &str, given: &str) -> Result<(), &'static str> {
         fn read<T: serde::de::DeserializeOwned>(
@@ -157,7 +157,7 @@ impl Asked {
     }
 
     /// The checked parameters, or what is wrong with them.
-    pub(crate) fn check(self) -> Result<Query, PageError> {
+    pub(crate) fn check(self) -> Result<PageQuery, PageError> {
         let flatten = self.flatten.unwrap_or_default();
         let has_items = flatten || self.jmespath_query.is_some() || self.cache_key.is_some();
         if let Some(limit) = self.limit.filter(|limit| !LIMITS.contains(limit)) {
@@ -172,7 +172,7 @@ impl Asked {
             query::check(expression)?;
         }
         let number = |given: u64| usize::try_from(given).map_err(|_| PageError::Offset(given));
-        Ok(Query {
+        Ok(PageQuery {
             is_page: has_items || self.output_format.is_some(),
             flatten,
             offset: self.offset.map_or(Ok(0), number)?,
@@ -192,7 +192,7 @@ fn whole(given: &str, must: &'static str) -> Result<Option<u64>, &'static str> {
 
 /// A part of a result.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Page {
+pub(crate) struct ResultPage {
     /// The items as a list; or the result itself if it is no list.
     pub(crate) value: Value,
     pub(crate) total: usize,
@@ -201,7 +201,7 @@ pub(crate) struct Page {
     pub(crate) has_more: bool,
 }
 
-impl Page {
+impl ResultPage {
     /// How many items it has.
     pub(crate) fn count(&self) -> usize {
         self.total.saturating_sub(self.offset).min(self.limit)
@@ -256,7 +256,7 @@ fn outline_of_item(value: &Value) -> String {
 }
 
 /// A part of a whole result. A value that is no list is one item.
-pub(crate) fn page(whole: &Value, offset: usize, limit: usize) -> Page {
+pub(crate) fn page(whole: &Value, offset: usize, limit: usize) -> ResultPage {
     let (total, value) = match whole {
         Value::Array(items) => {
             let from = offset.min(items.len());
@@ -266,14 +266,14 @@ pub(crate) fn page(whole: &Value, offset: usize, limit: usize) -> Page {
         one if offset == 0 => (1, one.clone()),
         _ => (1, Value::Array(Vec::new())),
     };
-    Page { value, total, offset, limit, has_more: offset.saturating_add(limit) < total }
+    ResultPage { value, total, offset, limit, has_more: offset.saturating_add(limit) < total }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn asked(arguments: Value) -> Asked {
+    fn asked(arguments: Value) -> PageParameters {
         serde_json::from_value(arguments).expect("they are of the right types")
     }
 
@@ -290,7 +290,7 @@ mod tests {
         }
         let half = asked(json!({"jmespath_query": "[?role=="})).check();
         assert!(matches!(half, Err(PageError::Query(QueryError::Wrong { .. }))), "{half:?}");
-        let wrong = serde_json::from_value::<Asked>(json!({"output_format": "xml"}));
+        let wrong = serde_json::from_value::<PageParameters>(json!({"output_format": "xml"}));
         assert!(wrong.is_err_and(|error| error.to_string().contains("xml")));
     }
 
@@ -324,9 +324,9 @@ mod tests {
         assert!(!plain.is_page && plain.silent_mode);
         let next = asked(json!({"cache_key": "k", "offset": 1_000})).check().expect("it is right");
         assert!(next.is_page);
-        assert_eq!((next.offset, next.limit, next.output_format), (1_000, LIMIT, Format::Yaml));
+        assert_eq!((next.offset, next.limit, next.output_format), (1_000, LIMIT, OutputFormat::Yaml));
         let written = asked(json!({"output_format": "json"})).check().expect("it is right");
-        assert!(written.is_page && written.output_format == Format::Json);
+        assert!(written.is_page && written.output_format == OutputFormat::Json);
     }
 
     fn check(whole: &Value, offset: usize, limit: usize, expected: &Value, more: bool) {

@@ -1,9 +1,9 @@
 //! Attached browsers over the routes.
 
 use super::*;
-use crate::testing::{Attached, PLAYWRIGHT};
+use crate::testing::{PLAYWRIGHT, TestBrowser};
 
-const PLAIN: Attached = Attached {
+const PLAIN: TestBrowser = TestBrowser {
     url: "http://127.0.0.1:9222",
     label: None,
     tags: &[],
@@ -11,17 +11,17 @@ const PLAIN: Attached = Attached {
     down: false,
     meeting: None,
 };
-const WORK: Attached =
-    Attached { url: "ws://10.0.0.7:9222/devtools", label: Some("my work"), tags: &["a"], ..PLAIN };
+const WORK: TestBrowser =
+    TestBrowser { url: "ws://10.0.0.7:9222/devtools", label: Some("my work"), tags: &["a"], ..PLAIN };
 
-fn program(browsers: &[Attached], changes: bool) -> Program {
+fn program(browsers: &[TestBrowser], changes: bool) -> RestClient {
     let (gateway, folder) = testing::attached(&[BUILT_IN], browsers, Scope::Call);
     let mut gateway = Arc::into_inner(gateway).unwrap();
-    gateway.recall.records = Some(Kept::new());
-    Program::before(Arc::new(gateway), folder, changes)
+    gateway.recall.records = Some(MemoryRecords::new());
+    RestClient::before(Arc::new(gateway), folder, changes)
 }
 
-impl Program {
+impl RestClient {
     async fn command(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };

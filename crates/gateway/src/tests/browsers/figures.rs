@@ -8,7 +8,7 @@ use crate::instructions;
 /// States and calls of browsers are counted by index and label, and all of it disappears when a browser is removed.
 #[tokio::test]
 async fn browsers_are_counted() {
-    let client = attached(&[], &[ONE, WORK, Attached { down: true, ..TWO }]);
+    let client = attached(&[], &[ONE, WORK, TestBrowser { down: true, ..TWO }]);
     client.ran("t", json!({"browserIndex": 2})).await;
     assert_eq!(client.fails("t", json!({"browserIndex": 3})).await.0, "browser_down");
     client.call("fail", json!({"browserIndex": 2})).await;
@@ -36,7 +36,7 @@ async fn browsers_are_counted() {
 /// Readiness includes attached browsers: one that can be reached is enough, and with none the error says why.
 #[tokio::test(start_paused = true)]
 async fn readiness() {
-    let down = Attached { down: true, ..ONE };
+    let down = TestBrowser { down: true, ..ONE };
     let mixed = attached(&[], &[down, TWO]);
     assert_eq!(mixed.gateway.readiness(), Ok(()), "no call has needed them yet");
     mixed.fails("t", json!({"browserIndex": 1})).await;
@@ -61,8 +61,8 @@ async fn browsers_are_cheap() {
     let (gateway, folder) = testing::attached(&[CHROMIUM, FIREFOX], &[ONE, WORK], Scope::Call);
     let mut gateway = Arc::into_inner(gateway).unwrap();
     gateway.facts.max_lifetime = Some(DAY);
-    gateway.recall.records = Some(Kept::new());
-    let all = Client { gateway: Arc::new(gateway), is_here: true, _folder: folder };
+    gateway.recall.records = Some(MemoryRecords::new());
+    let all = TestClient { gateway: Arc::new(gateway), is_here: true, _folder: folder };
     let own: Vec<_> = all
         .shown()
         .await
@@ -81,7 +81,7 @@ async fn browsers_are_cheap() {
     let pool = all.parameters("t").await["properties"]["browser_pool"].clone();
     let cost = tokens(&format!("\"browser_pool\":{pool},"));
     assert!(cost <= 20 + tokens("CHROMIUM, FIREFOX"), "{cost} tokens: {pool}");
-    let text = |client: &Client| instructions::text(&client.gateway, client.gateway.scope);
+    let text = |client: &TestClient| instructions::text(&client.gateway, client.gateway.scope);
     let (one, none) = (attached(&[BUILT_IN], &[ONE]), attached(&[BUILT_IN], &[]));
     let more = tokens(&text(&one)) - tokens(&text(&none));
     assert!(more <= 60, "{more} tokens");

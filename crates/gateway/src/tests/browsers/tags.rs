@@ -8,8 +8,8 @@ use super::*;
 #[tokio::test]
 async fn a_tag_is_driven_in_parallel() {
     let meeting: &Barrier = Box::leak(Box::new(Barrier::new(2)));
-    let tagged = Attached { tools: &["meet", "t"], meeting: Some(meeting), ..WORK };
-    let other = Attached { url: "http://127.0.0.1:9224", label: None, ..tagged };
+    let tagged = TestBrowser { tools: &["meet", "t"], meeting: Some(meeting), ..WORK };
+    let other = TestBrowser { url: "http://127.0.0.1:9224", label: None, ..tagged };
     let client = attached(&[], &[ONE, tagged, other]);
     let commands = json!([{"tool": "meet", "return_result": true}, {"tool": "t"}]);
     let bulk = client.call("browser_execute_bulk", json!({"commands": commands, "browserTag": "a"}));
@@ -33,9 +33,9 @@ async fn a_tag_is_driven_in_parallel() {
 /// A browser that is down fails alone; an error in a command is reported before any browser is touched.
 #[tokio::test(start_paused = true)]
 async fn a_tag_is_checked_whole() {
-    let down = Attached { url: "http://127.0.0.1:9224", label: None, down: true, ..WORK };
+    let down = TestBrowser { url: "http://127.0.0.1:9224", label: None, down: true, ..WORK };
     let devtools =
-        Attached { url: "http://127.0.0.1:9225", label: None, tags: &["b"], tools: DEVTOOLS, ..WORK };
+        TestBrowser { url: "http://127.0.0.1:9225", label: None, tags: &["b"], tools: DEVTOOLS, ..WORK };
     let client = attached(&[CHROMIUM], &[WORK, down, devtools]);
     let bulk = |tag: &str, tools: &[&str]| {
         let commands: Vec<_> = tools.iter().map(|tool| json!({"tool": tool})).collect();

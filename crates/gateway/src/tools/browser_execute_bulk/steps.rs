@@ -12,41 +12,41 @@ use greenroom_fleet::{Answers, Bulk, FleetError, Note, SessionKey, Target};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Arguments, Command, NAME};
+use super::{BulkArguments, BulkCommand, NAME};
 use crate::{
     Gateway,
     caller::Caller,
-    catalog::Listed,
+    catalog::ToolList,
     check::{check_arguments, check_mode, pool_of, suggestion},
-    error_response::Failure,
+    error_response::ErrorResponse,
     offload::stop_if_aborted,
-    outcome::Outcome,
+    outcome::CallOutcome,
     recall::{
-        CallRecord, Mode,
-        response_options::Wants,
-        result::{Embedded, message_of, replace, text_of},
+        CallRecord, ResponseMode,
+        response_options::ResponseOptions,
+        result::{EmbeddedBytes, message_of, replace, text_of},
     },
     render,
-    route::Request,
-    tools::{self, Context},
+    route::CallRequest,
+    tools::{self, ToolContext},
 };
 
 /// The session, and the pool, instance or browser, in which the commands run.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct BulkTarget<'a> {
     pub(super) whose: &'a SessionKey,
     pub(super) target: &'a Target,
 }
 
 /// A checked command.
-pub(super) struct Step {
+pub(super) struct BulkStep {
     call: Call,
     ticket: CallRecord,
-    wants: Wants,
+    wants: ResponseOptions,
 }
 
 /// Commands that have run.
-pub(super) struct Done {
+pub(super) struct BulkRun {
     pub(super) outcome: BulkResult,
     pub(super) notes: Vec<Note>,
     /// A note if one of them was not recorded.
@@ -69,38 +69,41 @@ pub(super) struct BulkResult {
 
 /// Makes calls of the commands, if all of them are allowed and valid there.
 pub(super) async fn check(
-    context: &Context<'_>,
-    listed: &Listed,
-    commands: &[Command],
-    at: Place<'_>,
-) -> Result<Vec<Step>, Failure> {
+    context: &ToolContext<'_>,
+    listed: &ToolList,
+    commands: &[BulkCommand],
+    at: BulkTarget<'_>,
+) -> Result<Vec<BulkStep>, ErrorResponse> {
     let gateway = context.gateway;
     let caller = context.caller;
     let known = commands.iter().filter_map(|command| listed.get(&command.tool));
     let matters = known.into_iter().any(|(_, entry)| listed.differs(entry));
     let pool = matters.then(|| pool_of(gateway, caller, at.whose, at.target)).transpose();
     let meta = context.request.meta();
-    let step = |Command { tool, args, .. }: &Command| {
+    let step = |BulkCommand { tool, args, .. }: &BulkCommand| {
         if tools::find(tool).is_some() {
             let message = format!("\"{tool}\" cannot be one of several commands; call it by itself");
-            return Err(Failure::not_in_bulk(message));
+            return Err(ErrorResponse::not_in_bulk(message));
         }
         let Some((name, entry)) = listed.get(tool) else {
-            return Err(Failure::unknown_tool(tool, suggestion(gateway, caller, listed, tool).as_deref()));
+            return Err(ErrorResponse::unknown_tool(
+                tool,
+                suggestion(gateway, caller, listed, tool).as_deref(),
+            ));
         };
         gateway.policy.permit(&caller.owner, name)?;
         // `null` counts as missing.
         let args = args.clone().filter(|args| args.get() != "null").unwrap_or_else(|| encode(&json!({})));
-        let mut request = Request::of(tool, Some(args), meta.clone())?;
+        let mut request = CallRequest::of(tool, Some(args), meta.clone())?;
         request.take_selectors(entry.takes)?;
         if let Some(name) = request.selector() {
             let message = format!("`{name}` belongs beside `commands`: all of them run in one browser");
-            return Err(Failure::not_in_bulk(message));
+            return Err(ErrorResponse::not_in_bulk(message));
         }
         let wants = std::mem::take(&mut request.wants);
         if wants.page.as_ref().is_some_and(|query| query.asked.cache_key.is_some()) {
             let message = "a page by its `cache_key` needs no browser; call it by itself";
-            return Err(Failure::not_in_bulk(message));
+            return Err(ErrorResponse::not_in_bulk(message));
         }
         check_mode(at.whose, wants.mode)?;
         if let Ok(pool) = &pool {
@@ -108,7 +111,7 @@ pub(super) async fn check(
         }
         let ticket = CallRecord::take(&gateway.recall, &caller.owner, Some(at.whose), &request);
         let call = Call { scribe: ticket.scribe(), ..Call::new(name.clone(), request.into_params()) };
-        Ok(Step { call, ticket, wants })
+        Ok(BulkStep { call, ticket, wants })
     };
     let steps = commands.iter().enumerate();
     let steps: Result<Vec<_>, _> =
@@ -126,12 +129,12 @@ pub(super) async fn check(
 
 /// Runs the commands under one lease.
 pub(super) async fn run(
-    context: &Context<'_>,
-    arguments: &Arguments,
-    at: Place<'_>,
-    steps: Vec<Step>,
+    context: &ToolContext<'_>,
+    arguments: &BulkArguments,
+    at: BulkTarget<'_>,
+    steps: Vec<BulkStep>,
     progress: Arc<dyn Fn(usize) + Send + Sync>,
-) -> Result<Done, Failure> {
+) -> Result<BulkRun, ErrorResponse> {
     let gateway = context.gateway;
     let caller = context.caller;
     // One for each lease: a lease spends its permit.
@@ -145,7 +148,7 @@ pub(super) async fn run(
     let Answers { answers, lost, notes } = match answer {
         Ok(answers) => answers,
         Err(error) => {
-            let failure = Failure::of(gateway, &error);
+            let failure = ErrorResponse::of(gateway, &error);
             not_run(steps, session_of(gateway, caller, at), &failure.text()).await;
             return Err(failure);
         }
@@ -155,7 +158,7 @@ pub(super) async fn run(
     let mut not_recorded = None;
     for (answer, step) in answers.into_iter().zip(steps.by_ref()) {
         gateway.metrics.command(&step.call.tool, !answer.reply.is_failure());
-        let outcome = Outcome::answered(gateway, step.ticket, caller, at.whose, answer, step.wants).await;
+        let outcome = CallOutcome::answered(gateway, step.ticket, caller, at.whose, answer, step.wants).await;
         not_recorded = not_recorded.or_else(|| outcome.record.not_recorded.clone());
         results.push(command_result(gateway, caller, outcome).await);
     }
@@ -166,11 +169,11 @@ pub(super) async fn run(
         steps.for_each(|step| step.ticket.discard_unbegun());
     }
     let outcome = BulkResult::new(arguments, results, lost.as_ref());
-    Ok(Done { outcome, notes, not_recorded: not_recorded.map(|why| render::not_recorded(&why)) })
+    Ok(BulkRun { outcome, notes, not_recorded: not_recorded.map(|why| render::not_recorded(&why)) })
 }
 
 /// Ends the steps that did not run: the first is recorded with the reason, the others are not recorded.
-async fn not_run(steps: impl IntoIterator<Item = Step>, session: Option<SessionRef>, why: &str) {
+async fn not_run(steps: impl IntoIterator<Item = BulkStep>, session: Option<SessionRef>, why: &str) {
     let mut steps = steps.into_iter();
     if let Some(first) = steps.next() {
         first.ticket.failed(session, why).await;
@@ -179,12 +182,12 @@ async fn not_run(steps: impl IntoIterator<Item = Step>, session: Option<SessionR
 }
 
 /// The session of the commands as records name it, if it exists.
-fn session_of(gateway: &Gateway, caller: &Caller, at: Place<'_>) -> Option<SessionRef> {
+fn session_of(gateway: &Gateway, caller: &Caller, at: BulkTarget<'_>) -> Option<SessionRef> {
     gateway.fleet.session_ref(&caller.owner, at.whose)
 }
 
 /// A command's result, or the text of its failure.
-async fn command_result(gateway: &Gateway, caller: &Caller, outcome: Outcome) -> Result<Raw, String> {
+async fn command_result(gateway: &Gateway, caller: &Caller, outcome: CallOutcome) -> Result<Raw, String> {
     let owner = &caller.owner;
     if let Some(page) = outcome.page(gateway, owner).await {
         // The page's cache key works for later pages, in a call of their own.
@@ -192,18 +195,18 @@ async fn command_result(gateway: &Gateway, caller: &Caller, outcome: Outcome) ->
         return Ok(render::said(&page.text, page.ref_id.as_ref(), &[]));
     }
     if outcome.is_failure() {
-        let failed = outcome.in_mode(gateway, caller, Mode::As(Responses::Inline)).await;
+        let failed = outcome.in_mode(gateway, caller, ResponseMode::As(Responses::Inline)).await;
         return Err(failed.map_or_else(|error| message_of(&error), |result| text_of(&result)));
     }
     let mode = outcome.mode(gateway);
-    let is_kept = outcome.record.record().is_some() && mode != Mode::As(Responses::Refs);
+    let is_kept = outcome.record.record().is_some() && mode != ResponseMode::As(Responses::Refs);
     let (embedded, blobs) = (outcome.record.embedded.clone(), outcome.record.blobs.clone());
     let result = outcome.in_mode(gateway, caller, mode).await.map_err(|error| message_of(&error))?;
     Ok(if is_kept { without_bytes(result, &embedded, &blobs) } else { result })
 }
 
 /// All results become one text, in which an image would only be many letters: the blob's name replaces it.
-fn without_bytes(result: Raw, embedded: &[Embedded], blobs: &[BlobRef]) -> Raw {
+fn without_bytes(result: Raw, embedded: &[EmbeddedBytes], blobs: &[BlobRef]) -> Raw {
     if embedded.is_empty() {
         return result;
     }
@@ -215,8 +218,8 @@ fn without_bytes(result: Raw, embedded: &[Embedded], blobs: &[BlobRef]) -> Raw {
 }
 
 impl BulkResult {
-    fn new(arguments: &Arguments, ended: Vec<Result<Raw, String>>, lost: Option<&FleetError>) -> Self {
-        let Arguments { commands, stop_on_error, return_all_results, .. } = arguments;
+    fn new(arguments: &BulkArguments, ended: Vec<Result<Raw, String>>, lost: Option<&FleetError>) -> Self {
+        let BulkArguments { commands, stop_on_error, return_all_results, .. } = arguments;
         let total = commands.len();
         let (mut results, mut errors) = (Vec::with_capacity(total), Vec::with_capacity(total));
         for (command, ended) in commands.iter().zip(ended) {
@@ -250,9 +253,9 @@ mod tests {
     use super::*;
     use greenroom_core::Lost;
 
-    fn arguments(count: usize, stop_on_error: bool) -> Arguments {
-        let command = || Command { tool: "t".to_owned(), args: None, return_result: true };
-        Arguments {
+    fn arguments(count: usize, stop_on_error: bool) -> BulkArguments {
+        let command = || BulkCommand { tool: "t".to_owned(), args: None, return_result: true };
+        BulkArguments {
             commands: (0..count).map(|_| command()).collect(),
             stop_on_error,
             return_all_results: false,

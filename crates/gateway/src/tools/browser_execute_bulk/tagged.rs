@@ -10,39 +10,39 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::{
-    Arguments,
-    steps::{self, BulkResult, Done, Place},
+    BulkArguments,
+    steps::{self, BulkResult, BulkRun, BulkTarget},
     teller,
 };
 use crate::{
-    catalog::Listed,
-    error_response::Failure,
+    catalog::ToolList,
+    error_response::ErrorResponse,
     session_key,
-    tools::{Context, ToolOutput},
+    tools::{ToolContext, ToolOutput},
 };
 
 /// The results of the commands in all browsers.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct All<'a> {
+struct TaggedResult<'a> {
     success: bool,
     browser_tag: &'a str,
-    browsers: Vec<There>,
+    browsers: Vec<BrowserResult>,
 }
 
 /// The result in one browser.
 #[derive(Debug, Serialize)]
-struct There {
+struct BrowserResult {
     #[serde(rename = "browserIndex")]
     index: u32,
     label: Option<String>,
     #[serde(flatten)]
-    came_to: CameTo,
+    came_to: BrowserOutcome,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum CameTo {
+enum BrowserOutcome {
     Outcome(BulkResult),
     /// No command ran there.
     Failed {
@@ -52,13 +52,13 @@ enum CameTo {
 }
 
 pub(super) async fn run(
-    context: &Context<'_>,
-    listed: &Listed,
-    arguments: &Arguments,
+    context: &ToolContext<'_>,
+    listed: &ToolList,
+    arguments: &BulkArguments,
     tag: &str,
-) -> Result<ToolOutput, Failure> {
+) -> Result<ToolOutput, ErrorResponse> {
     if let Some(place) = context.request.selector() {
-        return Err(Failure::tag_and_place(place));
+        return Err(ErrorResponse::tag_and_place(place));
     }
     let all = context.gateway.fleet.browsers();
     let several = all.len() > 1;
@@ -68,7 +68,7 @@ pub(super) async fn run(
             others.iter().flat_map(|browser| &browser.tags).map(String::as_str).collect();
         known.sort_unstable();
         known.dedup();
-        return Err(Failure::no_such_tag(tag, &known));
+        return Err(ErrorResponse::no_such_tag(tag, &known));
     }
     // A call must not name the only browser.
     let target = |browser: &BrowserStatus| Target {
@@ -78,7 +78,7 @@ pub(super) async fn run(
     let targets: Vec<_> = tagged.iter().map(target).collect();
     let mut ready = Vec::with_capacity(tagged.len());
     for target in &targets {
-        let at = Place { whose: &SessionKey::Ephemeral, target };
+        let at = BulkTarget { whose: &SessionKey::Ephemeral, target };
         ready.push((at, steps::check(context, listed, &arguments.commands, at).await?));
     }
     let tell = teller(context, arguments.commands.len() * tagged.len());
@@ -96,21 +96,21 @@ pub(super) async fn run(
     };
     let ended = join_all(ready.into_iter().map(run)).await;
     let mut notes = Vec::new();
-    let there = |(browser, ended): (BrowserStatus, Result<Done, Failure>)| {
+    let there = |(browser, ended): (BrowserStatus, Result<BulkRun, ErrorResponse>)| {
         let came_to = match ended {
             Ok(done) => {
                 let own = session_key::notes(context.caller, &SessionKey::Ephemeral, done.notes, None);
                 let own = own.into_iter().chain(done.not_recorded);
                 notes.extend(own.map(|note| format!("browser {}: {note}", browser.index)));
-                CameTo::Outcome(done.outcome)
+                BrowserOutcome::Outcome(done.outcome)
             }
-            Err(failure) => CameTo::Failed { success: false, error: failure.text() },
+            Err(failure) => BrowserOutcome::Failed { success: false, error: failure.text() },
         };
-        There { index: browser.index, label: browser.label, came_to }
+        BrowserResult { index: browser.index, label: browser.label, came_to }
     };
     let browsers: Vec<_> = tagged.into_iter().zip(ended).map(there).collect();
-    let success = browsers.iter().all(There::is_success);
-    let structured = encode(&All { success, browser_tag: tag, browsers });
+    let success = browsers.iter().all(BrowserResult::is_success);
+    let structured = encode(&TaggedResult { success, browser_tag: tag, browsers });
     Ok(ToolOutput {
         text: structured.get().to_owned(),
         structured: Some(structured),
@@ -123,11 +123,11 @@ fn has(browser: &BrowserStatus, tag: &str) -> bool {
     browser.tags.iter().any(|own| own == tag)
 }
 
-impl There {
+impl BrowserResult {
     fn is_success(&self) -> bool {
         match &self.came_to {
-            CameTo::Outcome(outcome) => outcome.success,
-            CameTo::Failed { success, .. } => *success,
+            BrowserOutcome::Outcome(outcome) => outcome.success,
+            BrowserOutcome::Failed { success, .. } => *success,
         }
     }
 }

@@ -11,11 +11,11 @@ use tokio::{
 };
 
 use super::*;
-use crate::peer::{ClientInfo, Hello};
+use crate::peer::{ClientInfo, InitializeParams};
 
 /// A request that the server received.
 #[derive(Debug, Clone)]
-struct Asked {
+struct ReceivedRequest {
     method: String,
     /// In lower case.
     head: String,
@@ -23,7 +23,7 @@ struct Asked {
 }
 
 /// The server's answer.
-enum Say {
+enum ScriptedReply {
     Json(String),
     /// Events as they are written; the stream ends behind them.
     Events(String),
@@ -32,18 +32,19 @@ enum Say {
     Status(&'static str),
 }
 
-type Script = dyn Fn(&Asked) -> Say + Send + Sync;
+type ReplyScript = dyn Fn(&ReceivedRequest) -> ScriptedReply + Send + Sync;
 
-struct Scripted {
+struct ScriptedServer {
     uri: Uri,
-    asked: Arc<Plain<Vec<Asked>>>,
+    asked: Arc<Plain<Vec<ReceivedRequest>>>,
 }
 
-impl Scripted {
-    async fn start(script: impl Fn(&Asked) -> Say + Send + Sync + 'static) -> Self {
+impl ScriptedServer {
+    async fn start(script: impl Fn(&ReceivedRequest) -> ScriptedReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
-        let (asked, script): (Arc<Plain<Vec<Asked>>>, Arc<Script>) = (Arc::default(), Arc::new(script));
+        let (asked, script): (Arc<Plain<Vec<ReceivedRequest>>>, Arc<ReplyScript>) =
+            (Arc::default(), Arc::new(script));
         let log = asked.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -53,7 +54,7 @@ impl Scripted {
         Self { uri, asked }
     }
 
-    fn asked(&self) -> Vec<Asked> {
+    fn asked(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().clone()
     }
 
@@ -64,7 +65,7 @@ impl Scripted {
             let mut inbound = inbound;
             while inbound.recv().await.is_some() {}
         });
-        let hello = Hello {
+        let hello = InitializeParams {
             protocol_version: "2025-11-25",
             capabilities: encode(&json!({})),
             client_info: ClientInfo { name: "test", version: "0" },
@@ -74,7 +75,11 @@ impl Scripted {
     }
 }
 
-async fn serve(stream: TcpStream, script: Arc<Script>, log: Arc<Plain<Vec<Asked>>>) -> std::io::Result<()> {
+async fn serve(
+    stream: TcpStream,
+    script: Arc<ReplyScript>,
+    log: Arc<Plain<Vec<ReceivedRequest>>>,
+) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let mut head = String::new();
@@ -88,15 +93,15 @@ async fn serve(stream: TcpStream, script: Arc<Script>, log: Arc<Plain<Vec<Asked>
         let mut body = vec![0; length.unwrap_or(0)];
         stream.read_exact(&mut body).await?;
         let method = head.split(' ').next().unwrap_or_default().to_uppercase();
-        let asked = Asked { method, head, body: String::from_utf8(body).unwrap() };
+        let asked = ReceivedRequest { method, head, body: String::from_utf8(body).unwrap() };
         let say = script(&asked);
         log.lock().unwrap().push(asked);
         const SESSION: &str = "mcp-session-id: s1\r\n";
         let (kind, text, ends) = match say {
-            Say::Json(text) => ("application/json", text, None),
-            Say::Events(text) => ("text/event-stream", text, Some(true)),
-            Say::Stay(text) => ("text/event-stream", text, Some(false)),
-            Say::Status(status) => {
+            ScriptedReply::Json(text) => ("application/json", text, None),
+            ScriptedReply::Events(text) => ("text/event-stream", text, Some(true)),
+            ScriptedReply::Stay(text) => ("text/event-stream", text, Some(false)),
+            ScriptedReply::Status(status) => {
                 let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
                 stream.write_all(answer.as_bytes()).await?;
                 continue;
@@ -122,25 +127,25 @@ async fn serve(stream: TcpStream, script: Arc<Script>, log: Arc<Plain<Vec<Asked>
     }
 }
 
-fn id(asked: &Asked) -> String {
+fn id(asked: &ReceivedRequest) -> String {
     let body: serde_json::Value = serde_json::from_str(&asked.body).unwrap();
     body["id"].to_string()
 }
 
 /// The answers of every server to `initialize` and to notifications; `None` for anything else.
-fn usual(asked: &Asked) -> Option<Say> {
+fn usual(asked: &ReceivedRequest) -> Option<ScriptedReply> {
     if asked.body.contains("\"initialize\"") {
         let id = id(asked);
         let version = "2025-03-26";
-        return Some(Say::Json(format!(
+        return Some(ScriptedReply::Json(format!(
             r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"{version}","capabilities":{{}}}}}}"#
         )));
     }
     let is_notification = asked.method == "POST" && !asked.body.contains("\"id\"");
-    is_notification.then_some(Say::Status("202 Accepted"))
+    is_notification.then_some(ScriptedReply::Status("202 Accepted"))
 }
 
-fn answer(asked: &Asked) -> String {
+fn answer(asked: &ReceivedRequest) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"fine":true}}}}"#, id(asked))
 }
 
@@ -148,11 +153,11 @@ fn answer(asked: &Asked) -> String {
 /// DELETE ends the session.
 #[tokio::test]
 async fn a_plain_server() {
-    let server = Scripted::start(|asked| {
+    let server = ScriptedServer::start(|asked| {
         usual(asked).unwrap_or_else(|| match asked.method.as_str() {
-            "GET" => Say::Status("405 Method Not Allowed"),
-            "DELETE" => Say::Status("200 OK"),
-            _ => Say::Json(answer(asked)),
+            "GET" => ScriptedReply::Status("405 Method Not Allowed"),
+            "DELETE" => ScriptedReply::Status("200 OK"),
+            _ => ScriptedReply::Json(answer(asked)),
         })
     })
     .await;
@@ -176,26 +181,26 @@ async fn a_plain_server() {
 async fn a_broken_answer() {
     let waiting: Arc<Plain<Option<String>>> = Arc::default();
     let held = waiting.clone();
-    let server = Scripted::start(move |asked| {
+    let server = ScriptedServer::start(move |asked| {
         usual(asked).unwrap_or_else(|| match asked.method.as_str() {
             "GET" if asked.head.contains("last-event-id: e7\r\n") => {
-                Say::Events(format!("id: e8\ndata: {}\n\n", held.lock().unwrap().take().unwrap()))
+                ScriptedReply::Events(format!("id: e8\ndata: {}\n\n", held.lock().unwrap().take().unwrap()))
             }
-            "GET" => Say::Status("405 Method Not Allowed"),
+            "GET" => ScriptedReply::Status("405 Method Not Allowed"),
             _ if asked.body.contains("\"numbered\"") => {
                 *held.lock().unwrap() = Some(answer(asked));
-                Say::Events("id: e7\nretry: 10\ndata: \n\nid: half".to_owned())
+                ScriptedReply::Events("id: e7\nretry: 10\ndata: \n\nid: half".to_owned())
             }
-            _ => {
-                Say::Events("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n".to_owned())
-            }
+            _ => ScriptedReply::Events(
+                "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n".to_owned(),
+            ),
         })
     })
     .await;
     let peer = server.open().await;
     let answer = timeout(Duration::from_secs(20), peer.request("numbered", None)).await.unwrap();
     assert_eq!(answer.unwrap().unwrap().get(), r#"{"fine":true}"#);
-    assert_eq!(peer.request("plain", None).await.unwrap_err(), Gone::Closed);
+    assert_eq!(peer.request("plain", None).await.unwrap_err(), PeerError::Closed);
 }
 
 /// The client opens the stream of unsolicited messages again when it ends; a server that no longer knows the session has
@@ -203,46 +208,48 @@ async fn a_broken_answer() {
 #[tokio::test]
 async fn the_stream_of_its_own_accord() {
     let times = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let server = Scripted::start(move |asked| {
+    let server = ScriptedServer::start(move |asked| {
         usual(asked).unwrap_or_else(|| match asked.method.as_str() {
             "GET" => match times.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-                0 => Say::Events("id: a\nretry: 5\ndata: \n\n".to_owned()),
-                1 => Say::Status("503 Service Unavailable"),
-                2 if asked.head.contains("last-event-id: a\r\n") => Say::Events("retry: 5\n\n".to_owned()),
-                _ => Say::Status("404 Not Found"),
+                0 => ScriptedReply::Events("id: a\nretry: 5\ndata: \n\n".to_owned()),
+                1 => ScriptedReply::Status("503 Service Unavailable"),
+                2 if asked.head.contains("last-event-id: a\r\n") => {
+                    ScriptedReply::Events("retry: 5\n\n".to_owned())
+                }
+                _ => ScriptedReply::Status("404 Not Found"),
             },
-            _ => Say::Json(answer(asked)),
+            _ => ScriptedReply::Json(answer(asked)),
         })
     })
     .await;
     let peer = server.open().await;
     timeout(Duration::from_secs(20), peer.closed()).await.unwrap();
     assert_eq!(server.asked().iter().filter(|asked| asked.method == "GET").count(), 4);
-    assert_eq!(peer.request("x", None).await.unwrap_err(), Gone::Closed);
+    assert_eq!(peer.request("x", None).await.unwrap_err(), PeerError::Closed);
 }
 
 /// The error of a refused request has the server's text, and the session goes on; an unknown session is over; a 404 before
 /// there is a session means that no server is there.
 #[tokio::test]
 async fn refusals() {
-    let server = Scripted::start(|asked| {
+    let server = ScriptedServer::start(|asked| {
         usual(asked).unwrap_or_else(|| match asked.method.as_str() {
-            "GET" => Say::Stay(String::new()),
-            _ if asked.body.contains("\"too much\"") => Say::Status("429 Too Many Requests"),
-            _ if asked.body.contains("\"gone\"") => Say::Status("404 Not Found"),
-            _ => Say::Json(answer(asked)),
+            "GET" => ScriptedReply::Stay(String::new()),
+            _ if asked.body.contains("\"too much\"") => ScriptedReply::Status("429 Too Many Requests"),
+            _ if asked.body.contains("\"gone\"") => ScriptedReply::Status("404 Not Found"),
+            _ => ScriptedReply::Json(answer(asked)),
         })
     })
     .await;
     let peer = server.open().await;
     let refused = peer.request("too much", None).await.unwrap_err();
-    assert_eq!(refused, Gone::Refused("429 Too Many Requests: ".to_owned()));
+    assert_eq!(refused, PeerError::Refused("429 Too Many Requests: ".to_owned()));
     peer.request("x", None).await.unwrap().unwrap();
-    assert_eq!(peer.request("gone", None).await.unwrap_err(), Gone::Closed);
+    assert_eq!(peer.request("gone", None).await.unwrap_err(), PeerError::Closed);
 
-    let nobody = Scripted::start(|_| Say::Status("404 Not Found")).await;
+    let nobody = ScriptedServer::start(|_| ScriptedReply::Status("404 Not Found")).await;
     let (peer, _inbound) = Endpoint::new(nobody.uri.clone()).unwrap().connect();
-    assert_eq!(peer.request("x", None).await.unwrap_err(), Gone::Refused("404 Not Found: ".to_owned()));
+    assert_eq!(peer.request("x", None).await.unwrap_err(), PeerError::Refused("404 Not Found: ".to_owned()));
 }
 
 /// The client closes an idle connection before a server can close it under a request.
@@ -251,8 +258,8 @@ async fn unused_connections_are_closed() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
     let (peer, _inbound) = Endpoint::new(uri).unwrap().connect();
-    let (log, script): (Arc<Plain<Vec<Asked>>>, Arc<Script>) =
-        (Arc::default(), Arc::new(|asked: &Asked| Say::Json(answer(asked))));
+    let (log, script): (Arc<Plain<Vec<ReceivedRequest>>>, Arc<ReplyScript>) =
+        (Arc::default(), Arc::new(|asked: &ReceivedRequest| ScriptedReply::Json(answer(asked))));
     let served = async {
         let (stream, _) = listener.accept().await.unwrap();
         // Returns when the client has closed the connection.
@@ -267,10 +274,10 @@ async fn unused_connections_are_closed() {
 /// The client sends nothing unencrypted to an `https://` address: a server without TLS is not reached.
 #[tokio::test]
 async fn encryption_is_not_left_out() {
-    let server = Scripted::start(|asked| Say::Json(answer(asked))).await;
+    let server = ScriptedServer::start(|asked| ScriptedReply::Json(answer(asked))).await;
     let uri = server.uri.to_string().replace("http://", "https://").parse().unwrap();
     let (peer, _inbound) = Endpoint::new(uri).unwrap().connect();
     let refused = timeout(Duration::from_secs(20), peer.request("x", None)).await.unwrap();
-    assert_eq!(refused.unwrap_err(), Gone::Closed);
+    assert_eq!(refused.unwrap_err(), PeerError::Closed);
     assert!(server.asked().is_empty());
 }

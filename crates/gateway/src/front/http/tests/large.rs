@@ -24,16 +24,16 @@ use serde_json::{Value, json};
 use super::{super::*, client, door};
 use crate::{
     client_sink::ReplyPath,
-    front::http::session::Session,
+    front::http::session::HttpSession,
     offload::{block_all, one_runs},
-    testing::{self, DAY, Kept},
+    testing::{self, DAY, MemoryRecords},
 };
 
 /// The names of the requests in the order of their answers.
 #[derive(Clone, Default)]
-struct Answered(Arc<Mutex<Vec<&'static str>>>);
+struct AnswerOrder(Arc<Mutex<Vec<&'static str>>>);
 
-impl Answered {
+impl AnswerOrder {
     fn note(&self, name: &'static str) {
         self.0.lock().push(name);
     }
@@ -71,7 +71,7 @@ async fn a_message_is_looked_through_elsewhere() {
         (filled(call, "[],", "[]]}}"), "at most 100000 are taken"),
         (filled("", "x", ""), "not JSON"),
     ] {
-        let answered = Answered::default();
+        let answered = AnswerOrder::default();
         let (first, second) = (answered.clone(), answered.clone());
         let blocked = block_all().await;
         let large = post(&door, &headers, large);
@@ -98,8 +98,8 @@ async fn a_message_is_looked_through_elsewhere() {
 
 /// Sends a request, and notes this name when the answer arrives.
 async fn ask(
-    session: &Arc<Session>,
-    answered: &Answered,
+    session: &Arc<HttpSession>,
+    answered: &AnswerOrder,
     name: &'static str,
     request: Value,
 ) -> tokio::task::JoinHandle<Value> {
@@ -127,7 +127,7 @@ async fn an_aborted_call_reaches_no_session() {
     stateless["_meta"] = meta;
     let cases = [(&one, true), (&one, false), (&bulk, true), (&stateless, true), (&stateless, false)];
     for (number, (params, ends)) in cases.into_iter().enumerate() {
-        let (gateway, _folder) = testing::recalling(Kept::new());
+        let (gateway, _folder) = testing::recalling(MemoryRecords::new());
         let door = HttpState { gateway, ..door(DAY).0 };
         let session = client(&door).await;
         super::ask(&session, "tools/list", json!({})).await;
@@ -159,7 +159,7 @@ async fn an_aborted_call_reaches_no_session() {
 }
 
 /// Records a call that has ended with this page.
-async fn record(kept: &Kept, number: u128, page: &str) -> RefId {
+async fn record(kept: &MemoryRecords, number: u128, page: &str) -> RefId {
     let at = SystemTime::UNIX_EPOCH;
     let ref_id = RefId::new(at, number.to_be_bytes());
     let owner = Owner::local();
@@ -188,7 +188,7 @@ async fn record(kept: &Kept, number: u128, page: &str) -> RefId {
 #[tokio::test]
 async fn a_record_is_read_elsewhere() {
     const LINES: usize = 100_000;
-    let kept = Kept::new();
+    let kept = MemoryRecords::new();
     let large = record(&kept, 1, &"- text: line\n".repeat(LINES)).await;
     let small = record(&kept, 2, "- text: small").await;
     let (gateway, _folder) = testing::recalling(kept);
@@ -201,7 +201,7 @@ async fn a_record_is_read_elsewhere() {
         (json!({"since": large}), 0),
         (json!({"offset": LINES - 1}), 1),
     ] {
-        let answered = Answered::default();
+        let answered = AnswerOrder::default();
         let mut arguments = json!({"ref_id": large});
         arguments.as_object_mut().unwrap().extend(wish.as_object().unwrap().clone());
         let blocked = block_all().await;
@@ -222,7 +222,7 @@ async fn a_record_is_read_elsewhere() {
 async fn a_batch_lets_others_go_between() {
     let (door, _folder) = door(DAY);
     let session = client(&door).await;
-    let answered = Answered::default();
+    let answered = AnswerOrder::default();
     let pings: Vec<_> = (0..100).map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).collect();
     let message::Parsed::Batch(parts) = message::parse(json!(pings).to_string().as_bytes()) else {
         panic!("a batch")
