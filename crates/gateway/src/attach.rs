@@ -17,13 +17,13 @@ use utoipa::ToSchema;
 
 use crate::Gateway;
 
-/// A browser that somebody asks for, as it is written.
+/// A request to attach a browser, before it is checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttachRequest {
     /// The debugger's address: `http://host:port`, or `ws://…`.
     pub url: String,
-    /// A second name beside its index.
+    /// A second name, in addition to its index.
     #[serde(default)]
     pub label: Option<String>,
     #[serde(default)]
@@ -65,7 +65,7 @@ pub type AttachmentBuilder = Box<dyn FnOnce(u32) -> Attachment + Send>;
 /// Prepares browsers for their engine.
 pub trait Attach: Send + Sync {
     /// Returns how to drive this browser, or why it may not be attached. It connects nothing.
-    fn prepare(&self, asked: AttachRequest) -> BoxFuture<'_, Result<AttachmentBuilder, AttachError>>;
+    fn prepare(&self, request: AttachRequest) -> BoxFuture<'_, Result<AttachmentBuilder, AttachError>>;
 }
 
 /// Why a browser may not be attached: the request describes one that greenroom cannot use.
@@ -147,7 +147,7 @@ impl Gateway {
         })?;
         if let Some((engine, responses)) = made {
             self.policy.also_unsafe(engine.unsafe_tools());
-            self.recall.responds(&pool_name(status.index), responses);
+            self.recall.set_pool_responses(&pool_name(status.index), responses);
             self.catalog.add_browser(&status, engine);
         }
         Ok(status)
@@ -155,13 +155,16 @@ impl Gateway {
 
     /// Attaches a browser on a caller's request and connects it. A browser that cannot be connected is removed again:
     /// with one more browser in the list, every other caller would have to name the browser it means.
-    pub(crate) async fn connect_browser(&self, asked: &AttachRequest) -> Result<BrowserStatus, NotAttached> {
+    pub(crate) async fn connect_browser(
+        &self,
+        request: &AttachRequest,
+    ) -> Result<BrowserStatus, NotAttached> {
         let by = self.attaching.by.as_ref().ok_or(NotAttached::NotAllowed)?;
-        let asked = read(asked)?;
+        let request = read(request)?;
         if self.fleet.browsers().len() >= BROWSERS_MAX {
             return Err(NotAttached::TooMany);
         }
-        let index = self.attach(by.prepare(asked).await?)?.index;
+        let index = self.attach(by.prepare(request).await?)?.index;
         let mut undecided = DetachOnDrop { gateway: self, index: Some(index) };
         let connected = self.fleet.reconnect_browser(&index.to_string()).await;
         undecided.index = None;
@@ -191,7 +194,7 @@ impl Gateway {
 
     fn forget(&self, index: u32) {
         self.catalog.remove_browser(index);
-        self.recall.responds(&pool_name(index), None);
+        self.recall.set_pool_responses(&pool_name(index), None);
     }
 }
 
@@ -220,18 +223,18 @@ impl Drop for DetachOnDrop<'_> {
 }
 
 /// Checks a caller's request by the same rules as the configuration.
-fn read(asked: &AttachRequest) -> Result<AttachRequest, AttachError> {
-    if asked.url.contains('|') {
+fn read(request: &AttachRequest) -> Result<AttachRequest, AttachError> {
+    if request.url.contains('|') {
         let message = "a start command cannot be given here: `|` in the URL";
         let hint = "leave it out; the operator can give one with `--browserUrl` or in the configuration file";
         return Err(AttachError::new(message).hint(hint));
     }
     let of = |what: &'static str| move |why: String| AttachError::new(format!("`{what}`: {why}"));
     Ok(AttachRequest {
-        url: browser_url(&asked.url).map_err(of("url"))?,
-        label: asked.label.as_deref().map(browser_label).transpose().map_err(of("label"))?,
-        tags: browser_tags(asked.tags.iter().map(String::as_str)).map_err(of("tags"))?,
-        engine: asked.engine,
+        url: browser_url(&request.url).map_err(of("url"))?,
+        label: request.label.as_deref().map(browser_label).transpose().map_err(of("label"))?,
+        tags: browser_tags(request.tags.iter().map(String::as_str)).map_err(of("tags"))?,
+        engine: request.engine,
     })
 }
 
@@ -250,7 +253,7 @@ mod tests {
     /// `auto` allows callers on this machine if browsers were configured, `on` allows every caller, `off` none; and no
     /// caller may where this process cannot attach browsers.
     #[test]
-    fn who_may() {
+    fn changes_setting_decides_who_attaches() {
         let may = |changes, configured, here| {
             AttachPolicy { changes, configured, by: Some(Arc::new(Never)) }.allows(here)
         };
@@ -268,7 +271,7 @@ mod tests {
 
     /// The error for a bad URL, label or tag names the fault; the error for a start command says why it is refused.
     #[test]
-    fn what_is_asked_for() {
+    fn invalid_attach_requests_are_refused() {
         let plain = AttachRequest { url: "http://127.0.0.1:9222".to_owned(), ..AttachRequest::default() };
         let label = |label: &str| AttachRequest { label: Some(label.to_owned()), ..plain.clone() };
         let tags = |tags: &[&str]| AttachRequest {

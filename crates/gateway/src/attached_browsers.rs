@@ -44,13 +44,19 @@ pub struct Browser {
 }
 
 impl Browsers {
-    pub(crate) fn of(fleet: &Fleet) -> Self {
-        Self { browsers: fleet.browsers().into_iter().map(|status| Browser::of(fleet, status)).collect() }
+    pub(crate) fn list(fleet: &Fleet) -> Self {
+        Self {
+            browsers: fleet
+                .browsers()
+                .into_iter()
+                .map(|status| Browser::from_status(fleet, status))
+                .collect(),
+        }
     }
 }
 
 impl Browser {
-    pub(crate) fn of(fleet: &Fleet, status: BrowserStatus) -> Self {
+    pub(crate) fn from_status(fleet: &Fleet, status: BrowserStatus) -> Self {
         let pool = pool_name(status.index);
         Self {
             index: status.index,
@@ -112,7 +118,7 @@ mod tests {
 
     /// A browser is one line, its label and tags after its state; the trouble with it is a text of its own.
     #[test]
-    fn lines() {
+    fn browser_line_has_label_tags_and_state() {
         let plain = Browser {
             index: 2,
             url: "http://127.0.0.1:9223".to_owned(),

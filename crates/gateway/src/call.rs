@@ -19,7 +19,7 @@ use crate::{
     recall::{CallRecord, Claimed, ResponseMode, paged, response_options::ResponseOptions},
     render,
     route::{CallRequest, Unroutable},
-    session_key::{OwnSessionCall, notes, whose},
+    session_key::{OwnSessionCall, notes, resolve_session},
     tools,
 };
 
@@ -30,7 +30,7 @@ pub(crate) async fn run(
     params: Option<&RawValue>,
     mut turn: Turn,
 ) -> Result<Raw, Raw> {
-    turn.come().await;
+    turn.wait().await;
     let _guard = offload_if_large_json(params).await;
     let request = match CallRequest::parse(params) {
         Ok(request) => request,
@@ -64,7 +64,7 @@ impl NotRun {
             Self::Rpc(error) => Err(error.to_raw()),
             // Only a client that names its calls can repeat one.
             Self::Repeat(_) => Err(RpcError::new(INVALID_REQUEST, "this call was made before").to_raw()),
-            Self::Page(said) => Ok(render::said(&said.text, said.ref_id.as_ref(), &[])),
+            Self::Page(page) => Ok(render::text_result(&page.text, page.ref_id.as_ref(), &[])),
         }
     }
 }
@@ -104,75 +104,99 @@ pub(crate) async fn make(
     let permit = gateway.policy.permit(&caller.owner, &request.tool).map_err(ErrorResponse::from)?;
     if caller.is_program {
         let elsewhere = request.session != session_before;
-        if elsewhere || request.wants.mode.is_some() || request.wants.page.is_some() {
+        if elsewhere || request.response_options.mode.is_some() || request.response_options.page.is_some() {
             return Err(ErrorResponse::for_agents(elsewhere).into());
         }
     }
-    if let Some(query) = &request.wants.page
+    if let Some(query) = &request.response_options.page
         && let Some(page) = paged::next(&gateway.recall, &caller.owner, query).map_err(ErrorResponse::from)?
     {
         return Err(NotRun::Page(page));
     }
-    let whose = whose(gateway, caller, request.session.take()).await;
-    let session = whose.as_ref().ok().and_then(|whose| gateway.fleet.session_ref(&caller.owner, whose));
-    let ticket = match CallRecord::claim(&gateway.recall, &caller.owner, whose.as_ref().ok(), &request).await
-    {
-        Claimed::CallRecord(ticket) => ticket,
-        Claimed::Repeat(record) => return Err(NotRun::Repeat(record)),
-        Claimed::Interrupted(ref_id) => return Err(ErrorResponse::call_interrupted(&ref_id).into()),
-        Claimed::Taken(ref_id) => return Err(ErrorResponse::request_id_taken(&ref_id).into()),
-        Claimed::Undecided(why) => return Err(ErrorResponse::records_unavailable(&why).into()),
-    };
+    let session_key = resolve_session(gateway, caller, request.session.take()).await;
+    let session = session_key
+        .as_ref()
+        .ok()
+        .and_then(|session_key| gateway.fleet.session_ref(&caller.owner, session_key));
+    let call_record =
+        match CallRecord::claim(&gateway.recall, &caller.owner, session_key.as_ref().ok(), &request).await {
+            Claimed::CallRecord(call_record) => call_record,
+            Claimed::Repeat(record) => return Err(NotRun::Repeat(record)),
+            Claimed::Interrupted(ref_id) => return Err(ErrorResponse::call_interrupted(&ref_id).into()),
+            Claimed::Taken(ref_id) => return Err(ErrorResponse::request_id_taken(&ref_id).into()),
+            Claimed::Undecided(why) => return Err(ErrorResponse::records_unavailable(&why).into()),
+        };
     // Check the arguments even if the session is unclear: the agent may have to correct both.
-    let checked = check_request(gateway, caller, &listed, &request, whose.as_ref().ok());
-    let wants = std::mem::take(&mut request.wants);
-    let whose = match checked.and(whose).and_then(|whose| check_mode(&whose, wants.mode).map(|()| whose)) {
-        Ok(whose) => whose,
+    let checked = check_request(gateway, caller, &listed, &request, session_key.as_ref().ok());
+    let response_options = std::mem::take(&mut request.response_options);
+    let session_key = match checked
+        .and(session_key)
+        .and_then(|session_key| check_mode(&session_key, response_options.mode).map(|()| session_key))
+    {
+        Ok(session_key) => session_key,
         Err(failure) => {
             drop(turn);
-            return Ok(CallOutcome::failed(ticket, session, failure, wants).await);
+            return Ok(CallOutcome::failed(call_record, session, failure, response_options).await);
         }
     };
-    let unnamed = OwnSessionCall::begin(caller, &whose);
+    let own_session_call = OwnSessionCall::begin(caller, &session_key);
     let tool = request.tool.clone();
     let target = std::mem::take(&mut request.target);
-    let call = Call { scribe: ticket.scribe(), ..Call::new(tool.clone(), request.into_params()) };
+    let call = Call { scribe: call_record.recorder(), ..Call::new(tool.clone(), request.into_params()) };
     let began = Instant::now();
-    let running = gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone());
+    let running = gateway.fleet.call(permit, session_key.clone(), target, call, caller.agent.clone());
     let answer = turn.first_step(running).await;
     let _guard = offload_if_large(answer.as_ref().map_or(0, |(answer, _)| answer.reply.bytes())).await;
     let is_success = answer.as_ref().is_ok_and(|(answer, _)| !answer.reply.is_failure());
     gateway.metrics.call(&tool, is_success, began.elapsed());
     Ok(match answer {
-        Ok((answer, told)) => {
-            let mut outcome = CallOutcome::answered(gateway, ticket, caller, &whose, answer, wants).await;
-            outcome.notes = notes(caller, &whose, told, unnamed);
+        Ok((answer, session_notes)) => {
+            let mut outcome =
+                CallOutcome::answered(gateway, call_record, caller, &session_key, answer, response_options)
+                    .await;
+            outcome.notes = notes(caller, &session_key, session_notes, own_session_call);
             if let Some(tool) = outcome.snapshot_tool(gateway).filter(|_| !caller.is_program) {
-                outcome.page_now = page_now(gateway, caller, &whose, tool).await.map(Box::new);
+                outcome.page_now = page_now(gateway, caller, &session_key, tool).await.map(Box::new);
             }
             outcome
         }
-        Err(error) => CallOutcome::failed(ticket, session, ErrorResponse::of(gateway, &error), wants).await,
+        Err(error) => {
+            CallOutcome::failed(
+                call_record,
+                session,
+                ErrorResponse::from_fleet_error(gateway, &error),
+                response_options,
+            )
+            .await
+        }
     })
 }
 
-/// Takes a snapshot for an agent whose call named an element that the page does not have, as a call of its own. `None`
+/// Takes a snapshot for an agent session_key call named an element that the page does not have, as a call of its own. `None`
 /// if the page cannot be had: the agent has the error then.
-async fn page_now(gateway: &Gateway, caller: &Caller, whose: &SessionKey, tool: &str) -> Option<CallOutcome> {
+async fn page_now(
+    gateway: &Gateway,
+    caller: &Caller,
+    session_key: &SessionKey,
+    tool: &str,
+) -> Option<CallOutcome> {
     // A call without a session runs in any free browser, which need not be the one with the page.
-    if *whose == SessionKey::Ephemeral {
+    if *session_key == SessionKey::Ephemeral {
         return None;
     }
     let permit = gateway.policy.permit(&caller.owner, tool).ok()?;
-    let request = CallRequest::of(tool, None, None).ok()?;
-    let ticket = CallRecord::take(&gateway.recall, &caller.owner, Some(whose), &request);
-    let wants = ResponseOptions { mode: Some(ResponseMode::As(Responses::Inline)), page: None };
-    let call = Call { scribe: ticket.scribe(), ..Call::new(tool, request.into_params()) };
-    let running = gateway.fleet.call(permit, whose.clone(), Target::default(), call, caller.agent.clone());
+    let request = CallRequest::from_parts(tool, None, None).ok()?;
+    let call_record = CallRecord::take(&gateway.recall, &caller.owner, Some(session_key), &request);
+    let response_options = ResponseOptions { mode: Some(ResponseMode::As(Responses::Inline)), page: None };
+    let call = Call { scribe: call_record.recorder(), ..Call::new(tool, request.into_params()) };
+    let running =
+        gateway.fleet.call(permit, session_key.clone(), Target::default(), call, caller.agent.clone());
     match running.await {
-        Ok((answer, _)) => Some(CallOutcome::answered(gateway, ticket, caller, whose, answer, wants).await),
+        Ok((answer, _)) => Some(
+            CallOutcome::answered(gateway, call_record, caller, session_key, answer, response_options).await,
+        ),
         Err(error) => {
-            ticket.failed(None, &ErrorResponse::of(gateway, &error).text()).await;
+            call_record.failed(None, &ErrorResponse::from_fleet_error(gateway, &error).text()).await;
             None
         }
     }

@@ -31,7 +31,7 @@ struct TurnQueue {
 }
 
 impl TurnQueue {
-    fn call_up_first(&mut self) {
+    fn wake_first(&mut self) {
         if let Some(call) = self.waiting.first_entry().and_then(|mut first| first.get_mut().take()) {
             let _ = call.send(());
         }
@@ -55,7 +55,7 @@ impl Turns {
         let number = line.next;
         line.next += 1;
         line.waiting.insert(number, Some(call));
-        line.call_up_first();
+        line.wake_first();
         Turn { turns: self.clone(), number, called: Some(called), _tracked: self.tasks.token() }
     }
 }
@@ -71,7 +71,7 @@ pub(crate) struct Turn {
 
 impl Turn {
     /// Returns when all earlier turns are given up.
-    pub(crate) async fn come(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         if let Some(called) = self.called.take() {
             // The sender is kept until it is used, so no error occurs.
             let _ = called.await;
@@ -96,7 +96,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let mut line = self.turns.lock();
         line.waiting.remove(&self.number);
-        line.call_up_first();
+        line.wake_first();
     }
 }
 
@@ -106,35 +106,35 @@ mod tests {
     use std::pin::Pin;
     use tokio::sync::Notify;
 
-    async fn has_come(turn: &mut Turn) -> bool {
-        let mut coming: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(turn.come());
+    async fn is_first(turn: &mut Turn) -> bool {
+        let mut coming: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(turn.wait());
         poll_fn(|context| Poll::Ready(coming.as_mut().poll(context).is_ready())).await
     }
 
     /// Turns come one after the other; a turn that is dropped out of order lets no other overtake.
     #[tokio::test]
-    async fn turns_come_in_order() {
+    async fn calls_take_turns_in_order() {
         let turns = Turns::default();
         let (mut first, second, mut third) = (turns.take(), turns.take(), turns.take());
-        assert!(has_come(&mut first).await);
+        assert!(is_first(&mut first).await);
         drop(second);
         drop(first);
-        third.come().await;
+        third.wait().await;
         let mut fourth = turns.take();
         drop(third);
-        assert!(has_come(&mut fourth).await);
+        assert!(is_first(&mut fourth).await);
     }
 
     /// A turn is given up after the first step, not after the last.
     #[tokio::test]
-    async fn only_the_first_step_is_held() {
+    async fn turn_is_held_for_the_first_poll_only() {
         let turns = Turns::default();
         let go_on = Notify::new();
         let (mut first, mut second) = (turns.take(), turns.take());
-        first.come().await;
+        first.wait().await;
         let long = first.first_step(go_on.notified());
         let other = async {
-            second.come().await;
+            second.wait().await;
             go_on.notify_one();
         };
         tokio::join!(long, other);

@@ -15,7 +15,7 @@ pub(crate) struct Caller {
     /// It speaks REST, so errors use REST's names.
     pub(crate) is_program: bool,
     /// It is this user on this machine.
-    pub(crate) is_here: bool,
+    pub(crate) is_local: bool,
 }
 
 /// An agent as far as greenroom can tell agents apart: what it was sent, it has.
@@ -33,6 +33,6 @@ impl Caller {
     /// A REST client, which has no connection and cannot be asked anything.
     pub(crate) fn program(owner: &Owner) -> Self {
         let agent = Arc::new(NoAgent);
-        Self { owner: owner.clone(), connection: None, agent, is_program: true, is_here: false }
+        Self { owner: owner.clone(), connection: None, agent, is_program: true, is_local: false }
     }
 }

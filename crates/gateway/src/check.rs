@@ -15,13 +15,14 @@ pub(crate) fn check_request(
     caller: &Caller,
     listed: &ToolList,
     request: &CallRequest,
-    whose: Option<&SessionKey>,
+    session_key: Option<&SessionKey>,
 ) -> Result<(), ErrorResponse> {
     let Some((_, entry)) = listed.get(&request.tool) else {
         return Err(ErrorResponse::unknown_tool(&request.tool, None));
     };
-    let matters = whose.filter(|_| listed.differs(entry));
-    let pool = matters.map(|whose| pool_of(gateway, caller, whose, &request.target)).transpose()?;
+    let matters = session_key.filter(|_| listed.differs(entry));
+    let pool =
+        matters.map(|session_key| pool_of(gateway, caller, session_key, &request.target)).transpose()?;
     check_arguments(listed, request, pool.as_deref())
 }
 
@@ -29,11 +30,11 @@ pub(crate) fn check_request(
 pub(crate) fn pool_of(
     gateway: &Gateway,
     caller: &Caller,
-    whose: &SessionKey,
+    session_key: &SessionKey,
     target: &Target,
 ) -> Result<String, ErrorResponse> {
-    let pool = gateway.fleet.pool_of_call(&caller.owner, whose, target);
-    pool.map_err(|error| ErrorResponse::of(gateway, &error))
+    let pool = gateway.fleet.pool_of_call(&caller.owner, session_key, target);
+    pool.map_err(|error| ErrorResponse::from_fleet_error(gateway, &error))
 }
 
 /// Checks whether the tool can be called with these arguments, in this pool if pools differ in the tool.
@@ -54,8 +55,8 @@ pub(crate) fn check_arguments(
 
 /// Whether a call can be answered with what it changed. greenroom finds that in the records of the call's session; calls
 /// without a session have no such history, since several clients of one owner may use the same browser in turn.
-pub(crate) fn check_mode(whose: &SessionKey, mode: Option<ResponseMode>) -> Result<(), ErrorResponse> {
-    match (whose, mode) {
+pub(crate) fn check_mode(session_key: &SessionKey, mode: Option<ResponseMode>) -> Result<(), ErrorResponse> {
+    match (session_key, mode) {
         (SessionKey::Ephemeral, Some(ResponseMode::Diff)) => Err(ErrorResponse::nothing_to_compare()),
         _ => Ok(()),
     }
@@ -74,7 +75,7 @@ pub(crate) fn suggestion(
     }
     // greenroom's own tools are for agents: suggest none of them to a program.
     let own =
-        tools::names(gateway, caller.is_here).filter(|_| !caller.is_program).map(|name| -> &str { name });
+        tools::names(gateway, caller.is_local).filter(|_| !caller.is_program).map(|name| -> &str { name });
     let shown = listed.iter().map(|(name, _)| &**name).chain(own);
     let shown = shown.filter(|name| gateway.policy.shows(&caller.owner, name));
     nearest(name, shown).map(|nearest| format!("did you mean \"{nearest}\"?"))

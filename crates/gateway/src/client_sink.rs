@@ -140,22 +140,22 @@ impl ReplySink {
 #[derive(Clone)]
 pub(crate) struct ReplyPath {
     pub(crate) reply: ReplySink,
-    pub(crate) outlet: ClientSink,
+    pub(crate) sink: ClientSink,
 }
 
 impl ReplyPath {
     pub(crate) fn pipe(outgoing: &Outgoing) -> Self {
-        Self { reply: ReplySink::Pipe(outgoing.clone()), outlet: ClientSink::Pipe(outgoing.clone()) }
+        Self { reply: ReplySink::Pipe(outgoing.clone()), sink: ClientSink::Pipe(outgoing.clone()) }
     }
 
     pub(crate) fn stream(own: &Arc<MessageStream>, background: Option<Arc<MessageStream>>) -> Self {
-        Self { reply: ReplySink::stream(own), outlet: ClientSink::Streams { own: own.clone(), background } }
+        Self { reply: ReplySink::stream(own), sink: ClientSink::Streams { own: own.clone(), background } }
     }
 
     /// The `ReplyPath` of each message of a batch; see [`ReplySink::batch`].
     pub(crate) fn batch(self, messages: usize) -> (Self, impl Future<Output = ()>) {
         let (reply, together) = self.reply.batch(messages);
-        (Self { reply, outlet: self.outlet }, together)
+        (Self { reply, sink: self.sink }, together)
     }
 }
 
@@ -167,9 +167,9 @@ mod tests {
     /// The bytes that wait for one client are limited over all its streams and within a batch; the error that says so
     /// always has room, and there is room again once the client has read.
     #[tokio::test]
-    async fn what_waits_is_bounded() {
+    async fn unread_bytes_per_client_are_limited() {
         let held = HeldBytes::default();
-        let stream = || Arc::new(MessageStream::of(&held));
+        let stream = || Arc::new(MessageStream::counted_by(&held));
         let (first, second) = (stream(), stream());
         let reply = ReplySink::stream(&second);
         assert!(reply.has_room(MESSAGE_BYTES_MAX));

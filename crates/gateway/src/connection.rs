@@ -36,19 +36,19 @@ type RpcResult = Result<Raw, Raw>;
 #[derive(Debug, Clone)]
 pub enum ClientLocation {
     /// It does. A client that offers no roots has this one.
-    Here { folder: PathBuf },
+    Local { folder: PathBuf },
     /// Unknown: a client that connects over the network may name no file of this machine.
     Network,
 }
 
 impl ClientLocation {
-    pub(crate) fn is_here(&self) -> bool {
-        matches!(self, Self::Here { .. })
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Self::Local { .. })
     }
 
     pub(crate) fn folder(&self) -> Vec<PathBuf> {
         match self {
-            Self::Here { folder } => vec![folder.clone()],
+            Self::Local { folder } => vec![folder.clone()],
             Self::Network => Vec::new(),
         }
     }
@@ -74,9 +74,9 @@ pub(crate) struct Connection {
     state: Mutex<ConnectionState>,
     next_question: AtomicU64,
     /// Calls without a `sessionId` that are in flight.
-    pub(crate) unnamed: AtomicUsize,
+    pub(crate) own_session_calls: AtomicUsize,
     /// How often two such calls were in flight at once.
-    pub(crate) meetings: AtomicUsize,
+    pub(crate) overlaps: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -102,8 +102,8 @@ impl Connection {
             reach,
             state: Mutex::new(ConnectionState { lost, ..ConnectionState::default() }),
             next_question: AtomicU64::new(first_question),
-            unnamed: AtomicUsize::new(0),
-            meetings: AtomicUsize::new(0),
+            own_session_calls: AtomicUsize::new(0),
+            overlaps: AtomicUsize::new(0),
         })
     }
 
@@ -112,8 +112,8 @@ impl Connection {
     }
 
     /// Whether the client lost this session with another server and no answer has said so yet. From now on one has.
-    pub(crate) fn take_lost_note(&self, whose: &SessionKey) -> bool {
-        self.lock().lost.remove(whose)
+    pub(crate) fn take_lost_note(&self, session_key: &SessionKey) -> bool {
+        self.lock().lost.remove(session_key)
     }
 
     /// The folders in which a client without roots may name files.
@@ -209,7 +209,7 @@ pub(crate) enum BeginError {
 /// The agent behind one call of a connection. The engine's messages to it go where the call's answer will go.
 pub(crate) struct ConnectedAgent {
     pub(crate) connection: Arc<Connection>,
-    pub(crate) outlet: ClientSink,
+    pub(crate) sink: ClientSink,
     pub(crate) waiting: QueueProgress,
 }
 
@@ -220,7 +220,7 @@ impl ConnectedAgent {
         self.connection.lock().questions.insert(number, answer);
         let mut open = OpenQuestion { agent: self, number, answered: false };
         let line = message::request(&Id::number(number), method, params.as_deref());
-        self.outlet.send(line).await.map_err(|_| NoAnswer::Gone)?;
+        self.sink.send(line).await.map_err(|_| NoAnswer::Gone)?;
         let body = receiver.await.map_err(|_| NoAnswer::Gone)?;
         open.answered = true;
         Ok(body)
@@ -253,14 +253,14 @@ impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         if !self.answered && self.agent.connection.lock().questions.remove(&self.number).is_some() {
             let params = encode(&json!({ "requestId": self.number }));
-            self.agent.outlet.try_send(message::notification("notifications/cancelled", Some(&params)));
+            self.agent.sink.try_send(message::notification("notifications/cancelled", Some(&params)));
         }
     }
 }
 
 impl Agent for ConnectedAgent {
     fn tell(&self, method: &str, params: Option<Raw>) {
-        if !self.outlet.try_send(message::notification(method, params.as_deref())) {
+        if !self.sink.try_send(message::notification(method, params.as_deref())) {
             tracing::debug!(method, "the client reads too slowly; a notification is dropped");
         }
     }
@@ -282,7 +282,7 @@ impl Agent for ConnectedAgent {
 
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
         Box::pin(async move {
-            let ClientLocation::Here { folder } = &self.connection.reach else { return Vec::new() };
+            let ClientLocation::Local { folder } = &self.connection.reach else { return Vec::new() };
             let generation = {
                 let state = self.connection.lock();
                 if let Some(roots) = state.roots.clone() {
@@ -333,7 +333,7 @@ mod tests {
 
     /// However many threads start calls at once, no more than the limit are in flight, and none starts after the end.
     #[tokio::test]
-    async fn calls_are_counted() {
+    async fn calls_in_flight_are_limited() {
         const CALLS_MAX: usize = 10;
         let id = ConnectionId::from_random(1);
         let owner = Owner::local();

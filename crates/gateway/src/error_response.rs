@@ -148,7 +148,7 @@ impl ErrorResponse {
     }
 
     /// An error of the fleet, with hints that fit the configuration.
-    pub(crate) fn of(gateway: &Gateway, error: &FleetError) -> Self {
+    pub(crate) fn from_fleet_error(gateway: &Gateway, error: &FleetError) -> Self {
         Self::fleet(error, gateway.facts.declared)
     }
 
@@ -458,7 +458,7 @@ mod tests {
 
     /// A timeout names the holders and the number of waiting callers, and the settings of the full pool.
     #[test]
-    fn who_holds_what() {
+    fn lease_timeout_names_the_holders() {
         let few = timeout(&["\"a\"", "another owner"], 1);
         assert_eq!(
             who_holds(&few, true),
@@ -485,7 +485,7 @@ mod tests {
 
     /// The error for a missing `browserIndex` also names `browser_pool`, if there are pools.
     #[test]
-    fn pools_beside_browsers() {
+    fn missing_browser_index_error_names_pools() {
         let known = vec!["1".to_owned(), "2 (\"lab\")".to_owned()];
         let error = FleetError::NotChosen(NotChosen::Required { known });
         let hint = |declared| ErrorResponse::fleet(&error, declared).hint.unwrap();

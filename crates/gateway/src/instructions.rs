@@ -15,7 +15,7 @@ use crate::Gateway;
 const DESCRIPTION_MAX: usize = 100;
 
 /// How much of a server's own instructions is passed on, in characters: some 4,000 tokens. Clients cut sooner.
-const THEIRS_MAX: usize = 16_000;
+const SERVER_INSTRUCTIONS_MAX: usize = 16_000;
 
 /// How to read much for few tokens.
 const RECALL: &str = " Every call is kept: get_content with the ref_id of an answer finds lines in its page (search_for) or reads on where it was cut. mode on a call: inline answers with the whole page, diff with what changed on it, refs with a ref_id only.";
@@ -45,20 +45,22 @@ pub struct InstructionFacts {
 /// `scope` is what a call without `sessionId` means to the reader.
 pub(crate) fn text(gateway: &Gateway, scope: Scope) -> String {
     let recalls = gateway.recall.records.is_some();
-    let kept = (recalls, gateway.recall.responses);
+    let recall_options = (recalls, gateway.recall.responses);
     let (pools, browsers) = (gateway.fleet.pools(), gateway.fleet.browsers());
-    let mut text = compose(scope, &gateway.facts, kept, &pools, &browsers);
+    let mut text = compose(scope, &gateway.facts, recall_options, &pools, &browsers);
     for server in gateway.catalog.servers() {
-        let theirs = server.introduction.and_then(|said| said.instructions);
-        text.extend(theirs.map(|theirs| passed_on(&server.pool, &theirs)));
+        let server_instructions = server.introduction.and_then(|introduction| introduction.instructions);
+        text.extend(
+            server_instructions.map(|server_instructions| passed_on(&server.pool, &server_instructions)),
+        );
     }
     text
 }
 
 /// A custom server's own instructions for its users.
-fn passed_on(pool: &str, theirs: &str) -> String {
-    let head: String = theirs.chars().take(THEIRS_MAX).collect();
-    let more = if head.len() < theirs.len() { "…" } else { "" };
+fn passed_on(pool: &str, server_instructions: &str) -> String {
+    let head: String = server_instructions.chars().take(SERVER_INSTRUCTIONS_MAX).collect();
+    let more = if head.len() < server_instructions.len() { "…" } else { "" };
     format!("\n\nThe server behind pool {pool} says:\n\n{head}{more}")
 }
 
@@ -170,10 +172,12 @@ mod tests {
 
     /// A server's own instructions follow, whole unless they are too long.
     #[test]
-    fn a_servers_words_are_passed_on() {
+    fn server_instructions_are_appended() {
         assert_eq!(passed_on("S", "Be *kind*.\n"), "\n\nThe server behind pool S says:\n\nBe *kind*.\n");
-        let book = passed_on("S", &"ä".repeat(THEIRS_MAX + 1));
-        assert!(book.ends_with("ä…") && book.chars().filter(|one| *one == 'ä').count() == THEIRS_MAX);
+        let book = passed_on("S", &"ä".repeat(SERVER_INSTRUCTIONS_MAX + 1));
+        assert!(
+            book.ends_with("ä…") && book.chars().filter(|one| *one == 'ä').count() == SERVER_INSTRUCTIONS_MAX
+        );
     }
 
     /// The text follows the configuration.
@@ -204,13 +208,13 @@ mod tests {
             pool("FIREFOX", &"x".repeat(101), false, 3),
             pool("WEBKIT", "", false, 2),
         ];
-        let kept = InstructionFacts { isolated: false, declared: true, ..facts.clone() };
-        let kept = compose(Scope::Call, &kept, (true, Responses::Refs), &pools, &[]);
+        let persistent = InstructionFacts { isolated: false, declared: true, ..facts.clone() };
+        let text = compose(Scope::Call, &persistent, (true, Responses::Refs), &pools, &[]);
         assert!(
-            kept.starts_with("greenroom lends headless browsers")
-                && kept.contains("stay in an instance's profile")
+            text.starts_with("greenroom lends headless browsers")
+                && text.contains("stay in an instance's profile")
         );
-        assert!(kept.contains("mode: inline or diff") && !usual.contains("mode: inline or diff"), "{kept}");
+        assert!(text.contains("mode: inline or diff") && !usual.contains("mode: inline or diff"), "{text}");
         let declared = compose(
             Scope::Call,
             &InstructionFacts { declared: true, ..facts },

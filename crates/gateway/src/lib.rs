@@ -72,7 +72,7 @@ pub struct Gateway {
     /// The root of clients that offer none: the folder greenroom was started in.
     pub folder: PathBuf,
     /// Calls that wait for answers between two requests of a client.
-    pub parking: SuspendedCalls,
+    pub suspended_calls: SuspendedCalls,
     pub metrics: Arc<Metrics>,
     pub recall: Recall,
     /// Calls that are not answered yet.

@@ -133,7 +133,7 @@ impl Metrics {
         if let Some(index) = index_of(pool) {
             return self.browsers.count(index, CountedEvent::Call, outcome);
         }
-        let InstanceLabels { pool, instance } = of(pool, instance);
+        let InstanceLabels { pool, instance } = instance_labels(pool, instance);
         self.instances.calls.get_or_create(&InstanceCallLabels { pool, instance, outcome }).inc();
     }
 
@@ -174,7 +174,7 @@ impl Metrics {
             set(&self.pools.waiting.get_or_create(&of_pool), pool.waiting);
             for instance in &pool.instances {
                 let InstanceStatus { id, health, slots: has, leased_slots: lent, .. } = instance;
-                let labels = of(&pool.name, *id);
+                let labels = instance_labels(&pool.name, *id);
                 set(&slots.get_or_create(&labels), *has);
                 set(&leased.get_or_create(&labels), *lent);
                 set(&healthy.get_or_create(&labels), usize::from(*health == Health::Healthy));
@@ -234,7 +234,7 @@ impl Watcher for Metrics {
         if index_of(pool).is_some() {
             return;
         }
-        self.instances.leases.get_or_create(&of(pool, instance)).inc();
+        self.instances.leases.get_or_create(&instance_labels(pool, instance)).inc();
         let of_pool = PoolLabels { pool: pool.to_owned() };
         self.pools.waited.get_or_create(&of_pool).observe(waited.as_secs_f64());
     }
@@ -268,11 +268,11 @@ impl Watcher for Metrics {
         if index_of(pool).is_some() {
             return;
         }
-        self.instances.restarts.get_or_create(&of(pool, instance)).inc();
+        self.instances.restarts.get_or_create(&instance_labels(pool, instance)).inc();
     }
 }
 
-fn of(pool: &str, instance: InstanceId) -> InstanceLabels {
+fn instance_labels(pool: &str, instance: InstanceId) -> InstanceLabels {
     InstanceLabels { pool: pool.to_owned(), instance: instance.0 }
 }
 

@@ -251,7 +251,7 @@ mod tests {
     /// While a task works on large data, other tasks on the runtime's thread go on: its work ends only when another
     /// task has run. Before and after that it is on the runtime's thread.
     #[tokio::test]
-    async fn others_go_on_meanwhile() {
+    async fn other_tasks_run_during_offloaded_work() {
         let (done, waits) = mpsc::channel();
         let runtime = here();
         let work = offloadable(async move {
@@ -323,7 +323,7 @@ mod tests {
     /// Only [`RUNNING_MAX`] tasks run at a time, however many there are, and an aborted task is dropped after its
     /// running poll.
     #[tokio::test]
-    async fn few_at_a_time() {
+    async fn concurrent_offloads_are_limited() {
         static RUN: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
         struct SignalOnDrop(Option<oneshot::Sender<()>>);
@@ -430,7 +430,7 @@ mod tests {
 
     /// A panic on the blocking thread is a panic of the future.
     #[tokio::test]
-    async fn panics_pass() {
+    async fn panics_propagate() {
         let work = tokio::spawn(offloadable(async {
             let _guard = offload_if_large(usize::MAX).await;
             panic!("on another thread");

@@ -25,8 +25,8 @@ pub(crate) struct CallOutcome {
     pub(crate) notes: Vec<String>,
     /// The current page, taken because the call named an element that the page does not have.
     pub(crate) page_now: Option<Box<CallOutcome>>,
-    /// What the client wants of the answer.
-    wants: ResponseOptions,
+    /// What the client response_options of the answer.
+    response_options: ResponseOptions,
     /// The pool in which the call ran.
     pool: Option<Arc<str>>,
 }
@@ -35,16 +35,16 @@ impl CallOutcome {
     /// The engine answered: records the reply. The caller passes on the notes of the answer.
     pub(crate) async fn answered(
         gateway: &Gateway,
-        ticket: CallRecord,
+        call_record: CallRecord,
         caller: &Caller,
-        whose: &SessionKey,
+        session_key: &SessionKey,
         answer: Answer,
-        wants: ResponseOptions,
+        response_options: ResponseOptions,
     ) -> Self {
         gateway.metrics.ran(&answer.ran, !answer.reply.is_failure());
         let engine = gateway.catalog.engine(&answer.ran.pool);
-        ticket.teach(&gateway.recall, whose, &answer.reply, engine.as_deref());
-        let record = ticket.answered(&answer).await;
+        call_record.learn_secrets(&gateway.recall, session_key, &answer.reply, engine.as_deref());
+        let record = call_record.answered(&answer).await;
         if let Some(session) = &record.session {
             gateway.recall.sent_pages.answered(&session.uid, caller.reader());
         }
@@ -53,20 +53,20 @@ impl CallOutcome {
             record,
             notes: Vec::new(),
             page_now: None,
-            wants,
+            response_options,
             pool: Some(answer.ran.pool),
         }
     }
 
     /// greenroom answers itself, since the call did not run or lost its browser.
     pub(crate) async fn failed(
-        ticket: CallRecord,
+        call_record: CallRecord,
         session: Option<SessionRef>,
         failure: ErrorResponse,
-        wants: ResponseOptions,
+        response_options: ResponseOptions,
     ) -> Self {
-        let record = ticket.failed(session, &failure.text()).await;
-        Self { reply: Err(failure), record, notes: Vec::new(), page_now: None, wants, pool: None }
+        let record = call_record.failed(session, &failure.text()).await;
+        Self { reply: Err(failure), record, notes: Vec::new(), page_now: None, response_options, pool: None }
     }
 
     /// Whether the call failed, in the engine or before.
@@ -86,9 +86,9 @@ impl CallOutcome {
 
     /// How much of the reply the client receives.
     pub(crate) fn mode(&self, gateway: &Gateway) -> ResponseMode {
-        match &self.wants.page {
+        match &self.response_options.page {
             Some(query) if query.is_silent() && !self.is_failure() => ResponseMode::As(Responses::Refs),
-            _ => gateway.recall.mode(self.wants.mode, self.pool.as_deref()),
+            _ => gateway.recall.mode(self.response_options.mode, self.pool.as_deref()),
         }
     }
 
@@ -98,7 +98,7 @@ impl CallOutcome {
         gateway: &Gateway,
         owner: &Owner,
     ) -> Option<Result<paged::PageText, NoPage>> {
-        let query = self.wants.page.as_ref().filter(|query| !query.is_silent())?;
+        let query = self.response_options.page.as_ref().filter(|query| !query.is_silent())?;
         let reply = self.reply.as_ref().ok().filter(|reply| !reply.is_failure())?;
         let Some(engine) = self.pool.as_deref().and_then(|pool| gateway.catalog.engine(pool)) else {
             return Some(Err(NoPage::PoolGone));
@@ -110,7 +110,7 @@ impl CallOutcome {
         })
     }
 
-    /// The body for an MCP client: a page, or as much of the reply as the client wants.
+    /// The body for an MCP client: a page, or as much of the reply as the client response_options.
     pub(crate) async fn into_body(mut self, gateway: &Gateway, caller: &Caller) -> Result<Raw, Raw> {
         let _guard = offload_if_large(self.reply.as_ref().map_or(0, Reply::bytes)).await;
         match self.page(gateway, &caller.owner).await {
@@ -118,7 +118,7 @@ impl CallOutcome {
             Some(Ok(page)) => {
                 let lost = self.record.not_recorded.as_ref().map(|why| render::not_recorded(why));
                 self.notes.extend(lost);
-                return Ok(render::said(&page.text, page.ref_id.as_ref(), &self.notes));
+                return Ok(render::text_result(&page.text, page.ref_id.as_ref(), &self.notes));
             }
             Some(Err(no_data @ NoPage::NoData)) => self.notes.push(no_data.to_string()),
             // The agent asked for a few values; the whole answer could be thousands of tokens instead. It is recorded,
@@ -160,7 +160,7 @@ impl CallOutcome {
         let Rendered { body, page } = render::answer(
             reply,
             &notes,
-            &RenderOptions { mode, kept: &record, inline_tokens, before, site },
+            &RenderOptions { mode, call: &record, inline_tokens, before, site },
         );
         if let (Some(session), Some(reader), Some(ref_id), Some(page)) =
             (&record.session, caller.reader(), record.record(), page)

@@ -224,7 +224,7 @@ mod tests {
     /// Every field has its name and order, with null for what is unknown; an instance with a free slot is not leased,
     /// and a failed one has no process.
     #[test]
-    fn field_for_field() {
+    fn pool_json_has_every_field() {
         let pools = Pools::new(&[sessionless()], at(1_523));
         let pool = serde_json::to_value(&pools.pools[0]).unwrap();
         let mut head = pool.as_object().unwrap().clone();
@@ -250,7 +250,7 @@ mod tests {
 
     /// The summary adds up what is shown, over all pools or over the one that was asked for.
     #[test]
-    fn sums() {
+    fn summary_adds_up_shown_pools() {
         let isolated = pool("ISOLATED", false, vec![instance(0, None, Health::Healthy, None)]);
         let all = Pools::new(&[sessionless(), isolated.clone()], at(0));
         assert_eq!(
@@ -263,7 +263,7 @@ mod tests {
 
     /// A pool counts as down only when every instance has failed; its error has the documented text.
     #[test]
-    fn hope() {
+    fn pool_is_down_only_if_all_instances_failed() {
         let failed = || instance(0, None, Health::Failed, None);
         let says = |pool: PoolStatus| all_failed(&pool).map(|error| error.to_string());
         assert_eq!(

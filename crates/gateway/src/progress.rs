@@ -34,22 +34,22 @@ pub(crate) fn done(progress_token: &RawValue, done: usize, total: usize) -> Raw 
 
 /// How many times a call is notified of its place. Values are thousandths, so the last one stays below a half, and an
 /// engine that counts its own steps comes after it. A client with that many notifications knows that the queue moves.
-const TOLD_MAX: u32 = 400;
+const NOTICES_MAX: u32 = 400;
 
 /// The progress of one call.
 #[derive(Debug, Default)]
 pub(crate) struct QueueProgress {
     token: Option<Raw>,
-    told: AtomicU32,
+    notices: AtomicU32,
 }
 
 impl QueueProgress {
     /// For a call with these parameters.
-    pub(crate) fn of(params: Option<&RawValue>) -> Self {
+    pub(crate) fn from_params(params: Option<&RawValue>) -> Self {
         // Most calls do not contain the word: do not parse those.
         let params = params.filter(|params| params.get().contains("progressToken"));
         let token = params.and_then(|params| route::progress_token(&Fields::open(params).ok()?));
-        Self { token, told: AtomicU32::new(0) }
+        Self { token, notices: AtomicU32::new(0) }
     }
 
     /// Whether the client wants progress notifications.
@@ -60,10 +60,10 @@ impl QueueProgress {
     /// The parameters of the notification about the place, if one is due.
     pub(crate) fn notice(&self, queued: Queued<'_>) -> Option<Raw> {
         let progress_token = self.token.as_deref()?;
-        let told = self.told.fetch_add(1, Ordering::Relaxed) + 1;
-        if told > TOLD_MAX {
+        let notices = self.notices.fetch_add(1, Ordering::Relaxed) + 1;
+        if notices > NOTICES_MAX {
             // Keeps the counter at its limit, however long the queue moves.
-            self.told.store(TOLD_MAX, Ordering::Relaxed);
+            self.notices.store(NOTICES_MAX, Ordering::Relaxed);
             return None;
         }
         let Queued { pool, place, waiting } = queued;
@@ -71,7 +71,7 @@ impl QueueProgress {
             Some(index) => format!("waiting for browser {index}: place {place} of {waiting}"),
             None => format!("waiting for a browser: place {place} of {waiting} in pool \"{pool}\""),
         };
-        let progress = f64::from(told) / 1000.0;
+        let progress = f64::from(notices) / 1000.0;
         Some(encode(&ProgressParams { progress_token, progress, total: None, message: Some(message) }))
     }
 }
@@ -81,25 +81,25 @@ mod tests {
     use super::*;
 
     fn waiting(params: &str) -> QueueProgress {
-        QueueProgress::of(Some(&greenroom_core::raw::parse(params.to_owned()).unwrap()))
+        QueueProgress::from_params(Some(&greenroom_core::raw::parse(params.to_owned()).unwrap()))
     }
 
     /// A notification about the place has the client's own token and a growing value; none is sent without a token, nor
     /// without end.
     #[test]
-    fn places_are_told() {
+    fn queue_position_is_notified() {
         let queued = |place| Queued { pool: "DEFAULT", place, waiting: 5 };
-        let told = waiting(r#"{"name":"t","_meta":{"progressToken":"a\u0062"}}"#);
+        let progress = waiting(r#"{"name":"t","_meta":{"progressToken":"a\u0062"}}"#);
         assert_eq!(
-            told.notice(queued(2)).unwrap().get(),
+            progress.notice(queued(2)).unwrap().get(),
             r#"{"progressToken":"a\u0062","progress":0.001,"message":"waiting for a browser: place 2 of 5 in pool \"DEFAULT\""}"#
         );
         let attached = Queued { pool: "browser-3", place: 1, waiting: 2 };
-        let attached = told.notice(attached).unwrap();
+        let attached = progress.notice(attached).unwrap();
         assert!(
             attached.get().contains(r#""progress":0.002,"message":"waiting for browser 3: place 1 of 2""#)
         );
-        let more = (0..2 * TOLD_MAX).filter_map(|_| told.notice(queued(1))).count();
+        let more = (0..2 * NOTICES_MAX).filter_map(|_| progress.notice(queued(1))).count();
         assert_eq!(more, 398);
         for silent in [r#"{"name":"t"}"#, r#"{"_meta":{}}"#, r#"{"_meta":{"progressToken":null}}"#] {
             assert!(waiting(silent).notice(queued(1)).is_none(), "{silent}");

@@ -24,15 +24,15 @@ use crate::recall::{
 /// The field of `_meta` with the record's `ref_id`, and with the notes if they may not be added to the text.
 const REF_ID: &str = "greenroom/ref_id";
 const NOTES: &str = "greenroom/notes";
-/// The field of `_meta` with the folder of the relative paths in an answer whose links are the engine's.
+/// The field of `_meta` with the folder of the relative paths in an answer session_key links are the engine's.
 const FOLDER: &str = "greenroom/folder";
 
-/// The form in which a call gets its answer.
+/// What an answer must look like.
 pub(crate) struct RenderOptions<'a> {
     pub(crate) mode: ResponseMode,
-    pub(crate) kept: &'a EndedCall,
+    pub(crate) call: &'a EndedCall,
     pub(crate) inline_tokens: usize,
-    /// The session's previous snapshot, if the call wants changes only.
+    /// The session's previous snapshot, if the answer is to have the changes only.
     pub(crate) before: Option<(RefId, String)>,
     /// The address from which blobs can be fetched, if this greenroom has one.
     pub(crate) site: Option<&'a str>,
@@ -47,27 +47,27 @@ pub(crate) struct Rendered {
 }
 
 /// Gives an answer its form.
-pub(crate) fn answer(reply: Reply, notes: &[String], form: &RenderOptions<'_>) -> Rendered {
+pub(crate) fn answer(reply: Reply, notes: &[String], options: &RenderOptions<'_>) -> Rendered {
     let Reply { body, artifacts, folder, .. } = reply;
     let mut notes = notes.to_vec();
-    if let Some(why) = &form.kept.not_recorded {
+    if let Some(why) = &options.call.not_recorded {
         notes.push(not_recorded(why));
     }
     let mut page = None;
-    let body = match (body, form.mode) {
+    let body = match (body, options.mode) {
         (Err(error), _) => Err(annotate_error(error, &notes)),
         (Ok(result), ResponseMode::As(Responses::Raw)) => {
-            let result = with_meta(result, form.kept.record(), &notes);
+            let result = with_meta(result, options.call.record(), &notes);
             let folder = folder.map(|folder| (FOLDER, json!(folder.to_string_lossy())));
             Ok(with_members(result, folder.as_slice()))
         }
-        (Ok(result), ResponseMode::As(Responses::Refs)) if form.kept.record().is_some() => {
-            Ok(with_meta(annotate(short(&result, form.kept), &notes), form.kept.record(), &[]))
+        (Ok(result), ResponseMode::As(Responses::Refs)) if options.call.record().is_some() => {
+            Ok(with_meta(annotate(short(&result, options.call), &notes), options.call.record(), &[]))
         }
         (Ok(result), _) => {
-            let (result, sent) = inline(result, &artifacts, &mut notes, form);
+            let (result, sent) = inline(result, &artifacts, &mut notes, options);
             page = sent;
-            Ok(with_meta(annotate(result, &notes), form.kept.record(), &[]))
+            Ok(with_meta(annotate(result, &notes), options.call.record(), &[]))
         }
     };
     Rendered { body, page }
@@ -79,21 +79,21 @@ pub(crate) fn not_recorded(why: &str) -> String {
 }
 
 /// A text of greenroom's own, with the `ref_id` of its record.
-pub(crate) fn said(text: &str, ref_id: Option<&RefId>, notes: &[String]) -> Raw {
+pub(crate) fn text_result(text: &str, ref_id: Option<&RefId>, notes: &[String]) -> Raw {
     let result = encode(&json!({ "content": [{ "type": "text", "text": text }] }));
     with_meta(annotate(result, notes), ref_id, &[])
 }
 
 /// The call's status and its `ref_id`, instead of the answer.
-fn short(result: &Raw, kept: &EndedCall) -> Raw {
-    let text = Fields::from(kept).to_raw();
+fn short(result: &Raw, call: &EndedCall) -> Raw {
+    let text = Fields::from(call).to_raw();
     let mut fields = Fields::default();
     fields.set("content", encode(&json!([{ "type": "text", "text": text.get() }])));
-    for kept in ["isError", "_meta"] {
+    for name in ["isError", "_meta"] {
         if let Some(value) =
-            Fields::open(result).ok().and_then(|result| result.get(kept).map(ToOwned::to_owned))
+            Fields::open(result).ok().and_then(|result| result.get(name).map(ToOwned::to_owned))
         {
-            fields.set(kept, value);
+            fields.set(name, value);
         }
     }
     fields.to_raw()
@@ -103,7 +103,7 @@ fn inline(
     result: Raw,
     artifacts: &[Artifact],
     notes: &mut Vec<String>,
-    form: &RenderOptions<'_>,
+    options: &RenderOptions<'_>,
 ) -> (Raw, Option<PageForm>) {
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     let mut snapshot = None;
@@ -120,9 +120,9 @@ fn inline(
     let mut page = None;
     if let Some((artifact, text)) = snapshot {
         // Compare both as they are recorded: redacted secrets would otherwise count as changes each time.
-        let now = form.kept.snapshot.as_deref().unwrap_or(text);
-        let changed = form.before.as_ref().and_then(|(since, before)| {
-            let since = match form.mode {
+        let now = options.call.snapshot.as_deref().unwrap_or(text);
+        let changed = options.before.as_ref().and_then(|(since, before)| {
+            let since = match options.mode {
                 // The agent has that page, and needs no name for it.
                 ResponseMode::As(Responses::Auto) => "the page you were last sent".to_owned(),
                 _ => format!("ref_id {since}"),
@@ -130,14 +130,15 @@ fn inline(
             changes(&since, before, now)
         });
         // Without a record nothing is cut: the agent could not ask for the rest.
-        let left = form.inline_tokens.saturating_sub(rest_bytes / TOKEN_BYTES).max(form.inline_tokens / 4);
+        let left =
+            options.inline_tokens.saturating_sub(rest_bytes / TOKEN_BYTES).max(options.inline_tokens / 4);
         // A diff beyond the budget is no shorter than a cut page.
         let changed = changed.filter(|changed| !exceeds(changed, left));
         // Of a small page the line that says what is compared would be longer than the page.
-        let is_shorter = |changed: &String| form.mode == ResponseMode::Diff || changed.len() < text.len();
+        let is_shorter = |changed: &String| options.mode == ResponseMode::Diff || changed.len() < text.len();
         let changed = changed.filter(is_shorter);
         page = Some(if changed.is_some() { PageForm::Changes } else { PageForm::Whole });
-        let shorter = match (&changed, form.kept.record()) {
+        let shorter = match (&changed, options.call.record()) {
             (None, Some(ref_id)) => shortened(text, left, ref_id, notes),
             _ => None,
         };
@@ -148,13 +149,13 @@ fn inline(
         edits.sort_by_key(|(place, _)| place.start);
     }
     let mut result = splice(result, &edits);
-    if let Some(ref_id) = form.kept.record() {
-        if rest_bytes > form.inline_tokens
-            && let Some(cut) = cut_texts(&result, snapshot.is_some(), form.inline_tokens, ref_id, notes)
+    if let Some(ref_id) = options.call.record() {
+        if rest_bytes > options.inline_tokens
+            && let Some(cut) = cut_texts(&result, snapshot.is_some(), options.inline_tokens, ref_id, notes)
         {
             result = cut;
         }
-        notes.extend(recallable(form, ref_id));
+        notes.extend(recallable(options, ref_id));
     }
     (result, page)
 }
@@ -189,7 +190,7 @@ fn shortened(text: &str, tokens_max: usize, ref_id: &RefId, notes: &mut Vec<Stri
     Some(format!("```yaml\n{}\n```", cut.text.trim_end()))
 }
 
-/// A result whose texts are too long, cut to the budget. A snapshot among them has been cut already.
+/// A result session_key texts are too long, cut to the budget. A snapshot among them has been cut already.
 fn cut_texts(
     result: &Raw,
     has_snapshot: bool,
@@ -222,8 +223,8 @@ fn cut_texts(
 }
 
 /// The notes with the `ref_id` and the files of an answer. Without anything to recall they are not worth their tokens.
-fn recallable(form: &RenderOptions<'_>, ref_id: &RefId) -> Vec<String> {
-    let EndedCall { has_snapshot, console, blobs, embedded, .. } = form.kept;
+fn recallable(options: &RenderOptions<'_>, ref_id: &RefId) -> Vec<String> {
+    let EndedCall { has_snapshot, console, blobs, embedded, .. } = options.call;
     if !has_snapshot && *console == 0 && blobs.is_empty() {
         return Vec::new();
     }
@@ -235,7 +236,7 @@ fn recallable(form: &RenderOptions<'_>, ref_id: &RefId) -> Vec<String> {
     for file in files.iter().filter(|file| named.insert(&file.id)) {
         let name = file.name.as_deref().unwrap_or("file");
         let mut note = format!("{name}: greenroom://blobs/{} ({}, {} bytes)", file.id, file.mime, file.bytes);
-        if let Some(site) = form.site {
+        if let Some(site) = options.site {
             note += &format!(", {site}/api/blobs/{}", file.id);
         }
         notes.push(note);

@@ -43,7 +43,7 @@ pub(crate) enum ResourceMethod {
 }
 
 impl ResourceMethod {
-    pub(crate) fn of(method: &str) -> Option<Self> {
+    pub(crate) fn from_name(method: &str) -> Option<Self> {
         match method {
             "resources/list" => Some(Self::List),
             "resources/templates/list" => Some(Self::Templates),
@@ -65,13 +65,13 @@ impl ResourceMethod {
 pub(crate) async fn answer(
     gateway: &Gateway,
     owner: &Owner,
-    asked: ResourceMethod,
+    resource_method: ResourceMethod,
     params: Option<&RawValue>,
     not_found: i64,
 ) -> Result<Fields, RpcError> {
-    let Some(records) = gateway.recall.records.as_deref() else { return Err(unserved(asked)) };
+    let Some(records) = gateway.recall.records.as_deref() else { return Err(unserved(resource_method)) };
     let params = params.and_then(|params| Fields::open(params).ok()).unwrap_or_default();
-    match asked {
+    match resource_method {
         ResourceMethod::List => list(records, owner, &params).await,
         ResourceMethod::Templates => templates(&params),
         ResourceMethod::Read => read(records, owner, &params, not_found).await,
@@ -79,8 +79,8 @@ pub(crate) async fn answer(
 }
 
 /// The error for these methods if records are off.
-pub(crate) fn unserved(asked: ResourceMethod) -> RpcError {
-    let message = format!("method not found: `{}`; no records are kept here", asked.method());
+pub(crate) fn unserved(resource_method: ResourceMethod) -> RpcError {
+    let message = format!("method not found: `{}`; no records are kept here", resource_method.method());
     RpcError::new(METHOD_NOT_FOUND, message)
 }
 
@@ -211,24 +211,28 @@ mod tests {
     use super::*;
     use greenroom_core::settings::Scope;
 
-    use crate::testing::{self, BUILT_IN, DAY, MemoryRecords, kept_blob};
+    use crate::testing::{self, BUILT_IN, DAY, MemoryRecords, store_blob};
 
-    async fn ask(gateway: &Gateway, asked: ResourceMethod, params: Value) -> Result<Value, RpcError> {
+    async fn ask(
+        gateway: &Gateway,
+        resource_method: ResourceMethod,
+        params: Value,
+    ) -> Result<Value, RpcError> {
         let owner = Owner::local();
         let params = encode(&params);
-        let answer = answer(gateway, &owner, asked, Some(&params), NOT_FOUND_BEFORE_2026);
+        let answer = answer(gateway, &owner, resource_method, Some(&params), NOT_FOUND_BEFORE_2026);
         answer.await.map(|fields| serde_json::from_str(fields.to_raw().get()).unwrap())
     }
 
     /// The owner's blobs are listed newest first, page by page, each once; other owners' are not.
     #[tokio::test]
-    async fn pages() {
-        let kept = MemoryRecords::new();
+    async fn blobs_are_listed_by_page() {
+        let records = MemoryRecords::new();
         for n in 0..PAGE + 5 {
-            kept_blob(&kept, "local", &n.to_string(), "text/plain").await;
+            store_blob(&records, "local", &n.to_string(), "text/plain").await;
         }
-        kept_blob(&kept, "other", "secret", "text/plain").await;
-        let (gateway, _folder) = testing::recalling(kept);
+        store_blob(&records, "other", "secret", "text/plain").await;
+        let (gateway, _folder) = testing::recalling(records);
         let first = ask(&gateway, ResourceMethod::List, json!({})).await.unwrap();
         let names = |page: &Value| -> Vec<String> {
             let resources = page["resources"].as_array().unwrap();
@@ -251,12 +255,12 @@ mod tests {
     /// Text is read as text, other bytes in base64, a record whole; another owner's resource looks as if it did not
     /// exist.
     #[tokio::test]
-    async fn reading() {
-        let kept = MemoryRecords::new();
-        let (text, _) = kept_blob(&kept, "local", "h\u{e4}", "application/ld+json").await;
-        let (bytes, record) = kept_blob(&kept, "local", "abc", "image/png").await;
-        let (secret, secrets) = kept_blob(&kept, "other", "secret", "text/plain").await;
-        let (gateway, _folder) = testing::recalling(kept);
+    async fn resources_are_read_by_owner() {
+        let records = MemoryRecords::new();
+        let (text, _) = store_blob(&records, "local", "h\u{e4}", "application/ld+json").await;
+        let (bytes, record) = store_blob(&records, "local", "abc", "image/png").await;
+        let (secret, secrets) = store_blob(&records, "other", "secret", "text/plain").await;
+        let (gateway, _folder) = testing::recalling(records);
         let read = async |uri: String| {
             let answer = ask(&gateway, ResourceMethod::Read, json!({ "uri": uri })).await?;
             Ok::<_, RpcError>(answer["contents"][0].clone())
@@ -265,8 +269,8 @@ mod tests {
         let expected = json!({"uri": uri, "mimeType": "application/ld+json", "text": "h\u{e4}"});
         assert_eq!(read(uri).await.unwrap(), expected);
         assert_eq!(read(format!("{BLOBS}{bytes}")).await.unwrap()["blob"], "YWJj");
-        let said = read(format!("{RECORDS}{record}")).await.unwrap();
-        let whole: Value = serde_json::from_str(said["text"].as_str().unwrap()).unwrap();
+        let resource = read(format!("{RECORDS}{record}")).await.unwrap();
+        let whole: Value = serde_json::from_str(resource["text"].as_str().unwrap()).unwrap();
         assert_eq!((&whole["ref_id"], &whole["snapshot"]), (&json!(record), &json!("- page")));
         assert_eq!((&whole["blobs"][0]["sha256"], &whole["console"]), (&json!(bytes), &json!([])));
         for absent in [
@@ -302,11 +306,11 @@ mod tests {
 
     /// If records are off, these methods are unknown.
     #[tokio::test]
-    async fn without_records() {
+    async fn methods_are_unknown_without_records() {
         let (gateway, _folder) = testing::gateway(&[BUILT_IN], Scope::Connection, DAY);
-        for asked in [ResourceMethod::List, ResourceMethod::Templates, ResourceMethod::Read] {
-            assert_eq!(ask(&gateway, asked, json!({})).await.unwrap_err().code, METHOD_NOT_FOUND);
-            assert_eq!(ResourceMethod::of(asked.method()), Some(asked));
+        for resource_method in [ResourceMethod::List, ResourceMethod::Templates, ResourceMethod::Read] {
+            assert_eq!(ask(&gateway, resource_method, json!({})).await.unwrap_err().code, METHOD_NOT_FOUND);
+            assert_eq!(ResourceMethod::from_name(resource_method.method()), Some(resource_method));
         }
     }
 }

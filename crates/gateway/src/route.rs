@@ -18,7 +18,7 @@ pub(crate) struct CallRequest {
     pub(crate) tool: Arc<str>,
     pub(crate) session: Option<SessionId>,
     pub(crate) target: Target,
-    pub(crate) wants: ResponseOptions,
+    pub(crate) response_options: ResponseOptions,
     /// The name that the client chose for the call's record, so that the call is made once however often it is sent.
     pub(crate) ref_id: Option<RefId>,
     params: Fields,
@@ -58,7 +58,7 @@ impl CallRequest {
             tool: tool.into(),
             session: None,
             target: Target::default(),
-            wants: ResponseOptions::default(),
+            response_options: ResponseOptions::default(),
             ref_id: None,
             params,
             arguments,
@@ -66,7 +66,11 @@ impl CallRequest {
     }
 
     /// A call of this tool with these arguments, from a client that does not speak MCP or on behalf of another call.
-    pub(crate) fn of(tool: &str, arguments: Option<Raw>, meta: Option<Raw>) -> Result<Self, Unroutable> {
+    pub(crate) fn from_parts(
+        tool: &str,
+        arguments: Option<Raw>,
+        meta: Option<Raw>,
+    ) -> Result<Self, Unroutable> {
         let mut params = Fields::default();
         params.set("name", encode(tool));
         if let Some(arguments) = arguments {
@@ -91,7 +95,7 @@ impl CallRequest {
         ];
         let any = |raw: &&RawValue| {
             let selects = names.iter().any(|(name, own)| *own && raw.get().contains(name));
-            selects || takes.wants.any_in(raw.get()) || raw.get().contains("\\u")
+            selects || takes.response_options.any_in(raw.get()) || raw.get().contains("\\u")
         };
         let Some(raw) = self.arguments.as_deref().filter(any) else { return Ok(()) };
         let mut arguments = Fields::open(raw).map_err(|_| Unroutable::Arguments)?;
@@ -106,7 +110,7 @@ impl CallRequest {
         for (name, _) in names.iter().filter(|(_, own)| *own) {
             arguments.remove(name);
         }
-        self.wants = takes.wants.take_from(&mut arguments)?;
+        self.response_options = takes.response_options.take_from(&mut arguments)?;
         self.arguments = Some(arguments.to_raw());
         if let Some(id) = session {
             self.session = Some(SessionId::new(&id)?);
@@ -215,7 +219,7 @@ mod tests {
     /// Odd arguments of every kind: an accepted call selects what a program with Node's JSON parser would read, and no
     /// selector stays in the arguments.
     #[test]
-    fn odd_selectors() {
+    fn selectors_agree_with_node_json() {
         use greenroom_testkit::{NodeValue, OddJson};
         const SEED: u64 = 13;
         let (mut passed, mut selecting) = (0, 0);
@@ -281,7 +285,7 @@ mod tests {
 
     /// An instance may be a number, `null` counts as missing, and any other type is refused by name.
     #[test]
-    fn places() {
+    fn instance_selector_types() {
         let place = |name: &str, json: &str| {
             let params = format!(r#"{{"name":"t","arguments":{{"{name}":{json}}}}}"#);
             let mut request = request(&params).unwrap();

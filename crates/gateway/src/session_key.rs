@@ -1,4 +1,4 @@
-//! Finds the session that a call belongs to ([`whose`]), and the notes about that session for its answer ([`notes`]),
+//! Finds the session that a call belongs to ([`resolve_session`]), and the notes about that session for its answer ([`notes`]),
 //! such as that the session was restarted. The same for a single call and for a bulk.
 
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::{Gateway, caller::Caller, connection::Connection, error_response::Err
 const OVERLAP: &str = "hint: calls without sessionId overlapped on this connection and shared one browser; if several agents use it, each should give its own sessionId";
 
 /// The session that a call with this `sessionId` is for.
-pub(crate) async fn whose(
+pub(crate) async fn resolve_session(
     gateway: &Gateway,
     caller: &Caller,
     session: Option<SessionId>,
@@ -43,10 +43,10 @@ pub(crate) async fn named(
     }
     let own = caller.connection.as_ref().map(|connection| SessionKey::Connection(connection.id));
     match gateway.fleet.by_uid(&caller.owner, &uid) {
-        Some(whose @ SessionKey::Connection(_)) if own.as_ref() != Some(&whose) => {
+        Some(session_key @ SessionKey::Connection(_)) if own.as_ref() != Some(&session_key) => {
             return Err(ErrorResponse::session_of_a_connection(&id));
         }
-        Some(whose) => return Ok(whose),
+        Some(session_key) => return Ok(session_key),
         None => {}
     }
     let Some(records) = &gateway.recall.records else { return Ok(as_name) };
@@ -60,17 +60,17 @@ pub(crate) async fn named(
 /// The notes for a caller's answer.
 pub(crate) fn notes(
     caller: &Caller,
-    whose: &SessionKey,
+    session_key: &SessionKey,
     mut notes: Vec<Note>,
-    unnamed: Option<OwnSessionCall<'_>>,
+    own_session_calls: Option<OwnSessionCall<'_>>,
 ) -> Vec<String> {
     // Another client of the same owner may have started the session anew; this client has not had the note yet.
-    let lost = caller.connection.as_ref().is_some_and(|connection| connection.take_lost_note(whose));
+    let lost = caller.connection.as_ref().is_some_and(|connection| connection.take_lost_note(session_key));
     if lost && !notes.iter().any(|note| note.restarted().is_some()) {
         notes.push(Note::Restarted(Ended::Server));
     }
     let mut notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
-    if unnamed.is_some_and(|unnamed| unnamed.overlapped()) {
+    if own_session_calls.is_some_and(|own_session_calls| own_session_calls.overlapped()) {
         notes.push(OVERLAP.to_owned());
     }
     notes
@@ -79,28 +79,30 @@ pub(crate) fn notes(
 /// Counts a call without `sessionId` in a connection's own session, and knows whether it overlapped another.
 pub(crate) struct OwnSessionCall<'a> {
     connection: &'a Connection,
-    meetings_before: usize,
+    overlaps_before: usize,
 }
 
 impl<'a> OwnSessionCall<'a> {
     /// The caller holds it until the call has its answer.
-    pub(crate) fn begin(caller: &'a Caller, whose: &SessionKey) -> Option<Self> {
-        let (Some(connection), SessionKey::Connection(_)) = (&caller.connection, whose) else { return None };
-        let meetings_before = connection.meetings.load(Ordering::Relaxed);
-        if connection.unnamed.fetch_add(1, Ordering::Relaxed) > 0 {
+    pub(crate) fn begin(caller: &'a Caller, session_key: &SessionKey) -> Option<Self> {
+        let (Some(connection), SessionKey::Connection(_)) = (&caller.connection, session_key) else {
+            return None;
+        };
+        let overlaps_before = connection.overlaps.load(Ordering::Relaxed);
+        if connection.own_session_calls.fetch_add(1, Ordering::Relaxed) > 0 {
             // The earlier call gets the note too.
-            connection.meetings.fetch_add(1, Ordering::Relaxed);
+            connection.overlaps.fetch_add(1, Ordering::Relaxed);
         }
-        Some(Self { connection, meetings_before })
+        Some(Self { connection, overlaps_before })
     }
 
     fn overlapped(&self) -> bool {
-        self.connection.meetings.load(Ordering::Relaxed) != self.meetings_before
+        self.connection.overlaps.load(Ordering::Relaxed) != self.overlaps_before
     }
 }
 
 impl Drop for OwnSessionCall<'_> {
     fn drop(&mut self) {
-        self.connection.unnamed.fetch_sub(1, Ordering::Relaxed);
+        self.connection.own_session_calls.fetch_sub(1, Ordering::Relaxed);
     }
 }

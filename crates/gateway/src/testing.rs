@@ -23,7 +23,7 @@ use crate::{
     Gateway, InstructionFacts, Metrics, Recall, ToolSource, attached_browsers::index_of,
 };
 
-pub(crate) use memory_records::{MemoryRecords, kept_blob};
+pub(crate) use memory_records::{MemoryRecords, store_blob};
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -102,7 +102,7 @@ pub(crate) fn gateway(pools: &[TestPool], scope: Scope, idle_timeout: Duration) 
         },
         attaching: AttachPolicy { changes: When::Auto, configured: false, by: Some(Arc::new(FakeAttach)) },
         folder: PathBuf::from("/"),
-        parking: crate::SuspendedCalls::default(),
+        suspended_calls: crate::SuspendedCalls::default(),
         metrics,
         recall: Recall::none(),
         answering: tokio_util::task::TaskTracker::new(),
@@ -154,18 +154,18 @@ fn attachment(index: u32, browser: TestBrowser) -> Attachment {
 struct FakeAttach;
 
 impl Attach for FakeAttach {
-    fn prepare(&self, asked: AttachRequest) -> BoxFuture<'_, Result<AttachmentBuilder, AttachError>> {
-        if asked.url.contains("forbidden") {
+    fn prepare(&self, request: AttachRequest) -> BoxFuture<'_, Result<AttachmentBuilder, AttachError>> {
+        if request.url.contains("forbidden") {
             let refused = AttachError::new("this address may not be attached").hint("name another one");
             return Box::pin(async { Err(refused) });
         }
         let browser = TestBrowser {
-            down: asked.url.contains("down"),
-            url: asked.url.leak(),
-            label: asked.label.map(|label| -> &str { label.leak() }),
-            tags: asked.tags.into_iter().map(|tag| -> &str { tag.leak() }).collect::<Vec<_>>().leak(),
+            down: request.url.contains("down"),
+            url: request.url.leak(),
+            label: request.label.map(|label| -> &str { label.leak() }),
+            tags: request.tags.into_iter().map(|tag| -> &str { tag.leak() }).collect::<Vec<_>>().leak(),
             meeting: None,
-            tools: if asked.engine == Some(AttachEngine::Devtools) { DEVTOOLS } else { PLAYWRIGHT },
+            tools: if request.engine == Some(AttachEngine::Devtools) { DEVTOOLS } else { PLAYWRIGHT },
         };
         let prepared: AttachmentBuilder = Box::new(move |index| attachment(index, browser));
         Box::pin(async { Ok(prepared) })

@@ -28,13 +28,13 @@ const FIREFOX: TestPool = TestPool { name: "FIREFOX", tools: &["t", "find"], ..F
 #[derive(Default)]
 struct RecordingAgent {
     waiting: QueueProgress,
-    told: Mutex<Vec<Value>>,
+    notices: Mutex<Vec<Value>>,
 }
 
 impl Agent for RecordingAgent {
     fn tell(&self, method: &str, params: Option<Raw>) {
         assert_eq!(method, progress::METHOD);
-        self.told.lock().push(serde_json::from_str(params.unwrap().get()).unwrap());
+        self.notices.lock().push(serde_json::from_str(params.unwrap().get()).unwrap());
     }
 
     fn ask<'a>(
@@ -71,19 +71,19 @@ impl Agent for RecordingAgent {
 /// A client of a gateway with two pools.
 struct TestClient {
     gateway: Arc<Gateway>,
-    is_here: bool,
+    is_local: bool,
     _folder: TempDir,
 }
 
 fn client(pools: &[TestPool]) -> TestClient {
     let (gateway, folder) = testing::gateway(pools, Scope::Call, DAY);
-    TestClient { gateway, is_here: true, _folder: folder }
+    TestClient { gateway, is_local: true, _folder: folder }
 }
 
 impl TestClient {
     async fn call_as(&self, agent: Arc<RecordingAgent>, params: Value) -> Value {
-        let is_here = self.is_here;
-        let caller = Caller { owner: Owner::local(), connection: None, agent, is_program: false, is_here };
+        let is_local = self.is_local;
+        let caller = Caller { owner: Owner::local(), connection: None, agent, is_program: false, is_local };
         let answer = call::run(&self.gateway, &caller, Some(&encode(&params)), Turns::default().take()).await;
         serde_json::from_str(answer.unwrap_or_else(|error| panic!("{error}")).get()).unwrap()
     }
@@ -115,7 +115,7 @@ fn text(answer: &Value) -> String {
 /// A call runs in the pool and the instance that it names, by number or alias, or in the default pool; a session stays
 /// where it was made.
 #[tokio::test]
-async fn calls_run_where_they_are_sent() {
+async fn calls_run_in_the_named_pool_and_instance() {
     let client = client(&[CHROMIUM, FIREFOX]);
     assert_eq!(client.ran("t", json!({"browser_instance": 1})).await, "CHROMIUM/1 t");
     assert_eq!(client.ran("t", json!({"browser_instance": "second"})).await, "CHROMIUM/1 t");
@@ -125,47 +125,50 @@ async fn calls_run_where_they_are_sent() {
     assert_eq!(client.ran("t", json!({"browser_pool": "FIREFOX", "sessionId": "s"})).await, "FIREFOX/0 t");
     assert_eq!(client.ran("find", json!({"sessionId": "s"})).await, "FIREFOX/0 find", "its session is there");
     let made = json!({"sessionId": "m", "browser_instance": "second"});
-    let said: Value = serde_json::from_str(&client.ran("create_new_session", made).await).unwrap();
-    assert_eq!(said["sessionId"], "m");
+    let reply_text: Value = serde_json::from_str(&client.ran("create_new_session", made).await).unwrap();
+    assert_eq!(reply_text["sessionId"], "m");
     assert_eq!(client.ran("t", json!({"sessionId": "m"})).await, "CHROMIUM/1 t");
 }
 
 /// The error for an unknown pool or instance, a session in another pool and a tool that the pool lacks names the
 /// alternatives.
 #[tokio::test]
-async fn places_that_cannot_be_had() {
+async fn unavailable_targets_name_alternatives() {
     let client = client(&[CHROMIUM, FIREFOX]);
-    let (code, said) = client.fails("t", json!({"browser_pool": "WEBKIT"})).await;
+    let (code, reply_text) = client.fails("t", json!({"browser_pool": "WEBKIT"})).await;
     assert_eq!(code, "no_such_pool");
     assert!(
-        said.starts_with(
+        reply_text.starts_with(
             r#"Invalid pool name in browser_pool: no such pool: "WEBKIT"; there are "CHROMIUM", "FIREFOX""#
         ),
-        "{said}"
+        "{reply_text}"
     );
-    let (code, said) = client.fails("t", json!({"browser_instance": "9"})).await;
+    let (code, reply_text) = client.fails("t", json!({"browser_instance": "9"})).await;
     assert_eq!(code, "no_such_instance");
     assert!(
-        said.starts_with(
+        reply_text.starts_with(
             r#"Instance not found in pool: no such instance in pool "CHROMIUM": "9"; there are "0""#
-        ) && said.contains("\"second\""),
-        "{said}"
+        ) && reply_text.contains("\"second\""),
+        "{reply_text}"
     );
-    let (code, said) = client.fails("pdf", json!({"browser_pool": "FIREFOX"})).await;
+    let (code, reply_text) = client.fails("pdf", json!({"browser_pool": "FIREFOX"})).await;
     assert_eq!(code, "tool_not_in_pool");
-    assert!(said.starts_with(r#"pool "FIREFOX" has no tool "pdf"; it is in "CHROMIUM""#), "{said}");
+    assert!(
+        reply_text.starts_with(r#"pool "FIREFOX" has no tool "pdf"; it is in "CHROMIUM""#),
+        "{reply_text}"
+    );
     assert_eq!(client.fails("find", json!({})).await.0, "tool_not_in_pool", "the default pool has none");
     client.ran("t", json!({"sessionId": "s", "browser_pool": "FIREFOX"})).await;
     assert_eq!(client.fails("pdf", json!({"sessionId": "s"})).await.0, "tool_not_in_pool");
-    let (code, said) = client.fails("t", json!({"sessionId": "s", "browser_pool": "CHROMIUM"})).await;
+    let (code, reply_text) = client.fails("t", json!({"sessionId": "s", "browser_pool": "CHROMIUM"})).await;
     assert_eq!(code, "session_elsewhere");
-    assert!(said.contains(r#"lives in pool "FIREFOX""#), "{said}");
+    assert!(reply_text.contains(r#"lives in pool "FIREFOX""#), "{reply_text}");
     assert_eq!(client.fails("pdf", json!({"browser_pool": "WEBKIT"})).await.0, "no_such_pool");
 }
 
 /// The steps of a bulk run in the pool that the bulk names, and the pool must have each tool.
 #[tokio::test]
-async fn several_commands_in_one_place() {
+async fn bulk_runs_in_one_pool() {
     let client = client(&[CHROMIUM, FIREFOX]);
     let commands = json!([{"tool": "t"}, {"tool": "pdf"}]);
     let place = json!({"commands": commands, "browser_instance": 1, "return_all_results": true});
@@ -173,16 +176,16 @@ async fn several_commands_in_one_place() {
     let ran = |n: usize| text(&answer["structuredContent"]["results"][n]);
     assert_eq!((ran(0), ran(1)), ("CHROMIUM/1 t".to_owned(), "CHROMIUM/1 pdf".to_owned()));
     let elsewhere = json!({"commands": commands, "browser_pool": "FIREFOX"});
-    let (code, said) = client.fails("browser_execute_bulk", elsewhere).await;
+    let (code, reply_text) = client.fails("browser_execute_bulk", elsewhere).await;
     assert_eq!(code, "tool_not_in_pool");
-    assert!(said.starts_with(r#"commands[1]: pool "FIREFOX" has no tool "pdf""#), "{said}");
-    assert!(said.contains("no command was run"), "{said}");
+    assert!(reply_text.starts_with(r#"commands[1]: pool "FIREFOX" has no tool "pdf""#), "{reply_text}");
+    assert!(reply_text.contains("no command was run"), "{reply_text}");
 }
 
 /// If there are several pools every tool shows the choice, greenroom's own too, and `browser_pool_status` is listed;
 /// with one pool nothing is shown.
 #[tokio::test]
-async fn choices_are_shown() {
+async fn selectors_are_shown_with_several_pools() {
     let shown = async |pools: &[TestPool]| {
         let client = client(pools);
         let list = list_tools(&client.gateway, &Owner::local(), true, client.gateway.scope).await.unwrap();
@@ -208,34 +211,38 @@ async fn choices_are_shown() {
 
 /// A call that waits for a browser is notified of its place, if it wants to be, and the timeout names the holder.
 #[tokio::test(start_paused = true)]
-async fn waiting_is_told() {
+async fn waiting_calls_get_progress() {
     let client = client(&[TestPool { lease_timeout: Duration::from_secs(30), ..FIREFOX }]);
     client.ran("t", json!({"sessionId": "a"})).await;
     let params =
         |id: &str| json!({"name": "t", "arguments": {"sessionId": id}, "_meta": {"progressToken": id}});
     let agent = |id: &str| {
         Arc::new(RecordingAgent {
-            waiting: QueueProgress::of(Some(&encode(&params(id)))),
-            told: Mutex::default(),
+            waiting: QueueProgress::from_params(Some(&encode(&params(id)))),
+            notices: Mutex::default(),
         })
     };
     let (second, third) = (agent("b"), agent("c"));
     let (answer, other) =
         tokio::join!(client.call_as(second.clone(), params("b")), client.call_as(third.clone(), params("c")));
-    let told = second.told.lock().clone();
+    let notices = second.notices.lock().clone();
     let message = |place: &str| format!("waiting for a browser: {place} in pool \"FIREFOX\"");
-    assert_eq!(told[0], json!({"progressToken": "b", "progress": 0.001, "message": message("place 1 of 1")}));
-    let told = third.told.lock().clone();
-    assert_eq!(told[0]["message"], message("place 2 of 2"));
-    let grows =
-        |told: &[Value]| told.windows(2).all(|two| two[0]["progress"].as_f64() < two[1]["progress"].as_f64());
-    assert!(grows(&told), "{told:?}");
+    assert_eq!(
+        notices[0],
+        json!({"progressToken": "b", "progress": 0.001, "message": message("place 1 of 1")})
+    );
+    let notices = third.notices.lock().clone();
+    assert_eq!(notices[0]["message"], message("place 2 of 2"));
+    let grows = |notices: &[Value]| {
+        notices.windows(2).all(|two| two[0]["progress"].as_f64() < two[1]["progress"].as_f64())
+    };
+    assert!(grows(&notices), "{notices:?}");
     for answer in [answer, other] {
         assert_eq!(answer["_meta"]["greenroom/error"], json!({"code": "lease_timeout", "retryable": true}));
-        let said = text(&answer);
-        assert!(said.starts_with("no browser free within 30 s: pool \"FIREFOX\""), "{said}");
-        assert!(said.contains("1 of 1 slot is leased by session \"a\""), "{said}");
-        assert!(said.ends_with("raise INSTANCES or SLOTS of pool \"FIREFOX\""), "{said}");
+        let reply_text = text(&answer);
+        assert!(reply_text.starts_with("no browser free within 30 s: pool \"FIREFOX\""), "{reply_text}");
+        assert!(reply_text.contains("1 of 1 slot is leased by session \"a\""), "{reply_text}");
+        assert!(reply_text.ends_with("raise INSTANCES or SLOTS of pool \"FIREFOX\""), "{reply_text}");
     }
 }
 
@@ -269,14 +276,14 @@ async fn pools_are_counted() {
 
 /// The error for a tool that the engine has, but that is switched off, names the entry of `caps` that it needs.
 #[tokio::test]
-async fn tools_of_caps() {
+async fn disabled_tool_error_names_its_cap() {
     let client = client(&[CHROMIUM]);
     let caller = Caller {
         owner: Owner::local(),
         connection: None,
         agent: Arc::<RecordingAgent>::default(),
         is_program: false,
-        is_here: true,
+        is_local: true,
     };
     let params = encode(&json!({ "name": "save", "arguments": {} }));
     let refused =

@@ -80,7 +80,7 @@ mod tests {
 
     /// Lines come out whole however the stream is cut; blank ones and carriage returns are dropped.
     #[test]
-    fn any_cut_gives_the_same_lines() {
+    fn chunk_boundaries_do_not_change_lines() {
         assert_eq!(lines(&["a", "b\r\n\n \nc", "\n", "d"], 9), [whole("ab"), whole("c"), whole("d")]);
     }
 

@@ -294,7 +294,7 @@ mod tests {
 
     /// Malformed messages are told apart: bad JSON and bad envelopes, with the id where there is one.
     #[test]
-    fn malformed_messages_are_named() {
+    fn malformed_messages_have_distinct_errors() {
         assert_eq!(error_of("{"), (PARSE, None));
         assert_eq!(error_of("nonsense"), (PARSE, None));
         assert_eq!(error_of("\u{fffd}"), (PARSE, None));
@@ -314,7 +314,7 @@ mod tests {
     /// A client's request whose parameters two programs could read differently is refused under its id, and the error
     /// names the place; the same from an engine is accepted.
     #[test]
-    fn requests_mean_one_thing() {
+    fn ambiguous_requests_are_refused() {
         for (params, says) in [
             (
                 r#"{"arguments":{"url":"view-source:file:///s#\ud800"}}"#,
@@ -345,7 +345,7 @@ mod tests {
 
     /// A message that is malformed because a string is not Unicode, or a member is there twice, is answered under its id.
     #[test]
-    fn ids_of_malformed_messages() {
+    fn malformed_messages_keep_their_id() {
         for text in [
             &b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\",\"params\":{\"url\":\"\xff\"}}"[..],
             br#"{"jsonrpc":"2.0","id":7,"method":"\ud800"}"#,
@@ -359,7 +359,7 @@ mod tests {
 
     /// A batch is taken apart, each part judged alone.
     #[test]
-    fn batches() {
+    fn batch_parts_are_parsed_one_by_one() {
         let Parsed::Batch(parts) = parse(br#" [{"jsonrpc":"2.0","method":"m"}, 1]"#) else {
             panic!("a batch")
         };

@@ -151,7 +151,7 @@ impl Peer {
     /// Ends the session where the transport has a message for it. The caller decides how long to wait for a server that
     /// hangs.
     pub async fn close(&self) {
-        self.link.goodbye().await;
+        self.link.end_session().await;
     }
 }
 

@@ -44,7 +44,7 @@ mod tests {
 
     /// A known revision is granted, anything else is answered with the latest.
     #[test]
-    fn negotiation() {
+    fn unknown_revision_gets_the_latest() {
         assert_eq!(Revision::negotiate("2024-11-05"), Revision::V2024_11_05);
         assert_eq!(Revision::negotiate("2026-07-28"), Revision::LATEST);
         assert_eq!(Revision::negotiate(""), Revision::LATEST);

@@ -121,7 +121,7 @@ mod tests {
 
     /// Data lines are joined, other fields and comments ignored, empty events skipped, however the stream is cut.
     #[test]
-    fn any_cut_gives_the_same_events() {
+    fn chunk_boundaries_do_not_change_events() {
         let text = b"event: message\r\ndata: a\ndata:b\nid: 1\n\n: ping\n\ndata: c\n\n";
         for cut in 0..text.len() {
             let mut events = SseParser::new(100);
@@ -134,7 +134,7 @@ mod tests {
 
     /// After a break the splitter knows where and when to resume, and has dropped the unfinished event.
     #[test]
-    fn a_break() {
+    fn broken_stream_knows_where_to_resume() {
         let mut events = SseParser::new(100);
         assert_eq!(events.feed(b"id: 7\nretry: 250\ndata: a\n\ndata: hal").unwrap(), [b"a".to_vec()]);
         assert_eq!((events.last_id(), events.retry()), (Some("7"), Some(Duration::from_millis(250))));

@@ -146,16 +146,16 @@ mod tests {
 
     /// Requests name their client, keep other members of `_meta`, and cannot name another client.
     #[test]
-    fn requests_say_who_asks() {
+    fn requests_name_their_client() {
         let given = json!({ "name": "t", "_meta": {
             "progressToken": 1, "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} }
         } });
         let params: Value = serde_json::from_str(spoken().params(Some(&encode(&given))).get()).unwrap();
         assert_eq!((&params["name"], &params["_meta"]["progressToken"]), (&json!("t"), &json!(1)));
-        let said = |name: &str| params["_meta"][format!("io.modelcontextprotocol/{name}")].clone();
-        assert_eq!(said("protocolVersion"), STATELESS);
-        assert_eq!(said("clientCapabilities"), json!({ "sampling": {} }));
-        assert_eq!(said("clientInfo"), json!({ "name": "test", "version": "0" }));
+        let meta = |name: &str| params["_meta"][format!("io.modelcontextprotocol/{name}")].clone();
+        assert_eq!(meta("protocolVersion"), STATELESS);
+        assert_eq!(meta("clientCapabilities"), json!({ "sampling": {} }));
+        assert_eq!(meta("clientInfo"), json!({ "name": "test", "version": "0" }));
     }
 
     /// Headers repeat the method, the name, and the arguments that the list marks, in base64 where they are not plain.

@@ -30,10 +30,10 @@ const UNREAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Messages kept after they were read. A connection that dies silently may have swallowed as many as may wait; a client
 /// that missed more starts anew.
-const KEPT_MAX: usize = UNREAD_MAX;
+const RETAINED_MAX: usize = UNREAD_MAX;
 
 /// Bytes kept after they were read: enough for a big answer. More would let finished work pile up in memory.
-const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+const RETAINED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Counts the bytes of messages to one client, from when they are sent until the last copy is written or forgotten.
 #[derive(Debug, Clone, Default)]
@@ -121,8 +121,8 @@ impl StreamState {
     /// Drops messages that were read, beyond what is kept.
     fn trim(&mut self) {
         while self.first < self.unread && {
-            let kept = self.unread - self.first;
-            kept > KEPT_MAX as u64 || self.bytes - self.unread_bytes > KEPT_BYTES_MAX
+            let retained = self.unread - self.first;
+            retained > RETAINED_MAX as u64 || self.bytes - self.unread_bytes > RETAINED_BYTES_MAX
         } {
             let Some(message) = self.messages.pop_front() else { return };
             self.bytes -= message.len();
@@ -137,7 +137,7 @@ impl MessageStream {
     }
 
     /// A stream of a client whose other streams are counted together with it.
-    pub fn of(held: &HeldBytes) -> Self {
+    pub fn counted_by(held: &HeldBytes) -> Self {
         Self { held: held.clone(), ..Self::default() }
     }
 

@@ -121,7 +121,7 @@ impl App {
                 by: Some(attacher.clone()),
             },
             folder: surroundings.working_dir.clone(),
-            parking: greenroom_gateway::SuspendedCalls::default(),
+            suspended_calls: greenroom_gateway::SuspendedCalls::default(),
             metrics,
             answering: tokio_util::task::TaskTracker::new(),
             recall: Recall {

@@ -126,7 +126,7 @@ pub async fn run(
         playing,
         http::serve(shop, site::router(), closing.clone()),
         http::serve(front, http::site(door.clone()), closing.clone()),
-        http::attend(door.clone()),
+        http::maintain_clients(door.clone()),
     );
     drop(stage);
     house.shut_down(door.end()).await;

@@ -53,7 +53,7 @@ pub async fn run(
         gateway: house.gateway.clone(),
         sessions: Arc::new(HttpClients::default()),
         probes: Arc::new(Probes { server: house.run_folder().1.to_owned() }),
-        reach: ClientLocation::Here { folder: surroundings.working_dir.clone() },
+        reach: ClientLocation::Local { folder: surroundings.working_dir.clone() },
         owner: Owner::local(),
         rules: None,
         stop: closing.clone(),
@@ -86,7 +86,7 @@ pub async fn run(
             () = signals.stop.cancelled() => {}
         }
     };
-    tokio::join!(serving, http::attend(door.clone()), stopping, reloading);
+    tokio::join!(serving, http::maintain_clients(door.clone()), stopping, reloading);
     house.shut_down(door.end()).await;
     Ok(ExitCode::SUCCESS)
 }

@@ -146,7 +146,7 @@ mod tests {
 
     /// A parameter with a default may be left out, although the engine's schema lists it as required.
     #[test]
-    fn defaults_make_optional() {
+    fn parameters_with_defaults_are_optional() {
         assert_eq!(check(CONSOLE, "{}"), Ok(()));
         let Err(InvalidArguments::Wrong { why, .. }) = check(CONSOLE, r#"{"level":"loud"}"#) else {
             panic!("a wrong level")
@@ -156,7 +156,7 @@ mod tests {
 
     /// Arguments that cannot be parsed are refused.
     #[test]
-    fn values_out_of_reach() {
+    fn unparsable_arguments_are_refused() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         for odd in [deep.as_str(), r#""\ud800""#, "1e400"] {
             assert_eq!(check(CLICK, &format!(r#"{{"target":{odd}}}"#)), Err(InvalidArguments::Unreadable));
@@ -169,7 +169,7 @@ mod tests {
 
     /// A tool without a usable schema accepts any arguments.
     #[test]
-    fn open_schemas_take_anything() {
+    fn tools_without_schema_accept_any_arguments() {
         assert_eq!(check(r#"{"name":"t"}"#, r#"{"a":1}"#), Ok(()));
         assert_eq!(check(r#"{"name":"t","inputSchema":{"type":"object"}}"#, r#"{"a":1}"#), Ok(()));
     }

@@ -14,11 +14,11 @@ impl Catalog {
     pub fn add_browser(&self, status: &BrowserStatus, engine: Arc<dyn Engine>) {
         let fingerprint = engine.fingerprint();
         // Before the first client asks for a list, there is no need to read one.
-        let kept = self.known().and_then(|_| cache::read(&self.folder, &fingerprint));
+        let cached = self.known().and_then(|_| cache::read(&self.folder, &fingerprint));
         let source = ToolSource { pool: pool_name(status.index).into(), engine, several: false };
         let mut state = self.lock();
         let like = |known: &&KnownSource| known.source.engine.fingerprint() == fingerprint;
-        let set = kept.or_else(|| state.sources.iter().filter(like).find_map(|known| known.set.clone()));
+        let set = cached.or_else(|| state.sources.iter().filter(like).find_map(|known| known.set.clone()));
         let added = KnownSource { set, ..KnownSource::browser(source, status) };
         state.sources.retain(|known| known.place.index() != Some(status.index));
         let behind = |known: &KnownSource| known.place.index().is_some_and(|index| index > status.index);

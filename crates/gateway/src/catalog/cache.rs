@@ -40,23 +40,23 @@ pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
             return None;
         }
     };
-    let kept: CachedTools = match serde_json::from_str(&text) {
-        Ok(kept) => kept,
+    let cached: CachedTools = match serde_json::from_str(&text) {
+        Ok(cached) => cached,
         Err(error) => {
             tracing::warn!(%error, path = %path.display(), "the kept tool list is damaged and will be replaced");
             return None;
         }
     };
-    if kept.fingerprint != fingerprint {
+    if cached.fingerprint != fingerprint {
         return None;
     }
     let tool = |definition: Raw| {
         let ToolName { name } = serde_json::from_str(definition.get()).ok()?;
         Some(Tool { name, definition })
     };
-    let tools = kept.tools.into_iter().map(tool).collect::<Option<Vec<_>>>()?;
-    let instructions = kept.instructions;
-    let introduction = kept.capabilities.map(|capabilities| Introduction { capabilities, instructions });
+    let tools = cached.tools.into_iter().map(tool).collect::<Option<Vec<_>>>()?;
+    let instructions = cached.instructions;
+    let introduction = cached.capabilities.map(|capabilities| Introduction { capabilities, instructions });
     Some(Toolset { tools, introduction })
 }
 
@@ -64,15 +64,15 @@ pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {
 pub(super) fn write(folder: &Path, fingerprint: &str, set: &Toolset) -> io::Result<()> {
     let tools = set.tools.iter().map(|tool| tool.definition.clone()).collect();
     let introduction = set.introduction.as_ref();
-    let kept = CachedTools {
+    let cached = CachedTools {
         fingerprint: fingerprint.to_owned(),
         tools,
-        capabilities: introduction.map(|said| said.capabilities.clone()),
-        instructions: introduction.and_then(|said| said.instructions.clone()),
+        capabilities: introduction.map(|introduction| introduction.capabilities.clone()),
+        instructions: introduction.and_then(|introduction| introduction.instructions.clone()),
     };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut part = tempfile::NamedTempFile::new_in(folder)?;
-    part.write_all(&serde_json::to_vec(&kept)?)?;
+    part.write_all(&serde_json::to_vec(&cached)?)?;
     part.persist(file(folder, fingerprint)).map_err(|error| error.error)?;
     Ok(())
 }
@@ -95,7 +95,7 @@ mod tests {
 
     /// A list comes back as it was written, for its own fingerprint only; a damaged file counts as missing.
     #[test]
-    fn lists_come_back() {
+    fn cached_lists_are_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let definition = greenroom_core::raw::parse(r#"{"name":"t", "n": 1.50}"#.to_owned()).unwrap();
         let capabilities = greenroom_core::raw::parse(r#"{"prompts":{}}"#.to_owned()).unwrap();
@@ -106,9 +106,9 @@ mod tests {
             read(folder.path(), "one").unwrap().tools[0].definition.get(),
             r#"{"name":"t", "n": 1.50}"#
         );
-        let said = read(folder.path(), "one").unwrap().introduction.unwrap();
-        assert_eq!(said.capabilities.get(), r#"{"prompts":{}}"#);
-        assert_eq!(said.instructions.as_deref(), Some("Be kind."));
+        let introduction = read(folder.path(), "one").unwrap().introduction.unwrap();
+        assert_eq!(introduction.capabilities.get(), r#"{"prompts":{}}"#);
+        assert_eq!(introduction.instructions.as_deref(), Some("Be kind."));
         assert!(read(folder.path(), "two").is_none());
         let path = file(folder.path(), "one");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -60,7 +60,7 @@ pub(crate) struct InjectedParameters {
     pub(crate) pool: bool,
     pub(crate) instance: bool,
     pub(crate) browser: bool,
-    pub(crate) wants: response_options::InjectedOptions,
+    pub(crate) response_options: response_options::InjectedOptions,
 }
 
 impl InjectedParameters {
@@ -70,14 +70,14 @@ impl InjectedParameters {
         pool: true,
         instance: true,
         browser: true,
-        wants: response_options::InjectedOptions { mode: true, responses: true, pages: true },
+        response_options: response_options::InjectedOptions { mode: true, responses: true, pages: true },
     };
     const NONE: Self = Self {
         session: false,
         pool: false,
         instance: false,
         browser: false,
-        wants: response_options::InjectedOptions { mode: false, responses: false, pages: false },
+        response_options: response_options::InjectedOptions { mode: false, responses: false, pages: false },
     };
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct AnswerContents {
 
 impl ListOptions {
     /// What these sources give callers to choose from.
-    pub(super) fn of(sources: &[KnownSource], scope: Scope, recalls: bool) -> Self {
+    pub(super) fn from_sources(sources: &[KnownSource], scope: Scope, recalls: bool) -> Self {
         let (pools, browsers): (Vec<_>, Vec<_>) = sources.iter().partition(|known| known.place.is_pool());
         let has_label =
             |known: &&KnownSource| matches!(&known.place, SourceName::Browser(name) if name.label.is_some());
@@ -153,7 +153,7 @@ impl ListOptions {
         let mut schema = tool.read::<Fields>("inputSchema").ok()?.unwrap_or_default();
         let mut properties = schema.read::<Fields>("properties").ok()?.unwrap_or_default();
         let free = |name: &str| properties.get(name).is_none();
-        let wants = response_options::InjectedOptions {
+        let response_options = response_options::InjectedOptions {
             mode: free(MODE),
             responses: free(RESPONSES),
             pages: gives.data && pages::NAMES.iter().all(|name| free(name)),
@@ -163,13 +163,13 @@ impl ListOptions {
             pool: free(POOL),
             instance: free(INSTANCE),
             browser: free(BROWSER),
-            wants,
+            response_options,
         };
         let session = encode(&json!({ "type": "string", "description": SESSION_DESCRIPTION }));
         let own: Vec<_> = std::iter::once((SESSION_ID, session)).chain(self.places()).collect();
         let added: Vec<_> = own.into_iter().filter(|(name, _)| free(name)).collect();
-        let form = (gives.snapshots && wants.mode && self.recalls).then(|| (MODE, mode()));
-        let parts = wants.pages.then(pages::parameters).into_iter().flatten();
+        let form = (gives.snapshots && response_options.mode && self.recalls).then(|| (MODE, mode()));
+        let parts = response_options.pages.then(pages::parameters).into_iter().flatten();
         let form: Vec<_> = form.into_iter().chain(parts).collect();
         if added.is_empty() && form.is_empty() {
             return Some((definition.to_owned(), takes));
@@ -239,9 +239,9 @@ mod tests {
             .replace("<POOL>", &parameter("browser_pool", "Pool: CHROMIUM (default), FIREFOX"))
             .replace("<INSTANCE>", &parameter("browser_instance", INSTANCE_DESCRIPTION));
         assert_eq!(text.get(), expected);
-        assert!(!takes.wants.pages, "nothing of it is known to be data");
+        assert!(!takes.response_options.pages, "nothing of it is known to be data");
         InjectedParameters {
-            wants: response_options::InjectedOptions { pages: true, ..takes.wants },
+            response_options: response_options::InjectedOptions { pages: true, ..takes.response_options },
             ..takes
         }
     }
@@ -256,7 +256,7 @@ mod tests {
 
     /// `sessionId` comes first, the rest stays as the engine wrote it, and only `explicit` requires it.
     #[test]
-    fn injection() {
+    fn session_id_is_injected_first() {
         let tool = r#"{"name":"t","x-new":{"n": 1.50},"inputSchema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]},"icons":[]}"#;
         check(
             tool,
@@ -281,7 +281,7 @@ mod tests {
     /// Pools and instances are shown only where there is a choice, after `sessionId`, and accepted everywhere; a tool's
     /// own parameter of such a name stays its own.
     #[test]
-    fn places_are_shown_where_there_is_a_choice() {
+    fn selectors_are_listed_only_with_a_choice() {
         let tool = r#"{"name":"t","inputSchema":{"type":"object","properties":{"a":{}}}}"#;
         let with = |inside: &str| {
             format!(r#"{{"name":"t","inputSchema":{{"type":"object","properties":{{{inside},"a":{{}}}}}}}}"#)

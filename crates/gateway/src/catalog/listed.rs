@@ -141,11 +141,11 @@ impl ToolList {
                         known.push(inject::SESSION_ID.to_owned());
                     }
                     if entry.shown.get().contains(&format!("\"{}\":", response_options::MODE))
-                        && entry.takes.wants.mode
+                        && entry.takes.response_options.mode
                     {
                         known.push(response_options::MODE.to_owned());
                     }
-                    if entry.takes.wants.pages {
+                    if entry.takes.response_options.pages {
                         known.extend(pages::NAMES.map(ToOwned::to_owned));
                     }
                     let own = |name: &str| match name {

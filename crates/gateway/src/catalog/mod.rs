@@ -63,7 +63,7 @@ impl Catalog {
     /// holds the cached lists.
     pub fn new(sources: Vec<ToolSource>, scope: Scope, recalls: bool, folder: PathBuf) -> Arc<Self> {
         let sources: Vec<_> = sources.into_iter().map(KnownSource::pool).collect();
-        let shown = Arc::new(ListOptions::of(&sources, scope, recalls));
+        let shown = Arc::new(ListOptions::from_sources(&sources, scope, recalls));
         Arc::new(Self {
             scope,
             recalls,
@@ -135,12 +135,12 @@ impl Catalog {
     pub fn offered(&self, pool: &str, set: &Toolset, partial: bool) {
         let Some(engine) = self.engine(pool) else { return };
         let fingerprint = engine.fingerprint();
-        let kept = cache::read(&self.folder, &fingerprint);
-        let set = &match &kept {
-            Some(kept) if partial => joined(kept, set),
+        let cached = cache::read(&self.folder, &fingerprint);
+        let set = &match &cached {
+            Some(cached) if partial => joined(cached, set),
             _ => set.clone(),
         };
-        if !kept.is_some_and(|kept| same(&kept, set)) {
+        if !cached.is_some_and(|cached| same(&cached, set)) {
             self.keep(&fingerprint, set);
         }
         self.changed(set, |known| known.is_called(pool) || known.source.engine.fingerprint() == fingerprint);
@@ -256,7 +256,7 @@ impl Catalog {
     /// Makes the list anew, and notifies clients if they would see a difference. Before the first `tools/list` there is
     /// no client to notify.
     fn announce(&self, state: &mut CatalogState) {
-        let shown = Arc::new(ListOptions::of(&state.sources, self.scope, self.recalls));
+        let shown = Arc::new(ListOptions::from_sources(&state.sources, self.scope, self.recalls));
         let shown_before = std::mem::replace(&mut state.shown, shown);
         let Some(before) = state.listed.clone() else { return };
         let after = rebuild(state);

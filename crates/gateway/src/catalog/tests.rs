@@ -14,14 +14,14 @@ struct CountingEngine {
     fingerprint: &'static str,
     /// Name and schema of each; `None` for an engine that cannot be asked.
     tools: Option<&'static [(&'static str, &'static str)]>,
-    asked: AtomicUsize,
+    list_requests: AtomicUsize,
 }
 
 fn lists(
     fingerprint: &'static str,
     tools: Option<&'static [(&'static str, &'static str)]>,
 ) -> Arc<CountingEngine> {
-    Arc::new(CountingEngine { fingerprint, tools, asked: AtomicUsize::new(0) })
+    Arc::new(CountingEngine { fingerprint, tools, list_requests: AtomicUsize::new(0) })
 }
 
 fn set(tools: &[(&str, &str)]) -> Toolset {
@@ -44,7 +44,7 @@ impl Engine for CountingEngine {
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.list_requests.fetch_add(1, Ordering::Relaxed);
         let tools = self.tools.map(set).ok_or_else(|| StartError::new(format!("no {}", self.fingerprint)));
         Box::pin(async { tools })
     }
@@ -88,7 +88,7 @@ fn arguments(text: &str) -> greenroom_core::Raw {
 /// The list is the union in the order of the pools; it shows the first description and checks against the called
 /// pool's.
 #[tokio::test]
-async fn the_union_of_several_pools() {
+async fn list_is_the_union_of_all_pools() {
     let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
     let (catalog, _folder) = catalog(&[("C", &chromium), ("F", &firefox)]);
     assert_eq!(catalog.unsafe_tools(), BTreeSet::from(["chromium", "firefox"]));
@@ -120,28 +120,29 @@ async fn equal_engines_are_asked_once() {
     assert_eq!(elsewhere(&listed, "pdf", "B"), None);
     let (_, pdf) = listed.get("pdf").unwrap();
     assert!(!listed.differs(pdf), "both have it, described the same");
-    let asked = || one.asked.load(Ordering::Relaxed) + other.asked.load(Ordering::Relaxed);
-    assert_eq!(asked(), 1);
+    let list_requests =
+        || one.list_requests.load(Ordering::Relaxed) + other.list_requests.load(Ordering::Relaxed);
+    assert_eq!(list_requests(), 1);
     first.refresh().await.unwrap();
-    assert_eq!(asked(), 2, "once more, for both");
+    assert_eq!(list_requests(), 2, "once more, for both");
     let sources = vec![ToolSource { pool: "A".into(), engine: one.clone(), several: true }];
     let second = Catalog::new(sources, Scope::Call, false, folder.path().to_owned());
     let listed = second.list().await.unwrap();
     let shown = listed.get("pdf").unwrap().1.shown.get();
     assert!(shown.contains("browser_instance") && !shown.contains("browser_pool"), "{shown}");
-    assert_eq!(asked(), 2, "kept on disk");
+    assert_eq!(list_requests(), 2, "kept on disk");
 }
 
 /// A pool whose engine cannot be asked hides no tool and refuses none; only if no engine can be asked, the list fails.
 #[tokio::test]
-async fn one_engine_that_cannot_be_asked() {
+async fn unreachable_engine_hides_no_tools() {
     let (chromium, broken) = (lists("chromium", CHROMIUM), lists("broken", None));
     let (some, _folder) = catalog(&[("C", &chromium), ("X", &broken)]);
     let listed = some.list().await.unwrap();
     assert_eq!(names(&listed), ["click", "pdf"]);
     assert_eq!(elsewhere(&listed, "pdf", "X"), None, "its tools are unknown");
     some.list().await.unwrap();
-    assert_eq!(broken.asked.load(Ordering::Relaxed), 1, "not asked again with every call");
+    assert_eq!(broken.list_requests.load(Ordering::Relaxed), 1, "not asked again with every call");
     some.offered("X", &set(&[("find", "")]), false);
     let listed = some.list().await.unwrap();
     assert_eq!(names(&listed), ["click", "pdf", "find"]);
@@ -152,7 +153,7 @@ async fn one_engine_that_cannot_be_asked() {
 
 /// The catalog announces a change in one pool if clients would see it, and only then.
 #[tokio::test]
-async fn changes_are_compared() {
+async fn only_visible_changes_are_announced() {
     let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
     let (catalog, _folder) = catalog(&[("C", &chromium), ("F", &firefox)]);
     let changes = catalog.changes();
@@ -166,7 +167,7 @@ async fn changes_are_compared() {
         ["click", "pdf", "find", "hover"],
         "as the running engine said, not as on disk"
     );
-    assert_eq!(firefox.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(firefox.list_requests.load(Ordering::Relaxed), 0);
     catalog.announced("F", &newer, false);
     assert_eq!(count(), 0, "the same again");
     catalog.announced("F", &set(&[("click", r#""x":{}"#), ("find", ""), ("hover", "")]), false);
@@ -205,13 +206,17 @@ fn index_has_label(shown: &Value) -> bool {
 /// Attached browsers come and go: the catalog notifies clients if they would see a difference, and only then. It does
 /// not ask an engine with a known fingerprint.
 #[tokio::test]
-async fn browsers_come_and_go() {
+async fn attached_browsers_change_the_list() {
     let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
     let (catalog, _folder) = catalog(&[]);
     let changes = catalog.changes();
     let count = || *changes.borrow();
     catalog.add_browser(&browser(1, None, &[]), chromium.clone());
-    assert_eq!((count(), chromium.asked.load(Ordering::Relaxed)), (0, 0), "no client was shown a list yet");
+    assert_eq!(
+        (count(), chromium.list_requests.load(Ordering::Relaxed)),
+        (0, 0),
+        "no client was shown a list yet"
+    );
     let listed = catalog.list().await.unwrap();
     assert_eq!(names(&listed), ["click", "pdf"]);
     let shown = |name: &str| {
@@ -237,7 +242,7 @@ async fn browsers_come_and_go() {
         assert_eq!(index_has_label(&shown), heard > 1, "{why}");
     }
     catalog.complete().await;
-    assert_eq!(chromium.asked.load(Ordering::Relaxed), 1);
+    assert_eq!(chromium.list_requests.load(Ordering::Relaxed), 1);
     let listed = catalog.list().await.unwrap();
     let odd = arguments(r#"{"odd":1}"#);
     let (_, click) = listed.get("click").unwrap();
@@ -251,7 +256,7 @@ async fn browsers_come_and_go() {
     let listed = catalog.list().await.unwrap();
     assert_eq!(elsewhere(&listed, "pdf", "browser-6"), None, "its tools are unknown");
     catalog.complete().await;
-    assert_eq!((count(), firefox.asked.load(Ordering::Relaxed)), (4, 1));
+    assert_eq!((count(), firefox.list_requests.load(Ordering::Relaxed)), (4, 1));
     let listed = catalog.list().await.unwrap();
     assert_eq!(elsewhere(&listed, "find", "browser-4"), Some(vec!["browser 6".to_owned()]));
     let others = elsewhere(&listed, "pdf", "browser-6").unwrap();
@@ -274,7 +279,7 @@ async fn browsers_come_and_go() {
 
 /// With attached browsers, pools come first, none of them is the default, and a single pool is a choice already.
 #[tokio::test]
-async fn pools_beside_browsers() {
+async fn pools_are_listed_with_attached_browsers() {
     let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
     let (catalog, _folder) = catalog(&[("F", &firefox)]);
     catalog.add_browser(&browser(1, None, &[]), chromium);
@@ -302,7 +307,7 @@ async fn pools_beside_browsers() {
 
 /// A partial list removes no tool; it adds and changes those it has.
 #[tokio::test]
-async fn partial_lists() {
+async fn partial_lists_remove_no_tool() {
     let asks = lists("asks", Some(&[("click", ""), ("ask", "")]));
     let (catalog, _folder) = catalog(&[("F", &asks)]);
     catalog.list().await.unwrap();

@@ -27,7 +27,7 @@ pub struct InvalidSessionKey;
 
 impl OwnedSessionKey {
     /// The key of a listed session. A session without an id is a connection's own.
-    pub(super) fn of(owner: &Owner, status: &SessionStatus) -> Option<Self> {
+    pub(super) fn from_status(owner: &Owner, status: &SessionStatus) -> Option<Self> {
         match (&status.id, status.connection) {
             (Some(id), _) => Some(Self::Named(owner.clone(), id.clone())),
             (None, Some(connection)) => Some(Self::Connection(owner.clone(), connection)),
@@ -103,7 +103,7 @@ mod tests {
 
     /// A text that is no key names no session.
     #[test]
-    fn other_texts_are_no_keys() {
+    fn invalid_keys_are_refused() {
         for text in ["", "prices", "local:", "local#", "local#x", "local#-1", "%ff:a"] {
             assert_eq!(text.parse::<OwnedSessionKey>(), Err(InvalidSessionKey), "{text}");
         }

@@ -94,9 +94,9 @@ pub(super) async fn close(
     Path(text): Path<String>,
 ) -> Result<Json<ClosedSession>, ControlProblem> {
     let key: OwnedSessionKey = text.parse().map_err(|_| ControlProblem::no_session(&text))?;
-    let (owner, whose) = key.split();
+    let (owner, session_key) = key.split();
     // The first step takes the session out of the fleet's list, so a timeout does not bring it back.
-    let gone = match timeout(CLOSE_WITHIN, control.gateway.fleet.evict(owner, &whose)).await {
+    let gone = match timeout(CLOSE_WITHIN, control.gateway.fleet.evict(owner, &session_key)).await {
         Ok(closed) => closed.map(|()| true)?,
         Err(_) => false,
     };
@@ -115,7 +115,7 @@ fn all(control: &Control) -> Vec<OpenSession> {
 fn session(owner: &Owner, status: &SessionStatus, now: SystemTime) -> Option<OpenSession> {
     let since = |then: SystemTime| now.duration_since(then).unwrap_or_default().as_secs();
     Some(OpenSession {
-        key: OwnedSessionKey::of(owner, status)?.to_string(),
+        key: OwnedSessionKey::from_status(owner, status)?.to_string(),
         id: status.id.as_ref().map(ToString::to_string),
         connection: status.connection.map(|connection| connection.0),
         client: None,

@@ -97,7 +97,7 @@ pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<ProcessSta
         started_at: timestamp(identity.started),
         uptime_seconds: identity.started_at.elapsed().as_secs(),
         pools: fleet.pools().into_iter().map(pool).collect(),
-        browsers: Browsers::of(fleet).browsers,
+        browsers: Browsers::list(fleet).browsers,
         session_count: fleet.list_all().len(),
     })
 }

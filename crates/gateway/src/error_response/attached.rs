@@ -57,7 +57,7 @@ impl ErrorResponse {
 
     /// A caller asked to reconnect this browser, and it still cannot be reached.
     pub(crate) fn not_reconnected(gateway: &Gateway, error: &FleetError) -> Self {
-        let failure = Self::of(gateway, error);
+        let failure = Self::from_fleet_error(gateway, error);
         match error {
             FleetError::BrowserDown { .. } => {
                 failure.hint("start that browser with its debugger on, at this address, then reconnect it")

@@ -22,7 +22,7 @@ use crate::{
 
 /// How long a client may take to read its last answers. A client that has closed its end reads no more; a client that
 /// still reads takes them at once.
-pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
+pub(super) const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves one client until it closes its end, or `stop` is cancelled. Then it cancels the client's calls; the caller
 /// ends the client's sessions.
@@ -32,17 +32,17 @@ pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, client: NewClient, stop:
 
 async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: NewClient, stop: CancellationToken) {
     let Stdio { mut incoming, outgoing } = stdio;
-    let way = ReplyPath::pipe(&outgoing);
+    let reply_path = ReplyPath::pipe(&outgoing);
     let mut changes = gateway.catalog.changes();
     let protocol = Protocol::new(gateway, Connection::new(client));
     loop {
         let step = async {
             tokio::select! {
                 line = incoming.recv() => match line {
-                    Some(line) => take(&protocol, &way, line).await,
+                    Some(line) => take(&protocol, &reply_path, line).await,
                     None => return ControlFlow::Break(()),
                 },
-                Ok(()) = changes.changed() => protocol.tools_changed(&way.outlet).await,
+                Ok(()) = changes.changed() => protocol.tools_changed(&reply_path.sink).await,
             }
             ControlFlow::Continue(())
         };
@@ -58,22 +58,22 @@ async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: NewClient, stop: 
         }
     }
     // Write all answers before the process may end, unless the client reads no more.
-    let last_words = async {
+    let flush = async {
         protocol.end().await;
         outgoing.flush().await;
     };
-    let _ = timeout(LAST_WORDS, last_words).await;
+    let _ = timeout(FLUSH_TIMEOUT, flush).await;
 }
 
-async fn take(protocol: &Protocol, way: &ReplyPath, line: StreamLine) {
+async fn take(protocol: &Protocol, reply_path: &ReplyPath, line: StreamLine) {
     let text = match line {
         StreamLine::Whole(text) => text,
-        StreamLine::TooLong { bytes } => return way.reply.send(too_long(bytes)).await,
+        StreamLine::TooLong { bytes } => return reply_path.reply.send(too_long(bytes)).await,
     };
     let guard = offload_if_large(text.len()).await;
     match message::parse_from_client(&text) {
-        Parsed::One(one) => protocol.take(one, way).await,
-        Parsed::Batch(parts) => protocol.take_batch(parts, way.clone()).await,
+        Parsed::One(one) => protocol.take(one, reply_path).await,
+        Parsed::Batch(parts) => protocol.take_batch(parts, reply_path.clone()).await,
     }
     drop(guard);
     // The same task handles the next lines, at once if they are there.
@@ -109,9 +109,9 @@ mod tests {
         let client = NewClient { id, owner, reach, first_question: 1, lost: HashSet::new() };
         let protocol = Protocol::new(gateway, Connection::new(client));
         let Stdio { outgoing, .. } = greenroom_mcp::stdio::open(std::io::empty(), std::io::sink()).unwrap();
-        let way = ReplyPath::pipe(&outgoing);
+        let reply_path = ReplyPath::pipe(&outgoing);
         let handled = offloadable(async move {
-            take(&protocol, &way, StreamLine::Whole(b"[".repeat(1024 * 1024))).await;
+            take(&protocol, &reply_path, StreamLine::Whole(b"[".repeat(1024 * 1024))).await;
             thread::current().id()
         });
         assert_eq!(within(PATIENCE, handled).await, thread::current().id());

@@ -59,41 +59,45 @@ impl Protocol {
     }
 
     /// Handles one message. Calls run in tasks of their own, all else happens at once.
-    pub(super) async fn take(&self, message: Result<Message, Malformed>, way: &ReplyPath) {
+    pub(super) async fn take(&self, message: Result<Message, Malformed>, reply_path: &ReplyPath) {
         match message {
             Ok(Message::Request { id, method, params }) => {
-                if stateless::is_one(params.as_deref()) {
-                    return self.stateless(id, &method, params.as_deref(), way).await;
+                if stateless::is_stateless(params.as_deref()) {
+                    return self.stateless(id, &method, params.as_deref(), reply_path).await;
                 }
                 match (method.as_str(), PassthroughMethod::named(&method)) {
-                    ("tools/call", _) if self.introduced() => self.call(id, params, way).await,
-                    ("tools/list", _) if self.introduced() => self.list(id, params, way).await,
-                    (_, Some(method)) if self.introduced() => self.beside(id, method, params, way).await,
-                    _ => send(&way.reply, Some(&id), &self.request(&method, params.as_deref())).await,
+                    ("tools/call", _) if self.introduced() => self.call(id, params, reply_path).await,
+                    ("tools/list", _) if self.introduced() => self.list(id, params, reply_path).await,
+                    (_, Some(method)) if self.introduced() => {
+                        self.passthrough(id, method, params, reply_path).await
+                    }
+                    _ => send(&reply_path.reply, Some(&id), &self.request(&method, params.as_deref())).await,
                 }
             }
             Ok(Message::Notification { method, params }) => self.notification(&method, params.as_deref()),
             Ok(Message::Response { id, body }) => self.connection.answered(&id, body),
-            Err(malformed) => send(&way.reply, malformed.id.as_ref(), &Err(malformed.error.to_raw())).await,
+            Err(malformed) => {
+                send(&reply_path.reply, malformed.id.as_ref(), &Err(malformed.error.to_raw())).await
+            }
         }
     }
 
     /// Handles the messages of a batch, whose answers are sent together.
-    pub(super) async fn take_batch(&self, parts: Vec<Result<Message, Malformed>>, way: ReplyPath) {
-        let (way, together) = way.batch(parts.len());
+    pub(super) async fn take_batch(&self, parts: Vec<Result<Message, Malformed>>, reply_path: ReplyPath) {
+        let (reply_path, together) = reply_path.batch(parts.len());
         self.tasks.spawn(together);
         for part in parts {
-            self.take(part, &way).await;
+            self.take(part, &reply_path).await;
             // A batch may be long: serve other clients between its messages.
             yield_now().await;
         }
     }
 
     /// Notifies the client that the list of tools has changed.
-    pub(super) async fn tools_changed(&self, outlet: &ClientSink) {
+    pub(super) async fn tools_changed(&self, sink: &ClientSink) {
         if self.introduced() {
             // If the client is gone, the reader sees its closed end.
-            let _ = outlet.remind(message::notification("notifications/tools/list_changed", None)).await;
+            let _ = sink.remind(message::notification("notifications/tools/list_changed", None)).await;
         }
     }
 
@@ -183,28 +187,28 @@ impl Protocol {
     }
 
     /// Runs as a task: the list may have to come from the engine, and other messages must not wait for it.
-    async fn list(&self, id: Id, params: Option<Raw>, way: &ReplyPath) {
+    async fn list(&self, id: Id, params: Option<Raw>, reply_path: &ReplyPath) {
         if let Err(error) = one_page(params.as_deref()) {
-            return send(&way.reply, Some(&id), &Err(error.to_raw())).await;
+            return send(&reply_path.reply, Some(&id), &Err(error.to_raw())).await;
         }
         let gateway = self.gateway.clone();
         let owner = self.connection.owner.clone();
-        let is_here = self.connection.reach.is_here();
+        let is_local = self.connection.reach.is_local();
         let work = async move {
-            let list = list_tools(&gateway, &owner, is_here, gateway.scope).await;
+            let list = list_tools(&gateway, &owner, is_local, gateway.scope).await;
             (list.map(|list| encode(&list)), None)
         };
-        self.spawn(id, way, work).await;
+        self.spawn(id, reply_path, work).await;
     }
 
-    fn caller(&self, params: Option<&RawValue>, way: &ReplyPath) -> Caller {
+    fn caller(&self, params: Option<&RawValue>, reply_path: &ReplyPath) -> Caller {
         let connection = self.connection.clone();
-        let outlet = way.outlet.clone();
-        let waiting = QueueProgress::of(params);
-        let agent = ConnectedAgent { connection: connection.clone(), outlet, waiting };
+        let sink = reply_path.sink.clone();
+        let waiting = QueueProgress::from_params(params);
+        let agent = ConnectedAgent { connection: connection.clone(), sink, waiting };
         Caller {
             owner: connection.owner.clone(),
-            is_here: connection.reach.is_here(),
+            is_local: connection.reach.is_local(),
             connection: Some(connection),
             agent: Arc::new(agent),
             is_program: false,
@@ -212,23 +216,29 @@ impl Protocol {
     }
 
     /// Handles a request other than a tool call: prompts, completions, resources, tasks.
-    async fn beside(&self, id: Id, method: PassthroughMethod, params: Option<Raw>, way: &ReplyPath) {
-        let beside = match Passthrough::of(&self.gateway, method, resources::NOT_FOUND_BEFORE_2026) {
-            Ok(beside) => beside,
-            Err(error) => return send(&way.reply, Some(&id), &Err(error.to_raw())).await,
+    async fn passthrough(
+        &self,
+        id: Id,
+        method: PassthroughMethod,
+        params: Option<Raw>,
+        reply_path: &ReplyPath,
+    ) {
+        let passthrough = match Passthrough::new(&self.gateway, method, resources::NOT_FOUND_BEFORE_2026) {
+            Ok(passthrough) => passthrough,
+            Err(error) => return send(&reply_path.reply, Some(&id), &Err(error.to_raw())).await,
         };
         let (caller, gateway, turn) =
-            (self.caller(params.as_deref(), way), self.gateway.clone(), self.turns.take());
+            (self.caller(params.as_deref(), reply_path), self.gateway.clone(), self.turns.take());
         let unanswered = self.gateway.answering.token();
         let work = async move {
-            let body = beside.run(&gateway, &caller, params.as_deref(), turn).await;
+            let body = passthrough.run(&gateway, &caller, params.as_deref(), turn).await;
             (body, Some(unanswered))
         };
-        self.spawn(id, way, work).await;
+        self.spawn(id, reply_path, work).await;
     }
 
-    async fn call(&self, id: Id, params: Option<Raw>, way: &ReplyPath) {
-        let caller = self.caller(params.as_deref(), way);
+    async fn call(&self, id: Id, params: Option<Raw>, reply_path: &ReplyPath) {
+        let caller = self.caller(params.as_deref(), reply_path);
         let gateway = self.gateway.clone();
         let turn = self.turns.take();
         let unanswered = self.gateway.answering.token();
@@ -236,40 +246,41 @@ impl Protocol {
             let body = call::run(&gateway, &caller, params.as_deref(), turn).await;
             (body, Some(unanswered))
         };
-        self.spawn(id, way, work).await;
+        self.spawn(id, reply_path, work).await;
     }
 
     /// A stateless request. On a pipe it still belongs to the connection, which is the process.
-    async fn stateless(&self, id: Id, method: &str, params: Option<&RawValue>, way: &ReplyPath) {
+    async fn stateless(&self, id: Id, method: &str, params: Option<&RawValue>, reply_path: &ReplyPath) {
         let request = match stateless::StatelessRequest::parse(id.clone(), method, params) {
             Ok(request) => request,
-            Err(error) => return send(&way.reply, Some(&id), &Err(error.to_raw())).await,
+            Err(error) => return send(&reply_path.reply, Some(&id), &Err(error.to_raw())).await,
         };
         let connections = self.gateway.fleet.connections();
         connections.introduce(self.connection.id, request.client.as_ref().and_then(called).as_deref());
-        let asker = stateless::StatelessClient {
+        let stateless_client = stateless::StatelessClient {
             owner: self.connection.owner.clone(),
             connection: Some(self.connection.clone()),
             roots: self.connection.folder(),
-            is_here: self.connection.reach.is_here(),
+            is_local: self.connection.reach.is_local(),
             turn: self.turns.take(),
         };
         let gateway = self.gateway.clone();
-        let outlet = way.outlet.clone();
+        let sink = reply_path.sink.clone();
         let unanswered = request.is_work().then(|| gateway.answering.token());
-        let work = async move { (stateless::answer(gateway, asker, request, outlet).await, unanswered) };
-        self.spawn(id, way, work).await;
+        let work =
+            async move { (stateless::answer(gateway, stateless_client, request, sink).await, unanswered) };
+        self.spawn(id, reply_path, work).await;
     }
 
     /// Does the work in a task of its own, and sends the answer. The future owns what the call holds until then.
     async fn spawn(
         &self,
         id: Id,
-        way: &ReplyPath,
+        reply_path: &ReplyPath,
         work: impl Future<Output = (Result<Raw, Raw>, Option<TaskTrackerToken>)> + Send + 'static,
     ) {
         let connection = self.connection.clone();
-        let reply = way.reply.clone();
+        let reply = reply_path.reply.clone();
         let own_id = id.clone();
         let task = async move {
             let (body, unanswered) = work.await;
@@ -289,7 +300,7 @@ impl Protocol {
                 Err(RpcError::new(INVALID_REQUEST, why).to_raw())
             }
         };
-        send(&way.reply, Some(&id), &refusal).await;
+        send(&reply_path.reply, Some(&id), &refusal).await;
     }
 }
 
@@ -332,12 +343,12 @@ pub(super) fn one_page(params: Option<&RawValue>) -> Result<(), RpcError> {
     }
 }
 
-/// The answer to `tools/list`. `is_here` says whether the client is this user on this machine, `scope` what a call
+/// The answer to `tools/list`. `is_local` says whether the client is this user on this machine, `scope` what a call
 /// without `sessionId` means to that client. Definitions stay raw, so that their spelling does not change.
 pub(crate) async fn list_tools(
     gateway: &Gateway,
     owner: &Owner,
-    is_here: bool,
+    is_local: bool,
     scope: Scope,
 ) -> Result<Fields, Raw> {
     let listed = gateway.catalog.list().await.map_err(|error| {
@@ -357,7 +368,7 @@ pub(crate) async fn list_tools(
             false => Cow::Borrowed(&*entry.shown),
         })
         .collect();
-    let own = tools::definitions(gateway, owner, is_here, scope);
+    let own = tools::definitions(gateway, owner, is_local, scope);
     list.extend(own.iter().map(|tool| Cow::Borrowed(&**tool)));
     let mut answer = Fields::default();
     answer.set("tools", encode(&list));

@@ -57,7 +57,7 @@ mod tests {
 
     /// Secrets are long, differ, and do not appear where values are printed.
     #[test]
-    fn secrets_are_not_shown() {
+    fn secrets_are_not_printed() {
         let (one, other) = (Secret::random(), Secret::random());
         assert!(one.reveal() != other.reveal() && one.digest() != other.digest());
         assert!(one.reveal().len() == 64 && !one.is_unusable());

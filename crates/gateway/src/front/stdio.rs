@@ -14,7 +14,7 @@ use crate::{
 
 /// Serves the one client of this process.
 pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, stop: CancellationToken) {
-    let reach = ClientLocation::Here { folder: gateway.folder.clone() };
+    let reach = ClientLocation::Local { folder: gateway.folder.clone() };
     let client = NewClient {
         id: ConnectionId(1),
         owner: Owner::local(),

@@ -10,7 +10,7 @@ use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
 
 use super::PassthroughMethod;
 use crate::{
-    Gateway, caller::Caller, catalog::CustomPool, error_response::ErrorResponse, session_key::whose,
+    Gateway, caller::Caller, catalog::CustomPool, error_response::ErrorResponse, session_key::resolve_session,
 };
 
 /// The field of `_meta` in which a request names its session.
@@ -18,36 +18,37 @@ pub(crate) const SESSION: &str = "greenroom/sessionId";
 
 pub(super) struct PassthroughTarget {
     pub(super) pool: String,
-    pub(super) whose: SessionKey,
+    pub(super) session_key: SessionKey,
 }
 
 impl PassthroughTarget {
     /// Where the request goes, if a server may have what it asks for.
-    pub(super) async fn of(
+    pub(super) async fn resolve(
         gateway: &Gateway,
         caller: &Caller,
         method: PassthroughMethod,
         session: Option<SessionId>,
     ) -> Result<Self, ErrorResponse> {
         let is_named = session.is_some();
-        let whose = whose(gateway, caller, session).await;
-        let home = whose.as_ref().ok().and_then(|whose| gateway.fleet.home(&caller.owner, whose));
+        let session_key = resolve_session(gateway, caller, session).await;
+        let home =
+            session_key.as_ref().ok().and_then(|session_key| gateway.fleet.home(&caller.owner, session_key));
         let pool = server(gateway, method).map_or_else(String::new, |server| server.pool.to_string());
-        match (whose, home) {
+        match (session_key, home) {
             // A session with a browser has none of these, and the request would bypass the checks that guard tools.
             (Ok(_), Some(home)) if is_named && !is_server(gateway, &home) => {
                 Err(ErrorResponse::not_a_server(method.name, &home))
             }
-            (Ok(whose), Some(home)) if is_named || home == pool => Ok(Self { pool: home, whose }),
-            (Ok(whose), None) if is_named => Ok(Self { pool, whose }),
+            (Ok(session_key), Some(home)) if is_named || home == pool => Ok(Self { pool: home, session_key }),
+            (Ok(session_key), None) if is_named => Ok(Self { pool, session_key }),
             // A new session of a connection is made in the default pool.
-            (Ok(whose @ SessionKey::Connection(_)), None)
+            (Ok(session_key @ SessionKey::Connection(_)), None)
                 if method.stays && pool == gateway.fleet.default_pool() =>
             {
-                Ok(Self { pool, whose })
+                Ok(Self { pool, session_key })
             }
             _ if method.stays => Err(ErrorResponse::session_to_stay(method.name, SESSION)),
-            _ => Ok(Self { pool, whose: SessionKey::Ephemeral }),
+            _ => Ok(Self { pool, session_key: SessionKey::Ephemeral }),
         }
     }
 }
@@ -62,7 +63,7 @@ pub(super) fn server(gateway: &Gateway, method: PassthroughMethod) -> Option<Cus
     let servers = gateway.catalog.servers();
     let has = |server: &CustomPool| -> Option<bool> {
         let known = Fields::open(&server.introduction.as_ref()?.capabilities).ok()?;
-        Some(known.get(method.of).is_some())
+        Some(known.get(method.capability).is_some())
     };
     let found =
         [Some(true), None].into_iter().find_map(|wanted| servers.iter().position(|one| has(one) == wanted));
@@ -90,7 +91,7 @@ mod tests {
     /// The session is absent, named, or an error; a session that cannot be read never sends the request to another
     /// session.
     #[test]
-    fn sessions_in_meta() {
+    fn session_is_read_from_meta() {
         let take = |params: &str| {
             let raw = greenroom_core::raw::parse(params.to_owned()).unwrap();
             take_session(&mut Fields::open(&raw).unwrap()).map(|id| id.map(|id| id.to_string()))

@@ -5,7 +5,7 @@
 pub(crate) struct PassthroughMethod {
     pub(crate) name: &'static str,
     /// The capability of servers that know it.
-    pub(super) of: &'static str,
+    pub(super) capability: &'static str,
     /// The name of the list that it asks for.
     pub(super) list: Option<&'static str>,
     /// Whether the request needs a session that stays, so that the gateway creates one. Other requests use the session
@@ -16,31 +16,31 @@ pub(crate) struct PassthroughMethod {
     is_lasting: bool,
 }
 
-const fn of(of: &'static str, name: &'static str) -> PassthroughMethod {
-    PassthroughMethod { name, of, list: None, stays: false, is_lasting: true }
+const fn base(capability: &'static str, name: &'static str) -> PassthroughMethod {
+    PassthroughMethod { name, capability, list: None, stays: false, is_lasting: true }
 }
 
-const fn list(of: &'static str, name: &'static str, list: &'static str) -> PassthroughMethod {
-    PassthroughMethod { list: Some(list), ..self::of(of, name) }
+const fn list(capability: &'static str, name: &'static str, list: &'static str) -> PassthroughMethod {
+    PassthroughMethod { list: Some(list), ..base(capability, name) }
 }
 
-const fn former(method: PassthroughMethod) -> PassthroughMethod {
+const fn before_2026(method: PassthroughMethod) -> PassthroughMethod {
     PassthroughMethod { is_lasting: false, ..method }
 }
 
 const METHODS: [PassthroughMethod; 12] = [
-    of("completions", "completion/complete"),
-    of("prompts", "prompts/get"),
+    base("completions", "completion/complete"),
+    base("prompts", "prompts/get"),
     list("prompts", "prompts/list", "prompts"),
     list("resources", "resources/list", "resources"),
-    of("resources", "resources/read"),
+    base("resources", "resources/read"),
     list("resources", "resources/templates/list", "resourceTemplates"),
-    former(PassthroughMethod { stays: true, ..of("resources", "resources/subscribe") }),
-    former(PassthroughMethod { stays: true, ..of("resources", "resources/unsubscribe") }),
-    former(of("tasks", "tasks/cancel")),
-    former(of("tasks", "tasks/get")),
-    former(list("tasks", "tasks/list", "tasks")),
-    former(of("tasks", "tasks/result")),
+    before_2026(PassthroughMethod { stays: true, ..base("resources", "resources/subscribe") }),
+    before_2026(PassthroughMethod { stays: true, ..base("resources", "resources/unsubscribe") }),
+    before_2026(base("tasks", "tasks/cancel")),
+    before_2026(base("tasks", "tasks/get")),
+    before_2026(list("tasks", "tasks/list", "tasks")),
+    before_2026(base("tasks", "tasks/result")),
 ];
 
 /// The capabilities that the gateway declares in a handshake, and to clients of revision 2026-07-28 those that it

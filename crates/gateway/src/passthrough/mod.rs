@@ -43,11 +43,15 @@ pub(crate) struct Passthrough {
 impl Passthrough {
     /// Fails if neither the gateway nor a server knows the method. A server whose capabilities are unknown counts as
     /// one that knows it.
-    pub(crate) fn of(gateway: &Gateway, method: PassthroughMethod, not_found: i64) -> Result<Self, RpcError> {
-        let beside = Self { method, not_found };
-        match beside.own(gateway) {
+    pub(crate) fn new(
+        gateway: &Gateway,
+        method: PassthroughMethod,
+        not_found: i64,
+    ) -> Result<Self, RpcError> {
+        let passthrough = Self { method, not_found };
+        match passthrough.own(gateway) {
             None if server(gateway, method).is_none() => Err(unknown(method)),
-            _ => Ok(beside),
+            _ => Ok(passthrough),
         }
     }
 
@@ -62,7 +66,7 @@ impl Passthrough {
 
     /// greenroom's own answer, which comes before the server's.
     fn own(self, gateway: &Gateway) -> Option<resources::ResourceMethod> {
-        resources::ResourceMethod::of(self.method.name).filter(|_| gateway.recalls())
+        resources::ResourceMethod::from_name(self.method.name).filter(|_| gateway.recalls())
     }
 
     /// Runs the request; in its turn if it is passed on.
@@ -78,12 +82,12 @@ impl Passthrough {
         let mut params = params
             .map_err(|_| RpcError::new(INVALID_PARAMS, "`params` must be an object").to_raw())?
             .unwrap_or_default();
-        if let Some(asked) = self.own(gateway).filter(|_| self.is_for_us(gateway, &mut params)) {
+        if let Some(resource_method) = self.own(gateway).filter(|_| self.is_for_us(gateway, &mut params)) {
             drop(turn);
-            let answer = self.answer(gateway, caller, asked, &params).await;
+            let answer = self.answer(gateway, caller, resource_method, &params).await;
             return answer.map_err(|error| error.to_raw());
         }
-        turn.come().await;
+        turn.wait().await;
         // The first request may have to wait until the server has declared its capabilities.
         let _ = gateway.catalog.list().await;
         match self.method.list.filter(|_| self.own(gateway).is_some()) {
@@ -104,7 +108,7 @@ impl Passthrough {
         match cursor.as_deref().and_then(|cursor| cursor.strip_prefix(CURSOR)) {
             None => return true,
             Some("") => drop(params.remove("cursor")),
-            Some(theirs) => params.set("cursor", encode(theirs)),
+            Some(server_cursor) => params.set("cursor", encode(server_cursor)),
         }
         false
     }
@@ -113,11 +117,17 @@ impl Passthrough {
         self,
         gateway: &Gateway,
         caller: &Caller,
-        asked: resources::ResourceMethod,
+        resource_method: resources::ResourceMethod,
         params: &Fields,
     ) -> Result<Raw, RpcError> {
-        let mut answer =
-            resources::answer(gateway, &caller.owner, asked, Some(&params.to_raw()), self.not_found).await?;
+        let mut answer = resources::answer(
+            gateway,
+            &caller.owner,
+            resource_method,
+            Some(&params.to_raw()),
+            self.not_found,
+        )
+        .await?;
         // The server's pages follow greenroom's last one. The server is asked only when a client wants them.
         if self.method.list.is_some() && answer.get("nextCursor").is_none() && self.is_passed_on(gateway) {
             answer.set("nextCursor", encode(CURSOR));
@@ -135,19 +145,20 @@ impl Passthrough {
         let refused = |failure: ErrorResponse| RpcError::new(SERVER, failure.text()).to_raw();
         let session = take_session(&mut params).map_err(|error| error.to_raw())?;
         let name = self.method.name;
-        let PassthroughTarget { pool, whose } =
-            PassthroughTarget::of(gateway, caller, self.method, session).await.map_err(refused)?;
+        let PassthroughTarget { pool, session_key } =
+            PassthroughTarget::resolve(gateway, caller, self.method, session).await.map_err(refused)?;
         let permit = gateway.policy.permit(&caller.owner, name);
         let permit = permit.map_err(|error| refused(ErrorResponse::from(error)))?;
         let call = Call { method: name, ..Call::new(name, params.to_raw()) };
         let began = Instant::now();
         let target = Target { pool: Some(pool), ..Target::default() };
-        let ran = gateway.fleet.call(permit, whose.clone(), target, call, caller.agent.clone());
+        let ran = gateway.fleet.call(permit, session_key.clone(), target, call, caller.agent.clone());
         let outcome = turn.first_step(ran).await;
         let fine = outcome.as_ref().is_ok_and(|(answer, _)| !answer.reply.is_failure());
         gateway.metrics.call(name, fine, began.elapsed());
-        let (answer, told) = outcome.map_err(|error| refused(ErrorResponse::of(gateway, &error)))?;
-        let notes = notes(caller, &whose, told, None);
+        let (answer, session_notes) =
+            outcome.map_err(|error| refused(ErrorResponse::from_fleet_error(gateway, &error)))?;
+        let notes = notes(caller, &session_key, session_notes, None);
         match answer.reply.body {
             Ok(result) => Ok(render::with_meta(self.mark_cursor(gateway, result), None, &notes)),
             Err(error) => match (code_of(&error), self.method.list) {
@@ -181,8 +192,8 @@ impl Passthrough {
 }
 
 fn unknown(method: PassthroughMethod) -> RpcError {
-    match resources::ResourceMethod::of(method.name) {
-        Some(asked) => resources::unserved(asked),
+    match resources::ResourceMethod::from_name(method.name) {
+        Some(resource_method) => resources::unserved(resource_method),
         None => RpcError::new(METHOD_NOT_FOUND, format!("method not found: `{}`", method.name)),
     }
 }
@@ -197,8 +208,8 @@ fn code_of(error: &Raw) -> Option<i64> {
 
 /// Declares these capabilities in the handshake, as far as the server has declared them when it was last asked.
 pub(crate) fn declare(gateway: &Gateway, capabilities: &mut Value) {
-    for (name, theirs) in declared(gateway, &CAPABILITIES) {
-        capabilities[name] = theirs;
+    for (name, server_value) in declared(gateway, &CAPABILITIES) {
+        capabilities[name] = server_value;
     }
 }
 
@@ -211,7 +222,8 @@ pub(crate) fn declare_stateless(gateway: &Gateway, capabilities: &mut Value) {
 
 fn declared(gateway: &Gateway, names: &[&'static str]) -> Vec<(&'static str, Value)> {
     let servers = gateway.catalog.servers().into_iter().filter_map(|server| server.introduction);
-    let said: Vec<_> = servers.filter_map(|said| Fields::open(&said.capabilities).ok()).collect();
-    let first = |name: &'static str| said.iter().find_map(|said| said.read::<Value>(name).ok()?);
+    let capabilities: Vec<_> = servers.filter_map(|server| Fields::open(&server.capabilities).ok()).collect();
+    let first =
+        |name: &'static str| capabilities.iter().find_map(|fields| fields.read::<Value>(name).ok()?);
     names.iter().filter_map(|name| Some((*name, first(name)?))).collect()
 }

@@ -1,7 +1,7 @@
 //! The record of one call while it is made: begun before the call runs, ended before its answer is sent.
 //!
-//! Every permitted call takes a [`CallRecord`]. The ticket is the call's scribe, and ends with the call's result. If it is
-//! dropped instead, the client has left, and the record says so. If records are off, a ticket does nothing.
+//! Every permitted call takes a [`CallRecord`]. The call record is the call's recorder, and ends with the call's result. If it is
+//! dropped instead, the client has left, and the record says so. If records are off, a call record does nothing.
 
 mod claim;
 
@@ -43,7 +43,7 @@ pub(super) const WRITE: Duration = Duration::from_secs(5);
 /// One call's record.
 pub(crate) struct CallRecord {
     /// `None` if records are off.
-    kept_by: Option<Arc<RecordEntry>>,
+    entry: Option<Arc<RecordEntry>>,
     tool: Arc<str>,
     began: Instant,
     is_ended: bool,
@@ -67,18 +67,18 @@ struct RecordEntry {
 }
 
 impl CallRecord {
-    /// A ticket for a call under a new name. `whose` is `None` if it is unclear which session the call is for: then it
+    /// A call record for a call under a new name. `session_key` is `None` if it is unclear which session the call is for: then it
     /// does not run.
     pub(crate) fn take(
         recall: &super::Recall,
         owner: &Owner,
-        whose: Option<&SessionKey>,
+        session_key: Option<&SessionKey>,
         call: &route::CallRequest,
     ) -> Self {
         let at = SystemTime::now();
         let ref_id = RefId::new(at, Uuid::new_v4().into_bytes());
         let runs = recall.running.try_enter(owner, &ref_id).ok();
-        Self::named(recall, (owner, whose), call, (at, ref_id), runs)
+        Self::named(recall, (owner, session_key), call, (at, ref_id), runs)
     }
 
     /// Writes no end: the record belongs to another call, or to none.
@@ -88,21 +88,23 @@ impl CallRecord {
 
     fn named(
         recall: &super::Recall,
-        (owner, whose): (&Owner, Option<&SessionKey>),
+        (owner, session_key): (&Owner, Option<&SessionKey>),
         call: &route::CallRequest,
         (at, ref_id): (SystemTime, RefId),
         runs: Option<RunningMark>,
     ) -> Self {
         let tool = &call.tool;
         let arguments = call.arguments();
-        let kept_by = recall.records.clone().map(|records| {
-            let known = whose.map(|whose| recall.secrets.of(owner, whose)).unwrap_or_default();
+        let entry = recall.records.clone().map(|records| {
+            let known = session_key
+                .map(|session_key| recall.secrets.of_session(owner, session_key))
+                .unwrap_or_default();
             let clues =
                 SecretClues { tool, names: &recall.redact, fields: &known.fields, known: &known.values };
             let RedactedParams { params, secrets } = redact(arguments, &clues);
-            if let Some(whose) = whose {
+            if let Some(session_key) = session_key {
                 // Before it runs: its page may show them even if its answer never comes.
-                recall.secrets.learn(owner, whose, None, &secrets);
+                recall.secrets.learn(owner, session_key, None, &secrets);
             }
             let owner = owner.clone();
             let tool = tool.clone();
@@ -116,18 +118,18 @@ impl CallRecord {
                 not_begun: Arc::default(),
             })
         });
-        Self { kept_by, tool: tool.clone(), began: Instant::now(), is_ended: false, _runs: runs }
+        Self { entry, tool: tool.clone(), began: Instant::now(), is_ended: false, _runs: runs }
     }
 
     /// Notes the session's secrets from this call: those it brought, and the secret fields of the page it shows.
-    pub(crate) fn teach(
+    pub(crate) fn learn_secrets(
         &self,
         recall: &super::Recall,
-        whose: &SessionKey,
+        session_key: &SessionKey,
         reply: &Reply,
         engine: Option<&dyn Engine>,
     ) {
-        let Some(entry) = &self.kept_by else { return };
+        let Some(entry) = &self.entry else { return };
         let such = |name: &str| looks_secret(name, &recall.redact);
         let fields =
             reply.snapshot_text().zip(engine).map(|(text, engine)| engine.format().fields(text, &such));
@@ -137,85 +139,89 @@ impl CallRecord {
         let mut values = entry.secrets.clone();
         shown.for_each(|value| values.add(value));
         let fields = fields.map(|fields| fields.into_iter().map(|field| field.reference).collect());
-        recall.secrets.learn(owner, whose, fields, &values);
-        let _ = entry.known.set(recall.secrets.of(owner, whose).values);
+        recall.secrets.learn(owner, session_key, fields, &values);
+        let _ = entry.known.set(recall.secrets.of_session(owner, session_key).values);
     }
 
     /// Records the call before it runs.
-    pub(crate) fn scribe(&self) -> Option<Arc<dyn CallRecorder>> {
-        let entry = self.kept_by.clone()?;
+    pub(crate) fn recorder(&self) -> Option<Arc<dyn CallRecorder>> {
+        let entry = self.entry.clone()?;
         Some(entry)
     }
 
     pub(crate) fn ref_id(&self) -> Option<&RefId> {
-        self.kept_by.as_ref().map(|entry| &entry.request.ref_id)
+        self.entry.as_ref().map(|entry| &entry.request.ref_id)
     }
 
     /// Ends the record with the engine's answer.
     pub(crate) async fn answered(mut self, answer: &Answer) -> EndedCall {
         let Answer { reply, ran, view, ended, .. } = answer;
         self.is_ended = true;
-        let mut kept = self.ending(match &reply.body {
+        let mut ended_call = self.ending(match &reply.body {
             _ if !reply.is_failure() => None,
             Ok(result) => Some(text_of(result)),
             Err(error) => Some(message_of(error)),
         });
-        kept.at -= ended.elapsed();
-        kept.session.clone_from(&ran.session);
-        kept.has_snapshot = reply.snapshot_text().is_some();
-        kept.console = reply.console.len();
-        kept.console_errors = reply.console.iter().filter(|line| line.level == Level::Error).count();
-        let Some(entry) = self.kept_by.clone() else { return kept };
+        ended_call.at -= ended.elapsed();
+        ended_call.session.clone_from(&ran.session);
+        ended_call.has_snapshot = reply.snapshot_text().is_some();
+        ended_call.console = reply.console.len();
+        ended_call.console_errors = reply.console.iter().filter(|line| line.level == Level::Error).count();
+        let Some(entry) = self.entry.clone() else { return ended_call };
         let (Ok(body) | Err(body)) = &reply.body;
-        kept.embedded = embedded(body);
-        let blobs = entry.keep_blobs(&ran.pool, &mut kept.embedded, reply).await;
+        ended_call.embedded = embedded(body);
+        let blobs = entry.keep_blobs(&ran.pool, &mut ended_call.embedded, reply).await;
         let result = match &blobs {
-            Ok(blobs) if !kept.embedded.is_empty() => {
+            Ok(blobs) if !ended_call.embedded.is_empty() => {
                 let named = |part: &RawValue, n: usize| name_instead(part, blobs.get(n)?.id.as_str());
-                replace(body, &kept.embedded, named).get().into()
+                replace(body, &ended_call.embedded, named).get().into()
             }
             // Bytes for which there is no room in a file have none in the database either.
-            Err(_) => replace(body, &kept.embedded, |part, _| name_instead(part, "")).get().into(),
+            Err(_) => replace(body, &ended_call.embedded, |part, _| name_instead(part, "")).get().into(),
             _ => Arc::from(body.get()),
         };
         match blobs {
-            Ok(blobs) => kept.blobs = blobs,
-            Err(why) => kept.not_recorded = Some(why.0),
+            Ok(blobs) => ended_call.blobs = blobs,
+            Err(why) => ended_call.not_recorded = Some(why.0),
         }
-        kept.snapshot = reply.snapshot_text().map(|text| entry.scrubbed(text.clone()));
+        ended_call.snapshot = reply.snapshot_text().map(|text| entry.scrubbed(text.clone()));
         let began = entry.began.get().copied().unwrap_or(self.began);
         let scrubbed =
             |text: &str| Some(entry.scrubbed(text.into()).to_string()).filter(|text| !text.is_empty());
         let response = Response {
-            snapshot: kept.snapshot.clone(),
+            snapshot: ended_call.snapshot.clone(),
             console: entry.scrubbed_lines(&reply.console),
-            blobs: kept.blobs.clone(),
+            blobs: ended_call.blobs.clone(),
             url: scrubbed(&view.url),
             title: scrubbed(&view.title),
-            ..entry.response(&kept, entry.scrubbed_json(&result), ended.saturating_duration_since(began))
+            ..entry.response(
+                &ended_call,
+                entry.scrubbed_json(&result),
+                ended.saturating_duration_since(began),
+            )
         };
-        entry.end(response, &mut kept).await;
-        kept
+        entry.end(response, &mut ended_call).await;
+        ended_call
     }
 
     /// Ends the record with this error, which the agent gets. `session` is the session that the call was for; a session
     /// that is recorded already stays.
     pub(crate) async fn failed(mut self, session: Option<SessionRef>, message: &str) -> EndedCall {
         self.is_ended = true;
-        let mut kept = self.ending(Some(message.to_owned()));
-        let came_to_one = self.kept_by.as_ref().is_some_and(|entry| entry.began.get().is_some());
-        kept.session = session.filter(|_| !came_to_one);
-        if let Some(entry) = self.kept_by.clone() {
+        let mut ended_call = self.ending(Some(message.to_owned()));
+        let came_to_one = self.entry.as_ref().is_some_and(|entry| entry.began.get().is_some());
+        ended_call.session = session.filter(|_| !came_to_one);
+        if let Some(entry) = self.entry.clone() {
             let result = entry.scrubbed(error_result(message));
-            let response = entry.response(&kept, result, self.began.elapsed());
-            entry.end(response, &mut kept).await;
+            let response = entry.response(&ended_call, result, self.began.elapsed());
+            entry.end(response, &mut ended_call).await;
         }
-        kept
+        ended_call
     }
 
     /// The call never began: its record is discarded.
     pub(crate) fn discard_unbegun(mut self) {
-        self.is_ended = !self.kept_by.as_ref().is_some_and(|entry| entry.is_begun.load(Ordering::Relaxed));
+        self.is_ended = !self.entry.as_ref().is_some_and(|entry| entry.is_begun.load(Ordering::Relaxed));
     }
 
     fn ending(&self, error: Option<String>) -> EndedCall {
@@ -242,11 +248,11 @@ impl Drop for CallRecord {
         if self.is_ended {
             return;
         }
-        let kept = self.ending(Some("its client left before it was answered".to_owned()));
-        if let Some(entry) = self.kept_by.as_ref().filter(|entry| entry.is_begun.load(Ordering::Relaxed)) {
-            let result = error_result(kept.error.as_deref().unwrap_or_default());
+        let ended_call = self.ending(Some("its client left before it was answered".to_owned()));
+        if let Some(entry) = self.entry.as_ref().filter(|entry| entry.is_begun.load(Ordering::Relaxed)) {
+            let result = error_result(ended_call.error.as_deref().unwrap_or_default());
             // The store keeps the order of operations; no caller waits for this one.
-            drop(entry.records.end(entry.response(&kept, result, self.began.elapsed())));
+            drop(entry.records.end(entry.response(&ended_call, result, self.began.elapsed())));
         }
     }
 }
@@ -294,22 +300,22 @@ impl RecordEntry {
         self.known.get().map_or(&self.secrets, |known| known)
     }
 
-    fn response(&self, kept: &EndedCall, result: Arc<str>, took: Duration) -> Response {
+    fn response(&self, ended_call: &EndedCall, result: Arc<str>, took: Duration) -> Response {
         Response {
             ref_id: self.request.ref_id.clone(),
-            session: kept.session.clone(),
-            status: kept.status,
+            session: ended_call.session.clone(),
+            status: ended_call.status,
             result,
             snapshot: None,
             console: Vec::new(),
-            error: kept
+            error: ended_call
                 .error
                 .as_ref()
                 .map(|text| self.all_secrets().scrub(text).unwrap_or_else(|| text.clone())),
             blobs: Vec::new(),
             url: None,
             title: None,
-            at: kept.at,
+            at: ended_call.at,
             took,
         }
     }
@@ -346,7 +352,7 @@ impl RecordEntry {
         Ok(BlobRef { id, mime: mime.to_owned(), name, bytes })
     }
 
-    async fn end(&self, response: Response, kept: &mut EndedCall) {
+    async fn end(&self, response: Response, ended_call: &mut EndedCall) {
         // A call that never reached a session has not begun.
         let is_begun = self.is_begun.swap(true, Ordering::Relaxed);
         let beginning = (!is_begun).then(|| self.records.begin(self.request.clone()));
@@ -360,7 +366,7 @@ impl RecordEntry {
         // Without a begin there can be no end, so the begin's error is the reason.
         let reason = OnceLock::new();
         note(&reason, ended);
-        kept.not_recorded = self.not_begun.get().or(reason.get()).cloned();
+        ended_call.not_recorded = self.not_begun.get().or(reason.get()).cloned();
     }
 }
 
@@ -415,7 +421,7 @@ mod tests {
     use super::*;
     use crate::{
         recall::Recall,
-        testing::{self, MemoryRecords as KeptInMemory},
+        testing::{self, MemoryRecords},
     };
 
     fn arguments(secrets: usize) -> Box<RawValue> {
@@ -425,7 +431,7 @@ mod tests {
     }
 
     fn take(recall: &Recall, arguments: &RawValue) -> CallRecord {
-        let call = route::CallRequest::of("t", Some(arguments.to_owned()), None).unwrap();
+        let call = route::CallRequest::from_parts("t", Some(arguments.to_owned()), None).unwrap();
         CallRecord::take(recall, &Owner::local(), Some(&SessionKey::Ephemeral), &call)
     }
 
@@ -433,17 +439,17 @@ mod tests {
     /// call is cancelled. If a call brings too many secrets, no text of later calls is recorded.
     #[tokio::test]
     async fn secrets_are_known_before_a_call_runs() {
-        let (gateway, _folder) = testing::recalling(KeptInMemory::new());
+        let (gateway, _folder) = testing::recalling(MemoryRecords::new());
         let recall = &gateway.recall;
-        for (secrets, shown, kept) in
+        for (secrets, shown, expected) in
             [(100, "secret 000 on a page", "[redacted] on a page"), (200, "any page", "[redacted]")]
         {
             drop(take(recall, &arguments(secrets)));
             let reply = Reply::from(Ok(encode(&json!({}))));
             let next = take(recall, &arguments(0));
-            next.teach(recall, &SessionKey::Ephemeral, &reply, None);
-            let entry = next.kept_by.as_ref().unwrap();
-            assert_eq!(&*entry.scrubbed(shown.into()), kept);
+            next.learn_secrets(recall, &SessionKey::Ephemeral, &reply, None);
+            let entry = next.entry.as_ref().unwrap();
+            assert_eq!(&*entry.scrubbed(shown.into()), expected);
         }
     }
 }

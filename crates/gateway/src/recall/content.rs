@@ -159,15 +159,15 @@ async fn unread(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{MemoryRecords, kept_blob};
+    use crate::testing::{MemoryRecords, store_blob};
 
     /// Another owner's record looks as if it did not exist: a caller cannot read it, compare with it, or move its
     /// cursor.
     #[tokio::test]
-    async fn only_ones_own() {
-        let kept = MemoryRecords::new();
-        let (_, hers) = kept_blob(&kept, "ann", "a", "text/plain").await;
-        let (_, his) = kept_blob(&kept, "bob", "b", "text/plain").await;
+    async fn records_of_other_owners_are_hidden() {
+        let records = MemoryRecords::new();
+        let (_, hers) = store_blob(&records, "ann", "a", "text/plain").await;
+        let (_, his) = store_blob(&records, "bob", "b", "text/plain").await;
         let (bob, ann) = (Owner::new("bob"), Owner::new("ann"));
         let asks = [
             (hers.as_str(), ContentQuery::default()),
@@ -176,10 +176,10 @@ mod tests {
             (his.as_str(), ContentQuery { since: Some(hers.to_string()), ..ContentQuery::default() }),
         ];
         for (id, ask) in asks {
-            let error = read(&*kept, &bob, id, &ask).await.unwrap_err();
+            let error = read(&*records, &bob, id, &ask).await.unwrap_err();
             assert_eq!(error.to_string(), format!("no record has this ref_id: `{hers}`"), "{ask:?}");
         }
-        let whole = read(&*kept, &ann, hers.as_str(), &ContentQuery::default()).await.unwrap();
+        let whole = read(&*records, &ann, hers.as_str(), &ContentQuery::default()).await.unwrap();
         assert_eq!(whole.text, "- page");
     }
 }

@@ -153,7 +153,7 @@ mod tests {
 
     /// Changes stand below their ancestors and next to their neighbours.
     #[test]
-    fn places() {
+    fn changes_show_ancestors_and_neighbours() {
         check(
             "  - text: 1 item\n",
             "  - text: 2 items\n",
@@ -168,7 +168,7 @@ mod tests {
 
     /// The top of a removed subtree is named, and of many siblings the first.
     #[test]
-    fn gone() {
+    fn removed_subtrees_are_named() {
         let menu = "  - menu [ref=e90]:\n    - menuitem \"A\"\n    - menuitem \"B\"\n";
         let around = |middle: &str| {
             format!("… line 24\n  - main:\n    - heading \"Cart\"\n{middle}    - button \"Pay\"\n")
@@ -181,7 +181,7 @@ mod tests {
 
     /// Two changes below one parent name it once, and the lines between them are left out.
     #[test]
-    fn twice() {
+    fn shared_parents_are_named_once() {
         let after = ORDERS.replace("paid", "lost");
         let SnapshotDiff::Changed(text) = diff(ORDERS, &after) else { panic!("it is worth a diff") };
         for once in ["- table [ref=", "- main [ref="] {
@@ -202,7 +202,7 @@ mod tests {
     /// Equal snapshots are reported as the same, also if one lacks the last newline; very different pages are shown
     /// whole.
     #[test]
-    fn ends() {
+    fn equal_and_very_different_snapshots() {
         assert_eq!(diff(ORDERS, ORDERS), SnapshotDiff::Same);
         assert_eq!(diff(ORDERS, ORDERS.trim_end()), SnapshotDiff::Same);
         assert_eq!(diff("", ""), SnapshotDiff::Same);

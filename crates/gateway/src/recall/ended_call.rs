@@ -44,33 +44,33 @@ impl EndedCall {
 
 impl From<&EndedCall> for Fields {
     /// The short answer: the call's status, and the `ref_id` under which the rest can be read.
-    fn from(kept: &EndedCall) -> Self {
+    fn from(call: &EndedCall) -> Self {
         let mut fields = Self::default();
-        fields.set("ref_id", encode(&kept.record()));
-        fields.set("session_id", encode(&kept.session.as_ref().map(|session| &session.uid)));
-        fields.set("status", encode(&kept.status));
-        fields.set("timestamp", encode(&timestamp_ms(kept.at)));
+        fields.set("ref_id", encode(&call.record()));
+        fields.set("session_id", encode(&call.session.as_ref().map(|session| &session.uid)));
+        fields.set("status", encode(&call.status));
+        fields.set("timestamp", encode(&timestamp_ms(call.at)));
         let metadata = json!({
-            "tool": kept.tool,
-            "has_snapshot": kept.has_snapshot,
-            "has_console_logs": kept.console > 0,
-            "console_error_count": kept.console_errors,
+            "tool": call.tool,
+            "has_snapshot": call.has_snapshot,
+            "has_console_logs": call.console > 0,
+            "console_error_count": call.console_errors,
         });
         let mut metadata = metadata;
         // Leave out the number of a connection's own session: callers do not use it.
-        if let Some(session) = kept.session.as_ref().filter(|session| !session.name.starts_with('#')) {
+        if let Some(session) = call.session.as_ref().filter(|session| !session.name.starts_with('#')) {
             metadata["session"] = json!(session.name);
         }
-        if !kept.blobs.is_empty() {
+        if !call.blobs.is_empty() {
             let mut names: Vec<_> =
-                kept.blobs.iter().map(|blob| format!("greenroom://blobs/{}", blob.id)).collect();
+                call.blobs.iter().map(|blob| format!("greenroom://blobs/{}", blob.id)).collect();
             // An image that is both in the answer and a file is one blob.
             let mut named = HashSet::new();
             names.retain(|name| named.insert(name.clone()));
             metadata["blobs"] = json!(names);
         }
         fields.set("metadata", encode(&metadata));
-        if let Some(error) = &kept.error {
+        if let Some(error) = &call.error {
             fields.set("error", encode(error));
         }
         fields

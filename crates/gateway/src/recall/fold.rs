@@ -44,13 +44,15 @@ pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<ShortenedText> {
     }
     let lines = lines_of(snapshot);
     let costs: Vec<usize> = lines.iter().map(|line| cost(line.text)).collect();
-    let folding = Folding::of(&lines, FEW);
-    if let Some(kept) = folding.greatest(&costs, tokens_max).filter(|kept| *kept >= KEPT_MIN) {
-        return Some(folding.fold(&costs, kept, tokens_max));
+    let folding = Folding::new(&lines, FEW);
+    if let Some(children_shown) =
+        folding.greatest(&costs, tokens_max).filter(|children_shown| *children_shown >= KEPT_MIN)
+    {
+        return Some(folding.fold(&costs, children_shown, tokens_max));
     }
-    let folding = Folding::of(&lines, 0);
+    let folding = Folding::new(&lines, 0);
     Some(match folding.greatest(&costs, tokens_max) {
-        Some(kept) => folding.fold(&costs, kept, tokens_max),
+        Some(children_shown) => folding.fold(&costs, children_shown, tokens_max),
         // The fold then adds one more mark, at the end.
         None => folding.fold(&costs, 1, tokens_max.saturating_sub(MARK_TOKENS)),
     })
@@ -125,7 +127,7 @@ struct Folding<'a> {
 
 impl<'a> Folding<'a> {
     /// Groups of no more than `few` children are never folded.
-    fn of(lines: &'a [TreeLine<'a>], few: usize) -> Self {
+    fn new(lines: &'a [TreeLine<'a>], few: usize) -> Self {
         let ranks: Vec<usize> = lines.iter().map(|line| if line.of > few { line.rank } else { 0 }).collect();
         let mut shown_from: Vec<usize> = Vec::with_capacity(lines.len());
         for (line, rank) in lines.iter().zip(&ranks) {
@@ -154,21 +156,21 @@ impl<'a> Folding<'a> {
         }
         let mut sum = 0;
         let mut best = None;
-        for kept in 0..=most {
-            sum = sum + more[kept] - less[kept];
-            if kept > 0 && sum <= tokens_max {
-                best = Some(kept);
+        for children_shown in 0..=most {
+            sum = sum + more[children_shown] - less[children_shown];
+            if children_shown > 0 && sum <= tokens_max {
+                best = Some(children_shown);
             }
         }
         best
     }
 
     /// The lines that are shown with `kept` children of a kind, as far as they fit, and marks for the rest.
-    fn fold(&self, costs: &[usize], kept: usize, tokens_max: usize) -> ShortenedText {
+    fn fold(&self, costs: &[usize], children_shown: usize, tokens_max: usize) -> ShortenedText {
         let mut text = String::new();
         let (mut tokens, mut tokens_shown, mut lines_shown, mut at) = (0, 0, 0, 0);
         while let Some(line) = self.lines.get(at) {
-            let is_shown = self.shown_from[at] <= kept;
+            let is_shown = self.shown_from[at] <= children_shown;
             let next = if is_shown { costs[at] } else { MARK_TOKENS };
             if tokens + next > tokens_max {
                 mark(&mut text, 0, "", at + 1, self.lines.len());
@@ -182,7 +184,7 @@ impl<'a> Folding<'a> {
                 lines_shown += 1;
                 at += 1;
             } else {
-                let (all, siblings) = self.hidden(at, kept);
+                let (all, siblings) = self.hidden(at, children_shown);
                 mark(&mut text, line.depth, &format!(" {siblings} more"), at + 1, at + all);
                 at += all;
             }
@@ -192,11 +194,11 @@ impl<'a> Folding<'a> {
     }
 
     /// How many lines a mark at the line `at` stands for, and how many siblings: all up to the next shown one.
-    fn hidden(&self, at: usize, kept: usize) -> (usize, usize) {
+    fn hidden(&self, at: usize, children_shown: usize) -> (usize, usize) {
         let parent = self.lines[at].parent;
         let above = parent.map(|parent| self.lines[parent].depth);
         let rest = self.lines[at..].iter().zip(&self.shown_from[at..]);
-        rest.take_while(|(line, from)| **from > kept && Some(line.depth) > above)
+        rest.take_while(|(line, from)| **from > children_shown && Some(line.depth) > above)
             .fold((0, 0), |(all, siblings), (line, _)| {
                 (all + 1, siblings + usize::from(line.parent == parent))
             })
@@ -225,7 +227,7 @@ mod tests {
 
     /// A form below a long table stays, with its refs; so do the page's other parts and the table's first rows.
     #[test]
-    fn form_below_a_table() {
+    fn form_below_a_long_table_stays() {
         let cut = cut(ORDERS, 2_000).expect("it is too long");
         let row = ORDERS.lines().skip_while(|line| !line.contains("\"#1000\"")).take(12);
         assert!(cut.text.contains(&row.collect::<Vec<_>>().join("\n")), "a row is whole:\n{}", cut.text);
@@ -250,7 +252,7 @@ mod tests {
 
     /// A text that fits stays as it is.
     #[test]
-    fn fits() {
+    fn short_texts_are_unchanged() {
         assert_eq!(cut(ORDERS, estimate(ORDERS)), None);
         assert_eq!(cut("", 0), None);
         assert_eq!(head("a\nb\n", 10), None);
@@ -258,7 +260,7 @@ mod tests {
 
     /// Runs of siblings are folded, each kind by itself, and the mark says which lines it stands for.
     #[test]
-    fn folds() {
+    fn sibling_runs_are_folded() {
         let rows: String = (1..=50).map(|n| format!("  - row [ref=e{n}]:\n    - cell \"{n}\"\n")).collect();
         let snapshot = format!("- table:\n{rows}  - caption \"Rows\"\n- button \"Send\" [ref=e99]\n");
         let expected = "\
@@ -276,7 +278,7 @@ mod tests {
 
     /// If not even one child of each kind fits, the beginning of that is shown.
     #[test]
-    fn too_deep() {
+    fn deep_trees_show_their_beginning() {
         let deep: String = (0..100).map(|n| format!("{:1$}- group\n", "", n * 2)).collect();
         let expected = "- group\n  - group\n    - group\n# … (lines 4–100)\n";
         check(&deep, 24, expected);
@@ -284,7 +286,7 @@ mod tests {
 
     /// A text that is no tree is cut at a line's end, or within a line that is too long, between two characters.
     #[test]
-    fn heads() {
+    fn plain_texts_are_cut_at_lines() {
         let lines = "one two three\n".repeat(10);
         let cut = head(&lines, 10).expect("it is too long");
         assert_eq!(
@@ -305,7 +307,7 @@ mod tests {
         /// For any input the result fits, shows lines of the original in order, none without its parent, and its marks
         /// stand for exactly the lines that are not shown.
         #[test]
-        fn keeps_ancestors(depths in prop::collection::vec((0_usize..5, 0_usize..3), 1..80), tokens_max in 30_usize..200) {
+        fn folded_lines_keep_their_ancestors(depths in prop::collection::vec((0_usize..5, 0_usize..3), 1..80), tokens_max in 30_usize..200) {
             let roles = ["row", "cell", "text"];
             let text: String = depths
                 .iter()

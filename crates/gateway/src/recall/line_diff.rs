@@ -181,7 +181,7 @@ mod tests {
     /// Two long texts that repeat a few lines are not compared line by line: beyond the limit lines count as replaced,
     /// and the script is still right.
     #[test]
-    fn repetitive() {
+    fn repetitive_texts_stay_within_the_limit() {
         let (before, after) = (noise(77, 100_000), noise(991, 100_000));
         let hunks = hunks(before.iter().copied(), after.iter().copied());
         let comparisons = |hunk: &Hunk| hunk.before.len() * hunk.after.len();
@@ -191,7 +191,7 @@ mod tests {
 
     /// Changes far apart in a long text are found where they are, also next to lines that repeat.
     #[test]
-    fn between_landmarks() {
+    fn distant_changes_are_found() {
         let names: Vec<String> = (0..20_000).map(|n| format!("link {n}")).collect();
         let before: Vec<&str> = names.iter().flat_map(|name| [name.as_str(), "  url"]).collect();
         let mut after = before.clone();
@@ -205,7 +205,7 @@ mod tests {
     proptest! {
         /// The script, applied to the first text, makes the second.
         #[test]
-        fn applies(before in "( {0,4}[abc]\n){0,40}", after in "( {0,4}[abc]\n){0,40}") {
+        fn diff_applied_gives_the_second_text(before in "( {0,4}[abc]\n){0,40}", after in "( {0,4}[abc]\n){0,40}") {
             let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
             let hunks = hunks(before.iter().copied(), after.iter().copied());
             prop_assert!(hunks.is_sorted_by(|one, next| one.before.end < next.before.start));

@@ -101,7 +101,7 @@ impl Recall {
     }
 
     /// Sets how much of their answers calls in this pool get; `None` restores the general setting.
-    pub(crate) fn responds(&self, pool: &str, responses: Option<Responses>) {
+    pub(crate) fn set_pool_responses(&self, pool: &str, responses: Option<Responses>) {
         let mut of_pools = self.of_pools.write();
         match responses {
             Some(responses) => drop(of_pools.insert(pool.to_owned(), responses)),

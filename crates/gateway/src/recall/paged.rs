@@ -25,10 +25,10 @@ pub(crate) struct PageText {
 
 /// A later page of an earlier answer, if the query has that answer's key.
 pub(crate) fn next(recall: &Recall, owner: &Owner, query: &PageQuery) -> Result<Option<PageText>, PageError> {
-    let Some(key) = &query.asked.cache_key else { return Ok(None) };
-    let kept = recall.pages.find(owner, key, &query.asked)?;
-    let limit = if query.asked.limit.is_some() { query.limit } else { kept.limit };
-    Ok(Some(say(&kept, key, query, limit)))
+    let Some(key) = &query.parameters.cache_key else { return Ok(None) };
+    let cached = recall.pages.find(owner, key, &query.parameters)?;
+    let limit = if query.parameters.limit.is_some() { query.limit } else { cached.limit };
+    Ok(Some(say(&cached, key, query, limit)))
 }
 
 /// The first page of an answer; `None` if it contains no data. Big answers take some ten milliseconds, and no other
@@ -44,7 +44,7 @@ pub(crate) async fn first(
     let snapshot = reply.snapshot_text().cloned();
     let name = tool.clone();
     let flatten = query.flatten;
-    let expression = query.asked.jmespath_query.clone();
+    let expression = query.parameters.jmespath_query.clone();
     let _turn = QUERIES.acquire().await.map_err(|_| PageError::Failed)?;
     let prepared = tokio::task::spawn_blocking(move || {
         let data = engine.format().data(&name, result.get(), snapshot.as_deref())?;
@@ -52,31 +52,31 @@ pub(crate) async fn first(
     });
     let prepared = prepared.await.map_err(|_| PageError::Failed)?;
     let Some(value) = prepared.transpose()? else { return Ok(None) };
-    let kept = CachedResult {
+    let cached = CachedResult {
         ref_id: ref_id.cloned(),
         flatten: query.flatten,
-        jmespath_query: query.asked.jmespath_query.clone(),
+        jmespath_query: query.parameters.jmespath_query.clone(),
         limit: query.limit,
         value: Arc::new(value),
     };
-    let key = recall.pages.keep(owner, kept.clone());
-    Ok(Some(say(&kept, &key, query, query.limit)))
+    let key = recall.pages.keep(owner, cached.clone());
+    Ok(Some(say(&cached, &key, query, query.limit)))
 }
 
-fn say(kept: &CachedResult, key: &str, query: &PageQuery, limit: usize) -> PageText {
-    let page = pages::page(&kept.value, query.offset, limit);
-    let mut said = Map::new();
-    said.insert("cache_key".to_owned(), json!(key));
-    said.insert("total".to_owned(), json!(page.total));
-    said.insert("offset".to_owned(), json!(page.offset));
-    said.insert("count".to_owned(), json!(page.count()));
+fn say(cached: &CachedResult, key: &str, query: &PageQuery, limit: usize) -> PageText {
+    let page = pages::page(&cached.value, query.offset, limit);
+    let mut fields = Map::new();
+    fields.insert("cache_key".to_owned(), json!(key));
+    fields.insert("total".to_owned(), json!(page.total));
+    fields.insert("offset".to_owned(), json!(page.offset));
+    fields.insert("count".to_owned(), json!(page.count()));
     if page.has_more {
-        said.insert("next_offset".to_owned(), json!(page.offset + page.count()));
+        fields.insert("next_offset".to_owned(), json!(page.offset + page.count()));
     }
     if !query.silent_mode {
-        said.insert("items".to_owned(), page.value);
+        fields.insert("items".to_owned(), page.value);
     }
-    PageText { text: query.output_format.write(&Value::Object(said)), ref_id: kept.ref_id.clone() }
+    PageText { text: query.output_format.write(&Value::Object(fields)), ref_id: cached.ref_id.clone() }
 }
 
 #[cfg(test)]
@@ -86,26 +86,26 @@ mod tests {
 
     /// Later pages are as long as the first one, unless the caller sets another limit.
     #[test]
-    fn pages_stay_as_long() {
+    fn later_pages_keep_the_first_limit() {
         let recall = Recall::none();
-        let kept = CachedResult {
+        let cached = CachedResult {
             ref_id: None,
             flatten: true,
             jmespath_query: None,
             limit: 3,
             value: Arc::new(json!([0, 1, 2, 3, 4, 5, 6, 7])),
         };
-        let key = recall.pages.keep(&Owner::local(), kept);
+        let key = recall.pages.keep(&Owner::local(), cached);
         for (limit, count) in [(None, 3), (Some(2), 2)] {
-            let asked = PageParameters {
+            let parameters = PageParameters {
                 cache_key: Some(key.clone()),
                 offset: Some(3),
                 limit,
                 ..PageParameters::default()
             };
-            let query = asked.check().expect("it is right");
-            let said = next(&recall, &Owner::local(), &query).expect("it is kept").expect("it has a key");
-            assert!(said.text.contains(&format!("count: {count}")), "{}", said.text);
+            let query = parameters.check().expect("it is right");
+            let fields = next(&recall, &Owner::local(), &query).expect("it is kept").expect("it has a key");
+            assert!(fields.text.contains(&format!("count: {count}")), "{}", fields.text);
         }
     }
 }

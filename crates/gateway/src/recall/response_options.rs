@@ -64,25 +64,25 @@ impl InjectedOptions {
 
     /// Removes them from the arguments.
     pub(crate) fn take_from(self, arguments: &mut Fields) -> Result<ResponseOptions, InvalidOption> {
-        let mut wants = ResponseOptions::default();
+        let mut response_options = ResponseOptions::default();
         for (name, own) in [(RESPONSES, self.responses), (MODE, self.mode)] {
             let given = if own { arguments.remove(name) } else { None };
             if let Some(given) = given.filter(is_given) {
-                wants.mode = Some(mode(&given).ok_or(InvalidOption::Mode(name))?);
+                response_options.mode = Some(mode(&given).ok_or(InvalidOption::Mode(name))?);
             }
         }
         if self.pages {
-            let mut asked = pages::PageParameters::default();
+            let mut parameters = pages::PageParameters::default();
             for name in pages::NAMES {
                 if let Some(given) = arguments.remove(name).filter(is_given) {
-                    asked.set(name, given.get()).map_err(|must| InvalidOption::Type(name, must))?;
+                    parameters.set(name, given.get()).map_err(|must| InvalidOption::Type(name, must))?;
                 }
             }
-            if asked != pages::PageParameters::default() {
-                wants.page = Some(asked.check()?);
+            if parameters != pages::PageParameters::default() {
+                response_options.page = Some(parameters.check()?);
             }
         }
-        Ok(wants)
+        Ok(response_options)
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
             .unwrap()
             .page
             .unwrap();
-        assert_eq!((page.limit, page.offset, page.flatten, page.asked.cache_key), (2, 4, true, None));
+        assert_eq!((page.limit, page.offset, page.flatten, page.parameters.cache_key), (2, 4, true, None));
         assert_eq!(taken(r#"{"url": "x", "limit": null}"#), Ok(ResponseOptions::default()));
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct EmbeddedBytes {
     /// The number of the content part that contains them.
     pub(crate) part: usize,
     pub(crate) mime: String,
-    /// Empty once the ticket has stored them as a blob.
+    /// Empty once the call record has stored them as a blob.
     pub(crate) data: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn embedded(result: &RawValue) -> Vec<EmbeddedBytes> {
     }
     let Some(parts) = parts(result) else { return Vec::new() };
     let found = parts.iter().enumerate().filter_map(|(part, raw)| {
-        let place = BytesPointers::of(raw)?;
+        let place = BytesPointers::find(raw)?;
         let data = BASE64_STANDARD.decode(place.data.as_bytes()).ok()?;
         Some(EmbeddedBytes { part, mime: place.mime, data })
     });
@@ -94,7 +94,7 @@ struct BytesPointers {
 
 impl BytesPointers {
     /// `{"type":"image"|"audio","data":…,"mimeType":…}` or `{"type":"resource","resource":{"blob":…,"mimeType":…}}`.
-    fn of(part: &RawValue) -> Option<Self> {
+    fn find(part: &RawValue) -> Option<Self> {
         let fields = Fields::open(part).ok()?;
         let kind: String = fields.read("type").ok()??;
         let (holder, member) = match kind.as_str() {

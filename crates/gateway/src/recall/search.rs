@@ -49,7 +49,7 @@ impl FoundLines {
 
 /// Reads this part of `text`.
 pub(crate) fn read(text: &str, reading: &LineQuery<'_>) -> FoundLines {
-    let lines = LineIndex::of(text);
+    let lines = LineIndex::new(text);
     let (groups, matches) = match reading.search_for {
         Some(words) => lines.search(words, reading.before_lines, reading.after_lines),
         None => (lines.all(), 0),
@@ -92,7 +92,7 @@ struct LineIndex<'a> {
 }
 
 impl<'a> LineIndex<'a> {
-    fn of(text: &'a str) -> Self {
+    fn new(text: &'a str) -> Self {
         let after_ends = memchr_iter(b'\n', text.as_bytes()).map(|end| end + 1);
         let starts = std::iter::once(0).chain(after_ends).filter(|start| *start < text.len()).collect();
         Self { text, starts }
@@ -167,7 +167,7 @@ mod tests {
 
     /// Pages are cut at lines, and reading after the end returns nothing and is not an error.
     #[test]
-    fn pages() {
+    fn pages_are_cut_at_lines() {
         let page = |offset, limit| LineQuery { offset, limit, ..LineQuery::default() };
         check(&page(0, None), TEXT.trim_end(), Some(0), 8);
         check(&page(2, Some(2)), "c\nd", Some(2), 8);
@@ -179,7 +179,7 @@ mod tests {
 
     /// A search shows lines with the words, their neighbours, and gaps; adjacent groups are one.
     #[test]
-    fn searches() {
+    fn search_shows_matches_and_neighbours() {
         let found = |before_lines, after_lines| LineQuery {
             search_for: Some("needle"),
             before_lines,
@@ -204,7 +204,7 @@ mod tests {
 
     /// Each page names the call for the next one, until nothing is left.
     #[test]
-    fn next_page() {
+    fn note_names_the_next_page() {
         let shown = read(TEXT, &LineQuery { offset: 2, limit: Some(3), ..LineQuery::default() });
         assert_eq!(shown.next_offset(2), Some(5));
         let last = read(TEXT, &LineQuery { offset: 5, limit: Some(3), ..LineQuery::default() });
@@ -215,7 +215,7 @@ mod tests {
     proptest! {
         /// Pages put together are the text, whatever their size; and a search finds just the lines with the words.
         #[test]
-        fn pages_are_the_whole(text in "[ab\n]{0,60}", limit in 1_usize..9) {
+        fn pages_concatenate_to_the_text(text in "[ab\n]{0,60}", limit in 1_usize..9) {
             let mut together: Vec<String> = Vec::new();
             let mut offset = Some(0);
             while let Some(at) = offset {

@@ -144,7 +144,7 @@ mod tests {
 
     /// Secrets that repeat one letter, or contain every letter, are found like any other; the automaton stays small.
     #[test]
-    fn odd_secrets() {
+    fn repetitive_secrets_are_found() {
         let all: String = (1..=255_u8).map(char::from).cycle().take(4_000).collect();
         for secret in ["\u{1}".repeat(4_000), "\"".repeat(6_000), all] {
             let secrets = values(&[&secret]);
@@ -157,7 +157,7 @@ mod tests {
 
     /// No part stays of a secret that begins with another one.
     #[test]
-    fn longest_first() {
+    fn longest_secret_is_removed_first() {
         let mut secrets = values(&[]);
         secrets.add_all(&values(&["hunter2", "hunter2 and more"]));
         assert_eq!(secrets.scrub("hunter2 and more, hunter2").unwrap(), "[redacted], [redacted]");

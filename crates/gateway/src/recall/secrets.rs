@@ -49,14 +49,14 @@ impl Secrets {
         self.lock()
     }
 
-    pub(crate) fn of(&self, owner: &Owner, whose: &SessionKey) -> SessionSecrets {
+    pub(crate) fn of_session(&self, owner: &Owner, session_key: &SessionKey) -> SessionSecrets {
         let mut sessions = self.lock();
         if sessions.known.is_empty() {
             return SessionSecrets::default();
         }
         sessions.clock += 1;
         let now = sessions.clock;
-        let Some(known) = sessions.known.get_mut(&(owner.clone(), whose.clone())) else {
+        let Some(known) = sessions.known.get_mut(&(owner.clone(), session_key.clone())) else {
             return SessionSecrets::default();
         };
         known.used = now;
@@ -68,7 +68,7 @@ impl Secrets {
     pub(crate) fn learn(
         &self,
         owner: &Owner,
-        whose: &SessionKey,
+        session_key: &SessionKey,
         fields: Option<Vec<String>>,
         values: &SecretValues,
     ) {
@@ -84,7 +84,7 @@ impl Secrets {
                 sessions.known.iter().min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
             oldest.map(|key| sessions.known.remove(&key));
         }
-        let known = sessions.known.entry((owner.clone(), whose.clone())).or_default();
+        let known = sessions.known.entry((owner.clone(), session_key.clone())).or_default();
         known.used = now;
         if let Some(fields) = fields {
             known.fields = Arc::new(fields.into_iter().collect());
@@ -106,7 +106,7 @@ mod tests {
 
     /// A session's secrets are its own, stay while other sessions come and go, and are forgotten in the end.
     #[test]
-    fn what_a_session_has_seen() {
+    fn secrets_belong_to_their_session() {
         let secrets = Secrets::default();
         let owner = Owner::local();
         let learn = |name: &str, fields: Option<&[&str]>, values: &[&str]| {
@@ -115,24 +115,25 @@ mod tests {
             texts(values).into_iter().for_each(|value| given.add(value));
             secrets.learn(&owner, &named(name), fields.map(texts), &given);
         };
-        let knows =
-            |name: &str, secret: &str| secrets.of(&owner, &named(name)).values.scrub(secret).is_some();
+        let knows = |name: &str, secret: &str| {
+            secrets.of_session(&owner, &named(name)).values.scrub(secret).is_some()
+        };
         learn("a", Some(&["e7"]), &[]);
         learn("a", None, &["hunter2"]);
-        let known = secrets.of(&owner, &named("a"));
+        let known = secrets.of_session(&owner, &named("a"));
         assert!(known.fields.contains("e7") && knows("a", "hunter2"));
         learn("a", Some(&["e9"]), &["hunter2", "other"]);
-        let known = secrets.of(&owner, &named("a"));
+        let known = secrets.of_session(&owner, &named("a"));
         assert!(!known.fields.contains("e7") && knows("a", "hunter2") && knows("a", "other"));
-        assert!(secrets.of(&owner, &named("b")).values.is_empty());
-        assert!(secrets.of(&Owner::new("else"), &named("a")).values.is_empty());
+        assert!(secrets.of_session(&owner, &named("b")).values.is_empty());
+        assert!(secrets.of_session(&Owner::new("else"), &named("a")).values.is_empty());
         for n in 0..SESSIONS_MAX - 1 {
             learn(&format!("s{n}"), None, &["secret"]);
-            secrets.of(&owner, &named("a"));
+            secrets.of_session(&owner, &named("a"));
         }
         learn("one more", None, &["secret"]);
         assert_eq!(secrets.lock().known.len(), SESSIONS_MAX);
-        assert!(!secrets.of(&owner, &named("a")).values.is_empty(), "it was used in every round");
+        assert!(!secrets.of_session(&owner, &named("a")).values.is_empty(), "it was used in every round");
     }
 
     /// Every secret of one call is known in the next. If calls bring too many of them, no text counts as free of
@@ -146,7 +147,7 @@ mod tests {
             numbers.for_each(|n| values.add(format!("secret {n:03}")));
             secrets.learn(&owner, &named("a"), None, &values);
         };
-        let scrubbed = |text: &str| secrets.of(&owner, &named("a")).values.scrub(text);
+        let scrubbed = |text: &str| secrets.of_session(&owner, &named("a")).values.scrub(text);
         learn(0..150);
         assert!((0..150).all(|n| scrubbed(&format!("secret {n:03}")).is_some()));
         assert_eq!(scrubbed("a text"), None);

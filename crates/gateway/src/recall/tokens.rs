@@ -44,12 +44,13 @@ fn cost(text: &str, enough: usize) -> usize {
     while let Some(&byte) = bytes.get(at)
         && cost <= enough
     {
-        let kind = CharClass::of(byte);
+        let kind = CharClass::of_byte(byte);
         let from = at;
         at += 1;
         // A capital letter after a small one begins a new word, as in `camelCase`; random letters do so often.
         while bytes.get(at).is_some_and(|next| {
-            CharClass::of(*next) == kind && !(next.is_ascii_uppercase() && bytes[at - 1].is_ascii_lowercase())
+            CharClass::of_byte(*next) == kind
+                && !(next.is_ascii_uppercase() && bytes[at - 1].is_ascii_lowercase())
         }) {
             at += 1;
         }
@@ -69,7 +70,7 @@ enum CharClass {
 }
 
 impl CharClass {
-    fn of(byte: u8) -> Self {
+    fn of_byte(byte: u8) -> Self {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' => Self::Word,
             b'0'..=b'9' => Self::Number,
@@ -122,7 +123,7 @@ mod tests {
 
     /// Recorded snapshots are estimated within 15 %.
     #[test]
-    fn snapshots() {
+    fn snapshot_estimates_are_within_15_percent() {
         for (name, text) in [
             ("orders", include_str!("recorded/orders.yml")),
             ("article", include_str!("recorded/article.yml")),
@@ -136,7 +137,7 @@ mod tests {
 
     /// No usual text costs much more than estimated: prose, JSON, other scripts, keys, URLs.
     #[test]
-    fn never_far_too_few() {
+    fn estimates_are_not_far_too_low() {
         let base64 = "q83vEjRWeJq83v/tyBCiPZkMfrWQzAx1oTfU2ynLbHsVgE5pXjK0duwY9Gi6RqhSNIc4Z8tJ7mFOaDvBPl3QeA";
         let licence = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../LICENSE")).unwrap();
         for text in [
@@ -158,7 +159,7 @@ mod tests {
 
     /// An empty text costs nothing, and any other text something.
     #[test]
-    fn ends() {
+    fn only_the_empty_text_costs_nothing() {
         assert_eq!(estimate(""), 0);
         for text in ["a", "7", "é", "-", "   "] {
             assert_eq!(estimate(text), 1, "{text:?}");

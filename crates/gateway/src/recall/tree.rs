@@ -116,7 +116,7 @@ mod tests {
 
     /// Each line is counted among its parent's children of its kind.
     #[test]
-    fn ranks() {
+    fn lines_are_ranked_within_their_kind() {
         let text = "\
 - list [ref=e1]:
   - item \"a\"
@@ -150,7 +150,7 @@ deepest
 
     /// Nodes are distinguished by their roles, in either format.
     #[test]
-    fn kinds() {
+    fn kinds_follow_roles() {
         for (line, expected) in [
             ("  - button \"Go\" [ref=e1]", "button"),
             ("- 'link \"a: b\"':", "link"),
@@ -165,7 +165,7 @@ deepest
 
     /// Children of too many kinds are counted together, so that they can still be folded.
     #[test]
-    fn many_kinds() {
+    fn too_many_kinds_are_counted_together() {
         let text: String = (0..100).map(|n| format!("- k{n}\n")).collect();
         let most = lines_of(&text).iter().map(|line| line.rank).max();
         assert_eq!(most, Some(100 - KINDS_MAX));

@@ -6,7 +6,7 @@ use greenroom_core::record::{BlobRef, Status};
 
 use super::*;
 
-fn kept() -> EndedCall {
+fn call() -> EndedCall {
     EndedCall {
         tool: "browser_click".into(),
         ref_id: Some(RefId::parse("0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b").unwrap()),
@@ -25,11 +25,11 @@ fn kept() -> EndedCall {
 }
 
 fn unkept() -> EndedCall {
-    EndedCall { ref_id: None, ..kept() }
+    EndedCall { ref_id: None, ..call() }
 }
 
-fn form(kept: &EndedCall, mode: ResponseMode) -> RenderOptions<'_> {
-    RenderOptions { mode, kept, inline_tokens: 8_000, before: None, site: None }
+fn options(call: &EndedCall, mode: ResponseMode) -> RenderOptions<'_> {
+    RenderOptions { mode, call, inline_tokens: 8_000, before: None, site: None }
 }
 
 const INLINE: ResponseMode = ResponseMode::As(Responses::Inline);
@@ -51,8 +51,8 @@ fn reply(body: &str, links: &[(&str, &str)]) -> Reply {
 }
 
 /// The body of an answer in this form.
-fn answer(reply: Reply, notes: &[String], form: &RenderOptions<'_>) -> Result<Raw, Raw> {
-    super::answer(reply, notes, form).body
+fn answer(reply: Reply, notes: &[String], options: &RenderOptions<'_>) -> Result<Raw, Raw> {
+    super::answer(reply, notes, options).body
 }
 
 fn text(body: &Raw) -> String {
@@ -61,12 +61,12 @@ fn text(body: &Raw) -> String {
 
 /// Replacements are escaped for JSON, and the text around them stays.
 #[test]
-fn artifacts_take_the_place_of_their_links() {
+fn artifacts_replace_their_links() {
     let reply = reply(
         r#"{"content":[{"type":"text","text":"a [1](x) b"}],"x-new": 1.50}"#,
         &[("[1](x)", "\"quoted\"\\")],
     );
-    let body = answer(reply, &[], &form(&unkept(), INLINE)).unwrap();
+    let body = answer(reply, &[], &options(&unkept(), INLINE)).unwrap();
     assert_eq!(
         body.get(),
         r#"{"content":[{"type":"text","text":"a ```yaml\n\"quoted\"\\\n``` b"}],"x-new": 1.50}"#
@@ -79,30 +79,30 @@ fn notes_come_last() {
     let body = r#"{"content":[{"type":"x"}],"isError":true}"#;
     let notes = ["n1".to_owned(), "n2".to_owned()];
     assert_eq!(
-        answer(reply(body, &[]), &notes, &form(&unkept(), INLINE)).unwrap().get(),
+        answer(reply(body, &[]), &notes, &options(&unkept(), INLINE)).unwrap().get(),
         r#"{"content":[{"type":"x"},{"type":"text","text":"n1\nn2"}],"isError":true}"#
     );
     let error = Reply::from(Err(encode(&json!({ "code": 1, "message": "m" }))));
-    let error = answer(error, &notes[..1], &form(&unkept(), INLINE)).unwrap_err();
+    let error = answer(error, &notes[..1], &options(&unkept(), INLINE)).unwrap_err();
     assert_eq!(error.get(), r#"{"code":1,"message":"m\nn1"}"#);
 }
 
 /// `raw` changes no byte but adds a member after all others, or within it; `inline` names the record to people only if
 /// there is something to recall.
 #[test]
-fn names_of_records() {
-    let kept = kept();
+fn record_is_named_in_meta() {
+    let call = call();
     let body = r#"{"content":[ {"type":"text","text":"a [1](x)"}], "n": 1.50 }"#;
     let raw = answer(
         reply(body, &[("[1](x)", "s")]),
         &["n".to_owned()],
-        &form(&kept, ResponseMode::As(Responses::Raw)),
+        &options(&call, ResponseMode::As(Responses::Raw)),
     );
     let name = r#""greenroom/ref_id":"0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b""#;
     let before = body.strip_suffix("}").unwrap();
     assert_eq!(raw.unwrap().get(), format!(r#"{before},"_meta":{{{name},"greenroom/notes":["n"]}}}}"#));
     let linked = Reply { folder: Some("/run/seat".into()), ..reply(r#"{"content":[]}"#, &[]) };
-    let raw = answer(linked, &[], &form(&kept, ResponseMode::As(Responses::Raw))).unwrap();
+    let raw = answer(linked, &[], &options(&call, ResponseMode::As(Responses::Raw))).unwrap();
     assert_eq!(raw.get(), format!(r#"{{"content":[],"_meta":{{{name},"greenroom/folder":"/run/seat"}}}}"#));
     for (has_meta, expected) in [
         (
@@ -113,30 +113,30 @@ fn names_of_records() {
         (r#"{}"#, r#"{"_meta":{NAME}}"#),
     ] {
         let named =
-            answer(reply(has_meta, &[]), &[], &form(&kept, ResponseMode::As(Responses::Raw))).unwrap();
+            answer(reply(has_meta, &[]), &[], &options(&call, ResponseMode::As(Responses::Raw))).unwrap();
         assert_eq!(named.get(), expected.replace("NAME", name));
     }
-    let plain = answer(reply(r#"{"content":[]}"#, &[]), &[], &form(&kept, INLINE)).unwrap();
+    let plain = answer(reply(r#"{"content":[]}"#, &[]), &[], &options(&call, INLINE)).unwrap();
     assert_eq!(plain.get(), format!(r#"{{"content":[],"_meta":{{{name}}}}}"#));
-    let with_page = EndedCall { has_snapshot: true, ..kept };
-    let named = answer(reply(r#"{"content":[]}"#, &[]), &[], &form(&with_page, INLINE)).unwrap();
+    let with_page = EndedCall { has_snapshot: true, ..call };
+    let named = answer(reply(r#"{"content":[]}"#, &[]), &[], &options(&with_page, INLINE)).unwrap();
     assert_eq!(text(&named), "ref_id: 0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b");
 }
 
 /// `refs` has the call's status and `ref_id`, and nothing of the answer; an answer without a record is sent as it is.
 #[test]
-fn few_words() {
+fn refs_mode_sends_only_status_and_ref_id() {
     let body = r#"{"content":[{"type":"text","text":"long"}],"isError":true,"structuredContent":{}}"#;
-    let kept = EndedCall {
+    let call = EndedCall {
         status: Status::Error,
         error: Some("no such element".to_owned()),
         console: 2,
         console_errors: 1,
-        ..kept()
+        ..call()
     };
     let refs = ResponseMode::As(Responses::Refs);
-    let body_of = |kept: &EndedCall| answer(reply(body, &[]), &[], &form(kept, refs)).unwrap();
-    let short: Value = serde_json::from_str(&text(&body_of(&kept))).unwrap();
+    let body_of = |call: &EndedCall| answer(reply(body, &[]), &[], &options(call, refs)).unwrap();
+    let short: Value = serde_json::from_str(&text(&body_of(&call))).unwrap();
     assert_eq!(
         short,
         json!({
@@ -148,9 +148,9 @@ fn few_words() {
             "error": "no such element",
         })
     );
-    let whole: Value = serde_json::from_str(body_of(&kept).get()).unwrap();
+    let whole: Value = serde_json::from_str(body_of(&call).get()).unwrap();
     assert_eq!((&whole["isError"], whole.get("structuredContent")), (&json!(true), None));
-    let lost = EndedCall { not_recorded: Some("the disk is full".into()), ..kept };
+    let lost = EndedCall { not_recorded: Some("the disk is full".into()), ..call };
     let lost = body_of(&lost);
     assert_eq!(text(&lost), "long");
     assert!(lost.get().contains("not recorded: the disk is full"), "{lost}");
@@ -158,11 +158,11 @@ fn few_words() {
 
 /// A snapshot in a file that the agent named stays there: in every budget and mode, the answer has the link.
 #[test]
-fn snapshots_in_files() {
-    let kept = EndedCall { has_snapshot: true, ..kept() };
+fn snapshots_in_named_files_stay_linked() {
+    let call = EndedCall { has_snapshot: true, ..call() };
     let page = "- button \"Go\" [ref=e1]\n".repeat(100);
     let body = r#"{"content":[{"type":"text","text":"[Snapshot](./outbox/a.yml)"}]}"#;
-    for before in [None, Some((kept.ref_id.clone().unwrap(), "- button".to_owned()))] {
+    for before in [None, Some((call.ref_id.clone().unwrap(), "- button".to_owned()))] {
         let link = body.find("outbox/a.yml").unwrap();
         let artifact = |kind, place, instead, content| Artifact { kind, place, instead, content };
         let artifacts = vec![
@@ -170,20 +170,20 @@ fn snapshots_in_files() {
             artifact(ArtifactKind::Path, link..link + 12, Some("a.yml".to_owned()), Content::Nothing),
         ];
         let reply = Reply { artifacts, ..reply(body, &[]) };
-        let form = RenderOptions { inline_tokens: 30, before, ..form(&kept, ResponseMode::Diff) };
-        assert_eq!(text(&answer(reply, &[], &form).unwrap()), "[Snapshot](./a.yml)");
+        let options = RenderOptions { inline_tokens: 30, before, ..options(&call, ResponseMode::Diff) };
+        assert_eq!(text(&answer(reply, &[], &options).unwrap()), "[Snapshot](./a.yml)");
     }
 }
 
 /// A call that asks for changes gets only those; a completely different page is sent whole.
 #[test]
-fn changes_only() {
-    let kept = EndedCall { has_snapshot: true, ..kept() };
+fn diff_mode_sends_only_changes() {
+    let call = EndedCall { has_snapshot: true, ..call() };
     let since = RefId::parse("00000000-0000-4000-8000-000000000001").unwrap();
     let of = |before: &str, now: &str| {
         let reply = reply(r#"{"content":[{"type":"text","text":"[1](x)"}]}"#, &[("[1](x)", now)]);
         let before = Some((since.clone(), before.to_owned()));
-        text(&answer(reply, &[], &RenderOptions { before, ..form(&kept, ResponseMode::Diff) }).unwrap())
+        text(&answer(reply, &[], &RenderOptions { before, ..options(&call, ResponseMode::Diff) }).unwrap())
     };
     let page = |n: usize| {
         (0..100).map(|row| format!("- row {row} {}\n", if row == 50 { n } else { 0 })).collect::<String>()
@@ -201,8 +201,8 @@ fn changes_only() {
 
 /// Changes beyond the budget are not sent: the cut page is.
 #[test]
-fn too_many_changes() {
-    let kept = EndedCall { has_snapshot: true, ..kept() };
+fn changes_beyond_the_budget_send_the_cut_page() {
+    let call = EndedCall { has_snapshot: true, ..call() };
     let page = |n: usize| {
         let row =
             |row: usize| format!("- row \"number {row}\" {}\n", if row.is_multiple_of(4) { n } else { 0 });
@@ -211,19 +211,20 @@ fn too_many_changes() {
     let now = page(2);
     let reply = reply(r#"{"content":[{"type":"text","text":"[1](x)"}]}"#, &[("[1](x)", &now)]);
     let before = Some((RefId::parse("00000000-0000-4000-8000-000000000001").unwrap(), page(1)));
-    let form = RenderOptions { before, inline_tokens: 500, ..form(&kept, ResponseMode::Diff) };
-    let sent = text(&answer(reply, &[], &form).unwrap());
+    let options = RenderOptions { before, inline_tokens: 500, ..options(&call, ResponseMode::Diff) };
+    let sent = text(&answer(reply, &[], &options).unwrap());
     assert!(sent.starts_with("```yaml\n") && estimate(&sent) <= 600, "{} tokens: {sent}", estimate(&sent));
 }
 
 /// A text that is too long is cut at lines, whatever kind it is, and a note says how to get the rest; an answer without
 /// a record is not cut.
 #[test]
-fn budget() {
-    let with_page = EndedCall { has_snapshot: true, ..kept() };
+fn long_texts_are_cut_to_the_budget() {
+    let with_page = EndedCall { has_snapshot: true, ..call() };
     let page: String = (0..5_000).map(|row| format!("- row \"number {row}\" [ref=e{row}]\n")).collect();
-    let send = |kept: &EndedCall, links: &[(&str, &str)], body: &str| {
-        answer(reply(body, links), &[], &RenderOptions { inline_tokens: 500, ..form(kept, INLINE) }).unwrap()
+    let send = |call: &EndedCall, links: &[(&str, &str)], body: &str| {
+        answer(reply(body, links), &[], &RenderOptions { inline_tokens: 500, ..options(call, INLINE) })
+            .unwrap()
     };
     let body = r##"{"content":[{"type":"text","text":"# Page\n[1](x)"}]}"##;
     let cut = send(&with_page, &[("[1](x)", &page)], body);
@@ -234,23 +235,23 @@ fn budget() {
     let whole = send(&unkept(), &[("[1](x)", &page)], body);
     assert!(text(&whole).contains("number 4999"));
     let long = encode(&json!({ "content": [{ "type": "text", "text": page }] }));
-    let cut = send(&kept(), &[], long.get());
+    let cut = send(&call(), &[], long.get());
     assert!(estimate(&text(&cut)) <= 600 && text(&cut).ends_with(']'), "{cut}");
     assert!(cut.get().contains("answer cut: about "), "{cut}");
 }
 
 /// A page without content is reported as empty, instead of an empty block; `raw` changes nothing.
 #[test]
-fn empty_pages() {
+fn empty_pages_are_reported() {
     let body = r#"{"content":[{"type":"text","text":"[1](x)"}]}"#;
-    let of = |mode| text(&answer(reply(body, &[("[1](x)", "\n")]), &[], &form(&unkept(), mode)).unwrap());
+    let of = |mode| text(&answer(reply(body, &[("[1](x)", "\n")]), &[], &options(&unkept(), mode)).unwrap());
     assert_eq!(of(INLINE), "(the page is empty)");
     assert_eq!(of(ResponseMode::As(Responses::Raw)), "[1](x)");
 }
 
 /// An image that is both in the answer and a file is named once, by its URI; `refs` lists it once.
 #[test]
-fn pictures_are_named_once() {
+fn images_are_listed_once() {
     let id = greenroom_core::BlobId::parse(&"cd".repeat(32)).unwrap();
     let picture = |name: Option<&str>| BlobRef {
         id: id.clone(),
@@ -264,8 +265,8 @@ fn pictures_are_named_once() {
         data: Vec::new(),
     }];
     let blobs = vec![picture(None), picture(Some("page.png"))];
-    let kept = EndedCall { blobs, embedded, ..kept() };
-    let answered = |mode| text(&answer(reply(r#"{"content":[]}"#, &[]), &[], &form(&kept, mode)).unwrap());
+    let call = EndedCall { blobs, embedded, ..call() };
+    let answered = |mode| text(&answer(reply(r#"{"content":[]}"#, &[]), &[], &options(&call, mode)).unwrap());
     let address = format!("greenroom://blobs/{}", "cd".repeat(32));
     let inline = answered(INLINE);
     assert!(inline.contains(&format!("page.png: {address} (image/png, 9 bytes)")), "{inline}");
@@ -276,13 +277,14 @@ fn pictures_are_named_once() {
 
 /// The notes name an answer's files and where to fetch them.
 #[test]
-fn files_are_named() {
+fn notes_list_files() {
     let id = greenroom_core::BlobId::parse(&"ab".repeat(32)).unwrap();
     let file = BlobRef { id, mime: "text/plain".to_owned(), name: Some("a.txt".to_owned()), bytes: 7 };
-    let kept = EndedCall { blobs: vec![file], ..kept() };
+    let call = EndedCall { blobs: vec![file], ..call() };
     let site = Some("http://127.0.0.1:1");
     let body =
-        answer(reply(r#"{"content":[]}"#, &[]), &[], &RenderOptions { site, ..form(&kept, INLINE) }).unwrap();
+        answer(reply(r#"{"content":[]}"#, &[]), &[], &RenderOptions { site, ..options(&call, INLINE) })
+            .unwrap();
     let sha = "ab".repeat(32);
     assert_eq!(
         text(&body).lines().nth(1).unwrap(),

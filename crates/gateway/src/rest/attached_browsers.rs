@@ -23,8 +23,8 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
 
 /// All attached browsers
 #[utoipa::path(get, operation_id = "list_browsers", path = "/browsers", tag = "browsers", responses((status = 200, body = Browsers)))]
-async fn list(State(desk): RestContext) -> Json<Browsers> {
-    Json(Browsers::of(&desk.gateway.fleet))
+async fn list(State(rest_state): RestContext) -> Json<Browsers> {
+    Json(Browsers::list(&rest_state.gateway.fleet))
 }
 
 /// One browser
@@ -34,9 +34,9 @@ async fn list(State(desk): RestContext) -> Json<Browsers> {
     get, operation_id = "show_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, NotFound)
 )]
-async fn show(State(desk): RestContext, PathName(name): PathName) -> Result<Json<Browser>, Problem> {
-    let fleet = &desk.gateway.fleet;
-    Ok(Json(Browser::of(fleet, fleet.browser(&name)?)))
+async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Browser>, Problem> {
+    let fleet = &rest_state.gateway.fleet;
+    Ok(Json(Browser::from_status(fleet, fleet.browser(&name)?)))
 }
 
 /// Connects a browser now
@@ -47,9 +47,12 @@ async fn show(State(desk): RestContext, PathName(name): PathName) -> Result<Json
     post, operation_id = "reconnect_browser", path = "/browsers/{index}/reconnect", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, NotFound, Unavailable)
 )]
-async fn reconnect(State(desk): RestContext, PathName(name): PathName) -> Result<Json<Browser>, Problem> {
-    let fleet = &desk.gateway.fleet;
-    Ok(Json(Browser::of(fleet, fleet.reconnect_browser(&name).await?)))
+async fn reconnect(
+    State(rest_state): RestContext,
+    PathName(name): PathName,
+) -> Result<Json<Browser>, Problem> {
+    let fleet = &rest_state.gateway.fleet;
+    Ok(Json(Browser::from_status(fleet, fleet.reconnect_browser(&name).await?)))
 }
 
 /// Attaches a running browser
@@ -59,16 +62,20 @@ async fn reconnect(State(desk): RestContext, PathName(name): PathName) -> Result
     post, operation_id = "connect_browser", path = "/browsers", tag = "browsers", request_body = AttachRequest,
     responses((status = 200, body = Browser), BadRequest, Forbidden, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
-async fn attach(State(desk): RestContext, headers: HeaderMap, body: Body) -> Result<Json<Browser>, Problem> {
-    if !desk.changes {
+async fn attach(
+    State(rest_state): RestContext,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Browser>, Problem> {
+    if !rest_state.changes {
         return Err(NotAttached::NotAllowed.into());
     }
-    let asked = body::read::<AttachRequest>(&headers, body, body::COMMAND).await?;
-    let Some(asked) = asked else {
+    let request = body::read::<AttachRequest>(&headers, body, body::COMMAND).await?;
+    let Some(request) = request else {
         return Err(Problem::bad_body("the body must say which: `{\"url\": \"http://127.0.0.1:9222\"}`"));
     };
-    let status = desk.gateway.connect_browser(&asked).await?;
-    Ok(Json(Browser::of(&desk.gateway.fleet, status)))
+    let status = rest_state.gateway.connect_browser(&request).await?;
+    Ok(Json(Browser::from_status(&rest_state.gateway.fleet, status)))
 }
 
 /// Lets a browser go
@@ -78,12 +85,12 @@ async fn attach(State(desk): RestContext, headers: HeaderMap, body: Body) -> Res
     delete, operation_id = "disconnect_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, Forbidden, NotFound, Unavailable)
 )]
-async fn detach(State(desk): RestContext, PathName(name): PathName) -> Result<Json<Browser>, Problem> {
-    if !desk.changes {
+async fn detach(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Browser>, Problem> {
+    if !rest_state.changes {
         return Err(NotAttached::NotAllowed.into());
     }
-    let fleet = &desk.gateway.fleet;
+    let fleet = &rest_state.gateway.fleet;
     let index = fleet.browser(&name)?.index;
-    let left = desk.gateway.detach(index).await?;
-    Ok(Json(Browser::of(fleet, left)))
+    let left = rest_state.gateway.detach(index).await?;
+    Ok(Json(Browser::from_status(fleet, left)))
 }

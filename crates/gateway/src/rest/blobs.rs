@@ -65,19 +65,19 @@ struct BlobList {
     responses((status = 200, body = BlobList), BadRequest, Unavailable)
 )]
 async fn list(
-    State(desk): RestContext,
-    QueryParams(asked): QueryParams<BlobListQuery>,
+    State(rest_state): RestContext,
+    QueryParams(query): QueryParams<BlobListQuery>,
 ) -> Result<Json<BlobList>, Problem> {
-    let limit = asked.limit.unwrap_or(LIST_DEFAULT);
-    for (name, given, range) in [("limit", limit, 1..=LIST_MAX), ("offset", asked.offset, 0..=OFFSET_MAX)] {
+    let limit = query.limit.unwrap_or(LIST_DEFAULT);
+    for (name, given, range) in [("limit", limit, 1..=LIST_MAX), ("offset", query.offset, 0..=OFFSET_MAX)] {
         if !range.contains(&given) {
             let (least, most) = (range.start(), range.end());
             return Err(Problem::bad_query(&format!("`{name}` must be {least} to {most}: `{given}`")));
         }
     }
     // One more than the limit shows whether there are more.
-    let mut found = desk.records()?.blobs(&desk.owner, asked.offset, limit + 1).await?;
-    let next_offset = (found.len() > limit).then_some(asked.offset + limit);
+    let mut found = rest_state.records()?.blobs(&rest_state.owner, query.offset, limit + 1).await?;
+    let next_offset = (found.len() > limit).then_some(query.offset + limit);
     found.truncate(limit);
     Ok(Json(BlobList { blobs: found.iter().map(Into::into).collect(), next_offset }))
 }
@@ -95,12 +95,12 @@ async fn list(
     )
 )]
 async fn show(
-    State(desk): RestContext,
+    State(rest_state): RestContext,
     name: PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let Some(id) = BlobId::parse(&name.0) else { return Err(Problem::bad_blob_id(&name.0)) };
-    let blob = desk.records()?.blob(&desk.owner, &id).await?;
+    let blob = rest_state.records()?.blob(&rest_state.owner, &id).await?;
     let blob = blob.ok_or_else(|| Problem::no_blob(&id))?;
     let tag = format!("\"{id}\"");
     let mut response = Response::new(Body::empty());
@@ -108,18 +108,20 @@ async fn show(
     if known.filter_map(|value| value.to_str().ok()).any(|list| names(list, &tag)) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     } else {
-        let said = response.headers_mut();
-        said.insert(header::CONTENT_TYPE, mime(&blob.about.mime));
-        said.insert(header::CONTENT_LENGTH, blob.data.len().into());
-        said.insert(header::CONTENT_DISPOSITION, disposition(&blob.about.mime, blob.about.name.as_deref()));
-        said.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        said.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+        let response_headers = response.headers_mut();
+        response_headers.insert(header::CONTENT_TYPE, mime(&blob.about.mime));
+        response_headers.insert(header::CONTENT_LENGTH, blob.data.len().into());
+        response_headers
+            .insert(header::CONTENT_DISPOSITION, disposition(&blob.about.mime, blob.about.name.as_deref()));
+        response_headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        response_headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
         *response.body_mut() = Body::from(blob.data);
     }
-    let said = response.headers_mut();
-    said.insert(header::ETAG, text(&tag));
+    let response_headers = response.headers_mut();
+    response_headers.insert(header::ETAG, text(&tag));
     // Private: a proxy must not give them to another owner.
-    said.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=31536000, immutable"));
+    response_headers
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=31536000, immutable"));
     Ok(response)
 }
 
@@ -135,9 +137,13 @@ async fn show(
         (status = 503, description = "Nothing is kept, or it cannot be read"),
     )
 )]
-async fn head(door: RestContext, name: PathName, headers: HeaderMap) -> Result<Response<Body>, Problem> {
+async fn head(
+    http_state: RestContext,
+    name: PathName,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
     // The server omits the body and keeps the length that it would have.
-    show(door, name, headers).await
+    show(http_state, name, headers).await
 }
 
 /// Whether a list of tags contains this one. A weak tag counts like a strong one: blobs never change.
@@ -145,10 +151,10 @@ fn names(list: &str, tag: &str) -> bool {
     list.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == tag)
 }
 
-fn mime(kept: &str) -> HeaderValue {
-    HeaderValue::from_str(kept)
+fn mime(stored: &str) -> HeaderValue {
+    HeaderValue::from_str(stored)
         .ok()
-        .filter(|_| kept.contains('/'))
+        .filter(|_| stored.contains('/'))
         .unwrap_or(HeaderValue::from_static("application/octet-stream"))
 }
 
@@ -178,22 +184,22 @@ mod tests {
     /// Images, PDFs and plain text are shown; types that could run in a browser are saved; names may contain any
     /// letters.
     #[test]
-    fn what_is_shown() {
-        let said = |mime, name| disposition(mime, name).to_str().unwrap().to_owned();
-        assert_eq!(said("image/png", None), "inline");
-        assert_eq!(said("Text/Plain; charset=utf-8", None), "inline");
+    fn only_safe_types_are_inline() {
+        let header = |mime, name| disposition(mime, name).to_str().unwrap().to_owned();
+        assert_eq!(header("image/png", None), "inline");
+        assert_eq!(header("Text/Plain; charset=utf-8", None), "inline");
         assert_eq!(
-            said("application/pdf", Some("a \"b\"\r\n\u{e4}.pdf")),
+            header("application/pdf", Some("a \"b\"\r\n\u{e4}.pdf")),
             "inline; filename*=UTF-8''a%20%22b%22%0D%0A%C3%A4.pdf"
         );
         for mime in ["text/html", "image/svg+xml", "IMAGE/SVG+XML", "application/xhtml+xml", "", "x"] {
-            assert_eq!(said(mime, None), "attachment", "{mime}");
+            assert_eq!(header(mime, None), "attachment", "{mime}");
         }
     }
 
     /// An invalid type becomes plain bytes.
     #[test]
-    fn odd_types() {
+    fn invalid_types_become_plain_bytes() {
         for odd in ["", "png", "a/b\n"] {
             assert_eq!(mime(odd), "application/octet-stream", "{odd:?}");
         }
@@ -202,7 +208,7 @@ mod tests {
 
     /// A tag is found among others, weak or strong, and `*` matches every tag.
     #[test]
-    fn tags() {
+    fn etags_are_matched() {
         for list in ["\"a\"", "\"b\", W/\"a\"", "*"] {
             assert!(names(list, "\"a\""), "{list}");
         }

@@ -73,7 +73,7 @@ struct NewCall {
     )
 )]
 async fn make(
-    State(desk): RestContext,
+    State(rest_state): RestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<CallResponse>, Problem> {
@@ -84,18 +84,18 @@ async fn make(
         return Err(Problem::bad_body("`params` must be an object"));
     }
     if let Some(tool) = tools::find(&new.tool) {
-        return own_tool(&desk, tool, new).await;
+        return own_tool(&rest_state, tool, new).await;
     }
-    desk.records()?;
+    rest_state.records()?;
     let refused = |failure: &ErrorResponse| Problem::not_run(failure, &new.tool, None);
     let mut request = {
         // Held only while the arguments are parsed: the call itself takes another guard.
         let _guard = offload_if_large_json(new.params.as_deref()).await;
-        CallRequest::of(&new.tool, new.params, None).map_err(|error| refused(&error.into()))?
+        CallRequest::from_parts(&new.tool, new.params, None).map_err(|error| refused(&error.into()))?
     };
     request.session = new.session_id.as_deref().map(session).transpose()?;
     request.ref_id = new.request_id.as_deref().map(ref_id).transpose()?;
-    match make_call(&desk, request).await? {
+    match make_call(&rest_state, request).await? {
         Ok(CallOutcome { reply: Err(failure), record, .. }) if !failure.may_have_run() => {
             Err(Problem::not_run(&failure, &new.tool, record.record()))
         }
@@ -113,9 +113,12 @@ async fn make(
 }
 
 /// Makes a call. A call with a name runs to its end even if its client disconnects: the client may ask for it again.
-async fn make_call(desk: &RestState, request: CallRequest) -> Result<Result<CallOutcome, NotRun>, Problem> {
-    let gateway = desk.gateway.clone();
-    let caller = desk.program();
+async fn make_call(
+    rest_state: &RestState,
+    request: CallRequest,
+) -> Result<Result<CallOutcome, NotRun>, Problem> {
+    let gateway = rest_state.gateway.clone();
+    let caller = rest_state.program();
     let is_named = request.ref_id.is_some();
     let unanswered = gateway.answering.token();
     let made = async move {
@@ -130,16 +133,20 @@ async fn make_call(desk: &RestState, request: CallRequest) -> Result<Result<Call
 }
 
 /// Runs one of greenroom's own tools. It leaves no record, so the client cannot name the call.
-async fn own_tool(desk: &RestState, tool: &OwnTool, new: NewCall) -> Result<Json<CallResponse>, Problem> {
-    let gateway = &desk.gateway;
-    let caller = desk.program();
+async fn own_tool(
+    rest_state: &RestState,
+    tool: &OwnTool,
+    new: NewCall,
+) -> Result<Json<CallResponse>, Problem> {
+    let gateway = &rest_state.gateway;
+    let caller = rest_state.program();
     let refused = |failure: ErrorResponse| Problem::not_run(&failure, tool.name, None);
     if new.request_id.is_some() {
         let why =
             "`request_id`: calls of greenroom's own tools are not recorded, so none can be made once only";
         return Err(Problem::bad_body(why));
     }
-    if !tools::names(gateway, caller.is_here).any(|name| name == tool.name) {
+    if !tools::names(gateway, caller.is_local).any(|name| name == tool.name) {
         return Err(refused(ErrorResponse::not_let_through(format!(
             "tool \"{}\" cannot be used here",
             tool.name
@@ -152,13 +159,13 @@ async fn own_tool(desk: &RestState, tool: &OwnTool, new: NewCall) -> Result<Json
     if let Some(given) = &new.session_id {
         arguments.set(SESSION_ID, raw::encode(&session(given)?));
     }
-    let request =
-        CallRequest::of(tool.name, Some(arguments.to_raw()), None).map_err(|error| refused(error.into()))?;
+    let request = CallRequest::from_parts(tool.name, Some(arguments.to_raw()), None)
+        .map_err(|error| refused(error.into()))?;
     let _unanswered = gateway.answering.token();
     match tool.run(gateway, &caller, request).await {
-        Ok(said) => {
-            let error = said.failed.then(|| format!("{} failed; `result` says how", tool.name));
-            Ok(Json(CallResponse::Own(Box::new(OwnCall::of(tool.name, error, said.to_result())))))
+        Ok(output) => {
+            let error = output.failed.then(|| format!("{} failed; `result` says how", tool.name));
+            Ok(Json(CallResponse::Own(Box::new(OwnCall::new(tool.name, error, output.to_result())))))
         }
         Err(failure) => Err(refused(failure)),
     }
@@ -197,31 +204,31 @@ enum EndStatusFilter {
     responses((status = 200, body = CallList), BadRequest, NotFound, Unavailable)
 )]
 async fn list(
-    State(desk): RestContext,
-    QueryParams(asked): QueryParams<CallListQuery>,
+    State(rest_state): RestContext,
+    QueryParams(query): QueryParams<CallListQuery>,
 ) -> Result<Json<CallList>, Problem> {
-    let records = desk.records()?;
-    let limit = asked.limit.unwrap_or(LIST_DEFAULT);
+    let records = rest_state.records()?;
+    let limit = query.limit.unwrap_or(LIST_DEFAULT);
     if !(1..=LIST_MAX).contains(&limit) {
         return Err(Problem::bad_query(&format!("`limit` must be 1 to {LIST_MAX}: `{limit}`")));
     }
-    let session = match asked.session_id {
-        Some(given) => Some(uid(&desk, records, &given).await?),
+    let session = match query.session_id {
+        Some(given) => Some(uid(&rest_state, records, &given).await?),
         None => None,
     };
-    let status = asked.status.map(|ended| match ended {
+    let status = query.status.map(|ended| match ended {
         EndStatusFilter::Success => Status::Success,
         EndStatusFilter::Error => Status::Error,
     });
     // One more than the limit shows whether there are more.
     let filter = Filter {
         session,
-        tool: asked.tool,
+        tool: query.tool,
         status,
-        before: asked.before.map(|before| before.0),
+        before: query.before.map(|before| before.0),
         limit: limit + 1,
     };
-    let listed = records.list(&desk.owner, filter).await?;
+    let listed = records.list(&rest_state.owner, filter).await?;
     let more = listed.len() > limit || listed.is_cut;
     let mut found = listed.summaries;
     found.truncate(limit);
@@ -235,9 +242,9 @@ async fn list(
     params(("ref_id" = String, Path, format = Uuid)),
     responses((status = 200, body = CallDetail), BadRequest, NotFound, Unavailable)
 )]
-async fn show(State(desk): RestContext, name: PathName) -> Result<Json<CallDetail>, Problem> {
+async fn show(State(rest_state): RestContext, name: PathName) -> Result<Json<CallDetail>, Problem> {
     let id = name.ref_id()?;
-    Ok(Json(record(desk.records()?, &desk, &id).await?.into()))
+    Ok(Json(record(rest_state.records()?, &rest_state, &id).await?.into()))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -277,32 +284,32 @@ struct ContentParameters {
     responses((status = 200, body = CallContent), BadRequest, NotFound, Conflict, Unavailable)
 )]
 async fn content(
-    State(desk): RestContext,
+    State(rest_state): RestContext,
     name: PathName,
-    QueryParams(asked): QueryParams<ContentParameters>,
+    QueryParams(query): QueryParams<ContentParameters>,
 ) -> Result<Json<CallContent>, Problem> {
     let id = name.ref_id()?;
     for (name, given, least) in [
-        ("before_lines", Some(asked.before_lines), 0),
-        ("after_lines", Some(asked.after_lines), 0),
-        ("offset", asked.offset, 0),
-        ("limit", asked.limit, 1),
+        ("before_lines", Some(query.before_lines), 0),
+        ("after_lines", Some(query.after_lines), 0),
+        ("offset", query.offset, 0),
+        ("limit", query.limit, 1),
     ] {
         if let Some(given) = given.filter(|given| !(least..=LINES_MAX).contains(given)) {
             return Err(Problem::bad_query(&format!("`{name}` must be {least} to {LINES_MAX}: `{given}`")));
         }
     }
     let ask = ContentQuery {
-        search_for: asked.search_for,
-        before_lines: asked.before_lines,
-        after_lines: asked.after_lines,
-        reset_cursor: asked.reset_cursor,
-        offset: asked.offset,
-        limit: asked.limit,
-        since: asked.since,
+        search_for: query.search_for,
+        before_lines: query.before_lines,
+        after_lines: query.after_lines,
+        reset_cursor: query.reset_cursor,
+        offset: query.offset,
+        limit: query.limit,
+        since: query.since,
     };
-    let content = content::read(desk.records()?, &desk.owner, id.as_str(), &ask).await?;
-    Ok(Json(CallContent::of(&id, content)))
+    let content = content::read(rest_state.records()?, &rest_state.owner, id.as_str(), &ask).await?;
+    Ok(Json(CallContent::new(&id, content)))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -326,28 +333,28 @@ struct ConsoleQuery {
     responses((status = 200, body = CallConsole), BadRequest, NotFound, Unavailable)
 )]
 async fn console(
-    State(desk): RestContext,
+    State(rest_state): RestContext,
     name: PathName,
-    QueryParams(asked): QueryParams<ConsoleQuery>,
+    QueryParams(query): QueryParams<ConsoleQuery>,
 ) -> Result<Json<CallConsole>, Problem> {
     let id = name.ref_id()?;
-    if asked.offset > LINES_MAX {
-        return Err(Problem::bad_query(&format!("`offset` must be 0 to {LINES_MAX}: `{}`", asked.offset)));
+    if query.offset > LINES_MAX {
+        return Err(Problem::bad_query(&format!("`offset` must be 0 to {LINES_MAX}: `{}`", query.offset)));
     }
-    let range = ConsoleRange { level: asked.level.level(), offset: asked.offset };
-    let part = desk.records()?.console_part(&desk.owner, &id, range).await?;
+    let range = ConsoleRange { level: query.level.level(), offset: query.offset };
+    let part = rest_state.records()?.console_part(&rest_state.owner, &id, range).await?;
     let part = part.ok_or_else(|| Problem::no_call(&id))?;
     let console = part.lines.into_iter().map(Into::into).collect();
     Ok(Json(CallConsole { ref_id: id.to_string(), console, next_offset: part.next }))
 }
 
-async fn record(records: &dyn Records, desk: &RestState, id: &RefId) -> Result<Record, Problem> {
-    records.record(&desk.owner, id).await?.ok_or_else(|| Problem::no_call(id))
+async fn record(records: &dyn Records, rest_state: &RestState, id: &RefId) -> Result<Record, Problem> {
+    records.record(&rest_state.owner, id).await?.ok_or_else(|| Problem::no_call(id))
 }
 
 /// The session of this UUID or name.
-async fn uid(desk: &RestState, records: &dyn Records, given: &str) -> Result<SessionUid, Problem> {
+async fn uid(rest_state: &RestState, records: &dyn Records, given: &str) -> Result<SessionUid, Problem> {
     let name = session(given)?;
-    let row = records.session(&desk.owner, name.as_str()).await?;
+    let row = records.session(&rest_state.owner, name.as_str()).await?;
     Ok(row.ok_or_else(|| Problem::no_session(given))?.session.uid)
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::pools::{Pool, Pools, all_failed};
 
-/// What another size came to.
+/// The result of scaling a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScaleResult {
     pub pool: String,
@@ -35,7 +35,7 @@ pub struct CommandedInstances {
     pub instances: Vec<String>,
 }
 
-/// Whether a pool can serve anybody.
+/// Whether a pool can serve calls.
 #[derive(Serialize, ToSchema)]
 struct PoolHealth {
     /// `ok`, or `starting`.
@@ -87,8 +87,8 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
 
 /// All pools, and their sums
 #[utoipa::path(get, operation_id = "list_pools", path = "/pools", tag = "pools", responses((status = 200, body = Pools)))]
-async fn list(State(desk): RestContext) -> Json<Pools> {
-    Json(Pools::new(&desk.gateway.fleet.pools(), SystemTime::now()))
+async fn list(State(rest_state): RestContext) -> Json<Pools> {
+    Json(Pools::new(&rest_state.gateway.fleet.pools(), SystemTime::now()))
 }
 
 /// One pool
@@ -96,19 +96,22 @@ async fn list(State(desk): RestContext) -> Json<Pools> {
     get, operation_id = "show_pool", path = "/pools/{name}", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = Pool), BadRequest, NotFound)
 )]
-async fn show(State(desk): RestContext, PathName(name): PathName) -> Result<Json<Pool>, Problem> {
-    Ok(Json(Pool::new(&desk.gateway.fleet.pool(&name)?, SystemTime::now())))
+async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Pool>, Problem> {
+    Ok(Json(Pool::new(&rest_state.gateway.fleet.pool(&name)?, SystemTime::now())))
 }
 
-/// Whether the pool can serve anybody
+/// Whether the pool can serve calls
 ///
 /// One whose instances are on their way will.
 #[utoipa::path(
     get, operation_id = "pool_health", path = "/pools/{name}/health", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = PoolHealth), BadRequest, NotFound, Unavailable)
 )]
-async fn health(State(desk): RestContext, PathName(name): PathName) -> Result<Json<PoolHealth>, Problem> {
-    let pool = desk.gateway.fleet.pool(&name)?;
+async fn health(
+    State(rest_state): RestContext,
+    PathName(name): PathName,
+) -> Result<Json<PoolHealth>, Problem> {
+    let pool = rest_state.gateway.fleet.pool(&name)?;
     if let Some(error) = all_failed(&pool) {
         return Err(error.into());
     }
@@ -125,7 +128,7 @@ async fn health(State(desk): RestContext, PathName(name): PathName) -> Result<Js
     responses((status = 200, body = ScaleResult), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
 async fn scale(
-    State(desk): RestContext,
+    State(rest_state): RestContext,
     PathName(name): PathName,
     headers: HeaderMap,
     body: Body,
@@ -137,7 +140,7 @@ async fn scale(
     if !(1..=INSTANCES_MAX).contains(&instances) {
         return Err(Problem::bad_body(format!("`instances` must be 1 to {INSTANCES_MAX}: `{instances}`")));
     }
-    let scaled = desk.gateway.fleet.scale(&name, instances)?;
+    let scaled = rest_state.gateway.fleet.scale(&name, instances)?;
     let draining = scaled.draining.iter().map(ToString::to_string).collect();
     Ok(Json(ScaleResult { pool: name, from: scaled.from, to: scaled.to, draining }))
 }
@@ -150,12 +153,12 @@ async fn scale(
     responses((status = 200, body = CommandedInstances), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
 async fn restart(
-    State(desk): RestContext,
+    State(rest_state): RestContext,
     PathName(name): PathName,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<CommandedInstances>, Problem> {
-    tell(&desk.gateway.fleet, name, &headers, body, Fleet::restart).await
+    tell(&rest_state.gateway.fleet, name, &headers, body, Fleet::restart).await
 }
 
 /// Lends no more of instances, and stops them when their leases are back
@@ -166,12 +169,12 @@ async fn restart(
     responses((status = 200, body = CommandedInstances), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
 async fn drain(
-    State(desk): RestContext,
+    State(rest_state): RestContext,
     PathName(name): PathName,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<CommandedInstances>, Problem> {
-    tell(&desk.gateway.fleet, name, &headers, body, Fleet::drain).await
+    tell(&rest_state.gateway.fleet, name, &headers, body, Fleet::drain).await
 }
 
 type InstanceCommand = fn(&Fleet, &str, Option<&str>) -> Result<Vec<InstanceId>, FleetError>;
@@ -189,6 +192,6 @@ async fn tell(
         .flatten()
         .unwrap_or_default()
         .text();
-    let told = order(fleet, &pool, which.as_deref())?;
-    Ok(Json(CommandedInstances { pool, instances: told.iter().map(ToString::to_string).collect() }))
+    let commanded = order(fleet, &pool, which.as_deref())?;
+    Ok(Json(CommandedInstances { pool, instances: commanded.iter().map(ToString::to_string).collect() }))
 }

@@ -66,7 +66,7 @@ pub struct CallMetadata {
     notes: Vec<String>,
 }
 
-/// What a tool of greenroom's own came to. It leaves no record, so its answer is here.
+/// The result of one of greenroom's own tools. It leaves no record, so its answer is here.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OwnCall {
     /// Always `null`.
@@ -86,7 +86,7 @@ pub struct OwnCall {
     result: Raw,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum CallResponse {
@@ -96,7 +96,7 @@ pub enum CallResponse {
 
 impl OwnCall {
     /// `error` says why the tool failed, if it did.
-    pub(super) fn of(tool: &str, error: Option<String>, result: Raw) -> Self {
+    pub(super) fn new(tool: &str, error: Option<String>, result: Raw) -> Self {
         Self {
             ref_id: None,
             session_id: None,
@@ -172,7 +172,7 @@ pub struct CallContent {
 }
 
 impl CallContent {
-    pub(super) fn of(ref_id: &RefId, content: ContentPart) -> Self {
+    pub(super) fn new(ref_id: &RefId, content: ContentPart) -> Self {
         let ContentPart { text, total_lines, lines, next, matches, note } = content;
         let ref_id = ref_id.to_string();
         Self { ref_id, content: text, lines, total_lines, next_offset: next, matches, note }
@@ -274,25 +274,25 @@ impl From<&Summary> for CallView {
 
 impl CallView {
     /// A call that has just ended.
-    pub(super) fn ended(ref_id: &RefId, kept: &EndedCall, notes: Vec<String>) -> Self {
+    pub(super) fn ended(ref_id: &RefId, call: &EndedCall, notes: Vec<String>) -> Self {
         Self {
             ref_id: ref_id.to_string(),
-            session_id: kept.session.as_ref().map(|session| session.uid.to_string()),
-            status: match kept.status {
+            session_id: call.session.as_ref().map(|session| session.uid.to_string()),
+            status: match call.status {
                 Status::Success => CallStatus::Success,
                 Status::Error => CallStatus::Error,
             },
-            timestamp: timestamp_ms(kept.at),
+            timestamp: timestamp_ms(call.at),
             metadata: CallMetadata {
-                tool: kept.tool.to_string(),
-                has_snapshot: kept.has_snapshot,
-                has_console_logs: kept.console > 0,
-                console_error_count: kept.console_errors,
-                session: kept.session.as_ref().map(|session| session.name.to_string()),
-                not_recorded: kept.not_recorded.as_deref().map(ToOwned::to_owned),
+                tool: call.tool.to_string(),
+                has_snapshot: call.has_snapshot,
+                has_console_logs: call.console > 0,
+                console_error_count: call.console_errors,
+                session: call.session.as_ref().map(|session| session.name.to_string()),
+                not_recorded: call.not_recorded.as_deref().map(ToOwned::to_owned),
                 notes,
             },
-            error: kept.error.clone(),
+            error: call.error.clone(),
         }
     }
 }

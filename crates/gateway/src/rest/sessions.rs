@@ -93,9 +93,9 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
     get, operation_id = "list_sessions", path = "/sessions", tag = "sessions",
     responses((status = 200, body = Sessions))
 )]
-async fn list(State(desk): RestContext) -> Json<Sessions> {
-    let all = desk.gateway.fleet.list(&desk.owner);
-    let sessions = first_within(LIST_BYTES_MAX, all.iter().filter_map(Session::of));
+async fn list(State(rest_state): RestContext) -> Json<Sessions> {
+    let all = rest_state.gateway.fleet.list(&rest_state.owner);
+    let sessions = first_within(LIST_BYTES_MAX, all.iter().filter_map(Session::from_status));
     let left_out = all.len() - sessions.len();
     Json(Sessions { sessions, left_out })
 }
@@ -109,7 +109,7 @@ async fn list(State(desk): RestContext) -> Json<Sessions> {
     )
 )]
 async fn open(
-    State(desk): RestContext,
+    State(rest_state): RestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Session>), Problem> {
@@ -118,13 +118,13 @@ async fn open(
     let id = new.session_id.as_deref().map(session).transpose()?;
     let target = Target { pool: new.pool, instance: new.instance, browser: new.browser };
     let refused = |failure: &ErrorResponse| Problem::not_run(failure, OPEN, None);
-    let caller = desk.program();
-    let id = tools::open_session(&desk.gateway, &caller, id, target)
+    let caller = rest_state.program();
+    let id = tools::open_session(&rest_state.gateway, &caller, id, target)
         .await
         .map_err(|failure| refused(&failure))?
         .id;
     let opened =
-        desk.session(&SessionKey::Named(id.clone())).ok_or_else(|| Problem::no_session(id.as_str()))?;
+        rest_state.session(&SessionKey::Named(id.clone())).ok_or_else(|| Problem::no_session(id.as_str()))?;
     Ok((StatusCode::CREATED, Json(opened)))
 }
 
@@ -136,15 +136,16 @@ async fn open(
     params(("id" = String, Path, description = "The session's UUID, or its name")),
     responses((status = 200, body = Session), BadRequest, NotFound, Unavailable)
 )]
-async fn show(State(desk): RestContext, PathName(name): PathName) -> Result<Json<Session>, Problem> {
+async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Session>, Problem> {
     let id = session(&name)?;
-    let by_uid = || desk.gateway.fleet.by_uid(&desk.owner, &greenroom_core::SessionUid::parse(&name)?);
-    let live = desk.session(&SessionKey::Named(id)).or_else(|| desk.session(&by_uid()?));
+    let by_uid =
+        || rest_state.gateway.fleet.by_uid(&rest_state.owner, &greenroom_core::SessionUid::parse(&name)?);
+    let live = rest_state.session(&SessionKey::Named(id)).or_else(|| rest_state.session(&by_uid()?));
     if let Some(live) = live {
         return Ok(Json(live));
     }
-    let Some(records) = &desk.gateway.recall.records else { return Err(Problem::no_session(&name)) };
-    let row = records.session(&desk.owner, &name).await?.ok_or_else(|| Problem::no_session(&name))?;
+    let Some(records) = &rest_state.gateway.recall.records else { return Err(Problem::no_session(&name)) };
+    let row = records.session(&rest_state.owner, &name).await?.ok_or_else(|| Problem::no_session(&name))?;
     Ok(Json(SessionView::from(row).into()))
 }
 
@@ -154,13 +155,13 @@ async fn show(State(desk): RestContext, PathName(name): PathName) -> Result<Json
     params(("id" = String, Path, description = "The session's UUID, or its name")),
     responses((status = 204, description = "It is closed"), BadRequest, Forbidden, NotFound, Conflict)
 )]
-async fn close(State(desk): RestContext, PathName(name): PathName) -> Result<StatusCode, Problem> {
+async fn close(State(rest_state): RestContext, PathName(name): PathName) -> Result<StatusCode, Problem> {
     let id: SessionId = session(&name)?;
-    let gateway = &desk.gateway;
+    let gateway = &rest_state.gateway;
     let refused = |failure: ErrorResponse| Problem::not_run(&failure, CLOSE, None);
-    gateway.policy.permit(&desk.owner, CLOSE).map_err(|error| refused(error.into()))?;
-    let whose = named(gateway, &desk.program(), id).await.map_err(refused)?;
-    match gateway.fleet.close(&desk.owner, &whose).await {
+    gateway.policy.permit(&rest_state.owner, CLOSE).map_err(|error| refused(error.into()))?;
+    let session_key = named(gateway, &rest_state.program(), id).await.map_err(refused)?;
+    match gateway.fleet.close(&rest_state.owner, &session_key).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
         Err(_) => Err(Problem::no_session(&name)),
     }
@@ -168,18 +169,23 @@ async fn close(State(desk): RestContext, PathName(name): PathName) -> Result<Sta
 
 impl RestState {
     /// A session that exists.
-    fn session(&self, whose: &SessionKey) -> Option<Session> {
-        let is_it = |status: &SessionStatus| match whose {
+    fn session(&self, session_key: &SessionKey) -> Option<Session> {
+        let is_it = |status: &SessionStatus| match session_key {
             SessionKey::Named(id) => status.id.as_ref() == Some(id),
             SessionKey::Connection(id) => status.connection == Some(*id),
             SessionKey::Ephemeral => false,
         };
-        self.gateway.fleet.list(&self.owner).iter().find(|status| is_it(status)).and_then(Session::of)
+        self.gateway
+            .fleet
+            .list(&self.owner)
+            .iter()
+            .find(|status| is_it(status))
+            .and_then(Session::from_status)
     }
 }
 
 impl Session {
-    fn of(status: &SessionStatus) -> Option<Self> {
+    fn from_status(status: &SessionStatus) -> Option<Self> {
         let text = |text: &str| Some(excerpt(text, WHOLE_TEXT).into_owned()).filter(|text| !text.is_empty());
         let of_connection = || status.connection.map(|id| format!("#{}", id.0));
         Some(Self {

@@ -41,7 +41,7 @@ fn session(n: u8, name: &str) -> SessionRef {
 }
 
 /// Records a call of `t` in a session, which succeeded on a page, by its number.
-async fn keep(kept: &MemoryRecords, owner: &str, n: u8, of: &SessionRef) -> Response {
+async fn keep(records: &MemoryRecords, owner: &str, n: u8, of: &SessionRef) -> Response {
     let request = record::Request {
         ref_id: ref_id(n),
         owner: Owner::new(owner),
@@ -50,7 +50,7 @@ async fn keep(kept: &MemoryRecords, owner: &str, n: u8, of: &SessionRef) -> Resp
         params: encode(&json!({"n": n})),
         at: at(u64::from(n) * 1_000),
     };
-    kept.begin(request).await.unwrap();
+    records.begin(request).await.unwrap();
     Response {
         ref_id: ref_id(n),
         session: None,
@@ -67,8 +67,8 @@ async fn keep(kept: &MemoryRecords, owner: &str, n: u8, of: &SessionRef) -> Resp
     }
 }
 
-async fn ended(kept: &MemoryRecords, response: Response) {
-    kept.end(response).await.unwrap();
+async fn ended(records: &MemoryRecords, response: Response) {
+    records.end(response).await.unwrap();
 }
 
 struct HttpReply {
@@ -93,8 +93,8 @@ struct RestClient {
 }
 
 impl RestClient {
-    fn of(kept: &Arc<MemoryRecords>) -> Self {
-        let (gateway, _folder) = testing::recalling(kept.clone());
+    fn new(records: &Arc<MemoryRecords>) -> Self {
+        let (gateway, _folder) = testing::recalling(records.clone());
         Self::before(gateway, _folder, false)
     }
 
@@ -124,9 +124,9 @@ impl RestClient {
     /// Status, word and message of an error.
     async fn refused(&self, path: &str) -> (u16, String, String) {
         let reply = self.get(path).await;
-        let said = reply.json();
-        assert!(said["details"].is_object(), "{said}");
-        let text = |name: &str| said[name].as_str().unwrap().to_owned();
+        let reply_body = reply.json();
+        assert!(reply_body["details"].is_object(), "{reply_body}");
+        let text = |name: &str| reply_body[name].as_str().unwrap().to_owned();
         (reply.status, text("error"), text("message"))
     }
 }
@@ -134,12 +134,12 @@ impl RestClient {
 /// A list has every field of the contract, newest first, and continues where it ended.
 #[tokio::test]
 async fn calls_are_listed() {
-    let kept = MemoryRecords::new();
+    let records = MemoryRecords::new();
     for n in 1..=5 {
-        let response = keep(&kept, "local", n, &session(9, "prices")).await;
-        ended(&kept, response).await;
+        let response = keep(&records, "local", n, &session(9, "prices")).await;
+        ended(&records, response).await;
     }
-    let program = RestClient::of(&kept);
+    let program = RestClient::new(&records);
     let first = program.json("/api/calls?limit=2").await;
     assert_eq!(
         first["calls"][0].to_string(),
@@ -162,20 +162,20 @@ async fn calls_are_listed() {
 
 /// A list shows only what was asked for: by a session's name or UUID, a tool, a status; and only the owner's own calls.
 #[tokio::test]
-async fn lists_are_narrowed() {
-    let kept = MemoryRecords::new();
+async fn lists_are_filtered() {
+    let records = MemoryRecords::new();
     for (n, of) in [(1, session(8, "a")), (2, session(8, "a")), (3, session(9, "b"))] {
-        let mut response = keep(&kept, "local", n, &of).await;
+        let mut response = keep(&records, "local", n, &of).await;
         if n == 2 {
             response.status = Status::Error;
             response.error = Some("no luck".to_owned());
         }
-        ended(&kept, response).await;
+        ended(&records, response).await;
     }
-    keep(&kept, "local", 4, &session(9, "b")).await;
-    let other = keep(&kept, "other", 5, &session(7, "c")).await;
-    ended(&kept, other).await;
-    let program = RestClient::of(&kept);
+    keep(&records, "local", 4, &session(9, "b")).await;
+    let other = keep(&records, "other", 5, &session(7, "c")).await;
+    ended(&records, other).await;
+    let program = RestClient::new(&records);
     let uid = session(9, "").uid;
     for (query, expected) in [
         ("", vec![4, 3, 2, 1]),
@@ -199,22 +199,22 @@ async fn lists_are_narrowed() {
 
 /// One call is shown whole, its numbers spelled as by the engine; a running call has no result yet.
 #[tokio::test]
-async fn one_call_is_shown() {
-    let kept = MemoryRecords::new();
-    let mut response = keep(&kept, "local", 1, &session(9, "a")).await;
+async fn single_call_has_all_fields() {
+    let records = MemoryRecords::new();
+    let mut response = keep(&records, "local", 1, &session(9, "a")).await;
     response.result = r#"{"n": 1.50}"#.into();
-    let id = kept.keep("DEFAULT", b"bytes".to_vec()).await.unwrap();
+    let id = records.keep("DEFAULT", b"bytes".to_vec()).await.unwrap();
     response.blobs = vec![BlobRef { id: id.clone(), mime: "image/png".to_owned(), name: None, bytes: 5 }];
-    ended(&kept, response).await;
-    keep(&kept, "local", 2, &session(9, "a")).await;
-    let program = RestClient::of(&kept);
+    ended(&records, response).await;
+    keep(&records, "local", 2, &session(9, "a")).await;
+    let program = RestClient::new(&records);
     let reply = program.get(&format!("/api/calls/{}", ref_id(1))).await;
-    let said = String::from_utf8(reply.body.clone()).unwrap();
+    let reply_body = String::from_utf8(reply.body.clone()).unwrap();
     assert!(
-        said.contains(
+        reply_body.contains(
             r#""params":{"n":1},"result":{"n": 1.50},"url":"http://a.example/","title":"A","took_ms":250"#
         ),
-        "{said}"
+        "{reply_body}"
     );
     let url = format!("/api/blobs/{id}");
     assert_eq!(
@@ -230,9 +230,9 @@ async fn one_call_is_shown() {
 
 /// Console lines come by level, with their locations.
 #[tokio::test]
-async fn the_console() {
-    let kept = MemoryRecords::new();
-    let mut response = keep(&kept, "local", 1, &session(9, "a")).await;
+async fn console_is_filtered_by_level() {
+    let records = MemoryRecords::new();
+    let mut response = keep(&records, "local", 1, &session(9, "a")).await;
     let line =
         |level, message: &str| ConsoleLine { level, message: message.to_owned(), at: None, location: None };
     let location =
@@ -242,8 +242,8 @@ async fn the_console() {
         ConsoleLine { location: Some(location), at: Some(at(7)), ..line(Level::Error, "oh no") },
         line(Level::Warn, "hm"),
     ];
-    ended(&kept, response).await;
-    let program = RestClient::of(&kept);
+    ended(&records, response).await;
+    let program = RestClient::new(&records);
     let path = format!("/api/calls/{}/console", ref_id(1));
     assert_eq!(
         program.json(&format!("{path}?level=error")).await["console"],
@@ -262,19 +262,19 @@ async fn the_console() {
 
 /// A timeline has all events in one order and continues where it ended; a session is found by name and by UUID.
 #[tokio::test]
-async fn a_timeline() {
-    let kept = MemoryRecords::new();
+async fn timeline_is_ordered_and_resumable() {
+    let records = MemoryRecords::new();
     let of = session(9, "a");
-    let mut first = keep(&kept, "local", 1, &of).await;
+    let mut first = keep(&records, "local", 1, &of).await;
     first.console =
         vec![ConsoleLine { level: Level::Warn, message: "hm".to_owned(), at: None, location: None }];
-    ended(&kept, first).await;
-    let mut second = keep(&kept, "local", 2, &of).await;
+    ended(&records, first).await;
+    let mut second = keep(&records, "local", 2, &of).await;
     second.status = Status::Error;
     second.error = Some("no luck".to_owned());
-    ended(&kept, second).await;
-    kept.session_ended(&of.uid, SessionState::Closed);
-    let program = RestClient::of(&kept);
+    ended(&records, second).await;
+    records.session_ended(&of.uid, SessionState::Closed);
+    let program = RestClient::new(&records);
     let part = program.json("/api/sessions/a/timeline?limit=1").await;
     assert_eq!((&part["session"]["name"], &part["session"]["state"]), (&json!("a"), &json!("closed")));
     assert_eq!(
@@ -296,14 +296,14 @@ async fn a_timeline() {
 /// Blobs have the headers with which a browser handles untrusted files safely, and a client that has one does not get
 /// it again.
 #[tokio::test]
-async fn blobs() {
-    let kept = MemoryRecords::new();
-    let mut response = keep(&kept, "local", 1, &session(9, "a")).await;
-    let id = kept.keep("DEFAULT", b"<script>".to_vec()).await.unwrap();
+async fn blob_headers_are_safe() {
+    let records = MemoryRecords::new();
+    let mut response = keep(&records, "local", 1, &session(9, "a")).await;
+    let id = records.keep("DEFAULT", b"<script>".to_vec()).await.unwrap();
     let name = Some("a b.html".to_owned());
     response.blobs = vec![BlobRef { id: id.clone(), mime: "text/html".to_owned(), name, bytes: 8 }];
-    ended(&kept, response).await;
-    let program = RestClient::of(&kept);
+    ended(&records, response).await;
+    let program = RestClient::new(&records);
     let path = format!("/api/blobs/{id}");
     let reply = program.get(&path).await;
     assert_eq!((reply.status, &*reply.body), (200, &b"<script>"[..]));
@@ -329,8 +329,8 @@ async fn blobs() {
 
 /// A request that cannot be parsed is refused with the name of the parameter, never ignored.
 #[tokio::test]
-async fn refusals() {
-    let program = RestClient::of(&MemoryRecords::new());
+async fn invalid_parameters_are_named() {
+    let program = RestClient::new(&MemoryRecords::new());
     let id = ref_id(1);
     for (path, status, says) in [
         ("/api/calls?sesion_id=a".to_owned(), 400, "unknown parameter `sesion_id`"),
@@ -359,10 +359,10 @@ async fn refusals() {
 
 /// If records are off or cannot be read, the error says so, with a status that means "not now".
 #[tokio::test]
-async fn without_records() {
-    let kept = MemoryRecords::new();
-    let program = RestClient::of(&kept);
-    kept.broken(true);
+async fn missing_records_give_503() {
+    let records = MemoryRecords::new();
+    let program = RestClient::new(&records);
+    records.broken(true);
     let (status, word, message) = program.refused("/api/calls").await;
     assert_eq!((status, &*word), (503, "records_unreadable"));
     assert!(message.contains("the disk is gone"), "{message}");
@@ -392,8 +392,8 @@ fn call_named(n: u8) -> Request<Body> {
 /// A named call goes on when its client disconnects: a repeated request waits for its end and gets its outcome.
 #[tokio::test]
 async fn a_named_call_outlives_its_client() {
-    let kept = MemoryRecords::new();
-    let program = RestClient::of(&kept);
+    let records = MemoryRecords::new();
+    let program = RestClient::new(&records);
     // Poll the request once, then drop it: its client is gone.
     tokio::select! {
         biased;
@@ -416,7 +416,7 @@ async fn a_named_call_outlives_its_client() {
 #[tokio::test]
 async fn large_named_calls_at_once() {
     const CALLS: u8 = 4;
-    let program = RestClient::of(&MemoryRecords::new());
+    let program = RestClient::new(&MemoryRecords::new());
     let blocked = block_all().await;
     let calls = (1..=CALLS).map(|n| {
         let params = json!({ "text": "a".repeat(1 << 20) });
@@ -440,32 +440,32 @@ async fn large_named_calls_at_once() {
 
 /// If the store cannot say whether a named call was made before, the call is not made, and may be sent again.
 #[tokio::test]
-async fn an_undecided_name_runs_nothing() {
-    let kept = MemoryRecords::new();
-    let program = RestClient::of(&kept);
-    kept.broken(true);
+async fn unclaimed_request_id_runs_no_call() {
+    let records = MemoryRecords::new();
+    let program = RestClient::new(&records);
+    records.broken(true);
     let mut request = call_named(1);
     *request.body_mut() = Body::from(json!({"tool": "t", "request_id": ref_id(1)}).to_string());
     let reply = program.send(request).await;
     assert_eq!((reply.status, &reply.json()["error"]), (503, &json!("records_unavailable")));
-    kept.broken(false);
+    records.broken(false);
     assert_eq!(program.send(call_named(1)).await.json()["status"], "success");
 }
 
 /// A named call during which greenroom ended is not made again, and its error does not say that it still runs.
 #[tokio::test]
-async fn an_interrupted_call_is_named_so() {
-    let kept = MemoryRecords::new();
-    keep(&kept, "local", 1, &session(9, "a")).await;
-    let reply = RestClient::of(&kept).send(call_named(1)).await;
+async fn interrupted_call_is_not_repeated() {
+    let records = MemoryRecords::new();
+    keep(&records, "local", 1, &session(9, "a")).await;
+    let reply = RestClient::new(&records).send(call_named(1)).await;
     assert_eq!((reply.status, &reply.json()["error"]), (409, &json!("call_interrupted")));
     assert!(reply.json()["message"].as_str().unwrap().contains("whether it took effect is not known"));
 }
 
 /// The OpenAPI document has every served path.
 #[tokio::test]
-async fn described() {
-    let program = RestClient::of(&MemoryRecords::new());
+async fn openapi_has_every_path() {
+    let program = RestClient::new(&MemoryRecords::new());
     let document = program.json("/api/openapi.json").await;
     assert_eq!(document["openapi"], "3.1.0");
     let paths = document["paths"].as_object().unwrap();

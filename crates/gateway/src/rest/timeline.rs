@@ -109,7 +109,7 @@ struct TimelineParameters {
     responses((status = 200, body = TimelineView), BadRequest, NotFound, Unavailable)
 )]
 async fn timeline(
-    State(desk): RestContext,
+    State(rest_state): RestContext,
     PathName(name): PathName,
     QueryParams(part): QueryParams<TimelineParameters>,
 ) -> Result<Json<TimelineView>, Problem> {
@@ -117,7 +117,7 @@ async fn timeline(
     if !(1..=CALLS_MAX).contains(&limit) {
         return Err(Problem::bad_query(&format!("`limit` must be 1 to {CALLS_MAX}: `{limit}`")));
     }
-    let view = timeline_of(desk.records()?, &desk.owner, &name, part.from.0, limit).await?;
+    let view = timeline_of(rest_state.records()?, &rest_state.owner, &name, part.from.0, limit).await?;
     view.map(Json).ok_or_else(|| Problem::no_session(&name))
 }
 

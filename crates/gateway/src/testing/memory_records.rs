@@ -385,10 +385,15 @@ impl Records for MemoryRecords {
 }
 
 /// Records a call of an owner with this file, `TEXT.file`; returns the ids of the blob and the call.
-pub(crate) async fn kept_blob(kept: &MemoryRecords, owner: &str, text: &str, mime: &str) -> (BlobId, RefId) {
-    let count = kept.lock().records.len();
+pub(crate) async fn store_blob(
+    records: &MemoryRecords,
+    owner: &str,
+    text: &str,
+    mime: &str,
+) -> (BlobId, RefId) {
+    let count = records.lock().records.len();
     let ref_id = RefId::new(SystemTime::UNIX_EPOCH, (count as u128).to_be_bytes());
-    let id = kept.keep("DEFAULT", text.as_bytes().to_vec()).await.unwrap();
+    let id = records.keep("DEFAULT", text.as_bytes().to_vec()).await.unwrap();
     let at = SystemTime::UNIX_EPOCH;
     let request = Request {
         ref_id: ref_id.clone(),
@@ -398,7 +403,7 @@ pub(crate) async fn kept_blob(kept: &MemoryRecords, owner: &str, text: &str, mim
         params: raw::encode(&serde_json::json!({})),
         at,
     };
-    kept.begin(request).await.unwrap();
+    records.begin(request).await.unwrap();
     let mime = mime.to_owned();
     let name = Some(format!("{text}.file"));
     let blob = BlobRef { id: id.clone(), mime, name, bytes: text.len() as u64 };
@@ -416,7 +421,7 @@ pub(crate) async fn kept_blob(kept: &MemoryRecords, owner: &str, text: &str, mim
         at,
         took: Duration::ZERO,
     };
-    kept.end(response).await.unwrap();
+    records.end(response).await.unwrap();
     (id, ref_id)
 }
 

@@ -26,13 +26,13 @@ const WORK: TestBrowser =
 
 fn attached(pools: &[TestPool], browsers: &[TestBrowser]) -> TestClient {
     let (gateway, folder) = testing::attached(pools, browsers, Scope::Call);
-    TestClient { gateway, is_here: true, _folder: folder }
+    TestClient { gateway, is_local: true, _folder: folder }
 }
 
 impl TestClient {
     async fn shown(&self) -> Vec<Value> {
         let list =
-            list_tools(&self.gateway, &Owner::local(), self.is_here, self.gateway.scope).await.unwrap();
+            list_tools(&self.gateway, &Owner::local(), self.is_local, self.gateway.scope).await.unwrap();
         serde_json::from_str::<Value>(list.to_raw().get()).unwrap()["tools"].as_array().unwrap().clone()
     }
 
@@ -51,20 +51,23 @@ impl TestClient {
 /// The four rows: a call must not name the only browser, must name one of several, and gets an error before anything
 /// runs.
 #[tokio::test]
-async fn which_browser_is_meant() {
+async fn browser_index_is_required_with_several() {
     let single = attached(&[], &[ONE]);
-    let (code, said) = single.fails("t", json!({"browserIndex": 1})).await;
+    let (code, reply_text) = single.fails("t", json!({"browserIndex": 1})).await;
     assert_eq!(code, "browser_index");
-    assert!(said.starts_with("browserIndex must NOT be specified"), "{said}");
+    assert!(reply_text.starts_with("browserIndex must NOT be specified"), "{reply_text}");
     assert_eq!(single.ran("t", json!({})).await, "browser-1/0 t");
     let several = attached(&[], &[ONE, TWO, WORK]);
-    let (code, said) = several.fails("t", json!({})).await;
+    let (code, reply_text) = several.fails("t", json!({})).await;
     assert_eq!(code, "browser_index");
     assert!(
-        said.starts_with("browserIndex parameter is required when multiple browsers are connected"),
-        "{said}"
+        reply_text.starts_with("browserIndex parameter is required when multiple browsers are connected"),
+        "{reply_text}"
     );
-    assert!(said.contains("1, 2, 3 (\"work\")") && said.contains("list_browsers"), "{said}");
+    assert!(
+        reply_text.contains("1, 2, 3 (\"work\")") && reply_text.contains("list_browsers"),
+        "{reply_text}"
+    );
     assert_eq!(several.ran("t", json!({"browserIndex": 2})).await, "browser-2/0 t");
     for named in [json!("2"), json!(2)] {
         assert_eq!(several.ran("t", json!({"browserIndex": named})).await, "browser-2/0 t");
@@ -76,14 +79,14 @@ async fn which_browser_is_meant() {
         (json!(true), "`browserIndex` must be the index or the label"),
         (json!(1.5), "`browserIndex` must be"),
     ] {
-        let (code, said) = several.fails("t", json!({"browserIndex": odd})).await;
+        let (code, reply_text) = several.fails("t", json!({"browserIndex": odd})).await;
         assert_eq!(code, "browser_index", "{odd}");
-        assert!(said.contains(says), "{said}");
+        assert!(reply_text.contains(says), "{reply_text}");
     }
     let bulk = json!({"commands": [{"tool": "t"}]});
     assert_eq!(several.fails("browser_execute_bulk", bulk).await.0, "browser_index");
-    let (_, said) = several.fails("create_new_session", json!({"sessionId": "s"})).await;
-    assert!(said.starts_with("browserIndex parameter is required"), "{said}");
+    let (_, reply_text) = several.fails("create_new_session", json!({"sessionId": "s"})).await;
+    assert!(reply_text.starts_with("browserIndex parameter is required"), "{reply_text}");
 }
 
 /// A session stays in its browser and needs no index; the error for another index says where the session lives.
@@ -101,7 +104,7 @@ async fn sessions_stay_in_their_browser() {
 
 /// With attached browsers a call uses a pool by its name alone, and never together with an index.
 #[tokio::test]
-async fn pools_beside_browsers() {
+async fn pools_are_reachable_by_name_only() {
     let client = attached(&[CHROMIUM], &[ONE]);
     assert_eq!(client.ran("t", json!({})).await, "browser-1/0 t", "no pool is the default");
     assert_eq!(
@@ -109,12 +112,12 @@ async fn pools_beside_browsers() {
         "CHROMIUM/1 t"
     );
     let both = json!({"browser_pool": "CHROMIUM", "browserIndex": 1});
-    let (code, said) = client.fails("t", both).await;
+    let (code, reply_text) = client.fails("t", both).await;
     assert_eq!(code, "browser_index");
-    assert!(said.contains("two places"), "{said}");
+    assert!(reply_text.contains("two places"), "{reply_text}");
     let none = attached(&[CHROMIUM], &[]);
-    let (_, said) = none.fails("t", json!({"browserIndex": 1})).await;
-    assert!(said.contains("browserIndex must NOT be specified"), "{said}");
+    let (_, reply_text) = none.fails("t", json!({"browserIndex": 1})).await;
+    assert!(reply_text.contains("browserIndex must NOT be specified"), "{reply_text}");
 }
 
 /// The tools are the union over engines; the error for a tool that a browser lacks names the browsers and pools that
@@ -124,51 +127,51 @@ async fn tools_of_another_engine() {
     let client = attached(&[FIREFOX], &[WORK, TWO]);
     let names = client.names().await;
     assert!(["t", "find", "pdf", "fail"].iter().all(|name| names.contains(*name)), "{names:?}");
-    let (code, said) = client.fails("find", json!({"browserIndex": "work"})).await;
+    let (code, reply_text) = client.fails("find", json!({"browserIndex": "work"})).await;
     assert_eq!(code, "tool_not_in_browser");
-    assert!(said.starts_with(r#"browser 1 ("work") has no tool "find""#), "{said}");
+    assert!(reply_text.starts_with(r#"browser 1 ("work") has no tool "find""#), "{reply_text}");
     assert!(
-        said.contains(r#"it is in pool "FIREFOX", browser 2"#) && said.contains("`browserIndex`"),
-        "{said}"
+        reply_text.contains(r#"it is in pool "FIREFOX", browser 2"#) && reply_text.contains("`browserIndex`"),
+        "{reply_text}"
     );
-    let (code, said) = client.fails("pdf", json!({"browser_pool": "FIREFOX"})).await;
+    let (code, reply_text) = client.fails("pdf", json!({"browser_pool": "FIREFOX"})).await;
     assert_eq!(code, "tool_not_in_pool");
-    assert!(said.contains(r#"it is in browser 1 ("work")"#), "{said}");
+    assert!(reply_text.contains(r#"it is in browser 1 ("work")"#), "{reply_text}");
     let commands = json!({"commands": [{"tool": "t"}, {"tool": "pdf"}], "browserIndex": 2});
-    let (_, said) = client.fails("browser_execute_bulk", commands).await;
-    assert!(said.starts_with(r#"commands[1]: browser 2 has no tool "pdf""#), "{said}");
+    let (_, reply_text) = client.fails("browser_execute_bulk", commands).await;
+    assert!(reply_text.starts_with(r#"commands[1]: browser 2 has no tool "pdf""#), "{reply_text}");
     let inside = json!({"commands": [{"tool": "t", "args": {"browserIndex": 1}}], "browserIndex": 2});
-    let (_, said) = client.fails("browser_execute_bulk", inside).await;
-    assert!(said.contains("`browserIndex` belongs beside `commands`"), "{said}");
+    let (_, reply_text) = client.fails("browser_execute_bulk", inside).await;
+    assert!(reply_text.contains("`browserIndex` belongs beside `commands`"), "{reply_text}");
 }
 
 /// A call for an unavailable browser is recorded, like any other refused call, and so is the first step of a bulk.
 #[tokio::test]
-async fn refused_calls_are_kept() {
+async fn refused_calls_are_recorded() {
     let (gateway, folder) = testing::attached(&[], &[ONE, TWO], Scope::Call);
     let mut gateway = Arc::into_inner(gateway).unwrap();
-    let kept = MemoryRecords::new();
-    gateway.recall.records = Some(kept.clone());
-    let client = TestClient { gateway: Arc::new(gateway), is_here: true, _folder: folder };
+    let records = MemoryRecords::new();
+    gateway.recall.records = Some(records.clone());
+    let client = TestClient { gateway: Arc::new(gateway), is_local: true, _folder: folder };
     client.fails("t", json!({})).await;
     client.fails("find", json!({"browserIndex": 1})).await;
     let bulk = json!({"commands": [{"tool": "pdf"}, {"tool": "t"}]});
     client.fails("browser_execute_bulk", bulk).await;
     let filter = Filter { limit: 10, ..Filter::default() };
-    let calls = kept.list(&Owner::local(), filter).await.unwrap();
-    let told: Vec<_> = calls
+    let calls = records.list(&Owner::local(), filter).await.unwrap();
+    let errors: Vec<_> = calls
         .iter()
         .map(|call| (&*call.tool, call.outcome.as_ref().and_then(|outcome| outcome.error.clone()).unwrap()))
         .collect();
-    assert_eq!(told.iter().map(|(tool, _)| *tool).collect::<Vec<_>>(), ["pdf", "find", "t"]);
-    assert!(told[0].1.starts_with("browserIndex parameter is required"), "{told:?}");
-    assert!(told[1].1.starts_with("browser 1 has no tool"), "{told:?}");
+    assert_eq!(errors.iter().map(|(tool, _)| *tool).collect::<Vec<_>>(), ["pdf", "find", "t"]);
+    assert!(errors[0].1.starts_with("browserIndex parameter is required"), "{errors:?}");
+    assert!(errors[1].1.starts_with("browser 1 has no tool"), "{errors:?}");
 }
 
 /// Every tool that runs in a browser shows `browserIndex`, only if there are several, and never as required; it is a
 /// number until a browser has a label. Pools say that none of them is the default.
 #[tokio::test]
-async fn what_is_shown() {
+async fn browser_index_is_shown_with_several() {
     let index = async |browsers: &[TestBrowser], tool: &str| {
         attached(&[], browsers).parameters(tool).await["properties"]["browserIndex"].clone()
     };
@@ -199,17 +202,17 @@ async fn what_is_shown() {
 
 /// Each of the tools is shown where it can be used, and refused to callers that may not use it.
 #[tokio::test]
-async fn who_sees_what() {
+async fn attach_tools_are_shown_to_allowed_callers() {
     let own = ["list_browsers", "reconnect_browser", "connect_browser", "disconnect_browser"];
-    let check = async |changes: When, configured: bool, is_here: bool, expected: &[&str]| {
+    let check = async |changes: When, configured: bool, is_local: bool, expected: &[&str]| {
         let browsers = if configured { &[ONE][..] } else { &[] };
         let (gateway, folder) = testing::attached(&[BUILT_IN], browsers, Scope::Call);
         let mut gateway = Arc::into_inner(gateway).unwrap();
         gateway.attaching.changes = changes;
-        let client = TestClient { gateway: Arc::new(gateway), is_here, _folder: folder };
+        let client = TestClient { gateway: Arc::new(gateway), is_local, _folder: folder };
         let names = client.names().await;
         let shown: Vec<_> = own.into_iter().filter(|name| names.contains(*name)).collect();
-        assert_eq!(shown, expected, "{changes:?} {configured} {is_here}");
+        assert_eq!(shown, expected, "{changes:?} {configured} {is_local}");
         let may = expected.contains(&"connect_browser");
         let connect = client.call("connect_browser", json!({"url": "http://127.0.0.1:1"})).await;
         assert_eq!(connect["isError"] == true, !may, "{connect}");
@@ -217,9 +220,9 @@ async fn who_sees_what() {
             for (tool, arguments) in
                 [("connect_browser", json!({"url": "u"})), ("disconnect_browser", json!({}))]
             {
-                let (code, said) = client.fails(tool, arguments).await;
+                let (code, reply_text) = client.fails(tool, arguments).await;
                 assert_eq!(code, "changes_refused");
-                assert!(said.contains("`attach.changes`"), "{said}");
+                assert!(reply_text.contains("`attach.changes`"), "{reply_text}");
             }
         }
     };
@@ -233,16 +236,16 @@ async fn who_sees_what() {
 /// Changes are found in a session's records: a call without a session is refused before it runs, with a hint how to get
 /// one, and so is a step of a bulk.
 #[tokio::test]
-async fn changes_are_a_sessions() {
+async fn diff_mode_needs_a_session() {
     let client = attached(&[], &[ONE]);
     let bulk = json!({"commands": [{"tool": "t"}, {"tool": "t", "args": {"mode": "diff"}}]});
     for (tool, arguments, begins) in [
         ("t", json!({"mode": "diff"}), "`mode: \"diff\"` compares with"),
         ("browser_execute_bulk", bulk.clone(), "commands[1]: `mode: \"diff\"` compares with"),
     ] {
-        let (code, said) = client.fails(tool, arguments).await;
+        let (code, reply_text) = client.fails(tool, arguments).await;
         assert_eq!(code, "session_required");
-        assert!(said.starts_with(begins) && said.contains("give a `sessionId`"), "{said}");
+        assert!(reply_text.starts_with(begins) && reply_text.contains("give a `sessionId`"), "{reply_text}");
     }
     assert_eq!(
         client.gateway.fleet.browsers()[0].state,

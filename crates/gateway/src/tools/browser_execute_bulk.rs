@@ -94,14 +94,14 @@ async fn run(context: ToolContext<'_>) -> Result<ToolOutput, ErrorResponse> {
     if let Some(tag) = &arguments.browser_tag {
         return tagged::run(&context, &listed, &arguments, tag).await;
     }
-    let whose = session_key::whose(gateway, caller, context.request.session.clone()).await?;
-    let place = BulkTarget { whose: &whose, target: &context.request.target };
-    let steps = steps::check(&context, &listed, &arguments.commands, place).await?;
-    let progress = teller(&context, steps.len());
-    let unnamed = OwnSessionCall::begin(caller, &whose);
-    let done = steps::run(&context, &arguments, place, steps, progress).await?;
+    let session_key = session_key::resolve_session(gateway, caller, context.request.session.clone()).await?;
+    let bulk_target = BulkTarget { session_key: &session_key, target: &context.request.target };
+    let steps = steps::check(&context, &listed, &arguments.commands, bulk_target).await?;
+    let progress = progress_reporter(&context, steps.len());
+    let own_session_calls = OwnSessionCall::begin(caller, &session_key);
+    let done = steps::run(&context, &arguments, bulk_target, steps, progress).await?;
     let structured = encode(&done.outcome);
-    let mut notes = session_key::notes(caller, &whose, done.notes, unnamed);
+    let mut notes = session_key::notes(caller, &session_key, done.notes, own_session_calls);
     notes.extend(done.not_recorded);
     Ok(ToolOutput {
         text: structured.get().to_owned(),
@@ -112,7 +112,7 @@ async fn run(context: ToolContext<'_>) -> Result<ToolOutput, ErrorResponse> {
 }
 
 /// Notifies the client how many commands are done, if it wants progress.
-fn teller(context: &ToolContext<'_>, total: usize) -> Arc<dyn Fn(usize) + Send + Sync> {
+fn progress_reporter(context: &ToolContext<'_>, total: usize) -> Arc<dyn Fn(usize) + Send + Sync> {
     let agent = context.agent();
     let token = context.request.progress_token();
     Arc::new(move |done| {

@@ -30,7 +30,9 @@ fn run(context: &ToolContext<'_>) -> Result<ToolOutput, ErrorResponse> {
     let fleet = &context.gateway.fleet;
     let arguments: PoolStatusArguments = context.arguments()?;
     let statuses = match arguments.pool_name {
-        Some(name) => vec![fleet.pool(&name).map_err(|error| ErrorResponse::of(context.gateway, &error))?],
+        Some(name) => vec![
+            fleet.pool(&name).map_err(|error| ErrorResponse::from_fleet_error(context.gateway, &error))?,
+        ],
         None => fleet.pools(),
     };
     let pools = raw::encode(&Pools::new(&statuses, SystemTime::now()));

@@ -25,17 +25,17 @@ pub(super) const TOOL: OwnTool = OwnTool {
             "required": ["url"],
         })
     },
-    usable: |gateway, is_here| gateway.attaching.allows(is_here),
+    usable: |gateway, is_local| gateway.attaching.allows(is_local),
     run: |context| {
         Box::pin(async move {
             let gateway = context.gateway;
-            let asked: AttachRequest = context.arguments()?;
-            let attached = match gateway.attaching.allows(context.caller.is_here) {
-                true => gateway.connect_browser(&asked).await,
+            let request: AttachRequest = context.arguments()?;
+            let attached = match gateway.attaching.allows(context.caller.is_local) {
+                true => gateway.connect_browser(&request).await,
                 false => Err(NotAttached::NotAllowed),
             };
             let status = attached.map_err(|error| ErrorResponse::not_attached(gateway, &error))?;
-            Ok(ToolOutput::text(Browser::of(&gateway.fleet, status).line()))
+            Ok(ToolOutput::text(Browser::from_status(&gateway.fleet, status).line()))
         })
     },
     ..BARE

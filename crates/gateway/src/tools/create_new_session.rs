@@ -19,11 +19,11 @@ pub(super) const TOOL: OwnTool = OwnTool {
             let id = context.request.session.clone();
             let target = context.request.target.clone();
             let opened = open(context.gateway, context.caller, context.permit, id, target).await?;
-            let mut said = json!({ "sessionId": opened.id });
+            let mut result = json!({ "sessionId": opened.id });
             if let Some(session) = opened.session {
-                said["session_id"] = json!(session.uid);
+                result["session_id"] = json!(session.uid);
             }
-            Ok(said.into())
+            Ok(result.into())
         })
     },
     ..BARE
@@ -67,7 +67,7 @@ async fn open(
         connection.take_lost_note(&SessionKey::Named(id.clone()));
     }
     let created = gateway.fleet.create(permit, id.clone(), target, caller.agent.clone()).await;
-    let session = created.map_err(|error| ErrorResponse::of(gateway, &error))?;
+    let session = created.map_err(|error| ErrorResponse::from_fleet_error(gateway, &error))?;
     if let Some(session) = &session {
         // If recording fails, the answer to its first call says so.
         gateway.recall.session_began(&caller.owner, session).await;

@@ -7,17 +7,20 @@ pub(super) const TOOL: OwnTool = OwnTool {
     name: "disconnect_browser",
     description: "Let an attached browser go; it runs on",
     browser: true,
-    usable: |gateway, is_here| {
-        gateway.attaching.allows(is_here) && gateway.catalog.shown().browsers != BrowserChoice::None
+    usable: |gateway, is_local| {
+        gateway.attaching.allows(is_local) && gateway.catalog.shown().browsers != BrowserChoice::None
     },
     run: |context| {
         Box::pin(async move {
             let gateway = context.gateway;
-            if !gateway.attaching.allows(context.caller.is_here) {
+            if !gateway.attaching.allows(context.caller.is_local) {
                 return Err(ErrorResponse::not_attached(gateway, &NotAttached::NotAllowed));
             }
             let index = context.browser()?.index;
-            let left = gateway.detach(index).await.map_err(|error| ErrorResponse::of(gateway, &error))?;
+            let left = gateway
+                .detach(index)
+                .await
+                .map_err(|error| ErrorResponse::from_fleet_error(gateway, &error))?;
             Ok(ToolOutput::text(format!("browser {index} is no longer attached: {}", left.url)))
         })
     },

@@ -41,14 +41,14 @@ pub(super) const TOOL: OwnTool = OwnTool {
             let ContentArguments { ref_id, ask } = context.arguments()?;
             let records = context.records()?;
             let content = content::read(records, context.owner(), &ref_id, &ask).await?;
-            Ok(said(content, &ask))
+            Ok(tool_output(content, &ask))
         })
     },
     ..BARE
 };
 
 /// The text alone, so that the agent can use it as it is; a note says which part it is.
-fn said(content: ContentPart, ask: &ContentQuery) -> ToolOutput {
+fn tool_output(content: ContentPart, ask: &ContentQuery) -> ToolOutput {
     let ContentPart { text, total_lines, lines, next, matches, note } = content;
     let mut notes: Vec<_> = note.into_iter().collect();
     if let (Some(0), Some(searched)) = (matches, &ask.search_for) {

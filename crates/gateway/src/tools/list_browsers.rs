@@ -15,7 +15,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     usable: has_browsers,
     run: |context| {
         Box::pin(async move {
-            let all = Browsers::of(&context.gateway.fleet);
+            let all = Browsers::list(&context.gateway.fleet);
             Ok(ToolOutput {
                 structured: Some(encode(&all)),
                 notes: all.browsers.iter().filter_map(Browser::trouble).collect(),
@@ -53,7 +53,7 @@ mod tests {
 
     /// The list has the documented text, word for word, for one browser and for several, in every state.
     #[test]
-    fn word_for_word() {
+    fn list_has_the_documented_text() {
         assert_eq!(
             text(&[browser(1, "connected")]),
             "Total browsers: 1\n\n[1] http://127.0.0.1:9222 - connected\n\nSingle browser mode: browserIndex parameter must NOT be specified."

@@ -162,9 +162,9 @@ impl ToolContext<'_> {
     }
 
     /// The agent ends or starts this session on purpose: it needs no note that the session was lost elsewhere.
-    fn knowingly(&self, whose: &SessionKey) {
+    fn forget_lost_session_note(&self, session_key: &SessionKey) {
         if let Some(connection) = &self.caller.connection {
-            connection.take_lost_note(whose);
+            connection.take_lost_note(session_key);
         }
     }
 
@@ -180,11 +180,11 @@ impl ToolContext<'_> {
     /// The attached browser that the caller means: the only one must not be named, one of several must.
     fn browser(&self) -> Result<BrowserStatus, ErrorResponse> {
         let chosen = self.gateway.fleet.chosen_browser(self.request.target.browser.as_deref());
-        chosen.map_err(|error| ErrorResponse::of(self.gateway, &error))
+        chosen.map_err(|error| ErrorResponse::from_fleet_error(self.gateway, &error))
     }
 
     /// The session that the caller means: the named one, or, where connections have one, this connection's own.
-    async fn whose(&self) -> Result<SessionKey, ErrorResponse> {
+    async fn session_key(&self) -> Result<SessionKey, ErrorResponse> {
         match (&self.request.session, self.gateway.scope, &self.caller.connection) {
             (Some(id), _, _) => named(self.gateway, self.caller, id.clone()).await,
             (None, Scope::Connection, Some(connection)) => Ok(SessionKey::Connection(connection.id)),
@@ -198,26 +198,26 @@ pub(crate) fn find(name: &str) -> Option<&'static OwnTool> {
     TOOLS.into_iter().find(|tool| tool.name == name)
 }
 
-/// The names of the tools that a client can use. `is_here`: it is this user on this machine.
-pub(crate) fn names(gateway: &Gateway, is_here: bool) -> impl Iterator<Item = &'static str> {
-    usable(gateway, is_here).map(|tool| tool.name)
+/// The names of the tools that a client can use. `is_local`: it is this user on this machine.
+pub(crate) fn names(gateway: &Gateway, is_local: bool) -> impl Iterator<Item = &'static str> {
+    usable(gateway, is_local).map(|tool| tool.name)
 }
 
 /// Their definitions, as far as this owner may use them. `scope` says what a call without `sessionId` means to the
 /// client.
-pub(crate) fn definitions(gateway: &Gateway, owner: &Owner, is_here: bool, scope: Scope) -> Vec<Raw> {
-    let shown = usable(gateway, is_here).filter(|tool| gateway.policy.shows(owner, tool.name));
+pub(crate) fn definitions(gateway: &Gateway, owner: &Owner, is_local: bool, scope: Scope) -> Vec<Raw> {
+    let shown = usable(gateway, is_local).filter(|tool| gateway.policy.shows(owner, tool.name));
     let parameters = gateway.catalog.shown();
     shown.map(|tool| tool.definition(&parameters, scope)).collect()
 }
 
-fn usable(gateway: &Gateway, is_here: bool) -> impl Iterator<Item = &'static OwnTool> {
-    TOOLS.into_iter().filter(move |tool| (tool.usable)(gateway, is_here))
+fn usable(gateway: &Gateway, is_local: bool) -> impl Iterator<Item = &'static OwnTool> {
+    TOOLS.into_iter().filter(move |tool| (tool.usable)(gateway, is_local))
 }
 
 /// Whether browsers are attached, or can be.
-fn has_browsers(gateway: &Gateway, is_here: bool) -> bool {
-    gateway.catalog.shown().browsers != BrowserChoice::None || gateway.attaching.allows(is_here)
+fn has_browsers(gateway: &Gateway, is_local: bool) -> bool {
+    gateway.catalog.shown().browsers != BrowserChoice::None || gateway.attaching.allows(is_local)
 }
 
 impl OwnTool {
@@ -272,9 +272,9 @@ impl OwnTool {
         }
         let began = Instant::now();
         let outcome = turn.first_step(self.run(gateway, caller, request)).await;
-        gateway.metrics.call(self.name, outcome.as_ref().is_ok_and(|said| !said.failed), began.elapsed());
-        let _guard = offload_if_large(outcome.as_ref().map_or(0, |said| said.text.len())).await;
-        outcome.map_or_else(|failure| failure.to_result(), |said| said.to_result())
+        gateway.metrics.call(self.name, outcome.as_ref().is_ok_and(|output| !output.failed), began.elapsed());
+        let _guard = offload_if_large(outcome.as_ref().map_or(0, |output| output.text.len())).await;
+        outcome.map_or_else(|failure| failure.to_result(), |output| output.to_result())
     }
 
     pub(crate) async fn run(
@@ -290,7 +290,7 @@ impl OwnTool {
             pool: places,
             instance: places,
             browser: places || self.browser,
-            wants: Default::default(),
+            response_options: Default::default(),
         };
         request.take_selectors(takes).map_err(|error| match error_response::unroutable(error) {
             Ok(failure) => failure,

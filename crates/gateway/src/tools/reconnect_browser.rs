@@ -16,7 +16,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             let index = context.browser()?.index.to_string();
             let again = fleet.reconnect_browser(&index).await;
             let status = again.map_err(|error| ErrorResponse::not_reconnected(gateway, &error))?;
-            Ok(ToolOutput::text(Browser::of(fleet, status).line()))
+            Ok(ToolOutput::text(Browser::from_status(fleet, status).line()))
         })
     },
     ..BARE

@@ -10,9 +10,9 @@ pub(super) const TOOL: OwnTool = OwnTool {
     needs_session: true,
     run: |context| {
         Box::pin(async move {
-            let whose = context.whose().await?;
-            context.knowingly(&whose);
-            context.gateway.fleet.close(context.owner(), &whose).await?;
+            let session_key = context.session_key().await?;
+            context.forget_lost_session_note(&session_key);
+            context.gateway.fleet.close(context.owner(), &session_key).await?;
             Ok(json!("session closed").into())
         })
     },

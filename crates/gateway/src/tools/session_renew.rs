@@ -14,7 +14,7 @@ pub(super) const TOOL: OwnTool =
         usable: |gateway, _| gateway.facts.max_lifetime.is_some(),
         run: |context| {
             Box::pin(async move {
-                context.gateway.fleet.renew(context.owner(), &context.whose().await?)?;
+                context.gateway.fleet.renew(context.owner(), &context.session_key().await?)?;
                 let facts = &context.gateway.facts;
                 let idle = human(facts.idle_timeout);
                 Ok(json!(match facts.max_lifetime {

@@ -56,7 +56,7 @@ impl PeerLink {
         }
     }
 
-    pub(crate) async fn goodbye(&self) {
+    pub(crate) async fn end_session(&self) {
         if let Self::Http(http) = self {
             http.delete().await;
         }

@@ -44,14 +44,14 @@ async fn the_newest_reader_is_served() {
 #[tokio::test]
 async fn a_reader_resumes_behind_what_it_saw() {
     let stream = Arc::new(MessageStream::default());
-    for number in 0..KEPT_MAX + 2 {
+    for number in 0..RETAINED_MAX + 2 {
         stream.send(number.to_string().into_bytes());
     }
     let mut reader = stream.read();
-    texts(&mut reader, KEPT_MAX + 1).await;
+    texts(&mut reader, RETAINED_MAX + 1).await;
     let mut resumed = stream.read_behind(5).unwrap();
     assert_eq!(texts(&mut resumed, 2).await, ["6 6", "7 7"]);
-    texts(&mut resumed, KEPT_MAX - 6).await;
+    texts(&mut resumed, RETAINED_MAX - 6).await;
     assert!(stream.read_behind(0).is_none(), "no longer kept");
     assert!(stream.read_behind(1).is_some());
     for never_given in [10_000, u64::MAX] {
@@ -99,9 +99,10 @@ async fn readers_that_take_over_lose_nothing() {
 
 /// Messages are counted until their last copy is gone, and streams of one client are counted together.
 #[tokio::test]
-async fn what_is_held_is_counted() {
+async fn held_bytes_are_counted_per_client() {
     let held = HeldBytes::default();
-    let (one, other) = (Arc::new(MessageStream::of(&held)), Arc::new(MessageStream::of(&held)));
+    let (one, other) =
+        (Arc::new(MessageStream::counted_by(&held)), Arc::new(MessageStream::counted_by(&held)));
     one.send(vec![0; 10]);
     other.finish_with(vec![0; 5]);
     let read = other.read().next().await.unwrap();
@@ -115,7 +116,7 @@ async fn what_is_held_is_counted() {
 
 /// A reminder is not repeated while it waits, and comes again once it was read.
 #[tokio::test]
-async fn reminders() {
+async fn reminders_are_not_repeated_while_unread() {
     let stream = Arc::new(MessageStream::default());
     let mut reader = stream.read();
     for _ in 0..3 {
@@ -130,12 +131,12 @@ async fn reminders() {
 
 /// Unread notifications are dropped at a limit, questions at a much higher one, and the answer never.
 #[tokio::test]
-async fn what_nobody_reads_is_bounded() {
+async fn unread_messages_are_limited() {
     let stream = Arc::new(MessageStream::default());
     let sent = (0..UNREAD_MAX + 5).filter(|_| stream.try_send(b"n".to_vec())).count();
     assert_eq!(sent, UNREAD_MAX);
-    let asked = (0..URGENT_MAX).filter(|_| stream.send(b"q".to_vec())).count();
-    assert_eq!(asked, URGENT_MAX - UNREAD_MAX);
+    let sent_questions = (0..URGENT_MAX).filter(|_| stream.send(b"q".to_vec())).count();
+    assert_eq!(sent_questions, URGENT_MAX - UNREAD_MAX);
     stream.finish_with(b"answer".to_vec());
     let mut reader = stream.read();
     texts(&mut reader, URGENT_MAX).await;

@@ -64,7 +64,7 @@ pub(super) enum AcceptedTypes {
 }
 
 impl AcceptedTypes {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let takes = |kind| headers::accepts(headers, kind);
         match (takes("application/json"), takes("text/event-stream")) {
             (true, false) => Self::Json,
@@ -88,11 +88,11 @@ pub(super) enum ResponseStart {
 
 pub(super) async fn first(
     reader: &mut StreamReader,
-    whose: RequestKind,
+    kind: RequestKind,
     takes: AcceptedTypes,
     stop: &CancellationToken,
 ) -> ResponseStart {
-    let begin = match whose {
+    let begin = match kind {
         RequestKind::Session => BEGIN,
         RequestKind::Alone => BEGIN_ALONE,
     };
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     /// What the first message decides if the answer comes after this long.
-    async fn answered_after(wait: Duration, whose: RequestKind) -> ResponseStart {
+    async fn answered_after(wait: Duration, kind: RequestKind) -> ResponseStart {
         let stream = Arc::<MessageStream>::default();
         let mut reader = stream.read();
         tokio::spawn(async move {
@@ -189,18 +189,18 @@ mod tests {
             stream.send(b"{}".to_vec());
             stream.finish();
         });
-        first(&mut reader, whose, AcceptedTypes::Both, &CancellationToken::new()).await
+        first(&mut reader, kind, AcceptedTypes::Both, &CancellationToken::new()).await
     }
 
     /// An early answer is one JSON object; a later one is sent in an event stream that has begun, soon enough that no
     /// client wonders whether its request has arrived.
     #[tokio::test(start_paused = true)]
-    async fn a_late_answer_finds_its_stream_begun() {
-        for (whose, at_the_latest) in [(RequestKind::Session, 1), (RequestKind::Alone, 5)] {
-            assert!(matches!(answered_after(Duration::ZERO, whose).await, ResponseStart::Only(_)));
-            assert!(matches!(answered_after(BEGIN / 2, whose).await, ResponseStart::Only(_)));
+    async fn late_answers_use_an_event_stream() {
+        for (kind, at_the_latest) in [(RequestKind::Session, 1), (RequestKind::Alone, 5)] {
+            assert!(matches!(answered_after(Duration::ZERO, kind).await, ResponseStart::Only(_)));
+            assert!(matches!(answered_after(BEGIN / 2, kind).await, ResponseStart::Only(_)));
             let began = Instant::now();
-            let late = answered_after(Duration::from_secs(3600), whose).await;
+            let late = answered_after(Duration::from_secs(3600), kind).await;
             assert!(matches!(late, ResponseStart::Stream(None)));
             assert!(began.elapsed() <= Duration::from_secs(at_the_latest), "{:?}", began.elapsed());
         }

@@ -91,8 +91,12 @@ fn host_of(authority: &str) -> &str {
 }
 
 /// Passes on requests that call this server by one of its names.
-pub(super) async fn names(State(door): State<Arc<HttpState>>, request: Request, next: Next) -> Response {
-    let judged = door.rules.as_ref().map(|rules| rules.judge(request.uri().path(), request.headers()));
+pub(super) async fn names(
+    State(http_state): State<Arc<HttpState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let judged = http_state.rules.as_ref().map(|rules| rules.judge(request.uri().path(), request.headers()));
     let mut response = match judged {
         Some(Err(why)) => refusal::because(StatusCode::FORBIDDEN, why),
         _ => next.run(request).await,
@@ -117,7 +121,7 @@ mod tests {
 
     /// With two `Host` headers it is unclear which one counts, so the request is refused.
     #[test]
-    fn one_host() {
+    fn two_host_headers_are_refused() {
         let mut headers = HeaderMap::new();
         headers.append(HOST, "localhost".parse().unwrap());
         assert_eq!(HostRules::default().judge("/mcp", &headers), Ok(()));
@@ -127,7 +131,7 @@ mod tests {
 
     /// The server accepts loopback names, its address and the configured names, with any port or none.
     #[test]
-    fn names_of_the_server() {
+    fn configured_host_names_are_accepted() {
         for host in [
             "localhost",
             "LOCALHOST:1",
@@ -148,7 +152,7 @@ mod tests {
 
     /// A page of another origin is refused, whatever its `Host` says.
     #[test]
-    fn origins() {
+    fn other_origins_are_refused() {
         assert!(judge("localhost:34501", Some("http://localhost:34501")));
         for origin in [
             "http://localhost:3000",
@@ -165,7 +169,7 @@ mod tests {
     /// A browser's requests for a page of another origin are refused on every path but `/health`, with or without an
     /// `Origin`; addresses that a person types, the server's own pages, and programs may pass.
     #[test]
-    fn other_sites() {
+    fn cross_site_requests_are_refused() {
         let judge = |path: &str, sites: &[&str]| {
             let mut headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:34501"))]);
             for site in sites {

@@ -52,13 +52,13 @@ impl Fronts {
     pub(super) fn join(
         &self,
         secret: Option<&Secret>,
-        is_here: bool,
+        is_local: bool,
         has_session: impl Fn(ConnectionId) -> bool,
     ) -> Membership<'_> {
         let Some(secret) = secret else {
             return Membership { fronts: self, key: None, id: unused() };
         };
-        let key = (secret.digest(), is_here);
+        let key = (secret.digest(), is_local);
         let mut state = self.lock();
         if !state.known.contains_key(&key) {
             state.make_room(has_session);
@@ -114,10 +114,10 @@ mod tests {
 
     /// A front is found again by its secret alone, from the same side; a front without a secret never is.
     #[test]
-    fn only_the_secret_leads_back() {
+    fn fronts_rejoin_by_secret_only() {
         let fronts = Fronts::default();
         let secret = Secret::random();
-        let id = |secret: Option<&Secret>, is_here| fronts.join(secret, is_here, |_| false).id;
+        let id = |secret: Option<&Secret>, is_local| fronts.join(secret, is_local, |_| false).id;
         let first = id(Some(&secret), false);
         assert_eq!(id(Some(&secret), false), first);
         assert_ne!(id(Some(&secret), true), first, "from the machine itself");
@@ -140,7 +140,7 @@ mod tests {
 
     /// Fronts that left make room for others, oldest first, but those with a session stay.
     #[test]
-    fn fronts_that_left_make_room() {
+    fn oldest_departed_fronts_are_evicted() {
         let fronts = Fronts::default();
         let secrets = [(); 3].map(|()| Secret::random());
         let ids = secrets.each_ref().map(|secret| fronts.join(Some(secret), false, |_| false).id);

@@ -11,11 +11,11 @@ use greenroom_mcp::Revision;
 
 use super::{HttpState, body, body::EventStream, headers, refusal};
 
-pub(super) async fn handle(State(door): State<Arc<HttpState>>, headers: HeaderMap) -> Response {
+pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, headers: HeaderMap) -> Response {
     if !headers::accepts(&headers, "text/event-stream") {
         return refusal::because(StatusCode::NOT_ACCEPTABLE, "a stream is `text/event-stream`: accept it");
     }
-    let session = match door.sessions.of(&door, &headers) {
+    let session = match http_state.sessions.find(&http_state, &headers) {
         Ok(session) => session,
         Err(refusal) => return refusal,
     };
@@ -33,7 +33,7 @@ pub(super) async fn handle(State(door): State<Arc<HttpState>>, headers: HeaderMa
     };
     let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
     body::events(
-        EventStream { reader, number: Some(number), primed, stop: door.stop.clone(), _guard: None },
+        EventStream { reader, number: Some(number), primed, stop: http_state.stop.clone(), _guard: None },
         None,
     )
 }

@@ -67,10 +67,10 @@ pub(super) fn match_body(
 }
 
 fn expect(headers: &HeaderMap, header: &str, in_body: &str) -> Result<(), RpcError> {
-    match said(headers, header)? {
-        Some(said) if said == in_body => Ok(()),
-        Some(said) => {
-            Err(mismatch(format!("the header `{header}` says `{said}`, the body says `{in_body}`")))
+    match header_value(headers, header)? {
+        Some(header_value) if header_value == in_body => Ok(()),
+        Some(header_value) => {
+            Err(mismatch(format!("the header `{header}` says `{header_value}`, the body says `{in_body}`")))
         }
         None => Err(mismatch(format!("the header `{header}` is missing; the body says `{in_body}`"))),
     }
@@ -78,7 +78,7 @@ fn expect(headers: &HeaderMap, header: &str, in_body: &str) -> Result<(), RpcErr
 
 /// The value of a header that repeats a part of the body. A header that is given twice, or that cannot be read, cannot
 /// be compared and is an error.
-pub(super) fn said(headers: &HeaderMap, header: &str) -> Result<Option<String>, RpcError> {
+pub(super) fn header_value(headers: &HeaderMap, header: &str) -> Result<Option<String>, RpcError> {
     let mut given = headers.get_all(header).iter();
     let Some(value) = given.next() else { return Ok(None) };
     if given.next().is_some() {
@@ -126,7 +126,7 @@ mod tests {
 
     /// Headers and body must agree, also when a name is wrapped.
     #[test]
-    fn headers_say_what_the_body_says() {
+    fn headers_must_match_the_body() {
         let params = r#"{"name":"größe","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
         let params = greenroom_core::raw::parse(params.to_owned()).unwrap();
         let judge = |revision, method, name| {
@@ -144,8 +144,8 @@ mod tests {
         let read = r#"{"uri":"a:b","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
         let read = greenroom_core::raw::parse(read.to_owned()).unwrap();
         let judge_read = |name| {
-            let said = headers(&[(REVISION, "2026-07-28"), (METHOD, "resources/read"), (NAME, name)]);
-            match_body(&said, "resources/read", Some(&read)).is_ok()
+            let sent = headers(&[(REVISION, "2026-07-28"), (METHOD, "resources/read"), (NAME, name)]);
+            match_body(&sent, "resources/read", Some(&read)).is_ok()
         };
         assert!(judge_read("a:b") && !judge_read("a:c"));
         assert!(

@@ -103,7 +103,7 @@ pub struct FrontWelcome {
     pub version: String,
 }
 
-pub(super) async fn handle(State(door): State<Arc<HttpState>>, request: Request) -> Response {
+pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, request: Request) -> Response {
     let wanted = request.headers().get(UPGRADE).is_some_and(|value| value == PROTOCOL);
     if !wanted {
         return refusal::because(
@@ -111,7 +111,7 @@ pub(super) async fn handle(State(door): State<Arc<HttpState>>, request: Request)
             format!("this is for fronts that join: upgrade to `{PROTOCOL}`"),
         );
     }
-    let tasks = door.tasks.clone();
+    let tasks = http_state.tasks.clone();
     if tasks.len() >= FRONTS_MAX {
         return refusal::because(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -120,10 +120,10 @@ pub(super) async fn handle(State(door): State<Arc<HttpState>>, request: Request)
     }
     let upgrade = hyper::upgrade::on(request);
     tasks.spawn(async move {
-        let stop = door.stop.clone();
+        let stop = http_state.stop.clone();
         let joined = async {
             match upgrade.await {
-                Ok(connection) => greet(&door, TokioIo::new(connection)).await,
+                Ok(connection) => greet(&http_state, TokioIo::new(connection)).await,
                 Err(error) => Err(error.to_string()),
             }
         };
@@ -133,7 +133,7 @@ pub(super) async fn handle(State(door): State<Arc<HttpState>>, request: Request)
             () = stop.cancelled() => return,
         };
         match joined {
-            Ok(joined) => serve(&door, joined).await,
+            Ok(joined) => serve(&http_state, joined).await,
             Err(why) => tracing::warn!(why, "a front connected but did not join"),
         }
     });
@@ -153,41 +153,44 @@ struct JoinedFront {
     output: WriteHalf<TokioIo<Upgraded>>,
 }
 
-async fn greet(door: &HttpState, connection: TokioIo<Upgraded>) -> Result<JoinedFront, String> {
+async fn greet(http_state: &HttpState, connection: TokioIo<Upgraded>) -> Result<JoinedFront, String> {
     let (mut input, mut output) = tokio::io::split(connection);
     let (hello, begun) = hello(&mut input).await?;
-    let welcome =
-        FrontWelcome { server: door.probes.server.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let welcome = FrontWelcome {
+        server: http_state.probes.server.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
     let mut line = greenroom_core::raw::encode(&welcome).get().to_owned();
     line.push('\n');
     output.write_all(line.as_bytes()).await.map_err(|error| error.to_string())?;
     Ok(JoinedFront { hello, input, begun, output })
 }
 
-async fn serve(door: &HttpState, joined: JoinedFront) {
+async fn serve(http_state: &HttpState, joined: JoinedFront) {
     let JoinedFront { hello, input, begun, output } = joined;
-    let fleet = door.gateway.fleet.clone();
-    let has_session = |id| fleet.home(&door.owner, &SessionKey::Connection(id)).is_some();
-    let membership = door.sessions.fronts.join(hello.secret.as_ref(), door.reach.is_here(), has_session);
+    let fleet = http_state.gateway.fleet.clone();
+    let has_session = |id| fleet.home(&http_state.owner, &SessionKey::Connection(id)).is_some();
+    let membership =
+        http_state.sessions.fronts.join(hello.secret.as_ref(), http_state.reach.is_local(), has_session);
     let id = membership.id;
     let own = SessionKey::Connection(id);
-    let lost = hello.lost(&door.probes.server, id);
+    let lost = hello.lost(&http_state.probes.server, id);
     // Only a front on this machine has its folders here.
-    let reach = match &door.reach {
-        ClientLocation::Here { .. } => ClientLocation::Here { folder: hello.folder },
+    let reach = match &http_state.reach {
+        ClientLocation::Local { .. } => ClientLocation::Local { folder: hello.folder },
         ClientLocation::Network => ClientLocation::Network,
     };
-    let here = matches!(reach, ClientLocation::Here { .. });
+    let is_local = reach.is_local();
     let client =
-        NewClient { id, owner: door.owner.clone(), reach, first_question: hello.first_question, lost };
+        NewClient { id, owner: http_state.owner.clone(), reach, first_question: hello.first_question, lost };
     let (stdio, _tasks) = pipe::open(input, output, begun, CLIENT_MESSAGE_BYTES_MAX);
     tracing::info!("a front has joined");
-    lines::serve(door.gateway.clone(), stdio, client, door.stop.clone()).await;
+    lines::serve(http_state.gateway.clone(), stdio, client, http_state.stop.clone()).await;
     tracing::info!(client = &*fleet.connections().name(id), "a front has left");
     // On one machine a connection closes only because its process ends. Over a network the front may come back for its
     // browser, which waits as long as any idle session does.
-    if here && membership.is_only() {
-        let _ = fleet.close(&door.owner, &own).await;
+    if is_local && membership.is_only() {
+        let _ = fleet.close(&http_state.owner, &own).await;
     }
 }
 

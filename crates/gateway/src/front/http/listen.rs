@@ -1,4 +1,4 @@
-//! Accepts connections and serves each, until the server stops. [`attend`] meanwhile notifies clients of changed tools,
+//! Accepts connections and serves each, until the server stops. [`maintain_clients`] meanwhile notifies clients of changed tools,
 //! and ends clients that have been silent for too long.
 
 use std::{sync::Arc, time::Duration};
@@ -73,21 +73,21 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: Cancellat
     connections.wait().await;
 }
 
-/// Notifies clients of changed tools and forgets silent clients, until the door closes; then it ends them all.
-pub async fn attend(door: Arc<HttpState>) {
-    let mut changes = door.gateway.catalog.changes();
+/// Notifies clients of changed tools and forgets silent clients, until the server stops; then it ends them all.
+pub async fn maintain_clients(http_state: Arc<HttpState>) {
+    let mut changes = http_state.gateway.catalog.changes();
     let mut look = interval(LOOK_EVERY);
     loop {
         tokio::select! {
-            () = door.stop.cancelled() => return door.sessions.end_all(&door),
+            () = http_state.stop.cancelled() => return http_state.sessions.end_all(&http_state),
             changed = changes.changed() => match changed {
-                Ok(()) => door.sessions.tools_changed().await,
+                Ok(()) => http_state.sessions.tools_changed().await,
                 Err(_) => return,
             },
             _ = look.tick() => {
-                door.sessions.forget_silent(&door);
-                door.sessions.forget_ended_streams();
-                door.gateway.parking.forget_old();
+                http_state.sessions.forget_silent(&http_state);
+                http_state.sessions.forget_ended_streams();
+                http_state.gateway.suspended_calls.forget_old();
             }
         }
     }

@@ -35,7 +35,7 @@ use crate::{Gateway, connection::ClientLocation, rest};
 pub use check::HostRules;
 pub(crate) use headers::is_json;
 pub use join::{FRONT, FrontHello, FrontWelcome, PROTOCOL};
-pub use listen::{attend, serve};
+pub use listen::{maintain_clients, serve};
 pub use probes::Probes;
 pub use session::HttpClients;
 
@@ -43,7 +43,7 @@ pub use session::HttpClients;
 #[derive(Clone)]
 pub struct HttpState {
     pub gateway: Arc<Gateway>,
-    /// Shared by all doors of a process.
+    /// Shared by all `HttpState`s of a process.
     pub sessions: Arc<HttpClients>,
     pub probes: Arc<Probes>,
     /// Whether its clients are this user, on this machine.
@@ -65,26 +65,26 @@ impl HttpState {
     }
 }
 
-/// All routes of a door, REST included, and the errors for all other paths.
-pub fn site(door: Arc<HttpState>) -> Router {
-    let names = middleware::from_fn_with_state(door.clone(), check::names);
-    let changes = door.gateway.attaching.allows(door.reach.is_here());
-    let rest = rest::router(door.gateway.clone(), door.owner.clone(), changes)
+/// All routes of an `HttpState`, REST included, and the errors for all other paths.
+pub fn site(http_state: Arc<HttpState>) -> Router {
+    let names = middleware::from_fn_with_state(http_state.clone(), check::names);
+    let changes = http_state.gateway.attaching.allows(http_state.reach.is_local());
+    let rest = rest::router(http_state.gateway.clone(), http_state.owner.clone(), changes)
         .layer(DefaultBodyLimit::disable())
         .layer(names);
     let page = Router::new()
         .route("/", routing::get(page::show))
-        .layer(middleware::from_fn_with_state(door.clone(), check::names))
-        .with_state(door.clone());
-    router(door)
+        .layer(middleware::from_fn_with_state(http_state.clone(), check::names))
+        .with_state(http_state.clone());
+    router(http_state)
         .merge(rest)
         .merge(page)
         .fallback(|| async { refusal::not_found() })
         .method_not_allowed_fallback(|| async { refusal::wrong_method() })
 }
 
-/// The MCP routes of a door. Other routes can be merged with these.
-pub fn router(door: Arc<HttpState>) -> Router {
+/// The MCP routes of an `HttpState`. Other routes can be merged with these.
+pub fn router(http_state: Arc<HttpState>) -> Router {
     Router::new()
         .route("/mcp", routing::post(post::handle).get(get::handle).delete(delete))
         .route(FRONT, routing::get(join::handle))
@@ -93,16 +93,16 @@ pub fn router(door: Arc<HttpState>) -> Router {
         .route("/metrics", routing::get(probes::metrics))
         // Each handler reads its body with its own limit.
         .layer(DefaultBodyLimit::disable())
-        .layer(middleware::from_fn_with_state(door.clone(), check::names))
-        .with_state(door)
+        .layer(middleware::from_fn_with_state(http_state.clone(), check::names))
+        .with_state(http_state)
 }
 
 /// The client ends its MCP session. The connection's own browser session closes; named ones stay, as other clients may
 /// use them.
-async fn delete(State(door): State<Arc<HttpState>>, headers: axum::http::HeaderMap) -> Response {
-    match door.sessions.of(&door, &headers) {
+async fn delete(State(http_state): State<Arc<HttpState>>, headers: axum::http::HeaderMap) -> Response {
+    match http_state.sessions.find(&http_state, &headers) {
         Ok(session) => {
-            door.sessions.end(&door, &session);
+            http_state.sessions.end(&http_state, &session);
             refusal::done()
         }
         Err(refusal) => refusal,

@@ -19,7 +19,7 @@ use super::HttpState;
 /// The page may load, send, frame and run nothing.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-pub(super) async fn show(State(door): State<Arc<HttpState>>) -> (HeaderMap, String) {
+pub(super) async fn show(State(http_state): State<Arc<HttpState>>) -> (HeaderMap, String) {
     let fixed: [(HeaderName, &'static str); 5] = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CONTENT_SECURITY_POLICY, POLICY),
@@ -29,7 +29,7 @@ pub(super) async fn show(State(door): State<Arc<HttpState>>) -> (HeaderMap, Stri
     ];
     let headers = fixed.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
     // The server's own address, made of numbers: nothing in it needs escaping.
-    let site = door.gateway.recall.site.get().map_or("http://127.0.0.1:34501", String::as_str);
+    let site = http_state.gateway.recall.site.get().map_or("http://127.0.0.1:34501", String::as_str);
     (headers, page(site))
 }
 

@@ -11,7 +11,7 @@ use greenroom_core::{Fields, raw::tree};
 use greenroom_mcp::RpcError;
 use serde_json::{Number, Value, value::RawValue};
 
-use super::headers::{mismatch, said};
+use super::headers::{header_value, mismatch};
 use crate::Gateway;
 
 /// The schema key with which a parameter names its header.
@@ -67,15 +67,15 @@ fn is_primitive(schema: &Value) -> bool {
 }
 
 fn compare_one(headers: &HeaderMap, header: &str, name: &str, argument: &Value) -> Result<(), RpcError> {
-    let said = said(headers, header)?;
-    match (said, argument) {
+    let header_value = header_value(headers, header)?;
+    match (header_value, argument) {
         (None, Value::Null) => Ok(()),
-        (Some(said), argument) if says(&said, argument) => Ok(()),
-        (Some(said), Value::Null) => {
-            Err(mismatch(format!("the header `{header}` says `{said}`, the body has no argument `{name}`")))
-        }
-        (Some(said), argument) => Err(mismatch(format!(
-            "the header `{header}` says `{said}`, the body says `{argument}` in `{name}`"
+        (Some(header_value), argument) if says(&header_value, argument) => Ok(()),
+        (Some(header_value), Value::Null) => Err(mismatch(format!(
+            "the header `{header}` says `{header_value}`, the body has no argument `{name}`"
+        ))),
+        (Some(header_value), argument) => Err(mismatch(format!(
+            "the header `{header}` says `{header_value}`, the body says `{argument}` in `{name}`"
         ))),
         (None, _) => {
             Err(mismatch(format!("the header `{header}` is missing; the body has the argument `{name}`")))
@@ -83,13 +83,13 @@ fn compare_one(headers: &HeaderMap, header: &str, name: &str, argument: &Value) 
     }
 }
 
-fn says(said: &str, argument: &Value) -> bool {
+fn says(header_value: &str, argument: &Value) -> bool {
     match argument {
-        Value::String(text) => said == text,
-        Value::Bool(flag) => said == if *flag { "true" } else { "false" },
+        Value::String(text) => header_value == text,
+        Value::Bool(flag) => header_value == if *flag { "true" } else { "false" },
         // `42` and `42.0` are one number.
-        Value::Number(number) => said.parse::<Number>().is_ok_and(|said| {
-            said == *number || said.as_f64().is_some_and(|said| Some(said) == number.as_f64())
+        Value::Number(number) => header_value.parse::<Number>().is_ok_and(|given| {
+            given == *number || given.as_f64().is_some_and(|given| Some(given) == number.as_f64())
         }),
         // The argument check reports what is wrong with it.
         Value::Null | Value::Array(_) | Value::Object(_) => false,

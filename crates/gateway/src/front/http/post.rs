@@ -36,11 +36,15 @@ use crate::{
 /// How long a body may take to arrive. The largest one takes a second over a slow network.
 const BODY: Duration = Duration::from_secs(60);
 
-pub(super) async fn handle(State(door): State<Arc<HttpState>>, headers: HeaderMap, body: Body) -> Response {
-    offloadable(answer(door, headers, body)).await
+pub(super) async fn handle(
+    State(http_state): State<Arc<HttpState>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    offloadable(answer(http_state, headers, body)).await
 }
 
-async fn answer(door: Arc<HttpState>, headers: HeaderMap, body: Body) -> Response {
+async fn answer(http_state: Arc<HttpState>, headers: HeaderMap, body: Body) -> Response {
     if !headers::is_json(&headers) {
         let why = "a message is `application/json`: say so in `Content-Type`";
         return refusal::because(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
@@ -57,10 +61,10 @@ async fn answer(door: Arc<HttpState>, headers: HeaderMap, body: Body) -> Respons
     let parsed = message::parse_from_client(&text);
     if let Parsed::One(Ok(Message::Request { id, method, params })) = &parsed {
         if is_stateless(&headers, params.as_deref()) {
-            return stateless(&door, &headers, id, method, params.as_deref()).await;
+            return stateless(&http_state, &headers, id, method, params.as_deref()).await;
         }
         if method == "initialize" && !headers.contains_key(headers::SESSION) {
-            return introduce(&door, &headers, parsed).await;
+            return introduce(&http_state, &headers, parsed).await;
         }
     }
     // A request of which only the parameters are wrong gets its error in its session, as any other request does: some
@@ -71,7 +75,7 @@ async fn answer(door: Arc<HttpState>, headers: HeaderMap, body: Body) -> Respons
     {
         return refusal::rpc(StatusCode::BAD_REQUEST, malformed.id.as_ref(), &malformed.error);
     }
-    with_session(&door, &headers, parsed).await
+    with_session(&http_state, &headers, parsed).await
 }
 
 #[allow(clippy::result_large_err, reason = "the refusal is sent as it is")]
@@ -103,16 +107,16 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Response> {
 }
 
 fn is_stateless(headers: &HeaderMap, params: Option<&RawValue>) -> bool {
-    headers::text(headers, headers::REVISION) == Some(STATELESS) || stateless::is_one(params)
+    headers::text(headers, headers::REVISION) == Some(STATELESS) || stateless::is_stateless(params)
 }
 
 /// A client's `initialize`. The client gets an MCP session, and no browser yet.
-async fn introduce(door: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -> Response {
-    let session = HttpSession::new(door);
-    let mut response = exchange(door, &session, parsed, AcceptedTypes::of(headers)).await;
+async fn introduce(http_state: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -> Response {
+    let session = HttpSession::new(http_state);
+    let mut response = exchange(http_state, &session, parsed, AcceptedTypes::from_headers(headers)).await;
     // A client whose handshake failed gets no session.
     if session.protocol.revision().is_some() {
-        if !door.sessions.add(door, &session) {
+        if !http_state.sessions.add(http_state, &session) {
             return refusal::because(StatusCode::SERVICE_UNAVAILABLE, "too many clients are connected");
         }
         if let Ok(id) = HeaderValue::from_str(session.id.reveal()) {
@@ -122,18 +126,18 @@ async fn introduce(door: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -
     response
 }
 
-async fn with_session(door: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -> Response {
-    let session = match door.sessions.of(door, headers) {
+async fn with_session(http_state: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -> Response {
+    let session = match http_state.sessions.find(http_state, headers) {
         Ok(session) => session,
         Err(refusal) => return refusal,
     };
-    exchange(door, &session, parsed, AcceptedTypes::of(headers)).await
+    exchange(http_state, &session, parsed, AcceptedTypes::from_headers(headers)).await
 }
 
 /// Passes a message to its client's session and answers with the result. A broken connection cancels nothing: a client
 /// that has begun to receive an event stream may resume it.
 async fn exchange(
-    door: &Arc<HttpState>,
+    http_state: &Arc<HttpState>,
     session: &Arc<HttpSession>,
     parsed: Parsed,
     takes: AcceptedTypes,
@@ -144,23 +148,26 @@ async fn exchange(
     };
     let own = session.stream();
     let mut reader = own.read();
-    let way = ReplyPath::stream(&own, Some(session.background.clone()));
+    let reply_path = ReplyPath::stream(&own, Some(session.background.clone()));
     match parsed {
-        Parsed::One(one) => session.protocol.take(one, &way).await,
-        Parsed::Batch(parts) => session.protocol.take_batch(parts, way.clone()).await,
+        Parsed::One(one) => session.protocol.take(one, &reply_path).await,
+        Parsed::Batch(parts) => session.protocol.take_batch(parts, reply_path.clone()).await,
     }
-    drop(way);
+    drop(reply_path);
     if !wants_answer {
         return refusal::accepted();
     }
-    match body::first(&mut reader, RequestKind::Session, takes, &door.stop).await {
+    match body::first(&mut reader, RequestKind::Session, takes, &http_state.stop).await {
         ResponseStart::Only(answer) => body::one(answer),
         ResponseStart::Nothing => refusal::accepted(),
         ResponseStart::Stopping => refusal::stopping(),
         ResponseStart::Stream(begun) => {
             let number = Some(session.keep(&own));
             let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
-            body::events(EventStream { reader, number, primed, stop: door.stop.clone(), _guard: None }, begun)
+            body::events(
+                EventStream { reader, number, primed, stop: http_state.stop.clone(), _guard: None },
+                begun,
+            )
         }
     }
 }
@@ -172,42 +179,44 @@ fn asks(message: &Result<Message, greenroom_mcp::Malformed>) -> bool {
 
 /// A stateless request. A client that disconnects before the answer cancels it.
 async fn stateless(
-    door: &Arc<HttpState>,
+    http_state: &Arc<HttpState>,
     headers: &HeaderMap,
     id: &Id,
     method: &str,
     params: Option<&RawValue>,
 ) -> Response {
-    let request = match checked(door, headers, id, method, params).await {
+    let request = match checked(http_state, headers, id, method, params).await {
         Ok(request) => request,
         Err(error) => return refusal::rpc(status_of(&error), Some(id), &error),
     };
-    let asker = stateless::StatelessClient {
-        owner: door.owner.clone(),
+    let stateless_client = stateless::StatelessClient {
+        owner: http_state.owner.clone(),
         connection: None,
-        roots: door.reach.folder(),
-        is_here: door.reach.is_here(),
+        roots: http_state.reach.folder(),
+        is_local: http_state.reach.is_local(),
         turn: Turns::default().take(),
     };
     let own = Arc::<MessageStream>::default();
     let mut reader = own.read();
-    let way = ReplyPath::stream(&own, None);
-    let gateway = door.gateway.clone();
+    let reply_path = ReplyPath::stream(&own, None);
+    let gateway = http_state.gateway.clone();
     let id = id.clone();
     let (status, answered) = oneshot::channel();
-    let outlet = ClientSink::Streams { own, background: None };
+    let sink = ClientSink::Streams { own, background: None };
     let unanswered = request.is_work().then(|| gateway.answering.token());
     let task = tokio::spawn(offloadable(async move {
-        let body = stateless::answer(gateway, asker, request, outlet).await;
+        let body = stateless::answer(gateway, stateless_client, request, sink).await;
         let (Ok(text) | Err(text)) = &body;
         let _guard = offload_if_large(text.get().len()).await;
         // Once the event stream has begun, the receiver is gone: the HTTP status has been sent.
         let _ = status.send(status_of_answer(&body));
-        way.reply.send(message::response(Some(&id), &body)).await;
+        reply_path.reply.send(message::response(Some(&id), &body)).await;
         drop(unanswered);
     }));
     let guard = Arc::new(AbortOnDropHandle::new(task));
-    match body::first(&mut reader, RequestKind::Alone, AcceptedTypes::of(headers), &door.stop).await {
+    match body::first(&mut reader, RequestKind::Alone, AcceptedTypes::from_headers(headers), &http_state.stop)
+        .await
+    {
         ResponseStart::Only(answer) => refusal::json(answered.await.unwrap_or(StatusCode::OK), answer),
         ResponseStart::Stopping => refusal::stopping(),
         ResponseStart::Nothing => {
@@ -215,7 +224,7 @@ async fn stateless(
             refusal::because(StatusCode::SERVICE_UNAVAILABLE, why)
         }
         ResponseStart::Stream(begun) => {
-            let stop = door.stop.clone();
+            let stop = http_state.stop.clone();
             body::events(
                 EventStream { reader, number: None, primed: false, stop, _guard: Some(guard) },
                 begun,
@@ -226,7 +235,7 @@ async fn stateless(
 
 /// Reads a stateless request, compares its headers with its body, and checks that its method is known here.
 async fn checked(
-    door: &HttpState,
+    http_state: &HttpState,
     headers: &HeaderMap,
     id: &Id,
     method: &str,
@@ -236,9 +245,9 @@ async fn checked(
     let request = stateless::StatelessRequest::parse(id.clone(), method, params)?;
     headers::match_body(headers, method, params)?;
     if method == "tools/call" {
-        param_headers::check(&door.gateway, headers, params).await?;
+        param_headers::check(&http_state.gateway, headers, params).await?;
     }
-    match request.unserved(&door.gateway).await {
+    match request.unserved(&http_state.gateway).await {
         Some(error) => Err(error),
         None => Ok(request),
     }

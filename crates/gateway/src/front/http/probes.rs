@@ -23,13 +23,13 @@ pub(super) async fn health() -> Response {
     answer(StatusCode::OK, &json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
 }
 
-pub(super) async fn ready(State(door): State<Arc<HttpState>>) -> Response {
-    let (status, mut body) = match door.gateway.readiness() {
+pub(super) async fn ready(State(http_state): State<Arc<HttpState>>) -> Response {
+    let (status, mut body) = match http_state.gateway.readiness() {
         Ok(()) => (StatusCode::OK, json!({ "status": "ready" })),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, json!({ "status": "not ready", "message": why })),
     };
-    body["records"] = json!(records(&door));
-    if let Some(browsers) = browsers(&door) {
+    body["records"] = json!(records(&http_state));
+    if let Some(browsers) = browsers(&http_state) {
         body["browsers"] = json!(browsers);
     }
     answer(status, &body)
@@ -37,16 +37,16 @@ pub(super) async fn ready(State(door): State<Arc<HttpState>>) -> Response {
 
 /// How many attached browsers are connected, if there are any. A browser that is not connected does not make the server
 /// unready.
-fn browsers(door: &HttpState) -> Option<String> {
-    let all = door.gateway.fleet.browsers();
+fn browsers(http_state: &HttpState) -> Option<String> {
+    let all = http_state.gateway.fleet.browsers();
     let connected = all.iter().filter(|browser| browser.state == BrowserState::Connected).count();
     (!all.is_empty()).then(|| format!("{connected} of {} connected", all.len()))
 }
 
 /// Whether calls are recorded. Calls run even if they are not, so a full disk does not make the server unready; but
 /// `/ready` reports it.
-fn records(door: &HttpState) -> String {
-    match &door.gateway.recall.records {
+fn records(http_state: &HttpState) -> String {
+    match &http_state.gateway.recall.records {
         None => "off".to_owned(),
         Some(records) => match records.health() {
             Ok(()) => "kept".to_owned(),
@@ -55,8 +55,8 @@ fn records(door: &HttpState) -> String {
     }
 }
 
-pub(super) async fn metrics(State(door): State<Arc<HttpState>>) -> Response {
-    let text = door.gateway.metrics.text(&door.gateway.fleet, door.sessions.count());
+pub(super) async fn metrics(State(http_state): State<Arc<HttpState>>) -> Response {
+    let text = http_state.gateway.metrics.text(&http_state.gateway.fleet, http_state.sessions.count());
     let mut response = Response::new(text.into());
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);

@@ -83,22 +83,22 @@ struct HttpSessionState {
 }
 
 impl HttpSession {
-    pub(super) fn new(door: &HttpState) -> Arc<Self> {
+    pub(super) fn new(http_state: &HttpState) -> Arc<Self> {
         let client = NewClient {
             // HTTP clients and joined fronts share the connection numbers; random numbers do not collide. The number is
             // shown, so it must not derive from the secret.
             id: ConnectionId::from_random(Uuid::new_v4().as_u64_pair().0),
-            owner: door.owner.clone(),
-            reach: door.reach.clone(),
+            owner: http_state.owner.clone(),
+            reach: http_state.reach.clone(),
             first_question: 1,
             lost: HashSet::new(),
         };
         let held = HeldBytes::default();
-        let background = Arc::new(MessageStream::of(&held));
+        let background = Arc::new(MessageStream::counted_by(&held));
         let streams = BTreeMap::from([(BACKGROUND, background.clone())]);
         Arc::new(Self {
             id: Secret::random(),
-            protocol: Protocol::new(door.gateway.clone(), Connection::new(client)),
+            protocol: Protocol::new(http_state.gateway.clone(), Connection::new(client)),
             background,
             held,
             state: Mutex::new(HttpSessionState {
@@ -116,7 +116,7 @@ impl HttpSession {
 
     /// A stream for the messages of one request.
     pub(super) fn stream(&self) -> Arc<MessageStream> {
-        Arc::new(MessageStream::of(&self.held))
+        Arc::new(MessageStream::counted_by(&self.held))
     }
 
     /// Keeps a stream for the client to resume, and returns its number.
@@ -172,10 +172,10 @@ impl HttpSession {
         (BACKGROUND, self.background.read())
     }
 
-    /// Whether this client came in by this door.
-    fn came_by(&self, door: &HttpState) -> bool {
+    /// Whether this client connected through this `HttpState`.
+    fn connected_through(&self, http_state: &HttpState) -> bool {
         let connection = &self.protocol.connection;
-        connection.owner == door.owner && connection.reach.is_here() == door.reach.is_here()
+        connection.owner == http_state.owner && connection.reach.is_local() == http_state.reach.is_local()
     }
 
     fn last_heard(&self) -> Instant {
@@ -183,11 +183,15 @@ impl HttpSession {
     }
 
     /// Whether the client would lose nothing but its handshake if it were forgotten.
-    fn can_be_spared(&self, door: &HttpState) -> bool {
+    fn can_be_spared(&self, http_state: &HttpState) -> bool {
         let connection = &self.protocol.connection;
         connection.calls_in_flight() == 0
             && !self.background.has_reader()
-            && door.gateway.fleet.home(&connection.owner, &SessionKey::Connection(connection.id)).is_none()
+            && http_state
+                .gateway
+                .fleet
+                .home(&connection.owner, &SessionKey::Connection(connection.id))
+                .is_none()
     }
 }
 
@@ -198,13 +202,21 @@ impl HttpClients {
 
     /// The client that these headers name.
     #[allow(clippy::result_large_err, reason = "the refusal is sent as it is")]
-    pub(super) fn of(&self, door: &HttpState, headers: &HeaderMap) -> Result<Arc<HttpSession>, Response> {
+    pub(super) fn find(
+        &self,
+        http_state: &HttpState,
+        headers: &HeaderMap,
+    ) -> Result<Arc<HttpSession>, Response> {
         let Some(id) = headers::text(headers, headers::SESSION) else {
             let why = "the header `Mcp-Session-Id` is missing: send `initialize` first, and then what its answer says";
             return Err(refusal::because(StatusCode::BAD_REQUEST, why));
         };
-        // A client of another door is unknown at this one.
-        let known = self.lock().get(&secret::digest(id)).filter(|session| session.came_by(door)).cloned();
+        // A client of another `HttpState` is unknown here.
+        let known = self
+            .lock()
+            .get(&secret::digest(id))
+            .filter(|session| session.connected_through(http_state))
+            .cloned();
         let Some(session) = known else {
             let why = format!("no such `Mcp-Session-Id`: `{id}`; send `initialize` again");
             return Err(refusal::because(StatusCode::NOT_FOUND, why));
@@ -212,7 +224,7 @@ impl HttpClients {
         if let Some(revision) = headers::text(headers, headers::REVISION)
             && Revision::parse(revision).is_none()
         {
-            let error = stateless::unspoken(revision);
+            let error = stateless::unsupported_revision(revision);
             return Err(refusal::rpc(StatusCode::BAD_REQUEST, None, &error));
         }
         session.lock().last_heard = Instant::now();
@@ -220,8 +232,8 @@ impl HttpClients {
     }
 
     /// Adds a client after its handshake. `false` if there are too many.
-    pub(super) fn add(&self, door: &HttpState, session: &Arc<HttpSession>) -> bool {
-        if self.lock().len() >= CLIENTS_MAX && !self.spare_one(door) {
+    pub(super) fn add(&self, http_state: &HttpState, session: &Arc<HttpSession>) -> bool {
+        if self.lock().len() >= CLIENTS_MAX && !self.spare_one(http_state) {
             return false;
         }
         let mut clients = self.lock();
@@ -233,36 +245,36 @@ impl HttpClients {
         has_room
     }
 
-    fn spare_one(&self, door: &HttpState) -> bool {
+    fn spare_one(&self, http_state: &HttpState) -> bool {
         let silent = {
             let all = self.lock();
             all.values()
-                .filter(|session| session.can_be_spared(door))
+                .filter(|session| session.can_be_spared(http_state))
                 .min_by_key(|session| session.last_heard())
                 .cloned()
         };
         silent.is_some_and(|session| {
-            self.end(door, &session);
+            self.end(http_state, &session);
             true
         })
     }
 
     /// Forgets the clients that have been silent for long.
-    pub(super) fn forget_silent(&self, door: &HttpState) {
+    pub(super) fn forget_silent(&self, http_state: &HttpState) {
         let now = Instant::now();
         let silent: Vec<_> = {
             let all = self.lock();
             all.values()
-                .filter(|session| session.last_heard() + SILENT <= now && session.can_be_spared(door))
+                .filter(|session| session.last_heard() + SILENT <= now && session.can_be_spared(http_state))
                 .cloned()
                 .collect()
         };
         for session in silent {
             tracing::info!(
-                client = &*door.gateway.fleet.connections().name(session.protocol.connection.id),
+                client = &*http_state.gateway.fleet.connections().name(session.protocol.connection.id),
                 "an HTTP client has been silent for long and was forgotten; it needs a new handshake"
             );
-            self.end(door, &session);
+            self.end(http_state, &session);
         }
     }
 
@@ -273,14 +285,14 @@ impl HttpClients {
     }
 
     /// Ends a client, its calls and its own browser session.
-    pub(super) fn end(&self, door: &HttpState, session: &Arc<HttpSession>) {
+    pub(super) fn end(&self, http_state: &HttpState, session: &Arc<HttpSession>) {
         if self.lock().remove(&session.id.digest()).is_none() {
             return;
         }
         session.background.finish();
         let session = session.clone();
-        let fleet = door.gateway.fleet.clone();
-        door.tasks.spawn(async move {
+        let fleet = http_state.gateway.fleet.clone();
+        http_state.tasks.spawn(async move {
             session.protocol.end().await;
             let connection = &session.protocol.connection;
             // The client may have had no session of its own.
@@ -289,10 +301,10 @@ impl HttpClients {
     }
 
     /// Ends every client's session: the server stops.
-    pub(super) fn end_all(&self, door: &HttpState) {
+    pub(super) fn end_all(&self, http_state: &HttpState) {
         let all: Vec<_> = self.lock().values().cloned().collect();
         for session in all {
-            self.end(door, &session);
+            self.end(http_state, &session);
         }
     }
 
@@ -300,8 +312,8 @@ impl HttpClients {
     pub(super) async fn tools_changed(&self) {
         let all: Vec<_> = self.lock().values().cloned().collect();
         for session in all {
-            let outlet = ClientSink::Streams { own: session.background.clone(), background: None };
-            session.protocol.tools_changed(&outlet).await;
+            let sink = ClientSink::Streams { own: session.background.clone(), background: None };
+            session.protocol.tools_changed(&sink).await;
         }
     }
 

@@ -15,10 +15,10 @@ use crate::{
     testing::{self, BUILT_IN, DAY},
 };
 
-/// A door to a fleet whose sessions end after this long without a call.
-fn door(idle_timeout: Duration) -> (HttpState, tempfile::TempDir) {
+/// An `HttpState` to a fleet whose sessions end after this long without a call.
+fn http_state(idle_timeout: Duration) -> (HttpState, tempfile::TempDir) {
     let (gateway, folder) = testing::gateway(&[BUILT_IN], Scope::Connection, idle_timeout);
-    let door = HttpState {
+    let http_state = HttpState {
         gateway,
         sessions: Arc::default(),
         probes: Arc::new(Probes { server: "s".to_owned() }),
@@ -28,7 +28,7 @@ fn door(idle_timeout: Duration) -> (HttpState, tempfile::TempDir) {
         stop: CancellationToken::new(),
         tasks: TaskTracker::new(),
     };
-    (door, folder)
+    (http_state, folder)
 }
 
 /// Sends a request and returns the answer.
@@ -36,42 +36,43 @@ async fn ask(session: &HttpSession, method: &str, params: Value) -> Value {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let own = session.stream();
     let mut reader = own.read();
-    let way = ReplyPath::stream(&own, Some(session.background.clone()));
-    session.protocol.take(message::parse_one(request.as_bytes()), &way).await;
-    drop(way);
+    let reply_path = ReplyPath::stream(&own, Some(session.background.clone()));
+    session.protocol.take(message::parse_one(request.as_bytes()), &reply_path).await;
+    drop(reply_path);
     serde_json::from_slice(&reader.next().await.unwrap().message).unwrap()
 }
 
 /// A client after its handshake.
-async fn client(door: &HttpState) -> Arc<HttpSession> {
-    let session = HttpSession::new(door);
+async fn client(http_state: &HttpState) -> Arc<HttpSession> {
+    let session = HttpSession::new(http_state);
     ask(&session, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}})).await;
-    assert!(door.sessions.add(door, &session));
+    assert!(http_state.sessions.add(http_state, &session));
     session
 }
 
-fn is_known(door: &HttpState, session: &HttpSession) -> bool {
+fn is_known(http_state: &HttpState, session: &HttpSession) -> bool {
     let id =
         [("mcp-session-id".parse::<axum::http::HeaderName>().unwrap(), session.id.reveal().parse().unwrap())];
-    door.sessions.of(door, &HeaderMap::from_iter(id)).is_ok()
+    http_state.sessions.find(http_state, &HeaderMap::from_iter(id)).is_ok()
 }
 
 /// The server forgets a client that was silent for very long, unless the connection has a browser session of its own,
 /// which only this client can reach; when that session has expired, the server forgets the client too. A forgotten
 /// client makes a new handshake and goes on; named sessions are not affected.
 #[tokio::test(start_paused = true)]
-async fn no_silence_costs_a_browser() {
-    let (door, _folder) = door(30 * DAY);
-    let (with, without, named) = (client(&door).await, client(&door).await, client(&door).await);
+async fn silent_clients_with_a_browser_are_not_forgotten() {
+    let (http_state, _folder) = http_state(30 * DAY);
+    let (with, without, named) =
+        (client(&http_state).await, client(&http_state).await, client(&http_state).await);
     ask(&with, "tools/call", json!({"name": "t", "arguments": {}})).await;
     let arguments = json!({"sessionId": "s"});
     ask(&named, "tools/call", json!({"name": "t", "arguments": arguments})).await;
     advance(7 * DAY).await;
-    door.sessions.forget_silent(&door);
-    assert_eq!(door.sessions.count(), 1);
-    assert!(!is_known(&door, &without) && !is_known(&door, &named));
-    assert!(is_known(&door, &with));
-    let fleet = &door.gateway.fleet;
+    http_state.sessions.forget_silent(&http_state);
+    assert_eq!(http_state.sessions.count(), 1);
+    assert!(!is_known(&http_state, &without) && !is_known(&http_state, &named));
+    assert!(is_known(&http_state, &with));
+    let fleet = &http_state.gateway.fleet;
     assert_eq!(fleet.list_all().len(), 2, "both browsers are there");
     let answer = ask(&with, "tools/call", json!({"name": "t", "arguments": {}})).await;
     assert_eq!(
@@ -79,61 +80,64 @@ async fn no_silence_costs_a_browser() {
         json!([{"type": "text", "text": "yes"}]),
         "no note: the same browser"
     );
-    let again = client(&door).await;
+    let again = client(&http_state).await;
     let answer = ask(&again, "tools/call", json!({"name": "t", "arguments": arguments})).await;
     assert_eq!(answer["result"]["content"].as_array().unwrap().len(), 1, "found again, without a note");
     tokio::time::sleep(31 * DAY).await;
     assert_eq!(fleet.list_all().len(), 0, "both sessions have expired");
-    door.sessions.forget_silent(&door);
-    assert_eq!(door.sessions.count(), 0);
+    http_state.sessions.forget_silent(&http_state);
+    assert_eq!(http_state.sessions.count(), 0);
 }
 
 /// A client that listens, waits for an answer or sent a message lately is not silent.
 #[tokio::test(start_paused = true)]
-async fn who_is_not_silent() {
-    let (door, _folder) = door(DAY);
-    let (listens, speaks, silent) = (client(&door).await, client(&door).await, client(&door).await);
+async fn listening_or_waiting_clients_are_not_silent() {
+    let (http_state, _folder) = http_state(DAY);
+    let (listens, speaks, silent) =
+        (client(&http_state).await, client(&http_state).await, client(&http_state).await);
     let (_, reader) = listens.listen();
     advance(DAY).await;
-    assert!(is_known(&door, &speaks));
-    door.sessions.forget_silent(&door);
-    assert!(is_known(&door, &listens) && is_known(&door, &speaks) && !is_known(&door, &silent));
+    assert!(is_known(&http_state, &speaks));
+    http_state.sessions.forget_silent(&http_state);
+    assert!(
+        is_known(&http_state, &listens) && is_known(&http_state, &speaks) && !is_known(&http_state, &silent)
+    );
     drop(reader);
     advance(DAY).await;
-    door.sessions.forget_silent(&door);
-    assert_eq!(door.sessions.count(), 0);
+    http_state.sessions.forget_silent(&http_state);
+    assert_eq!(http_state.sessions.count(), 0);
 }
 
 /// An ended stream can be resumed until the second check after its end; open streams, and the one of no request, stay.
 #[tokio::test(start_paused = true)]
 async fn ended_streams_are_forgotten() {
-    let (door, _folder) = door(DAY);
-    let session = client(&door).await;
+    let (http_state, _folder) = http_state(DAY);
+    let session = client(&http_state).await;
     let (ended, open) = (session.stream(), session.stream());
     let (first, second) = (session.keep(&ended), session.keep(&open));
     ended.send(b"{}".to_vec());
     ended.finish();
     let resumes = |number: u64| session.resume(&format!("{number}-start")).is_some();
-    door.sessions.forget_ended_streams();
+    http_state.sessions.forget_ended_streams();
     assert!(resumes(first) && resumes(second), "just ended");
-    door.sessions.forget_ended_streams();
+    http_state.sessions.forget_ended_streams();
     assert!(!resumes(first) && resumes(second) && resumes(0));
 }
 
 /// A call that arrives just as its client is forgotten does not start: no code would close its browser.
 #[tokio::test(start_paused = true)]
-async fn nothing_begins_after_the_end() {
-    let (door, _folder) = door(DAY);
-    let session = client(&door).await;
-    door.sessions.end(&door, &session);
-    door.tasks.close();
-    door.tasks.wait().await;
+async fn forgotten_clients_start_no_call() {
+    let (http_state, _folder) = http_state(DAY);
+    let session = client(&http_state).await;
+    http_state.sessions.end(&http_state, &session);
+    http_state.tasks.close();
+    http_state.tasks.wait().await;
     let own = session.stream();
     let mut reader = own.read();
-    let way = ReplyPath::stream(&own, None);
+    let reply_path = ReplyPath::stream(&own, None);
     let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}"#;
-    session.protocol.take(message::parse_one(call), &way).await;
-    drop(way);
+    session.protocol.take(message::parse_one(call), &reply_path).await;
+    drop(reply_path);
     assert_eq!(reader.next().await, None);
-    assert_eq!(door.gateway.fleet.list_all().len(), 0);
+    assert_eq!(http_state.gateway.fleet.list_all().len(), 0);
 }

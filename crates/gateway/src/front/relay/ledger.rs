@@ -107,7 +107,7 @@ impl Ledger {
                     self.log_level.clone_from(&params);
                 }
                 let again = (!call).then(|| message::request(&id, &method, params.as_deref()));
-                let stateless = stateless::is_one(params.as_deref());
+                let stateless = stateless::is_stateless(params.as_deref());
                 self.pending.insert(id, PendingRequest { again, stateless, session });
             }
             Message::Notification { method, params } if method == "notifications/cancelled" => {
@@ -197,7 +197,7 @@ impl Ledger {
     pub(super) fn server_gone(&mut self) -> Vec<Vec<u8>> {
         let why = "the greenroom server went away while this call ran: whether it took effect is unknown, and it was not repeated";
         let hint = "look at the page before trying again";
-        let mut told: Vec<_> = self
+        let mut messages: Vec<_> = self
             .pending
             .iter()
             .filter(|(_, pending)| pending.again.is_none())
@@ -206,9 +206,9 @@ impl Ledger {
         self.pending.retain(|_, pending| pending.again.is_some());
         for number in std::mem::take(&mut self.questions) {
             let params = encode(&json!({ "requestId": number, "reason": "the greenroom server went away" }));
-            told.push(message::notification("notifications/cancelled", Some(&params)));
+            messages.push(message::notification("notifications/cancelled", Some(&params)));
         }
-        told
+        messages
     }
 
     /// No server came back in time: returns errors for all waiting requests.
@@ -313,11 +313,11 @@ mod tests {
         let mut ledger = introduced();
         ledger.client_said(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"sessionId":"s"}}}"#);
         ledger.client_said(br#"{"jsonrpc":"2.0","id":"two","method":"tools/list"}"#);
-        let told = text(&ledger.server_gone());
-        assert_eq!(told.len(), 1);
+        let messages = text(&ledger.server_gone());
+        assert_eq!(messages.len(), 1);
         assert!(
-            told[0].contains(r#""id":1,"#) && told[0].contains("whether it took effect is unknown"),
-            "{told:?}"
+            messages[0].contains(r#""id":1,"#) && messages[0].contains("whether it took effect is unknown"),
+            "{messages:?}"
         );
         let again = text(&ledger.again());
         assert_eq!(again.len(), 3, "{again:?}");
@@ -338,7 +338,7 @@ mod tests {
     /// A call that the server will refuse uses no session, neither the connection's own nor another; a malformed line
     /// is sent again to the next server, which answers it.
     #[test]
-    fn refused_calls_use_nothing() {
+    fn refused_calls_use_no_session() {
         let mut ledger = introduced();
         for (id, arguments) in [(1, r#"{"sessionId":5}"#), (2, r#"{"sessionId":"\ud800"}"#), (3, "[]")] {
             let params = format!(r#"{{"name":"t","arguments":{arguments}}}"#);
@@ -354,7 +354,7 @@ mod tests {
 
     /// A second `initialize` that the server refuses does not replace the first.
     #[test]
-    fn introduced_once() {
+    fn refused_initialize_does_not_replace_the_first() {
         let mut ledger = introduced();
         ledger.client_said(
             br#"{"jsonrpc":"2.0","id":9,"method":"initialize","params":{"protocolVersion":"x"}}"#,
@@ -366,7 +366,7 @@ mod tests {
 
     /// Answered and cancelled requests are forgotten; open questions are cancelled.
     #[test]
-    fn what_is_settled_is_forgotten() {
+    fn answered_and_cancelled_requests_are_forgotten() {
         let mut ledger = introduced();
         for id in 1..=2 {
             ledger.client_said(
@@ -383,22 +383,22 @@ mod tests {
             );
         }
         ledger.client_said(br#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
-        let told = text(&ledger.server_gone());
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("notifications/cancelled") && told[0].contains(r#""requestId":8"#));
+        let messages = text(&ledger.server_gone());
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        assert!(messages[0].contains("notifications/cancelled") && messages[0].contains(r#""requestId":8"#));
         assert_eq!((ledger.next_question(), ledger.sessions().0.own), (9, true));
     }
 
     /// When no server comes back, every waiting request gets an error; a stateless client gets it in its revision's
     /// form.
     #[test]
-    fn nobody_waits_for_ever() {
+    fn waiting_requests_fail_without_a_server() {
         let mut ledger = Ledger::default();
         ledger.client_said(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#);
         ledger.client_said(br#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
-        let told = text(&ledger.give_up("no server"));
-        assert!(told[0].contains(r#""resultType":"complete""#) && told[0].contains("isError"));
-        assert!(told[1].contains(r#""error""#));
+        let messages = text(&ledger.give_up("no server"));
+        assert!(messages[0].contains(r#""resultType":"complete""#) && messages[0].contains("isError"));
+        assert!(messages[1].contains(r#""error""#));
         assert!(ledger.again().is_empty());
     }
 }

@@ -96,16 +96,16 @@ impl<S: ServerConnector> Relay<S> {
         stop: CancellationToken,
     ) -> Result<(), String> {
         let Stdio { mut incoming, outgoing } = client;
-        let talk = RelayedConnection { client: &outgoing, ledger: Mutex::default() };
+        let relayed = RelayedConnection { client: &outgoing, ledger: Mutex::default() };
         let mut queue = VecDeque::new();
-        let mut joined = self.join(&talk, first, None).await?;
+        let mut joined = self.join(&relayed, first, None).await?;
         loop {
             let since = Instant::now();
             let end = tokio::select! {
                 biased;
                 () = stop.cancelled() => EndedBy::Client,
                 () = outgoing.closed() => EndedBy::Client,
-                end = talk.with(&mut joined, &mut queue, &mut incoming) => end,
+                end = relayed.with(&mut joined, &mut queue, &mut incoming) => end,
             };
             let last = joined.welcome.clone();
             drop(joined);
@@ -113,14 +113,14 @@ impl<S: ServerConnector> Relay<S> {
                 break;
             }
             tracing::warn!(server = last.server, "the greenroom server is gone; looking for the next one");
-            let gone = talk.lock().server_gone();
-            talk.tell(gone).await;
+            let gone = relayed.lock().server_gone();
+            relayed.tell(gone).await;
             let next = async {
                 // A server that disconnects a front at once is stopping: do not reconnect without a pause.
                 if since.elapsed() < LOOK_EVERY {
                     sleep(LOOK_EVERY).await;
                 }
-                self.next(&talk, &last, &mut queue, &mut incoming).await
+                self.next(&relayed, &last, &mut queue, &mut incoming).await
             };
             let next = tokio::select! {
                 biased;
@@ -134,7 +134,7 @@ impl<S: ServerConnector> Relay<S> {
             }
         }
         // Write all answers before this process may end, unless the client reads no more.
-        let _ = timeout(lines::LAST_WORDS, outgoing.flush()).await;
+        let _ = timeout(lines::FLUSH_TIMEOUT, outgoing.flush()).await;
         Ok(())
     }
 
@@ -148,13 +148,13 @@ impl<S: ServerConnector> Relay<S> {
     /// Joins a server, and tells it which sessions were lost with another one.
     async fn join(
         &self,
-        talk: &RelayedConnection<'_>,
+        relayed: &RelayedConnection<'_>,
         link: Box<dyn ServerStream>,
         last: Option<&FrontWelcome>,
     ) -> Result<JoinedServer, String> {
         let (read, write) = tokio::io::split(link);
         let (mut stdio, tasks) = pipe::open(read, write, Vec::new(), MESSAGE_BYTES_MAX);
-        let (used, lost) = talk.lock().sessions();
+        let (used, lost) = relayed.lock().sessions();
         let hello = FrontHello {
             connection: self.connection(),
             secret: Some(self.secret.clone()),
@@ -164,7 +164,7 @@ impl<S: ServerConnector> Relay<S> {
             used_own: used.own,
             lost: lost.named.into_iter().collect(),
             lost_own: lost.own,
-            first_question: talk.lock().next_question(),
+            first_question: relayed.lock().next_question(),
         };
         let refused = || "the server ended the conversation".to_owned();
         let welcomed = async {
@@ -180,15 +180,15 @@ impl<S: ServerConnector> Relay<S> {
             .unwrap_or_else(|_| Err(format!("the server did not answer within {}", human(WELCOME))))?;
         let another = last.is_some_and(|last| last.server != welcome.server);
         if another {
-            talk.lock().another_server();
+            relayed.lock().another_server();
         }
-        let again = talk.lock().again();
+        let again = relayed.lock().again();
         for line in again {
             stdio.outgoing.send(line).await.map_err(|_| refused())?;
         }
         // Another server may have another engine, or other settings.
-        if another && talk.lock().is_introduced() {
-            talk.tell(vec![message::notification("notifications/tools/list_changed", None)]).await;
+        if another && relayed.lock().is_introduced() {
+            relayed.tell(vec![message::notification("notifications/tools/list_changed", None)]).await;
         }
         Ok(JoinedServer { stdio, welcome, _tasks: tasks })
     }
@@ -197,25 +197,25 @@ impl<S: ServerConnector> Relay<S> {
     /// the client leaves meanwhile.
     async fn next(
         &self,
-        talk: &RelayedConnection<'_>,
+        relayed: &RelayedConnection<'_>,
         last: &FrontWelcome,
         queue: &mut VecDeque<Vec<u8>>,
         incoming: &mut mpsc::Receiver<StreamLine>,
     ) -> Option<JoinedServer> {
         let patience = Instant::now() + COMES_BACK;
         loop {
-            let joined = async { self.join(talk, self.servers.connect().await?, Some(last)).await };
+            let joined = async { self.join(relayed, self.servers.connect().await?, Some(last)).await };
             let why = match joined.await {
                 Ok(joined) => return Some(joined),
                 Err(why) => why,
             };
             if Instant::now() >= patience {
                 for line in queue.drain(..) {
-                    talk.lock().client_said(&line);
+                    relayed.lock().client_said(&line);
                 }
                 let why = format!("there is no greenroom server: {why}");
-                let told = talk.lock().give_up(&why);
-                talk.tell(told).await;
+                let messages = relayed.lock().give_up(&why);
+                relayed.tell(messages).await;
             }
             let pause = Instant::now() + LOOK_EVERY;
             let has_room = |queue: &VecDeque<Vec<u8>>| {
@@ -223,7 +223,7 @@ impl<S: ServerConnector> Relay<S> {
             };
             while has_room(queue) {
                 match timeout_at(pause, incoming.recv()).await {
-                    Ok(Some(line)) => queue.extend(talk.whole(line).await),
+                    Ok(Some(line)) => queue.extend(relayed.whole(line).await),
                     Ok(None) => return None,
                     Err(_) => break,
                 }

@@ -98,7 +98,7 @@ fn code(answer: &Value) -> &str {
 /// When no server comes back in time, waiting and later requests get an error; the front goes on looking, and ends with
 /// its client.
 #[tokio::test(start_paused = true)]
-async fn no_server_comes_back() {
+async fn requests_fail_when_no_server_returns() {
     let (mut client, mut server, played, running) = front();
     server.welcome("one").await;
     client.say(request(1, "tools/call")).await;
@@ -128,7 +128,7 @@ async fn no_server_comes_back() {
 
 /// A client that leaves while there is no server ends its front.
 #[tokio::test(start_paused = true)]
-async fn the_client_leaves_meanwhile() {
+async fn relay_ends_when_its_client_leaves() {
     let (mut client, mut server, _, running) = front();
     server.welcome("one").await;
     drop(server);
@@ -140,7 +140,7 @@ async fn the_client_leaves_meanwhile() {
 /// The last lines of a lost server reach the client, even if it reads slowly: a call that was answered is not reported
 /// as lost.
 #[tokio::test(start_paused = true)]
-async fn last_words_are_passed_on() {
+async fn last_lines_of_a_lost_server_are_relayed() {
     // More than may wait for the client, fewer than would block the server.
     const CALLS: u64 = 1200;
     let (mut client, mut server, _, running) = front();
@@ -173,7 +173,7 @@ async fn last_words_are_passed_on() {
 
 /// The front pauses before it joins a server again that disconnects at once.
 #[tokio::test(start_paused = true)]
-async fn no_busy_loop() {
+async fn relay_pauses_before_rejoining() {
     let (client, mut server, played, running) = front();
     server.welcome("one").await;
     let began = Instant::now();
@@ -190,7 +190,7 @@ async fn no_busy_loop() {
 /// The front tells every server which sessions the client used on the one before, and which losses no answer has
 /// reported. It repeats `initialize` to each, and the client never sees the answers to that.
 #[tokio::test(start_paused = true)]
-async fn found_again() {
+async fn used_and_lost_sessions_are_reported_on_join() {
     let (mut client, mut server, played, running) = front();
     let first = server.welcome("one").await;
     assert_eq!(first["last_server"], Value::Null);

@@ -17,12 +17,12 @@ use crate::{
 
 pub(super) struct Exchange {
     state: Mutex<ExchangeState>,
-    asked: Notify,
+    question_asked: Notify,
 }
 
 struct ExchangeState {
     /// Where the open request receives messages.
-    outlet: ClientSink,
+    sink: ClientSink,
     questions: BTreeMap<String, PendingQuestion>,
     next: u64,
     /// No request will bring answers any more.
@@ -36,9 +36,9 @@ struct PendingQuestion {
 }
 
 impl Exchange {
-    pub(super) fn new(outlet: ClientSink) -> Self {
-        let state = ExchangeState { outlet, questions: BTreeMap::new(), next: 1, abandoned: false };
-        Self { state: Mutex::new(state), asked: Notify::new() }
+    pub(super) fn new(sink: ClientSink) -> Self {
+        let state = ExchangeState { sink, questions: BTreeMap::new(), next: 1, abandoned: false };
+        Self { state: Mutex::new(state), question_asked: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, ExchangeState> {
@@ -46,18 +46,18 @@ impl Exchange {
     }
 
     /// Another request of the client has taken over.
-    pub(super) fn goes_to(&self, outlet: ClientSink) {
-        self.lock().outlet = outlet;
+    pub(super) fn set_sink(&self, sink: ClientSink) {
+        self.lock().sink = sink;
     }
 
     /// Returns when a question is open.
-    pub(super) async fn asked(&self) {
+    pub(super) async fn question_asked(&self) {
         loop {
-            let asked = self.asked.notified();
+            let question_asked = self.question_asked.notified();
             if !self.lock().questions.is_empty() {
                 return;
             }
-            asked.await;
+            question_asked.await;
         }
     }
 
@@ -102,7 +102,7 @@ impl Exchange {
             state.questions.insert(key.clone(), PendingQuestion { request: request.to_raw(), answer });
             key
         };
-        self.asked.notify_waiters();
+        self.question_asked.notify_waiters();
         // If the engine withdraws its question, the client must not see it.
         let _open = WithdrawOnDrop { exchange: self, key };
         answered.await.map_err(|_| NoAnswer::Gone)
@@ -136,8 +136,8 @@ impl Agent for StatelessAgent {
         if method == "notifications/message" && self.log_level.is_none() {
             return;
         }
-        let outlet = self.exchange.lock().outlet.clone();
-        if !outlet.try_send(message::notification(method, params.as_deref())) {
+        let sink = self.exchange.lock().sink.clone();
+        if !sink.try_send(message::notification(method, params.as_deref())) {
             tracing::debug!(method, "the client reads too slowly or has left; a notification is dropped");
         }
     }
@@ -190,14 +190,14 @@ mod tests {
     /// An engine that asks gets the answer that a request brings, and an error once the client has left, whether it
     /// asked before or asks after.
     #[tokio::test]
-    async fn an_engine_hears_that_nobody_answers() {
+    async fn questions_fail_when_the_client_has_left() {
         let exchange = exchange();
         let ask = |method: &'static str| {
             let exchange = exchange.clone();
             tokio::spawn(async move { exchange.ask(method, None).await })
         };
         let first = ask("elicitation/create");
-        exchange.asked().await;
+        exchange.question_asked().await;
         assert_eq!(
             encode(&exchange.questions()).get(),
             r#"{"q1":{"method":"elicitation/create","params":{}}}"#
@@ -207,7 +207,7 @@ mod tests {
         exchange.answered(Some(&responses));
         assert_eq!(first.await.unwrap().unwrap().get(), "\"blue\"");
         let second = ask("sampling/createMessage");
-        exchange.asked().await;
+        exchange.question_asked().await;
         exchange.abandon();
         assert_eq!(second.await.unwrap().unwrap_err(), NoAnswer::Gone);
         assert_eq!(ask("elicitation/create").await.unwrap().unwrap_err(), NoAnswer::Gone);

@@ -10,7 +10,7 @@ use crate::{Gateway, client_sink::ClientSink};
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Notifies the client of the changes it asked for. Ends with the catalog, that is, with the gateway.
-pub(super) async fn run(gateway: &Gateway, request: &StatelessRequest, outlet: &ClientSink) -> Raw {
+pub(super) async fn run(gateway: &Gateway, request: &StatelessRequest, sink: &ClientSink) -> Raw {
     let mut changes = gateway.catalog.changes();
     let wanted = request
         .params
@@ -26,10 +26,10 @@ pub(super) async fn run(gateway: &Gateway, request: &StatelessRequest, outlet: &
     let tell =
         |method: &str, params: serde_json::Value| message::notification(method, Some(&encode(&params)));
     let acknowledged = json!({ "notifications": granted, "_meta": mark });
-    if outlet.send(tell("notifications/subscriptions/acknowledged", acknowledged)).await.is_ok() {
+    if sink.send(tell("notifications/subscriptions/acknowledged", acknowledged)).await.is_ok() {
         while changes.changed().await.is_ok() {
             let changed = tell("notifications/tools/list_changed", json!({ "_meta": mark }));
-            if tools && outlet.remind(changed).await.is_err() {
+            if tools && sink.remind(changed).await.is_err() {
                 break;
             }
         }

@@ -31,7 +31,7 @@ use exchange::{Exchange, StatelessAgent};
 use suspended_calls::SuspendedCall;
 
 use request::StatelessMethod;
-pub(super) use request::{StatelessRequest, is_one, revision_of, unspoken};
+pub(super) use request::{StatelessRequest, is_stateless, revision_of, unsupported_revision};
 pub use suspended_calls::SuspendedCalls;
 
 /// How long a client may cache a list, in milliseconds. Lists change with the engine's version, or when a page offers
@@ -54,7 +54,7 @@ pub(super) struct StatelessClient {
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) roots: Vec<PathBuf>,
     /// It is this user on this machine.
-    pub(super) is_here: bool,
+    pub(super) is_local: bool,
     /// Its turn among the calls of a pipe. Only a new call needs it; all other requests give it up at once.
     pub(super) turn: Turn,
 }
@@ -62,35 +62,36 @@ pub(super) struct StatelessClient {
 /// Answers a request. Dropping the future cancels it.
 pub(super) async fn answer(
     gateway: Arc<Gateway>,
-    asker: StatelessClient,
+    stateless_client: StatelessClient,
     request: StatelessRequest,
-    outlet: ClientSink,
+    sink: ClientSink,
 ) -> RpcOutcome {
     let _guard = offload_if_large_json(request.params.as_deref()).await;
-    let work = match request.asked {
+    let work = match request.method {
         _ if request.state.is_some() => None,
         StatelessMethod::Call => Some(SuspendableRequest::Call),
         StatelessMethod::Passthrough(method) => Some(SuspendableRequest::Passthrough(
-            Passthrough::of(&gateway, method, INVALID_PARAMS).map_err(|error| error.to_raw())?,
+            Passthrough::new(&gateway, method, INVALID_PARAMS).map_err(|error| error.to_raw())?,
         )),
         StatelessMethod::Discover | StatelessMethod::List | StatelessMethod::Listen => None,
     };
     if let Some(work) = work {
-        return begin(&gateway, asker, &request, work, outlet).round(&gateway.parking).await;
+        return begin(&gateway, stateless_client, &request, work, sink).round(&gateway.suspended_calls).await;
     }
-    let scope = gateway.scope_of(asker.connection.is_some());
+    let scope = gateway.scope_of(stateless_client.connection.is_some());
     // Only new calls have a turn. Other requests may take long, so no call must wait for them.
-    drop(asker.turn);
-    match request.asked {
+    drop(stateless_client.turn);
+    match request.method {
         StatelessMethod::Discover => Ok(complete(discovered(&gateway, scope), Some(LIST_FRESH_MS))),
         StatelessMethod::List => {
             one_page(request.params.as_deref()).map_err(|error| error.to_raw())?;
-            let list = list_tools(&gateway, &asker.owner, asker.is_here, scope).await?;
+            let list =
+                list_tools(&gateway, &stateless_client.owner, stateless_client.is_local, scope).await?;
             Ok(complete(list, Some(LIST_FRESH_MS)))
         }
-        StatelessMethod::Listen => Ok(listen::run(&gateway, &request, &outlet).await),
+        StatelessMethod::Listen => Ok(listen::run(&gateway, &request, &sink).await),
         StatelessMethod::Call | StatelessMethod::Passthrough(_) => {
-            resume(&gateway, &asker.owner, &request, outlet).await
+            resume(&gateway, &stateless_client.owner, &request, sink).await
         }
     }
 }
@@ -118,21 +119,21 @@ fn complete(mut result: Fields, fresh_ms: Option<u64>) -> Raw {
     result.to_raw()
 }
 
-/// Continues a parked call with the answers that this request brings.
+/// Continues a suspended call with the answers that this request brings.
 async fn resume(
     gateway: &Gateway,
     owner: &Owner,
     request: &StatelessRequest,
-    outlet: ClientSink,
+    sink: ClientSink,
 ) -> RpcOutcome {
     let state = request.state.as_deref().unwrap_or_default();
-    let parked = gateway.parking.take(state, owner, request).map_err(|error| error.to_raw())?;
-    parked.exchange.goes_to(outlet);
-    parked.exchange.answered(request.responses.as_ref());
-    parked.round(&gateway.parking).await
+    let suspended = gateway.suspended_calls.take(state, owner, request).map_err(|error| error.to_raw())?;
+    suspended.exchange.set_sink(sink);
+    suspended.exchange.answered(request.responses.as_ref());
+    suspended.round(&gateway.suspended_calls).await
 }
 
-/// The kinds of request that can be parked.
+/// The kinds of request that can be suspended.
 #[derive(Clone, Copy)]
 enum SuspendableRequest {
     Call,
@@ -142,11 +143,11 @@ enum SuspendableRequest {
 impl SuspendableRequest {
     /// How long the client may cache its result, if it may.
     fn fresh_ms(self, gateway: &Gateway) -> Option<u64> {
-        let Self::Passthrough(beside) = self else { return None };
-        match beside.name() {
+        let Self::Passthrough(passthrough) = self else { return None };
+        match passthrough.name() {
             "resources/list" => Some(BLOBS_FRESH_MS),
             "prompts/list" | "resources/templates/list" => Some(LIST_FRESH_MS),
-            "resources/read" if beside.is_passed_on(gateway) => Some(0),
+            "resources/read" if passthrough.is_passed_on(gateway) => Some(0),
             "resources/read" => Some(READ_FRESH_MS),
             _ => None,
         }
@@ -155,36 +156,38 @@ impl SuspendableRequest {
 
 fn begin(
     gateway: &Arc<Gateway>,
-    asker: StatelessClient,
+    stateless_client: StatelessClient,
     request: &StatelessRequest,
     work: SuspendableRequest,
-    outlet: ClientSink,
+    sink: ClientSink,
 ) -> SuspendedCall {
-    let exchange = Arc::new(Exchange::new(outlet));
+    let exchange = Arc::new(Exchange::new(sink));
     let agent = StatelessAgent {
         exchange: exchange.clone(),
         capabilities: request.capabilities.clone(),
         log_level: request.log_level.clone(),
-        roots: asker.roots,
-        waiting: QueueProgress::of(request.params.as_deref()),
+        roots: stateless_client.roots,
+        waiting: QueueProgress::from_params(request.params.as_deref()),
     };
-    let owner = asker.owner.clone();
-    let connection = asker.connection;
-    let is_here = asker.is_here;
-    let caller = Caller { owner, connection, agent: Arc::new(agent), is_program: false, is_here };
+    let owner = stateless_client.owner.clone();
+    let connection = stateless_client.connection;
+    let is_local = stateless_client.is_local;
+    let caller = Caller { owner, connection, agent: Arc::new(agent), is_program: false, is_local };
     let fresh_ms = work.fresh_ms(gateway);
     let gateway = gateway.clone();
     let params = request.params.clone();
-    let turn = asker.turn;
+    let turn = stateless_client.turn;
     let work = async move {
         let params = params.as_deref();
         match work {
             SuspendableRequest::Call => call::run(&gateway, &caller, params, turn).await,
-            SuspendableRequest::Passthrough(beside) => beside.run(&gateway, &caller, params, turn).await,
+            SuspendableRequest::Passthrough(passthrough) => {
+                passthrough.run(&gateway, &caller, params, turn).await
+            }
         }
     };
     SuspendedCall {
-        owner: asker.owner,
+        owner: stateless_client.owner,
         fingerprint: request.fingerprint(),
         fresh_ms,
         exchange,

@@ -31,27 +31,27 @@ pub(in crate::front) enum StatelessMethod {
 /// The parts of a request that are the same when the client repeats it.
 #[derive(Debug, PartialEq)]
 pub(super) struct RequestFingerprint {
-    asked: StatelessMethod,
-    said: Value,
+    method: StatelessMethod,
+    arguments: Value,
     session: Value,
 }
 
 #[derive(Debug)]
 pub(in crate::front) struct StatelessRequest {
     pub(super) id: Id,
-    pub(in crate::front) asked: StatelessMethod,
+    pub(in crate::front) method: StatelessMethod,
     pub(super) params: Option<Raw>,
     pub(super) capabilities: Raw,
     pub(super) log_level: Option<String>,
     /// The client's description of itself.
     pub(in crate::front) client: Option<Fields>,
-    /// The key of the parked call that it continues, and the answers.
+    /// The key of the suspended call that it continues, and the answers.
     pub(super) state: Option<String>,
     pub(super) responses: Option<Fields>,
 }
 
 /// Whether a request names its revision itself.
-pub(in crate::front) fn is_one(params: Option<&RawValue>) -> bool {
+pub(in crate::front) fn is_stateless(params: Option<&RawValue>) -> bool {
     // Most requests do not contain the key at all: do not parse those.
     let Some(params) = params.filter(|params| params.get().contains(REVISION)) else { return false };
     meta(params).is_some_and(|meta| meta.get(REVISION).is_some())
@@ -73,14 +73,14 @@ impl StatelessRequest {
         let meta = fields.read::<Fields>("_meta").ok().flatten().unwrap_or_default();
         match meta.read::<String>(REVISION) {
             Ok(Some(revision)) if revision == STATELESS => {}
-            Ok(Some(revision)) => return Err(unspoken(&revision)),
+            Ok(Some(revision)) => return Err(unsupported_revision(&revision)),
             _ => return Err(bad(format!("`_meta` must have `{REVISION}`, as text"))),
         }
         let capabilities = match meta.get(CAPABILITIES) {
             Some(capabilities) if capabilities.get().starts_with('{') => capabilities.to_owned(),
             _ => return Err(bad(format!("`_meta` must have `{CAPABILITIES}`, an object"))),
         };
-        let asked = match method {
+        let method = match method {
             "server/discover" => StatelessMethod::Discover,
             "tools/list" => StatelessMethod::List,
             "tools/call" => StatelessMethod::Call,
@@ -97,7 +97,7 @@ impl StatelessRequest {
             |name: &str| fields.read::<String>(name).map_err(|_| bad(format!("`{name}` must be text")));
         Ok(Self {
             id,
-            asked,
+            method,
             params: params.map(ToOwned::to_owned),
             capabilities,
             log_level: meta.read(LOG_LEVEL).ok().flatten(),
@@ -111,17 +111,17 @@ impl StatelessRequest {
 
     /// Whether it may run for long: a call, or a request that is passed on to a server.
     pub(in crate::front) fn is_work(&self) -> bool {
-        matches!(self.asked, StatelessMethod::Call | StatelessMethod::Passthrough(_))
+        matches!(self.method, StatelessMethod::Call | StatelessMethod::Passthrough(_))
     }
 
     /// The error for a method that neither the gateway nor a server answers. Asks servers whose capabilities are
     /// unknown.
     pub(in crate::front) async fn unserved(&self, gateway: &Gateway) -> Option<RpcError> {
-        let StatelessMethod::Passthrough(method) = self.asked else { return None };
-        match Passthrough::of(gateway, method, INVALID_PARAMS) {
-            Ok(beside) if beside.is_passed_on(gateway) => {
+        let StatelessMethod::Passthrough(method) = self.method else { return None };
+        match Passthrough::new(gateway, method, INVALID_PARAMS) {
+            Ok(passthrough) if passthrough.is_passed_on(gateway) => {
                 let _ = gateway.catalog.list().await;
-                Passthrough::of(gateway, method, INVALID_PARAMS).err()
+                Passthrough::new(gateway, method, INVALID_PARAMS).err()
             }
             Ok(_) => None,
             Err(error) => Some(error),
@@ -133,20 +133,22 @@ impl StatelessRequest {
         // Parameters that cannot be parsed are compared as text.
         let as_text = |params: &RawValue| Value::String(params.get().to_owned());
         let read = |params: &RawValue| tree(params).unwrap_or_else(|| as_text(params));
-        let mut said = self.params.as_deref().map(read).unwrap_or_default();
+        let mut arguments = self.params.as_deref().map(read).unwrap_or_default();
         let mut session = Value::Null;
-        if let Some(said) = said.as_object_mut() {
-            if let Some(named) = said.get_mut("_meta").and_then(|meta| meta.get_mut(passthrough::SESSION)) {
+        if let Some(arguments) = arguments.as_object_mut() {
+            if let Some(named) =
+                arguments.get_mut("_meta").and_then(|meta| meta.get_mut(passthrough::SESSION))
+            {
                 session = named.take();
             }
-            said.retain(|name, _| !["_meta", "requestState", "inputResponses"].contains(&name.as_str()));
+            arguments.retain(|name, _| !["_meta", "requestState", "inputResponses"].contains(&name.as_str()));
         }
-        RequestFingerprint { asked: self.asked, said, session }
+        RequestFingerprint { method: self.method, arguments, session }
     }
 }
 
 /// The error for a revision that greenroom does not speak.
-pub(in crate::front) fn unspoken(requested: &str) -> RpcError {
+pub(in crate::front) fn unsupported_revision(requested: &str) -> RpcError {
     let data = json!({ "supported": SPOKEN, "requested": requested });
     RpcError {
         code: UNSUPPORTED_REVISION,
@@ -168,13 +170,13 @@ mod tests {
 
     /// A complete request is parsed; the error names a field that is missing or has the wrong type.
     #[test]
-    fn requests_say_everything_themselves() {
+    fn incomplete_requests_are_refused_by_field() {
         let request = parse(
             "tools/call",
             &format!(r#"{{"name":"t",{META},"requestState":"s","inputResponses":{{"q1":{{}}}}}}"#),
         )
         .unwrap();
-        assert_eq!((request.asked, request.state.as_deref()), (StatelessMethod::Call, Some("s")));
+        assert_eq!((request.method, request.state.as_deref()), (StatelessMethod::Call, Some("s")));
         assert_eq!(request.capabilities.get(), r#"{"elicitation":{}}"#);
         let code = |method: &str, params: &str| parse(method, params).unwrap_err().code;
         assert_eq!(code("tools/list", "{}"), INVALID_PARAMS);
@@ -193,7 +195,7 @@ mod tests {
     /// A later request is the same if its parameters are, whatever answers it brings; another session makes it another
     /// request.
     #[test]
-    fn what_makes_a_request_the_same() {
+    fn fingerprint_ignores_answers() {
         let print =
             |method: &str, rest: &str| parse(method, &format!("{{{META}{rest}}}")).unwrap().fingerprint();
         let complete =

@@ -1,6 +1,6 @@
 //! Calls that wait for a client's answers between two of its requests.
 //!
-//! `requestState` is the key to one parked call: 244 random bits that cannot be guessed, valid once, for the same
+//! `requestState` is the key to one suspended call: 244 random bits that cannot be guessed, valid once, for the same
 //! owner, tool and arguments, and for a limited time. It contains no data, so it needs no signature or encryption.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -20,11 +20,11 @@ use super::{
 /// then the client's next request gets the outcome.
 const WAIT: Duration = Duration::from_secs(600);
 
-/// How many calls may be parked. Each holds a browser, so a server has fewer than this; beyond it the oldest is
+/// How many calls may be suspended. Each holds a browser, so a server has fewer than this; beyond it the oldest is
 /// cancelled.
 const PARKED_MAX: usize = 1024;
 
-/// The parked calls, by key.
+/// The suspended calls, by key.
 #[derive(Default)]
 pub struct SuspendedCalls(Mutex<HashMap<String, (Instant, SuspendedCall)>>);
 
@@ -46,16 +46,16 @@ impl Drop for SuspendedCall {
 
 impl SuspendedCall {
     /// Waits until the call is done, or its engine asks a question.
-    pub(super) async fn round(mut self, parking: &SuspendedCalls) -> RpcOutcome {
+    pub(super) async fn round(mut self, suspended_calls: &SuspendedCalls) -> RpcOutcome {
         let exchange = self.exchange.clone();
         let body = tokio::select! {
             biased;
             body = &mut self.task => body,
-            () = exchange.asked() => {
+            () = exchange.question_asked() => {
                 let mut answer = Fields::default();
                 answer.set("resultType", encode("input_required"));
                 answer.set("inputRequests", exchange.questions().to_raw());
-                answer.set("requestState", encode(&parking.park(self)));
+                answer.set("requestState", encode(&suspended_calls.suspend(self)));
                 return Ok(answer.to_raw());
             }
         };
@@ -69,7 +69,7 @@ impl SuspendedCall {
 }
 
 impl SuspendedCalls {
-    fn park(&self, parked: SuspendedCall) -> String {
+    fn suspend(&self, suspended: SuspendedCall) -> String {
         let key = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let mut waiting = self.0.lock();
         let now = Instant::now();
@@ -80,17 +80,17 @@ impl SuspendedCalls {
         {
             waiting.remove(&oldest);
         }
-        waiting.insert(key.clone(), (now + WAIT, parked));
+        waiting.insert(key.clone(), (now + WAIT, suspended));
         key
     }
 
-    /// Cancels calls whose clients have not come back. Without it that happens only when the next call is parked.
+    /// Cancels calls whose clients have not come back. Without it that happens only when the next call is suspended.
     pub(in crate::front) fn forget_old(&self) {
         let now = Instant::now();
         self.0.lock().retain(|_, (until, _)| *until > now);
     }
 
-    /// The call parked under this key, if this owner and request may continue it.
+    /// The call suspended under this key, if this owner and request may continue it.
     pub(super) fn take(
         &self,
         key: &str,
@@ -99,14 +99,14 @@ impl SuspendedCalls {
     ) -> Result<SuspendedCall, RpcError> {
         let mut waiting = self.0.lock();
         let unknown = || unknown_state("is unknown, used already, or too old");
-        let (until, parked) = waiting.get(key).ok_or_else(unknown)?;
-        if parked.owner != *owner || *until <= Instant::now() {
+        let (until, suspended) = waiting.get(key).ok_or_else(unknown)?;
+        if suspended.owner != *owner || *until <= Instant::now() {
             return Err(unknown());
         }
-        if parked.fingerprint != request.fingerprint() {
+        if suspended.fingerprint != request.fingerprint() {
             return Err(unknown_state("belongs to another call"));
         }
-        waiting.remove(key).map(|(_, parked)| parked).ok_or_else(unknown)
+        waiting.remove(key).map(|(_, suspended)| suspended).ok_or_else(unknown)
     }
 }
 
@@ -124,13 +124,13 @@ mod tests {
         StatelessRequest::parse(Id::number(1), "tools/call", Some(&params)).unwrap()
     }
 
-    fn parked(owner: &Owner) -> SuspendedCall {
-        let outlet = ClientSink::Streams { own: Arc::default(), background: None };
+    fn suspended(owner: &Owner) -> SuspendedCall {
+        let sink = ClientSink::Streams { own: Arc::default(), background: None };
         SuspendedCall {
             owner: owner.clone(),
             fresh_ms: None,
             fingerprint: request("t").fingerprint(),
-            exchange: Arc::new(Exchange::new(outlet)),
+            exchange: Arc::new(Exchange::new(sink)),
             task: AbortOnDropHandle::new(tokio::spawn(std::future::pending())),
         }
     }
@@ -142,17 +142,17 @@ mod tests {
     /// A key opens one call once, for its owner, for the same tool, in time; any other use is refused and does not
     /// affect the call.
     #[tokio::test(start_paused = true)]
-    async fn a_key_is_bound() {
-        let parking = SuspendedCalls::default();
+    async fn key_resumes_one_call_once() {
+        let suspended_calls = SuspendedCalls::default();
         let owner = Owner::local();
-        let key = parking.park(parked(&owner));
-        assert!(refusal(parking.take("guess", &owner, &request("t"))).contains("unknown"));
-        assert!(refusal(parking.take(&key, &Owner::new("other"), &request("t"))).contains("unknown"));
-        assert!(refusal(parking.take(&key, &owner, &request("u"))).contains("another call"));
-        assert!(parking.take(&key, &owner, &request("t")).is_ok());
-        assert!(refusal(parking.take(&key, &owner, &request("t"))).contains("used already"));
-        let late = parking.park(parked(&owner));
+        let key = suspended_calls.suspend(suspended(&owner));
+        assert!(refusal(suspended_calls.take("guess", &owner, &request("t"))).contains("unknown"));
+        assert!(refusal(suspended_calls.take(&key, &Owner::new("other"), &request("t"))).contains("unknown"));
+        assert!(refusal(suspended_calls.take(&key, &owner, &request("u"))).contains("another call"));
+        assert!(suspended_calls.take(&key, &owner, &request("t")).is_ok());
+        assert!(refusal(suspended_calls.take(&key, &owner, &request("t"))).contains("used already"));
+        let late = suspended_calls.suspend(suspended(&owner));
         tokio::time::advance(WAIT).await;
-        assert!(refusal(parking.take(&late, &owner, &request("t"))).contains("too old"));
+        assert!(refusal(suspended_calls.take(&late, &owner, &request("t"))).contains("too old"));
     }
 }

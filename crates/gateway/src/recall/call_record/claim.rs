@@ -27,36 +27,39 @@ pub(crate) enum Claimed {
 }
 
 impl CallRecord {
-    /// A ticket under the call's own name, unless that has been used. Waits for the end of a call that runs under it.
+    /// A call record under the call's own name, unless that has been used. Waits for the end of a call that runs under it.
     pub(crate) async fn claim(
         recall: &Recall,
         owner: &Owner,
-        whose: Option<&SessionKey>,
+        session_key: Option<&SessionKey>,
         call: &route::CallRequest,
     ) -> Claimed {
         let Some(ref_id) = call.ref_id.clone() else {
-            return Claimed::CallRecord(Self::take(recall, owner, whose, call));
+            return Claimed::CallRecord(Self::take(recall, owner, session_key, call));
         };
         let runs = recall.running.enter(owner, &ref_id).await;
         let named = (SystemTime::now(), ref_id.clone());
-        let ticket = Self::named(recall, (owner, whose), call, named, Some(runs));
-        let Some(entry) = &ticket.kept_by else { return Claimed::CallRecord(ticket) };
+        let call_record = Self::named(recall, (owner, session_key), call, named, Some(runs));
+        let Some(entry) = &call_record.entry else { return Claimed::CallRecord(call_record) };
         entry.is_begun.store(true, Ordering::Relaxed);
-        let mut claiming =
-            PendingClaim { claim: entry.records.claim(entry.request.clone()), ticket: Some(ticket) };
+        let mut claiming = PendingClaim {
+            claim: entry.records.claim(entry.request.clone()),
+            call_record: Some(call_record),
+        };
         let decided = timeout(WRITE, &mut claiming.claim).await.ok();
-        let Some((decided, ticket)) = decided.and_then(|decided| Some((decided, claiming.ticket.take()?)))
+        let Some((decided, call_record)) =
+            decided.and_then(|decided| Some((decided, claiming.call_record.take()?)))
         else {
             return Claimed::Undecided("writing the record took too long".into());
         };
         let claimed = match decided {
-            Ok(Claim::New) => return Claimed::CallRecord(ticket),
+            Ok(Claim::New) => return Claimed::CallRecord(call_record),
             Ok(Claim::Repeat(record)) if record.summary.outcome.is_none() => Claimed::Interrupted(ref_id),
             Ok(Claim::Repeat(record)) => Claimed::Repeat(record),
             Ok(Claim::Taken) => Claimed::Taken(ref_id),
             Err(NotRecorded(why)) => Claimed::Undecided(why),
         };
-        ticket.discard();
+        call_record.discard();
         claimed
     }
 }
@@ -65,18 +68,18 @@ impl CallRecord {
 /// end, and until then no other call may use its name.
 struct PendingClaim {
     claim: BoxFuture<'static, Result<Claim, NotRecorded>>,
-    ticket: Option<CallRecord>,
+    call_record: Option<CallRecord>,
 }
 
 impl Drop for PendingClaim {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket.take() else { return };
+        let Some(call_record) = self.call_record.take() else { return };
         let claim = std::mem::replace(&mut self.claim, Box::pin(std::future::pending()));
         tokio::spawn(async move {
             if matches!(claim.await, Ok(Claim::New)) {
-                ticket.failed(None, "it was not made: writing the record took too long").await;
+                call_record.failed(None, "it was not made: writing the record took too long").await;
             } else {
-                ticket.discard();
+                call_record.discard();
             }
         });
     }

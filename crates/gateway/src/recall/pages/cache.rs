@@ -52,7 +52,7 @@ pub struct PageCache {
 
 struct CacheEntry {
     owner: Owner,
-    kept: CachedResult,
+    cached: CachedResult,
     bytes: usize,
     used: Instant,
 }
@@ -69,14 +69,14 @@ impl PageCache {
     }
 
     /// Keeps a result and returns its key.
-    pub(crate) fn keep(&self, owner: &Owner, kept: CachedResult) -> String {
+    pub(crate) fn keep(&self, owner: &Owner, cached: CachedResult) -> String {
         let mut key = Uuid::new_v4().simple().to_string();
         key.truncate(KEY_LETTERS);
-        let bytes = bytes(&kept.value);
-        let mut results = self.living();
+        let bytes = bytes(&cached.value);
+        let mut results = self.lock_unexpired();
         make_room(&mut results, bytes);
         let used = (self.clock)();
-        results.insert(key.clone(), CacheEntry { owner: owner.clone(), kept, bytes, used });
+        results.insert(key.clone(), CacheEntry { owner: owner.clone(), cached, bytes, used });
         key
     }
 
@@ -85,27 +85,27 @@ impl PageCache {
         &self,
         owner: &Owner,
         key: &str,
-        asked: &PageParameters,
+        parameters: &PageParameters,
     ) -> Result<CachedResult, PageError> {
-        let mut results = self.living();
+        let mut results = self.lock_unexpired();
         let entry = results.get_mut(key).filter(|entry| entry.owner == *owner);
         let entry = entry.ok_or_else(|| PageError::Expired(key.to_owned()))?;
-        let other = |what, kept| PageError::OtherQuery { key: key.to_owned(), what, kept };
-        let kept = &entry.kept;
-        if asked.flatten.is_some_and(|flatten| flatten != kept.flatten) {
-            return Err(other("flatten", kept.flatten.to_string()));
+        let other = |what, cached| PageError::OtherQuery { key: key.to_owned(), what, cached };
+        let cached = &entry.cached;
+        if parameters.flatten.is_some_and(|flatten| flatten != cached.flatten) {
+            return Err(other("flatten", cached.flatten.to_string()));
         }
-        if asked.jmespath_query.is_some() && asked.jmespath_query != kept.jmespath_query {
+        if parameters.jmespath_query.is_some() && parameters.jmespath_query != cached.jmespath_query {
             let made_with =
-                kept.jmespath_query.as_ref().map_or("none".to_owned(), |query| format!("`{query}`"));
+                cached.jmespath_query.as_ref().map_or("none".to_owned(), |query| format!("`{query}`"));
             return Err(other("jmespath_query", made_with));
         }
         entry.used = (self.clock)();
-        Ok(entry.kept.clone())
+        Ok(entry.cached.clone())
     }
 
     /// Removes expired results, and returns the rest.
-    fn living(&self) -> MutexGuard<'_, HashMap<String, CacheEntry>> {
+    fn lock_unexpired(&self) -> MutexGuard<'_, HashMap<String, CacheEntry>> {
         // The map is consistent after any panic: every change is one step.
         let mut results = self.results.lock();
         let now = (self.clock)();
@@ -156,7 +156,7 @@ mod tests {
         (PageCache::new(move || start + Duration::from_secs(own.load(Ordering::Relaxed))), seconds)
     }
 
-    fn kept(value: Value) -> CachedResult {
+    fn cached(value: Value) -> CachedResult {
         CachedResult {
             ref_id: None,
             flatten: true,
@@ -168,22 +168,22 @@ mod tests {
 
     /// A later page needs only the key and the offset.
     #[test]
-    fn next_page() {
+    fn key_and_offset_give_the_next_page() {
         let (cache, _) = cache();
-        let key = cache.keep(&Owner::local(), kept(json!([1, 2, 3])));
-        let asked =
+        let key = cache.keep(&Owner::local(), cached(json!([1, 2, 3])));
+        let parameters =
             PageParameters { cache_key: Some(key.clone()), offset: Some(2), ..PageParameters::default() };
-        let query = asked.clone().check().expect("it is right");
-        let found = cache.find(&Owner::local(), &key, &asked).expect("it is kept");
+        let query = parameters.clone().check().expect("it is right");
+        let found = cache.find(&Owner::local(), &key, &parameters).expect("it is kept");
         let page = super::super::page(&found.value, query.offset, query.limit);
         assert_eq!((page.value, page.total, page.has_more), (json!([3]), 3, false));
     }
 
     /// A key expires five minutes after its last use; then the error says to make the call again.
     #[test]
-    fn expires() {
+    fn keys_expire_after_last_use() {
         let (cache, seconds) = cache();
-        let key = cache.keep(&Owner::local(), kept(json!([])));
+        let key = cache.keep(&Owner::local(), cached(json!([])));
         for at in [299, 598, 897] {
             seconds.store(at, Ordering::Relaxed);
             assert!(cache.find(&Owner::local(), &key, &PageParameters::default()).is_ok(), "{at}");
@@ -198,9 +198,9 @@ mod tests {
 
     /// Another owner's key is unknown, and looking at it does not keep it alive.
     #[test]
-    fn owners() {
+    fn keys_of_other_owners_are_unknown() {
         let (cache, seconds) = cache();
-        let key = cache.keep(&Owner::local(), kept(json!([])));
+        let key = cache.keep(&Owner::local(), cached(json!([])));
         let other = Owner::new("other");
         seconds.store(200, Ordering::Relaxed);
         assert_eq!(
@@ -213,13 +213,13 @@ mod tests {
 
     /// Another query with the key is refused; the same query is not.
     #[test]
-    fn other_query() {
+    fn key_with_another_query_is_refused() {
         let (cache, _) = cache();
-        let key = cache.keep(&Owner::local(), kept(json!([])));
+        let key = cache.keep(&Owner::local(), cached(json!([])));
         let find = |arguments: Value| {
-            let asked: PageParameters =
+            let parameters: PageParameters =
                 serde_json::from_value(arguments).expect("they are of the right types");
-            cache.find(&Owner::local(), &key, &asked).map(drop).map_err(|error| error.to_string())
+            cache.find(&Owner::local(), &key, &parameters).map(drop).map_err(|error| error.to_string())
         };
         assert_eq!(find(json!({"flatten": true, "jmespath_query": "[].ref"})), Ok(()));
         let flatten = find(json!({"flatten": false})).expect_err("it is another");
@@ -230,7 +230,7 @@ mod tests {
 
     /// The number and the size of results are limited; the least recently read goes first, the newest stays.
     #[test]
-    fn bounded() {
+    fn cache_size_is_limited() {
         let (cache, seconds) = cache();
         let keys: Vec<String> = (0..=RESULTS_MAX as u64)
             .map(|at| {
@@ -239,7 +239,7 @@ mod tests {
                     // The first ten are equally old: any one of them goes.
                     assert_eq!(cache.results.lock().len(), 200);
                 }
-                cache.keep(&Owner::local(), kept(json!(at)))
+                cache.keep(&Owner::local(), cached(json!(at)))
             })
             .collect();
         let find = |key: &String| cache.find(&Owner::local(), key, &PageParameters::default());
@@ -248,7 +248,7 @@ mod tests {
 
         seconds.store(100, Ordering::Relaxed);
         let large = cache
-            .keep(&Owner::local(), kept(Value::Array(vec![Value::Null; BYTES_MAX / size_of::<Value>()])));
+            .keep(&Owner::local(), cached(Value::Array(vec![Value::Null; BYTES_MAX / size_of::<Value>()])));
         assert!(find(&large).is_ok());
         assert!(keys.iter().all(|key| find(key).is_err()));
     }

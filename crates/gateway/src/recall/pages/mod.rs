@@ -70,7 +70,7 @@ pub(crate) struct PageParameters {
 /// A call's parameters, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageQuery {
-    pub(crate) asked: PageParameters,
+    pub(crate) parameters: PageParameters,
     /// Whether the answer is a page at all: flattened, by a query, by a key, or written in a format.
     pub(crate) is_page: bool,
     pub(crate) flatten: bool,
@@ -108,8 +108,8 @@ pub(crate) enum PageError {
     Failed,
     #[error("cache_key `{0}` is unknown or expired")]
     Expired(String),
-    #[error("{what} is not what the pages of cache_key `{key}` were made with: {kept}")]
-    OtherQuery { key: String, what: &'static str, kept: String },
+    #[error("{what} is not what the pages of cache_key `{key}` were made with: {cached}")]
+    OtherQuery { key: String, what: &'static str, cached: String },
 }
 
 impl PageError {
@@ -179,7 +179,7 @@ impl PageParameters {
             limit: self.limit.map_or(Ok(LIMIT), number)?,
             output_format: self.output_format.unwrap_or_default(),
             silent_mode: self.silent_mode.unwrap_or_default(),
-            asked: self,
+            parameters: self,
         })
     }
 }
@@ -273,7 +273,7 @@ pub(crate) fn page(whole: &Value, offset: usize, limit: usize) -> ResultPage {
 mod tests {
     use super::*;
 
-    fn asked(arguments: Value) -> PageParameters {
+    fn page_parameters(arguments: Value) -> PageParameters {
         serde_json::from_value(arguments).expect("they are of the right types")
     }
 
@@ -286,9 +286,9 @@ mod tests {
             (json!({"offset": 5}), PageError::NothingToCount("offset")),
             (json!({"flatten": false, "limit": 5}), PageError::NothingToCount("limit")),
         ] {
-            assert_eq!(asked(arguments.clone()).check(), Err(expected), "{arguments}");
+            assert_eq!(page_parameters(arguments.clone()).check(), Err(expected), "{arguments}");
         }
-        let half = asked(json!({"jmespath_query": "[?role=="})).check();
+        let half = page_parameters(json!({"jmespath_query": "[?role=="})).check();
         assert!(matches!(half, Err(PageError::Query(QueryError::Wrong { .. }))), "{half:?}");
         let wrong = serde_json::from_value::<PageParameters>(json!({"output_format": "xml"}));
         assert!(wrong.is_err_and(|error| error.to_string().contains("xml")));
@@ -320,12 +320,12 @@ mod tests {
     /// A missing parameter has its default, and a call without parameters gets no page.
     #[test]
     fn defaults() {
-        let plain = asked(json!({"silent_mode": true})).check().expect("it is right");
+        let plain = page_parameters(json!({"silent_mode": true})).check().expect("it is right");
         assert!(!plain.is_page && plain.silent_mode);
-        let next = asked(json!({"cache_key": "k", "offset": 1_000})).check().expect("it is right");
+        let next = page_parameters(json!({"cache_key": "k", "offset": 1_000})).check().expect("it is right");
         assert!(next.is_page);
         assert_eq!((next.offset, next.limit, next.output_format), (1_000, LIMIT, OutputFormat::Yaml));
-        let written = asked(json!({"output_format": "json"})).check().expect("it is right");
+        let written = page_parameters(json!({"output_format": "json"})).check().expect("it is right");
         assert!(written.is_page && written.output_format == OutputFormat::Json);
     }
 

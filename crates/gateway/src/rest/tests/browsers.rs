@@ -55,20 +55,28 @@ async fn browsers_are_shown() {
 async fn browsers_are_commanded() {
     let stranger = program(&[PLAIN, WORK], false);
     let call = json!({"tool": "t", "params": {"browserIndex": 1}});
-    let (status, said) = stranger.command("POST", "/api/calls", &call).await;
-    assert_eq!((status, &said["status"]), (200, &json!("success")), "{said}");
-    let (status, said) = stranger.command("POST", "/api/browsers/1/reconnect", &Value::Null).await;
-    assert_eq!((status, &said["index"], &said["state"]), (200, &json!(1), &json!("connected")), "{said}");
+    let (status, reply_body) = stranger.command("POST", "/api/calls", &call).await;
+    assert_eq!((status, &reply_body["status"]), (200, &json!("success")), "{reply_body}");
+    let (status, reply_body) = stranger.command("POST", "/api/browsers/1/reconnect", &Value::Null).await;
+    assert_eq!(
+        (status, &reply_body["index"], &reply_body["state"]),
+        (200, &json!(1), &json!("connected")),
+        "{reply_body}"
+    );
     let url = json!({"url": "http://127.0.0.1:9224"});
     for (method, path, body) in [("POST", "/api/browsers", &url), ("DELETE", "/api/browsers/1", &Value::Null)]
     {
-        let (status, said) = stranger.command(method, path, body).await;
-        assert_eq!((status, &said["error"]), (403, &json!("changes_refused")), "{method}");
+        let (status, reply_body) = stranger.command(method, path, body).await;
+        assert_eq!((status, &reply_body["error"]), (403, &json!("changes_refused")), "{method}");
     }
     let keeper = program(&[PLAIN], true);
-    let (status, said) =
+    let (status, reply_body) =
         keeper.command("POST", "/api/browsers", &json!({"url": url["url"], "label": "x"})).await;
-    assert_eq!((status, &said["index"], &said["label"]), (200, &json!(2), &json!("x")), "{said}");
+    assert_eq!(
+        (status, &reply_body["index"], &reply_body["label"]),
+        (200, &json!(2), &json!("x")),
+        "{reply_body}"
+    );
     for (body, status, word) in [
         (json!({"url": url["url"]}), 409, "browser_exists"),
         (json!({"url": "http://forbidden/"}), 400, "bad_browser"),
@@ -80,12 +88,12 @@ async fn browsers_are_commanded() {
         (json!({}), 400, "bad_request"),
         (Value::Null, 400, "bad_request"),
     ] {
-        let (got, said) = keeper.command("POST", "/api/browsers", &body).await;
-        assert_eq!((got, &said["error"]), (status, &json!(word)), "{body}: {said}");
+        let (got, reply_body) = keeper.command("POST", "/api/browsers", &body).await;
+        assert_eq!((got, &reply_body["error"]), (status, &json!(word)), "{body}: {reply_body}");
     }
-    let (status, said) = keeper.command("DELETE", "/api/browsers/x", &Value::Null).await;
-    assert_eq!((status, &said["index"]), (200, &json!(2)), "{said}");
-    let (status, said) = keeper.command("DELETE", "/api/browsers/x", &Value::Null).await;
-    assert_eq!((status, &said["error"]), (404, &json!("no_such_browser")));
+    let (status, reply_body) = keeper.command("DELETE", "/api/browsers/x", &Value::Null).await;
+    assert_eq!((status, &reply_body["index"]), (200, &json!(2)), "{reply_body}");
+    let (status, reply_body) = keeper.command("DELETE", "/api/browsers/x", &Value::Null).await;
+    assert_eq!((status, &reply_body["error"]), (404, &json!("no_such_browser")));
     assert_eq!(keeper.json("/api/browsers").await["browsers"].as_array().unwrap().len(), 1);
 }

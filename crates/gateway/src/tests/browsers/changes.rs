@@ -30,41 +30,41 @@ async fn browsers_are_reconnected() {
     let single = attached(&[], &[ONE]);
     single.ran("t", json!({})).await;
     assert_eq!(single.ran("reconnect_browser", json!({})).await, "[1] http://127.0.0.1:9222 - connected");
-    let (_, said) = single.fails("reconnect_browser", json!({"browserIndex": 1})).await;
-    assert!(said.starts_with("browserIndex must NOT be specified"), "{said}");
+    let (_, reply_text) = single.fails("reconnect_browser", json!({"browserIndex": 1})).await;
+    assert!(reply_text.starts_with("browserIndex must NOT be specified"), "{reply_text}");
     let several = attached(&[], &[ONE, WORK]);
-    let (_, said) = several.fails("reconnect_browser", json!({})).await;
-    assert!(said.starts_with("browserIndex parameter is required"), "{said}");
+    let (_, reply_text) = several.fails("reconnect_browser", json!({})).await;
+    assert!(reply_text.starts_with("browserIndex parameter is required"), "{reply_text}");
     several.ran("t", json!({"browserIndex": 2})).await;
     let again = several.ran("reconnect_browser", json!({"browserIndex": "work"})).await;
     assert_eq!(again, "[2] ws://10.0.0.7:9222/devtools - connected (work; tags: a, b)");
-    let (code, said) = attached(&[BUILT_IN], &[]).fails("reconnect_browser", json!({})).await;
+    let (code, reply_text) = attached(&[BUILT_IN], &[]).fails("reconnect_browser", json!({})).await;
     assert_eq!(code, "browser_index");
-    assert!(said.contains("no browser is attached"), "{said}");
+    assert!(reply_text.contains("no browser is attached"), "{reply_text}");
 }
 
 /// A new browser changes which calls must name one, and clients are notified; its removal changes that back. Indices
 /// are not reused, the tools of a new engine are listed, and the error for a forbidden browser says why.
 #[tokio::test(start_paused = true)]
-async fn browsers_come_and_go() {
+async fn attach_and_detach_change_required_index() {
     let client = attached(&[], &[ONE]);
     client.shown().await;
     let changes = client.gateway.catalog.changes();
     let count = || *changes.borrow();
     assert!(!client.names().await.contains("find"));
     let two = json!({"url": "http://127.0.0.1:9223", "label": "second", "tags": ["x"], "engine": "devtools"});
-    let said = client.ran("connect_browser", two.clone()).await;
+    let reply_text = client.ran("connect_browser", two.clone()).await;
     assert!(
-        said.starts_with("[2] http://127.0.0.1:9223 - ") && said.ends_with(" (second; tags: x)"),
-        "{said}"
+        reply_text.starts_with("[2] http://127.0.0.1:9223 - ") && reply_text.ends_with(" (second; tags: x)"),
+        "{reply_text}"
     );
     assert!(count() > 0, "clients are notified");
     assert!(client.names().await.contains("find"), "its engine was asked");
     assert_eq!(client.fails("t", json!({})).await.0, "browser_index");
     assert_eq!(client.ran("find", json!({"browserIndex": "second"})).await, "browser-2/0 find");
-    let (code, said) = client.fails("connect_browser", two).await;
+    let (code, reply_text) = client.fails("connect_browser", two).await;
     assert_eq!(code, "browser_exists");
-    assert!(said.contains("as browser 2"), "{said}");
+    assert!(reply_text.contains("as browser 2"), "{reply_text}");
     for (arguments, code, says) in [
         (json!({"url": "http://127.0.0.1:1|chrome"}), "bad_browser", "start command"),
         (json!({"url": "http://forbidden/"}), "bad_browser", "may not be attached"),
@@ -73,25 +73,25 @@ async fn browsers_come_and_go() {
         (json!({"url": "http://127.0.0.1:1", "headers": {}}), "invalid_arguments", "headers"),
         (json!({"url": "http://127.0.0.1:1", "engine": "custom"}), "invalid_arguments", "custom"),
     ] {
-        let (told, said) = client.fails("connect_browser", arguments).await;
-        assert_eq!(told, code, "{said}");
-        assert!(said.contains(says), "{said}");
+        let (error_code, reply_text) = client.fails("connect_browser", arguments).await;
+        assert_eq!(error_code, code, "{reply_text}");
+        assert!(reply_text.contains(says), "{reply_text}");
     }
-    let (_, said) = client.fails("disconnect_browser", json!({})).await;
-    assert!(said.starts_with("browserIndex parameter is required"), "{said}");
+    let (_, reply_text) = client.fails("disconnect_browser", json!({})).await;
+    assert!(reply_text.starts_with("browserIndex parameter is required"), "{reply_text}");
     let before = count();
-    let said = client.ran("disconnect_browser", json!({"browserIndex": "second"})).await;
-    assert_eq!(said, "browser 2 is no longer attached: http://127.0.0.1:9223");
+    let reply_text = client.ran("disconnect_browser", json!({"browserIndex": "second"})).await;
+    assert_eq!(reply_text, "browser 2 is no longer attached: http://127.0.0.1:9223");
     assert!(count() > before);
     assert!(!client.names().await.contains("find"));
     assert_eq!(client.ran("t", json!({})).await, "browser-1/0 t");
-    let said = client.ran("connect_browser", json!({"url": "http://127.0.0.1:9223"})).await;
-    assert!(said.starts_with("[4] "), "{said}");
+    let reply_text = client.ran("connect_browser", json!({"url": "http://127.0.0.1:9223"})).await;
+    assert!(reply_text.starts_with("[4] "), "{reply_text}");
     client.ran("disconnect_browser", json!({"browserIndex": 1})).await;
     client.ran("disconnect_browser", json!({})).await;
-    let (code, said) = client.fails("t", json!({})).await;
+    let (code, reply_text) = client.fails("t", json!({})).await;
     assert_eq!(code, "no_browser");
-    assert!(said.contains("connect_browser"), "{said}");
+    assert!(reply_text.contains("connect_browser"), "{reply_text}");
     assert!(
         client.names().await.contains("connect_browser")
             && !client.names().await.contains("disconnect_browser")
@@ -100,7 +100,7 @@ async fn browsers_come_and_go() {
 
 /// A browser whose caller left before it was connected is not kept: other callers need not name the one they mean.
 #[tokio::test(start_paused = true)]
-async fn a_browser_that_nobody_waits_for() {
+async fn abandoned_attach_is_undone() {
     let client = attached(&[], &[ONE]);
     client.shown().await;
     let asked = client.call("connect_browser", json!({"url": "http://hangs/"}));

@@ -57,12 +57,12 @@ fn tokens(text: &str) -> usize {
 /// The cost of attached browsers in every conversation: an index at most 20 tokens a tool, the instructions at most 60,
 /// and all of greenroom's own tools together at most 1,200.
 #[tokio::test]
-async fn browsers_are_cheap() {
+async fn token_cost_of_browsers_is_limited() {
     let (gateway, folder) = testing::attached(&[CHROMIUM, FIREFOX], &[ONE, WORK], Scope::Call);
     let mut gateway = Arc::into_inner(gateway).unwrap();
     gateway.facts.max_lifetime = Some(DAY);
     gateway.recall.records = Some(MemoryRecords::new());
-    let all = TestClient { gateway: Arc::new(gateway), is_here: true, _folder: folder };
+    let all = TestClient { gateway: Arc::new(gateway), is_local: true, _folder: folder };
     let own: Vec<_> = all
         .shown()
         .await

@@ -6,7 +6,7 @@ use super::*;
 
 /// Commands run in every browser with the tag, in all of them at the same time, and each reports its result.
 #[tokio::test]
-async fn a_tag_is_driven_in_parallel() {
+async fn tagged_browsers_run_in_parallel() {
     let meeting: &Barrier = Box::leak(Box::new(Barrier::new(2)));
     let tagged = TestBrowser { tools: &["meet", "t"], meeting: Some(meeting), ..WORK };
     let other = TestBrowser { url: "http://127.0.0.1:9224", label: None, ..tagged };
@@ -14,10 +14,10 @@ async fn a_tag_is_driven_in_parallel() {
     let commands = json!([{"tool": "meet", "return_result": true}, {"tool": "t"}]);
     let bulk = client.call("browser_execute_bulk", json!({"commands": commands, "browserTag": "a"}));
     let answer = timeout(Duration::from_secs(10), bulk).await.expect("the first waits for the second inside");
-    let said = &answer["structuredContent"];
-    assert_eq!((&said["success"], &said["browserTag"]), (&json!(true), &json!("a")), "{answer}");
+    let structured = &answer["structuredContent"];
+    assert_eq!((&structured["success"], &structured["browserTag"]), (&json!(true), &json!("a")), "{answer}");
     assert_eq!(answer.get("isError"), None);
-    let browsers = said["browsers"].as_array().unwrap();
+    let browsers = structured["browsers"].as_array().unwrap();
     assert_eq!(browsers.iter().map(|one| one["browserIndex"].clone()).collect::<Vec<_>>(), [2, 3]);
     assert_eq!((&browsers[0]["label"], &browsers[1]["label"]), (&json!("work"), &Value::Null));
     for (n, one) in browsers.iter().enumerate() {
@@ -32,7 +32,7 @@ async fn a_tag_is_driven_in_parallel() {
 
 /// A browser that is down fails alone; an error in a command is reported before any browser is touched.
 #[tokio::test(start_paused = true)]
-async fn a_tag_is_checked_whole() {
+async fn commands_are_checked_for_all_tagged_browsers() {
     let down = TestBrowser { url: "http://127.0.0.1:9224", label: None, down: true, ..WORK };
     let devtools =
         TestBrowser { url: "http://127.0.0.1:9225", label: None, tags: &["b"], tools: DEVTOOLS, ..WORK };
@@ -52,23 +52,24 @@ async fn a_tag_is_checked_whole() {
         "{error}"
     );
     assert_eq!(browsers[1].get("executed_count"), None);
-    let (code, said) = client.fails("browser_execute_bulk", bulk("b", &["t", "pdf"])).await;
+    let (code, structured) = client.fails("browser_execute_bulk", bulk("b", &["t", "pdf"])).await;
     assert_eq!(code, "tool_not_in_browser");
     assert!(
-        said.starts_with("commands[1]: browser 3 has no tool \"pdf\"") && said.contains("no command was run"),
-        "{said}"
+        structured.starts_with("commands[1]: browser 3 has no tool \"pdf\"")
+            && structured.contains("no command was run"),
+        "{structured}"
     );
-    let (code, said) = client.fails("browser_execute_bulk", bulk("c", &["t"])).await;
+    let (code, structured) = client.fails("browser_execute_bulk", bulk("c", &["t"])).await;
     assert_eq!(code, "no_such_tag");
-    assert!(said.starts_with("no such tag: \"c\"; there are \"a\", \"b\""), "{said}");
+    assert!(structured.starts_with("no such tag: \"c\"; there are \"a\", \"b\""), "{structured}");
     for (name, value) in
         [("browserIndex", json!(1)), ("browser_pool", json!("CHROMIUM")), ("sessionId", json!("s"))]
     {
         let mut arguments = bulk("a", &["t"]);
         arguments[name] = value;
-        let (code, said) = client.fails("browser_execute_bulk", arguments).await;
+        let (code, structured) = client.fails("browser_execute_bulk", arguments).await;
         assert_eq!(code, "invalid_arguments");
-        assert!(said.contains(&format!("`browserTag` and `{name}`")), "{said}");
+        assert!(structured.contains(&format!("`browserTag` and `{name}`")), "{structured}");
     }
     let failing = client.call("browser_execute_bulk", bulk("a", &["fail", "t"])).await;
     let first = &failing["structuredContent"]["browsers"][0];

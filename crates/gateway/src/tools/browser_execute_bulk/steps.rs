@@ -34,15 +34,15 @@ use crate::{
 /// The session, and the pool, instance or browser, in which the commands run.
 #[derive(Clone, Copy)]
 pub(super) struct BulkTarget<'a> {
-    pub(super) whose: &'a SessionKey,
+    pub(super) session_key: &'a SessionKey,
     pub(super) target: &'a Target,
 }
 
 /// A checked command.
 pub(super) struct BulkStep {
     call: Call,
-    ticket: CallRecord,
-    wants: ResponseOptions,
+    call_record: CallRecord,
+    response_options: ResponseOptions,
 }
 
 /// Commands that have run.
@@ -60,7 +60,7 @@ pub(super) struct BulkResult {
     /// How many commands ran.
     executed_count: usize,
     total_count: usize,
-    /// The engine's results, for the commands whose results the caller wants.
+    /// The engine's results, for the commands session_key results the caller response_options.
     results: Vec<Option<Raw>>,
     errors: Vec<Option<String>>,
     /// The command after which no other ran.
@@ -78,7 +78,7 @@ pub(super) async fn check(
     let caller = context.caller;
     let known = commands.iter().filter_map(|command| listed.get(&command.tool));
     let matters = known.into_iter().any(|(_, entry)| listed.differs(entry));
-    let pool = matters.then(|| pool_of(gateway, caller, at.whose, at.target)).transpose();
+    let pool = matters.then(|| pool_of(gateway, caller, at.session_key, at.target)).transpose();
     let meta = context.request.meta();
     let step = |BulkCommand { tool, args, .. }: &BulkCommand| {
         if tools::find(tool).is_some() {
@@ -94,24 +94,24 @@ pub(super) async fn check(
         gateway.policy.permit(&caller.owner, name)?;
         // `null` counts as missing.
         let args = args.clone().filter(|args| args.get() != "null").unwrap_or_else(|| encode(&json!({})));
-        let mut request = CallRequest::of(tool, Some(args), meta.clone())?;
+        let mut request = CallRequest::from_parts(tool, Some(args), meta.clone())?;
         request.take_selectors(entry.takes)?;
         if let Some(name) = request.selector() {
             let message = format!("`{name}` belongs beside `commands`: all of them run in one browser");
             return Err(ErrorResponse::not_in_bulk(message));
         }
-        let wants = std::mem::take(&mut request.wants);
-        if wants.page.as_ref().is_some_and(|query| query.asked.cache_key.is_some()) {
+        let response_options = std::mem::take(&mut request.response_options);
+        if response_options.page.as_ref().is_some_and(|query| query.parameters.cache_key.is_some()) {
             let message = "a page by its `cache_key` needs no browser; call it by itself";
             return Err(ErrorResponse::not_in_bulk(message));
         }
-        check_mode(at.whose, wants.mode)?;
+        check_mode(at.session_key, response_options.mode)?;
         if let Ok(pool) = &pool {
             check_arguments(listed, &request, pool.as_deref())?;
         }
-        let ticket = CallRecord::take(&gateway.recall, &caller.owner, Some(at.whose), &request);
-        let call = Call { scribe: ticket.scribe(), ..Call::new(name.clone(), request.into_params()) };
-        Ok(BulkStep { call, ticket, wants })
+        let call_record = CallRecord::take(&gateway.recall, &caller.owner, Some(at.session_key), &request);
+        let call = Call { scribe: call_record.recorder(), ..Call::new(name.clone(), request.into_params()) };
+        Ok(BulkStep { call, call_record, response_options })
     };
     let steps = commands.iter().enumerate();
     let steps: Result<Vec<_>, _> =
@@ -141,14 +141,14 @@ pub(super) async fn run(
     let permit = gateway.policy.permit(&caller.owner, NAME)?;
     let calls = steps.iter().map(|step| step.call.clone()).collect();
     let bulk = Bulk { calls, stop_on_error: arguments.stop_on_error, progress };
-    let whose = at.whose.clone();
+    let session_key = at.session_key.clone();
     let target = at.target.clone();
     stop_if_aborted().await;
-    let answer = gateway.fleet.bulk(permit, whose, target, bulk, caller.agent.clone()).await;
+    let answer = gateway.fleet.bulk(permit, session_key, target, bulk, caller.agent.clone()).await;
     let Answers { answers, lost, notes } = match answer {
         Ok(answers) => answers,
         Err(error) => {
-            let failure = ErrorResponse::of(gateway, &error);
+            let failure = ErrorResponse::from_fleet_error(gateway, &error);
             not_run(steps, session_of(gateway, caller, at), &failure.text()).await;
             return Err(failure);
         }
@@ -158,7 +158,15 @@ pub(super) async fn run(
     let mut not_recorded = None;
     for (answer, step) in answers.into_iter().zip(steps.by_ref()) {
         gateway.metrics.command(&step.call.tool, !answer.reply.is_failure());
-        let outcome = CallOutcome::answered(gateway, step.ticket, caller, at.whose, answer, step.wants).await;
+        let outcome = CallOutcome::answered(
+            gateway,
+            step.call_record,
+            caller,
+            at.session_key,
+            answer,
+            step.response_options,
+        )
+        .await;
         not_recorded = not_recorded.or_else(|| outcome.record.not_recorded.clone());
         results.push(command_result(gateway, caller, outcome).await);
     }
@@ -166,7 +174,7 @@ pub(super) async fn run(
         // The first step that did not run is recorded with its session already.
         not_run(steps, None, &error.to_string()).await;
     } else {
-        steps.for_each(|step| step.ticket.discard_unbegun());
+        steps.for_each(|step| step.call_record.discard_unbegun());
     }
     let outcome = BulkResult::new(arguments, results, lost.as_ref());
     Ok(BulkRun { outcome, notes, not_recorded: not_recorded.map(|why| render::not_recorded(&why)) })
@@ -176,14 +184,14 @@ pub(super) async fn run(
 async fn not_run(steps: impl IntoIterator<Item = BulkStep>, session: Option<SessionRef>, why: &str) {
     let mut steps = steps.into_iter();
     if let Some(first) = steps.next() {
-        first.ticket.failed(session, why).await;
+        first.call_record.failed(session, why).await;
     }
-    steps.for_each(|step| step.ticket.discard_unbegun());
+    steps.for_each(|step| step.call_record.discard_unbegun());
 }
 
 /// The session of the commands as records name it, if it exists.
 fn session_of(gateway: &Gateway, caller: &Caller, at: BulkTarget<'_>) -> Option<SessionRef> {
-    gateway.fleet.session_ref(&caller.owner, at.whose)
+    gateway.fleet.session_ref(&caller.owner, at.session_key)
 }
 
 /// A command's result, or the text of its failure.
@@ -192,7 +200,7 @@ async fn command_result(gateway: &Gateway, caller: &Caller, outcome: CallOutcome
     if let Some(page) = outcome.page(gateway, owner).await {
         // The page's cache key works for later pages, in a call of their own.
         let page = page.map_err(|why| format!("no page: {why}"))?;
-        return Ok(render::said(&page.text, page.ref_id.as_ref(), &[]));
+        return Ok(render::text_result(&page.text, page.ref_id.as_ref(), &[]));
     }
     if outcome.is_failure() {
         let failed = outcome.in_mode(gateway, caller, ResponseMode::As(Responses::Inline)).await;
@@ -266,7 +274,7 @@ mod tests {
     /// A lost browser ends the bulk: the command during which it was lost counts as run, one before which it was lost
     /// does not.
     #[test]
-    fn a_lost_browser_ends_it() {
+    fn lost_browser_ends_the_bulk() {
         let fine = || Ok(encode(&json!({ "content": [] })));
         let lost =
             |error: FleetError| BulkResult::new(&arguments(4, false), vec![fine(), fine()], Some(&error));

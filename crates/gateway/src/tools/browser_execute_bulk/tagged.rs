@@ -10,9 +10,8 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::{
-    BulkArguments,
+    BulkArguments, progress_reporter,
     steps::{self, BulkResult, BulkRun, BulkTarget},
-    teller,
 };
 use crate::{
     catalog::ToolList,
@@ -78,10 +77,10 @@ pub(super) async fn run(
     let targets: Vec<_> = tagged.iter().map(target).collect();
     let mut ready = Vec::with_capacity(tagged.len());
     for target in &targets {
-        let at = BulkTarget { whose: &SessionKey::Ephemeral, target };
+        let at = BulkTarget { session_key: &SessionKey::Ephemeral, target };
         ready.push((at, steps::check(context, listed, &arguments.commands, at).await?));
     }
-    let tell = teller(context, arguments.commands.len() * tagged.len());
+    let tell = progress_reporter(context, arguments.commands.len() * tagged.len());
     let done = Arc::new(Mutex::new(0));
     let run = |(at, steps)| {
         let tell = tell.clone();

@@ -36,26 +36,26 @@ type ReplyScript = dyn Fn(&ReceivedRequest) -> ScriptedReply + Send + Sync;
 
 struct ScriptedServer {
     uri: Uri,
-    asked: Arc<Plain<Vec<ReceivedRequest>>>,
+    received: Arc<Plain<Vec<ReceivedRequest>>>,
 }
 
 impl ScriptedServer {
     async fn start(script: impl Fn(&ReceivedRequest) -> ScriptedReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
-        let (asked, script): (Arc<Plain<Vec<ReceivedRequest>>>, Arc<ReplyScript>) =
+        let (received, script): (Arc<Plain<Vec<ReceivedRequest>>>, Arc<ReplyScript>) =
             (Arc::default(), Arc::new(script));
-        let log = asked.clone();
+        let log = received.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(stream, script.clone(), log.clone()));
             }
         });
-        Self { uri, asked }
+        Self { uri, received }
     }
 
-    fn asked(&self) -> Vec<ReceivedRequest> {
-        self.asked.lock().unwrap().clone()
+    fn received(&self) -> Vec<ReceivedRequest> {
+        self.received.lock().unwrap().clone()
     }
 
     async fn open(&self) -> Peer {
@@ -93,11 +93,11 @@ async fn serve(
         let mut body = vec![0; length.unwrap_or(0)];
         stream.read_exact(&mut body).await?;
         let method = head.split(' ').next().unwrap_or_default().to_uppercase();
-        let asked = ReceivedRequest { method, head, body: String::from_utf8(body).unwrap() };
-        let say = script(&asked);
-        log.lock().unwrap().push(asked);
+        let received = ReceivedRequest { method, head, body: String::from_utf8(body).unwrap() };
+        let reply = script(&received);
+        log.lock().unwrap().push(received);
         const SESSION: &str = "mcp-session-id: s1\r\n";
-        let (kind, text, ends) = match say {
+        let (kind, text, ends) = match reply {
             ScriptedReply::Json(text) => ("application/json", text, None),
             ScriptedReply::Events(text) => ("text/event-stream", text, Some(true)),
             ScriptedReply::Stay(text) => ("text/event-stream", text, Some(false)),
@@ -127,37 +127,37 @@ async fn serve(
     }
 }
 
-fn id(asked: &ReceivedRequest) -> String {
-    let body: serde_json::Value = serde_json::from_str(&asked.body).unwrap();
+fn id(received: &ReceivedRequest) -> String {
+    let body: serde_json::Value = serde_json::from_str(&received.body).unwrap();
     body["id"].to_string()
 }
 
 /// The answers of every server to `initialize` and to notifications; `None` for anything else.
-fn usual(asked: &ReceivedRequest) -> Option<ScriptedReply> {
-    if asked.body.contains("\"initialize\"") {
-        let id = id(asked);
+fn usual(received: &ReceivedRequest) -> Option<ScriptedReply> {
+    if received.body.contains("\"initialize\"") {
+        let id = id(received);
         let version = "2025-03-26";
         return Some(ScriptedReply::Json(format!(
             r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"{version}","capabilities":{{}}}}}}"#
         )));
     }
-    let is_notification = asked.method == "POST" && !asked.body.contains("\"id\"");
+    let is_notification = received.method == "POST" && !received.body.contains("\"id\"");
     is_notification.then_some(ScriptedReply::Status("202 Accepted"))
 }
 
-fn answer(asked: &ReceivedRequest) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"fine":true}}}}"#, id(asked))
+fn answer(received: &ReceivedRequest) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"fine":true}}}}"#, id(received))
 }
 
 /// The client works with a server that has no GET stream. It sends what the handshake agreed on with every request, and its
 /// DELETE ends the session.
 #[tokio::test]
-async fn a_plain_server() {
-    let server = ScriptedServer::start(|asked| {
-        usual(asked).unwrap_or_else(|| match asked.method.as_str() {
+async fn server_without_get_stream() {
+    let server = ScriptedServer::start(|received| {
+        usual(received).unwrap_or_else(|| match received.method.as_str() {
             "GET" => ScriptedReply::Status("405 Method Not Allowed"),
             "DELETE" => ScriptedReply::Status("200 OK"),
-            _ => ScriptedReply::Json(answer(asked)),
+            _ => ScriptedReply::Json(answer(received)),
         })
     })
     .await;
@@ -166,10 +166,10 @@ async fn a_plain_server() {
         peer.request("x", None).await.unwrap().unwrap();
     }
     peer.close().await;
-    let asked = server.asked();
-    let last = asked.last().unwrap();
+    let received = server.received();
+    let last = received.last().unwrap();
     assert_eq!(last.method, "DELETE");
-    for request in &asked[1..] {
+    for request in &received[1..] {
         assert!(request.head.contains("mcp-session-id: s1\r\n"), "{request:?}");
     }
     assert!(last.head.contains("mcp-protocol-version: 2025-03-26\r\n"), "{last:?}");
@@ -178,17 +178,17 @@ async fn a_plain_server() {
 /// An answer whose stream breaks off is resumed behind the last event that came, after the pause that the server wants, and
 /// comes once; without event numbers it is lost.
 #[tokio::test]
-async fn a_broken_answer() {
+async fn broken_answer_stream_is_resumed() {
     let waiting: Arc<Plain<Option<String>>> = Arc::default();
     let held = waiting.clone();
-    let server = ScriptedServer::start(move |asked| {
-        usual(asked).unwrap_or_else(|| match asked.method.as_str() {
-            "GET" if asked.head.contains("last-event-id: e7\r\n") => {
+    let server = ScriptedServer::start(move |received| {
+        usual(received).unwrap_or_else(|| match received.method.as_str() {
+            "GET" if received.head.contains("last-event-id: e7\r\n") => {
                 ScriptedReply::Events(format!("id: e8\ndata: {}\n\n", held.lock().unwrap().take().unwrap()))
             }
             "GET" => ScriptedReply::Status("405 Method Not Allowed"),
-            _ if asked.body.contains("\"numbered\"") => {
-                *held.lock().unwrap() = Some(answer(asked));
+            _ if received.body.contains("\"numbered\"") => {
+                *held.lock().unwrap() = Some(answer(received));
                 ScriptedReply::Events("id: e7\nretry: 10\ndata: \n\nid: half".to_owned())
             }
             _ => ScriptedReply::Events(
@@ -206,38 +206,38 @@ async fn a_broken_answer() {
 /// The client opens the stream of unsolicited messages again when it ends; a server that no longer knows the session has
 /// ended it.
 #[tokio::test]
-async fn the_stream_of_its_own_accord() {
+async fn get_stream_is_reopened() {
     let times = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let server = ScriptedServer::start(move |asked| {
-        usual(asked).unwrap_or_else(|| match asked.method.as_str() {
+    let server = ScriptedServer::start(move |received| {
+        usual(received).unwrap_or_else(|| match received.method.as_str() {
             "GET" => match times.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
                 0 => ScriptedReply::Events("id: a\nretry: 5\ndata: \n\n".to_owned()),
                 1 => ScriptedReply::Status("503 Service Unavailable"),
-                2 if asked.head.contains("last-event-id: a\r\n") => {
+                2 if received.head.contains("last-event-id: a\r\n") => {
                     ScriptedReply::Events("retry: 5\n\n".to_owned())
                 }
                 _ => ScriptedReply::Status("404 Not Found"),
             },
-            _ => ScriptedReply::Json(answer(asked)),
+            _ => ScriptedReply::Json(answer(received)),
         })
     })
     .await;
     let peer = server.open().await;
     timeout(Duration::from_secs(20), peer.closed()).await.unwrap();
-    assert_eq!(server.asked().iter().filter(|asked| asked.method == "GET").count(), 4);
+    assert_eq!(server.received().iter().filter(|received| received.method == "GET").count(), 4);
     assert_eq!(peer.request("x", None).await.unwrap_err(), PeerError::Closed);
 }
 
 /// The error of a refused request has the server's text, and the session goes on; an unknown session is over; a 404 before
 /// there is a session means that no server is there.
 #[tokio::test]
-async fn refusals() {
-    let server = ScriptedServer::start(|asked| {
-        usual(asked).unwrap_or_else(|| match asked.method.as_str() {
+async fn refusal_keeps_the_server_text() {
+    let server = ScriptedServer::start(|received| {
+        usual(received).unwrap_or_else(|| match received.method.as_str() {
             "GET" => ScriptedReply::Stay(String::new()),
-            _ if asked.body.contains("\"too much\"") => ScriptedReply::Status("429 Too Many Requests"),
-            _ if asked.body.contains("\"gone\"") => ScriptedReply::Status("404 Not Found"),
-            _ => ScriptedReply::Json(answer(asked)),
+            _ if received.body.contains("\"too much\"") => ScriptedReply::Status("429 Too Many Requests"),
+            _ if received.body.contains("\"gone\"") => ScriptedReply::Status("404 Not Found"),
+            _ => ScriptedReply::Json(answer(received)),
         })
     })
     .await;
@@ -247,8 +247,8 @@ async fn refusals() {
     peer.request("x", None).await.unwrap().unwrap();
     assert_eq!(peer.request("gone", None).await.unwrap_err(), PeerError::Closed);
 
-    let nobody = ScriptedServer::start(|_| ScriptedReply::Status("404 Not Found")).await;
-    let (peer, _inbound) = Endpoint::new(nobody.uri.clone()).unwrap().connect();
+    let unknown_server = ScriptedServer::start(|_| ScriptedReply::Status("404 Not Found")).await;
+    let (peer, _inbound) = Endpoint::new(unknown_server.uri.clone()).unwrap().connect();
     assert_eq!(peer.request("x", None).await.unwrap_err(), PeerError::Refused("404 Not Found: ".to_owned()));
 }
 
@@ -259,7 +259,7 @@ async fn unused_connections_are_closed() {
     let uri = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
     let (peer, _inbound) = Endpoint::new(uri).unwrap().connect();
     let (log, script): (Arc<Plain<Vec<ReceivedRequest>>>, Arc<ReplyScript>) =
-        (Arc::default(), Arc::new(|asked: &ReceivedRequest| ScriptedReply::Json(answer(asked))));
+        (Arc::default(), Arc::new(|received: &ReceivedRequest| ScriptedReply::Json(answer(received))));
     let served = async {
         let (stream, _) = listener.accept().await.unwrap();
         // Returns when the client has closed the connection.
@@ -273,11 +273,11 @@ async fn unused_connections_are_closed() {
 
 /// The client sends nothing unencrypted to an `https://` address: a server without TLS is not reached.
 #[tokio::test]
-async fn encryption_is_not_left_out() {
-    let server = ScriptedServer::start(|asked| ScriptedReply::Json(answer(asked))).await;
+async fn https_is_never_downgraded() {
+    let server = ScriptedServer::start(|received| ScriptedReply::Json(answer(received))).await;
     let uri = server.uri.to_string().replace("http://", "https://").parse().unwrap();
     let (peer, _inbound) = Endpoint::new(uri).unwrap().connect();
     let refused = timeout(Duration::from_secs(20), peer.request("x", None)).await.unwrap();
     assert_eq!(refused.unwrap_err(), PeerError::Closed);
-    assert!(server.asked().is_empty());
+    assert!(server.received().is_empty());
 }

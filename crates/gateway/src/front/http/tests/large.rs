@@ -21,7 +21,7 @@ use greenroom_testkit::{PATIENCE, within};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{super::*, client, door};
+use super::{super::*, client, http_state};
 use crate::{
     client_sink::ReplyPath,
     front::http::session::HttpSession,
@@ -45,11 +45,11 @@ impl AnswerOrder {
 }
 
 fn post(
-    door: &Arc<HttpState>,
+    http_state: &Arc<HttpState>,
     headers: &HeaderMap,
     body: String,
 ) -> impl Future<Output = axum::response::Response> + use<> {
-    post::handle(State(door.clone()), headers.clone(), Body::from(body))
+    post::handle(State(http_state.clone()), headers.clone(), Body::from(body))
 }
 
 /// The largest allowed message, made of these parts.
@@ -61,9 +61,9 @@ fn filled(head: &str, part: &str, tail: &str) -> String {
 /// While the largest message is parsed and checked, other requests are answered; an error in the message is still
 /// reported.
 #[tokio::test]
-async fn a_message_is_looked_through_elsewhere() {
-    let (door, _folder) = door(DAY);
-    let door = Arc::new(door);
+async fn large_messages_are_parsed_off_the_runtime() {
+    let (http_state, _folder) = http_state(DAY);
+    let http_state = Arc::new(http_state);
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"a":["#;
     for (large, says) in [
@@ -74,13 +74,13 @@ async fn a_message_is_looked_through_elsewhere() {
         let answered = AnswerOrder::default();
         let (first, second) = (answered.clone(), answered.clone());
         let blocked = block_all().await;
-        let large = post(&door, &headers, large);
+        let large = post(&http_state, &headers, large);
         let large = tokio::spawn(async move {
             let response = large.await;
             first.note("large");
             response
         });
-        let small = post(&door, &headers, "{".to_owned());
+        let small = post(&http_state, &headers, "{".to_owned());
         let small = tokio::spawn(async move {
             let response = small.await;
             second.note("small");
@@ -105,8 +105,8 @@ async fn ask(
 ) -> tokio::task::JoinHandle<Value> {
     let own = session.stream();
     let mut reader = own.read();
-    let way = ReplyPath::stream(&own, Some(session.background.clone()));
-    session.protocol.take(message::parse_one(request.to_string().as_bytes()), &way).await;
+    let reply_path = ReplyPath::stream(&own, Some(session.background.clone()));
+    session.protocol.take(message::parse_one(request.to_string().as_bytes()), &reply_path).await;
     let answered = answered.clone();
     tokio::spawn(async move {
         let answer = reader.next().await.unwrap().message;
@@ -128,14 +128,14 @@ async fn an_aborted_call_reaches_no_session() {
     let cases = [(&one, true), (&one, false), (&bulk, true), (&stateless, true), (&stateless, false)];
     for (number, (params, ends)) in cases.into_iter().enumerate() {
         let (gateway, _folder) = testing::recalling(MemoryRecords::new());
-        let door = HttpState { gateway, ..door(DAY).0 };
-        let session = client(&door).await;
+        let http_state = HttpState { gateway, ..http_state(DAY).0 };
+        let session = client(&http_state).await;
         super::ask(&session, "tools/list", json!({})).await;
-        let blocked = door.gateway.recall.secrets.block();
+        let blocked = http_state.gateway.recall.secrets.block();
         let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
         let own = session.stream();
-        let way = ReplyPath::stream(&own, Some(session.background.clone()));
-        session.protocol.take(message::parse_one(call.to_string().as_bytes()), &way).await;
+        let reply_path = ReplyPath::stream(&own, Some(session.background.clone()));
+        session.protocol.take(message::parse_one(call.to_string().as_bytes()), &reply_path).await;
         within(PATIENCE, one_runs()).await;
         let own = session.clone();
         let ended = tokio::spawn(async move {
@@ -144,7 +144,7 @@ async fn an_aborted_call_reaches_no_session() {
             }
             let cancelled =
                 json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
-            own.protocol.take(message::parse_one(cancelled.to_string().as_bytes()), &way).await;
+            own.protocol.take(message::parse_one(cancelled.to_string().as_bytes()), &reply_path).await;
         });
         // On one thread each yield lets every ready task run once.
         for _ in 0..10 {
@@ -154,18 +154,18 @@ async fn an_aborted_call_reaches_no_session() {
         drop(blocked);
         within(PATIENCE, ended).await.unwrap();
         drop(within(PATIENCE, block_all()).await);
-        assert_eq!(door.gateway.fleet.list_all().len(), 0, "{number}");
+        assert_eq!(http_state.gateway.fleet.list_all().len(), 0, "{number}");
     }
 }
 
 /// Records a call that has ended with this page.
-async fn record(kept: &MemoryRecords, number: u128, page: &str) -> RefId {
+async fn record(records: &MemoryRecords, number: u128, page: &str) -> RefId {
     let at = SystemTime::UNIX_EPOCH;
     let ref_id = RefId::new(at, number.to_be_bytes());
     let owner = Owner::local();
     let params = encode(&json!({}));
     let request = Request { ref_id: ref_id.clone(), owner, session: None, tool: "t".into(), params, at };
-    kept.begin(request).await.unwrap();
+    records.begin(request).await.unwrap();
     let response = Response {
         ref_id: ref_id.clone(),
         session: None,
@@ -180,20 +180,20 @@ async fn record(kept: &MemoryRecords, number: u128, page: &str) -> RefId {
         at,
         took: Duration::ZERO,
     };
-    kept.end(response).await.unwrap();
+    records.end(response).await.unwrap();
     ref_id
 }
 
 /// A large record is read and put into an answer without delaying other clients: whole, in parts and compared.
 #[tokio::test]
-async fn a_record_is_read_elsewhere() {
+async fn large_records_are_read_off_the_runtime() {
     const LINES: usize = 100_000;
-    let kept = MemoryRecords::new();
-    let large = record(&kept, 1, &"- text: line\n".repeat(LINES)).await;
-    let small = record(&kept, 2, "- text: small").await;
-    let (gateway, _folder) = testing::recalling(kept);
-    let door = HttpState { gateway, ..door(DAY).0 };
-    let session = client(&door).await;
+    let records = MemoryRecords::new();
+    let large = record(&records, 1, &"- text: line\n".repeat(LINES)).await;
+    let small = record(&records, 2, "- text: small").await;
+    let (gateway, _folder) = testing::recalling(records);
+    let http_state = HttpState { gateway, ..http_state(DAY).0 };
+    let session = client(&http_state).await;
     let call = |id: u64, arguments: Value| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "get_content", "arguments": arguments}});
     for (wish, lines) in [
         (json!({}), LINES),
@@ -219,9 +219,9 @@ async fn a_record_is_read_elsewhere() {
 
 /// Other requests are served between the messages of a batch.
 #[tokio::test]
-async fn a_batch_lets_others_go_between() {
-    let (door, _folder) = door(DAY);
-    let session = client(&door).await;
+async fn batches_yield_to_other_requests() {
+    let (http_state, _folder) = http_state(DAY);
+    let session = client(&http_state).await;
     let answered = AnswerOrder::default();
     let pings: Vec<_> = (0..100).map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).collect();
     let message::Parsed::Batch(parts) = message::parse(json!(pings).to_string().as_bytes()) else {
@@ -229,10 +229,10 @@ async fn a_batch_lets_others_go_between() {
     };
     let own = session.stream();
     let mut reader = own.read();
-    let way = ReplyPath::stream(&own, Some(session.background.clone()));
+    let reply_path = ReplyPath::stream(&own, Some(session.background.clone()));
     let (first, second) = (answered.clone(), answered.clone());
     let batch = tokio::spawn(async move {
-        session.protocol.take_batch(parts, way).await;
+        session.protocol.take_batch(parts, reply_path).await;
         first.note("batch");
     });
     let other = tokio::spawn(async move { second.note("other") });
