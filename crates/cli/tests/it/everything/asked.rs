@@ -1,119 +1,115 @@
 //! The server's notifications and questions while a call runs.
 
-use greenroom_testkit::text_of;
+use greenroom_testkit::{case, text_of};
 use serde_json::{Value, json};
 
-use super::{Both, EACH};
+use super::{Both, By, EACH};
 
-/// Progress comes with the client's token, in order and whole, before the answer.
+/// Everything that the server sends while a call runs, one case after the other with the same processes: log messages, roots,
+/// progress and questions.
 #[tokio::test]
-async fn progress() {
+async fn while_a_call_runs() {
     for by in EACH {
-        let both = Both::raw(by).await;
-        let params = json!({
-            "name": "trigger-long-running-operation",
-            "arguments": { "duration": 0.2, "steps": 4 },
-            "_meta": { "progressToken": "mine" },
-        });
-        let mut told = Vec::new();
-        for client in [&both.through, &both.direct] {
-            let answer = client.request("tools/call", params.clone()).await;
-            assert_eq!(
-                text_of(&answer),
-                "Long running operation completed. Duration: 0.2 seconds, Steps: 4."
-            );
-            let mut steps = Vec::new();
-            for _ in 0..4 {
-                steps.push(client.next_notification("notifications/progress").await["params"].clone());
-            }
-            assert_eq!(client.notifications_left("notifications/progress"), 0);
-            told.push(steps);
-        }
-        assert_eq!(told[0], told[1], "{by:?}");
+        let both = &Both::raw(by).await;
+        // First, since the server logs its roots once.
+        case("log_messages", log_messages(by, both)).await;
+        case("progress", progress(by, both)).await;
+        case("questions", questions(by, both)).await;
+        // Last, since it answers the server's questions for roots from then on.
+        case("roots", roots(by, both)).await;
     }
 }
 
-/// The server's questions to the model and to the person reach the client as they are, and its answers the server.
-#[tokio::test]
-async fn questions() {
-    for by in EACH {
-        let both = Both::raw(by).await;
-        let url = json!({ "url": "https://a.example/", "elicitationId": "e-1" });
-        for (tool, arguments, method, answer) in [
-            (
-                "trigger-sampling-request",
-                json!({ "prompt": "say \u{e4}", "maxTokens": 7 }),
-                "sampling/createMessage",
-                json!({ "role": "assistant", "content": { "type": "text", "text": "\u{e4}" }, "model": "m", "stopReason": "endTurn" }),
-            ),
-            (
-                "trigger-elicitation-request",
-                json!({}),
-                "elicitation/create",
-                json!({ "action": "accept", "content": { "name": "Ann", "check": true, "integer": 5, "untitledMultipleSelectEnum": ["Piano"] } }),
-            ),
-            ("trigger-elicitation-request", json!({}), "elicitation/create", json!({ "action": "decline" })),
-            ("trigger-elicitation-request", json!({}), "elicitation/create", json!({ "action": "cancel" })),
-            ("trigger-url-elicitation", url, "elicitation/create", json!({ "action": "accept" })),
-        ] {
-            let mut seen: Vec<(Value, Value)> = Vec::new();
-            for client in [&both.through, &both.direct] {
-                let asking = client.start_call(tool, arguments.clone()).await;
-                let question = loop {
-                    let question = client.next_request().await;
-                    if question.method != "roots/list" {
-                        break question;
-                    }
-                    client.respond(&question.id, json!({ "roots": [] })).await;
-                };
-                assert_eq!(question.method, method, "{by:?}: {tool}");
-                client.respond(&question.id, answer.clone()).await;
-                let answer = asking.response().await["result"]["content"].clone();
-                seen.push((question.params, answer));
-            }
-            assert_eq!(seen[0], seen[1], "{by:?}: {tool}");
+/// Progress comes with the client's token, in order and whole, before the answer.
+async fn progress(by: By, both: &Both) {
+    let params = json!({
+        "name": "trigger-long-running-operation",
+        "arguments": { "duration": 0.2, "steps": 4 },
+        "_meta": { "progressToken": "mine" },
+    });
+    let mut told = Vec::new();
+    for client in [&both.through, &both.direct] {
+        let answer = client.request("tools/call", params.clone()).await;
+        assert_eq!(text_of(&answer), "Long running operation completed. Duration: 0.2 seconds, Steps: 4.");
+        let mut steps = Vec::new();
+        for _ in 0..4 {
+            steps.push(client.next_notification("notifications/progress").await["params"].clone());
         }
+        assert_eq!(client.notifications_left("notifications/progress"), 0);
+        told.push(steps);
+    }
+    assert_eq!(told[0], told[1], "{by:?}");
+}
+
+/// The server's questions to the model and to the person reach the client as they are, and its answers the server.
+async fn questions(by: By, both: &Both) {
+    let url = json!({ "url": "https://a.example/", "elicitationId": "e-1" });
+    for (tool, arguments, method, answer) in [
+        (
+            "trigger-sampling-request",
+            json!({ "prompt": "say \u{e4}", "maxTokens": 7 }),
+            "sampling/createMessage",
+            json!({ "role": "assistant", "content": { "type": "text", "text": "\u{e4}" }, "model": "m", "stopReason": "endTurn" }),
+        ),
+        (
+            "trigger-elicitation-request",
+            json!({}),
+            "elicitation/create",
+            json!({ "action": "accept", "content": { "name": "Ann", "check": true, "integer": 5, "untitledMultipleSelectEnum": ["Piano"] } }),
+        ),
+        ("trigger-elicitation-request", json!({}), "elicitation/create", json!({ "action": "decline" })),
+        ("trigger-elicitation-request", json!({}), "elicitation/create", json!({ "action": "cancel" })),
+        ("trigger-url-elicitation", url, "elicitation/create", json!({ "action": "accept" })),
+    ] {
+        let mut seen: Vec<(Value, Value)> = Vec::new();
+        for client in [&both.through, &both.direct] {
+            let asking = client.start_call(tool, arguments.clone()).await;
+            let question = loop {
+                let question = client.next_request().await;
+                if question.method != "roots/list" {
+                    break question;
+                }
+                client.respond(&question.id, json!({ "roots": [] })).await;
+            };
+            assert_eq!(question.method, method, "{by:?}: {tool}");
+            client.respond(&question.id, answer.clone()).await;
+            let answer = asking.response().await["result"]["content"].clone();
+            seen.push((question.params, answer));
+        }
+        assert_eq!(seen[0], seen[1], "{by:?}: {tool}");
     }
 }
 
 /// Log messages reach the client, and those below its level do not.
-#[tokio::test]
-async fn log_messages() {
-    for by in EACH {
-        let both = Both::raw(by).await;
-        let client = &both.through;
-        client.call("echo", json!({ "message": "x" })).await;
-        // The server logs its root when it learns it: the session's own folder.
-        let told = client.next_notification("notifications/message").await;
-        let expected = json!({
-            "level": "info", "logger": "everything-server", "data": "Roots updated: 1 root(s) received from client"
-        });
-        assert_eq!(told["params"], expected, "{by:?}");
+async fn log_messages(by: By, both: &Both) {
+    let client = &both.through;
+    client.call("echo", json!({ "message": "x" })).await;
+    // The server logs its root when it learns it: the session's own folder.
+    let told = client.next_notification("notifications/message").await;
+    let expected = json!({
+        "level": "info", "logger": "everything-server", "data": "Roots updated: 1 root(s) received from client"
+    });
+    assert_eq!(told["params"], expected, "{by:?}");
 
-        let level = client.request("logging/setLevel", json!({ "level": "emergency" })).await;
-        assert_eq!(level["result"], json!({}));
-        client.call("toggle-simulated-logging", json!({})).await;
-        client.call("toggle-simulated-logging", json!({})).await;
-        let less = client.notifications_left("notifications/message");
-        client.request("logging/setLevel", json!({ "level": "debug" })).await;
-        client.call("toggle-simulated-logging", json!({})).await;
-        let told = client.next_notification("notifications/message").await;
-        assert!(told["params"]["data"].as_str().unwrap().contains("message"), "{told}");
-        assert!(less <= 1, "only an emergency is passed on: {less}");
-    }
+    let level = client.request("logging/setLevel", json!({ "level": "emergency" })).await;
+    assert_eq!(level["result"], json!({}));
+    client.call("toggle-simulated-logging", json!({})).await;
+    client.call("toggle-simulated-logging", json!({})).await;
+    let less = client.notifications_left("notifications/message");
+    client.request("logging/setLevel", json!({ "level": "debug" })).await;
+    client.call("toggle-simulated-logging", json!({})).await;
+    let told = client.next_notification("notifications/message").await;
+    assert!(told["params"]["data"].as_str().unwrap().contains("message"), "{told}");
+    assert!(less <= 1, "only an emergency is passed on: {less}");
 }
 
 /// The server's roots are the session's private folder, whatever the client has; it stays the same for the session.
-#[tokio::test]
-async fn roots() {
-    for by in EACH {
-        let both = Both::raw(by).await;
-        let client = &both.through;
-        client.on_request("roots/list", |_| json!({ "roots": [{ "uri": "file:///the/clients/own" }] }));
-        let roots = text_of(&client.call("get-roots-list", json!({})).await);
-        assert!(roots.contains("/seats/") && !roots.contains("the/clients/own"), "{by:?}: {roots}");
-        assert_eq!(text_of(&client.call("get-roots-list", json!({})).await), roots);
-        let other = text_of(&client.call("get-roots-list", json!({ "sessionId": "other" })).await);
-        assert_ne!(other, roots);
-    }
+async fn roots(by: By, both: &Both) {
+    let client = &both.through;
+    client.on_request("roots/list", |_| json!({ "roots": [{ "uri": "file:///the/clients/own" }] }));
+    let roots = text_of(&client.call("get-roots-list", json!({})).await);
+    assert!(roots.contains("/seats/") && !roots.contains("the/clients/own"), "{by:?}: {roots}");
+    assert_eq!(text_of(&client.call("get-roots-list", json!({})).await), roots);
+    let other = text_of(&client.call("get-roots-list", json!({ "sessionId": "other" })).await);
+    assert_ne!(other, roots);
 }

@@ -1,76 +1,85 @@
 //! The server's features other than tools: prompts, completions, resources, subscriptions, tasks.
 
-use greenroom_testkit::{Client, Launch, text_of};
+use greenroom_testkit::{Client, Launch, case, text_of};
 use serde_json::{Value, json};
 
 use super::{Both, By, EACH, ask};
 use crate::front::stage::NEWEST;
 
-/// Prompts, their arguments and completions of these arrive unchanged, and so do the server's errors.
+/// Prompts, resources, sessions, subscriptions and tasks, one case after the other with the same processes.
 #[tokio::test]
-async fn prompts_and_completions() {
+async fn features_other_than_tools() {
     for by in EACH {
-        let both = Both::raw(by).await;
-        let reference = json!({ "type": "ref/prompt", "name": "completable-prompt" });
-        for (method, params) in [
-            ("prompts/list", json!({})),
-            ("prompts/get", json!({ "name": "simple-prompt" })),
-            ("prompts/get", json!({ "name": "args-prompt", "arguments": { "city": "Ulm", "state": "BW" } })),
-            ("prompts/get", json!({ "name": "no-such-prompt" })),
-            ("prompts/get", json!({ "name": "args-prompt", "arguments": {} })),
-            (
-                "completion/complete",
-                json!({ "ref": reference, "argument": { "name": "department", "value": "E" } }),
-            ),
-            (
-                "completion/complete",
-                json!({
-                    "ref": reference,
-                    "argument": { "name": "name", "value": "" },
-                    "context": { "arguments": { "department": "Sales" } },
-                }),
-            ),
-        ] {
-            let (through, direct) =
-                (ask(&both.through, method, &params).await, ask(&both.direct, method, &params).await);
-            assert_eq!(through, direct, "{by:?}: {method} {params}");
+        let both = &Both::raw(by).await;
+        case("prompts_and_completions", prompts_and_completions(by, both)).await;
+        case("resources", resources(by, both)).await;
+        match by {
+            By::Command => case("tasks", tasks(both)).await,
+            By::Url => {
+                case("a_named_session", a_named_session(both)).await;
+                // Last, since the server sends updates from then on.
+                case("subscriptions", subscriptions(both)).await;
+            }
         }
+    }
+}
+
+/// Prompts, their arguments and completions of these arrive unchanged, and so do the server's errors.
+async fn prompts_and_completions(by: By, both: &Both) {
+    let reference = json!({ "type": "ref/prompt", "name": "completable-prompt" });
+    for (method, params) in [
+        ("prompts/list", json!({})),
+        ("prompts/get", json!({ "name": "simple-prompt" })),
+        ("prompts/get", json!({ "name": "args-prompt", "arguments": { "city": "Ulm", "state": "BW" } })),
+        ("prompts/get", json!({ "name": "no-such-prompt" })),
+        ("prompts/get", json!({ "name": "args-prompt", "arguments": {} })),
+        (
+            "completion/complete",
+            json!({ "ref": reference, "argument": { "name": "department", "value": "E" } }),
+        ),
+        (
+            "completion/complete",
+            json!({
+                "ref": reference,
+                "argument": { "name": "name", "value": "" },
+                "context": { "arguments": { "department": "Sales" } },
+            }),
+        ),
+    ] {
+        let (through, direct) =
+            (ask(&both.through, method, &params).await, ask(&both.direct, method, &params).await);
+        assert_eq!(through, direct, "{by:?}: {method} {params}");
     }
 }
 
 /// Resources are listed after greenroom's own and read by their addresses: static ones, templates, and those that a call
 /// of the same session has made.
-#[tokio::test]
-async fn resources() {
-    for by in EACH {
-        let both = Both::raw(by).await;
-        let made = json!({ "name": "a.gz", "data": "data:text/plain,hello" });
-        let link = both.through.call("gzip-file-as-resource", made.clone()).await;
-        assert_eq!(link["result"]["content"][0]["uri"], "demo://resource/session/a.gz");
-        both.direct.call("gzip-file-as-resource", made).await;
+async fn resources(by: By, both: &Both) {
+    let made = json!({ "name": "a.gz", "data": "data:text/plain,hello" });
+    let link = both.through.call("gzip-file-as-resource", made.clone()).await;
+    assert_eq!(link["result"]["content"][0]["uri"], "demo://resource/session/a.gz");
+    both.direct.call("gzip-file-as-resource", made).await;
 
-        for (method, list) in
-            [("resources/list", "resources"), ("resources/templates/list", "resourceTemplates")]
-        {
-            let ours = all(&both.through, method, list).await;
-            let theirs = all(&both.direct, method, list).await;
-            let own = ours.iter().filter(|one| one.to_string().contains("greenroom://")).count();
-            assert_eq!(&ours[own..], &theirs[..], "{by:?}: {method}");
-        }
-        for uri in [
-            "demo://resource/static/document/features.md",
-            "demo://resource/session/a.gz",
-            "demo://resource/dynamic/text/nothing",
-            "nonsense://x",
-        ] {
-            let params = json!({ "uri": uri });
-            let through = ask(&both.through, "resources/read", &params).await;
-            assert_eq!(through, ask(&both.direct, "resources/read", &params).await, "{by:?}: {uri}");
-        }
-        let own = json!({ "uri": "greenroom://records/00000000-0000-7000-8000-000000000000" });
-        let refused = ask(&both.through, "resources/read", &own).await;
-        assert!(refused.contains("no such resource"), "{refused}");
+    for (method, list) in [("resources/list", "resources"), ("resources/templates/list", "resourceTemplates")]
+    {
+        let ours = all(&both.through, method, list).await;
+        let theirs = all(&both.direct, method, list).await;
+        let own = ours.iter().filter(|one| one.to_string().contains("greenroom://")).count();
+        assert_eq!(&ours[own..], &theirs[..], "{by:?}: {method}");
     }
+    for uri in [
+        "demo://resource/static/document/features.md",
+        "demo://resource/session/a.gz",
+        "demo://resource/dynamic/text/nothing",
+        "nonsense://x",
+    ] {
+        let params = json!({ "uri": uri });
+        let through = ask(&both.through, "resources/read", &params).await;
+        assert_eq!(through, ask(&both.direct, "resources/read", &params).await, "{by:?}: {uri}");
+    }
+    let own = json!({ "uri": "greenroom://records/00000000-0000-7000-8000-000000000000" });
+    let refused = ask(&both.through, "resources/read", &own).await;
+    assert!(refused.contains("no such resource"), "{refused}");
 }
 
 /// All pages of a list.
@@ -88,9 +97,7 @@ async fn all(client: &Client, method: &str, list: &str) -> Vec<Value> {
 }
 
 /// Updates of a subscribed resource reach the client.
-#[tokio::test]
-async fn subscriptions() {
-    let both = Both::raw(By::Url).await;
+async fn subscriptions(both: &Both) {
     let uri = "demo://resource/dynamic/text/1";
     for client in [&both.through, &both.direct] {
         assert_eq!(client.request("resources/subscribe", json!({ "uri": uri })).await["result"], json!({}));
@@ -102,9 +109,7 @@ async fn subscriptions() {
 }
 
 /// A call that becomes a task is followed to its end, in the session in which it was made.
-#[tokio::test]
-async fn tasks() {
-    let both = Both::raw(By::Command).await;
+async fn tasks(both: &Both) {
     let mut results = Vec::new();
     for client in [&both.through, &both.direct] {
         let call = json!({
@@ -126,9 +131,7 @@ async fn tasks() {
 }
 
 /// A named session keeps its resources to itself; requests for them name it.
-#[tokio::test]
-async fn a_named_session() {
-    let both = Both::raw(By::Url).await;
+async fn a_named_session(both: &Both) {
     let client = &both.through;
     let made = json!({ "name": "own.gz", "data": "data:text/plain,hello", "sessionId": "own" });
     client.call("gzip-file-as-resource", made).await;

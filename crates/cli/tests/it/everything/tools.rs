@@ -1,88 +1,88 @@
 //! Tools: how they are listed, and their answers.
 
+use greenroom_testkit::case;
 use serde_json::{Value, json};
 
 use super::{Both, By, EACH, ask, capabilities};
 use crate::front::stage::{NEWEST, Stage};
 
+/// The server's tools and their answers, one case after the other with the same processes.
+#[tokio::test]
+async fn tools_and_answers() {
+    for by in EACH {
+        let both = &Both::raw(by).await;
+        // First, since it compares the lists before the first call.
+        case("tools_are_listed_as_they_are", tools_are_listed_as_they_are(by, both)).await;
+        case("answers_arrive_as_they_are", answers_arrive_as_they_are(by, both)).await;
+    }
+}
+
 /// Every tool is listed as the server describes it, including those that it has only for clients that can be asked;
 /// greenroom adds `sessionId` before their own parameters, and its own tools after them. Before the first call, and after.
-#[tokio::test]
-async fn tools_are_listed_as_they_are() {
-    for by in EACH {
-        let both = Both::raw(by).await;
-        let theirs: Value = serde_json::from_str(&ask(&both.direct, "tools/list", &json!({})).await).unwrap();
-        let theirs = theirs["result"]["tools"].as_array().unwrap();
-        let names: Vec<_> = theirs.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-        assert!(names.contains(&"trigger-sampling-request") && names.contains(&"trigger-url-elicitation"));
-        for _ in 0..2 {
-            let ours: Value =
-                serde_json::from_str(&ask(&both.through, "tools/list", &json!({})).await).unwrap();
-            let ours = ours["result"]["tools"].as_array().unwrap();
-            for (ours, theirs) in ours.iter().zip(theirs) {
-                let mut ours = ours.clone();
-                let added =
-                    ours["inputSchema"]["properties"].as_object_mut().unwrap().shift_remove("sessionId");
-                assert!(added.is_some(), "{by:?}: {ours}");
-                let mut theirs = theirs.clone();
-                // A tool without parameters says so in one of two ways.
-                if theirs["inputSchema"].get("properties").is_none() {
-                    theirs["inputSchema"]["properties"] = json!({});
-                }
-                assert_eq!(ours.to_string(), theirs.to_string(), "{by:?}");
+async fn tools_are_listed_as_they_are(by: By, both: &Both) {
+    let theirs: Value = serde_json::from_str(&ask(&both.direct, "tools/list", &json!({})).await).unwrap();
+    let theirs = theirs["result"]["tools"].as_array().unwrap();
+    let names: Vec<_> = theirs.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"trigger-sampling-request") && names.contains(&"trigger-url-elicitation"));
+    for _ in 0..2 {
+        let ours: Value = serde_json::from_str(&ask(&both.through, "tools/list", &json!({})).await).unwrap();
+        let ours = ours["result"]["tools"].as_array().unwrap();
+        for (ours, theirs) in ours.iter().zip(theirs) {
+            let mut ours = ours.clone();
+            let added = ours["inputSchema"]["properties"].as_object_mut().unwrap().shift_remove("sessionId");
+            assert!(added.is_some(), "{by:?}: {ours}");
+            let mut theirs = theirs.clone();
+            // A tool without parameters says so in one of two ways.
+            if theirs["inputSchema"].get("properties").is_none() {
+                theirs["inputSchema"]["properties"] = json!({});
             }
-            assert_eq!(ours[theirs.len()]["name"], "session_list", "{by:?}");
-            both.through.call("echo", json!({ "message": "x" })).await;
+            assert_eq!(ours.to_string(), theirs.to_string(), "{by:?}");
         }
+        assert_eq!(ours[theirs.len()]["name"], "session_list", "{by:?}");
+        both.through.call("echo", json!({ "message": "x" })).await;
     }
 }
 
 /// Every kind of answer is the server's own: text, images, annotations, resource links, embedded resources, structured
 /// content, failures and errors.
-#[tokio::test]
-async fn answers_arrive_as_they_are() {
-    for by in EACH {
-        let both = Both::raw(by).await;
-        for (tool, arguments) in [
-            ("echo", json!({ "message": "plain \u{e4} \"quoted\"\n" })),
-            ("get-sum", json!({ "a": 0.1, "b": 0.2 })),
-            ("get-tiny-image", json!({})),
-            ("get-annotated-message", json!({ "messageType": "error", "includeImage": true })),
-            ("get-annotated-message", json!({ "messageType": "success" })),
-            ("get-annotated-message", json!({ "messageType": "debug" })),
-            ("get-resource-links", json!({ "count": 10 })),
-            ("get-structured-content", json!({ "location": "New York" })),
-            (
-                "gzip-file-as-resource",
-                json!({ "name": "a.gz", "data": "data:text/plain,hello", "outputType": "resource" }),
-            ),
-            (
-                "gzip-file-as-resource",
-                json!({ "name": "b.gz", "data": "data:text/plain,hello", "outputType": "resourceLink" }),
-            ),
-            ("get-resource-reference", json!({ "resourceType": "Text", "resourceId": 0.5 })),
-            ("simulate-research-query", json!({ "topic": "x" })),
-        ] {
-            let params = json!({ "name": tool, "arguments": arguments });
-            let (through, direct) = (
-                ask(&both.through, "tools/call", &params).await,
-                ask(&both.direct, "tools/call", &params).await,
-            );
-            assert_eq!(through, direct, "{by:?}: {tool} {arguments}");
-        }
-        // Its answers contain the time of day.
-        for kind in ["Text", "Blob"] {
-            let params = json!({ "name": "get-resource-reference", "arguments": { "resourceType": kind, "resourceId": 3 } });
-            let through = timeless(&ask(&both.through, "tools/call", &params).await);
-            assert_eq!(through, timeless(&ask(&both.direct, "tools/call", &params).await), "{by:?}: {kind}");
-            assert_eq!(through["result"]["content"][1]["type"], "resource");
-        }
-        let retry = json!({ "name": "trigger-url-elicitation", "arguments": { "url": "https://a.example/", "errorPath": true } });
+async fn answers_arrive_as_they_are(by: By, both: &Both) {
+    for (tool, arguments) in [
+        ("echo", json!({ "message": "plain \u{e4} \"quoted\"\n" })),
+        ("get-sum", json!({ "a": 0.1, "b": 0.2 })),
+        ("get-tiny-image", json!({})),
+        ("get-annotated-message", json!({ "messageType": "error", "includeImage": true })),
+        ("get-annotated-message", json!({ "messageType": "success" })),
+        ("get-annotated-message", json!({ "messageType": "debug" })),
+        ("get-resource-links", json!({ "count": 10 })),
+        ("get-structured-content", json!({ "location": "New York" })),
+        (
+            "gzip-file-as-resource",
+            json!({ "name": "a.gz", "data": "data:text/plain,hello", "outputType": "resource" }),
+        ),
+        (
+            "gzip-file-as-resource",
+            json!({ "name": "b.gz", "data": "data:text/plain,hello", "outputType": "resourceLink" }),
+        ),
+        ("get-resource-reference", json!({ "resourceType": "Text", "resourceId": 0.5 })),
+        ("simulate-research-query", json!({ "topic": "x" })),
+    ] {
+        let params = json!({ "name": tool, "arguments": arguments });
         let (through, direct) =
-            (ask(&both.through, "tools/call", &retry).await, ask(&both.direct, "tools/call", &retry).await);
-        assert!(through.contains(r#""code":-32042"#), "{through}");
-        assert_eq!(without_ids(&through), without_ids(&direct), "{by:?}: an error with its data");
+            (ask(&both.through, "tools/call", &params).await, ask(&both.direct, "tools/call", &params).await);
+        assert_eq!(through, direct, "{by:?}: {tool} {arguments}");
     }
+    // Its answers contain the time of day.
+    for kind in ["Text", "Blob"] {
+        let params = json!({ "name": "get-resource-reference", "arguments": { "resourceType": kind, "resourceId": 3 } });
+        let through = timeless(&ask(&both.through, "tools/call", &params).await);
+        assert_eq!(through, timeless(&ask(&both.direct, "tools/call", &params).await), "{by:?}: {kind}");
+        assert_eq!(through["result"]["content"][1]["type"], "resource");
+    }
+    let retry = json!({ "name": "trigger-url-elicitation", "arguments": { "url": "https://a.example/", "errorPath": true } });
+    let (through, direct) =
+        (ask(&both.through, "tools/call", &retry).await, ask(&both.direct, "tools/call", &retry).await);
+    assert!(through.contains(r#""code":-32042"#), "{through}");
+    assert_eq!(without_ids(&through), without_ids(&direct), "{by:?}: an error with its data");
 }
 
 /// With greenroom's default additions, everything that the server sent is still there, in its place.
