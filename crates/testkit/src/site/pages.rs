@@ -138,7 +138,7 @@ async fn big(Query(asked): Asked) -> Html<String> {
     Html(page)
 }
 
-/// A file, after `ms` milliseconds. With `endless`, a mebibyte of it every 20 ms, for as long as the client reads.
+/// A file, after `ms` milliseconds. With `endless`, 256 KiB of it every 20 ms, for as long as the client reads.
 async fn download(Query(asked): Asked) -> Response {
     tokio::time::sleep(Duration::from_millis(number(&asked, "ms", 0))).await;
     let name = text(&asked, "name", "report.txt").replace('"', "");
@@ -146,7 +146,7 @@ async fn download(Query(asked): Asked) -> Response {
     let kind = text(&asked, "kind", "text/plain").to_owned();
     let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, attachment)];
     if asked.contains_key("endless") {
-        let parts = stream::repeat(Bytes::from_static(&[0; 1 << 20])).then(async |part| {
+        let parts = stream::repeat(Bytes::from_static(&[0; 1 << 18])).then(async |part| {
             tokio::time::sleep(Duration::from_millis(20)).await;
             Ok::<_, std::convert::Infallible>(part)
         });

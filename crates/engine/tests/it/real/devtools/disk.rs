@@ -42,7 +42,7 @@ async fn downloads_in_a_loop_are_stopped(kind: Kind, room: &Room, sitter: &mut S
     let mut stopped = 0;
     eventually("many stopped downloads", || {
         stopped += sitter.seat.take_stopped_downloads().map_or(0, |stopped| stopped.count);
-        (stopped > 50).then_some(())
+        (stopped > 20).then_some(())
     })
     .await;
     let folder = downloads(room);

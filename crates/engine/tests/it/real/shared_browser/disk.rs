@@ -34,7 +34,7 @@ async fn stop_downloads_in_a_loop(kind: Kind) {
             assert_eq!(bytes_max, QUOTA);
             stopped += count;
         }
-        (stopped > 100).then_some(())
+        (stopped > 40).then_some(())
     })
     .await;
 

@@ -10,7 +10,7 @@ use super::{Kind, SharedBrowser, SharedSeat};
 const MANY: &str = "async () => {
     const url = URL.createObjectURL(new Blob(['x']));
     for (let i = 0; i < 10; i++)
-        await Promise.all(Array.from({ length: 200 }, (_, j) => fetch(`${url}#${i}-${j}`).catch(() => {})));
+        await Promise.all(Array.from({ length: 210 }, (_, j) => fetch(`${url}#${i}-${j}`).catch(() => {})));
 }";
 
 impl SharedSeat {
@@ -21,16 +21,16 @@ impl SharedSeat {
     }
 }
 
-/// The engine hears of an address of 2 MB that it is long, not all of it, wherever the page uses it.
+/// The engine hears of an address of 1.2 MB that it is long, not all of it, wherever the page uses it.
 pub async fn long_addresses(browser: &SharedBrowser) {
     let mut seat = browser.seat().await;
     seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=page") })).await;
-    seat.evaluate("() => fetch('/title?t=' + 'a'.repeat(1.9e6)).then(() => {}, () => {})").await;
+    seat.evaluate("() => fetch('/title?t=' + 'a'.repeat(1.2e6)).then(() => {}, () => {})").await;
     let requests = seat.requests().await;
     let long = requests.iter().find(|line| line.contains("?t=aaa")).unwrap();
     assert!(long.len() < 200_000 && long.contains("a…"), "{} bytes", long.len());
 
-    seat.evaluate("() => { location.hash = 'a'.repeat(1.9e6) }").await;
+    seat.evaluate("() => { location.hash = 'a'.repeat(1.2e6) }").await;
     let tabs = seat.call("browser_tabs", json!({ "action": "list" })).await;
     assert!(tabs.contains("#aaa") && tabs.len() < 200_000, "{} bytes", tabs.len());
     seat.seat.close().await;
@@ -44,12 +44,13 @@ async fn requests_without_end() {
     let network = |options: &mut greenroom_engine::EngineOptions| options.pool.caps = vec![Cap::Network];
     let browser = SharedBrowser::start_with(Kind::HeadlessShell, network).await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
-    for _ in 0..6 {
+    // 10,500 requests: each takes about 2 ms of a processor.
+    for _ in 0..5 {
         hostile.evaluate(MANY).await;
     }
-    // One more per second.
+    // The limit, and one more per second.
     let listed = hostile.requests().await.len();
-    assert!((10_000..12_000).contains(&listed), "{listed}");
+    assert!((10_000..10_500).contains(&listed), "{listed}");
     let console = hostile.call("browser_console_messages", json!({ "level": "warning" })).await;
     assert!(console.contains("has made more than 10000 requests"), "{console}");
 
