@@ -17,7 +17,7 @@ use greenroom_engine::{
     DevtoolsEngine, Endpoint, EngineBase, EngineOptions, PlaywrightEngine, StartCommand, launcher::Launcher,
     ports::Ports, run_folder::RunFolder,
 };
-use greenroom_testkit::{PATIENCE, Site, Theirs, case, within};
+use greenroom_testkit::{PATIENCE, Site, Theirs, case, until_some, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -224,14 +224,10 @@ impl Guest {
         };
         let is_tab =
             |line: &&str| line.starts_with("- ") || line.starts_with(|first: char| first.is_ascii_digit());
-        within(PATIENCE, async {
-            loop {
-                // The engine fails to list a tab that is just closing.
-                let list = self.try_call(tool, arguments.clone()).await.unwrap();
-                if !list.is_failure() && text(&list).lines().filter(is_tab).count() == count {
-                    break;
-                }
-            }
+        until_some("the engine's list of tabs", async || {
+            // The engine fails to list a tab that is just closing.
+            let list = self.try_call(tool, arguments.clone()).await.unwrap();
+            (!list.is_failure() && text(&list).lines().filter(is_tab).count() == count).then_some(())
         })
         .await;
     }

@@ -17,7 +17,7 @@ pub async fn a_closed_tab_has_a_successor(site: &Site, theirs: &Theirs, guest: &
     let before = theirs.tabs().await;
     guest.sit().await;
     guest.navigate(&site.url("/title?t=first")).await;
-    for _ in 0..3 {
+    for _ in 0..2 {
         // A page may close itself if another opened it.
         let popup = site.url("/title?t=popup");
         guest.evaluate(&format!("() => {{ window.open('{popup}'); }}")).await;
@@ -121,7 +121,7 @@ pub async fn guests_come_and_go(site: &Site, theirs: &Theirs) {
         options.settings_mut().tools.r#unsafe = true;
     });
     let instance = house.engine.start(InstanceId(0)).await.unwrap();
-    for round in 0..3 {
+    for round in 0..2 {
         let url = site.url(&format!("/title?t=round{round}"));
         let (opened, _users) = tokio::join!(instance.open(Arc::new(NoAgent)), theirs.open(&url));
         let seat = opened.unwrap();
