@@ -24,13 +24,13 @@ fn ids() -> Vec<String> {
 /// Ten sessions in one browser stay apart.
 #[tokio::test]
 async fn in_one_browser() {
-    mix(&["--pool-slots", "16"], 200).await;
+    mix(&["--pool-slots", "16", "--pool-viewport-size", "640x360"], 120).await;
 }
 
 /// Ten sessions over two browsers stay apart.
 #[tokio::test]
 async fn over_two_browsers() {
-    mix(&["--pool-slots", "5"], 150).await;
+    mix(&["--pool-slots", "5", "--pool-viewport-size", "640x360"], 100).await;
 }
 
 /// One session of the mix.
