@@ -3,6 +3,10 @@
 //! A checkpoint waits for the disk, and so would every call whose commit ran one. Here the writer only reports how much it
 //! has written. A passive checkpoint lets the writer go on meanwhile; only when the WAL has grown far beyond that, since
 //! calls never paused, does a checkpoint hold the writer up for a moment to restart the WAL.
+//!
+//! Restarting takes the writer's lock, and SQLite keeps that lock while its busy handler waits for readers. A writer of
+//! this or another process would meanwhile be refused: "database is locked". So connections that make checkpoints have no
+//! busy handler; [`whole`] waits between its attempts, without any lock.
 
 use std::{
     path::Path,
@@ -11,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
 use super::{busy::BUSY_WITHIN, open};
 
@@ -91,32 +95,108 @@ fn run(folder: &Path, nudges: &Receiver<()>) {
 }
 
 fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
-    let pages = run_pragma(connection, "PRAGMA wal_checkpoint(PASSIVE)")?;
-    if pages > PAGES_MAX {
-        run_pragma(connection, "PRAGMA wal_checkpoint(TRUNCATE)")?;
+    if passive(connection)?.wal_pages > PAGES_MAX {
+        whole(connection)?;
     }
     Ok(())
 }
 
-/// How many pages the WAL has.
-fn run_pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
-    connection.query_row(pragma, [], |row| row.get(1))
+/// The result of one checkpoint.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Attempt {
+    /// Another checkpoint is under way, a reader needs the WAL, or the writer is about to commit.
+    is_busy: bool,
+    wal_pages: i64,
+    /// How many of these are in the database by now.
+    copied_pages: i64,
+}
+
+/// Copies what it can without any lock that the writer needs.
+fn passive(connection: &Connection) -> rusqlite::Result<Attempt> {
+    run_pragma(connection, "PRAGMA wal_checkpoint(PASSIVE)")
+}
+
+fn run_pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<Attempt> {
+    let attempt = connection.query_row(pragma, [], |row| {
+        Ok(Attempt { is_busy: row.get(0)?, wal_pages: row.get(1)?, copied_pages: row.get(2)? })
+    });
+    match attempt {
+        // The lock that this connection found taken before the checkpoint began.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+            Ok(Attempt { is_busy: true, ..Attempt::default() })
+        }
+        attempt => attempt,
+    }
 }
 
 /// The last checkpoint of a connection that ends: as much as other connections allow.
 pub(crate) fn last(connection: &Connection) -> rusqlite::Result<()> {
-    run_pragma(connection, "PRAGMA wal_checkpoint(PASSIVE)").map(|_| ())
+    passive(connection).map(|_| ())
 }
 
-/// Copies everything and empties the WAL, unless a reader uses it for long. Waits for a checkpoint of another greenroom
-/// that is under way: SQLite does not.
+/// Copies everything and empties the WAL, unless a reader uses it for long. The connection must have no busy handler.
+/// Waits for other checkpoints and for readers, and holds no lock meanwhile. The writer waits only while the WAL, all of
+/// it copied but for the latest commits, is emptied.
 pub(crate) fn whole(connection: &Connection) -> rusqlite::Result<()> {
     let began = Instant::now();
     loop {
-        let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-        if !is_busy || began.elapsed() >= BUSY_WITHIN {
+        let copied = passive(connection)?;
+        if !copied.is_busy
+            && copied.copied_pages == copied.wal_pages
+            && !run_pragma(connection, "PRAGMA wal_checkpoint(TRUNCATE)")?.is_busy
+        {
+            return Ok(());
+        }
+        if began.elapsed() >= BUSY_WITHIN {
             return Ok(());
         }
         thread::park_timeout(LOOK_AGAIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        ops::ControlFlow,
+        sync::atomic::{AtomicBool, Ordering},
+    };
+
+    use super::*;
+
+    /// While a reader keeps the WAL in use, checkpoints that would empty it refuse no commit: none of
+    /// them holds the writer's lock while it waits.
+    #[test]
+    fn a_checkpoint_that_waits_for_a_reader_refuses_no_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = open::open(folder.path()).unwrap().connection;
+        writer.execute_batch("CREATE TABLE written (value)").unwrap();
+        let reader = open::reader(folder.path()).unwrap();
+        reader.execute_batch("BEGIN; SELECT count(*) FROM written").unwrap();
+        let checkpointer = open::checkpointer(folder.path()).unwrap();
+        let is_done = AtomicBool::new(false);
+        let (committed, checkpointer) = thread::scope(|threads| {
+            let is_done = &is_done;
+            let checkpoints = threads.spawn(move || {
+                while !is_done.load(Ordering::Relaxed) {
+                    whole(&checkpointer).unwrap();
+                }
+                checkpointer
+            });
+            let committed =
+                (0..20).try_for_each(|_| match writer.execute("INSERT INTO written VALUES (1)", []) {
+                    Ok(_) => ControlFlow::Continue(()),
+                    Err(error) => ControlFlow::Break(error),
+                });
+            is_done.store(true, Ordering::Relaxed);
+            (committed, checkpoints.join().unwrap())
+        });
+        assert_eq!(committed, ControlFlow::Continue(()));
+        assert!(
+            run_pragma(&checkpointer, "PRAGMA wal_checkpoint(TRUNCATE)").unwrap().is_busy,
+            "the reader stayed"
+        );
+        reader.execute_batch("COMMIT").unwrap();
+        whole(&checkpointer).unwrap();
+        assert_eq!(passive(&checkpointer).unwrap(), Attempt::default(), "the WAL is empty");
     }
 }

@@ -150,13 +150,14 @@ pub(crate) fn reader(folder: &Path) -> Result<Connection, Failure> {
     if version > schema::VERSION { Err(Failure::Newer { version }) } else { Ok(connection) }
 }
 
-/// A connection that makes checkpoints.
+/// A connection that makes checkpoints. It has no busy handler: see [`super::checkpoint`].
 pub(crate) fn checkpointer(folder: &Path) -> Result<Connection, Failure> {
-    let mut connection = Connection::open_with_flags(
+    let connection = Connection::open_with_flags(
         folder.join(FILE),
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
-    busy::install(&mut connection)?;
+    // rusqlite gives every new connection a busy handler of its own.
+    connection.busy_timeout(Duration::ZERO)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "journal_size_limit", WAL_KEPT_BYTES)?;
     Ok(connection)

@@ -29,7 +29,7 @@ pub(crate) fn vacuum(settings: &StoreSettings, alone: bool) -> Result<Vacuumed, 
     if alone {
         opened.connection.execute_batch("VACUUM")?;
     }
-    checkpoint::whole(&opened.connection)?;
+    checkpoint::whole(&open::checkpointer(&settings.folder)?)?;
     drop(opened);
     let bytes_after = figures::bytes(&settings.folder);
     Ok(Vacuumed { removed: round.removed, bytes_before, bytes_after, whole: alone })
