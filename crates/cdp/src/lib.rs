@@ -8,7 +8,7 @@
 //!
 //! Events come through a bounded queue. The socket must not stall behind a slow consumer, or replies would
 //! stall too; and no event may vanish, or an observer would believe in pages that are gone. So a consumer
-//! that falls [`EVENTS_MAX`] events behind loses the whole connection, with [`Closed::Overflow`] as the
+//! that falls [`EVENTS_MAX`] events or [`EVENTS_BYTES_MAX`] behind loses the whole connection, with [`Closed::Overflow`] as the
 //! reason. A consumer can name events of which only the latest matters ([`Events::keep_latest`]), so that a page
 //! which changes its address without end does not count. A caller without interest in events drops [`Events`],
 //! and the connection discards them on arrival.
@@ -39,6 +39,10 @@ pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// How far a consumer may fall behind. Opening a page of a hundred frames makes a few hundred events at
 /// once; thousands in a row mean that the consumer no longer reads.
 pub const EVENTS_MAX: usize = 4_096;
+
+/// How many bytes of events may wait for a consumer: as many as one message may have. Events of thousands of tabs with the
+/// longest addresses fit; more would let pages fill greenroom's memory.
+pub const EVENTS_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
 /// How long connecting may take. A browser that has just printed its address answers within milliseconds,
 /// on a machine that starts many at once within seconds.
@@ -100,7 +104,9 @@ pub enum Closed {
     Broken(Arc<str>),
     #[error("the browser broke the DevTools protocol: {0}")]
     Protocol(Arc<str>),
-    #[error("it sends events faster than greenroom can follow: {EVENTS_MAX} of them waited")]
+    #[error(
+        "it sends events faster than greenroom can follow: {EVENTS_MAX} of them, or {EVENTS_BYTES_MAX} bytes, waited"
+    )]
     Overflow,
     /// Only a future of `closed()` that outlives every handle sees this.
     #[error("the DevTools connection is not in use any more")]

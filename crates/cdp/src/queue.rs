@@ -1,4 +1,5 @@
-//! The events that wait for their consumer: at most [`EVENTS_MAX`], in the order in which they came.
+//! The events that wait for their consumer, in the order in which they came: at most [`EVENTS_MAX`], and no more than
+//! [`EVENTS_BYTES_MAX`] of them together.
 //!
 //! A consumer may name events of which only the latest matters ([`Key`]). Such an event replaces an earlier one with the
 //! same key that still waits, and goes to the end of the queue: the consumer sees some of the events, in order, and with
@@ -12,7 +13,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::{EVENTS_MAX, Event};
+use crate::{EVENTS_BYTES_MAX, EVENTS_MAX, Event};
 
 /// The key of an event that a later event with the same key makes worthless; `None` for other events.
 pub(crate) type Key = fn(&Event) -> Option<String>;
@@ -38,18 +39,25 @@ pub(crate) struct Receiver {
     arrived: watch::Receiver<u64>,
 }
 
-#[derive(Default)]
 struct Waiting {
+    bytes_max: usize,
     key: Option<Key>,
     /// The events with their keys, by the number of each.
     events: BTreeMap<u64, (Event, Option<String>)>,
     /// The number of the event that waits with a key.
     latest: HashMap<String, u64>,
     last_number: u64,
+    /// The bytes of `events`.
+    bytes: usize,
 }
 
 pub(crate) fn queue() -> (Sender, Receiver) {
-    let waiting = Arc::<Mutex<Waiting>>::default();
+    queue_of(EVENTS_BYTES_MAX)
+}
+
+fn queue_of(bytes_max: usize) -> (Sender, Receiver) {
+    let (key, events, latest) = (None, BTreeMap::new(), HashMap::new());
+    let waiting = Arc::new(Mutex::new(Waiting { bytes_max, key, events, latest, last_number: 0, bytes: 0 }));
     let (sender, receiver) = watch::channel(0);
     (Sender { waiting: waiting.clone(), arrived: sender }, Receiver { waiting, arrived: receiver })
 }
@@ -103,6 +111,7 @@ impl Receiver {
     pub(crate) fn take(&mut self) -> Vec<Event> {
         let mut waiting = lock(&self.waiting);
         waiting.latest.clear();
+        waiting.bytes = 0;
         std::mem::take(&mut waiting.events).into_values().map(|(event, _)| event).collect()
     }
 }
@@ -117,11 +126,12 @@ impl Waiting {
     fn push(&mut self, mut event: Event) -> Pushed {
         let key = self.key.and_then(|key| key(&event));
         if let Some(superseded) = key.as_ref().and_then(|key| self.latest.remove(key)) {
-            self.events.remove(&superseded);
+            self.events.remove(&superseded).inspect(|(former, _)| self.bytes -= bytes(former));
         }
-        if self.events.len() == EVENTS_MAX {
+        if self.events.len() == EVENTS_MAX || self.bytes + bytes(&event) > self.bytes_max {
             return Pushed::Full;
         }
+        self.bytes += bytes(&event);
         self.last_number += 1;
         event.number = self.last_number;
         if let Some(key) = key.clone() {
@@ -133,11 +143,17 @@ impl Waiting {
 
     fn pop(&mut self) -> Option<Event> {
         let (_, (event, key)) = self.events.pop_first()?;
+        self.bytes -= bytes(&event);
         if let Some(key) = key {
             self.latest.remove(&key);
         }
         Some(event)
     }
+}
+
+/// How much of the limit an event takes. No message is longer than the limit, so any event fits into an empty queue.
+fn bytes(event: &Event) -> usize {
+    event.method.len() + event.params.get().len()
 }
 
 /// Held for a map access and never across an await; a panic cannot leave it half changed.
@@ -174,6 +190,29 @@ mod tests {
         assert_eq!(seen(&receiver.take()), ["A.b 1", "A.=y 2", "A.=x 3", "A.b 4"]);
         sender.push(event("A.=x", 5));
         assert_eq!(seen(&receiver.take()), ["A.=x 5"]);
+    }
+
+    /// A queue is full when its events have too many bytes, however few they are; events that were taken or replaced do not
+    /// count.
+    #[tokio::test]
+    async fn bytes_that_wait() {
+        let quarter = || {
+            let params = greenroom_core::raw::encode(&"x".repeat(244));
+            Event { method: "A.=x".to_owned(), session: None, params, number: 0 }
+        };
+        let (sender, mut receiver) = queue_of(1_000);
+        for _ in 0..4 {
+            assert_eq!(sender.push(quarter()), Pushed::Done);
+        }
+        assert_eq!(sender.push(quarter()), Pushed::Full);
+        assert!(receiver.next().await.is_some());
+        assert_eq!(sender.push(quarter()), Pushed::Done);
+        assert_eq!(receiver.take().len(), 4);
+        receiver.keep_latest(key);
+        for _ in 0..6 {
+            assert_eq!(sender.push(quarter()), Pushed::Done, "it replaces the former");
+        }
+        assert_eq!(receiver.take().len(), 1);
     }
 
     /// Any number of events with one key fills no queue, and a full queue takes an event that replaces another.
