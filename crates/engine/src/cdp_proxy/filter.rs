@@ -32,6 +32,7 @@ use super::{
     own_frames,
     rules::{self, Verdict},
     silent_tabs::SilentTabs,
+    script::Unscripted,
 };
 use crate::downloads::Downloads;
 
@@ -99,6 +100,7 @@ pub(super) struct Filter {
     silent_tabs: Option<SilentTabs>,
 }
 
+    unscripted: Unscripted,
 impl Filter {
     pub(super) fn new(targets: &Targets, downloads: Option<Arc<Downloads>>) -> Self {
         let is_isolated = matches!(targets, Targets::OwnContexts);
@@ -120,6 +122,7 @@ impl Filter {
         }
     }
 
+            unscripted: Unscripted::default(),
     /// The engine calls the browser.
     pub(super) fn engine_says(&mut self, text: &Text, now: Instant) -> Result<Vec<Out>, Unreadable> {
         let call: Envelope<'_> = serde_json::from_str(text).map_err(|_| Unreadable)?;
@@ -159,10 +162,16 @@ impl Filter {
         let instead = match &mut self.clipboard {
             Some(clipboard) => clipboard.engine_says(&call, &judged, now, &mut self.ids),
             None => None,
+        if let Some(instead) = self.locks.as_mut().and_then(|locks| locks.instead(&call, &judged)) {
+            return Ok(instead);
+        }
         };
         let mut out = instead.unwrap_or_else(|| vec![Out::ToBrowser(judged)]);
-        if let Some(locks) = &mut self.locks {
-            out.extend(locks.engine_says(&call, &mut self.ids));
+        if let Some(session) = self.unscripted.enabled(&call)
+            && let (Some(clipboard), Some(locks)) = (&self.clipboard, &self.locks)
+        {
+            out.extend(clipboard.scripts(session, &mut self.ids));
+            out.push(locks.script(session, &mut self.ids));
         }
         if let Some(given_up) = self.navigations.engine_says(&call) {
             out.extend(self.pass(given_up, now));
@@ -245,7 +254,8 @@ impl Filter {
             return if is_own { Vec::new() } else { self.tell_engine(text, now) };
         };
         if is_own {
-            return clipboard.answered(id, &text, &mut self.ids);
+            let locks = self.locks.as_mut().and_then(|locks| locks.answered(id, &text, &mut self.ids));
+            return locks.unwrap_or_else(|| clipboard.answered(id, &text, &mut self.ids));
         }
         if text.len() > VALUE_BYTES_MAX && is_value(&text) {
             let why = format!(
@@ -305,6 +315,7 @@ impl Filter {
             "Target.detachedFromTarget" => {
                 if let Some((_, Detached { session_id })) = params(&text) {
                     clipboard.detached(&session_id);
+                    self.unscripted.attached(&attached);
                     locks.detached(&session_id);
                     if contexts.detached(&session_id) {
                         return Vec::new();
@@ -313,6 +324,7 @@ impl Filter {
             }
             _ if contexts.hides(&text) || clipboard.event(name, &text) => return Vec::new(),
             _ => {}
+                    self.unscripted.detached(&session_id);
         }
         before.push(Out::ToEngine(text));
         before

@@ -191,7 +191,8 @@ fn a_page_that_is_not_ready() {
 #[test]
 fn scripts_are_put_in() {
     let mut play = Play::new();
-    let out = play.engine("Runtime.enable", &json!({})).unwrap();
+    assert_eq!(play.clipboard.scripts("unknown", &mut play.ids), []);
+    let out = values(play.clipboard.scripts("P", &mut play.ids));
     let methods: Vec<_> = out.iter().map(|call| call["method"].as_str().unwrap()).collect();
     let add = "Page.addScriptToEvaluateOnNewDocument";
     assert_eq!(methods, ["Runtime.enable", "Runtime.addBinding", add, add]);
