@@ -3,12 +3,12 @@
 //!
 //! [`rules`] judge the engine's calls, and keys that copy or paste go through the [`Clipboard`]. The browser's messages
 //! pass, except those about targets that are not the engine's ([`OwnContexts`]) or that do not answer ([`SilentTabs`]),
-//! console messages and requests without end ([`ConsoleLimit`], [`NetworkLimit`]), and long texts ([`long_events`]).
-//! [`AddressLimit`] ends pages with too many long addresses, and a script bounds their Web Locks ([`LockLimit`]).
-//! [`DownloadLimit`] counts downloads, and stops them when they are too many or too large. [`own_frames`] removes
-//! greenroom's own functions from stacks. Answers to failed navigations pass after their error pages
-//! ([`FailedNavigations`]). The filter recognises answers by their numbers and most events by their names; it parses only
-//! events of `Network`, `Fetch`, `Target` and of downloads.
+//! calls of bound functions, console messages and requests without end ([`BindingLimit`], [`ConsoleLimit`],
+//! [`NetworkLimit`]), and long texts ([`long_events`]). [`AddressLimit`] ends pages with too many long addresses, and a
+//! script bounds their Web Locks ([`LockLimit`]). [`DownloadLimit`] counts downloads, and stops them when they are too many
+//! or too large. [`own_frames`] removes greenroom's own functions from stacks. Answers to failed navigations pass after
+//! their error pages ([`FailedNavigations`]). The filter recognises answers by their numbers and most events by their
+//! names; it parses only events of `Network`, `Fetch`, `Target` and of downloads.
 
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::{
     Out, Targets,
     address_limit::AddressLimit,
+    binding_limit::BindingLimit,
     clipboard::Clipboard,
     console_limit::ConsoleLimit,
     download_limit::DownloadLimit,
@@ -31,8 +32,8 @@ use super::{
     own_contexts::OwnContexts,
     own_frames,
     rules::{self, Verdict},
-    silent_tabs::SilentTabs,
     script::Unscripted,
+    silent_tabs::SilentTabs,
 };
 use crate::downloads::Downloads;
 
@@ -90,6 +91,7 @@ pub(super) struct Filter {
     /// Whether other sessions, or the browser's user, have pages in the same browser.
     shares_browser: bool,
     addresses: AddressLimit,
+    bindings: BindingLimit,
     console: ConsoleLimit,
     network: NetworkLimit,
     downloads: Option<DownloadLimit>,
@@ -98,9 +100,9 @@ pub(super) struct Filter {
     clipboard: Option<Clipboard>,
     locks: Option<LockLimit>,
     silent_tabs: Option<SilentTabs>,
+    unscripted: Unscripted,
 }
 
-    unscripted: Unscripted,
 impl Filter {
     pub(super) fn new(targets: &Targets, downloads: Option<Arc<Downloads>>) -> Self {
         let is_isolated = matches!(targets, Targets::OwnContexts);
@@ -108,6 +110,7 @@ impl Filter {
             ids: OwnIds::default(),
             shares_browser: !matches!(targets, Targets::All),
             addresses: AddressLimit::default(),
+            bindings: BindingLimit::default(),
             console: ConsoleLimit::default(),
             network: NetworkLimit::default(),
             downloads: downloads.map(|downloads| DownloadLimit::new(downloads, is_isolated)),
@@ -119,10 +122,10 @@ impl Filter {
                 Targets::Responsive(own) => Some(SilentTabs::new(own.clone())),
                 Targets::All | Targets::OwnContexts => None,
             },
+            unscripted: Unscripted::default(),
         }
     }
 
-            unscripted: Unscripted::default(),
     /// The engine calls the browser.
     pub(super) fn engine_says(&mut self, text: &Text, now: Instant) -> Result<Vec<Out>, Unreadable> {
         let call: Envelope<'_> = serde_json::from_str(text).map_err(|_| Unreadable)?;
@@ -159,12 +162,12 @@ impl Filter {
             Verdict::Replace(params) => rewritten(id, call.session.as_deref(), method, params),
             Verdict::Pass | Verdict::Refuse(_) => text.clone(),
         };
-        let instead = match &mut self.clipboard {
-            Some(clipboard) => clipboard.engine_says(&call, &judged, now, &mut self.ids),
-            None => None,
         if let Some(instead) = self.locks.as_mut().and_then(|locks| locks.instead(&call, &judged)) {
             return Ok(instead);
         }
+        let instead = match &mut self.clipboard {
+            Some(clipboard) => clipboard.engine_says(&call, &judged, now, &mut self.ids),
+            None => None,
         };
         let mut out = instead.unwrap_or_else(|| vec![Out::ToBrowser(judged)]);
         if let Some(session) = self.unscripted.enabled(&call)
@@ -211,6 +214,7 @@ impl Filter {
             }
             "Target.detachedFromTarget" => {
                 if let Some((_, Detached { session_id })) = params(&text) {
+                    self.bindings.detached(&session_id);
                     self.console.detached(&session_id);
                     self.network.detached(&session_id);
                     self.addresses.detached(&session_id);
@@ -223,6 +227,9 @@ impl Filter {
         }
         // If a browser names no session, all of its messages count together.
         let session = session_of(&text).unwrap_or_default().to_owned();
+        if !self.bindings.admits(self.network.page(&session), name, now) {
+            return Err(Vec::new());
+        }
         let text = self.console.judge(self.network.page(&session), name, text, now).ok_or_else(Vec::new)?;
         match self.network.judge(name, text, now, &mut self.ids) {
             network_limit::Verdict::Pass(text) => Ok(text),
@@ -308,6 +315,7 @@ impl Filter {
                     if let Some(downloads) = &mut self.downloads {
                         downloads.attached(&attached);
                     }
+                    self.unscripted.attached(&attached);
                     clipboard.attached(parent, &attached);
                     before = locks.attached(&attached, &mut self.ids);
                 }
@@ -315,8 +323,8 @@ impl Filter {
             "Target.detachedFromTarget" => {
                 if let Some((_, Detached { session_id })) = params(&text) {
                     clipboard.detached(&session_id);
-                    self.unscripted.attached(&attached);
                     locks.detached(&session_id);
+                    self.unscripted.detached(&session_id);
                     if contexts.detached(&session_id) {
                         return Vec::new();
                     }
@@ -324,7 +332,6 @@ impl Filter {
             }
             _ if contexts.hides(&text) || clipboard.event(name, &text) => return Vec::new(),
             _ => {}
-                    self.unscripted.detached(&session_id);
         }
         before.push(Out::ToEngine(text));
         before
