@@ -23,6 +23,12 @@ const FILES_MAX: usize = 100;
 /// How many characters of a path errors repeat. No real file has a longer path.
 const PATH_CHARS_MAX: usize = 500;
 
+/// How long the name of a file or folder may be, in bytes: Linux and macOS allow no more (`NAME_MAX`).
+const NAME_BYTES_MAX: usize = 255;
+
+/// How long a path may be, in bytes: `PATH_MAX` of Linux, without the NUL at its end.
+const PATH_BYTES_MAX: usize = 4095;
+
 /// The folders by which a session's files are judged.
 pub(crate) struct Place<'a> {
     /// The session's own folder.
@@ -44,6 +50,8 @@ pub(crate) enum Refused {
     Scheme { scheme: String },
     #[error("arguments refused: {0}")]
     Arguments(String),
+    #[error("no file can have this name: {why}: `{path}`\n\nhint: give another name")]
+    Name { path: String, why: BadName },
     #[error("cannot read the file: {error}: `{path}`")]
     Unreadable { path: String, error: std::io::Error },
     #[error("not a regular file: `{path}`")]
@@ -54,6 +62,31 @@ pub(crate) enum Refused {
     TooMany,
     #[error("cannot copy the file: {error}: `{path}`")]
     Copy { path: String, error: std::io::Error },
+}
+
+/// Why no file can have a name. The kernel would say so only after the engine has made the result.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadName {
+    #[error("it contains a NUL character")]
+    Nul,
+    #[error("a part of it has {0} bytes, at most {NAME_BYTES_MAX} are possible")]
+    LongPart(usize),
+    #[error("the whole path has {0} bytes, at most {PATH_BYTES_MAX} are possible")]
+    LongPath(usize),
+}
+
+impl BadName {
+    fn of(path: &Path) -> Option<Self> {
+        let bytes = path.as_os_str().as_encoded_bytes();
+        if bytes.contains(&0) {
+            return Some(Self::Nul);
+        }
+        if bytes.len() > PATH_BYTES_MAX {
+            return Some(Self::LongPath(bytes.len()));
+        }
+        let longest = path.iter().map(OsStr::len).max().unwrap_or_default();
+        (longest > NAME_BYTES_MAX).then_some(Self::LongPart(longest))
+    }
 }
 
 impl Refused {
@@ -137,7 +170,11 @@ impl Roots {
     /// Relative names start at the first root.
     fn absolute(&self, path: &str) -> Result<PathBuf, Refused> {
         let root = self.folders.first().ok_or_else(|| self.outside(path))?;
-        Ok(root.join(path))
+        let absolute = root.join(path);
+        match BadName::of(&absolute) {
+            Some(why) => Err(Refused::Name { path: shown(path), why }),
+            None => Ok(absolute),
+        }
     }
 
     /// Judges a file, given as `path`, that is really at `real`.
@@ -331,7 +368,6 @@ mod tests {
         assert!(roots.copy_in("mine", &inbox, budget).await.is_ok());
         assert!(matches!(roots.copy_in("out/secret", &inbox, budget).await, Err(Refused::Outside { .. })));
         assert!(matches!(roots.copy_in("fifo", &inbox, budget).await, Err(Refused::NotAFile { .. })));
-        assert!(matches!(roots.copy_in("mi\0ne", &inbox, budget).await, Err(Refused::Unreadable { .. })));
         assert!(matches!(roots.admit_out("fifo").await, Err(Refused::NotAFile { .. })));
         let long = roots.copy_in(&"x/".repeat(1_000_000), &inbox, budget).await.unwrap_err().to_string();
         assert!(long.len() < 1_000, "{} bytes", long.len());
@@ -355,6 +391,37 @@ mod tests {
         let small = &mut Budget::of(7);
         let two = vec!["mine".to_owned(); 2];
         assert!(matches!(roots.copy_all_in(&two, &inbox, small).await, Err(Refused::TooBig { .. })));
+    }
+
+    /// A name that no file can have is refused before the engine runs, in and out, and the error says what is wrong with it.
+    /// The longest possible name passes.
+    #[tokio::test]
+    async fn impossible_names() {
+        let root = tempfile::tempdir().unwrap();
+        let roots = Roots { folders: vec![root.path().canonicalize().unwrap()], data: "/nowhere".into() };
+        for (name, why) in [
+            ("mi\0ne".to_owned(), "it contains a NUL character".to_owned()),
+            ("x".repeat(256), "a part of it has 256 bytes, at most 255 are possible".to_owned()),
+            (
+                format!("ä{}/y", "x".repeat(254)),
+                "a part of it has 256 bytes, at most 255 are possible".to_owned(),
+            ),
+            (
+                format!("/{}", "x/".repeat(500_000)),
+                "the whole path has 1000001 bytes, at most 4095 are possible".to_owned(),
+            ),
+        ] {
+            let inbox = root.path().join("inbox");
+            let copied = roots.copy_in(&name, &inbox, &mut Budget::of_a_call()).await.map(drop);
+            for refused in [copied, roots.admit_out(&name).await.map(drop)] {
+                let refused = refused.unwrap_err();
+                assert_eq!(refused.code(), "file_refused");
+                let said = refused.to_string();
+                assert!(said.starts_with(&format!("no file can have this name: {why}: `")), "{said}");
+                assert!(said.len() < 1_000, "{} bytes", said.len());
+            }
+        }
+        assert!(roots.admit_out(&"x".repeat(255)).await.is_ok());
     }
 
     /// A file that the engine made as a link, or below one, to a path outside of the session's folder is not copied out; a
