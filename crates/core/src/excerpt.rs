@@ -23,6 +23,32 @@ pub fn excerpt_of<'a>(head: &'a str, bytes: u64, bytes_max: usize, whole: &str) 
     Cow::Owned(format!("{shown}… ({bytes} bytes in all; {whole} for the whole)"))
 }
 
+/// How much of a name that a client gave an error repeats, in bytes. Real names of tools, pools and sessions are shorter; a
+/// client that sends a megabyte does not get it back.
+const ECHO_BYTES_MAX: usize = 200;
+
+/// A name or value from outside, as an error repeats it. All errors cut such names here.
+pub fn echoed(name: &str) -> Cow<'_, str> {
+    let shown = &name[..name.floor_char_boundary(ECHO_BYTES_MAX)];
+    match shown.len() < name.len() {
+        true => Cow::Owned(format!("{shown}… ({} bytes in all)", name.len())),
+        false => Cow::Borrowed(name),
+    }
+}
+
+/// How long the message of a parser may be, in bytes. One that names a field and all that it expects is shorter.
+const PARSER_BYTES_MAX: usize = 1024;
+
+/// The message of a parser, in which a name or value from outside may stand: both ends of it, if that is long.
+pub fn shortened(message: &str) -> Cow<'_, str> {
+    if message.len() <= PARSER_BYTES_MAX {
+        return Cow::Borrowed(message);
+    }
+    let head = &message[..message.floor_char_boundary(ECHO_BYTES_MAX)];
+    let tail = &message[message.ceil_char_boundary(message.len() - (PARSER_BYTES_MAX - ECHO_BYTES_MAX))..];
+    Cow::Owned(format!("{head}… ({} bytes left out) …{tail}", message.len() - head.len() - tail.len()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,5 +62,18 @@ mod tests {
         assert!(cut.ends_with("ä… (4097 bytes in all; ask for the whole)"), "{cut}");
         assert!(cut.len() < FIELD_BYTES_MAX + 64);
         assert_eq!(excerpt_of("ab", 9, 10, "ask"), "ab… (9 bytes in all; ask for the whole)");
+    }
+
+    /// An error repeats a name of usual length whole, and of a longer one the beginning.
+    #[test]
+    fn long_names_are_cut() {
+        let name = "x".repeat(ECHO_BYTES_MAX);
+        assert_eq!(echoed(&name), name);
+        let cut = echoed(&format!("x{}", "ä".repeat(500_000))).into_owned();
+        assert!(cut.ends_with("ä… (1000001 bytes in all)") && cut.len() < ECHO_BYTES_MAX + 64, "{cut}");
+        let message = format!("unknown field `{}`, expected `a`", "ä".repeat(500_000));
+        let cut = shortened(&message);
+        assert!(cut.starts_with("unknown field `ä") && cut.ends_with("ä`, expected `a`"), "{cut}");
+        assert!(cut.len() < PARSER_BYTES_MAX + 64, "{cut}");
     }
 }

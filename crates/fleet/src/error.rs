@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{InstanceId, Lost, SessionId, StartError, plural, port::human};
+use greenroom_core::{InstanceId, Lost, SessionId, StartError, excerpt::echoed, plural, port::human};
 
 use crate::attached_browsers::{BrowserName, NotChosen};
 
@@ -54,9 +54,9 @@ pub enum FleetError {
     NoConnectionSession,
     #[error("the session exists already: \"{0}\"")]
     Exists(SessionId),
-    #[error("no such pool: \"{name}\"; {}", there(.known))]
+    #[error("no such pool: \"{}\"; {}", echoed(.name), there(.known))]
     NoPool { name: String, known: Vec<String> },
-    #[error("no such instance in {}: \"{name}\"; {}", place(.pool, .browser.as_deref()), there(.known))]
+    #[error("no such instance in {}: \"{}\"; {}", place(.pool, .browser.as_deref()), echoed(.name), there(.known))]
     NoInstance { pool: String, browser: Option<Arc<BrowserName>>, name: String, known: Vec<String> },
     /// Every instance of the pool has failed, and the pool starts none again on its own.
     #[error("{} '{pool}' has no healthy instances. Specify explicit pool or restart failed instances.", if *.is_default { "Default pool" } else { "Pool" })]
@@ -82,12 +82,12 @@ pub enum FleetError {
     /// An attached browser cannot be reached.
     #[error("browser {index} cannot be reached: {}", address_and_why(.url, .why.as_deref()))]
     BrowserDown { index: u32, url: String, why: Option<String>, retry_in: Option<Duration> },
-    #[error("\"{name}\" is attached already, as browser {index}")]
+    #[error("\"{}\" is attached already, as browser {index}", echoed(.name))]
     BrowserExists { name: String, index: u32 },
     /// The browser left the fleet while this call ran or waited there.
     #[error("{browser} was removed: greenroom does not drive it any more")]
     BrowserRemoved { browser: Arc<BrowserName> },
-    #[error("\"{label}\" cannot be a browser's label: it is {}", if .label.trim().is_empty() { "empty" } else { "a number, and would be taken for an index" })]
+    #[error("\"{}\" cannot be a browser's label: it is {}", echoed(.label), if .label.trim().is_empty() { "empty" } else { "a number, and would be taken for an index" })]
     BadLabel { label: String },
     #[error("greenroom is shutting down")]
     ShuttingDown,

@@ -6,7 +6,8 @@
 mod attached;
 
 use greenroom_core::{
-    InvalidSessionId, Raw, RefId, Refused, SessionId, StartError, plural, port::human, raw::encode,
+    ConnectionId, InvalidSessionId, Raw, RefId, Refused, SessionId, StartError, excerpt::echoed, plural,
+    port::human, raw::encode, record::Summary, time::timestamp,
 };
 use greenroom_fleet::{FleetError, LeaseTimeout, NotChosen};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
@@ -430,7 +431,7 @@ pub(crate) fn unroutable(error: Unroutable) -> Result<ErrorResponse, RpcError> {
 
 /// No engine has this tool.
 pub(crate) fn unknown_tool(name: &str, suggestion: Option<&str>) -> RpcError {
-    let mut message = format!("unknown tool: \"{name}\"");
+    let mut message = format!("unknown tool: \"{}\"", echoed(name));
     if let Some(suggestion) = suggestion {
         message.push_str(&format!("; {suggestion}"));
     }

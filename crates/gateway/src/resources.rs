@@ -7,6 +7,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use greenroom_core::{
     BlobId, Fields, Owner, Records, RefId,
+    excerpt::echoed,
     raw::encode,
     record::{Blob, BlobRef, Unreadable},
 };
@@ -98,7 +99,7 @@ fn skipped(params: &Fields) -> Result<usize, RpcError> {
     let cursor = params.get("cursor").filter(|cursor| cursor.get() != "null");
     let Some(cursor) = cursor else { return Ok(0) };
     let number = serde_json::from_str::<String>(cursor.get()).ok().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| bad(format!("unknown cursor: `{cursor}`")))
+    number.ok_or_else(|| bad(format!("unknown cursor: `{}`", echoed(cursor.get()))))
 }
 
 async fn list(records: &dyn Records, owner: &Owner, params: &Fields) -> Result<Fields, RpcError> {
@@ -171,8 +172,12 @@ async fn read(
         None
     };
     let Some(content) = content else {
-        let data = Some(encode(&json!({ "uri": uri })));
-        return Err(RpcError { code: not_found, message: format!("no such resource: `{uri}`"), data });
+        let data = Some(encode(&json!({ "uri": echoed(&uri) })));
+        return Err(RpcError {
+            code: not_found,
+            message: format!("no such resource: `{}`", echoed(&uri)),
+            data,
+        });
     };
     let mut answer = Fields::default();
     answer.set("contents", encode(&[content]));

@@ -8,7 +8,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use greenroom_core::{Raw, json_check};
+use greenroom_core::{Raw, excerpt::echoed, json_check};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, SeqAccess, Visitor},
@@ -123,7 +123,7 @@ fn unambiguous(message: Message) -> Result<Message, Malformed> {
     if let Message::Request { id, method, params: Some(params) } = &message
         && let Err(ambiguous) = json_check::check(params)
     {
-        let why = format!("the parameters of `{method}` cannot be taken: {ambiguous}");
+        let why = format!("the parameters of `{}` cannot be taken: {ambiguous}", echoed(method));
         return Err(Malformed { id: Some(id.clone()), error: RpcError::new(INVALID_PARAMS, why) });
     }
     Ok(message)

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use greenroom_core::plural;
+use greenroom_core::{excerpt::echoed, plural};
 
 use super::Entry;
 
@@ -16,7 +16,7 @@ pub enum NotChosen {
     /// Several browsers are attached, and the call names none.
     #[error("browserIndex parameter is required when multiple browsers are connected")]
     Required { known: Vec<String> },
-    #[error("no such browser: \"{name}\"; {}", plural::there(.known))]
+    #[error("no such browser: \"{}\"; {}", echoed(.name), plural::there(.known))]
     Unknown { name: String, known: Vec<String> },
     #[error("no browser is attached: browserIndex must NOT be specified")]
     NoneAttached,

@@ -3,7 +3,11 @@
 //! A parameter that has a default is not required, whatever the schema says: engines publish the schema of what
 //! they work with after filling in defaults.
 
-use greenroom_core::{Fields, raw::tree};
+use greenroom_core::{
+    Fields,
+    excerpt::{echoed, shortened},
+    raw::tree,
+};
 use jsonschema::{ValidationError, Validator, error::ValidationErrorKind};
 use serde_json::{Map, Value, value::RawValue};
 
@@ -12,11 +16,11 @@ use serde_json::{Map, Value, value::RawValue};
 pub enum InvalidArguments {
     #[error("arguments are not an object")]
     NotAnObject,
-    #[error("unknown argument: `{name}`")]
+    #[error("unknown argument: `{}`", echoed(.name))]
     Unknown { name: String, known: Vec<String> },
     #[error("missing argument: `{name}`")]
     Missing { name: String },
-    #[error("wrong argument: `{name}`: {why}")]
+    #[error("wrong argument: `{}`: {why}", echoed(.name))]
     Wrong { name: String, why: String },
     #[error("arguments cannot be read: they are nested too deep, or hold text that is not valid Unicode")]
     Unreadable,
@@ -99,9 +103,9 @@ fn why(error: &ValidationError<'_>) -> String {
     match options {
         Some(options) => {
             let options: Vec<_> = options.iter().map(ToString::to_string).collect();
-            format!("{} is not one of {}", error.instance(), options.join(", "))
+            format!("{} is not one of {}", echoed(&error.instance().to_string()), options.join(", "))
         }
-        None => error.to_string(),
+        None => shortened(&error.to_string()).into_owned(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors about attached browsers, and about tools that a pool or browser does not have.
 
-use greenroom_core::plural;
+use greenroom_core::{excerpt::echoed, plural};
 use greenroom_fleet::FleetError;
 
 use super::ErrorResponse;
@@ -32,7 +32,7 @@ impl ErrorResponse {
 
     /// There are no pools, and the last browser was removed.
     pub(crate) fn nothing_attached(tool: &str) -> Self {
-        Self::new("no_browser", format!("no browser is attached, so there is no tool \"{tool}\""))
+        Self::new("no_browser", format!("no browser is attached, so there is no tool \"{}\"", echoed(tool)))
             .hint("connect_browser attaches one, where that is allowed")
     }
 
@@ -43,7 +43,7 @@ impl ErrorResponse {
             [] => "no browser has a tag".to_owned(),
             some => plural::there(some),
         };
-        Self::new("no_such_tag", format!("no such tag: \"{tag}\"; {there_is}"))
+        Self::new("no_such_tag", format!("no such tag: \"{}\"; {there_is}", echoed(tag)))
             .hint("list_browsers shows them")
     }
 

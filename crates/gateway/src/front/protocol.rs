@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use greenroom_core::{Fields, Owner, Raw, raw::encode, settings::Scope};
+use greenroom_core::{Fields, Owner, Raw, excerpt::echoed, raw::encode, settings::Scope};
 use greenroom_mcp::{
     Id, Malformed, Message, Revision, RpcError,
     error::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND},
@@ -130,10 +130,10 @@ impl Protocol {
             }
             (_, None) => Err(RpcError::new(
                 INVALID_REQUEST,
-                format!("`{method}` before `initialize`: send `initialize` first"),
+                format!("`{}` before `initialize`: send `initialize` first", echoed(method)),
             )),
             ("logging/setLevel", _) => self.set_level(params),
-            _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("method not found: `{method}`"))),
+            _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("method not found: `{}`", echoed(method)))),
         };
         answer.map_err(|error| error.to_raw())
     }
@@ -296,7 +296,7 @@ impl Protocol {
             Ok(()) => return,
             Err(BeginError::TooMany) => Ok(ErrorResponse::too_many_calls(CALLS_MAX).to_result()),
             Err(BeginError::IdInUse) => {
-                let why = format!("the id {id} is already in use by a call in flight");
+                let why = format!("the id {} is already in use by a call in flight", echoed(&id.to_string()));
                 Err(RpcError::new(INVALID_REQUEST, why).to_raw())
             }
         };
@@ -336,9 +336,10 @@ pub(super) fn one_page(params: Option<&RawValue>) -> Result<(), RpcError> {
     let fields = params.and_then(|params| Fields::open(params).ok());
     let cursor = fields.as_ref().and_then(|fields| fields.get("cursor"));
     match cursor.filter(|cursor| cursor.get() != "null") {
-        Some(cursor) => {
-            Err(RpcError::new(INVALID_PARAMS, format!("unknown cursor: `{cursor}`; the list has one page")))
-        }
+        Some(cursor) => Err(RpcError::new(
+            INVALID_PARAMS,
+            format!("unknown cursor: `{}`; the list has one page", echoed(cursor.get())),
+        )),
         None => Ok(()),
     }
 }

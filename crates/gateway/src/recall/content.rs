@@ -6,6 +6,7 @@
 
 use greenroom_core::{
     Owner, Records, RefId,
+    excerpt::echoed,
     raw::parse,
     record::{Cursor, Unreadable},
 };
@@ -54,7 +55,7 @@ pub(crate) struct ContentPart {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ContentError {
-    #[error("no record has this ref_id: `{0}`")]
+    #[error("no record has this ref_id: `{}`", echoed(.0))]
     NoRecord(String),
     #[error("the call has not ended, or greenroom ended while it ran: `{0}`")]
     NotEnded(RefId),

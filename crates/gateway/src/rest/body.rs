@@ -6,7 +6,7 @@ use axum::{
     body::{Body, to_bytes},
     http::HeaderMap,
 };
-use greenroom_core::json_check;
+use greenroom_core::{excerpt::shortened, json_check};
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error as _},
@@ -60,7 +60,9 @@ pub(super) async fn read<T: DeserializeOwned>(
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|first| *first == b'[') {
         return Err(Problem::bad_body("the body must be an object"));
     }
-    let unusable = |why: &dyn Display| Problem::bad_body(format!("the body cannot be used: {why}"));
+    let unusable = |why: &dyn Display| {
+        Problem::bad_body(format!("the body cannot be used: {}", shortened(&why.to_string())))
+    };
     let raw: &RawValue = serde_json::from_slice(&bytes).map_err(|error| unusable(&error))?;
     json_check::check(raw).map_err(|ambiguous| unusable(&ambiguous))?;
     serde_json::from_str(raw.get()).map(Some).map_err(|error| unusable(&error))

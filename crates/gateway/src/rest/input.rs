@@ -7,7 +7,7 @@ use axum::{
     extract::{FromRequestParts, Path, Query},
     http::request::Parts,
 };
-use greenroom_core::{RefId, SessionId};
+use greenroom_core::{RefId, SessionId, excerpt::shortened};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::Problem;
@@ -20,8 +20,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         match Query::try_from_uri(&parts.uri) {
-            Ok(Query(params)) => Ok(Self(params)),
-            Err(rejection) => Err(Problem::bad_query(&cause(&rejection))),
+            Ok(Query(asked)) => Ok(Self(asked)),
+            Err(rejection) => Err(Problem::bad_query(&shortened(&cause(&rejection)))),
         }
     }
 }

@@ -7,6 +7,7 @@ use axum::{
 };
 use greenroom_core::{
     BlobId, RefId,
+    excerpt::echoed,
     record::{InvalidRefId, Unreadable},
 };
 use greenroom_fleet::{FleetError, NotChosen};
@@ -88,7 +89,11 @@ impl Problem {
     }
 
     pub(super) fn no_route(uri: &Uri) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "no_route", format!("nothing is served at `/api{}`", uri.path()))
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "no_route",
+            format!("nothing is served at `/api{}`", echoed(uri.path())),
+        )
     }
 
     pub(super) fn wrong_method() -> Self {
@@ -115,8 +120,8 @@ impl Problem {
     }
 
     pub(super) fn bad_ref_id(given: &str, invalid: InvalidRefId) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad_request", format!("{invalid}: `{given}`"))
-            .details(json!({ "ref_id": given }))
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", format!("{invalid}: `{}`", echoed(given)))
+            .details(json!({ "ref_id": echoed(given) }))
     }
 
     pub(super) fn still_runs(id: &RefId) -> Self {
@@ -145,7 +150,7 @@ impl Problem {
             | "records_unavailable") => (StatusCode::SERVICE_UNAVAILABLE, word),
             word => (StatusCode::BAD_REQUEST, word),
         };
-        let mut details = json!({ "tool": tool });
+        let mut details = json!({ "tool": echoed(tool) });
         if let Some(ref_id) = ref_id {
             details["ref_id"] = json!(ref_id);
         }
@@ -153,8 +158,9 @@ impl Problem {
     }
 
     pub(super) fn bad_blob_id(given: &str) -> Self {
-        let message = format!("a blob is named by its SHA-256, 64 hex digits in lower case: `{given}`");
-        Self::new(StatusCode::BAD_REQUEST, "bad_request", message).details(json!({ "sha256": given }))
+        let message =
+            format!("a blob is named by its SHA-256, 64 hex digits in lower case: `{}`", echoed(given));
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message).details(json!({ "sha256": echoed(given) }))
     }
 
     pub(super) fn no_call(id: &RefId) -> Self {
@@ -168,6 +174,7 @@ impl Problem {
     }
 
     pub(super) fn no_session(name: &str) -> Self {
+        let name = echoed(name);
         let message = format!("no such session: `{name}`; one is kept from its first call on");
         Self::new(StatusCode::NOT_FOUND, "no_such_session", message).details(json!({ "session_id": name }))
     }
@@ -213,10 +220,10 @@ impl From<FleetError> for Problem {
         let message = error.to_string();
         match error {
             FleetError::NoPool { name, known } => Self::new(StatusCode::NOT_FOUND, "no_such_pool", message)
-                .details(json!({ "pool": name, "known": known })),
+                .details(json!({ "pool": echoed(&name), "known": known })),
             FleetError::NoInstance { pool, name, known, .. } => {
                 Self::new(StatusCode::NOT_FOUND, "no_such_instance", message)
-                    .details(json!({ "pool": pool, "instance": name, "known": known }))
+                    .details(json!({ "pool": pool, "instance": echoed(&name), "known": known }))
             }
             FleetError::NotFixed { pool } => {
                 Self::new(StatusCode::CONFLICT, "not_fixed", message).details(json!({ "pool": pool }))
@@ -227,14 +234,14 @@ impl From<FleetError> for Problem {
             }
             FleetError::NotChosen(NotChosen::Unknown { name, known }) => {
                 Self::new(StatusCode::NOT_FOUND, "no_such_browser", message)
-                    .details(json!({ "browser": name, "known": known }))
+                    .details(json!({ "browser": echoed(&name), "known": known }))
             }
             FleetError::NotChosen(_) => Self::new(StatusCode::NOT_FOUND, "no_such_browser", message),
             FleetError::BrowserRemoved { .. } => Self::new(StatusCode::NOT_FOUND, "no_such_browser", message),
             FleetError::BadLabel { .. } => Self::new(StatusCode::BAD_REQUEST, "bad_browser", message),
             FleetError::BrowserExists { name, index } => {
                 Self::new(StatusCode::CONFLICT, "browser_exists", message)
-                    .details(json!({ "browser": name, "index": index }))
+                    .details(json!({ "browser": echoed(&name), "index": index }))
             }
             FleetError::BrowserDown { index, retry_in, .. } => {
                 let seconds = retry_in.map(|wait| wait.as_secs());

@@ -169,3 +169,44 @@ async fn big_bodies() {
     }
     assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
 }
+
+/// An error repeats a name from a path, a header or a body, but not all of one that is very long.
+#[tokio::test]
+async fn names_of_any_length() {
+    let stage = Stage::new();
+    let server = stage.serve().await;
+    // As long as the head of a request may be, about.
+    let long = "n".repeat(100_000);
+    let (json, accept) = (("content-type", "application/json"), ("accept", "text/event-stream"));
+    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let session = ("mcp-session-id", client.session.as_str());
+    let paths = ["calls", "blobs", "sessions", "pools", ""].map(|of| format!("/api/{of}/{long}"));
+    let query = format!("/api/calls?{long}=1");
+    let tool = json!({"tool": &long, "session_id": "s"}).to_string();
+    let pool = json!({"tool": "pid", "session_id": "s", "params": {"browser_pool": &long}}).to_string();
+    let field = json!({"tool": "pid", &long: 1}).to_string();
+    let named = json!({"tool": "pid", "session_id": "s", "request_id": &long}).to_string();
+    let mut cases: Vec<(&str, &str, Vec<(&str, &str)>, &str)> = vec![
+        ("GET", &query, vec![], ""),
+        ("POST", "/api/calls", vec![json], &tool),
+        ("POST", "/api/calls", vec![json], &pool),
+        ("POST", "/api/calls", vec![json], &field),
+        ("POST", "/api/calls", vec![json], &named),
+        ("POST", "/mcp", vec![json, ("mcp-session-id", &long)], PING),
+        ("POST", "/mcp", vec![json, session, ("mcp-protocol-version", &long)], PING),
+        ("GET", "/mcp", vec![accept, session, ("last-event-id", &long)], ""),
+        ("GET", "/health", vec![("host", &long)], ""),
+        ("GET", "/health", vec![("origin", &long)], ""),
+        ("GET", "/ready", vec![("sec-fetch-site", &long)], ""),
+    ];
+    cases.extend(paths.iter().map(|path| ("GET", path.as_str(), vec![], "")));
+    for (method, path, headers, body) in cases {
+        let body = (method == "POST").then_some(body);
+        let mut reply = server.wire().await.request(method, path, &headers, body).await;
+        let (status, said) = (reply.status, reply.body().await);
+        let what =
+            format!("{method} {} {:?}", &path[..path.len().min(20)], headers.last().map(|(name, _)| name));
+        assert!((400..500).contains(&status), "{what}: {status}");
+        assert!(said.len() < 2_000, "{what}: {} bytes", said.len());
+    }
+}

@@ -7,7 +7,10 @@
 //! cannot read their answers, but reading a record changes what is new in it. Browsers send it to loopback addresses
 //! and over TLS. Programs send neither `Origin` nor `Sec-Fetch-Site`.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    sync::Arc,
+};
 
 use axum::{
     extract::{Request, State},
@@ -18,6 +21,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
+use greenroom_core::excerpt::echoed;
 
 use super::{HttpState, refusal};
 
@@ -42,8 +46,8 @@ pub struct HostRules {
 
 impl HostRules {
     fn knows(&self, authority: &str) -> bool {
-        let host = host_of(authority);
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
+        let Some(host) = host_of(authority) else { return false };
+        let address = host.parse::<IpAddr>().ok();
         let loopback =
             address.is_some_and(|address| address.is_loopback()) || host.eq_ignore_ascii_case("localhost");
         loopback
@@ -54,12 +58,15 @@ impl HostRules {
     fn judge(&self, path: &str, headers: &HeaderMap) -> Result<(), String> {
         let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or(""));
         let host = text(HOST).ok_or("the header `Host` is missing")?;
-        if headers.get_all(HOST).iter().count() > 1 {
-            return Err("the header `Host` is given more than once".to_owned());
+        for (name, shown) in [(HOST, "Host"), (ORIGIN, "Origin")] {
+            if headers.get_all(name).iter().count() > 1 {
+                return Err(format!("the header `{shown}` is given more than once"));
+            }
         }
         if !self.knows(host) {
             return Err(format!(
-                "this server does not go by the name `{host}`\n\nhint: use its address, or add the name to `server.allowed_hosts`"
+                "this server does not go by the name `{}`\n\nhint: use its address, or add the name to `server.allowed_hosts`",
+                echoed(host)
             ));
         }
         // Another port of this machine is the same site, but another program's server.
@@ -69,7 +76,8 @@ impl HostRules {
         {
             let site = site.to_str().unwrap_or("");
             return Err(format!(
-                "web pages of another origin may not use this server: `Sec-Fetch-Site: {site}`"
+                "web pages of another origin may not use this server: `Sec-Fetch-Site: {}`",
+                echoed(site)
             ));
         }
         let Some(origin) = text(ORIGIN) else { return Ok(()) };
@@ -77,17 +85,24 @@ impl HostRules {
         if own.is_some_and(|authority| authority.eq_ignore_ascii_case(host)) {
             return Ok(());
         }
-        Err(format!("web pages of another origin may not use this server: `{origin}`"))
+        Err(format!("web pages of another origin may not use this server: `{}`", echoed(origin)))
     }
 }
 
-/// A host without its port.
-fn host_of(authority: &str) -> &str {
-    match authority.rsplit_once(':') {
-        // Colons within brackets belong to an IPv6 address.
-        Some((host, port)) if !port.contains(']') => host,
-        _ => authority,
-    }
+/// A host without its port, and an IPv6 address without its brackets. `None` if the text is not a host with or without a
+/// port. The port may be any: a tunnel or a proxy in front listens on a port of its own.
+fn host_of(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (address, rest) = rest.split_once(']')?;
+            address.parse::<Ipv6Addr>().ok()?;
+            (address, if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) })
+        }
+        None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
+    };
+    // `parse` alone would accept a sign.
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    port.is_none_or(is_port).then_some(host)
 }
 
 /// Passes on requests that call this server by one of its names.
@@ -119,14 +134,22 @@ mod tests {
         rules.judge("/mcp", &headers).is_ok()
     }
 
-    /// With two `Host` headers it is unclear which one counts, so the request is refused.
+    /// With two `Host` or two `Origin` headers it is unclear which one counts, so the request is refused.
     #[test]
-    fn two_host_headers_are_refused() {
+    fn one_host_and_one_origin() {
         let mut headers = HeaderMap::new();
         headers.append(HOST, "localhost".parse().unwrap());
+        headers.append(ORIGIN, "http://localhost".parse().unwrap());
         assert_eq!(HostRules::default().judge("/mcp", &headers), Ok(()));
-        headers.append(HOST, "evil.example".parse().unwrap());
-        assert!(HostRules::default().judge("/mcp", &headers).unwrap_err().contains("more than once"));
+        for (name, second) in [(HOST, "evil.example"), (ORIGIN, "http://evil.example")] {
+            let mut headers = headers.clone();
+            headers.append(&name, second.parse().unwrap());
+            let refused = HostRules::default().judge("/mcp", &headers).unwrap_err();
+            assert!(
+                refused.to_lowercase().contains(&format!("`{name}` is given more than once")),
+                "{refused}"
+            );
+        }
     }
 
     /// The server accepts loopback names, its address and the configured names, with any port or none.
@@ -144,8 +167,24 @@ mod tests {
         ] {
             assert!(judge(host, None), "{host}");
         }
-        for host in ["evil.example", "localhost.evil.example:34501", "192.0.2.8", "", "[::2]:1", "2130706433"]
-        {
+        for host in [
+            "evil.example",
+            "localhost.evil.example:34501",
+            "192.0.2.8",
+            "",
+            "[::2]:1",
+            "2130706433",
+            "localhost:evil.example",
+            "localhost:65536",
+            "localhost:+80",
+            "localhost:80:80",
+            "localhost:80@evil.example",
+            "[::1",
+            "[::1]]",
+            "[::1]80",
+            "[127.0.0.1]:80",
+            "::1",
+        ] {
             assert!(!judge(host, None), "{host}");
         }
     }

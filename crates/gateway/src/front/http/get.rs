@@ -7,6 +7,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
+use greenroom_core::excerpt::echoed;
 use greenroom_mcp::Revision;
 
 use super::{HttpState, body, body::EventStream, headers, refusal};
@@ -25,7 +26,8 @@ pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, headers: He
             Some(resumed) => resumed,
             None => {
                 let why = format!(
-                    "nothing can be resumed after the event `{event}`: it is unknown or no longer kept"
+                    "nothing can be resumed after the event `{}`: it is unknown or no longer kept",
+                    echoed(event)
                 );
                 return refusal::because(StatusCode::BAD_REQUEST, why);
             }

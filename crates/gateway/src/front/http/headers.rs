@@ -6,7 +6,7 @@ use axum::http::{
     header::{ACCEPT, CONTENT_TYPE},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use greenroom_core::Fields;
+use greenroom_core::{Fields, excerpt::echoed};
 use greenroom_mcp::{RpcError, error::HEADER_MISMATCH};
 use serde_json::value::RawValue;
 
@@ -69,10 +69,14 @@ pub(super) fn match_body(
 fn expect(headers: &HeaderMap, header: &str, in_body: &str) -> Result<(), RpcError> {
     match header_value(headers, header)? {
         Some(header_value) if header_value == in_body => Ok(()),
-        Some(header_value) => {
-            Err(mismatch(format!("the header `{header}` says `{header_value}`, the body says `{in_body}`")))
+        Some(header_value) => Err(mismatch(format!(
+            "the header `{header}` says `{}`, the body says `{}`",
+            echoed(&header_value),
+            echoed(in_body)
+        ))),
+        None => {
+            Err(mismatch(format!("the header `{header}` is missing; the body says `{}`", echoed(in_body))))
         }
-        None => Err(mismatch(format!("the header `{header}` is missing; the body says `{in_body}`"))),
     }
 }
 
@@ -87,7 +91,7 @@ pub(super) fn header_value(headers: &HeaderMap, header: &str) -> Result<Option<S
     let read = value.to_str().ok().and_then(decoded);
     read.map(Some).ok_or_else(|| {
         let value = String::from_utf8_lossy(value.as_bytes());
-        mismatch(format!("the header `{header}` cannot be read: `{value}`"))
+        mismatch(format!("the header `{header}` cannot be read: `{}`", echoed(&value)))
     })
 }
 

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use axum::http::{HeaderMap, HeaderName};
-use greenroom_core::{Fields, raw::tree};
+use greenroom_core::{Fields, excerpt::echoed, raw::tree};
 use greenroom_mcp::RpcError;
 use serde_json::{Number, Value, value::RawValue};
 
@@ -72,10 +72,13 @@ fn compare_one(headers: &HeaderMap, header: &str, name: &str, argument: &Value) 
         (None, Value::Null) => Ok(()),
         (Some(header_value), argument) if says(&header_value, argument) => Ok(()),
         (Some(header_value), Value::Null) => Err(mismatch(format!(
-            "the header `{header}` says `{header_value}`, the body has no argument `{name}`"
+            "the header `{header}` says `{}`, the body has no argument `{name}`",
+            echoed(&header_value)
         ))),
         (Some(header_value), argument) => Err(mismatch(format!(
-            "the header `{header}` says `{header_value}`, the body says `{argument}` in `{name}`"
+            "the header `{header}` says `{}`, the body says `{}` in `{name}`",
+            echoed(&header_value),
+            echoed(&argument.to_string())
         ))),
         (None, _) => {
             Err(mismatch(format!("the header `{header}` is missing; the body has the argument `{name}`")))

@@ -15,7 +15,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use greenroom_core::ConnectionId;
+use greenroom_core::{ConnectionId, excerpt::echoed};
 use greenroom_fleet::SessionKey;
 use greenroom_mcp::{
     MessageStream, Revision,
@@ -164,7 +164,7 @@ impl HttpSession {
             "start" => stream.read_from_start(),
             seen => stream.read_behind(seen.parse().ok()?),
         };
-        Some((number, reader?))
+        Some((number, reader?, requests))
     }
 
     /// The stream that belongs to no request.
@@ -218,7 +218,7 @@ impl HttpClients {
             .filter(|session| session.connected_through(http_state))
             .cloned();
         let Some(session) = known else {
-            let why = format!("no such `Mcp-Session-Id`: `{id}`; send `initialize` again");
+            let why = format!("no such `Mcp-Session-Id`: `{}`; send `initialize` again", echoed(id));
             return Err(refusal::because(StatusCode::NOT_FOUND, why));
         };
         if let Some(revision) = headers::text(headers, headers::REVISION)

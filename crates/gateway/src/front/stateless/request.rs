@@ -1,6 +1,6 @@
 //! A stateless request, parsed and checked: its revision, the client's capabilities, its method and parameters.
 
-use greenroom_core::{Fields, Raw, raw::tree};
+use greenroom_core::{Fields, Raw, excerpt::echoed, raw::tree};
 use greenroom_mcp::{
     Id, RpcError,
     error::{INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION},
@@ -88,7 +88,7 @@ impl StatelessRequest {
             _ => match PassthroughMethod::stateless(method) {
                 Some(method) => StatelessMethod::Passthrough(method),
                 None => {
-                    let message = format!("method not found: `{method}` (revision {STATELESS})");
+                    let message = format!("method not found: `{}` (revision {STATELESS})", echoed(method));
                     return Err(RpcError::new(METHOD_NOT_FOUND, message));
                 }
             },
@@ -149,10 +149,10 @@ impl StatelessRequest {
 
 /// The error for a revision that greenroom does not speak.
 pub(in crate::front) fn unsupported_revision(requested: &str) -> RpcError {
-    let data = json!({ "supported": SPOKEN, "requested": requested });
+    let data = json!({ "supported": SPOKEN, "requested": echoed(requested) });
     RpcError {
         code: UNSUPPORTED_REVISION,
-        message: format!("unsupported protocol revision: `{requested}`"),
+        message: format!("unsupported protocol revision: `{}`", echoed(requested)),
         data: Some(greenroom_core::raw::encode(&data)),
     }
 }

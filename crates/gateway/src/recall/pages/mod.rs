@@ -12,7 +12,7 @@ mod query;
 
 use std::ops::RangeInclusive;
 
-use greenroom_core::{Raw, plural::count, raw::encode};
+use greenroom_core::{Raw, excerpt::echoed, plural::count, raw::encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ pub(crate) enum PageError {
     TooManyNodes,
     #[error("greenroom failed to read this answer as data")]
     Failed,
-    #[error("cache_key `{0}` is unknown or expired")]
+    #[error("cache_key `{}` is unknown or expired", echoed(.0))]
     Expired(String),
     #[error("{what} is not what the pages of cache_key `{key}` were made with: {cached}")]
     OtherQuery { key: String, what: &'static str, cached: String },
