@@ -23,6 +23,10 @@ use crate::{
 /// How many lease holders a message names: enough to find one that can be closed.
 const HOLDERS_MAX: usize = 5;
 
+/// The answer to a call that still runs when the server stops. It says so for every front.
+pub(crate) const STOPPING: &str =
+    "greenroom is stopping, and the call was cut off; whether it took effect is unknown";
+
 /// An error before it becomes an answer.
 #[derive(Debug)]
 pub(crate) struct ErrorResponse {

@@ -17,7 +17,7 @@ use utoipa::{IntoResponses, ToSchema};
 
 use crate::{
     attach::{AttachError, NotAttached},
-    error_response::ErrorResponse,
+    error_response::{ErrorResponse, STOPPING},
     recall::content::ContentError,
 };
 
@@ -177,6 +177,11 @@ impl Problem {
         let name = echoed(name);
         let message = format!("no such session: `{name}`; one is kept from its first call on");
         Self::new(StatusCode::NOT_FOUND, "no_such_session", message).details(json!({ "session_id": name }))
+    }
+
+    /// The server stops while the request runs.
+    pub(crate) fn stopping() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", STOPPING)
     }
 
     /// A fault of greenroom itself.

@@ -19,7 +19,10 @@ use greenroom_mcp::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{headers, refusal};
+use super::{
+    headers,
+    refusal::{self, Requests},
+};
 
 /// How long an answer may take before the event stream begins without it. Most answers arrive before that and are sent
 /// as one JSON object; a client that waits longer learns from the stream's headers that its request has arrived, and
@@ -51,6 +54,8 @@ pub(super) struct EventStream {
     /// Sends the client the stream's id before the first message.
     pub(super) primed: bool,
     pub(super) stop: CancellationToken,
+    /// The requests that get an error if the server stops before the stream's last message.
+    pub(super) unanswered: Requests,
     /// Dropped when the client no longer wants the answer.
     pub(super) _guard: Option<Arc<dyn Send + Sync>>,
 }
@@ -110,7 +115,11 @@ pub(super) async fn first(
     };
     tokio::select! {
         biased;
-        first = decided => first,
+        first = decided => match first {
+            // The end of its client cancelled it, because the server stops.
+            ResponseStart::Nothing if stop.is_cancelled() => ResponseStart::Stopping,
+            first => first,
+        },
         () = stop.cancelled() => ResponseStart::Stopping,
     }
 }
@@ -153,7 +162,16 @@ pub(super) fn events(events: EventStream, begun: Option<NumberedMessage>) -> Res
         };
         let chunk = match next {
             // Count it until it is written: messages for a client that does not read wait here.
-            Ok(Some(message)) => events.reader.held().hold(encode(events.number, retry.take(), &message)),
+            Ok(Some(message)) => {
+                if message.last {
+                    events.unanswered = Requests::None;
+                }
+                events.reader.held().hold(encode(events.number, retry.take(), &message))
+            }
+            Ok(None) if events.stop.is_cancelled() => {
+                let errors = std::mem::take(&mut events.unanswered).cut_off()?;
+                Bytes::from(sse::encode(None, None, &errors))
+            }
             Ok(None) => return None,
             Err(_) => Bytes::from_static(sse::KEEP_ALIVE),
         };

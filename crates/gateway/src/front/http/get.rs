@@ -20,7 +20,7 @@ pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, headers: He
         Ok(session) => session,
         Err(refusal) => return refusal,
     };
-    let (number, reader) = match headers::text(&headers, headers::LAST_EVENT) {
+    let (number, reader, unanswered) = match headers::text(&headers, headers::LAST_EVENT) {
         None => session.listen(),
         Some(event) => match session.resume(event) {
             Some(resumed) => resumed,
@@ -34,8 +34,6 @@ pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, headers: He
         },
     };
     let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
-    body::events(
-        EventStream { reader, number: Some(number), primed, stop: http_state.stop.clone(), _guard: None },
-        None,
-    )
+    let (number, stop) = (Some(number), http_state.stop.clone());
+    body::events(EventStream { reader, number, primed, stop, unanswered, _guard: None }, None)
 }

@@ -25,8 +25,8 @@ const HEAD: Duration = Duration::from_secs(90);
 /// file descriptors are left for browsers.
 const CONNECTIONS_MAX: usize = 4096;
 
-/// How long requests may take to end once the server stops. All of them end by themselves; this limit is for clients
-/// that do not read.
+/// How long requests may take to end once the server stops. All of them end by themselves: each that still runs is
+/// answered with an error. This limit is for clients that do not read.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Serves a listener. Returns when every connection has ended.
@@ -73,13 +73,13 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: Cancellat
     connections.wait().await;
 }
 
-/// Notifies clients of changed tools and forgets silent clients, until the server stops; then it ends them all.
+/// Notifies clients of changed tools and forgets silent clients, until the http_state closes. [`HttpState::end`] then ends them.
 pub async fn maintain_clients(http_state: Arc<HttpState>) {
     let mut changes = http_state.gateway.catalog.changes();
     let mut look = interval(LOOK_EVERY);
     loop {
         tokio::select! {
-            () = http_state.stop.cancelled() => return http_state.sessions.end_all(&http_state),
+            () = http_state.stop.cancelled() => return,
             changed = changes.changed() => match changed {
                 Ok(()) => http_state.sessions.tools_changed().await,
                 Err(_) => return,

@@ -22,15 +22,19 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, State},
-    middleware,
-    response::Response,
+    extract::{DefaultBodyLimit, Request, State},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
     routing,
 };
 use greenroom_core::Owner;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{Gateway, connection::ClientLocation, rest};
+use crate::{
+    Gateway,
+    connection::ClientLocation,
+    rest::{self, Problem},
+};
 
 pub use check::HostRules;
 pub(crate) use headers::is_json;
@@ -58,8 +62,10 @@ pub struct HttpState {
 }
 
 impl HttpState {
-    /// Returns when every client and stream of the doors has ended. `stop` must have been cancelled before.
+    /// Ends every client and its calls, and returns when they have ended. `stop` must have been cancelled before, and
+    /// [`serve`] must have returned: the connections tell the clients first which calls were cut off.
     pub async fn end(&self) {
+        self.sessions.end_all(self);
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -71,6 +77,7 @@ pub fn site(http_state: Arc<HttpState>) -> Router {
     let changes = http_state.gateway.attaching.allows(http_state.reach.is_local());
     let rest = rest::router(http_state.gateway.clone(), http_state.owner.clone(), changes)
         .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn_with_state(http_state.clone(), until_stopped))
         .layer(names);
     let page = Router::new()
         .route("/", routing::get(page::show))
@@ -95,6 +102,15 @@ pub fn router(http_state: Arc<HttpState>) -> Router {
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(http_state.clone(), check::names))
         .with_state(http_state)
+}
+
+/// Answers a REST request that still runs when the server stops with an error.
+async fn until_stopped(State(http_state): State<Arc<HttpState>>, request: Request, next: Next) -> Response {
+    tokio::select! {
+        biased;
+        response = next.run(request) => response,
+        () = http_state.stop.cancelled() => Problem::stopping().into_response(),
+    }
 }
 
 /// The client ends its MCP session. The connection's own browser session closes; named ones stay, as other clients may

@@ -23,7 +23,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     HttpState,
     body::{self, AcceptedTypes, EventStream, RequestKind, ResponseStart},
-    headers, param_headers, refusal,
+    headers, param_headers,
+    refusal::{self, Requests},
     session::HttpSession,
 };
 use crate::{
@@ -146,6 +147,7 @@ async fn exchange(
         Parsed::One(one) => asks(one),
         Parsed::Batch(parts) => parts.iter().any(asks),
     };
+    let unanswered = Requests::of(&parsed);
     let own = session.stream();
     let mut reader = own.read();
     let reply_path = ReplyPath::stream(&own, Some(session.background.clone()));
@@ -160,14 +162,12 @@ async fn exchange(
     match body::first(&mut reader, RequestKind::Session, takes, &http_state.stop).await {
         ResponseStart::Only(answer) => body::one(answer),
         ResponseStart::Nothing => refusal::accepted(),
-        ResponseStart::Stopping => refusal::stopping(),
+        ResponseStart::Stopping => refusal::stopping(&unanswered),
         ResponseStart::Stream(begun) => {
-            let number = Some(session.keep(&own));
+            let number = Some(session.keep(&own, unanswered.clone()));
             let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
-            body::events(
-                EventStream { reader, number, primed, stop: http_state.stop.clone(), _guard: None },
-                begun,
-            )
+            let stop = http_state.stop.clone();
+            body::events(EventStream { reader, number, primed, stop, unanswered, _guard: None }, begun)
         }
     }
 }
@@ -203,6 +203,8 @@ async fn stateless(
     let id = id.clone();
     let (status, answered) = oneshot::channel();
     let sink = ClientSink::Streams { own, background: None };
+    // Other requests change nothing, or are subscriptions, which end with the stream.
+    let requests = if request.is_work() { Requests::One(id.clone()) } else { Requests::None };
     let unanswered = request.is_work().then(|| gateway.answering.token());
     let task = tokio::spawn(offloadable(async move {
         let body = stateless::answer(gateway, stateless_client, request, sink).await;
@@ -218,17 +220,15 @@ async fn stateless(
         .await
     {
         ResponseStart::Only(answer) => refusal::json(answered.await.unwrap_or(StatusCode::OK), answer),
-        ResponseStart::Stopping => refusal::stopping(),
+        ResponseStart::Stopping => refusal::stopping(&requests),
         ResponseStart::Nothing => {
             let why = "the request was given up; whether it took effect is unknown";
             refusal::because(StatusCode::SERVICE_UNAVAILABLE, why)
         }
         ResponseStart::Stream(begun) => {
             let stop = http_state.stop.clone();
-            body::events(
-                EventStream { reader, number: None, primed: false, stop, _guard: Some(guard) },
-                begun,
-            )
+            let (number, primed, unanswered) = (None, false, requests);
+            body::events(EventStream { reader, number, primed, stop, unanswered, _guard: Some(guard) }, begun)
         }
     }
 }

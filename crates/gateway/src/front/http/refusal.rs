@@ -1,12 +1,20 @@
 //! The HTTP front's answers to requests that do not reach the protocol: a status, and a JSON-RPC error that names the
 //! fault.
 
+use std::sync::Arc;
+
 use axum::{
     body::Body,
     http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
     response::Response,
 };
-use greenroom_mcp::{Id, RpcError, error::INVALID_REQUEST, message};
+use greenroom_mcp::{
+    Id, Malformed, Message, RpcError,
+    error::{INVALID_REQUEST, SERVER},
+    message::{self, Parsed},
+};
+
+use crate::error_response::STOPPING;
 
 /// A JSON answer.
 pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
@@ -46,10 +54,48 @@ pub(super) fn wrong_method() -> Response {
     because(StatusCode::METHOD_NOT_ALLOWED, "this path does not accept this method")
 }
 
-/// No answer will come: the server stops.
-pub(super) fn stopping() -> Response {
-    because(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "the server is stopping; whether the call took effect is unknown",
-    )
+/// The requests that one HTTP answer is for. If the server stops before they are answered, each gets an error.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Requests {
+    /// None that has an answer of its own.
+    #[default]
+    None,
+    One(Id),
+    Batch(Arc<[Id]>),
+}
+
+impl Requests {
+    pub(super) fn of(parsed: &Parsed) -> Self {
+        let id = |part: &Result<Message, Malformed>| match part {
+            Ok(Message::Request { id, .. }) => Some(id.clone()),
+            _ => None,
+        };
+        match parsed {
+            Parsed::One(one) => id(one).map_or(Self::None, Self::One),
+            Parsed::Batch(parts) => Self::Batch(parts.iter().filter_map(id).collect()),
+        }
+    }
+
+    /// The errors for requests that the server cuts off because it stops.
+    pub(super) fn cut_off(&self) -> Option<Vec<u8>> {
+        let error = Err(RpcError::new(SERVER, STOPPING).to_raw());
+        match self {
+            Self::None => None,
+            Self::One(id) => Some(message::response(Some(id), &error)),
+            Self::Batch(ids) if ids.is_empty() => None,
+            Self::Batch(ids) => {
+                let errors = ids.iter().map(|id| message::response(Some(id), &error)).collect::<Vec<_>>();
+                Some([b"[", &errors.join(&b","[..])[..], b"]"].concat())
+            }
+        }
+    }
+}
+
+/// The server stops before it has an answer.
+pub(super) fn stopping(requests: &Requests) -> Response {
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    match requests.cut_off() {
+        Some(errors) => json(status, errors),
+        None => rpc(status, None, &RpcError::new(SERVER, STOPPING)),
+    }
 }

@@ -1,5 +1,5 @@
 //! Clients with a handshake over HTTP, and the streams that reach them. A [`HttpSession`] here is the MCP session of one
-//! client (`Mcp-HttpSession-Id`), not the browser session that agents name by `sessionId`.
+//! client (`Mcp-Session-Id`), not the browser session that agents name by `sessionId`.
 //!
 //! The server forgets a client that is silent for long, unless the client would lose more than its handshake: a call in
 //! flight, an open stream, or the connection's own browser session, which only this client can reach. Named sessions
@@ -25,7 +25,12 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{HttpState, fronts::Fronts, headers, refusal};
+use super::{
+    HttpState,
+    fronts::Fronts,
+    headers,
+    refusal::{self, Requests},
+};
 use crate::{
     client_sink::ClientSink,
     connection::{Connection, NewClient},
@@ -64,7 +69,7 @@ pub struct HttpClients {
 
 /// A client with a handshake.
 pub(super) struct HttpSession {
-    /// Its `Mcp-HttpSession-Id`: a request that has it is this client's.
+    /// Its `Mcp-Session-Id`: a request that has it is this client's.
     pub(super) id: Secret,
     pub(super) protocol: Protocol,
     pub(super) background: Arc<MessageStream>,
@@ -73,10 +78,16 @@ pub(super) struct HttpSession {
     state: Mutex<HttpSessionState>,
 }
 
+/// A stream that the client may resume, and the requests that it answers.
+struct KeptStream {
+    stream: Arc<MessageStream>,
+    requests: Requests,
+}
+
 struct HttpSessionState {
     last_heard: Instant,
     /// Streams that the client may resume, by number.
-    streams: BTreeMap<u64, Arc<MessageStream>>,
+    streams: BTreeMap<u64, KeptStream>,
     next_stream: u64,
     /// Streams that had ended already at the last check.
     ended: HashSet<u64>,
@@ -95,7 +106,8 @@ impl HttpSession {
         };
         let held = HeldBytes::default();
         let background = Arc::new(MessageStream::counted_by(&held));
-        let streams = BTreeMap::from([(BACKGROUND, background.clone())]);
+        let kept = KeptStream { stream: background.clone(), requests: Requests::None };
+        let streams = BTreeMap::from([(BACKGROUND, kept)]);
         Arc::new(Self {
             id: Secret::random(),
             protocol: Protocol::new(http_state.gateway.clone(), Connection::new(client)),
@@ -120,16 +132,16 @@ impl HttpSession {
     }
 
     /// Keeps a stream for the client to resume, and returns its number.
-    pub(super) fn keep(&self, stream: &Arc<MessageStream>) -> u64 {
+    pub(super) fn keep(&self, stream: &Arc<MessageStream>, requests: Requests) -> u64 {
         let mut state = self.lock();
         let number = state.next_stream;
         state.next_stream += 1;
-        state.streams.insert(number, stream.clone());
+        state.streams.insert(number, KeptStream { stream: stream.clone(), requests });
         let mut ended: Vec<_> = state
             .streams
             .iter()
-            .filter(|(_, stream)| stream.is_finished())
-            .map(|(number, stream)| (*number, stream.bytes()))
+            .filter(|(_, kept)| kept.stream.is_finished())
+            .map(|(number, kept)| (*number, kept.stream.bytes()))
             .collect();
         let mut bytes: usize = ended.iter().map(|(_, bytes)| bytes).sum();
         // Oldest first.
@@ -150,16 +162,21 @@ impl HttpSession {
         state.ended = state
             .streams
             .iter()
-            .filter(|(number, stream)| **number != BACKGROUND && stream.is_finished())
+            .filter(|(number, kept)| **number != BACKGROUND && kept.stream.is_finished())
             .map(|(number, _)| *number)
             .collect();
     }
 
-    /// Resumes a stream after the event with this id.
-    pub(super) fn resume(&self, event: &str) -> Option<(u64, StreamReader)> {
+    /// Resumes a stream after the event with this id. Returns also the requests that it has yet to answer.
+    pub(super) fn resume(&self, event: &str) -> Option<(u64, StreamReader, Requests)> {
         let (number, seen) = event.split_once('-')?;
         let number = number.parse().ok()?;
-        let stream = self.lock().streams.get(&number)?.clone();
+        let (stream, requests) = {
+            let state = self.lock();
+            let kept = state.streams.get(&number)?;
+            let is_answered = kept.stream.is_finished();
+            (kept.stream.clone(), if is_answered { Requests::None } else { kept.requests.clone() })
+        };
         let reader = match seen {
             "start" => stream.read_from_start(),
             seen => stream.read_behind(seen.parse().ok()?),
@@ -168,8 +185,8 @@ impl HttpSession {
     }
 
     /// The stream that belongs to no request.
-    pub(super) fn listen(&self) -> (u64, StreamReader) {
-        (BACKGROUND, self.background.read())
+    pub(super) fn listen(&self) -> (u64, StreamReader, Requests) {
+        (BACKGROUND, self.background.read(), Requests::None)
     }
 
     /// Whether this client connected through this `HttpState`.

@@ -9,7 +9,7 @@ use greenroom_mcp::message;
 use serde_json::{Value, json};
 use tokio::time::{Duration, advance};
 
-use super::{session::HttpSession, *};
+use super::{refusal::Requests, session::HttpSession, *};
 use crate::{
     client_sink::ReplyPath,
     testing::{self, BUILT_IN, DAY},
@@ -91,11 +91,11 @@ async fn silent_clients_with_a_browser_are_not_forgotten() {
 
 /// A client that listens, waits for an answer or sent a message lately is not silent.
 #[tokio::test(start_paused = true)]
-async fn listening_or_waiting_clients_are_not_silent() {
+async fn who_is_not_silent() {
     let (http_state, _folder) = http_state(DAY);
     let (listens, speaks, silent) =
         (client(&http_state).await, client(&http_state).await, client(&http_state).await);
-    let (_, reader) = listens.listen();
+    let (_, reader, _) = listens.listen();
     advance(DAY).await;
     assert!(is_known(&http_state, &speaks));
     http_state.sessions.forget_silent(&http_state);
@@ -114,7 +114,7 @@ async fn ended_streams_are_forgotten() {
     let (http_state, _folder) = http_state(DAY);
     let session = client(&http_state).await;
     let (ended, open) = (session.stream(), session.stream());
-    let (first, second) = (session.keep(&ended), session.keep(&open));
+    let (first, second) = (session.keep(&ended, Requests::None), session.keep(&open, Requests::None));
     ended.send(b"{}".to_vec());
     ended.finish();
     let resumes = |number: u64| session.resume(&format!("{number}-start")).is_some();
