@@ -124,6 +124,9 @@ pub(crate) async fn make(
             Claimed::Repeat(record) => return Err(NotRun::Repeat(record)),
             Claimed::Interrupted(ref_id) => return Err(ErrorResponse::call_interrupted(&ref_id).into()),
             Claimed::Taken(ref_id) => return Err(ErrorResponse::request_id_taken(&ref_id).into()),
+            Claimed::Other(record) => {
+                return Err(ErrorResponse::request_id_reused(&record.summary).into());
+            }
             Claimed::Undecided(why) => return Err(ErrorResponse::records_unavailable(&why).into()),
         };
     // Check the arguments even if the session is unclear: the agent may have to correct both.

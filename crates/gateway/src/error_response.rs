@@ -170,6 +170,17 @@ impl ErrorResponse {
         );
         Self::new("call_interrupted", message).hint("look at the page, then call under another `request_id`")
     }
+    /// The caller has given this name to another call.
+    pub(crate) fn request_id_reused(first: &Summary) -> Self {
+        let message = format!(
+            "the call was not made: its `request_id` is that of another call, `{}`: tool \"{}\" at {}, with its own arguments",
+            first.ref_id,
+            first.tool,
+            timestamp(first.at)
+        );
+        Self::new("request_id_reused", message)
+            .hint("choose a random UUID for each call, and repeat it only with the same tool and arguments")
+    }
 
     /// The store cannot say whether a call of this name was made before.
     pub(crate) fn records_unavailable(why: &str) -> Self {

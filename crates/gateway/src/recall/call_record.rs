@@ -153,6 +153,11 @@ impl CallRecord {
         self.entry.as_ref().map(|entry| &entry.request.ref_id)
     }
 
+    /// The arguments as the record keeps them.
+    fn params(&self) -> Option<&RawValue> {
+        self.entry.as_ref().map(|entry| &*entry.request.params)
+    }
+
     /// Ends the record with the engine's answer.
     pub(crate) async fn answered(mut self, answer: &Answer) -> EndedCall {
         let Answer { reply, ran, view, ended, .. } = answer;

@@ -135,8 +135,8 @@ impl Problem {
             "invalid_request" => (StatusCode::NOT_FOUND, "no_such_tool"),
             word @ ("no_such_pool" | "no_such_instance") => (StatusCode::NOT_FOUND, word),
             word @ ("tool_refused" | "not_yours") => (StatusCode::FORBIDDEN, word),
-            word @ ("request_id_taken" | "call_interrupted" | "session_over" | "session_elsewhere"
-            | "session_exists") => (StatusCode::CONFLICT, word),
+            word @ ("request_id_taken" | "request_id_reused" | "call_interrupted" | "session_over"
+            | "session_elsewhere" | "session_exists") => (StatusCode::CONFLICT, word),
             word @ ("start_failed"
             | "open_timeout"
             | "lease_timeout"

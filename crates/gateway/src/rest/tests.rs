@@ -456,7 +456,15 @@ async fn unclaimed_request_id_runs_no_call() {
 #[tokio::test]
 async fn interrupted_call_is_not_repeated() {
     let records = MemoryRecords::new();
-    keep(&records, "local", 1, &session(9, "a")).await;
+    let request = record::Request {
+        ref_id: ref_id(1),
+        owner: Owner::local(),
+        session: Some(session(9, "a")),
+        tool: "t".into(),
+        params: encode(&json!({})),
+        at: at(1_000),
+    };
+    records.begin(request).await.unwrap();
     let reply = RestClient::new(&records).send(call_named(1)).await;
     assert_eq!((reply.status, &reply.json()["error"]), (409, &json!("call_interrupted")));
     assert!(reply.json()["message"].as_str().unwrap().contains("whether it took effect is not known"));

@@ -143,7 +143,16 @@ async fn a_name_is_used_once() {
     let first = call(&server, body.clone()).await;
     assert_eq!(first["ref_id"], name.to_lowercase());
     assert_eq!(call(&server, body).await, first);
-    assert_eq!(stage.log().count("tools/call echo"), 1);
+    // Another call under that name is refused, and the error names the first.
+    for (tool, params) in [("echo", json!({"text": "b"})), ("get", json!({"key": "a"})), ("echo", json!({}))]
+    {
+        let body = json!({"session_id": "a", "tool": tool, "params": params, "request_id": name}).to_string();
+        let (status, said) = post(&server, "/api/calls", &[JSON], &body).await;
+        assert_eq!((status, &said["error"]), (409, &json!("request_id_reused")), "{said}");
+        let first = format!("`{}`: tool \"echo\" at ", name.to_lowercase());
+        assert!(said["message"].as_str().unwrap().contains(&first), "{said}");
+    }
+    assert_eq!((stage.log().count("tools/call echo"), stage.log().count("tools/call get")), (1, 0));
 }
 
 /// The error for a wrong request names the mistake, with the right status; nothing has run then.

@@ -7,13 +7,18 @@ use std::{
 
 use greenroom_core::{
     BoxFuture, Owner, RefId,
+    raw::tree,
     record::{Claim, NotRecorded, Record},
 };
 use greenroom_fleet::SessionKey;
+use serde_json::{Value, value::RawValue};
 use tokio::time::timeout;
 
 use super::{CallRecord, WRITE};
-use crate::{recall::Recall, route};
+use crate::{
+    recall::{Recall, secret_values::REDACTED},
+    route,
+};
 
 /// What the store knows of a client's name.
 pub(crate) enum Claimed {
@@ -22,6 +27,8 @@ pub(crate) enum Claimed {
     /// The call of this name has no end, and will have none.
     Interrupted(RefId),
     Taken(RefId),
+    /// The owner's own record of this name is of another call.
+    Other(Box<Record>),
     /// It is unknown, for this reason: then the call must not run.
     Undecided(Arc<str>),
 }
@@ -54,6 +61,9 @@ impl CallRecord {
         };
         let claimed = match decided {
             Ok(Claim::New) => return Claimed::CallRecord(call_record),
+            Ok(Claim::Repeat(record)) if !is_same(&record, call, call_record.params()) => {
+                Claimed::Other(record)
+            }
             Ok(Claim::Repeat(record)) if record.summary.outcome.is_none() => Claimed::Interrupted(ref_id),
             Ok(Claim::Repeat(record)) => Claimed::Repeat(record),
             Ok(Claim::Taken) => Claimed::Taken(ref_id),
@@ -61,6 +71,37 @@ impl CallRecord {
         };
         call_record.discard();
         claimed
+    }
+}
+
+/// Whether a record is of this tool and these arguments, which are redacted as those in the record are.
+fn is_same(record: &Record, call: &route::CallRequest, params: Option<&RawValue>) -> bool {
+    let Some(params) = params.filter(|_| record.summary.tool == *call.tool) else { return false };
+    match (tree(&record.params), tree(params)) {
+        (Some(first), Some(second)) => may_be_same(&first, &second),
+        // A text that is too deep to be read as a tree is compared as it is.
+        _ => record.params.get() == params.get(),
+    }
+}
+
+/// Compares arguments in any order and spelling. A text that was redacted may have been any: the page may have shown in
+/// the meantime that it is a secret, so that it is redacted in the second call only.
+fn may_be_same(first: &Value, second: &Value) -> bool {
+    let is_redacted = |value: &Value| value.as_str().is_some_and(|text| text.contains(REDACTED));
+    match (first, second) {
+        _ if is_redacted(first) || is_redacted(second) => true,
+        (Value::Array(first), Value::Array(second)) => {
+            first.len() == second.len()
+                && first.iter().zip(second).all(|(one, other)| may_be_same(one, other))
+        }
+        (Value::Object(first), Value::Object(second)) => {
+            let same = |(name, value): (&String, &Value)| match second.get(name) {
+                Some(other) => may_be_same(value, other),
+                None => name.contains(REDACTED) || second.keys().any(|name| name.contains(REDACTED)),
+            };
+            first.len() == second.len() && first.iter().all(same)
+        }
+        _ => first == second,
     }
 }
 
@@ -82,5 +123,37 @@ impl Drop for PendingClaim {
                 call_record.discard();
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Arguments are compared by their meaning; what is redacted in one of the calls is no difference.
+    #[test]
+    fn the_same_arguments() {
+        let typed = json!({"target": "e5", "text": "hunter2", "slowly": true});
+        for same in [
+            json!({"slowly": true, "text": "hunter2", "target": "e5"}),
+            json!({"target": "e5", "text": REDACTED, "slowly": true}),
+            json!({"target": "e5", "text": format!("a{REDACTED}"), "slowly": true}),
+            json!(REDACTED),
+        ] {
+            assert!(may_be_same(&typed, &same) && may_be_same(&same, &typed), "{same}");
+        }
+        for other in [
+            json!({"target": "e6", "text": "hunter2", "slowly": true}),
+            json!({"target": "e6", "text": REDACTED, "slowly": true}),
+            json!({"target": "e5", "text": "hunter2", "slowly": false}),
+            json!({"target": "e5", "text": "hunter2"}),
+            json!({"target": "e5", "text": "hunter2", "slowly": true, "submit": true}),
+            json!({"target": "e5", "text": ["hunter2"], "slowly": true}),
+            json!({}),
+        ] {
+            assert!(!may_be_same(&typed, &other) && !may_be_same(&other, &typed), "{other}");
+        }
     }
 }
