@@ -106,6 +106,17 @@ impl ConnectionId {
     pub fn from_random(bits: u64) -> Self {
         Self(bits >> 16)
     }
+
+    /// The name of the connection's own session in records and lists: `#7`. No agent may give a session such a name.
+    pub fn session_name(self) -> String {
+        format!("#{}", self.0)
+    }
+
+    /// Whether a name is that of some connection's own session.
+    pub fn is_session_name(name: &str) -> bool {
+        let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+        name.strip_prefix('#').is_some_and(is_number)
+    }
 }
 
 /// An instance's number within its pool. Numbers are not reused while greenroom runs.
@@ -130,5 +141,16 @@ mod tests {
         assert_eq!(SessionId::new(&"x".repeat(257)), Err(InvalidSessionId::TooLong(257)));
         assert_eq!(SessionId::new(&"ä".repeat(129)), Err(InvalidSessionId::TooLong(258)));
         assert!(SessionId::new(" \n").is_ok(), "any text is an id");
+    }
+
+    /// Only a number sign and a number, as greenroom writes it, names a connection's own session.
+    #[test]
+    fn names_of_connections() {
+        for name in [ConnectionId(7).session_name().as_str(), "#0", "#007", "#99999999999999999999999"] {
+            assert!(ConnectionId::is_session_name(name), "{name}");
+        }
+        for name in ["", "#", "7", "#a", "#7a", "##7", " #7", "# 7", "#٧", "#general"] {
+            assert!(!ConnectionId::is_session_name(name), "{name}");
+        }
     }
 }

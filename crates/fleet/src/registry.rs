@@ -60,7 +60,7 @@ impl Key {
     pub(crate) fn name(&self) -> Option<Arc<str>> {
         match self {
             Self::Named(_, id) => Some(id.as_str().into()),
-            Self::Connection(_, id) => Some(format!("#{}", id.0).into()),
+            Self::Connection(_, id) => Some(id.session_name().into()),
             Self::Loose(..) => None,
         }
     }

@@ -94,7 +94,7 @@ impl ErrorResponse {
     /// The UUID names a session that has ended.
     pub(crate) fn session_over(id: &SessionId, name: &str) -> Self {
         let failure = Self::new("session_over", format!("the session takes no calls: `{id}`; it is closed"));
-        match name.starts_with('#') {
+        match ConnectionId::is_session_name(name) {
             true => failure.hint("choose another id for a new browser"),
             false => failure.hint(format!("its name opens a new browser: `{name}`")),
         }
@@ -104,6 +104,13 @@ impl ErrorResponse {
     pub(crate) fn session_of_a_connection(id: &SessionId) -> Self {
         let message = format!("the session takes no calls: `{id}`; it is a connection's own");
         Self::new("session_over", message).hint("choose an id for your own browser")
+    }
+
+    /// The name is that of a connection's own session.
+    pub(crate) fn connections_name(id: &SessionId) -> Self {
+        let message = format!("sessionId cannot be `{id}`: that is the number of a connection's own session");
+        Self::new("invalid_session_id", message)
+            .hint("choose any other text; a connection's own session is meant by leaving `sessionId` out")
     }
 
     /// The request needs a custom server, but its session has a browser.
@@ -163,13 +170,6 @@ impl ErrorResponse {
             .hint("choose a random UUID")
     }
 
-    /// A call of this name began, and its end was not recorded.
-    pub(crate) fn call_interrupted(ref_id: &RefId) -> Self {
-        let message = format!(
-            "the call has no end: `{ref_id}`; greenroom ended while it ran, and whether it took effect is not known"
-        );
-        Self::new("call_interrupted", message).hint("look at the page, then call under another `request_id`")
-    }
     /// The caller has given this name to another call.
     pub(crate) fn request_id_reused(first: &Summary) -> Self {
         let message = format!(
@@ -180,6 +180,14 @@ impl ErrorResponse {
         );
         Self::new("request_id_reused", message)
             .hint("choose a random UUID for each call, and repeat it only with the same tool and arguments")
+    }
+
+    /// A call of this name began, and its end was not recorded.
+    pub(crate) fn call_interrupted(ref_id: &RefId) -> Self {
+        let message = format!(
+            "the call has no end: `{ref_id}`; greenroom ended while it ran, and whether it took effect is not known"
+        );
+        Self::new("call_interrupted", message).hint("look at the page, then call under another `request_id`")
     }
 
     /// The store cannot say whether a call of this name was made before.

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use greenroom_core::{SessionId, SessionUid, settings::Scope};
+use greenroom_core::{ConnectionId, SessionId, SessionUid, settings::Scope};
 use greenroom_fleet::{Ended, Note, SessionKey};
 
 use crate::{Gateway, caller::Caller, connection::Connection, error_response::ErrorResponse};
@@ -29,6 +29,11 @@ pub(crate) async fn resolve_session(
     }
 }
 
+/// Refuses a name that records and lists have for a connection's own session: they could not tell the two apart.
+pub(crate) fn check_name(id: &SessionId) -> Result<(), ErrorResponse> {
+    if ConnectionId::is_session_name(id.as_str()) { Err(ErrorResponse::connections_name(id)) } else { Ok(()) }
+}
+
 /// The session that an id means. Answers and lists also show a session's UUID; given as an id it means that session. A
 /// UUID opens no new browser: an agent that repeats it wants the page that it had.
 pub(crate) async fn named(
@@ -36,6 +41,7 @@ pub(crate) async fn named(
     caller: &Caller,
     id: SessionId,
 ) -> Result<SessionKey, ErrorResponse> {
+    check_name(&id)?;
     let as_name = SessionKey::Named(id.clone());
     let Some(uid) = SessionUid::parse(id.as_str()) else { return Ok(as_name) };
     if gateway.fleet.home(&caller.owner, &as_name).is_some() {

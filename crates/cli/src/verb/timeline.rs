@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{Owner, settings::Resolved};
+use greenroom_core::{ConnectionId, Owner, settings::Resolved};
 use greenroom_gateway::{
     control::OpenSession,
     rest::{CallStatus, TimelineEvent, TimelineEventKind, TimelineView, timeline_of},
@@ -78,7 +78,7 @@ async fn name_of(data: &Path, args: &LogsArgs, given: &str) -> String {
         number =
             sessions.find(is_meant).filter(|session| session.id.is_none()).and_then(|one| one.connection);
     }
-    number.map_or_else(|| given.to_owned(), |number| format!("#{number}"))
+    number.map_or_else(|| given.to_owned(), |number| ConnectionId(number).session_name())
 }
 
 /// What was printed of the last part: some of it is read again if a call in it has not ended.

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::SystemTime};
 
 use greenroom_core::{
-    Fields, RefId,
+    ConnectionId, Fields, RefId,
     raw::encode,
     record::{BlobRef, SessionRef, Status},
     time::timestamp_ms,
@@ -58,7 +58,9 @@ impl From<&EndedCall> for Fields {
         });
         let mut metadata = metadata;
         // Leave out the number of a connection's own session: callers do not use it.
-        if let Some(session) = call.session.as_ref().filter(|session| !session.name.starts_with('#')) {
+        if let Some(session) =
+            call.session.as_ref().filter(|session| !ConnectionId::is_session_name(&session.name))
+        {
             metadata["session"] = json!(session.name);
         }
         if !call.blobs.is_empty() {

@@ -9,7 +9,7 @@ use axum::{
     extract::State,
     http::{HeaderMap, StatusCode},
 };
-use greenroom_core::{SessionId, excerpt::excerpt, time::timestamp};
+use greenroom_core::{ConnectionId, SessionId, excerpt::excerpt, time::timestamp};
 use greenroom_fleet::{SessionKey, SessionStatus, Target};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -187,7 +187,7 @@ impl RestState {
 impl Session {
     fn from_status(status: &SessionStatus) -> Option<Self> {
         let text = |text: &str| Some(excerpt(text, WHOLE_TEXT).into_owned()).filter(|text| !text.is_empty());
-        let of_connection = || status.connection.map(|id| format!("#{}", id.0));
+        let of_connection = || status.connection.map(ConnectionId::session_name);
         Some(Self {
             session_id: status.uid.as_ref()?.to_string(),
             name: status.id.as_ref().map(ToString::to_string).or_else(of_connection)?,

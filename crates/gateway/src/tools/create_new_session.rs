@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{BARE, OwnTool};
-use crate::{Gateway, caller::Caller, error_response::ErrorResponse};
+use crate::{Gateway, caller::Caller, error_response::ErrorResponse, session_key::check_name};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "create_new_session",
@@ -55,7 +55,10 @@ async fn open(
     target: Target,
 ) -> Result<OpenedSession, ErrorResponse> {
     let id = match id {
-        Some(id) => id,
+        Some(id) => {
+            check_name(&id)?;
+            id
+        }
         None => fresh()?,
     };
     let uid = SessionUid::parse(id.as_str());

@@ -245,6 +245,10 @@ async fn session_ids_that_are_none() {
         (json!("ä".repeat(129)), "sessionId is too long: 258 bytes, at most 256 are allowed"),
         (json!(7), "`sessionId` must be text"),
         (json!(["a"]), "`sessionId` must be text"),
+        (
+            json!("#12"),
+            "sessionId cannot be `#12`: that is the number of a connection's own session\n\nhint: choose any other text; a connection's own session is meant by leaving `sessionId` out",
+        ),
     ] {
         for tool in ["pid", "session_close", "create_new_session"] {
             let (code, text) = failure(&client.call(tool, json!({"sessionId": id})).await);
@@ -254,7 +258,7 @@ async fn session_ids_that_are_none() {
     let own = client.call("pid", json!({})).await;
     let null = client.call("pid", json!({"sessionId": null})).await;
     assert_eq!(text_of(&own), text_of(&null));
-    for id in ["x".repeat(256), " ".to_owned(), "a/../b\n\"ü".to_owned(), "0".to_owned()] {
+    for id in ["x".repeat(256), " ".to_owned(), "a/../b\n\"ü".to_owned(), "0".to_owned(), "#a".to_owned()] {
         assert_ne!(text_of(&client.call("pid", json!({"sessionId": id})).await), text_of(&own));
     }
     lives(&client).await;
@@ -313,51 +317,47 @@ async fn an_id_in_use() {
     lives(&client).await;
 }
 
+/// An error repeats a name that a client gave, but not a megabyte of it.
+#[tokio::test]
+async fn names_of_a_megabyte() {
+    let stage = super::pools::two_pools(Stage::new());
+    let client = stage.client().await;
+    let long = "n".repeat(1 << 20);
+    let call = |tool: &str, arguments: Value| {
+        ("tools/call".to_owned(), json!({"name": tool, "arguments": arguments}))
+    };
+    for (what, (method, params)) in [
+        ("tool", call(&long, json!({}))),
+        ("method", (long.clone(), json!({}))),
+        ("argument", call("pid", json!({&long: 1}))),
+        ("value", call("get", json!({"key": [&long]}))),
+        ("session", call("pid", json!({"sessionId": &long}))),
+        ("pool", call("pid", json!({"browser_pool": &long}))),
+        ("instance", call("pid", json!({"browser_instance": &long}))),
+        ("browser", call("pid", json!({"browserIndex": &long}))),
+        ("record", call("get_content", json!({"ref_id": &long}))),
+        ("command", call("browser_execute_bulk", json!({"commands": [{"tool": &long}]}))),
+        (
+            "command's argument",
+            call("browser_execute_bulk", json!({"commands": [{"tool": "pid", "args": {&long: 1}}]})),
+        ),
+        ("cursor", ("tools/list".to_owned(), json!({"cursor": &long}))),
+        ("resources' cursor", ("resources/list".to_owned(), json!({"cursor": &long}))),
+        ("resource", ("resources/read".to_owned(), json!({"uri": &long}))),
+        ("prompt", ("prompts/get".to_owned(), json!({"name": &long}))),
+        ("twice given", (long.clone(), json!({"__proto__": 1}))),
+    ] {
+        let answer = client.request(&method, params).await;
+        let is_error = !answer["error"].is_null() || answer["result"]["isError"] == json!(true);
+        assert!(is_error && answer.to_string().len() < 2_000, "{what}: {} bytes", answer.to_string().len());
+    }
+    lives(&client).await;
+}
+
 /// What needs no answer gets none: unknown notifications, odd cancellations, answers without a question.
 #[tokio::test]
 async fn what_needs_no_answer() {
     let stage = Stage::new();
-    /// An error repeats a name that a client gave, but not a megabyte of it.
-    #[tokio::test]
-    async fn names_of_a_megabyte() {
-        let stage = super::pools::two_pools(Stage::new());
-        let client = stage.client().await;
-        let long = "n".repeat(1 << 20);
-        let call = |tool: &str, arguments: Value| {
-            ("tools/call".to_owned(), json!({"name": tool, "arguments": arguments}))
-        };
-        for (what, (method, params)) in [
-            ("tool", call(&long, json!({}))),
-            ("method", (long.clone(), json!({}))),
-            ("argument", call("pid", json!({&long: 1}))),
-            ("value", call("get", json!({"key": [&long]}))),
-            ("session", call("pid", json!({"sessionId": &long}))),
-            ("pool", call("pid", json!({"browser_pool": &long}))),
-            ("instance", call("pid", json!({"browser_instance": &long}))),
-            ("browser", call("pid", json!({"browserIndex": &long}))),
-            ("record", call("get_content", json!({"ref_id": &long}))),
-            ("command", call("browser_execute_bulk", json!({"commands": [{"tool": &long}]}))),
-            (
-                "command's argument",
-                call("browser_execute_bulk", json!({"commands": [{"tool": "pid", "args": {&long: 1}}]})),
-            ),
-            ("cursor", ("tools/list".to_owned(), json!({"cursor": &long}))),
-            ("resources' cursor", ("resources/list".to_owned(), json!({"cursor": &long}))),
-            ("resource", ("resources/read".to_owned(), json!({"uri": &long}))),
-            ("prompt", ("prompts/get".to_owned(), json!({"name": &long}))),
-            ("twice given", (long.clone(), json!({"__proto__": 1}))),
-        ] {
-            let answer = client.request(&method, params).await;
-            let is_error = !answer["error"].is_null() || answer["result"]["isError"] == json!(true);
-            assert!(
-                is_error && answer.to_string().len() < 2_000,
-                "{what}: {} bytes",
-                answer.to_string().len()
-            );
-        }
-        lives(&client).await;
-    }
-
     let client = stage.client().await;
     let before = client.transcript().len();
     let silent = [
