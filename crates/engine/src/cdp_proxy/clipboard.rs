@@ -79,6 +79,8 @@ struct Frame {
     context: String,
     /// The worlds of its documents.
     worlds: Vec<i64>,
+    /// Whether the proxy has put the scripts into it.
+    is_scripted: bool,
 }
 
 /// A key that copies or pastes, until the page has handled it.
@@ -237,7 +239,7 @@ impl Clipboard {
         if matches!(&*attached.target_info.r#type, "page" | "iframe")
             && let Some(context) = attached.target_info.browser_context_id.clone()
         {
-            let frame = Frame { parent, context, worlds: Vec::new() };
+            let frame = Frame { parent, context, worlds: Vec::new(), is_scripted: false };
             self.frames.insert(attached.session_id.clone(), frame);
         }
     }
@@ -278,6 +280,14 @@ impl Clipboard {
             return Some(if is_full { self.release(session) } else { Vec::new() });
         }
         match call.method.as_deref()? {
+            // The engine has enabled the page before. The world gets its function only if this call comes before the scripts.
+            "Runtime.enable" => {
+                let frame = self.frames.get_mut(session).filter(|frame| !frame.is_scripted)?;
+                frame.is_scripted = true;
+                let mut out = vec![Out::ToBrowser(text.clone())];
+                out.extend(self.scripts(session, ids));
+                Some(out)
+            }
             "Input.dispatchKeyEvent" => {
                 let id = call.id?;
                 let Some(pressed) = read::<Pressed>(call.params) else {
@@ -318,13 +328,8 @@ impl Clipboard {
         self.ask(&page, ids)
     }
 
-    /// Puts the scripts into all documents of a page or frame, existing ones included. The world gets its function only if
-    /// the engine has enabled the runtime before.
-    pub(super) fn scripts(&self, session: &str, ids: &mut OwnIds) -> Vec<Out> {
-        // Without its context, nothing of it is kept and nothing is pasted into it.
-        if !self.frames.contains_key(session) {
-            return Vec::new();
-        }
+    /// Puts the scripts into all documents of a page or frame, existing ones included.
+    fn scripts(&self, session: &str, ids: &mut OwnIds) -> Vec<Out> {
         let told = &self.told;
         let document = format!("({})(\"{COPIED}\", \"{told}\", \"{PASTE}\")", without_comments(DOCUMENT));
         let page = format!("({})(\"{told}\")", without_comments(PAGE));

@@ -32,7 +32,6 @@ use super::{
     own_contexts::OwnContexts,
     own_frames,
     rules::{self, Verdict},
-    script::Unscripted,
     silent_tabs::SilentTabs,
 };
 use crate::downloads::Downloads;
@@ -100,7 +99,6 @@ pub(super) struct Filter {
     clipboard: Option<Clipboard>,
     locks: Option<LockLimit>,
     silent_tabs: Option<SilentTabs>,
-    unscripted: Unscripted,
 }
 
 impl Filter {
@@ -122,7 +120,6 @@ impl Filter {
                 Targets::Responsive(own) => Some(SilentTabs::new(own.clone())),
                 Targets::All | Targets::OwnContexts => None,
             },
-            unscripted: Unscripted::default(),
         }
     }
 
@@ -162,19 +159,13 @@ impl Filter {
             Verdict::Replace(params) => rewritten(id, call.session.as_deref(), method, params),
             Verdict::Pass | Verdict::Refuse(_) => text.clone(),
         };
-        if let Some(instead) = self.locks.as_mut().and_then(|locks| locks.instead(&call, &judged)) {
-            return Ok(instead);
-        }
         let instead = match &mut self.clipboard {
             Some(clipboard) => clipboard.engine_says(&call, &judged, now, &mut self.ids),
             None => None,
         };
         let mut out = instead.unwrap_or_else(|| vec![Out::ToBrowser(judged)]);
-        if let Some(session) = self.unscripted.enabled(&call)
-            && let (Some(clipboard), Some(locks)) = (&self.clipboard, &self.locks)
-        {
-            out.extend(clipboard.scripts(session, &mut self.ids));
-            out.push(locks.script(session, &mut self.ids));
+        if let Some(locks) = &mut self.locks {
+            out.extend(locks.engine_says(&call, &mut self.ids));
         }
         if let Some(given_up) = self.navigations.engine_says(&call) {
             out.extend(self.pass(given_up, now));
@@ -261,8 +252,7 @@ impl Filter {
             return if is_own { Vec::new() } else { self.tell_engine(text, now) };
         };
         if is_own {
-            let locks = self.locks.as_mut().and_then(|locks| locks.answered(id, &text, &mut self.ids));
-            return locks.unwrap_or_else(|| clipboard.answered(id, &text, &mut self.ids));
+            return clipboard.answered(id, &text, &mut self.ids);
         }
         if text.len() > VALUE_BYTES_MAX && is_value(&text) {
             let why = format!(
@@ -315,7 +305,6 @@ impl Filter {
                     if let Some(downloads) = &mut self.downloads {
                         downloads.attached(&attached);
                     }
-                    self.unscripted.attached(&attached);
                     clipboard.attached(parent, &attached);
                     before = locks.attached(&attached, &mut self.ids);
                 }
@@ -324,7 +313,6 @@ impl Filter {
                 if let Some((_, Detached { session_id })) = params(&text) {
                     clipboard.detached(&session_id);
                     locks.detached(&session_id);
-                    self.unscripted.detached(&session_id);
                     if contexts.detached(&session_id) {
                         return Vec::new();
                     }

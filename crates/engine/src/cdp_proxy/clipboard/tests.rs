@@ -191,11 +191,11 @@ fn a_page_that_is_not_ready() {
 #[test]
 fn scripts_are_put_in() {
     let mut play = Play::new();
-    assert_eq!(play.clipboard.scripts("unknown", &mut play.ids), []);
-    let out = values(play.clipboard.scripts("P", &mut play.ids));
+    let out = play.engine("Runtime.enable", &json!({})).unwrap();
     let methods: Vec<_> = out.iter().map(|call| call["method"].as_str().unwrap()).collect();
     let add = "Page.addScriptToEvaluateOnNewDocument";
-    assert_eq!(methods, ["Runtime.addBinding", add, add]);
+    assert_eq!(methods, ["Runtime.enable", "Runtime.addBinding", add, add]);
+    assert_eq!(play.engine("Runtime.enable", &json!({})), None, "they are there");
     assert!(play.event(
         "Runtime.executionContextCreated",
         "P",
