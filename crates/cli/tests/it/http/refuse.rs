@@ -177,27 +177,28 @@ async fn names_of_any_length() {
     let server = stage.serve().await;
     // As long as the head of a request may be, about.
     let long = "n".repeat(100_000);
+    let long = long.as_str();
     let (json, accept) = (("content-type", "application/json"), ("accept", "text/event-stream"));
     let client = Remote::open(&server, NEWEST, json!({})).await;
     let session = ("mcp-session-id", client.session.as_str());
     let paths = ["calls", "blobs", "sessions", "pools", ""].map(|of| format!("/api/{of}/{long}"));
     let query = format!("/api/calls?{long}=1");
-    let tool = json!({"tool": &long, "session_id": "s"}).to_string();
-    let pool = json!({"tool": "pid", "session_id": "s", "params": {"browser_pool": &long}}).to_string();
-    let field = json!({"tool": "pid", &long: 1}).to_string();
-    let named = json!({"tool": "pid", "session_id": "s", "request_id": &long}).to_string();
-    let mut cases: Vec<(&str, &str, Vec<(&str, &str)>, &str)> = vec![
-        ("GET", &query, vec![], ""),
-        ("POST", "/api/calls", vec![json], &tool),
-        ("POST", "/api/calls", vec![json], &pool),
-        ("POST", "/api/calls", vec![json], &field),
-        ("POST", "/api/calls", vec![json], &named),
-        ("POST", "/mcp", vec![json, ("mcp-session-id", &long)], PING),
-        ("POST", "/mcp", vec![json, session, ("mcp-protocol-version", &long)], PING),
-        ("GET", "/mcp", vec![accept, session, ("last-event-id", &long)], ""),
-        ("GET", "/health", vec![("host", &long)], ""),
-        ("GET", "/health", vec![("origin", &long)], ""),
-        ("GET", "/ready", vec![("sec-fetch-site", &long)], ""),
+    let tool = json!({"tool": long, "session_id": "s"}).to_string();
+    let pool = json!({"tool": "pid", "session_id": "s", "params": {"browser_pool": long}}).to_string();
+    let field = json!({"tool": "pid", (long): 1}).to_string();
+    let named = json!({"tool": "pid", "session_id": "s", "request_id": long}).to_string();
+    let mut cases = vec![
+        ("GET", query.as_str(), vec![], ""),
+        ("POST", "/api/calls", vec![json], tool.as_str()),
+        ("POST", "/api/calls", vec![json], pool.as_str()),
+        ("POST", "/api/calls", vec![json], field.as_str()),
+        ("POST", "/api/calls", vec![json], named.as_str()),
+        ("POST", "/mcp", vec![json, ("mcp-session-id", long)], PING),
+        ("POST", "/mcp", vec![json, session, ("mcp-protocol-version", long)], PING),
+        ("GET", "/mcp", vec![accept, session, ("last-event-id", long)], ""),
+        ("GET", "/health", vec![("host", long)], ""),
+        ("GET", "/health", vec![("origin", long)], ""),
+        ("GET", "/ready", vec![("sec-fetch-site", long)], ""),
     ];
     cases.extend(paths.iter().map(|path| ("GET", path.as_str(), vec![], "")));
     for (method, path, headers, body) in cases {
