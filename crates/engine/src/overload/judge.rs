@@ -15,12 +15,13 @@ use tokio::time::Instant;
 
 use super::usage::{ProcessId, Renderer, Usage};
 
-/// Older measurements do not count.
-const WITHIN: Duration = Duration::from_secs(8);
+/// How much work a page may cause a browser while the browser owes an answer. A healthy browser answers within some
+/// milliseconds of work, whatever its pages do.
+const WORK_MAX: Allowance = Allowance { work: Duration::from_secs(1), within: Duration::from_secs(8) };
 
-/// How much work a page may cause a browser within [`WITHIN`] while the browser owes an answer. A healthy browser answers
-/// within some milliseconds of work, whatever its pages do.
-const WORK_MAX: Duration = Duration::from_secs(1);
+/// The same over a longer time: a page that sends in bursts and rests in between stays below [`WORK_MAX`], but keeps the
+/// other sessions waiting again and again. A page that loads, or clears a large store, does so once or twice a minute.
+const BURSTS_MAX: Allowance = Allowance { work: Duration::from_secs(3), within: Duration::from_secs(60) };
 
 /// A message may cause work some time after it was sent.
 const SENT_WITHIN: Duration = Duration::from_millis(1_500);
@@ -41,6 +42,12 @@ const MEMORY_PART_MIN: u64 = 8;
 const KEPT_BUSY: &str = "greenroom ended it: it kept the whole browser too busy to answer";
 const TOOK_MEMORY: &str = "greenroom ended it: it took too much memory (sessions.memory_bytes_max)";
 
+/// So much work within a time.
+struct Allowance {
+    work: Duration,
+    within: Duration,
+}
+
 /// A renderer to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict {
@@ -54,7 +61,7 @@ pub(super) struct Judge {
     memory_max: u64,
     /// The browser's work since the last measurement without the answer that it owed.
     owed: Duration,
-    /// How much of this work is attributed to which renderer, by measurement, within [`WITHIN`].
+    /// How much of this work is attributed to which renderer, by measurement, within [`BURSTS_MAX`].
     work: VecDeque<(Instant, HashMap<ProcessId, Duration>)>,
     /// What the renderers had used at each measurement within [`SENT_WITHIN`], oldest first.
     looks: VecDeque<(Instant, HashMap<ProcessId, Renderer>)>,
@@ -95,7 +102,7 @@ impl Judge {
     /// Notes what the processes use now. Stopped renderers send nothing: the browser still works for what they sent before,
     /// so the time window stays where it was.
     pub(super) fn saw(&mut self, now: Instant, usage: Usage, are_stopped: bool) {
-        while self.work.front().is_some_and(|(at, _)| now.duration_since(*at) > WITHIN) {
+        while self.work.front().is_some_and(|(at, _)| now.duration_since(*at) > BURSTS_MAX.within) {
             self.work.pop_front();
         }
         // The newest of the old measurements is where the time window begins.
@@ -157,20 +164,27 @@ impl Judge {
         if self.pause_until.is_some_and(|until| now < until) {
             return None;
         }
-        let verdict = self.keeps_busy().or_else(|| self.takes_memory())?;
+        let verdict = self.keeps_busy(now).or_else(|| self.takes_memory())?;
         self.pause_until = Some(now + PAUSE);
         self.forget();
         Some(verdict)
     }
 
-    fn keeps_busy(&self) -> Option<Verdict> {
+    fn keeps_busy(&self, now: Instant) -> Option<Verdict> {
+        [WORK_MAX, BURSTS_MAX].iter().find_map(|allowance| self.exceeds(allowance, now))
+    }
+
+    /// The renderer that caused most work within this time, if that was too much.
+    fn exceeds(&self, allowance: &Allowance, now: Instant) -> Option<Verdict> {
+        let counts = |at: &Instant| now.duration_since(*at) <= allowance.within;
         let work = |process: &ProcessId| -> Duration {
-            self.work.iter().filter_map(|(_, work)| work.get(process)).sum()
+            let work = self.work.iter().filter(|(at, _)| counts(at));
+            work.filter_map(|(_, work)| work.get(process)).sum()
         };
         let processes = self.now.renderers.iter().map(|renderer| renderer.process);
         let (most, process) =
             processes.map(|process| (work(&process), process)).max_by_key(|(work, _)| *work)?;
-        (most >= WORK_MAX).then_some(Verdict { process, why: KEPT_BUSY })
+        (most >= allowance.work).then_some(Verdict { process, why: KEPT_BUSY })
     }
 
     fn takes_memory(&mut self) -> Option<Verdict> {
@@ -282,6 +296,26 @@ mod tests {
                 judge.saw(now, usage(&[(1, 200 * look, 10), (2, 300 * look, 10)], 10), false);
                 assert_eq!(judge.verdict(now), None, "{work} ms of work, look {look}");
             }
+        }
+    }
+
+    /// A page floods the browser for a moment, then rests for longer than the short account remembers: the long account ends
+    /// it. A page that does so once in a while stays.
+    #[test]
+    fn bursts() {
+        for (every, burst_to_end) in [(18, Some(3)), (60, None)] {
+            let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+            let (mut sent, mut ended) = (0, None);
+            for look in 0..240 {
+                let now = start + HALF * look;
+                if look % every == 1 {
+                    judge.waited(ms(800));
+                    sent += 400;
+                }
+                judge.saw(now, usage(&[(1, 5, 10), (2, sent, 10)], 10), false);
+                ended = ended.or_else(|| Some((look / every, judge.verdict(now)?.process)));
+            }
+            assert_eq!(ended, burst_to_end.map(|burst| (burst, process(2))), "every {every} looks");
         }
     }
 
