@@ -40,6 +40,7 @@ const PAUSE: Duration = Duration::from_secs(3);
 const MEMORY_PART_MIN: u64 = 8;
 
 const KEPT_BUSY: &str = "greenroom ended it: it kept the whole browser too busy to answer";
+pub(super) const KEPT_DRAWING: &str = "greenroom ended it: it kept the browser too busy to draw other pages";
 const TOOK_MEMORY: &str = "greenroom ended it: it took too much memory (sessions.memory_bytes_max)";
 
 /// So much work within a time.
@@ -253,6 +254,7 @@ mod tests {
             messages: ms(used),
             memory: memory * MIB,
             touched: used * MIB,
+            drawn: Duration::ZERO,
         };
         Usage { renderers: renderers.iter().map(renderer).collect(), other_memory: other_memory * MIB }
     }

@@ -2,7 +2,7 @@
 //! otherwise all sessions would lose the browser.
 //!
 //! [`watch`] runs for each browser. [`usage`] reads from `/proc` what the browser's processes use, [`judge`] decides which
-//! renderer to end. A browser that is stopped, or that waits for a processor, uses no processor time while it does not
+//! renderer to end. [`drawing`] does the same for the GPU process, which all sessions share too. A browser that is stopped, or that waits for a processor, uses no processor time while it does not
 //! answer, and no page is ended for that.
 //!
 //! Pages send faster than the browser works, so seconds of work may wait when a page ends. Until a late browser has
@@ -10,21 +10,24 @@
 //!
 //! An idle browser is not called: only its processor time is read.
 
+mod drawing;
 mod judge;
 mod signals;
 mod usage;
 
-use std::{pin::Pin, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{
+    sync::mpsc,
     task::spawn_blocking,
     time::{Instant, MissedTickBehavior, interval},
 };
 
 use crate::{browser_handle::BrowserHandle, observer::Observer};
+use drawing::Drawn;
 use judge::{Judge, Verdict};
-use signals::{Stopped, end};
-use usage::{Processes, processor_time};
+use signals::{Stopped, Stops, end};
+use usage::{Processes, RENDERER, processor_time};
 
 pub(crate) use usage::machine_memory;
 
@@ -63,11 +66,28 @@ const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
     let Some(process) = browser.process() else { return std::future::pending().await };
     let pid = process.pid();
+    let stops = Stops::new(pid);
+    // The receiver ends one page at a time.
+    let (endings, mut pages_to_end) = mpsc::channel(1);
+    let drawn = Drawn::default();
+    let drawing = drawing::watch(pid, observer, &stops, &drawn, &endings);
+    tokio::pin!(drawing);
     let judge = Judge::new(browser.memory_bytes_max());
     let processes = Some(Processes::new(pid));
     let used = processor_time(pid).unwrap_or_default();
-    let mut watch =
-        Watch { pid, observer, judge, processes, used, question: None, stopped: None, ended: None, looks: 0 };
+    let mut watch = Watch {
+        pid,
+        observer,
+        stops: &stops,
+        drawn: &drawn,
+        judge,
+        processes,
+        used,
+        question: None,
+        stopped: None,
+        ended: None,
+        looks: 0,
+    };
     let (mut ticks, mut checks) = (interval(LOOK_EVERY), interval(CHECK_EVERY));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -92,6 +112,11 @@ pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
             _ = checks.tick(), if watch.question.is_some() || watch.stopped.is_some() => {
                 watch.stop_or_continue().await;
             }
+            Some(drawing::Ending { verdict, stopped }) = pages_to_end.recv() => {
+                watch.end(verdict).await;
+                drop(stopped);
+            }
+            () = &mut drawing => return,
         }
     }
 }
@@ -114,6 +139,9 @@ struct Question<'a> {
 struct Watch<'a> {
     pid: u32,
     observer: &'a Observer,
+    stops: &'a Arc<Stops>,
+    /// For [`drawing`], which does not read all processes itself.
+    drawn: &'a Drawn,
     judge: Judge,
     /// `None` only while another thread reads them.
     processes: Option<Processes>,
@@ -179,8 +207,8 @@ impl Watch<'_> {
         if question.has_stopped || (work < STOP_AFTER && !question.is_late) {
             return;
         }
-        let browser = self.pid;
-        let stopped = spawn_blocking(move || Stopped::renderers(browser)).await;
+        let (browser, stops) = (self.pid, self.stops.clone());
+        let stopped = spawn_blocking(move || stops.stop_all()).await;
         match stopped.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok(stopped) => {
                 tracing::debug!(
@@ -243,6 +271,7 @@ impl Watch<'_> {
         };
         self.processes = Some(processes);
         let now = Instant::now();
+        *self.drawn.lock() = usage.drawn();
         self.judge.saw(now, usage, self.stopped.is_some());
         if let Some(verdict) = self.judge.verdict(now) {
             self.end(verdict).await;
@@ -254,7 +283,7 @@ impl Watch<'_> {
         // The browser may announce the crash before the next line runs.
         self.observer.tell_why_killed(Some(why.into()));
         self.ended = Some(None);
-        let ended = spawn_blocking(move || end(browser, process)).await;
+        let ended = spawn_blocking(move || end(browser, process, RENDERER)).await;
         match ended.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok(true) => {
                 tracing::warn!(browser, pid, why, "ended a page");

@@ -1,21 +1,27 @@
-//! Ends, stops and continues the renderers of a browser. A signal goes to a process descriptor, so it never reaches a later
+//! Ends, stops and continues processes of a browser. A signal goes to a process descriptor, so it never reaches a later
 //! process of the same number.
 
-use std::os::fd::OwnedFd;
+use std::{
+    collections::HashMap,
+    io,
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::usage::{ProcessId, RENDERER, Stat};
 use crate::process_tree::{Descendant, helpers};
 
-/// Ends a renderer of a browser. Returns whether it still existed.
-pub(super) fn end(browser: u32, process: ProcessId) -> std::io::Result<bool> {
-    let Some(descriptor) = open(process.pid)? else { return Ok(false) };
-    // From here on the descriptor stays with this process, even if a later process gets its number.
-    let is_same =
-        Stat::of(&format!("/proc/{}/stat", process.pid)).is_some_and(|stat| stat.started == process.started);
-    let is_renderer = |helper: &Descendant| helper.pid == process.pid && helper.has(RENDERER);
-    if !is_same || !helpers(browser).iter().any(is_renderer) {
+/// Ends a helper process of a browser that was started with this argument. Returns whether it still existed.
+pub(super) fn end(browser: u32, process: ProcessId, argument: &str) -> io::Result<bool> {
+    let Some(descriptor) = open(process)? else { return Ok(false) };
+    let is_it = |helper: &Descendant| helper.pid == process.pid && helper.has(argument);
+    if !helpers(browser).iter().any(is_it) {
         return Ok(false);
     }
     pidfd_send_signal(descriptor, Signal::KILL)?;
@@ -23,31 +29,62 @@ pub(super) fn end(browser: u32, process: ProcessId) -> std::io::Result<bool> {
 }
 
 /// A descriptor of a process. `None` once it has ended.
-fn open(pid: u32) -> std::io::Result<Option<OwnedFd>> {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
-    match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(descriptor) => Ok(Some(descriptor)),
-        Err(rustix::io::Errno::SRCH) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+fn open(process: ProcessId) -> io::Result<Option<OwnedFd>> {
+    let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+    let descriptor = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(descriptor) => descriptor,
+        Err(rustix::io::Errno::SRCH) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    // From here on the descriptor stays with this process, even if a later process gets its number.
+    Ok((process_id(process.pid) == Some(process)).then_some(descriptor))
 }
 
-/// Stopped renderers. They continue when this is dropped.
-pub(super) struct Stopped(Vec<OwnedFd>);
+fn process_id(pid: u32) -> Option<ProcessId> {
+    Some(ProcessId { pid, started: Stat::of(&format!("/proc/{pid}/stat"))?.started })
+}
 
-impl Stopped {
-    /// Stops all renderers of a browser.
-    pub(super) fn renderers(browser: u32) -> std::io::Result<Self> {
-        let mut renderers = Vec::new();
-        for helper in helpers(browser).into_iter().filter(|helper| helper.has(RENDERER)) {
-            renderers.extend(open(helper.pid)?.map(|descriptor| (helper, descriptor)));
+/// Which renderers of a browser are stopped. Several owners may stop the same renderer; it continues when the last of them
+/// lets go of it.
+pub(super) struct Stops {
+    browser: u32,
+    /// How many owners each stopped renderer has.
+    owners: Mutex<HashMap<ProcessId, u32>>,
+    /// How often all renderers were stopped.
+    all_count: AtomicU64,
+}
+
+impl Stops {
+    pub(super) fn new(browser: u32) -> Arc<Self> {
+        Arc::new(Self { browser, owners: Mutex::default(), all_count: AtomicU64::new(0) })
+    }
+
+    /// Stops all renderers.
+    pub(super) fn stop_all(self: &Arc<Self>) -> io::Result<Stopped> {
+        self.all_count.fetch_add(1, Ordering::Relaxed);
+        let renderers = helpers(self.browser).into_iter().filter(|helper| helper.has(RENDERER));
+        let renderers: Vec<_> = renderers.filter_map(|helper| process_id(helper.pid)).collect();
+        self.stop(&renderers)
+    }
+
+    /// Stops these processes, as far as they are renderers of the browser.
+    pub(super) fn stop(self: &Arc<Self>, processes: &[ProcessId]) -> io::Result<Stopped> {
+        let mut open_ones = Vec::new();
+        for process in processes {
+            open_ones.extend(open(*process)?.map(|descriptor| (*process, descriptor)));
         }
-        // Another process may have got the number before it was opened.
-        let still = helpers(browser);
-        let mut stopped = Self(Vec::new());
-        for (_, descriptor) in renderers.into_iter().filter(|(helper, _)| still.contains(helper)) {
+        let still = helpers(self.browser);
+        let is_renderer = |process: &ProcessId| {
+            still.iter().any(|helper| helper.pid == process.pid && helper.has(RENDERER))
+        };
+        let mut stopped = Stopped { stops: self.clone(), renderers: Vec::new() };
+        for (process, descriptor) in open_ones.into_iter().filter(|(process, _)| is_renderer(process)) {
+            let mut owners = self.owners.lock();
             match pidfd_send_signal(&descriptor, Signal::STOP) {
-                Ok(()) => stopped.0.push(descriptor),
+                Ok(()) => {
+                    *owners.entry(process).or_default() += 1;
+                    stopped.renderers.push((process, descriptor));
+                }
                 Err(rustix::io::Errno::SRCH) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -55,14 +92,51 @@ impl Stopped {
         Ok(stopped)
     }
 
+    /// Changes whenever all renderers are stopped.
+    pub(super) fn all_count(&self) -> u64 {
+        self.all_count.load(Ordering::Relaxed)
+    }
+
+    /// Whether one of these renderers, which the caller has stopped, has another owner, too.
+    pub(super) fn has_other_owner(&self, processes: &[ProcessId]) -> bool {
+        let owners = self.owners.lock();
+        processes.iter().any(|process| owners.get(process).is_some_and(|count| *count > 1))
+    }
+}
+
+/// Stopped renderers. They continue when this is dropped, unless another owner keeps them stopped.
+pub(super) struct Stopped {
+    stops: Arc<Stops>,
+    renderers: Vec<(ProcessId, OwnedFd)>,
+}
+
+impl Stopped {
     pub(super) fn count(&self) -> usize {
-        self.0.len()
+        self.renderers.len()
+    }
+
+    /// Continues these of the renderers.
+    pub(super) fn release(&mut self, processes: &[ProcessId]) {
+        let (released, rest) = self.renderers.drain(..).partition(|(process, _)| processes.contains(process));
+        self.renderers = rest;
+        drop(Self { stops: self.stops.clone(), renderers: released });
+    }
+
+    /// Keeps the renderers of another handle stopped, too.
+    pub(super) fn add(&mut self, mut other: Self) {
+        self.renderers.append(&mut other.renderers);
     }
 }
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        for descriptor in &self.0 {
+        for (process, descriptor) in &self.renderers {
+            let mut owners = self.stops.owners.lock();
+            if let Some(count) = owners.get_mut(process).filter(|count| **count > 1) {
+                *count -= 1;
+                continue;
+            }
+            owners.remove(process);
             if let Err(error) = pidfd_send_signal(descriptor, Signal::CONT)
                 && error != rustix::io::Errno::SRCH
             {
@@ -91,11 +165,11 @@ mod tests {
                 .unwrap();
         let pid = child.pid();
         let started = Stat::of(&format!("/proc/{pid}/stat")).unwrap().started;
-        assert!(!end(std::process::id(), ProcessId { pid, started }).unwrap());
+        assert!(!end(std::process::id(), ProcessId { pid, started }, RENDERER).unwrap());
         assert!(child.exit().borrow().is_none());
     }
 
-    /// The renderers of a browser are stopped until the handle is dropped; its other processes are not.
+    /// The renderers of a browser are stopped until the last handle is dropped; its other processes are not.
     #[tokio::test]
     #[expect(
         clippy::disallowed_methods,
@@ -113,11 +187,18 @@ mod tests {
             stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
         };
         eventually("both read", || (state(&renderer) == 'S' && state(&other) == 'S').then_some(())).await;
-        let stopped = Stopped::renderers(std::process::id()).unwrap();
-        assert_eq!(stopped.count(), 1);
+        let stops = Stops::new(std::process::id());
+        let mut stopped = stops.stop_all().unwrap();
+        let twice = stops.stop(&[renderer.id(), other.id()].map(|pid| process_id(pid).unwrap())).unwrap();
+        assert_eq!((stopped.count(), twice.count(), stops.all_count()), (1, 1, 1));
         eventually("it is stopped", || (state(&renderer) == 'T').then_some(())).await;
         assert_eq!(state(&other), 'S');
-        drop(stopped);
+        let id = process_id(renderer.id()).unwrap();
+        assert!(stops.has_other_owner(&[id]));
+        stopped.release(&[id]);
+        assert!(!stops.has_other_owner(&[id]));
+        assert_eq!((stopped.count(), state(&renderer)), (0, 'T'), "the other handle keeps it stopped");
+        drop(twice);
         for child in [&mut renderer, &mut other] {
             drop(child.stdin.take());
             assert_eq!(child.wait().unwrap().code(), Some(1), "it went on, and read the end of its input");

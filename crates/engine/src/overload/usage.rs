@@ -9,6 +9,14 @@ pub(super) const RENDERER: &str = "--type=renderer";
 /// The thread of a renderer that carries all messages between it and the browser, as the kernel shows its name.
 const IO_THREAD: &str = "Chrome_ChildIOT";
 
+/// The thread of a renderer that hands what the page draws to the GPU process.
+const COMPOSITOR_THREAD: &str = "Compositor";
+
+pub(super) const GPU_PROCESS: &str = "--type=gpu-process";
+
+/// The thread of the GPU process that draws the pages of all sessions, one after the other, as the kernel shows its name.
+const DRAWING_THREAD: &str = "VizCompositorTh";
+
 /// A process, distinct from a later one of the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ProcessId {
@@ -25,6 +33,8 @@ pub(super) struct Renderer {
     pub(super) memory: u64,
     /// How many bytes of memory it has used for the first time since it started, including memory that it returned.
     pub(super) touched: u64,
+    /// The processor time of its [`COMPOSITOR_THREAD`]: how often it has given the browser something to draw.
+    pub(super) drawn: Duration,
 }
 
 /// The resources that a browser's processes use.
@@ -35,15 +45,22 @@ pub(super) struct Usage {
     pub(super) other_memory: u64,
 }
 
+impl Usage {
+    /// What each renderer has given the browser to draw so far.
+    pub(super) fn drawn(&self) -> HashMap<ProcessId, Duration> {
+        self.renderers.iter().map(|renderer| (renderer.process, renderer.drawn)).collect()
+    }
+}
+
 /// Reads the resources that the processes of a browser use.
 pub(super) struct Processes {
     browser: u32,
-    io_threads: HashMap<ProcessId, u32>,
+    threads: HashMap<(ProcessId, &'static str), u32>,
 }
 
 impl Processes {
     pub(super) fn new(browser: u32) -> Self {
-        Self { browser, io_threads: HashMap::new() }
+        Self { browser, threads: HashMap::new() }
     }
 
     pub(super) fn read(&mut self) -> Usage {
@@ -53,29 +70,85 @@ impl Processes {
             match Stat::of(&format!("/proc/{}/stat", helper.pid)) {
                 Some(stat) if helper.has(RENDERER) => {
                     let process = ProcessId { pid: helper.pid, started: stat.started };
-                    let messages = self.messages(process);
+                    let messages = self.thread_time(process, IO_THREAD);
+                    let drawn = self.thread_time(process, COMPOSITOR_THREAD);
                     let touched = stat.faults * page_size();
-                    usage.renderers.push(Renderer { process, messages, memory, touched });
+                    usage.renderers.push(Renderer { process, messages, memory, touched, drawn });
                 }
                 _ => usage.other_memory += memory,
             }
         }
         let is_there = |process: &ProcessId| usage.renderers.iter().any(|there| there.process == *process);
-        self.io_threads.retain(|process, _| is_there(process));
+        self.threads.retain(|(process, _), _| is_there(process));
         usage
     }
 
-    /// The processor time of a renderer's IO thread; zero for a renderer that has not started it yet.
-    fn messages(&mut self, process: ProcessId) -> Duration {
-        let thread = self.io_threads.get(&process).copied().or_else(|| io_thread(process.pid));
-        let Some(thread) = thread else { return Duration::ZERO };
-        self.io_threads.insert(process, thread);
+    /// The processor time of one of a renderer's threads; zero for a renderer that has not started it yet.
+    fn thread_time(&mut self, process: ProcessId, name: &'static str) -> Duration {
+        let known = self.threads.get(&(process, name)).copied();
+        let Some(thread) = known.or_else(|| thread(process.pid, name)) else { return Duration::ZERO };
+        self.threads.insert((process, name), thread);
         let folder = format!("/proc/{}/task/{thread}", process.pid);
         // In nanoseconds if the kernel counts these, else in hundredths of a second.
-        let exact = fs::read_to_string(format!("{folder}/schedstat")).ok();
-        let exact = exact.and_then(|text| text.split(' ').next()?.parse().ok().map(Duration::from_nanos));
+        let exact = schedule(&folder).map(|(ran, _)| ran);
         exact.or_else(|| Some(Stat::of(&format!("{folder}/stat"))?.used)).unwrap_or_default()
     }
+}
+
+/// What the thread that draws all pages of a browser has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Drawing {
+    /// The GPU process. Chromium starts another one when it ends.
+    pub(super) process: ProcessId,
+    /// Its processor time.
+    pub(super) ran: Duration,
+    /// That, and the time for which it waited for a processor: other programs must not make it look idle.
+    pub(super) wanted: Duration,
+    /// Whether it waits for something to draw at the moment.
+    pub(super) is_asleep: bool,
+}
+
+/// Reads what a browser's drawing thread does.
+pub(super) struct DrawingThread {
+    browser: u32,
+    found: Option<(ProcessId, u32)>,
+}
+
+impl DrawingThread {
+    pub(super) fn new(browser: u32) -> Self {
+        Self { browser, found: None }
+    }
+
+    /// `None` if there is no such thread at the moment, or the kernel does not count its time.
+    pub(super) fn read(&mut self) -> Option<Drawing> {
+        if let Some(drawing) = self.found.and_then(|(process, thread)| drawing(process, thread)) {
+            return Some(drawing);
+        }
+        let gpu = helpers(self.browser).into_iter().find(|helper| helper.has(GPU_PROCESS))?;
+        let started = Stat::of(&format!("/proc/{}/stat", gpu.pid))?.started;
+        let (process, thread) = (ProcessId { pid: gpu.pid, started }, thread(gpu.pid, DRAWING_THREAD)?);
+        self.found = Some((process, thread));
+        drawing(process, thread)
+    }
+}
+
+/// What a drawing thread has done. `None` once its process has ended.
+fn drawing(process: ProcessId, thread: u32) -> Option<Drawing> {
+    let folder = format!("/proc/{}/task/{thread}", process.pid);
+    let of_process = Stat::of(&format!("/proc/{}/stat", process.pid))?;
+    let of_thread = Stat::of(&format!("{folder}/stat"))?;
+    if of_process.has_ended || of_process.started != process.started {
+        return None;
+    }
+    let (ran, waited) = schedule(&folder)?;
+    Some(Drawing { process, ran, wanted: ran + waited, is_asleep: of_thread.is_asleep })
+}
+
+/// For how long a thread ran, and for how long it waited for a processor.
+fn schedule(folder: &str) -> Option<(Duration, Duration)> {
+    let text = fs::read_to_string(format!("{folder}/schedstat")).ok()?;
+    let mut nanos = text.split(' ').map(|field| field.trim().parse().ok().map(Duration::from_nanos));
+    Some((nanos.next()??, nanos.next()??))
 }
 
 /// The processor time that a process has used. `None` once it has ended.
@@ -112,10 +185,11 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
     number.trim().parse().ok()
 }
 
-fn io_thread(pid: u32) -> Option<u32> {
+/// The thread of a process with this name.
+fn thread(pid: u32, name: &str) -> Option<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let is_it = |thread: &fs::DirEntry| {
-        fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name.trim() == IO_THREAD)
+        fs::read_to_string(thread.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
     };
     threads.flatten().find(is_it)?.file_name().to_str()?.parse().ok()
 }
@@ -127,6 +201,7 @@ pub(super) struct Stat {
     /// How often it used a page of memory for the first time.
     faults: u64,
     has_ended: bool,
+    is_asleep: bool,
 }
 
 impl Stat {
@@ -140,8 +215,9 @@ impl Stat {
         let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
         let ticks = number(11)? + number(12)?;
         let used = Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second.max(1));
-        let has_ended = matches!(*fields.first()?, "Z" | "X");
-        Some(Self { used, started: number(19)?, faults: number(7)?, has_ended })
+        let state = *fields.first()?;
+        let (has_ended, is_asleep) = (matches!(state, "Z" | "X"), state == "S");
+        Some(Self { used, started: number(19)?, faults: number(7)?, has_ended, is_asleep })
     }
 }
 
@@ -155,10 +231,21 @@ mod tests {
         let line = "7 (a) b (c) S 1 7 7 0 -1 4194560 9 0 0 0 150 50 0 0 20 0 9 0 4242 1 2 3";
         let stat = Stat::parse(line, 100).unwrap();
         assert_eq!((stat.used, stat.started), (Duration::from_secs(2), 4242));
-        assert_eq!((stat.faults, stat.has_ended), (9, false));
+        assert_eq!((stat.faults, stat.has_ended, stat.is_asleep), (9, false, true));
         assert!(Stat::parse(&line.replace(" S ", " Z "), 100).unwrap().has_ended);
         assert!(Stat::parse("7 (a) S 1", 100).is_none());
         assert!(processor_time(std::process::id()).is_some());
+    }
+
+    /// The time of a thread is read by its name, and how long it waited for a processor.
+    #[test]
+    fn threads() {
+        let own = fs::read_to_string("/proc/thread-self/comm").unwrap();
+        let (pid, name) = (std::process::id(), own.trim().to_owned());
+        let thread = thread(pid, &name).unwrap();
+        assert!(schedule(&format!("/proc/{pid}/task/{thread}")).is_some());
+        assert_eq!(super::thread(pid, "no such thread"), None);
+        assert_eq!(DrawingThread::new(pid).read(), None);
     }
 
     /// The kinds of memory that count are read, and the memory of this machine is known.

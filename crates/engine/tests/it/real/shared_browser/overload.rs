@@ -23,12 +23,31 @@ const ARRAY: &str = "() => { window.array = new Uint8Array(400 << 20).fill(1); r
 /// Scripts that never rest, and send nothing to the browser.
 const BUSY: &str = "() => { const url = URL.createObjectURL(new Blob(['for (;;) {}'])); new Worker(url); }";
 
+/// Effects of this size, in pixels, that never come to rest.
+fn effects(size: u32) -> String {
+    format!(
+        "() => {{ for (let i = 0; i < 400; i++) {{
+            const div = document.createElement('div');
+            div.style.cssText = 'position: fixed; width: {size}px; height: {size}px; backdrop-filter: blur(20px)';
+            div.style.left = div.style.top = i % 20 * 10 + 'px';
+            document.body.append(div);
+            div.animate([{{ transform: 'none' }}, {{ transform: 'translateX(50px)' }}],
+                {{ duration: 1000, iterations: Infinity, direction: 'alternate' }});
+        }} }}"
+    )
+}
+
 /// Much more than three small pages take in either browser, and much less than [`BLOBS`] and [`ARRAY`] do.
 const MEMORY_MAX: u64 = 400 << 20;
 
 impl SharedSeat {
     async fn crash(&mut self) -> Crash {
         eventually("the page is ended", || self.seat.take_crashes().pop()).await
+    }
+
+    async fn click_and_look(&mut self) {
+        self.call("browser_click", json!({ "target": "button", "element": "the button" })).await;
+        self.call("browser_take_screenshot", json!({})).await;
     }
 
     async fn show(&mut self, browser: &SharedBrowser, title: &str) {
@@ -64,6 +83,28 @@ async fn a_flood() {
         seat.seat.close().await;
     }
     browser.end().await;
+}
+
+/// A page keeps the process busy that draws all pages, with single frames of seconds or with many shorter ones: the former
+/// loses its tab, and its agent gets the reason; the latter goes on slowly. A neighbour's clicks and screenshots succeed.
+#[tokio::test]
+async fn effects_without_end() {
+    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
+    neighbour.evaluate("() => { document.body.innerHTML = '<button>go</button>'; }").await;
+    hostile.reply("browser_evaluate", json!({ "function": effects(900) })).await;
+    let crash = hostile.crash().await;
+    assert!(crash.why.contains("too busy to draw"), "{crash:?}");
+    neighbour.click_and_look().await;
+    hostile.show(&browser, "again").await;
+    hostile.reply("browser_evaluate", json!({ "function": effects(300) })).await;
+    for _ in 0..3 {
+        neighbour.click_and_look().await;
+    }
+    assert_eq!(hostile.evaluate("() => document.title").await, json!("again"));
+    assert_eq!((hostile.seat.take_crashes(), neighbour.seat.take_crashes()), (Vec::new(), Vec::new()));
+    assert_eq!(*browser.instance.lost().borrow(), None);
+    browser.end_with([hostile, neighbour]).await;
 }
 
 /// A page takes too much memory, in the browser's process or in its own: it loses its tab, and its agent gets the reason. A
