@@ -55,7 +55,8 @@ const REST_WITHIN: Duration = Duration::from_secs(6);
 /// How long renderers run until it shows whether they keep the thread busy: some frames.
 const STEP: Duration = Duration::from_millis(400);
 
-/// How long all other renderers run without a busy thread until a page is ended.
+/// How long the renderers that the search has cleared run without a busy thread until the page that it found is ended. The
+/// others stay stopped: one of them may be such a page, too, and is found by the next search.
 const CONFIRM: Duration = Duration::from_secs(1);
 
 /// The browser starts another GPU process within tenths of a second, on a busy machine within a second or two.
@@ -162,7 +163,8 @@ impl Watch<'_> {
         };
         if is_busy(before, now, BUSY_PERCENT) {
             self.busy.get_or_insert(before);
-        } else {
+        } else if drawing.is_asleep {
+            // Otherwise it may wait for a processor; the kernel counts such a wait when it ends.
             self.busy = None;
         }
         self.throttle(before, now).await?;
@@ -170,7 +172,9 @@ impl Watch<'_> {
             self.drawn_before.clone_from(&self.drawn.lock());
             return Ok(());
         };
-        let is_long = since.elapsed() >= BUSY_FOR && drawing.ran.saturating_sub(at_first.ran) >= RAN_MIN;
+        let is_long = since.elapsed() >= BUSY_FOR
+            && is_busy((since, at_first), now, BUSY_PERCENT)
+            && drawing.ran.saturating_sub(at_first.ran) >= RAN_MIN;
         if is_long && self.pause_until.is_none_or(|until| until <= now.0) {
             self.pause_until = None;
             self.search().await?;
@@ -243,11 +247,11 @@ impl Watch<'_> {
             self.pause(PAUSE);
             return Ok(());
         };
-        let others: Vec<_> = now.into_keys().filter(|process| *process != found).collect();
-        stopped.release(&others);
         if rest == Rest::Drawn {
             self.slow_down(found).await?;
         } else if !self.is_busy_within(CONFIRM).await {
+            let others: Vec<_> = now.into_keys().filter(|process| *process != found).collect();
+            stopped.release(&others);
             let verdict = Verdict { process: found, why: KEPT_DRAWING };
             // The receiver lives as long as this.
             let _ = self.endings.send(Ending { verdict, stopped }).await;
