@@ -44,8 +44,8 @@ const BUSY_FOR: Duration = Duration::from_millis(1_500);
 /// How much of that it must have run. A thread that only waits for a processor is kept busy by other programs, not by a page.
 const RAN_MIN: Duration = Duration::from_millis(300);
 
-/// With all renderers stopped, how much processor time the thread may take until it rests. It has one frame of each page to
-/// draw. A browser that draws 60 frames a second spends some milliseconds on each.
+/// With all renderers stopped, how much processor time the thread may take until it rests. It has a frame or two of each page
+/// to draw. A browser that draws 60 frames a second spends some milliseconds on each.
 const FRAME_MAX: Duration = Duration::from_secs(1);
 
 /// The longest time for which all renderers are stopped until the thread rests. If it takes longer without

@@ -85,19 +85,27 @@ async fn a_flood() {
     browser.end().await;
 }
 
-/// A page keeps the process busy that draws all pages, with single frames of seconds or with many shorter ones: the former
-/// loses its tab, and its agent gets the reason; the latter goes on slowly. A neighbour's clicks and screenshots succeed.
+/// Pages keep the process busy that draws all pages: two at once with single frames of seconds, then one with many shorter
+/// ones. The former lose their tabs, and their agents get the reason; the latter goes on slowly. A neighbour's clicks and
+/// screenshots succeed.
 #[tokio::test]
 async fn effects_without_end() {
     let browser = SharedBrowser::start(Kind::HeadlessShell).await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     neighbour.evaluate("() => { document.body.innerHTML = '<button>go</button>'; }").await;
-    hostile.reply("browser_evaluate", json!({ "function": effects(900) })).await;
-    let crash = hostile.crash().await;
-    assert!(crash.why.contains("too busy to draw"), "{crash:?}");
+    let mut accomplice = browser.seat().await;
+    accomplice.show(&browser, "accomplice").await;
+    for seat in [&mut hostile, &mut accomplice] {
+        seat.reply("browser_evaluate", json!({ "function": effects(900) })).await;
+    }
+    for seat in [&mut hostile, &mut accomplice] {
+        let crash = seat.crash().await;
+        assert!(crash.why.contains("too busy to draw"), "{crash:?}");
+    }
+    accomplice.seat.close().await;
     neighbour.click_and_look().await;
     hostile.show(&browser, "again").await;
-    hostile.reply("browser_evaluate", json!({ "function": effects(300) })).await;
+    hostile.reply("browser_evaluate", json!({ "function": effects(150) })).await;
     for _ in 0..3 {
         neighbour.click_and_look().await;
     }
