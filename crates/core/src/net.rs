@@ -18,7 +18,7 @@ pub struct Target {
 pub enum Blocked {
     #[error("this port belongs to greenroom, one of its engines or a debugger")]
     OwnPort,
-    #[error("cloud metadata services are out of reach for browsers")]
+    #[error("browsers may not reach cloud metadata services")]
     Metadata,
 }
 

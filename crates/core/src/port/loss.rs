@@ -15,7 +15,7 @@ pub enum Lost {
     #[error("the engine did not answer within {}", human(*.0))]
     Hung(Duration),
     /// greenroom gives it up: it failed its health checks, sends more than can be followed, or its files take too much.
-    #[error("the browser was given up: {0}")]
+    #[error("greenroom gave up the browser: {0}")]
     HealthCheckFailed(Arc<str>),
     /// The browser goes on, but what its network service had in memory is gone.
     #[error("the browser's network service ended: cookies that its sessions had in memory are gone")]

@@ -10,7 +10,7 @@ use super::{
 
 /// How the names of flags begin that only greenroom may set, and why.
 const OWN: &[(&str, &str)] = &[
-    ("--remote-debugging", "greenroom reaches the browser by it"),
+    ("--remote-debugging", "greenroom needs this flag to control the browser"),
     ("--user-data-dir", "set `user_data_dir`"),
     ("--headless", "set `headless`"),
     ("--no-sandbox", "set `no_sandbox`"),
@@ -23,9 +23,9 @@ const OWN: &[(&str, &str)] = &[
     ("--origin-to-force-quic-on", "pages would go around the proxy"),
     ("--webrtc-ip-handling-policy", "pages would go around the proxy"),
     ("--force-webrtc-ip-handling-policy", "pages would go around the proxy"),
-    ("--blink-settings", "greenroom keeps the sessions' clipboards apart by it"),
-    ("--enable-logging", "the browser's output is greenroom's to read"),
-    ("--log-level", "the browser's output is greenroom's to read"),
+    ("--blink-settings", "greenroom uses this flag to keep the clipboards of sessions apart"),
+    ("--enable-logging", "greenroom reads the browser's output"),
+    ("--log-level", "greenroom reads the browser's output"),
 ];
 
 /// Flags, each with its value. As text they are separated by blanks.
@@ -90,7 +90,7 @@ mod tests {
             ("--no-sandbox", "set `no_sandbox`"),
             ("--Proxy-Server=http://a", "set `proxy_server`"),
             ("--proxy-bypass-list=*", "set `proxy_server`"),
-            ("--remote-debugging-address=0.0.0.0", "greenroom reaches"),
+            ("--remote-debugging-address=0.0.0.0", "to control the browser"),
             ("--host-resolver-rules=x", "around the proxy"),
         ] {
             let said = text(&BrowserArgs, wrong).unwrap_err().0.unwrap();

@@ -139,8 +139,8 @@ words! {
 
     /// What a page may do without asking its user.
     Permission elsewhere [
-        "clipboard-read" => "a browser has one clipboard for all its sessions; copying and pasting work without",
-        "clipboard-write" => "a browser has one clipboard for all its sessions; copying and pasting work without",
+        "clipboard-read" => "Chromium has one clipboard for all sessions of a browser; copying and pasting work without a permission",
+        "clipboard-write" => "Chromium has one clipboard for all sessions of a browser; copying and pasting work without a permission",
     ] {
         /// Knowing where the user is; see `geolocation`.
         Geolocation = "geolocation",

@@ -34,7 +34,7 @@ impl<K: Kind> Kind for Many<K> {
     }
 
     fn allowed(&self) -> String {
-        format!("a list with each {}", self.0.allowed())
+        format!("a list; each entry is {}", self.0.allowed())
     }
 
     fn shape(&self) -> Shape {

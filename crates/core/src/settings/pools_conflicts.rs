@@ -25,7 +25,7 @@ fn conflicts() {
         ]),
         [
             "pool `A`, instance 1: `SLOTS` is `4` (from `PW_MCP_PROXY__A_SLOTS`), but `BROWSER` is `webkit` (from \
-          `PW_MCP_PROXY__A__1_BROWSER`) -> set `SLOTS` to 1, and more instances: the engine starts this browser, for one session each"
+          `PW_MCP_PROXY__A__1_BROWSER`) -> set `SLOTS` to 1, and use more instances: the engine starts this browser for one session only"
         ]
     );
     for (variables, keys) in [
@@ -102,7 +102,7 @@ fn conflicts_of_the_built_in_pool() {
         problems(&with(&[("PW_MCP_PROXY_BROWSER", "firefox")])),
         [
             "`pool.slots` is `16` (the default), but `pool.browser` is `firefox` (from PW_MCP_PROXY_BROWSER) -> set `pool.slots` to 1, \
-          and more instances: the engine starts this browser, for one session each"
+          and use more instances: the engine starts this browser for one session only"
         ]
     );
     assert!(resolve(&with(&[&A[..], &[("PW_MCP_PROXY_BROWSER", "firefox")]].concat())).is_ok());

@@ -44,7 +44,7 @@ pub enum Problem {
     Pool { message: String, hint: String },
     #[error("`{variable}` in {place} is now `{new}`")]
     Renamed { variable: String, place: String, new: String },
-    #[error("there is no place for `data_dir`: the home folder is unknown")]
+    #[error("cannot choose a default for `data_dir`: the home folder is unknown")]
     NoDataDir { instead: String },
 }
 

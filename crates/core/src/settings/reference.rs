@@ -7,20 +7,28 @@ use super::{Guard, SECTIONS, SETTINGS, Setting, Settings, reference_browsers, re
 const INTRO: &str = "\
 # Configuration
 
-<!-- Made from `crates/core/src/settings/table.rs`; a test says how to make it anew. -->
+<!-- A test generates this page from `crates/core/src/settings/table.rs`, and says how when the page is out of date. -->
 
-greenroom needs no configuration. Whatever is configured is read once at the start, and a mistake stops the start:
-unknown names, wrong values and settings that do not go together are all reported at once. Only a variable `GREENROOM_…` that
-resembles no setting is told and ignored. `greenroom config show` prints the values in force and where each came from; with `--json`, for programs.
+After this page you know every setting of greenroom, where to put it, and which value wins. For example, this serves agents with a
+visible Chrome and closes their sessions after ten minutes without a call:
+
+```sh
+GREENROOM_SESSIONS_IDLE_TIMEOUT=10m greenroom serve --pool-browser chrome --pool-headless=false
+```
+
+greenroom needs no configuration. It reads what you configure when it starts, and refuses to start if it finds a mistake: it reports
+all unknown names, invalid values and conflicting settings at once. It ignores only, with a warning, a variable `GREENROOM_…` whose
+name resembles no setting. `greenroom config show` prints every value and where it comes from; with `--json`, for programs.
+`greenroom serve` also [reads changed files](POOLS.md#changing-the-configuration) while it runs.
 
 ## Sources
 
-Later ones win:
+A later source overrides an earlier one:
 
 1. the defaults below
 2. your own TOML file: `greenroom/greenroom.toml` in `$XDG_CONFIG_HOME` or `~/.config`; then `greenroom.toml` in the
-   working directory. With `--config FILE` or `GREENROOM_CONFIG` that file alone is read instead of both.
-3. `.env` in the working directory. Only greenroom's own names in it are read.
+   working directory. With `--config FILE` or `GREENROOM_CONFIG` greenroom reads that file instead of both.
+3. `.env` in the working directory. greenroom reads only its own names in it.
 4. the environment
 5. flags
 
@@ -43,27 +51,28 @@ deny = [\"browser_evaluate\", \"*_upload\"]
 
 - **Durations** are text with a unit (`250ms`, `30s`, `5m`, `1h`), or whole milliseconds.
 - **Lists** are arrays in TOML and separated by commas elsewhere; their flags may be repeated. A JSON array works everywhere.
-- **Commands** are arrays in TOML. Elsewhere they are split at spaces, with single or double quotes around what belongs
-  together. No shell sees them.
+- **Commands** are arrays in TOML. Elsewhere greenroom splits them at spaces; put single or double quotes around an argument
+  that contains spaces. greenroom runs commands without a shell.
 - **Relative paths** start from the folder of the TOML file, elsewhere from the working directory. `~` is not expanded.
-- **Unset**: where a setting has a word for that (`unset`, `off`, `auto`), the word or an empty value undoes what an
-  earlier source has set.
+- **Unset**: some settings take a word (`unset`, `off`, `auto`) that means no value. That word, or an empty value, undoes what
+  an earlier source has set.
 
 ## What a working directory may not set
 
-A `greenroom.toml` or `.env` that merely lies in the working directory may have come with a cloned repository. It may not
-set what names a program or opens a door only you should open. Such settings are marked *guarded*: put them in your own file under
+A `greenroom.toml` or `.env` in the working directory may have come with a cloned repository. It may not set anything that names a
+program or weakens a protection. Such settings are marked *guarded*: put them in your own file under
 `~/.config/greenroom/`, in the environment, in a flag, or in a file that you name with `--config`.
 
-It may set what is marked *limit*, but where you have set it there, it may only lower a number: slots, instances, times. Anything
-else stops the start, on every level: `[pools.NAME]` or `.env` of a working directory cannot lift the `pool.blocked_origins` of your
-file. `pool.engine` counts as set where you have set `tools.allow` or `tools.deny`: another engine's tools have other names.
+Such a file may set what is marked *limit*. If you have set the same limit in one of those places, the file may only lower a number:
+slots, instances, times. Any other change stops the start, on every level: `[pools.NAME]` or `.env` of a working directory cannot lift
+the `pool.blocked_origins` of your file. `pool.engine` counts as set if you have set `tools.allow` or `tools.deny`, because another
+engine's tools have other names.
 
-Agents choose between pools. So a pool that such a file adds must have limits as strict as all that you have set, for whichever pool,
-instance or attached browser. Where two of yours differ so that no value is as strict as both, the file cannot add a pool. Where you have
-set `tools.allow` or `tools.deny`, the added pool's engine must be one that your pools or browsers have. A pool of which you have said
-something, but not its number of instances, is an added one in all that you have not said. How many instances an added pool has is not
-limited.
+Agents choose between pools. So a pool that such a file adds must be as strict as every limit that you have set, for whichever pool,
+instance or attached browser. If two of your limits differ so that no value is as strict as both, the file cannot add a pool. If you
+have set `tools.allow` or `tools.deny`, the added pool must use an engine that one of your pools or browsers uses. If you have
+configured a pool but not its number of instances, all that you left open in it counts as added by the file. The number of instances
+of an added pool has no limit.
 ";
 
 /// The page's text for the one default that differs between platforms and users.

@@ -9,7 +9,7 @@ use super::{
 const GRAMMAR: &str = "
 ## Attached browsers
 
-A browser that already runs with a debugging port is named in the config file, each in a table of its own:
+Each running browser with a debugging port has a table in the config file:
 
 ```toml
 [[browsers]]
@@ -24,32 +24,32 @@ headers = { Authorization = \"Bearer s3cret\" }
 engine = \"devtools\"
 ```
 
-or on the command line, as often as there are browsers, both kinds mixed:
+or a flag on the command line; both flags may be repeated and mixed:
 
 ```sh
 greenroom mcp --browserUrl http://127.0.0.1:9222 --wsEndpoint ws://127.0.0.1:9223/devtools/browser/<id>
 greenroom mcp --browserUrl \"work=http://127.0.0.1:9222|google-chrome --remote-debugging-port=9222\"
 ```
 
-- Browsers are numbered from 1: those of the file first, then those of the command line, in their order. Agents choose one with
-  `browserIndex`, by its number or its label.
-- `--browserUrl` and `--wsEndpoint` (also `--browser-url`, `--ws-endpoint`) take `[LABEL=]URL[|START COMMAND]`. The scheme says which
-  kind of address it is, so each takes both. `--engine` is short for `--pool-engine`.
-- All of `[[browsers]]` is *guarded*. Headers have no flag: everybody on a machine can read its command lines. Their values are never
-  shown, and neither are the query, the user and the password of an address.
-- A start command is split as commands are everywhere, and no shell sees it. `{url}` in it is the browser's address; there is no other
-  placeholder. It is run by `reconnect_browser` alone, and only when the browser does not answer.
-- Where browsers are named and no pools are declared, there is no built-in pool; `sessions.scope` is `call` unless it is set.
-- A browser starts from `[pool]`, as far as that means something to one that already runs, and may set the keys below for itself. `slots` is 1
-  and `isolated` false unless they are set: then agents work in tabs of the browser's own context, with its logins. `slots` above 1 needs
-  `isolated`, and `isolated` the playwright engine.
+- greenroom numbers the browsers from 1: first those of the file, then those of the command line, in their order. Agents choose one
+  with `browserIndex`, by its number or its label.
+- `--browserUrl` and `--wsEndpoint` (also `--browser-url`, `--ws-endpoint`) take `[LABEL=]URL[|START COMMAND]`. Each flag takes
+  both kinds of address. `--engine` is short for `--pool-engine`.
+- All of `[[browsers]]` is *guarded*. Headers have no flag, because every user of a machine can read its command lines. greenroom never
+  shows the values of headers, nor the query, user and password of an address.
+- greenroom splits a start command like every other command and runs it without a shell. It replaces `{url}` by the browser's address;
+  there is no other placeholder. Only `reconnect_browser` runs the command, and only if the browser does not answer.
+- If browsers are configured and no pools are declared, there is no built-in pool, and the default of `sessions.scope` is `call`.
+- A browser takes its values from `[pool]`, as far as they apply to a running browser, and its own keys below override them. By default
+  `slots` is 1 and `isolated` is false: agents work in tabs of the browser's own context, with its logins. `slots` above 1 needs
+  `isolated`, and `isolated` needs the playwright engine.
 
 | Key | Takes |
 |---|---|
-| `url` | where its debugger is reached: `http://`, `https://`, `ws://` or `wss://`; required |
-| `label` | a second name: at most 64 bytes, no number, no other browser's |
-| `tags` | a list of names that several browsers can be called by together |
-| `headers` | a table of names and texts, sent with every connection to the debugger |
+| `url` | the address of its debugger: `http://`, `https://`, `ws://` or `wss://`; required |
+| `label` | a second name: at most 64 bytes, not a number, and unique |
+| `tags` | a list of names; a bulk call with `browserTag` runs in every browser with that tag |
+| `headers` | a table of HTTP headers that greenroom sends with every connection to the debugger |
 | `start_command` | a program and its arguments, as a list or as text |
 ";
 
@@ -62,10 +62,11 @@ pub(super) fn section() -> String {
         keys.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
     };
     let (fitting, isolated) = (of(|fit| fit == AppliesTo::Yes), of(|fit| fit == AppliesTo::Isolated));
-    page += &format!("\nOf the keys of `[pool]` it takes {fitting}; with `isolated` also {isolated}, ");
-    page += "which belong to a context and would otherwise reach the tabs of whoever uses the browser; ";
-    page += "so do `network` and `devtools` of `caps`.\n";
-    page += "The others are refused, each with its reason:\n\n| Key | Why not |\n|---|---|\n";
+    page +=
+        &format!("\nOf the keys of `[pool]` a browser takes {fitting}; with `isolated` also {isolated}, ");
+    page += "which apply to a whole context and would otherwise affect the tabs of the browser's user; ";
+    page += "the same holds for `network` and `devtools` in `caps`.\n";
+    page += "greenroom refuses the other keys, for these reasons:\n\n| Key | Why not |\n|---|---|\n";
     for key in Key::all().filter(|key| key.name() != "url") {
         if let Some(AppliesTo::No(why)) = fit(key.name()) {
             page += &format!("| `{}` | {why} |\n", key.name());

@@ -10,9 +10,9 @@ use super::{
 const GRAMMAR: &str = "
 ## Declared pools
 
-Without any of this there is one pool, made of `[pool]` above, that adds instances when it is full. Declared pools replace it:
-named groups with a fixed number of instances, each of which may have values of its own. Agents choose between them with
-`browser_pool` and `browser_instance`.
+By default there is one built-in pool, configured by `[pool]` above, which starts another instance when it is full. Declared pools
+replace it: each is a named group with a fixed number of instances, and each instance may have its own values. Agents choose between
+them with `browser_pool` and `browser_instance`.
 
 ```sh
 PW_MCP_PROXY_<KEY>=value                  # global: for all pools
@@ -20,8 +20,8 @@ PW_MCP_PROXY__<POOL>_<KEY>=value          # pool: for all instances of one pool
 PW_MCP_PROXY__<POOL>__<ID>_<KEY>=value    # instance: for one of them; IDs count from 0
 ```
 
-A pool's name has uppercase letters and digits, and single underscores inside. Where name and key could be divided in two ways,
-the longest known key at the end wins: `PW_MCP_PROXY__A_TIMEOUT_ACTION` is `TIMEOUT_ACTION` of pool `A`.
+A pool's name consists of uppercase letters and digits, with single underscores inside. If a variable could be split into name and
+key in two ways, the longest known key wins: `PW_MCP_PROXY__A_TIMEOUT_ACTION` is `TIMEOUT_ACTION` of pool `A`.
 
 ```sh
 PW_MCP_PROXY_HEADLESS=true
@@ -46,20 +46,20 @@ browser = \"msedge\"
 alias = \"edge_main\"
 ```
 
-- Every pool says how many `INSTANCES` it has, and exactly one has `IS_DEFAULT`: calls that name no pool go there.
-- The instance's value beats the pool's, and that the global one, whatever source each is in. On one level, `.env` beats TOML, and the
-  environment beats `.env`. The global level has all of a setting's names: `PW_MCP_PROXY_SLOTS` is a second spelling of
+- Every pool needs `INSTANCES`, and exactly one pool needs `IS_DEFAULT`: calls that name no pool go there.
+- An instance's value overrides the pool's, and the pool's overrides the global one, whichever source each comes from. On one level
+  `.env` overrides TOML, and the environment overrides `.env`. The global level has all of a setting's names: `PW_MCP_PROXY_SLOTS` is a second spelling of
   `GREENROOM_POOL_SLOTS`, which wins in the same source, and `--pool-slots` beats both.
-- A pool that variables mention replaces the TOML pool of the same name whole; a `.env` may not, where that
-  would drop guarded values or limits of yours. Two TOML files are laid over each other, key by key.
-- What is *guarded* above is guarded on every level, and a *limit* of yours holds on every level. `WSL_WINDOWS` is not guarded: it makes
+- If variables configure a pool, they replace the TOML pool of the same name as a whole. A `.env` may not do so if that would drop
+  your guarded values or limits. Of two TOML files the later overrides the earlier key by key.
+- A *guarded* setting is guarded on every level, and your *limit* holds on every level. `WSL_WINDOWS` is not guarded: it makes
   `cmd.exe` start the pinned engine, and names no program itself.
-- `sessions.scope` is `call` unless it is set. `pool.instances_max` and `pool.instance_idle` are the built-in pool's alone.
+- The default of `sessions.scope` is then `call`. `pool.instances_max` and `pool.instance_idle` apply to the built-in pool only.
 - `greenroom config show` prints each pool with its instances, every key that was set, and where.
 ";
 
 const MISTAKES: &str = "
-What stops the start, and what to do:
+Mistakes that stop the start, and what to do:
 
 | Message | Cause | Remedy |
 |---|---|---|
@@ -72,7 +72,7 @@ What stops the start, and what to do:
 | `… cannot be the name of a pool` | lower case, other characters, or two underscores in a row | rename it |
 | `… is now …` | a name from before there were pools: `PLAYWRIGHT_HEADLESS`, `PLAYWRIGHT_BROWSER`, `PLAYWRIGHT_WSL_WINDOWS`, `PLAYWRIGHT_VIEWPORT` and the engine's other options | rename the variable; `PLAYWRIGHT_MCP_*`, `PLAYWRIGHT_BROWSERS_PATH` and the like are Playwright's own and mean nothing here |
 
-These do not go together, in one pool or one instance: `SLOTS` above 1 with `ISOLATED=false`, `USER_DATA_DIR`, `EXTENSION`,
+greenroom refuses these combinations in one pool or one instance: `SLOTS` above 1 with `ISOLATED=false`, `USER_DATA_DIR`, `EXTENSION`,
 `WSL_WINDOWS`, or `BROWSER` as `firefox` or `webkit`; `STORAGE_STATE` without `ISOLATED`; `USER_DATA_DIR` with it; `DEVICE` without it,
 unless the browser is `firefox` or `webkit`, or Windows'; `EXECUTABLE_PATH` with `WSL_WINDOWS`; `EXTENSION` with `firefox` or `webkit`;
 `COMMAND` or `URL` without `ENGINE=custom`, both of them, or neither with it; `ENGINE=devtools` with `firefox`, `webkit`, `EXTENSION`,

@@ -135,7 +135,7 @@ fn wrong_values() {
             "`pool.slots` cannot be `0` (from GREENROOM_POOL_SLOTS in /project/.env): expected a whole number from 1 to 256",
             "`GREENROOM_POOL_DEVICE` in /project/.env has no readable value -> values are UTF-8 text on one line: `NAME=value`",
             "`pool.headless` cannot be `x\\u{1b}[1m` (from HEADLESS): expected `true` or `false`",
-            "`pool.caps` cannot be `pdf,bogus` (from GREENROOM_POOL_CAPS): expected a list with each one of `config`, `network`, `pdf`, `storage`, `testing`, `vision`, `devtools` (`bogus` is not one of them)",
+            "`pool.caps` cannot be `pdf,bogus` (from GREENROOM_POOL_CAPS): expected a list; each entry is one of `config`, `network`, `pdf`, `storage`, `testing`, `vision`, `devtools` (`bogus` is not one of them)",
             "`pool.viewport_size` cannot be `0x1` (from --pool-viewport-size): expected width and height such as `1280x720`, each from 1 to 16384, and at most 33554432 pixels in all",
         ]
     );
@@ -281,7 +281,7 @@ fn a_wrong_setting_has_no_conflicts() {
 #[test]
 fn no_home() {
     let homeless = || Sources { data_dir: None, ..sources() };
-    assert!(problems(&homeless())[0].starts_with("there is no place for `data_dir`"));
+    assert!(problems(&homeless())[0].starts_with("cannot choose a default for `data_dir`"));
     let named = Sources { flags: vec![("data_dir", "d".to_owned())], ..homeless() };
     assert_eq!(resolve(&named).unwrap().settings.data_dir, PathBuf::from("/project/d"));
 }

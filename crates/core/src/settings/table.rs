@@ -47,208 +47,218 @@ const PLAYWRIGHT: Option<EngineKind> = Some(EngineKind::Playwright);
 settings! {
     defaults(data_dir: PathBuf)
 
-    /// Where things are, and what greenroom says about itself.
+    /// The data folder, the log, and what agents get of answers.
     {
-        /// Where the engine, caches, profiles, records and run files live.
+        /// The folder where greenroom keeps engines, caches, profiles, records and the files of running processes.
         "data_dir" data_dir: PathBuf = data_dir => Place, Guarded;
-        /// What is logged to stderr: a level, or a filter such as `info,greenroom_fleet=debug`.
+        /// What greenroom logs to stderr: a level, or a filter such as `info,greenroom_fleet=debug`.
         "log" log: String = "warn".to_owned() => LogFilter, Open;
-        /// What an agent gets of an answer: `auto` sends a page whole when the agent has not just been sent it, and
-        /// otherwise what changed; `inline` always sends it whole, linked snapshots included, up to `inline_tokens`;
-        /// `refs` sends the outcome and a `ref_id`, to ask for the rest with `get_content`; `raw` sends the engine's
-        /// answer byte for byte. A call may ask for another with `mode`.
+        /// How much of an engine's answer greenroom sends to the agent: `auto` sends a page whole unless it has just
+        /// sent the page to this agent, and what changed on it otherwise; `inline` always sends the answer with its
+        /// page snapshot, up to `inline_tokens`; `refs` sends a summary and a `ref_id`, with which the agent reads the
+        /// rest through `get_content`; `raw` sends the engine's answer byte for byte. A call can choose another with
+        /// its `mode` parameter.
         "responses" responses: Responses = Responses::Auto => Choice::<Responses>::ANY, Open;
-        /// How much of an answer is sent by `auto` and `inline`, in tokens as greenroom estimates them. A longer snapshot is folded
-        /// where it repeats itself, and of a longer text the beginning is sent; the answer says how much is left out
-        /// and how to get it.
+        /// How many tokens of an answer greenroom sends with `auto` and `inline`, by its own estimate. greenroom folds
+        /// repeated parts of a longer snapshot, and sends the beginning of a longer text. The answer then says how much is
+        /// missing and how to get it.
         "inline_tokens" inline_tokens: usize = 8_000 => Whole(200..=1_000_000), Open;
-        /// The Node.js executable that runs the engine. Found on `PATH` when unset.
+        /// The Node.js executable that runs the engine. When unset, greenroom looks for `node` on `PATH`.
         "node" node: Option<PathBuf> = None => Or("unset", Program), Guarded;
     }
 
     /// `greenroom serve`: one server for many clients.
     server: Server {
-        /// Where the server listens; port 0 takes a free one. Beyond this machine's own loopback it needs API keys,
-        /// which do not exist yet, so it refuses.
+        /// The address and port on which `greenroom serve` listens; with port 0 the system picks a free port.
+        /// greenroom refuses addresses other than loopback, because it has no API keys yet.
         "server.listen" listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 34501)) => Address, Open;
-        /// Further names that clients may call the server by, without ports, such as that of a proxy in front of it.
+        /// Further host names, without ports, that greenroom accepts in the `Host` header, such as the name of a
+        /// reverse proxy in front of it.
         "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(Text("HOST")), Guarded;
-        /// How long calls that still run are let run when the server is told to stop; a second signal does not wait.
+        /// How long a server that is told to stop lets running calls go on. A second signal ends them at once.
         "server.drain_timeout" drain_timeout: Duration = Duration::from_secs(5) => Span::FROM_ZERO, Open;
     }
 
-    /// What an agent sees: named, owned, isolated browsers.
+    /// A session is an isolated browser that an agent uses by its `sessionId`.
     sessions: Sessions {
-        /// What a call without `sessionId` means: `connection` gives it the session of its MCP connection, `call`
-        /// lends it any free browser, whose page and cookies its owner's next such call may find again, `explicit`
-        /// refuses it. Once pools are declared, or browsers to attach to, the default is `call`.
+        /// Which browser a call without `sessionId` uses: with `connection`, the session that belongs to its MCP
+        /// connection; with `call`, any free browser, and the next such call of the same owner may find its page and
+        /// cookies; with `explicit`, none: greenroom refuses the call. If pools or browsers to attach to are
+        /// configured, the default is `call`.
         "sessions.scope" scope: Scope = Scope::Connection => Choice::<Scope>::ANY, Limit;
-        /// A session that nobody used for this long is closed. A call in flight keeps its session alive.
+        /// greenroom closes a session that has had no call for this long. A running call keeps its session open.
         "sessions.idle_timeout" idle_timeout: Duration = Duration::from_secs(300) => Span::POSITIVE, Limit;
-        /// A session older than this is closed even while it is used.
+        /// greenroom closes a session that is older than this, even if it is in use.
         "sessions.max_lifetime" max_lifetime: Option<Duration> = None => Or("off", Span::POSITIVE), Limit;
-        /// How much disk space the files of a session may take: downloads, and what its tools write. Over it the session's
-        /// downloads are stopped, it can download no more, and tools that write files are refused. Traces, and videos while
-        /// they are recorded, do not count. Pages may store as much again in a temporary profile. A profile that stays has
-        /// the browser's own quota.
+        /// How much disk space the files of a session may take: downloads, and files that its tools write. Over this
+        /// limit the browser cancels the session's downloads and starts no new ones, and greenroom refuses tools that
+        /// write files. Traces, and videos while they are recorded, do not count. Pages may store as much again in a
+        /// temporary profile. A permanent profile has the browser's own quota.
         "sessions.disk_bytes_max" disk_bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
-        /// How much memory a Chromium that greenroom started may take, with all pages of its sessions. Over it the page that
-        /// takes most is ended: it loses its tab, and the other tabs and sessions go on. `auto` is half of the machine's, or
-        /// of the container's.
+        /// How much memory a Chromium that greenroom started may take, together with the pages of all its sessions.
+        /// Over this limit greenroom ends the page that takes most: that tab is lost, and other tabs and sessions go
+        /// on. `auto` is half of the memory of the machine or container.
         "sessions.memory_bytes_max" memory_bytes_max: Option<u64> = None
             => Or("auto", Bytes(1 << 28..=1 << 50)), Guarded;
     }
 
-    /// What is kept of every call, and for how long.
+    /// What greenroom records of every call, and for how long.
     records: Records {
-        /// Whether calls are kept at all. Without records nothing can be recalled, so answers are neither cut nor sent
-        /// as `refs`.
+        /// Whether greenroom records calls. Without records agents cannot read an answer again, so greenroom neither
+        /// shortens answers nor sends them as `refs`.
         "records.enabled" enabled: bool = true => Switch, Guarded;
-        /// The folder of the database `records.db` and its blobs; `data_dir` when unset. Greenrooms that share it must
-        /// share `data_dir` too.
+        /// The folder of the database `records.db` and of the blobs; `data_dir` when unset. greenroom processes that
+        /// share this folder must share `data_dir` too.
         "records.dir" dir: Option<PathBuf> = None => Or("unset", Place), Guarded;
-        /// Arguments whose values are not kept, by name, beside those that look like secrets: passwords, tokens, keys.
+        /// Names of tool arguments whose values greenroom does not record. It never records values of arguments that
+        /// are named like secrets: passwords, tokens, keys.
         "records.redact" redact: Vec<String> = Vec::new() => Many(Text("NAME")), Guarded;
-        /// Records older than this are removed.
+        /// greenroom removes records that are older than this.
         "records.max_age" max_age: Duration = Duration::from_secs(7 * 24 * 3600) => Span::POSITIVE, Guarded;
-        /// When the database is bigger than this, the oldest records are removed.
+        /// When the database is larger than this, greenroom removes the oldest records.
         "records.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
     }
 
-    /// Images, files and other bytes that came with answers.
+    /// Blobs: images, PDFs, downloads and other files that greenroom keeps of answers.
     blobs: Blobs {
-        /// A blob that nobody asked for in this long is removed.
+        /// greenroom removes a blob that nobody has read for this long.
         "blobs.ttl" ttl: Duration = Duration::from_secs(24 * 3600) => Span::POSITIVE, Guarded;
-        /// When all blobs together are bigger than this, those longest unused are removed.
+        /// When all blobs together are larger than this, greenroom removes those that were not used for the longest
+        /// time.
         "blobs.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
-        /// Keeps the blobs of each pool in a folder of their own. Otherwise equal ones of several pools are kept once.
+        /// Whether each pool has its own folder of blobs. If not, greenroom keeps equal blobs of several pools once.
         "blobs.per_pool" per_pool: bool = false => Switch, Limit;
     }
 
     /// Which tools agents may see and call.
     tools: Tools {
-        /// Only tools whose names match one of these globs. Empty means all.
+        /// Agents may use only tools whose names match one of these globs. An empty list allows all.
         "tools.allow" allow: Vec<String> = Vec::new() => Globs, Guarded;
-        /// No tools whose names match one of these globs; beats `tools.allow`.
+        /// Agents may not use tools whose names match one of these globs, even if `tools.allow` has them.
         "tools.deny" deny: Vec<String> = Vec::new() => Globs, Guarded;
-        /// Also tools that run code in the engine's own process, out of reach of the browser's sandbox. Requires
-        /// `pool.slots = 1`, because such code reaches every session of its process. Says nothing about the tools of
-        /// a custom engine.
+        /// Offers also the tools that run code in the engine's own process, outside the browser's sandbox. Requires
+        /// `pool.slots = 1`, because such code reaches every session of its process. Has no effect on the tools of a
+        /// custom engine.
         "tools.unsafe" r#unsafe: bool = false => Switch, Guarded;
-        /// Also the tools that web pages offer themselves.
+        /// Offers also the tools that web pages declare (WebMCP).
         "tools.webmcp" webmcp: bool = false => Switch, Guarded;
     }
 
-    /// Browsers that already run, which `[[browsers]]`, `--browserUrl` and `--wsEndpoint` name.
+    /// Running browsers that greenroom attaches to, as `[[browsers]]`, `--browserUrl` and `--wsEndpoint` name them.
     attach: Attach {
-        /// Whether agents may add and remove browsers while greenroom runs: `auto` lets those of this machine do so where
-        /// browsers are configured, `on` lets everybody, also over HTTP, `off` nobody.
+        /// Whether agents may attach and remove browsers while greenroom runs: with `auto`, agents on this machine
+        /// may, if browsers to attach to are configured; with `on`, every agent may, also over HTTP; with `off`, none
+        /// may.
         "attach.changes" changes: When = When::Auto => Choice::<When>::ANY, Guarded;
-        /// Whether all browsers are connected at the start, beside everything else, instead of each with its first call.
-        /// `auto` does so in `greenroom serve`.
+        /// Whether greenroom connects to all configured browsers when it starts, or to each with its first call.
+        /// `auto` connects at the start of `greenroom serve` only.
         "attach.eager" eager: When = When::Auto => Choice::<When>::ANY, Open;
-        /// How long a browser that could not be reached is left alone before it is tried again.
+        /// How long greenroom waits after repeated failed attempts before it tries to reach a browser again.
         "attach.cooldown" cooldown: Duration = Duration::from_secs(60) => Span::POSITIVE, Open;
     }
 
-    /// The browsers that sessions are lent from. With declared pools, these are what all of them start from, as far
-    /// as they are set; without, they are the one pool there is.
+    /// A pool is a group of instances; an instance is a running engine with its browser. If you declare pools, these
+    /// settings are their defaults. If not, they describe the one built-in pool.
     pool: Pool {
-        /// What speaks browser tools: `playwright` is the pinned `@playwright/mcp`, `devtools` the pinned
-        /// `chrome-devtools-mcp`, `custom` is any MCP server, started by `pool.command` or found at `pool.url`.
+        /// The MCP server that drives the browsers: `playwright` is the pinned `@playwright/mcp`, `devtools` is the
+        /// pinned `chrome-devtools-mcp`, `custom` is any MCP server that `pool.command` starts or that listens at
+        /// `pool.url`.
         "pool.engine" engine: EngineKind = EngineKind::Playwright
             => Choice::<EngineKind>::ANY, LimitWith(&["tools.allow", "tools.deny"]), reach = Reach::Pool, fit = YES;
-        /// The program of the custom engine and its arguments. No shell is involved.
+        /// The program and arguments that start the custom engine. greenroom runs it without a shell.
         "pool.command" command: Vec<String> = Vec::new()
             => Argv, Guarded, reach = Reach::Pool,
-            fit = no("it is the custom engine's; what starts this browser is its `start_command`");
-        /// The address of a custom engine that runs already and speaks MCP over HTTP, instead of `pool.command`.
+            fit = no("it starts a custom engine; to start this browser, set `start_command`");
+        /// The address of a custom engine that already runs and speaks MCP over HTTP, instead of `pool.command`.
         "pool.url" url: Option<String> = None
             => Or("unset", ServerUrl::MCP), Guarded, reach = Reach::Pool, fit = CUSTOM;
-        /// Each session a browser context of its own, gone with the session. Otherwise an instance is one browser
-        /// with a profile that stays, for one owner.
+        /// Whether each session has its own browser context, which ends with the session. If not, each instance is
+        /// one browser with a permanent profile, for one owner.
         "pool.isolated" isolated: bool = true => Switch, Limit, fit = YES;
-        /// How many isolated sessions one instance holds at once; 1 in declared pools. Each session of the custom
-        /// engine is a process of its own, or a session at its address; each of the devtools engine is a process and
-        /// a browser of its own.
+        /// How many isolated sessions one instance holds at once; 1 in declared pools. With the custom engine each
+        /// session is a process of its own, or an MCP session at `pool.url`. With the devtools engine each session is
+        /// a Node process and a browser of its own.
         "pool.slots" slots: usize = 16 => Whole(1..=SLOTS_MAX), Limit, fit = YES;
-        /// How many instances may run at once. One is added when all slots are taken.
+        /// How many instances may run at once. greenroom starts another one when all slots are taken.
         "pool.instances_max" instances_max: usize = 8
             => Whole(1..=INSTANCES_MAX), Limit, reach = Reach::BuiltIn, fit = ONE;
-        /// How many spare seats are kept ready, so that a new session need not wait for its browser. Each takes a
-        /// slot that is not needed otherwise, a new instance's too. `auto` is 0, but 1 in the built-in pool of
-        /// `greenroom serve`.
+        /// How many browser contexts greenroom keeps open in advance, so that a new session does not wait for one.
+        /// Each takes a free slot, and greenroom starts an instance for it if necessary. `auto` is 1 in the built-in
+        /// pool of `greenroom serve`, and 0 otherwise.
         "pool.warm" warm: Option<usize> = None
             => Or("auto", Whole(0..=64)), Limit, reach = Reach::Pool,
-            fit = no("nothing is opened in a running browser before it is needed");
-        /// Instances of declared pools start when they are first needed, instead of at the start.
+            fit = no("greenroom opens nothing in a running browser in advance");
+        /// Whether instances of declared pools start with the first call that needs them, instead of when greenroom
+        /// starts.
         "pool.lazy" lazy: bool = false => Switch, Open, fit = no("`attach.eager` says when browsers are connected");
-        /// An instance that no session uses is stopped after this long. With `pool.warm` the last one stays.
+        /// greenroom stops an instance that no session has used for this long. With `pool.warm` it keeps the last
+        /// one.
         "pool.instance_idle" instance_idle: Duration = Duration::from_secs(300)
             => Span::POSITIVE, Limit, reach = Reach::BuiltIn, fit = ONE;
-        /// How long a call waits for a free slot. `0` refuses at once when every slot is lent; whoever waits only for
-        /// a browser to start waits for that.
+        /// How long a call waits for a free slot. With `0` greenroom refuses the call at once if all slots are taken. If an
+        /// instance is about to start, the call waits for it a little longer.
         "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30)
             => Span::FROM_ZERO, Open, reach = Reach::Pool, fit = YES;
-        /// Which free instance a caller gets who named none: `fifo` the one given back first, `round_robin` the next
-        /// in turn, `least_used` the one with the fewest leases, `sticky` the one that the same session or owner had
-        /// last. `auto` is `fifo` in declared pools; otherwise it fills one instance before the next.
+        /// Which free instance a call gets that names none: `fifo` picks the one that became free first,
+        /// `round_robin` the next in turn, `least_used` the one with the fewest leases, `sticky` the one that the
+        /// same session or owner used last. `auto` is `fifo` in declared pools; the built-in pool fills one instance
+        /// before the next.
         "pool.lease_strategy" lease_strategy: Option<Strategy> = None
             => Or("auto", Choice::<Strategy>::ANY), Open, reach = Reach::Pool, fit = ONE;
-        /// How often each instance is asked for a sign of life.
+        /// How often greenroom checks whether each instance answers.
         "pool.health_interval" health_interval: Duration = Duration::from_secs(20) => Span::POSITIVE, Open, fit = YES;
-        /// How long an instance may take to give one.
+        /// How long an instance may take to answer a health check.
         "pool.health_timeout" health_timeout: Duration = Duration::from_secs(5) => Span::POSITIVE, Open, fit = YES;
-        /// How often an instance is restarted within five minutes before it stays failed.
+        /// How many times within five minutes greenroom restarts an instance before it gives it up as failed.
         "pool.restarts" restarts: usize = 3
-            => Whole(0..=100), Open, fit = no("a lost browser is tried again until it is back; see `attach.cooldown`");
-        /// Deadline of one call; 30 s in declared pools. A call that itself asks for a longer wait extends it.
+            => Whole(0..=100), Open, fit = no("greenroom reconnects to a lost browser until it is back; see `attach.cooldown`");
+        /// How long a call may take; 30 s in declared pools. A call that asks for a longer wait itself extends it.
         "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE, Open, fit = YES;
-        /// What agents get of this pool's answers, instead of what `responses` says; `inherit` is what it says.
+        /// Replaces the setting `responses` for this pool; `inherit` takes its value.
         "pool.responses" responses: Option<Responses> = None
             => Or("inherit", Choice::<Responses>::ANY), Open, reach = Reach::Pool, fit = YES;
-        /// Browsers without a window.
+        /// Whether browsers run without a window.
         "pool.headless" headless: bool = true => Switch, Open, alias = Some("HEADLESS"), fit = RUNS;
-        /// Which browser to start; `auto` takes the best Chromium that is installed. `firefox` and `webkit` hold one
-        /// session each.
+        /// Which browser greenroom starts; `auto` is the best Chromium that is installed. `firefox` and `webkit` hold
+        /// one session per instance.
         "pool.browser" browser: Browser = Browser::Auto => Choice::<Browser>::ANY, Limit, fit = RUNS;
-        /// The browser's executable, instead of the one that `pool.browser` finds.
+        /// The browser's executable, instead of the one that greenroom finds for `pool.browser`.
         "pool.executable_path" executable_path: Option<PathBuf> = None => Or("unset", Place), Guarded, fit = RUNS;
         /// Runs engine and browser on Windows, from within WSL: `cmd.exe` starts the pinned engine there.
         "pool.wsl_windows" wsl_windows: bool = false => Switch, Limit, fit = RUNS;
         /// Uses a browser that is already open, through the Playwright extension installed in it.
         "pool.extension" extension: bool = false
-            => Switch, Guarded, fit = no("it is another way to reach a running browser: as a pool, not here");
-        /// Where the profiles of instances that are not isolated are kept, each in a folder named by its ID; under
-        /// `data_dir` when unset.
+            => Switch, Guarded, fit = no("the extension is a setting of pools, not of attached browsers");
+        /// The folder for the profiles of instances that are not isolated. Each instance has a subfolder named by its
+        /// ID. When unset, the folder is in `data_dir`.
         "pool.user_data_dir" user_data_dir: Option<PathBuf> = None => Or("unset", Place), Guarded, fit = RUNS;
-        /// A file with cookies and local storage, as Playwright saves it, that isolated sessions begin with.
+        /// A file of cookies and local storage, in Playwright's format, with which isolated sessions begin.
         "pool.storage_state" storage_state: Option<PathBuf> = None
             => Or("unset", Place), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
-        /// Starts the browser without its process sandbox; `auto` does so only when running as root, where Chromium
-        /// refuses to start with it.
+        /// Whether greenroom starts the browser without its process sandbox. `auto` does so only as root, because
+        /// Chromium refuses to start with its sandbox as root.
         "pool.no_sandbox" no_sandbox: Option<bool> = None => Or("auto", Switch), Guarded, fit = RUNS;
         /// The size of a new page, in CSS pixels.
         "pool.viewport_size" viewport_size: Viewport = Viewport { width: 1280, height: 720 }
             => Size, Open, fit = ISOLATED;
-        /// Further groups of the engine's tools.
+        /// Optional groups of engine tools to switch on.
         "pool.caps" caps: Vec<Cap> = Vec::new()
             => Many(Choice::<Cap>::ANY), Guarded, reach = Reach::Pool, fit = YES, only = PLAYWRIGHT;
-        /// Scripts that run in every page before its own.
+        /// Scripts that run in every page before the page's own scripts.
         "pool.init_script" init_script: Vec<PathBuf> = Vec::new()
             => Many(Place), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
-        /// The only origins that pages may load from; empty means all. A filter of the engine's, not a wall:
-        /// redirects pass it.
+        /// The only origins from which pages may load; an empty list allows all. This filter of the engine is not a
+        /// security boundary: redirects pass it.
         "pool.allowed_origins" allowed_origins: Vec<String> = Vec::new() => Origins, Limit, fit = ISOLATED;
-        /// Origins that pages may not load from; beats `pool.allowed_origins`.
+        /// Origins from which pages may not load, even if `pool.allowed_origins` has them.
         "pool.blocked_origins" blocked_origins: Vec<String> = Vec::new() => Origins, Limit, fit = ISOLATED;
-        /// The proxy that browsers reach the web through, behind greenroom's own.
+        /// An HTTP proxy through which greenroom's own proxy sends the browsers' traffic.
         "pool.proxy_server" proxy_server: Option<String> = None => Or("unset", ProxyUrl), Guarded, fit = RUNS;
-        /// Keeps a log of each session in its folder, as the engine writes it.
+        /// Whether the engine writes its log of each session into the session's folder.
         "pool.save_session" save_session: bool = false => Switch, Limit, fit = YES, only = PLAYWRIGHT;
-        /// Where files that the engine names itself are put, instead of the session's own folder.
+        /// The folder for files that the engine names itself, instead of the session's own folder.
         "pool.output_dir" output_dir: Option<PathBuf> = None => Or("unset", Place), Guarded, fit = YES;
-        /// Whether answers carry images: `allow`, `omit`, or `only` for the image without its text.
+        /// Whether answers contain images: `allow`, `omit`, or `only` for images without the text.
         "pool.image_responses" image_responses: ImageResponses = ImageResponses::Allow
             => Choice::<ImageResponses>::ANY, Limit, fit = YES, only = PLAYWRIGHT;
         /// How long one action, such as a click, may take in the engine; the engine's own default when unset.
@@ -257,50 +267,52 @@ settings! {
         /// How long a navigation may take in the engine; the engine's own default when unset.
         "pool.timeout_navigation" timeout_navigation: Option<Duration> = None
             => Or("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
-        /// How long a page is let settle after an action, however little it does. When unset, greenroom observes the
-        /// page and goes on as soon as no timer, request, navigation or animation of that action is left, after 500
-        /// ms at the latest.
+        /// How long the engine always waits after an action. When unset, greenroom observes the page, and the answer
+        /// follows as soon as no timer, request, navigation or animation of that action is pending, after 500 ms at
+        /// the latest.
         "pool.timeout_settle" timeout_settle: Option<Duration> = None
             => Or("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
-        /// The user agent that browsers send, instead of their own.
+        /// The `User-Agent` that browsers send, instead of their own.
         "pool.user_agent" user_agent: Option<String> = None => Or("unset", Text("TEXT")), Open, fit = ISOLATED;
-        /// Accepts invalid certificates.
+        /// Whether browsers accept invalid TLS certificates.
         "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch, Guarded, fit = ISOLATED;
-        /// A device to emulate, by Playwright's name for it, such as `iPhone 15`.
+        /// The device that pages emulate, by Playwright's name for it, such as `iPhone 15`.
         "pool.device" device: Option<String> = None
             => Or("unset", Text("NAME")), Open, fit = ISOLATED, only = PLAYWRIGHT;
-        /// The language that pages are asked for, and that numbers and dates are written in.
+        /// The language that browsers ask sites for and in which they format numbers and dates.
         "pool.locale" locale: Option<String> = None => Or("unset", Locale), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// The time zone of pages.
         "pool.timezone" timezone: Option<String> = None
             => Or("unset", TimeZone), Open, fit = ISOLATED, only = PLAYWRIGHT;
-        /// Where pages find their user to be. They are told if `pool.permissions` has `geolocation`.
+        /// The position that browsers report to pages. Pages learn it only if `pool.permissions` has `geolocation`.
         "pool.geolocation" geolocation: Option<Geolocation> = None
             => Or("unset", Position), Open, fit = ISOLATED, only = PLAYWRIGHT;
-        /// What pages may do without asking. The clipboard is none of it: sessions share their browser's.
+        /// Permissions that pages have without asking. The clipboard is not among them: Chromium has one clipboard
+        /// for all sessions of a browser. Copying and pasting work without a permission.
         "pool.permissions" permissions: Vec<Permission> = Vec::new()
             => Many(Choice::<Permission>::ANY), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
-        /// The colours that pages are asked for; `light` when unset.
+        /// The colour scheme that browsers report to pages; `light` when unset.
         "pool.color_scheme" color_scheme: Option<ColorScheme> = None
             => Or("unset", Choice::<ColorScheme>::ANY), Open, fit = ISOLATED, only = PLAYWRIGHT;
-        /// How many device pixels a CSS pixel has in each direction; 1 when unset.
+        /// How many device pixels one CSS pixel has in each direction; 1 when unset.
         "pool.device_scale_factor" device_scale_factor: Option<Scale> = None
             => Or("unset", ScaleFactor), Open, fit = ISOLATED, only = PLAYWRIGHT;
-        /// Lets scripts of the engine and of `pool.init_script` do what a page's content security policy forbids.
+        /// Whether scripts of the engine and of `pool.init_script` may do what a page's content security policy
+        /// forbids.
         "pool.bypass_csp" bypass_csp: bool = false => Switch, Guarded, fit = ISOLATED, only = PLAYWRIGHT;
-        /// The attribute that test ids of locators are in; `data-testid` when unset.
+        /// The attribute in which locators look for test ids; `data-testid` when unset.
         "pool.test_id_attribute" test_id_attribute: Option<String> = None
             => Or("unset", Text("NAME")), Open, fit = YES, only = PLAYWRIGHT;
-        /// Shows the place and size of every element in snapshots. They get longer by half, or more.
+        /// Whether snapshots show the position and size of every element. They become half as long again, or longer.
         "pool.snapshot_boxes" snapshot_boxes: bool = false => Switch, Open, fit = YES, only = PLAYWRIGHT;
-        /// The language of the code that answers show for what was done.
+        /// The programming language in which answers show the code of an action.
         "pool.codegen" codegen: Codegen = Codegen::Typescript
             => Choice::<Codegen>::ANY, Open, fit = YES, only = PLAYWRIGHT;
-        /// A file of `NAME=value` lines. Answers have `<secret>NAME</secret>` where a value would stand, and agents
-        /// type values by their names. The engine's convenience, not a wall: a page can show a value in another form.
+        /// A file of `NAME=value` lines. The engine replaces these values by `<secret>NAME</secret>` in answers, and
+        /// agents type a value by its name. This is not a security boundary: a page can show a value in another form.
         "pool.secrets_file" secrets_file: Option<PathBuf> = None
             => Or("unset", Place), Guarded, fit = YES, only = PLAYWRIGHT;
-        /// Further flags for the browser, where greenroom starts it.
+        /// Further command-line flags for browsers that greenroom starts.
         "pool.browser_args" browser_args: Vec<String> = Vec::new() => BrowserArgs, Guarded, fit = RUNS;
     }
 }

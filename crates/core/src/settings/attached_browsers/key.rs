@@ -24,8 +24,8 @@ pub(in crate::settings) mod fits {
     pub const YES: Option<AppliesTo> = Some(AppliesTo::Yes);
     pub const ISOLATED: Option<AppliesTo> = Some(AppliesTo::Isolated);
     pub const RUNS: Option<AppliesTo> =
-        no("it is settled when a browser is started, and this one already runs");
-    pub const ONE: Option<AppliesTo> = no("a browser is one instance, the same all the time");
+        no("it applies only when greenroom starts a browser; this one already runs");
+    pub const ONE: Option<AppliesTo> = no("an attached browser is always exactly one instance");
     pub const CUSTOM: Option<AppliesTo> = no("it is the custom engine's, which attaches to no browser");
 
     pub const fn no(why: &'static str) -> Option<AppliesTo> {

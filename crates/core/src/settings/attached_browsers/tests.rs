@@ -162,12 +162,12 @@ fn keys_that_do_not_fit() {
             ),
             format!("unknown key `browsers.1.colour` {place} -> `greenroom config show` lists every setting"),
             format!(
-                "`browsers.1.command` {place} means nothing to a browser that is attached to -> leave it out: it is the custom \
-                 engine's; what starts this browser is its `start_command`"
+                "`browsers.1.command` {place} means nothing to a browser that is attached to -> leave it out: it starts a \
+                 custom engine; to start this browser, set `start_command`"
             ),
             format!(
-                "`browsers.1.headless` {place} means nothing to a browser that is attached to -> leave it out: it is settled when \
-                 a browser is started, and this one already runs"
+                "`browsers.1.headless` {place} means nothing to a browser that is attached to -> leave it out: it applies only \
+                 when greenroom starts a browser; this one already runs"
             ),
             format!("unknown key `browsers.1.labl` {place} -> did you mean `browsers.1.label`?"),
             format!("unknown key `browsers.1.slotz` {place} -> did you mean `browsers.1.slots`?"),

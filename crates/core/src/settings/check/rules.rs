@@ -33,7 +33,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         keys: ["command", "url"],
         broken: |pool| !pool.command.is_empty() && pool.url.is_some(),
-        hint: "leave one of them out: an engine is started, or it runs already",
+        hint: "remove one of them: greenroom either starts the engine or connects to a running one",
     },
     Rule {
         keys: ["command", "engine"],
@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         keys: ["engine", "extension"],
         broken: |pool| pool.engine == EngineKind::Devtools && pool.extension,
-        hint: "set `{engine}` to `playwright`: the extension is that engine's",
+        hint: "set `{engine}` to `playwright`: only that engine supports the extension",
     },
     Rule {
         keys: ["engine", "wsl_windows"],
@@ -68,22 +68,22 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         keys: ["slots", "user_data_dir"],
         broken: |pool| pool.slots > 1 && pool.user_data_dir.is_some(),
-        hint: "set `{slots}` to 1, or leave `{user_data_dir}` out: a profile is one session's",
+        hint: "set `{slots}` to 1, or leave `{user_data_dir}` out: a profile serves one session",
     },
     Rule {
         keys: ["slots", "extension"],
         broken: |pool| pool.slots > 1 && pool.extension,
-        hint: "set `{slots}` to 1: an open browser is one session's",
+        hint: "set `{slots}` to 1: an open browser serves one session",
     },
     Rule {
         keys: ["slots", "browser"],
         broken: |pool| pool.slots > 1 && is_engines_own(pool.browser),
-        hint: "set `{slots}` to 1, and more instances: the engine starts this browser, for one session each",
+        hint: "set `{slots}` to 1, and use more instances: the engine starts this browser for one session only",
     },
     Rule {
         keys: ["slots", "wsl_windows"],
         broken: |pool| pool.slots > 1 && pool.wsl_windows,
-        hint: "set `{slots}` to 1, and more instances: the engine starts this browser, for one session each",
+        hint: "set `{slots}` to 1, and use more instances: the engine starts this browser for one session only",
     },
     Rule {
         keys: ["storage_state", "isolated"],
@@ -102,7 +102,7 @@ pub(super) const RULES: &[Rule] = &[
             let engines_own = is_engines_own(pool.browser) || pool.wsl_windows;
             pool.device.is_some() && !pool.isolated && (!engines_own || pool.extension)
         },
-        hint: "set `{isolated}` to `true`: the browser's own context cannot be made another device",
+        hint: "set `{isolated}` to `true`: the browser's own context cannot emulate a device",
     },
     Rule {
         keys: ["locale", "isolated"],
@@ -171,12 +171,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         keys: ["secrets_file", "wsl_windows"],
         broken: |pool| pool.secrets_file.is_some() && pool.wsl_windows,
-        hint: "leave `{secrets_file}` out: it names a file of this side, and the engine runs on Windows",
+        hint: "leave `{secrets_file}` out: it names a Linux file, and the engine runs on Windows",
     },
     Rule {
         keys: ["executable_path", "wsl_windows"],
         broken: |pool| pool.executable_path.is_some() && pool.wsl_windows,
-        hint: "leave `{executable_path}` out: it names a file of this side, and the browser is Windows'",
+        hint: "leave `{executable_path}` out: it names a Linux file, and the browser runs on Windows",
     },
     Rule {
         keys: ["extension", "browser"],
