@@ -17,23 +17,23 @@ use utoipa::ToSchema;
 
 use crate::Gateway;
 
-/// A request to attach a browser, before it is checked.
+/// A request to attach a browser.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttachRequest {
-    /// The debugger's address: `http://host:port`, or `ws://…`.
+    /// The address of the browser's debugger: `http://host:port`, or `ws://…`.
     pub url: String,
-    /// A second name, in addition to its index.
+    /// A name by which calls can choose the browser, besides its index.
     #[serde(default)]
     pub label: Option<String>,
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Unless it is said, what the configuration has.
+    /// The engine that drives the browser; the configured one by default.
     #[serde(default)]
     pub engine: Option<AttachEngine>,
 }
 
-/// An engine that attaches to browsers. Any other needs a command, which only an operator may give.
+/// An engine that can attach to a running browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AttachEngine {

@@ -13,33 +13,33 @@ pub struct Browsers {
     pub browsers: Vec<Browser>,
 }
 
-/// An attached browser.
+/// An attached browser: a running browser that greenroom connects to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Browser {
-    /// From 1 on; never used again for another one.
+    /// Its number, counted from 1. greenroom never gives it to another browser.
     pub index: u32,
-    /// The debugger's address.
+    /// The address of its debugger.
     pub url: String,
     pub label: Option<String>,
     pub tags: Vec<String>,
-    /// Which engine drives it.
+    /// The engine that drives it.
     pub engine: String,
     /// `pending`, `connecting`, `connected` or `disconnected`.
     pub state: String,
-    /// Why the last attempt to connect it failed, or how the connection was lost.
+    /// Why the last attempt to connect failed, or how the connection was lost.
     pub last_error: Option<String>,
-    /// When a connection was last tried.
+    /// When greenroom last tried to connect.
     pub last_attempt: Option<String>,
-    /// When it is tried again by itself.
+    /// In how many seconds greenroom tries to connect again.
     pub retry_in_seconds: Option<u64>,
-    /// How often the connection was made again.
+    /// How many times greenroom has reconnected.
     pub reconnects: u64,
-    /// How many sessions live there.
+    /// How many sessions use it.
     pub sessions: usize,
     pub slots: usize,
     pub leased_slots: usize,
-    /// Callers that wait for it.
+    /// How many calls wait for it.
     pub waiting: usize,
 }
 

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use greenroom_core::time::timestamp_ms;
 
-/// Pools, and their sums.
+/// All pools, with totals.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Pools {
@@ -41,7 +41,7 @@ pub struct Instance {
     /// `healthy`, `failed` or `starting`.
     pub status: String,
     pub leased: bool,
-    /// Of the oldest lease that is out.
+    /// How long the instance's oldest current lease has lasted.
     pub lease_duration_ms: Option<u64>,
     pub lease_started_at: Option<String>,
     pub browser: String,
@@ -55,7 +55,7 @@ pub struct Instance {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct HealthCheck {
-    /// `None` until it was looked at.
+    /// When the instance was last checked; `null` before the first check.
     pub last_check: Option<String>,
     pub responsive: bool,
     pub error: Option<String>,

@@ -21,15 +21,15 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
         .routes(routes!(reconnect))
 }
 
-/// All attached browsers
+/// List all attached browsers
 #[utoipa::path(get, operation_id = "list_browsers", path = "/browsers", tag = "browsers", responses((status = 200, body = Browsers)))]
 async fn list(State(rest_state): RestContext) -> Json<Browsers> {
     Json(Browsers::list(&rest_state.gateway.fleet))
 }
 
-/// One browser
+/// Show one attached browser
 ///
-/// By its index, or by its label.
+/// The path names it by its index or its label.
 #[utoipa::path(
     get, operation_id = "show_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, NotFound)
@@ -39,10 +39,10 @@ async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Resul
     Ok(Json(Browser::from_status(fleet, fleet.browser(&name)?)))
 }
 
-/// Connects a browser now
+/// Reconnect a browser now
 ///
-/// Whatever its last attempt came to. If it does not answer, it is started, where its operator said how. One that is
-/// connected and answers stays as it is.
+/// greenroom tries at once, without waiting for its next planned attempt. If the browser does not answer, greenroom
+/// runs its start command, if it has one. A connected browser that answers stays as it is.
 #[utoipa::path(
     post, operation_id = "reconnect_browser", path = "/browsers/{index}/reconnect", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, NotFound, Unavailable)
@@ -55,9 +55,9 @@ async fn reconnect(
     Ok(Json(Browser::from_status(fleet, fleet.reconnect_browser(&name).await?)))
 }
 
-/// Attaches a running browser
+/// Attach a running browser
 ///
-/// One that cannot be connected is not kept.
+/// If greenroom cannot connect to the browser, the request fails and the browser is not in the list.
 #[utoipa::path(
     post, operation_id = "connect_browser", path = "/browsers", tag = "browsers", request_body = AttachRequest,
     responses((status = 200, body = Browser), BadRequest, Forbidden, Conflict, BodyTooLarge, NotJson, Unavailable)
@@ -78,9 +78,9 @@ async fn attach(
     Ok(Json(Browser::from_status(&rest_state.gateway.fleet, status)))
 }
 
-/// Lets a browser go
+/// Detach a browser
 ///
-/// Its sessions end, and it runs on as it was.
+/// Its sessions end. The browser itself keeps running.
 #[utoipa::path(
     delete, operation_id = "disconnect_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, Forbidden, NotFound, Unavailable)

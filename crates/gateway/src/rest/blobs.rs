@@ -41,25 +41,25 @@ const OFFSET_MAX: usize = 1_000_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct BlobListQuery {
-    /// How many at most; 50 unless given.
+    /// The maximum number of entries; 50 by default.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
-    /// How many to pass over: `next_offset` of the list before.
+    /// How many entries to skip: the `next_offset` of the previous list.
     #[serde(default)]
     #[param(value_type = Option<usize>, maximum = 1_000_000)]
     offset: usize,
 }
 
-/// Kept bytes, newest first.
+/// Blobs, newest first.
 #[derive(Serialize, ToSchema)]
 struct BlobList {
     blobs: Vec<BlobLink>,
-    /// The `offset` that lists on; `null` when there are no more.
+    /// The `offset` of the next part; `null` at the end.
     #[schema(required)]
     next_offset: Option<usize>,
 }
 
-/// What bytes are kept, newest first
+/// List blobs, newest first
 #[utoipa::path(
     get, operation_id = "list_blobs", path = "/blobs", tag = "blobs", params(BlobListQuery),
     responses((status = 200, body = BlobList), BadRequest, Unavailable)
@@ -82,15 +82,15 @@ async fn list(
     Ok(Json(BlobList { blobs: found.iter().map(Into::into).collect(), next_offset }))
 }
 
-/// The bytes, with the type they were kept with
+/// Download a blob, with its content type
 ///
-/// They never change, so a client may keep them for as long as it likes.
+/// A blob never changes, so a client may cache it for ever.
 #[utoipa::path(
     get, operation_id = "fetch_blob", path = "/blobs/{sha256}", tag = "blobs",
     params(("sha256" = String, Path, pattern = "^[0-9a-f]{64}$"), ("If-None-Match" = Option<String>, Header)),
     responses(
         (status = 200, content_type = "*/*", body = Vec<u8>),
-        (status = 304, description = "The client has them already"),
+        (status = 304, description = "The client already has this blob"),
         BadRequest, NotFound, Unavailable
     )
 )]
@@ -125,16 +125,16 @@ async fn show(
     Ok(response)
 }
 
-/// What is known of the bytes, without them
+/// Show the headers of a blob
 #[utoipa::path(
     head, operation_id = "describe_blob", path = "/blobs/{sha256}", tag = "blobs",
     params(("sha256" = String, Path, pattern = "^[0-9a-f]{64}$"), ("If-None-Match" = Option<String>, Header)),
     responses(
-        (status = 200, description = "The headers that the bytes would have"),
-        (status = 304, description = "The client has them already"),
-        (status = 400, description = "The request is wrong in itself"),
-        (status = 404, description = "There is no such thing"),
-        (status = 503, description = "Nothing is kept, or it cannot be read"),
+        (status = 200, description = "The headers that a download would have"),
+        (status = 304, description = "The client already has this blob"),
+        (status = 400, description = "The request is invalid"),
+        (status = 404, description = "What the request names does not exist"),
+        (status = 503, description = "Records are off, or greenroom cannot read them now"),
     )
 )]
 async fn head(

@@ -48,27 +48,28 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
         .routes(routes!(console))
 }
 
-/// A call to be made.
+/// A request to make a call.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewCall {
-    /// The session it is for, by its UUID or its name; one that does not exist yet is opened.
+    /// The session to call, by its UUID or its name. greenroom opens a session for a new name.
     #[schema(min_length = 1, max_length = 256)]
     session_id: Option<String>,
     tool: String,
     /// The tool's arguments.
     #[schema(value_type = Option<Object>)]
     params: Option<Raw>,
-    /// What the call is to be called: its `ref_id`. A second one of this name is not made; the first one's is answered.
+    /// The `ref_id` that the call shall have, for safe retries: greenroom does not run a second call with the same
+    /// one, and answers with the first call's result.
     #[schema(format = Uuid)]
     request_id: Option<String>,
 }
 
-/// Makes a call, and waits for its end
+/// Make a call and wait until it has ended
 #[utoipa::path(
     post, operation_id = "make_call", path = "/calls", tag = "calls", request_body = NewCall,
     responses(
-        (status = 200, description = "It was made; a tool that failed has the status `error`", body = CallResponse),
+        (status = 200, description = "The call has run; if the tool failed, its `status` is `error`", body = CallResponse),
         BadRequest, Forbidden, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable
     )
 )]
@@ -175,18 +176,18 @@ async fn own_tool(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct CallListQuery {
-    /// Only calls of this session, by its UUID or its name; of several with one name the youngest is meant.
+    /// Only calls of this session, by its UUID or its name. If several sessions have had that name, the newest one.
     #[param(min_length = 1, max_length = 256)]
     session_id: Option<String>,
     /// Only calls of this tool.
     tool: Option<String>,
-    /// Only calls that ended so.
+    /// Only calls with this outcome.
     #[param(inline)]
     status: Option<EndStatusFilter>,
-    /// How many at most; 50 unless given.
+    /// The maximum number of entries; 50 by default.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
-    /// Only calls before this position: `next` of the list before.
+    /// Only calls before this position: the `next` of the previous list.
     #[param(value_type = Option<u64>)]
     before: Option<CallPosition>,
 }
@@ -236,7 +237,7 @@ async fn list(
     Ok(Json(CallList { calls: found.iter().map(CallView::from).collect(), next }))
 }
 
-/// One call, with everything that is kept of it
+/// Show one call with its record
 #[utoipa::path(
     get, operation_id = "show_call", path = "/calls/{ref_id}", tag = "calls",
     params(("ref_id" = String, Path, format = Uuid)),
@@ -251,33 +252,34 @@ async fn show(State(rest_state): RestContext, name: PathName) -> Result<Json<Cal
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ContentParameters {
-    /// Only lines with this text.
+    /// Only lines that contain this text.
     search_for: Option<String>,
-    /// How many lines before and behind each such line come with it.
+    /// How many lines before and after each match to return with it.
     #[serde(default)]
     #[param(value_type = Option<usize>, maximum = 1_000_000_000)]
     before_lines: usize,
     #[serde(default)]
     #[param(value_type = Option<usize>, maximum = 1_000_000_000)]
     after_lines: usize,
-    /// Forgets what was read before: everything is new.
+    /// Return the whole text again, as if it had never been read.
     #[serde(default)]
     reset_cursor: bool,
-    /// From this line on, counted from 0.
+    /// The first line to return, counted from 0.
     #[param(maximum = 1_000_000_000)]
     offset: Option<usize>,
-    /// How many lines at most.
+    /// The maximum number of lines.
     #[param(minimum = 1, maximum = 1_000_000_000)]
     limit: Option<usize>,
-    /// Only what changed since this call.
+    /// Only what changed since the call with this `ref_id`.
     #[param(format = Uuid)]
     since: Option<String>,
 }
 
-/// What a call showed: its page, or the text of its answer
+/// Read the page snapshot of a call, or the text of its answer
 ///
-/// Read without parameters, the first time is everything, and later only what is new since. With `search_for`,
-/// `offset`, `limit` or `since` it is read in parts, which changes nothing in what is new.
+/// Without parameters, the first request returns the whole text, and later ones only the lines that are new since the
+/// last such request. Requests with `search_for`, `offset`, `limit` or `since` read parts and do not change what
+/// counts as new.
 #[utoipa::path(
     get, operation_id = "read_content", path = "/calls/{ref_id}/content", tag = "calls",
     params(("ref_id" = String, Path, format = Uuid), ContentParameters),
@@ -316,17 +318,17 @@ async fn content(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ConsoleQuery {
-    /// Only lines of this level; empty for all.
+    /// Only messages of this level; all levels if empty.
     #[serde(default)]
     #[param(inline, required = false)]
     level: ConsoleLevel,
-    /// From this line on, counted from 0: `next_offset` of the part before.
+    /// The first message to return, counted from 0: the `next_offset` of the previous part.
     #[serde(default)]
     #[param(value_type = Option<usize>, maximum = 1_000_000_000)]
     offset: usize,
 }
 
-/// What the page's console said during a call: about a mebibyte of it, and where to read on
+/// List the console messages of a call, in parts of about 1 MiB
 #[utoipa::path(
     get, operation_id = "read_console", path = "/calls/{ref_id}/console", tag = "calls",
     params(("ref_id" = String, Path, format = Uuid), ConsoleQuery),

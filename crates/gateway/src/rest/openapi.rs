@@ -11,16 +11,16 @@ use super::{ProblemBody, RestState, attached_browsers, blobs, calls, pools, sess
 #[openapi(
     info(
         title = "greenroom",
-        description = "Isolated browsers for AI agents: what programs may ask and command.",
+        description = "The REST API of greenroom, which gives AI agents isolated browsers.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     components(schemas(ProblemBody)),
     tags(
-        (name = "pools", description = "Groups of browsers, and commands to them"),
-        (name = "browsers", description = "Attached browsers: those that people already run"),
-        (name = "calls", description = "Calls of tools, and what is kept of them"),
-        (name = "blobs", description = "Kept bytes: pictures, PDFs, downloads"),
-        (name = "sessions", description = "Sessions, and what happened in them"),
+        (name = "pools", description = "Pools: groups of browsers, and commands that change them"),
+        (name = "browsers", description = "Attached browsers: running browsers that greenroom connects to"),
+        (name = "calls", description = "Tool calls and their records"),
+        (name = "blobs", description = "Blobs: images, PDFs and downloads that greenroom keeps"),
+        (name = "sessions", description = "Sessions and their timelines"),
     )
 )]
 struct ApiDoc;

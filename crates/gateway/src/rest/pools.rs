@@ -16,18 +16,18 @@ use super::{
 };
 use crate::pools::{Pool, Pools, all_failed};
 
-/// The result of scaling a pool.
+/// The result of a change of the number of instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScaleResult {
     pub pool: String,
     pub from: usize,
     pub to: usize,
-    /// Instances that leave when their leases are back.
+    /// The instances that stop when their last session ends.
     #[serde(default)]
     pub draining: Vec<String>,
 }
 
-/// Which instances a command reached.
+/// The instances to which a command applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CommandedInstances {
     pub pool: String,
@@ -53,12 +53,12 @@ struct ScaleRequest {
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct InstanceSelector {
-    /// A number or an alias; all of them without.
+    /// An instance, by its number or its alias; all instances of the pool if absent.
     #[serde(default)]
     instance: Option<InstanceName>,
 }
 
-/// Instances are numbered, and programs write numbers.
+/// An instance: its number or its alias.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 enum InstanceName {
@@ -85,13 +85,13 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
         .routes(routes!(drain))
 }
 
-/// All pools, and their sums
+/// List all pools, with totals
 #[utoipa::path(get, operation_id = "list_pools", path = "/pools", tag = "pools", responses((status = 200, body = Pools)))]
 async fn list(State(rest_state): RestContext) -> Json<Pools> {
     Json(Pools::new(&rest_state.gateway.fleet.pools(), SystemTime::now()))
 }
 
-/// One pool
+/// Show one pool
 #[utoipa::path(
     get, operation_id = "show_pool", path = "/pools/{name}", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = Pool), BadRequest, NotFound)
@@ -100,9 +100,9 @@ async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Resul
     Ok(Json(Pool::new(&rest_state.gateway.fleet.pool(&name)?, SystemTime::now())))
 }
 
-/// Whether the pool can serve calls
+/// Check whether a pool can serve calls
 ///
-/// One whose instances are on their way will.
+/// The status is 200 also while instances of the pool start.
 #[utoipa::path(
     get, operation_id = "pool_health", path = "/pools/{name}/health", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = PoolHealth), BadRequest, NotFound, Unavailable)
@@ -120,9 +120,9 @@ async fn health(
     Ok(Json(PoolHealth { status: if starting { "starting" } else { "ok" } }))
 }
 
-/// More instances, or fewer
+/// Change the number of instances of a pool
 ///
-/// No lease that is out is cut.
+/// Sessions keep their browsers: an instance that must go stops when its last session ends.
 #[utoipa::path(
     post, operation_id = "scale_pool", path = "/pools/{name}/scale", tag = "pools", params(("name" = String, Path)), request_body = ScaleRequest,
     responses((status = 200, body = ScaleResult), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)
@@ -145,9 +145,10 @@ async fn scale(
     Ok(Json(ScaleResult { pool: name, from: scaled.from, to: scaled.to, draining }))
 }
 
-/// Starts instances again
+/// Restart instances
 ///
-/// Failed ones now, running ones when their leases are back; all of the pool unless one is named.
+/// greenroom restarts a failed instance at once, and a running one when its last session has ended. Without
+/// `instance` it restarts all instances of the pool.
 #[utoipa::path(
     post, operation_id = "restart_pool", path = "/pools/{name}/restart", tag = "pools", params(("name" = String, Path)), request_body = Option<InstanceSelector>,
     responses((status = 200, body = CommandedInstances), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)
@@ -161,9 +162,9 @@ async fn restart(
     tell(&rest_state.gateway.fleet, name, &headers, body, Fleet::restart).await
 }
 
-/// Lends no more of instances, and stops them when their leases are back
+/// Drain instances: they take no new sessions, and stop when their last session has ended
 ///
-/// All of the pool unless one is named.
+/// Without `instance` this drains all instances of the pool.
 #[utoipa::path(
     post, operation_id = "drain_pool", path = "/pools/{name}/drain", tag = "pools", params(("name" = String, Path)), request_body = Option<InstanceSelector>,
     responses((status = 200, body = CommandedInstances), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)

@@ -30,50 +30,50 @@ pub struct Problem {
     details: Value,
 }
 
-/// A refusal as it is written.
+/// An error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProblemBody {
-    /// A stable word for what is wrong.
+    /// A stable code for programs.
     pub error: String,
-    /// The same for people.
+    /// A message for people.
     pub message: String,
-    /// What it is about, by names that go with the word.
+    /// Further facts; their names depend on `error`.
     #[serde(default)]
     #[schema(required, value_type = Object)]
     pub details: Map<String, Value>,
 }
 
-/// The request is wrong in itself
+/// The request is invalid
 #[derive(IntoResponses)]
 #[response(status = 400)]
 pub(super) struct BadRequest(#[allow(dead_code, reason = "described, never made")] ProblemBody);
 
-/// There is no such thing
+/// What the request names does not exist
 #[derive(IntoResponses)]
 #[response(status = 404)]
 pub(super) struct NotFound(#[allow(dead_code, reason = "as above")] ProblemBody);
 
-/// It may not be done
+/// The configuration or another owner forbids this
 #[derive(IntoResponses)]
 #[response(status = 403)]
 pub(super) struct Forbidden(#[allow(dead_code, reason = "as above")] ProblemBody);
 
-/// It cannot be done to this one
+/// The request conflicts with the current state
 #[derive(IntoResponses)]
 #[response(status = 409)]
 pub(super) struct Conflict(#[allow(dead_code, reason = "as above")] ProblemBody);
 
-/// The body is too big
+/// The request body is too large
 #[derive(IntoResponses)]
 #[response(status = 413)]
 pub(super) struct BodyTooLarge(#[allow(dead_code, reason = "as above")] ProblemBody);
 
-/// The body is not JSON
+/// The request body is not JSON
 #[derive(IntoResponses)]
 #[response(status = 415)]
 pub(super) struct NotJson(#[allow(dead_code, reason = "as above")] ProblemBody);
 
-/// It cannot be done now
+/// greenroom cannot do this now; try again later
 #[derive(IntoResponses)]
 #[response(status = 503)]
 pub(super) struct Unavailable(#[allow(dead_code, reason = "as above")] ProblemBody);
@@ -191,8 +191,8 @@ impl Problem {
 
     /// Records are off.
     pub(super) fn records_off() -> Self {
-        let hint = "set `records.enabled = true` and start greenroom anew";
-        let message = format!("no records are kept here\n\nhint: {hint}");
+        let hint = "set `records.enabled = true` and restart greenroom";
+        let message = format!("records are off on this server\n\nhint: {hint}");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_off", message).details(json!({ "hint": hint }))
     }
 

@@ -20,7 +20,7 @@ use crate::{
     recall::{EndedCall, content::ContentPart},
 };
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CallStatus {
@@ -31,20 +31,20 @@ pub enum CallStatus {
     Pending,
 }
 
-/// A call, as lists show it.
+/// A tool call.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct CallView {
     #[schema(format = Uuid)]
     ref_id: String,
-    /// The UUID of its session, unless it has none.
+    /// The UUID of its session, if it has one.
     #[schema(format = Uuid, required)]
     session_id: Option<String>,
     status: CallStatus,
-    /// When it ended, or, until then, when it began.
+    /// When it ended; while it runs, when it began.
     #[schema(format = DateTime)]
     timestamp: String,
     metadata: CallMetadata,
-    /// Why it failed, if it did.
+    /// Why it failed; absent if it did not.
     #[schema(required)]
     error: Option<String>,
 }
@@ -55,18 +55,18 @@ pub struct CallMetadata {
     has_snapshot: bool,
     has_console_logs: bool,
     console_error_count: usize,
-    /// What the session's owner calls it: its id, or `#7` for the own session of connection 7.
+    /// The session's name: the `sessionId` that its owner chose, or `#7` for the default session of MCP connection 7.
     #[schema(required)]
     session: Option<String>,
-    /// Why nothing of the call is kept, though it was made.
+    /// Why the call has no record, although it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_recorded: Option<String>,
-    /// What an agent would read below the answer: that the session was restarted, that it ends soon.
+    /// Notes that greenroom adds below an answer for agents, for example that the session was restarted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
 
-/// The result of one of greenroom's own tools. It leaves no record, so its answer is here.
+/// The result of one of greenroom's own tools. Such a call has no record, so this contains its answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OwnCall {
     /// Always `null`.
@@ -81,7 +81,7 @@ pub struct OwnCall {
     metadata: CallMetadata,
     #[schema(required)]
     error: Option<String>,
-    /// What an agent would be answered: an MCP tool result.
+    /// The answer that an agent would get: an MCP tool result.
     #[schema(value_type = Object)]
     result: Raw,
 }
@@ -109,18 +109,18 @@ impl OwnCall {
     }
 }
 
-/// A call with everything that is kept of it but its page, which is at `/content`, and its console, at `/console`.
+/// A call with its record. Its page is at `/content`, its console at `/console`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CallDetail {
     #[serde(flatten)]
     call: CallView,
-    /// The arguments, without secrets.
+    /// The arguments, with secrets removed.
     #[schema(value_type = Object)]
     params: Raw,
-    /// The engine's answer, exact but for image data, which is a blob's name. `null` until there is one.
+    /// The engine's answer, with image data replaced by the name of a blob. `null` until the call has ended.
     #[schema(value_type = Value, required)]
     result: Option<Raw>,
-    /// The page's URL and title after the call.
+    /// The page's URL after the call.
     #[schema(required)]
     url: Option<String>,
     #[schema(required)]
@@ -130,7 +130,7 @@ pub struct CallDetail {
     blobs: Vec<BlobLink>,
 }
 
-/// Kept bytes that came with a call.
+/// A blob that came with a call.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BlobLink {
     sha256: String,
@@ -138,7 +138,7 @@ pub struct BlobLink {
     #[schema(required)]
     name: Option<String>,
     bytes: u64,
-    /// Where they can be fetched, at this server.
+    /// The path at this server to download it from.
     url: String,
 }
 
@@ -146,27 +146,27 @@ pub struct BlobLink {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CallList {
     pub(super) calls: Vec<CallView>,
-    /// What `before` must be for the calls before these; `null` when there are none.
+    /// The `before` of the next list, with older calls; `null` at the end.
     #[schema(required)]
     pub(super) next: Option<u64>,
 }
 
-/// What a call showed: its page, or the text of its answer; all of it, a part, or what is new.
+/// The page snapshot of a call, or the text of its answer: the whole, a part, or the new lines.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CallContent {
     #[schema(format = Uuid)]
     ref_id: String,
     content: String,
-    /// How many lines are here, and how many the whole has.
+    /// How many lines this contains, and how many the whole text has.
     lines: usize,
     total_lines: usize,
-    /// The `offset` that reads on, if there is more.
+    /// The `offset` of the next part, if there is one.
     #[schema(required)]
     next_offset: Option<usize>,
-    /// How many lines have what was searched for.
+    /// How many lines match the search.
     #[schema(required)]
     matches: Option<usize>,
-    /// What else there is to say.
+    /// A remark on the content, if there is one.
     #[schema(required)]
     note: Option<String>,
 }
@@ -179,13 +179,13 @@ impl CallContent {
     }
 }
 
-/// What the page's console said during a call.
+/// Console messages that the page wrote during a call.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CallConsole {
     #[schema(format = Uuid)]
     pub(super) ref_id: String,
     pub(super) console: Vec<ConsoleMessage>,
-    /// The `offset` that reads on, if there is more.
+    /// The `offset` of the next part, if there is one.
     #[schema(required)]
     pub(super) next_offset: Option<usize>,
 }
@@ -201,7 +201,7 @@ pub struct ConsoleMessage {
     location: Option<SourceLocation>,
 }
 
-/// Where in a page's code something happened.
+/// A position in a page's source code.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceLocation {

@@ -39,13 +39,13 @@ const LIST_BYTES_MAX: usize = 1 << 20;
 pub struct Session {
     #[schema(format = Uuid)]
     session_id: String,
-    /// What its owner calls it: its id, or `#7` for the own session of connection 7.
+    /// Its name: the `sessionId` that its owner chose, or `#7` for the default session of MCP connection 7.
     name: String,
     pool: String,
-    /// Where it has its browser; `null` until it has one, and when it has ended.
+    /// The instance that its browser runs in; `null` until it has one, and after its end.
     #[schema(required)]
     instance: Option<String>,
-    /// `starting`, `idle` or `busy`; of one that has ended `closed` or `error`.
+    /// `starting`, `idle` or `busy`; after its end `closed` or `error`.
     state: String,
     #[schema(required)]
     url: Option<String>,
@@ -56,7 +56,7 @@ pub struct Session {
     #[schema(format = DateTime)]
     last_activity: String,
     calls_in_flight: usize,
-    /// `null` while a call is in flight, and when it has ended.
+    /// When greenroom closes it if no call comes; `null` while a call runs, and after its end.
     #[schema(required)]
     expires_in_seconds: Option<u64>,
 }
@@ -65,18 +65,18 @@ pub struct Session {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Sessions {
     sessions: Vec<Session>,
-    /// How many more there are than a list has.
+    /// How many sessions are missing because the list is full.
     left_out: usize,
 }
 
-/// A session to be opened.
+/// A request to open a session.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewSession {
-    /// What it is to be called; a short random name unless given.
+    /// The session's name; a short random one by default.
     #[schema(min_length = 1, max_length = 256)]
     session_id: Option<String>,
-    /// The pool to open it in; the default one unless given.
+    /// The pool to open it in; the default pool if absent.
     pool: Option<String>,
     /// The number or the alias of an instance of that pool.
     instance: Option<String>,
@@ -88,7 +88,7 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
     OpenApiRouter::new().routes(routes!(list, open)).routes(routes!(show, close))
 }
 
-/// Sessions that exist now
+/// List open sessions
 #[utoipa::path(
     get, operation_id = "list_sessions", path = "/sessions", tag = "sessions",
     responses((status = 200, body = Sessions))
@@ -100,11 +100,11 @@ async fn list(State(rest_state): RestContext) -> Json<Sessions> {
     Json(Sessions { sessions, left_out })
 }
 
-/// Opens a session, and waits for its browser
+/// Open a session and wait for its browser
 #[utoipa::path(
     post, operation_id = "open_session", path = "/sessions", tag = "sessions", request_body = Option<NewSession>,
     responses(
-        (status = 201, description = "It is open", body = Session),
+        (status = 201, description = "The session is open", body = Session),
         BadRequest, Forbidden, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable
     )
 )]
@@ -128,12 +128,12 @@ async fn open(
     Ok((StatusCode::CREATED, Json(opened)))
 }
 
-/// One session
+/// Show one session
 ///
-/// By its UUID or its name; one that has ended as it is kept.
+/// The path names it by its UUID or its name. A session that has ended is shown from its record.
 #[utoipa::path(
     get, operation_id = "show_session", path = "/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "The session's UUID, or its name")),
+    params(("id" = String, Path, description = "The session's UUID or its name")),
     responses((status = 200, body = Session), BadRequest, NotFound, Unavailable)
 )]
 async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Session>, Problem> {
@@ -149,11 +149,11 @@ async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Resul
     Ok(Json(SessionView::from(row).into()))
 }
 
-/// Closes a session, and frees its browser
+/// Close a session and free its browser
 #[utoipa::path(
     delete, operation_id = "close_session", path = "/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "The session's UUID, or its name")),
-    responses((status = 204, description = "It is closed"), BadRequest, Forbidden, NotFound, Conflict)
+    params(("id" = String, Path, description = "The session's UUID or its name")),
+    responses((status = 204, description = "The session is closed"), BadRequest, Forbidden, NotFound, Conflict)
 )]
 async fn close(State(rest_state): RestContext, PathName(name): PathName) -> Result<StatusCode, Problem> {
     let id: SessionId = session(&name)?;

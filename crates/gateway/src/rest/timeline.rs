@@ -31,16 +31,16 @@ pub(crate) const CALLS_MAX: usize = 1_000;
 pub struct TimelineView {
     pub session: SessionView,
     pub events: Vec<TimelineEvent>,
-    /// What `from` must be for what comes next, now or later.
+    /// The `from` of the next request, which returns later events.
     pub next: u64,
 }
 
-/// A session, as it is kept.
+/// A session's record.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SessionView {
     #[schema(format = Uuid)]
     pub session_id: String,
-    /// What its owner calls it: its id, or `#7` for the own session of connection 7.
+    /// Its name: the `sessionId` that its owner chose, or `#7` for the default session of MCP connection 7.
     pub name: String,
     pub pool: String,
     /// `active`, `closed` or `error`.
@@ -51,12 +51,12 @@ pub struct SessionView {
     pub last_activity: String,
 }
 
-/// One thing that happened.
+/// An event in a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TimelineEvent {
     #[schema(format = DateTime)]
     pub timestamp: String,
-    /// The call that it came with.
+    /// The call during which it happened.
     #[schema(format = Uuid)]
     pub ref_id: String,
     #[serde(flatten)]
@@ -73,7 +73,7 @@ pub enum TimelineEventKind {
         #[schema(required)]
         took_ms: Option<u64>,
     },
-    /// The session's page is another one now.
+    /// The session's page has another URL now.
     Navigation {
         url: String,
         #[schema(required)]
@@ -93,19 +93,19 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct TimelineParameters {
-    /// Where to begin: `next` of the part before.
+    /// The position to begin at: the `next` of the previous part.
     #[serde(default)]
     #[param(value_type = Option<u64>)]
     from: CallPosition,
-    /// How many calls at most; 100 unless given.
+    /// The maximum number of calls; 100 by default.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
 }
 
-/// What happened in a session: calls, pages, console lines and errors, in order
+/// Show what happened in a session: calls, pages, console messages and errors, in order
 #[utoipa::path(
     get, operation_id = "read_timeline", path = "/sessions/{id}/timeline", tag = "sessions",
-    params(("id" = String, Path, description = "The session's UUID, or its name"), TimelineParameters),
+    params(("id" = String, Path, description = "The session's UUID or its name"), TimelineParameters),
     responses((status = 200, body = TimelineView), BadRequest, NotFound, Unavailable)
 )]
 async fn timeline(
