@@ -14,7 +14,7 @@ use crate::verb;
 #[derive(Debug, Parser)]
 #[command(name = "greenroom", version, max_term_width = 100)]
 pub struct Cli {
-    /// The configuration file, instead of ./greenroom.toml and the user's own [env: GREENROOM_CONFIG]
+    /// Read this configuration file instead of ./greenroom.toml and ~/.config/greenroom/greenroom.toml [env: GREENROOM_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(subcommand)]
@@ -25,48 +25,48 @@ pub struct Cli {
 pub enum Verb {
     /// Serve one agent over stdin and stdout
     Mcp(verb::mcp::McpArgs),
-    /// Serve many agents over HTTP, until stopped
+    /// Serve many agents over HTTP until stopped
     Serve(verb::serve::ServeArgs),
     /// Install the pinned engines, or connect a client: claude, cursor, vscode or codex
     Setup(verb::setup::SetupArgs),
-    /// Check that everything is in place, and say how to fix what is not
+    /// Check that this machine can run greenroom, and say how to fix what is wrong
     Doctor(verb::doctor::DoctorArgs),
-    /// Show what greenroom does: a tea shop on this machine, and agents that shop side by side
+    /// Watch several agents shop in a local tea shop, each in its own browser
     Demo(verb::demo::DemoArgs),
-    /// Show the greenrooms that run, their sessions and their pools
+    /// Show the greenroom processes that run, with their sessions and pools
     Status(verb::status::StatusArgs),
-    /// List sessions, look at one, or close one
+    /// List, show or close sessions
     #[command(alias = "session")]
     Sessions(verb::sessions::SessionsArgs),
-    /// List pools of browsers, look at one, or change one
+    /// List, show, scale, restart or drain pools of browsers
     #[command(alias = "pools")]
     Pool(verb::pool::PoolArgs),
-    /// List attached browsers, connect one again, attach one or let one go
+    /// List, connect, reconnect or disconnect browsers that already run
     #[command(alias = "browser")]
     Browsers(verb::browsers::BrowsersArgs),
-    /// Show what running greenrooms have logged lately, or what happened in a session
+    /// Show the recent log of running greenroom processes, or what happened in a session
     Logs(verb::logs::LogsArgs),
-    /// Look at the records of calls, make room, or take them out
+    /// Count, clean up or export the records of calls
     #[command(subcommand)]
     Db(DbVerb),
-    /// Look at the configuration
+    /// Show the configuration
     #[command(subcommand)]
     Config(ConfigVerb),
 }
 
 #[derive(Debug, Subcommand)]
 pub enum DbVerb {
-    /// Print how much is kept, of whom and since when
+    /// Print how many records and blobs there are, of which owners and since when
     Stats(verb::db::StatsArgs),
-    /// Remove what is too old or too much, and make the database as small as it can be
+    /// Remove records and blobs over the limits, and shrink the database file
     Vacuum(verb::db::VacuumArgs),
-    /// Print records, one JSON object a line, oldest first
+    /// Print records as JSON, one object per line, oldest first
     Export(verb::db::ExportArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigVerb {
-    /// Print the settings in force and where each came from
+    /// Print every setting, its value and where the value comes from
     Show(verb::config::ShowArgs),
 }
 
@@ -98,7 +98,7 @@ const SETTINGS_SHOWN: [&str; 3] = ["mcp", "serve", SETTINGS_TOPIC];
 const SETTINGS_TOPIC: &str = "settings";
 
 /// What the help of every other verb says about the settings.
-const WHERE_SETTINGS: &str = "Settings are flags too: `greenroom help settings` lists them.";
+const WHERE_SETTINGS: &str = "Every setting is also a flag: see `greenroom help settings`.";
 
 /// Parses a command line into its verb and the settings it gives, as keys and values. The error is clap's: a mistake, or
 /// a request for `--help` or `--version`.
@@ -117,7 +117,7 @@ pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<(Cli, Flags), c
 fn command(defaults: &Settings) -> Command {
     let flags = || SETTINGS.iter().map(|setting| flag(setting, defaults));
     let topic = Command::new(SETTINGS_TOPIC)
-        .about("Settings: each is a flag, a variable, and a key of greenroom.toml (docs/CONFIG.md)")
+        .about("Every setting, as a flag; each is also an environment variable and a key of greenroom.toml (docs/CONFIG.md)")
         .override_usage("greenroom <COMMAND> [SETTINGS]")
         .hide(true);
     let mut command = Cli::command().subcommand(topic).args(flags().map(|flag| flag.hide(true)));
@@ -133,16 +133,16 @@ const BROWSERS: [(&str, &str, &str); 2] = [
     (
         BROWSER_URL,
         "browser-url",
-        "A running browser to attach to, by its debugger's address, such as `http://127.0.0.1:9222`; may be repeated. \
-         `LABEL=URL` gives it a name. What follows `|` starts the browser when `reconnect_browser` finds it gone: a program \
-         and its arguments, without a shell, `{url}` for the address. Headers are for `[[browsers]]` in the config file \
-         alone, since everybody on a machine can read its command lines",
+        "Attach to the running browser whose debugger is at this address, such as `http://127.0.0.1:9222`; may be repeated. \
+         `LABEL=URL` names the browser. `|` and a command say how `reconnect_browser` starts the browser if it does not \
+         answer: a program and its arguments, run without a shell; `{url}` stands for the address. Only `[[browsers]]` in \
+         the config file can set headers, because every user of a machine can read its command lines",
     ),
     (
         WS_ENDPOINT,
         "ws-endpoint",
-        "The same by a WebSocket address, such as `ws://127.0.0.1:9222/devtools/browser/<id>`. Both kinds may be mixed; \
-         browsers are numbered in the order given, after those of the config file",
+        "The same with a WebSocket address, such as `ws://127.0.0.1:9222/devtools/browser/<id>`. Both flags may be mixed; \
+         greenroom numbers the browsers in the order given, after those of the config file",
     ),
 ];
 

@@ -24,47 +24,47 @@ pub struct BrowsersArgs {
     #[command(subcommand)]
     pub verb: Option<BrowsersVerb>,
 
-    /// Only browsers of this greenroom
+    /// Only browsers of the greenroom process with this id
     #[arg(long, value_name = "PID", global = true)]
     pub pid: Option<u32>,
 
-    /// Print JSON instead of lines for people
+    /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
 pub enum BrowsersVerb {
-    /// List the attached browsers of every greenroom that runs; so it is without a command
+    /// List the attached browsers of every running greenroom process (the default)
     List,
-    /// Connect a browser now; start it, where its configuration says how
+    /// Connect to a browser now; if it does not answer, run its start command
     Reconnect {
-        /// Its index or its label
+        /// The browser's index or label
         which: String,
     },
     /// Attach a running browser
     Connect(AttachArgs),
-    /// Let a browser go; it runs on as it was
+    /// Detach a browser, which keeps running
     Disconnect {
-        /// Its index or its label
+        /// The browser's index or label
         which: String,
     },
 }
 
 #[derive(Debug, clap::Args)]
 pub struct AttachArgs {
-    /// Its debugger's address: http://host:port, or ws://…
+    /// The address of the browser's debugger: http://host:port, or ws://…
     pub url: String,
 
-    /// A second name beside its index
+    /// A name for the browser, besides its index
     #[arg(long)]
     pub label: Option<String>,
 
-    /// What several browsers can be called together; may be repeated
+    /// A tag, by which a bulk call can reach several browsers; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
 
-    /// What drives it: playwright or devtools
+    /// The engine that drives the browser: playwright or devtools
     #[arg(long = "with", value_name = "ENGINE")]
     pub engine: Option<String>,
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
-    /// Print an object with `settings`, `browsers` and `pools` instead of tables
+    /// Print a JSON object with `settings`, `browsers` and `pools`
     #[arg(long)]
     pub json: bool,
 }

@@ -26,36 +26,36 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub struct StatsArgs {
-    /// Print an object instead of tables
+    /// Print a JSON object
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct VacuumArgs {
-    /// Print an object instead of lines for people
+    /// Print a JSON object
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
-    /// Only calls of this session, by its UUID or its name
+    /// Export only calls of this session, by its UUID or its name
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
 
-    /// Only calls that began within this time, such as `30m` or `24h`
+    /// Export only calls that began within this time, such as `30m` or `24h`
     #[arg(long, value_name = "DURATION", value_parser = since)]
     pub since: Option<Duration>,
 
-    /// How records are written
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     pub format: Format,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum Format {
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
 }
 

@@ -19,11 +19,11 @@ const DEMO: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
-    /// How many agents come to the shop
+    /// How many agents shop
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=i64::from(AGENTS_MAX)))]
     pub agents: u8,
 
-    /// Print an object for everything that happens instead of lines for people
+    /// Print a JSON object per event
     #[arg(long)]
     pub json: bool,
 }

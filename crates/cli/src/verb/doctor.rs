@@ -19,11 +19,11 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub struct DoctorArgs {
-    /// Print an array of objects instead of lines for people
+    /// Print a JSON array
     #[arg(long)]
     pub json: bool,
 
-    /// Do not start a browser to see whether it opens a page
+    /// Skip the last check, which starts a browser and opens a page
     #[arg(long)]
     pub no_browse: bool,
 }

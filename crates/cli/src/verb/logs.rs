@@ -32,27 +32,27 @@ const PRINT_QUEUE: usize = 256;
 
 #[derive(Debug, clap::Args)]
 pub struct LogsArgs {
-    /// What happened in this session instead: its id, its UUID, or its connection's name (`Claude Code 1`)
+    /// Show what happened in this session instead: its id, its UUID, or its connection's name (`Claude Code 1`)
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
 
-    /// Whose session it is
+    /// The owner of that session
     #[arg(long, value_name = "NAME", requires = "session", default_value = "local")]
     pub owner: String,
 
-    /// Go on with new lines as they are written
+    /// Keep printing new lines
     #[arg(long, short)]
     pub follow: bool,
 
-    /// Only this greenroom
+    /// Only the log of the greenroom process with this id
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
 
-    /// Print where in greenroom each line was written, and its fields as they are
+    /// Print the module that wrote each line, and all its fields
     #[arg(long, short)]
     pub verbose: bool,
 
-    /// Print an object a line
+    /// Print a JSON object per line
     #[arg(long)]
     pub json: bool,
 }

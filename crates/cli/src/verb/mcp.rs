@@ -28,11 +28,11 @@ To see it at work: `greenroom demo`. Ctrl-C ends this.";
 
 #[derive(Debug, clap::Args)]
 pub struct McpArgs {
-    /// Join the server at this URL, instead of the one that runs with the data folder
+    /// Join the greenroom server at this URL instead of the one that uses the same data folder
     #[arg(long, value_name = "URL", conflicts_with = "standalone")]
     pub server: Option<String>,
 
-    /// Join no server: bring browsers of its own. So it is where --browserUrl or --wsEndpoint names one
+    /// Start browsers in this process instead of joining a running server; --browserUrl and --wsEndpoint imply it
     #[arg(long)]
     pub standalone: bool,
 }
@@ -102,7 +102,7 @@ async fn join(
         let origin = resolved.origin(setting.key);
         if matches!(origin, Origin::Flag { .. }) && !OWN_SETTINGS.contains(&setting.key) {
             tracing::warn!(
-                "--{} has no effect: a server was joined, and its settings hold; --standalone joins none",
+                "--{} has no effect: this process joined a running server, whose settings apply; --standalone joins none",
                 setting.flag()
             );
         }
@@ -110,7 +110,7 @@ async fn join(
     for (at, browser) in resolved.settings.browsers.iter().enumerate() {
         if let Origin::Flag(flag) = resolved.browser_origin(at) {
             tracing::warn!(
-                "{flag} {} has no effect: a server was joined, and its settings hold; --standalone joins none",
+                "{flag} {} has no effect: this process joined a running server, whose settings apply; --standalone joins none",
                 browser.shown_url()
             );
         }

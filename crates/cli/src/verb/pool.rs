@@ -24,29 +24,29 @@ pub struct PoolArgs {
     #[command(subcommand)]
     pub verb: Option<PoolVerb>,
 
-    /// Only pools of this greenroom
+    /// Only pools of the greenroom process with this id
     #[arg(long, value_name = "PID", global = true)]
     pub pid: Option<u32>,
 
-    /// Print JSON instead of lines for people
+    /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
 pub enum PoolVerb {
-    /// List the pools of every greenroom that runs; so it is without a command
+    /// List the pools of every running greenroom process (the default)
     List,
-    /// Print all that is known of a pool, and its instances
+    /// Show a pool and its instances
     Show {
         /// The pool's name
         pool: String,
     },
-    /// Give a pool more instances, or fewer; no lease that is out is cut
+    /// Change the number of instances; an instance that must go stops when its last session ends
     Scale(ScaleArgs),
-    /// Start instances again: failed ones now, running ones when their leases are back
+    /// Restart instances: failed ones now, running ones when their last session has ended
     Restart(InstanceArgs),
-    /// Lend no more of instances, and stop them when their leases are back
+    /// Give instances no new sessions, and stop them when their last session has ended
     Drain(InstanceArgs),
 }
 
@@ -55,7 +55,7 @@ pub struct ScaleArgs {
     /// The pool's name
     pub pool: String,
 
-    /// How many instances it shall have
+    /// The new number of instances
     #[arg(value_parser = RangedU64ValueParser::<u16>::new().range(1..=INSTANCES_MAX as u64))]
     pub instances: u16,
 }
@@ -65,7 +65,7 @@ pub struct InstanceArgs {
     /// The pool's name
     pub pool: String,
 
-    /// An instance, by number or alias; all of them without
+    /// The instance, by its number or alias; all instances if absent
     pub id: Option<String>,
 }
 

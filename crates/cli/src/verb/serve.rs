@@ -96,10 +96,10 @@ async fn drain(house: &App, within: Duration, signals: &Signals) {
     tokio::select! {
         done = house.gateway.drain(within) => {
             if !done {
-                tracing::warn!("calls still run after {}; they are cut off", human(within));
+                tracing::warn!("calls still run after {}; ending them now", human(within));
             }
         }
-        () = signals.hurry.cancelled() => tracing::warn!("asked twice to end: calls that run are cut off"),
+        () = signals.hurry.cancelled() => tracing::warn!("received a second signal; ending running calls now"),
     }
 }
 
@@ -110,7 +110,7 @@ async fn bind(resolved: &Resolved) -> anyhow::Result<TcpListener> {
         let message =
             format!("refusing to listen beyond this machine without API keys: `{address}` (from {origin})");
         return Err(Hinted::usage(message)
-            .hint("listen on 127.0.0.1, and reach it through a tunnel or a proxy that knows who comes")
+            .hint("listen on 127.0.0.1, and reach it through a tunnel, or through a proxy that authenticates its clients")
             .into());
     }
     // Clients know a port that the user chose, so the server must have that one. The default port may be replaced.
@@ -144,7 +144,7 @@ async fn listen(address: SocketAddr, may_move: bool) -> anyhow::Result<TcpListen
     if may_move && holder.is_some_and(|holder| !holder.listens) {
         let listener = TcpListener::bind((address.ip(), 0)).await.context("cannot listen on any port")?;
         tracing::warn!(
-            "{message}; a free port is used instead, which clients that were given the usual URL do not know"
+            "{message}; listening on a free port instead, which clients with the usual URL will not find"
         );
         return Ok(listener);
     }

@@ -23,27 +23,27 @@ pub struct SessionsArgs {
     #[command(subcommand)]
     pub verb: Option<SessionsVerb>,
 
-    /// Print JSON instead of lines for people
+    /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
 pub enum SessionsVerb {
-    /// List the sessions of every greenroom that runs; so it is without a command
+    /// List the sessions of every running greenroom process (the default)
     List,
-    /// Print all that is known of a session
+    /// Show a session
     Show(WhichArgs),
-    /// Close a session and free its browser; its agent is told with its next call
+    /// Close a session and free its browser; its agent learns of it with its next call
     Close(WhichArgs),
 }
 
 #[derive(Debug, clap::Args)]
 pub struct WhichArgs {
-    /// The session: its id, its connection's name (`Claude Code 1`) for a connection's own, or its key
+    /// The session: its id, its key, or for a connection's default session the connection's name (`Claude Code 1`)
     pub id: String,
 
-    /// Only sessions of this greenroom
+    /// Only sessions of the greenroom process with this id
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
 
@@ -92,7 +92,7 @@ async fn close(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> any
     let closed =
         progress::step(&format!("closing \"{name}\""), asked).await.map_err(|error| match error {
             AskError::Refused(problem) if problem.code == "no_session" => {
-                Hinted::failure(format!("it was closed meanwhile: \"{name}\""))
+                Hinted::failure(format!("the session was closed meanwhile: \"{name}\""))
             }
             error => Hinted::failure(format!("cannot close \"{name}\" (pid {pid}): {error}")),
         })?;

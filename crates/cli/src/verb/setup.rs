@@ -36,13 +36,13 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub struct SetupArgs {
-    /// Connect this client: greenroom is put among its MCP servers, after a question
+    /// Add greenroom to the MCP servers of this client, after a confirmation
     pub client: Option<ClientApp>,
 
     #[command(flatten)]
     pub connect: setup_client::ClientArgs,
 
-    /// Print an object instead of lines for people
+    /// Print a JSON object
     #[arg(long)]
     pub json: bool,
 }

@@ -36,15 +36,15 @@ pub struct ClientArgs {
     #[arg(long, short, requires = "client")]
     pub yes: bool,
 
-    /// For the project in this folder, instead of everything that you do
+    /// Change the client's file for the project in this folder, instead of your own for all projects
     #[arg(long, requires = "client")]
     pub project: bool,
 
-    /// Connect to a running `greenroom serve` there, instead of starting `greenroom mcp`
+    /// Let the client connect to `greenroom serve` at this URL, instead of starting `greenroom mcp`
     #[arg(long, requires = "client", conflicts_with = "mcp_args")]
     pub url: Option<String>,
 
-    /// Flags for the `greenroom mcp` that the client starts, after `--`
+    /// After `--`: flags for the `greenroom mcp` that the client starts
     #[arg(last = true, requires = "client", value_name = "FLAG")]
     pub mcp_args: Vec<String>,
 }

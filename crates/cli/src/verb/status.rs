@@ -28,11 +28,11 @@ const REDRAW: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    /// Draw it anew every second, until Ctrl-C; with --json, print an array a line
+    /// Refresh every second, until Ctrl-C; with --json, print one array per line
     #[arg(long, short)]
     pub watch: bool,
 
-    /// Print an array of objects instead of tables
+    /// Print a JSON array
     #[arg(long)]
     pub json: bool,
 }

@@ -173,7 +173,7 @@ impl Source<'_> {
 }
 
 fn missing(name: &str) -> anyhow::Error {
-    Hinted::failure(format!("nothing is kept of such a session: \"{}\"", words::clean(name)))
+    Hinted::failure(format!("there are no records of this session: \"{}\"", words::clean(name)))
         .hint("a session is kept from its first call on, until it is older than `records.max_age`")
         .into()
 }
