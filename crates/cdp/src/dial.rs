@@ -190,6 +190,6 @@ mod tests {
         let (refused, ()) = tokio::join!(dial(&address), greeter(listener));
         let refused = refused.err().unwrap();
         assert!(matches!(&refused, Unreachable::Tls(_)), "{refused}");
-        assert!(refused.to_string().starts_with("no encrypted connection: "), "{refused}");
+        assert!(refused.to_string().starts_with("the TLS connection failed: "), "{refused}");
     }
 }

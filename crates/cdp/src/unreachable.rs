@@ -16,7 +16,7 @@ pub enum Unreachable {
     Name(#[source] io::Error),
     #[error("{0}")]
     Io(#[source] io::Error),
-    #[error("no encrypted connection: {0}")]
+    #[error("the TLS connection failed: {0}")]
     Tls(#[source] io::Error),
     #[error("no answer within {}", human(*.0))]
     Silent(Duration),

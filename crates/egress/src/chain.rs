@@ -33,7 +33,7 @@ const TUNNEL_WITHIN: Duration = LOOKUP_WITHIN.saturating_add(CONNECT_WITHIN.satu
 /// How an upstream that was reached fails a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unhelpful {
-    #[error("the upstream proxy wants other credentials (407): correct user and password in PROXY_SERVER")]
+    #[error("the upstream proxy rejects the credentials (407): correct user and password in PROXY_SERVER")]
     Credentials,
     #[error("the upstream proxy refuses {target}: {status}")]
     Refused { target: String, status: StatusCode },

@@ -35,9 +35,9 @@ pub enum UpstreamError {
     NoScheme,
     #[error("only `http://` proxies are supported: `{0}://`")]
     Scheme(String),
-    #[error("a proxy is written as `http://[user:password@]host:port`: its host is missing or not one")]
+    #[error("a proxy is written as `http://[user:password@]host:port`: its host is missing or invalid")]
     Host,
-    #[error("a proxy is written as `http://[user:password@]host:port`: its port is missing or not one")]
+    #[error("a proxy is written as `http://[user:password@]host:port`: its port is missing or invalid")]
     Port,
     #[error("a proxy is written as `http://[user:password@]host:port`: nothing may follow its port")]
     Path,

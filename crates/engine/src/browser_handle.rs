@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(
             told(Closed::Overflow).as_deref(),
             Some(
-                "the browser was given up: it sends events faster than greenroom can follow: 4096 of them waited"
+                "greenroom gave up the browser: it sends events faster than greenroom can read them: 4096 are waiting"
             )
         );
         assert!(told(Closed::Protocol("no JSON".into())).unwrap().ends_with("protocol: no JSON"));

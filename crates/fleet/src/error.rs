@@ -62,7 +62,7 @@ pub enum FleetError {
     #[error("{} '{pool}' has no healthy instances. Specify explicit pool or restart failed instances.", if *.is_default { "Default pool" } else { "Pool" })]
     NoHealthy { pool: String, is_default: bool, why: Option<String> },
     /// A caller waited for exactly this instance, and it failed or left the pool.
-    #[error("instance {instance} of pool \"{pool}\" cannot be had: {why}")]
+    #[error("instance {instance} of pool \"{pool}\" is not available: {why}")]
     InstanceDown { pool: String, instance: InstanceId, why: String },
     #[error("{session} lives in {}{}", place(.pool, .browser.as_deref()), instance.filter(|_| .browser.is_none()).map(|id| format!(", instance {id}")).unwrap_or_default())]
     Elsewhere {

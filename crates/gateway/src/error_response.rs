@@ -371,7 +371,7 @@ fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
     }
     if *silent > 0 {
         let (one, several) = (
-            "does not answer and lends nothing until it does",
+            "does not answer and gets no sessions until it does",
             "do not answer and lend nothing until they do",
         );
         let silence = plural::verb(*silent, one, several);
@@ -494,7 +494,7 @@ mod tests {
         assert!(hint.contains("by x, x, x, x, x and 3 more, 3 other callers wait"), "{hint}");
         assert!(hint.ends_with("raise `pool.slots` or `pool.instances_max`"), "{hint}");
         let hint = who_holds(&LeaseTimeout { silent: 1, ..timeout(&[], 0) }, true);
-        assert!(hint.contains("1 instance does not answer and lends nothing until it does"), "{hint}");
+        assert!(hint.contains("1 instance does not answer and gets no sessions until it does"), "{hint}");
         let one = LeaseTimeout { instance: Some(greenroom_core::InstanceId(2)), ..timeout(&[], 0) };
         assert!(who_holds(&one, true).contains("leave `browser_instance` out"));
         let browser = Some(std::sync::Arc::new(greenroom_fleet::BrowserName { index: 2, label: None }));

@@ -205,7 +205,7 @@ impl CallOutcome {
 /// Why a reply has no page.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoPage {
-    #[error("its pool is gone")]
+    #[error("the pool of this call no longer exists")]
     PoolGone,
     #[error("there is no data in this answer to make pages of")]
     NoData,

@@ -81,7 +81,7 @@ pub(crate) async fn answer(
 
 /// The error for these methods if records are off.
 pub(crate) fn unserved(resource_method: ResourceMethod) -> RpcError {
-    let message = format!("method not found: `{}`; no records are kept here", resource_method.method());
+    let message = format!("method not found: `{}`; records are off on this server", asked.method());
     RpcError::new(METHOD_NOT_FOUND, message)
 }
 
@@ -133,12 +133,12 @@ fn templates(params: &Fields) -> Result<Fields, RpcError> {
         {
             "uriTemplate": format!("{BLOBS}{{sha256}}"),
             "name": "blob",
-            "description": "Kept bytes by their SHA-256: a picture, a PDF, or a download",
+            "description": "A blob by its SHA-256: an image, a PDF or a download",
         },
         {
             "uriTemplate": format!("{RECORDS}{{ref_id}}"),
             "name": "record",
-            "description": "Everything that is kept of one call, by its ref_id",
+            "description": "The record of one call, by its ref_id",
             "mimeType": "application/json",
         },
     ]);

@@ -201,7 +201,7 @@ impl App {
         match Listening::open(self.run.path(), routes, closing) {
             Ok(listening) => self.control = Some(listening),
             Err(error) => {
-                tracing::warn!(%error, "no control socket: `greenroom status` will not see this process");
+                tracing::warn!(%error, "cannot open the control socket: `greenroom status` will not show this process");
             }
         }
     }
@@ -256,7 +256,7 @@ impl App {
             proxies.shutdown().await;
         };
         if timeout(SHUTDOWN, orderly).await.is_err() {
-            tracing::warn!("shutting down took too long; what is left is killed");
+            tracing::warn!("the shutdown took too long; killing the processes that are left");
         }
         if let Some(control) = control {
             control.close().await;

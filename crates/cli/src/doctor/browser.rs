@@ -8,7 +8,7 @@ use super::{Patient, Verdict};
 pub(super) fn check(patient: &Patient) -> Verdict {
     let settings = &patient.resolved.settings;
     if settings.instances().is_empty() {
-        return Verdict::skipped("not needed: no browser is started, running ones are attached to");
+        return Verdict::skipped("not needed: greenroom attaches to running browsers and starts none");
     }
     if patient.is_custom() {
         return Verdict::skipped("the custom engine brings its own browser");
@@ -24,7 +24,7 @@ pub(super) fn check(patient: &Patient) -> Verdict {
         }
     }
     let Some(pool) = settings.default_pool().filter(|pool| pool.has_chromium()) else {
-        return Verdict::skipped("the engine brings the default pool's browser");
+        return Verdict::skipped("the engine starts the default pool's browser itself");
     };
     Verdict::ok(format!("headless: {}; headed: {}", name(&find(pool, true)), name(&find(pool, false))))
 }

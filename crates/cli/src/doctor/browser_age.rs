@@ -13,14 +13,14 @@ use super::{Patient, Verdict};
 pub(super) async fn check(patient: &Patient) -> Verdict {
     let programs = programs(patient);
     if programs.is_empty() {
-        return Verdict::skipped("no browser is there that greenroom would start");
+        return Verdict::skipped("found no browser that greenroom could start");
     }
     let mut fine = Vec::new();
     for program in programs {
         let version = match Version::of(&patient.launcher, &program).await {
             Ok(version) => version,
             Err(why) => {
-                let message = format!("the version cannot be found out: {why}: `{}`", program.display());
+                let message = format!("cannot find out the version: {why}: `{}`", program.display());
                 return Verdict::warning(message)
                     .fix(format!("see that it is Chromium {MAJOR_MIN} or newer"));
             }

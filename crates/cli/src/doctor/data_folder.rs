@@ -40,7 +40,7 @@ pub(super) fn check(patient: &Patient) -> Verdict {
             .fix(format!("run `chmod 700 '{name}'`"));
     }
     if room.is_some_and(|room| room < ROOM_BYTES_MIN) {
-        return Verdict::warning(format!("little room: {}: `{name}`", free(room)))
+        return Verdict::warning(format!("little free space: {}: `{name}`", free(room)))
             .fix("free some disk space");
     }
     Verdict::ok(format!("writable, private, {}: `{name}`", free(room)))

@@ -7,7 +7,7 @@ use super::{Patient, Verdict};
 pub(super) fn check(patient: &Patient) -> Verdict {
     let settings = &patient.resolved.settings;
     if settings.instances().is_empty() {
-        return Verdict::skipped("not needed: no browser is started, running ones are attached to");
+        return Verdict::skipped("not needed: greenroom attaches to running browsers and starts none");
     }
     let headed = settings.instances().into_iter().find(|(_, pool)| !pool.headless && !pool.wsl_windows);
     let Some((place, _)) = headed else {

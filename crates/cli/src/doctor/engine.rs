@@ -28,6 +28,6 @@ fn own(pool: &Pool) -> Option<String> {
     if pool.engine != EngineKind::Custom {
         return None;
     }
-    let url = pool.shown_url().map(|url| format!("custom, asked when it is needed: `{url}`"));
+    let url = pool.shown_url().map(|url| format!("custom, contacted when it is needed: `{url}`"));
     Some(url.unwrap_or_else(|| format!("custom, started when it is needed: `{}`", pool.command.join(" "))))
 }

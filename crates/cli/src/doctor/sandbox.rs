@@ -8,7 +8,7 @@ use super::{Patient, Verdict};
 pub(super) fn check(patient: &Patient) -> Verdict {
     let settings = &patient.resolved.settings;
     let Some(default) = settings.default_pool() else {
-        return Verdict::skipped("not needed: no browser is started, running ones are attached to");
+        return Verdict::skipped("not needed: greenroom attaches to running browsers and starts none");
     };
     let without = settings.instances().into_iter().find(|(_, pool)| pool.no_sandbox == Some(true));
     let (setting, origin) = match without {

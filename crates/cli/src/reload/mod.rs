@@ -51,7 +51,7 @@ pub async fn watch(house: &App, inputs: &Inputs, mut current: Settings, signals:
             }
             Err(error) => {
                 tracing::error!(
-                    "the configuration has changed and cannot be used, everything stays as it was: {error:#}"
+                    "cannot use the changed configuration; greenroom keeps the old one: {error:#}"
                 );
             }
         }
@@ -66,22 +66,22 @@ async fn resolve(inputs: &Inputs) -> anyhow::Result<Resolved> {
 
 fn take_on(house: &App, settings: &Settings, changes: Vec<Change>) {
     if changes.is_empty() {
-        tracing::info!("the configuration was read anew; nothing has changed");
+        tracing::info!("reloaded the configuration: nothing has changed");
         return;
     }
     if let Err(error) = house.apply(ProcessKind::Server, settings) {
-        tracing::error!("the changed configuration could not be applied: {error:#}");
+        tracing::error!("cannot apply the changed configuration: {error:#}");
     }
     for Change { what, effect } in changes {
         match effect {
             Effect::AtOnce => tracing::info!("configuration: {what}"),
             Effect::NextStart => {
                 tracing::warn!(
-                    "configuration: {what}, for instances that are started from now on; `greenroom pool restart` applies it to all"
+                    "configuration: {what}; it applies to instances that start from now on; `greenroom pool restart` applies it to all"
                 );
             }
             Effect::Never => {
-                tracing::warn!("configuration: {what}, but not before greenroom is started anew");
+                tracing::warn!("configuration: {what}; it takes effect only when greenroom is restarted");
             }
         }
     }

@@ -49,7 +49,7 @@ pub fn name(pool: &PoolReport) -> String {
 
 /// All that is known of a pool: a line for each fact, and its instances.
 pub fn pool(pid: u32, kind: &str, pool: &PoolReport, terminal: Terminal) -> String {
-    let size = if pool.elastic { "; they come and go as they are needed" } else { "" };
+    let size = if pool.elastic { "; greenroom starts and stops them as needed" } else { "" };
     let facts = [
         ("pool", name(pool)),
         ("description", clean(&pool.description)),
@@ -142,7 +142,7 @@ pub fn trouble(pool: &PoolReport, indent: &str) -> String {
 pub fn scaled(pid: u32, ScaleResult { pool, from, to, draining }: &ScaleResult) -> String {
     let leaving = match draining.as_slice() {
         [] => String::new(),
-        leaving => format!("; {} when their leases are back", left(leaving)),
+        leaving => format!("; {} when their sessions have ended", left(leaving)),
     };
     let pool = clean(pool);
     format!("pool \"{pool}\" (pid {pid}): {} now, {from} before{leaving}\n", count(*to, "instance"))
@@ -150,17 +150,17 @@ pub fn scaled(pid: u32, ScaleResult { pool, from, to, draining }: &ScaleResult) 
 
 fn left(ids: &[String]) -> String {
     let ids: Vec<_> = ids.iter().map(|id| clean(id)).collect();
-    format!("{} leave", ids.join(", "))
+    format!("{} stop", ids.join(", "))
 }
 
 /// `before` is the pool's state before the order.
 pub fn restarted(pid: u32, changed: &CommandedInstances, before: &PoolReport) -> String {
     let nothing = match (before.elastic, before.drained) {
-        (true, true) => "it lends again; an instance starts with the first call that needs one",
-        (true, false) => "no instance runs, so there is none to start anew",
+        (true, true) => "the pool takes calls again; an instance starts with the first call that needs one",
+        (true, false) => "no instance runs, so there is none to restart",
         (false, _) => "nothing to do",
     };
-    told(pid, changed, "restarting", "those that are leased when their leases are back", nothing)
+    told(pid, changed, "restarting", "those in use when their sessions have ended", nothing)
 }
 
 pub fn drained(pid: u32, changed: &CommandedInstances, before: &PoolReport) -> String {
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(scaled(&[]), "pool \"A\" (pid 7): 1 instance now, 3 before\n");
         assert_eq!(
             scaled(&["1", "2"]),
-            "pool \"A\" (pid 7): 1 instance now, 3 before; 1, 2 leave when their leases are back\n"
+            "pool \"A\" (pid 7): 1 instance now, 3 before; 1, 2 stop when their sessions have ended\n"
         );
         let changed = |ids: &[&str]| CommandedInstances {
             pool: "A".to_owned(),
@@ -272,7 +272,7 @@ mod tests {
         };
         assert_eq!(
             restarted(7, &changed(&["0", "1"]), &chromium()),
-            "pool \"A\" (pid 7): restarting 0, 1; those that are leased when their leases are back\n"
+            "pool \"A\" (pid 7): restarting 0, 1; those in use when their sessions have ended\n"
         );
         assert_eq!(drained(7, &changed(&[]), &chromium()), "pool \"A\" (pid 7): nothing to do\n");
         let built_in = PoolReport { elastic: true, ..PoolReport::default() };
@@ -283,7 +283,7 @@ mod tests {
         let taken_out = PoolReport { drained: true, ..built_in };
         assert_eq!(
             restarted(7, &changed(&[]), &taken_out),
-            "pool \"A\" (pid 7): it lends again; an instance starts with the first call that needs one\n"
+            "pool \"A\" (pid 7): the pool takes calls again; an instance starts with the first call that needs one\n"
         );
     }
 }

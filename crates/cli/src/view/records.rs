@@ -66,7 +66,7 @@ pub fn vacuumed(vacuumed: &Vacuumed, others: &[u32]) -> String {
         let others: Vec<_> = others.iter().map(|pid| format!("pid {pid}")).collect();
         let _ = writeln!(
             text,
-            "it was not written anew, since greenroom runs ({}); free pages within it are used again",
+            "greenroom runs ({}), so the file was not rewritten; SQLite will reuse its free pages",
             others.join(", ")
         );
     }

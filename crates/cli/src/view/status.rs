@@ -71,7 +71,7 @@ fn pool(pool: &PoolReport) -> String {
     let PoolReport { name, instances, leased, slots, waiting, spares, drained, .. } = pool;
     let name = clean(name);
     let drained = match drained {
-        true => format!("; drained: it lends nothing until `greenroom pool restart {name}`"),
+        true => format!("; drained: it takes no calls until `greenroom pool restart {name}`"),
         false => String::new(),
     };
     let spares = match spares {

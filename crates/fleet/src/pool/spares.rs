@@ -192,7 +192,7 @@ impl Spares {
             }
             Err(error) => {
                 if !closing.is_cancelled() {
-                    tracing::warn!(%pool, instance = %lease.id(), %error, "no spare");
+                    tracing::warn!(%pool, instance = %lease.id(), %error, "cannot open a spare seat");
                     self.failed(Duration::ZERO, Some(error));
                 }
                 drop(lease);

@@ -16,7 +16,7 @@ async fn draining_one() {
     let waiting = stage.begin_at(named("b"), at("", "1"), "click").await;
     assert_eq!(stage.fleet.drain("DEFAULT", Some("1")).unwrap(), [InstanceId(1)]);
     let error = waiting.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "instance 1 of pool \"DEFAULT\" cannot be had: it is being drained");
+    assert_eq!(error.to_string(), "instance 1 of pool \"DEFAULT\" is not available: it is being drained");
     settle().await;
     let instance = stage.instance(1);
     assert_eq!((instance.draining, instance.health, instance.leased_slots), (true, Health::Healthy, 1));

@@ -45,7 +45,7 @@ async fn waiters_for_a_crashed_instance() {
             assert!(matches!(&error, FleetError::InstanceDown { instance: InstanceId(1), .. }), "{error}");
             assert_eq!(
                 error.to_string(),
-                "instance 1 of pool \"DEFAULT\" cannot be had: the browser ended (signal 9)"
+                "instance 1 of pool \"DEFAULT\" is not available: the browser ended (signal 9)"
             );
         }
         assert_eq!((began.elapsed(), stage.waiting()), (Duration::ZERO, 1));

@@ -54,7 +54,7 @@ async fn shrinking() {
     running.await.unwrap().unwrap();
     settle().await;
     let error = stage.call_at(SessionKey::Ephemeral, at("", "2"), "click").await.unwrap_err();
-    assert_eq!(error.to_string(), "instance 2 of pool \"DEFAULT\" cannot be had: it is being drained");
+    assert_eq!(error.to_string(), "instance 2 of pool \"DEFAULT\" is not available: it is being drained");
     for _ in 0..6 {
         assert!(stage.call_loose("click").await.unwrap().instance < 2, "though a slot of it is free");
     }

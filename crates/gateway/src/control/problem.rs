@@ -43,13 +43,17 @@ impl ControlProblem {
     }
 
     pub(super) fn no_kept_session(name: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "no_session", format!("nothing is kept of such a session: `{name}`"))
-            .hint("a session is kept from its first call on, until it is older than `records.max_age`")
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "no_session",
+            format!("there are no records of this session: `{name}`"),
+        )
+        .hint("a session is kept from its first call on, until it is older than `records.max_age`")
     }
 
     pub(super) fn records_off() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_off", "no records are kept here")
-            .hint("set `records.enabled = true` and start greenroom anew")
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_off", "records are off on this server")
+            .hint("set `records.enabled = true` and restart greenroom")
     }
 
     pub(super) fn records_unreadable(error: &Unreadable) -> Self {

@@ -5,7 +5,7 @@ use crate::{attach::NotAttached, catalog::BrowserChoice, error_response::ErrorRe
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "disconnect_browser",
-    description: "Let an attached browser go; it runs on",
+    description: "Detach a browser; it keeps running",
     browser: true,
     usable: |gateway, is_local| {
         gateway.attaching.allows(is_local) && gateway.catalog.shown().browsers != BrowserChoice::None

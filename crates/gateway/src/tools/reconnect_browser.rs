@@ -6,7 +6,7 @@ use crate::{attached_browsers::Browser, error_response::ErrorResponse};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "reconnect_browser",
-    description: "Connect an attached browser again now",
+    description: "Reconnect to an attached browser now",
     browser: true,
     usable: has_browsers,
     run: |context| {

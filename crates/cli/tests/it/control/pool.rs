@@ -48,10 +48,10 @@ async fn the_built_in_pool_is_drained() {
         |pool: &Value| pool["drained"] == true && pool["slots"] == 0 && pool["instances"] == 0;
     until(&stage, "DEFAULT", shows_drained).await;
     let status = ask(&stage, &["status"]).await.stdout;
-    let words = "pool DEFAULT  0 instances, 0 of 0 slots leased, 0 waiting; drained: it lends nothing until `greenroom pool restart DEFAULT`\n";
+    let words = "pool DEFAULT  0 instances, 0 of 0 slots leased, 0 waiting; drained: it takes no calls until `greenroom pool restart DEFAULT`\n";
     assert!(status.contains(words), "{status}");
     let restarted = ask(&stage, &["pool", "restart", "DEFAULT"]).await.stdout;
-    assert!(restarted.contains(": it lends again; "), "{restarted}");
+    assert!(restarted.contains(": the pool takes calls again; "), "{restarted}");
     until(&stage, "DEFAULT", |pool| pool["drained"] == false && pool["slots"] == 128).await;
     client.call("echo", json!({"sessionId": "a", "text": "a"})).await;
     let drained = ask(&stage, &["pool", "drain", "DEFAULT"]).await.stdout;

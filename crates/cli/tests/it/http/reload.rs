@@ -39,13 +39,13 @@ async fn a_changed_file_is_noticed() {
     for said in [
         "pool MAIN has 3 instances",
         "MAIN: `lease_timeout` is `5s`",
-        "MAIN: `user_agent` is `u`, for instances that are started from now on",
-        "pool MORE is new, but not before greenroom is started anew",
+        "MAIN: `user_agent` is `u`; it applies to instances that start from now on",
+        "pool MORE is new; it takes effect only when greenroom is restarted",
     ] {
         server.stderr_says(said).await;
     }
     fs::write(file(&stage), "[pools.MAIN]\ninstances = 0\n").unwrap();
-    server.stderr_says("cannot be used, everything stays as it was").await;
+    server.stderr_says("cannot use the changed configuration; greenroom keeps the old one").await;
     healthy(&server, 3).await;
     fs::write(file(&stage), TWO.replace("instances = 2", "instances = 1")).unwrap();
     healthy(&server, 1).await;
@@ -64,7 +64,7 @@ async fn a_hangup_means_reading_anew() {
     let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
     gate.arrived(1).await;
     server.signal(Signal::HUP);
-    server.stderr_says("the configuration was read anew; nothing has changed").await;
+    server.stderr_says("reloaded the configuration: nothing has changed").await;
     gate.open();
     assert_eq!(held.reply().await.status, 200);
     assert_eq!(text_of(&client.call("echo", json!({"text": "on"})).await), "on");

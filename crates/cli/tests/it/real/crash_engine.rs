@@ -102,7 +102,13 @@ async fn a_stopped_instance_is_met_once() {
         signal(stopped[0], Signal::CONT);
         let kept = house.call("kept", "browser_snapshot", json!({})).await.unbroken();
         assert!(kept.contains("heading \"canary kept\""), "{kept}");
-        let lends = || house.client.stderr().contains("answers again, and lends again").then_some(());
+        let lends = || {
+            house
+                .client
+                .stderr()
+                .contains("health check passed; the instance gets new sessions again")
+                .then_some(())
+        };
         greenroom_testkit::eventually("its return", lends).await;
         // The second one is full, and two more sessions fit into the free slots of the first.
         for session in ["d", "e"] {

@@ -16,7 +16,7 @@ async fn refusals_are_told() {
             ("403 Forbidden\r\nContent-Length: 2\r\n\r\nno", "403", "refuses 192.0.2.1:443: 403 Forbidden"),
             ("502 Bad\r\n\r\n", "502", "refuses 192.0.2.1:443: 502 Bad Gateway"),
             ("302 Found\r\nLocation: http://192.0.2.9/\r\n\r\n", "502", "refuses 192.0.2.1:443: 302 Found"),
-            (&format!("407 Who\r\n{challenge}"), "502", "wants other credentials (407)"),
+            (&format!("407 Who\r\n{challenge}"), "502", "rejects the credentials (407)"),
         ] {
             let says = format!("HTTP/1.1 {says}");
             let answer = asked(&proxy, &upstream, "CONNECT", "192.0.2.1:443", &says).await;
@@ -29,7 +29,10 @@ async fn refusals_are_told() {
         }
         let says = format!("HTTP/1.1 407 Who\r\n{challenge}");
         let answer = asked(&proxy, &upstream, "GET", "http://192.0.2.1/", &says).await;
-        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("other credentials"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 502 ") && answer.contains("rejects the credentials"),
+            "{answer}"
+        );
         // Other answers to a plain request look like a site's, and are passed on as those.
         let says = "HTTP/1.1 403 No\r\nContent-Length: 7\r\n\r\nblocked";
         let answer = asked(&proxy, &upstream, "GET", "http://192.0.2.1/", says).await;

@@ -64,11 +64,11 @@ pub(super) async fn health_check_loop(
         match outcome {
             Ok(()) => misses = 0,
             Err(why) if !counts => {
-                tracing::debug!(pool = %instances.name, instance = %place.id, why, "still no sign of life");
+                tracing::debug!(pool = %instances.name, instance = %place.id, why, "health check still fails");
             }
             Err(why) => {
                 misses += 1;
-                tracing::warn!(pool = %instances.name, instance = %place.id, why, misses, "no sign of life");
+                tracing::warn!(pool = %instances.name, instance = %place.id, why, misses, "health check failed");
                 if misses >= MISSES_MAX {
                     return format!("it did not answer {misses} times in a row: {why}");
                 }
@@ -84,7 +84,7 @@ impl Instances {
         let Some(place) = self.place(id) else { return };
         let Some(instance) = place.instance() else { return };
         if let Err(why) = self.check(&place, &instance, BRIEFLY).await {
-            tracing::warn!(pool = %self.name, instance = %id, why, "no sign of life; it lends nothing until it answers");
+            tracing::warn!(pool = %self.name, instance = %id, why, "health check failed; the instance gets no new sessions until it answers");
         }
         place.reset.notify_one();
     }
@@ -103,7 +103,7 @@ impl Instances {
         }
         let answers = outcome.is_ok();
         if answers && self.queue.with(|ledger| ledger.is_withheld(place.id)) {
-            tracing::warn!(pool = %self.name, instance = %place.id, "answers again, and lends again");
+            tracing::warn!(pool = %self.name, instance = %place.id, "health check passed; the instance gets new sessions again");
         }
         place.looked_at(outcome.clone());
         self.change(|ledger| match answers {

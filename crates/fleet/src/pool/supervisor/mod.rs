@@ -263,7 +263,7 @@ impl Supervisor {
 
     /// Decides what comes next for an instance that was lost after running this long.
     fn lost(&mut self, held: Duration, why: &str) -> Next {
-        tracing::warn!(pool = %self.instances.name, instance = %self.place.id, why, "lost");
+        tracing::warn!(pool = %self.instances.name, instance = %self.place.id, why, "instance lost");
         self.failed(Trouble::Loss { held }, why, None)
     }
 
@@ -282,18 +282,18 @@ impl Supervisor {
             Verdict::OnDemand => (RestartOutlook::OnDemand, None),
             Verdict::Again(pause) => {
                 if !kind.is_given_up() {
-                    tracing::warn!(%pool, %instance, ?pause, "trying again");
+                    tracing::warn!(%pool, %instance, ?pause, "trying again after a pause");
                 }
                 (RestartOutlook::Soon, Some(now + pause))
             }
             Verdict::Rest(rest) => {
                 if !kind.is_given_up() {
-                    tracing::warn!(%pool, every = ?rest, "tried often enough; from now on it is tried at intervals");
+                    tracing::warn!(%pool, every = ?rest, "connecting failed repeatedly; trying again at intervals");
                 }
                 (RestartOutlook::None, Some(now + rest))
             }
             Verdict::Never => {
-                tracing::error!(%pool, %instance, "failed too often; it stays so until it is restarted by hand");
+                tracing::error!(%pool, %instance, "the instance failed too often; `greenroom pool restart` starts it again");
                 (RestartOutlook::None, None)
             }
         };

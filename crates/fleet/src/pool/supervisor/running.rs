@@ -94,7 +94,7 @@ impl Supervisor {
         self.shared.idle_seats.close_in(|id| id == place.id, why_lost.as_deref()).await;
         instances.room.notify_one();
         if timeout(STOP, instance.stop(STOP_GRACE)).await.is_err() {
-            tracing::error!(pool = %instances.name, instance = %place.id, "does not stop; its place goes on without it");
+            tracing::error!(pool = %instances.name, instance = %place.id, "the instance did not stop in time; its supervisor goes on without it");
         }
         next
     }

@@ -197,7 +197,7 @@ async fn by_the_configuration_file() {
     write(&[0, 2], "label = \"other\"\n");
     server
         .stderr_says(&format!(
-            "browser `{}` has other values, but not before greenroom is started anew",
+            "browser `{}` has other values; it takes effect only when greenroom is restarted",
             theirs[2].url()
         ))
         .await;
