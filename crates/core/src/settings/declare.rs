@@ -146,7 +146,7 @@ impl Setting {
         (self.json)(settings)
     }
 
-    /// Which values it takes, to stand after "expected".
+    /// The values that it accepts, worded to follow "expected" in an error.
     pub fn allowed(&self) -> String {
         (self.allowed)()
     }
@@ -183,8 +183,8 @@ macro_rules! settings {
             $( $(#[doc = $section_doc])+ pub $section: $Section, )*
             /// The pools that were declared, by name. When there are none, one pool is made of `pool`.
             pub pools: Vec<DeclaredPool>,
-            /// Running browsers to attach to, in the order of their indices. Where there are some and no pools are
-            /// declared, there is no pool.
+            /// Running browsers to attach to, in the order of their indices. If there are some and no pools are
+            /// declared, there is no built-in pool.
             pub browsers: Vec<AttachedBrowser>,
             /// The values of a browser that is attached while greenroom runs; see [`Settings::attached`].
             pub(super) attached: Option<Result<Pool, String>>,
