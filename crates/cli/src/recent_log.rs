@@ -1,7 +1,7 @@
 //! Feeds the journal: events at info level and above are kept for `greenroom logs`, whatever stderr shows.
 //!
 //! Debug events are not kept: they hold the output of browsers and engines, which may contain their pages' data. Only the
-//! last output of a process that ended unasked is kept.
+//! last output of a process that ended unexpectedly is kept.
 
 use std::{fmt, sync::Arc, time::SystemTime};
 

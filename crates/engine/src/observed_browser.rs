@@ -56,7 +56,7 @@ impl ObservedBrowser {
                 && watched.loss.known().is_none()
                 && matches!(lost, Lost::Browser { .. })
             {
-                tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
+                tracing::warn!(process = process.name(), last_words = %process.last_words(), "the process ended unexpectedly");
             }
             watched.loss.declare(lost);
         });

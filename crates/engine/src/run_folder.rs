@@ -241,7 +241,10 @@ pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(|error| {
-        io::Error::new(error.kind(), format!("others can open it, and that cannot be changed: {error}"))
+        io::Error::new(
+            error.kind(),
+            format!("other users can open it, and greenroom cannot change that: {error}"),
+        )
     })
 }
 

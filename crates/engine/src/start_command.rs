@@ -92,7 +92,7 @@ impl StartCommand {
         let spec = Spec::new(program).args(arguments);
         let process = launcher.spawn_detached(spec, file).await.map_err(|error| {
             StartError::new(format!("cannot run the start command: {error}: `{program}`"))
-                .hint("give the program's whole path; a start command is no shell")
+                .hint("give the program's whole path; greenroom runs start commands without a shell")
         })?;
         if let Some(output) = &output {
             // This task has no owner, like the process with which it ends.

@@ -135,7 +135,10 @@ mod tests {
                 "warning: pool A, instance 1: cannot start: no browser; hint: install one",
             ),
             (said("INFO", "connected", &[("client", "Claude Code 1")]), "Claude Code 1: connected"),
-            (said("ERROR", "ended unasked", &[("last_words", "oh")]), "error: ended unasked (last words oh)"),
+            (
+                said("ERROR", "the process ended unexpectedly", &[("last_words", "oh")]),
+                "error: the process ended unexpectedly (last words oh)",
+            ),
         ] {
             assert_eq!(line, format!("{at}{sentence}\n"));
         }

@@ -112,7 +112,7 @@ impl AddressLimit {
             tracing::warn!(
                 context,
                 pages = ending.len(),
-                "frames and workers of a session have too many long addresses; the processes of its pages are ended"
+                "frames and workers of a session have too many long addresses; greenroom ends the processes of its pages"
             );
         }
         let mut out = Vec::new();

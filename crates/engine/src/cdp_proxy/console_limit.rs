@@ -64,7 +64,7 @@ impl ConsoleLimit {
                 return notice(
                     &text,
                     &format!(
-                        "this page writes more than {MESSAGES_MAX} console messages a second; the others of this second are left out"
+                        "this page writes more than {MESSAGES_MAX} console messages a second; greenroom leaves out the others of this second"
                     ),
                 );
             }
@@ -80,7 +80,7 @@ impl ConsoleLimit {
             _ if before <= PAGE_BYTES_MAX => notice(
                 &text,
                 &format!(
-                    "this page has written {} MiB to its console; the rest is left out until its agent sends it elsewhere",
+                    "this page has written {} MiB to its console; greenroom leaves out the rest until the agent navigates",
                     PAGE_BYTES_MAX >> 20
                 ),
             ),
@@ -176,7 +176,7 @@ mod tests {
             heard.extend(judge(&mut limit, half.clone(), now));
         }
         assert!(heard.iter().map(|text| text.len()).sum::<usize>() < PAGE_BYTES_MAX + 1_000);
-        assert!(heard.len() > 100 && heard.last().unwrap().contains("until its agent sends it elsewhere"));
+        assert!(heard.len() > 100 && heard.last().unwrap().contains("until the agent navigates"));
         let cleared = json!({ "method": "Runtime.executionContextsCleared", "params": {}, "sessionId": "A" });
         let cleared: Text = cleared.to_string().into();
         assert!(limit.judge("A", "Runtime.executionContextsCleared", cleared, now).is_some());

@@ -256,13 +256,13 @@ impl Filter {
         }
         if text.len() > VALUE_BYTES_MAX && is_value(&text) {
             let why = format!(
-                "what the page hands over is too long: {} bytes, and {VALUE_BYTES_MAX} are allowed",
+                "the page's value is too long: {} bytes, and {VALUE_BYTES_MAX} are allowed",
                 text.len()
             );
             return vec![Out::ToEngine(thrown(id, session_of(&text), &why))];
         }
         if is_value(&text) && has_too_many_values(&text) {
-            let why = format!("the page hands over too many values: {VALUES_MAX} are allowed in one answer");
+            let why = format!("the page returned too many values: {VALUES_MAX} are allowed in one answer");
             return vec![Out::ToEngine(thrown(id, session_of(&text), &why))];
         }
         if text.len() > PICTURE_BYTES_MAX && is_picture(&text) {

@@ -60,7 +60,7 @@ pub(super) fn judge(method: &str, params: Option<&RawValue>, shares_browser: boo
     };
     let params = params.map_or(Ok(Params::new()), |raw| serde_json::from_str(raw.get()));
     let judged = params
-        .map_err(|error| format!("its parameters cannot be read: {error}"))
+        .map_err(|error| format!("cannot read its parameters: {error}"))
         .and_then(|mut params| rule(&mut params).map(|()| params));
     match judged {
         Ok(params) => Verdict::Replace(params),
@@ -121,7 +121,8 @@ fn set_permission(params: &mut Params) -> Result<(), String> {
     let denies = params.get("setting").is_some_and(|setting| setting == "denied");
     match params.get("permission") {
         Some(permission) if denies || !is_clipboard(permission) => Ok(()),
-        _ => Err("sessions of this browser share its clipboard, so no page may use it".to_owned()),
+        _ => Err("no page may use the browser's clipboard, because all sessions of the browser share it"
+            .to_owned()),
     }
 }
 

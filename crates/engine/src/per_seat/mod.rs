@@ -285,7 +285,7 @@ async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>,
     let Ok(Some(why)) = lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) else { return };
     // A process without an owner was killed.
     let Some(living) = living.upgrade().filter(|living| !living.is_dismissed()) else { return };
-    tracing::warn!(engine = living.name(), pid = living.pid(), %why, "ended unasked");
+    tracing::warn!(engine = living.name(), pid = living.pid(), %why, "the process ended unexpectedly");
     let is_page = matches!(why, Lost::Page(_));
     if let Some(instance) = instance.upgrade().filter(|instance| instance.is_process && !is_page) {
         instance.base.loss.declare(why);

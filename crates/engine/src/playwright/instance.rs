@@ -127,7 +127,7 @@ impl Shared {
         let status = process.wait().await;
         // Node's last output may come from any page of any session, so it goes to the log and to no agent.
         if self.base.loss.known().is_none() {
-            tracing::warn!(process = process.name(), last_words = %process.last_words(), "ended unasked");
+            tracing::warn!(process = process.name(), last_words = %process.last_words(), "the process ended unexpectedly");
         }
         self.base.loss.declare(Lost::Process { status: status.into(), stderr_tail: Arc::default() });
     }

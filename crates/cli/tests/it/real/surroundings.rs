@@ -90,7 +90,7 @@ async fn last_words_tell_no_secrets() {
         "{answer}"
     );
     assert!(!answer.contains("last words"), "{answer}");
-    house.client.stderr_says("ended unasked").await;
+    house.client.stderr_says("the process ended unexpectedly").await;
     let log = house.client.stderr();
     assert!(!log.contains("ALICE-SECRET") && !log.contains("in two lines"), "nor in the log: {log}");
     house.end().await;

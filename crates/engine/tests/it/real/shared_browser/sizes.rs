@@ -64,7 +64,7 @@ async fn tabs_and_titles_are_bounded() {
     assert!(browser.memory() < MEMORY_MAX, "{} MiB", browser.memory() >> 20);
 
     let long = hostile.reply("browser_evaluate", json!({ "function": "() => 'x'.repeat(20e6)" })).await;
-    assert!(long.is_failure() && text(&long).contains("hands over is too long"), "{}", text(&long));
+    assert!(long.is_failure() && text(&long).contains("value is too long"), "{}", text(&long));
     let many = hostile.reply("browser_evaluate", json!({ "function": "() => Array(3e5).fill(0)" })).await;
     assert!(many.is_failure() && text(&many).contains("too many values"), "{:.300}", text(&many));
     let some = hostile.reply("browser_evaluate", json!({ "function": "() => 'x'.repeat(2e6)" })).await;
