@@ -151,7 +151,7 @@ async fn version(launcher: &Launcher, name: &str, spec: Spec) -> Result<String, 
     let done = done.map_err(|error: RunError| error.to_string())?;
     let said = done.stdout.lines().next().unwrap_or_default().trim();
     match (done.exit.is_success(), said) {
-        (false, _) => Err(format!("{}; its last words: {}", done.exit, done.last_words)),
+        (false, _) => Err(format!("{}; its last output: {}", done.exit, done.last_words)),
         (true, "") => Err("it said nothing".to_owned()),
         (true, said) => Ok(said.to_owned()),
     }

@@ -28,7 +28,7 @@ pub enum Lost {
 
 /// The end of a process's stderr, to append to a message about the process; empty where it wrote nothing.
 pub fn last_words(stderr: &str) -> String {
-    if stderr.is_empty() { String::new() } else { format!("; its last words: {stderr}") }
+    if stderr.is_empty() { String::new() } else { format!("; its last output: {stderr}") }
 }
 
 /// A duration as people write it: `250 ms`, `30 s`, `5 min`.

@@ -105,7 +105,7 @@ async fn last_words_of_commands() {
     let failing = endpoint(&at, &[script.to_str().unwrap(), "{url}"]);
     for _ in 0..2 {
         let failed = within(PATIENCE, failing.revive(&stage.launcher, &stage.run)).await.unwrap_err();
-        let (_, said) = failed.message.split_once("; its last words: ").unwrap();
+        let (_, said) = failed.message.split_once("; its last output: ").unwrap();
         assert!(said.starts_with("990 | 991 | "), "the last lines: {said}");
         assert!(said.contains("1000 | cannot open display for http://ann:…@127.0.0.1:"), "{said}");
         assert!(!said.contains("sesame") && !said.contains("s3cret") && !said.contains("out"), "{said}");
@@ -144,7 +144,7 @@ async fn what_runs_is_not_started_twice() {
             late.message,
             format!(
                 "process {pid}, which the start command started, still runs, and the browser at {url} did not answer \
-                 within 30 s: `{}`; its last words: no debugger",
+                 within 30 s: `{}`; its last output: no debugger",
                 script.display()
             )
         );

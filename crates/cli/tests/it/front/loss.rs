@@ -19,12 +19,12 @@ async fn a_death_under_a_call() {
     let answer = client.call("die", json!({"sessionId": "a", "code": 7, "stderr": "out of luck"})).await;
     let (code, text) = failure(&answer);
     assert_eq!((code.as_str(), retryable(&answer)), ("session_lost", false));
-    let expected = "the session was lost during this call: the engine process ended (exit status: 7); its last words: out of luck\n\nhint: whether the call had its effect is not known; the next call begins with a new, empty page";
+    let expected = "the session was lost during this call: the engine process ended (exit status: 7); its last output: out of luck\n\nhint: whether the call had its effect is not known; the next call begins with a new, empty page";
     assert_eq!(text, expected);
     let next = client.call("pid", json!({"sessionId": "a"})).await;
     assert_ne!(pid_of(&next), process);
     let note = next["result"]["content"][1]["text"].as_str().unwrap();
-    let expected = "session restarted: the engine process ended (exit status: 7); its last words: out of luck; this is a new, empty browser";
+    let expected = "session restarted: the engine process ended (exit status: 7); its last output: out of luck; this is a new, empty browser";
     assert!(note.starts_with(expected), "{note}");
     assert_eq!(text_of(&client.call("echo", json!({"text": "x", "sessionId": "a"})).await), "x");
     assert_eq!(pid(&client, "b").await, neighbour);

@@ -82,8 +82,11 @@ async fn a_command_that_is_not_executable() {
 #[tokio::test]
 async fn a_death_at_the_start() {
     let stage = ill(r#"exec "$@" --die-at-start --stderr 'no licence found'"#);
-    fails_and_recovers(&stage, "the engine process ended (exit status: 1); its last words: no licence found")
-        .await;
+    fails_and_recovers(
+        &stage,
+        "the engine process ended (exit status: 1); its last output: no licence found",
+    )
+    .await;
 }
 
 /// greenroom does not wait for an engine that closes its stdout and stays.

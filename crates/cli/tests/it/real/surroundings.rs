@@ -89,7 +89,7 @@ async fn last_words_tell_no_secrets() {
         !answer.contains("SECRET") && !answer.contains("two lines") && !answer.contains("secret"),
         "{answer}"
     );
-    assert!(!answer.contains("last words"), "{answer}");
+    assert!(!answer.contains("last output"), "{answer}");
     house.client.stderr_says("the process ended unexpectedly").await;
     let log = house.client.stderr();
     assert!(!log.contains("ALICE-SECRET") && !log.contains("in two lines"), "nor in the log: {log}");

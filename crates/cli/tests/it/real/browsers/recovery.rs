@@ -93,7 +93,7 @@ async fn a_command_that_brings_nothing() {
         ("/bin/false", "the start command ended (exit status: 1): `/bin/false`; "),
         (
             "/bin/sh -c 'echo cannot open display >&2; exit 3'",
-            "the start command ended (exit status: 3): `/bin/sh`; its last words: cannot open display; ",
+            "the start command ended (exit status: 3): `/bin/sh`; its last output: cannot open display; ",
         ),
     ] {
         let attached = Attached::to(Vec::new(), &[format!("{address}|{command}")], &[]).await;
@@ -131,7 +131,7 @@ async fn a_browser_that_takes_too_long() {
     let text = refused.failed();
     for said in [
         &format!("process {pid}, which the start command started, still runs"),
-        "did not answer within 30 s: `/bin/sh`; its last words: waiting for the display; ",
+        "did not answer within 30 s: `/bin/sh`; its last output: waiting for the display; ",
     ] {
         assert!(text.contains(said), "{text}");
     }
