@@ -176,7 +176,7 @@ mod tests {
 
         // This folder's permissions cannot be changed, as if it belonged to another user.
         let refused = Profile::keep(Path::new("/proc/self/task")).unwrap_err();
-        assert!(refused.message.contains("others can open it"), "{refused}");
+        assert!(refused.message.contains("other users can open it"), "{refused}");
         assert!(refused.hint.is_some_and(|hint| hint.contains("this user's own")));
     }
 

@@ -145,7 +145,11 @@ mod tests {
         };
         let first = heard(&mut limit, now);
         assert_eq!(first.len(), 501);
-        assert!(first[499] == message("A", "7") && first[500].contains("left out"), "{}", first[500]);
+        assert!(
+            first[499] == message("A", "7") && first[500].contains("leaves out the others"),
+            "{}",
+            first[500]
+        );
         assert!(first[500].contains(r#""executionContextId":3"#) && session_of(&first[500]) == Some("A"));
         assert_eq!(judge(&mut limit, message("B", "7"), now), Some(message("B", "7")));
         assert_eq!(heard(&mut limit, now + SECOND / 2).len(), 0);
