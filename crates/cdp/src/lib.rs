@@ -105,7 +105,7 @@ pub enum Closed {
     #[error("the browser broke the DevTools protocol: {0}")]
     Protocol(Arc<str>),
     #[error(
-        "it sends events faster than greenroom can follow: {EVENTS_MAX} of them, or {EVENTS_BYTES_MAX} bytes, waited"
+        "it sends events faster than greenroom can read them: {EVENTS_MAX} events or {EVENTS_BYTES_MAX} bytes are waiting"
     )]
     Overflow,
     /// Only a future of `closed()` that outlives every handle sees this.

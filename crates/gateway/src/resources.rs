@@ -81,7 +81,7 @@ pub(crate) async fn answer(
 
 /// The error for these methods if records are off.
 pub(crate) fn unserved(resource_method: ResourceMethod) -> RpcError {
-    let message = format!("method not found: `{}`; records are off on this server", asked.method());
+    let message = format!("method not found: `{}`; records are off on this server", resource_method.method());
     RpcError::new(METHOD_NOT_FOUND, message)
 }
 

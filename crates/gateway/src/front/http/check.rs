@@ -65,7 +65,7 @@ impl HostRules {
         }
         if !self.knows(host) {
             return Err(format!(
-                "this server does not go by the name `{}`\n\nhint: use its address, or add the name to `server.allowed_hosts`",
+                "this server does not accept the host name `{}`\n\nhint: use its address, or add the name to `server.allowed_hosts`",
                 echoed(host)
             ));
         }
