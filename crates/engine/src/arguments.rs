@@ -7,16 +7,16 @@
 use greenroom_core::{Call, Fields, Raw, json_check};
 use serde::Deserialize;
 
-use crate::workspace::Refused;
+use crate::workspace::WorkspaceRefusal;
 
 /// The key under which an engine takes options among a tool's arguments that no tool declares. With some of them the
 /// playwright engine answers in another form; with `cwd` it would look for files with relative names in another folder.
-const ENGINE_OPTIONS: &str = "_meta";
+const META_OPTIONS: &str = "_meta";
 
 /// The options that may pass.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct EngineOptions {
+struct MetaOptions {
     #[serde(default, rename = "json")]
     _json: bool,
     #[serde(default, rename = "raw")]
@@ -24,26 +24,28 @@ struct EngineOptions {
 }
 
 /// A call's parameters, and its arguments if it has any.
-pub(crate) struct Arguments {
+pub(crate) struct CallArguments {
     params: Fields,
     /// The arguments, parsed one level deep.
     pub(crate) fields: Fields,
 }
 
-impl Arguments {
+impl CallArguments {
     /// Parses what a guard judges. `None` for a call without arguments: there is nothing to judge.
-    pub(crate) fn open(call: &Call) -> Result<Option<Self>, Refused> {
-        json_check::check(&call.params).map_err(|ambiguous| Refused::Arguments(ambiguous.to_string()))?;
-        let params = Fields::open(&call.params)
-            .map_err(|_| Refused::Arguments("the parameters of a call must be an object".to_owned()))?;
+    pub(crate) fn parse(call: &Call) -> Result<Option<Self>, WorkspaceRefusal> {
+        json_check::check(&call.params)
+            .map_err(|ambiguous| WorkspaceRefusal::Arguments(ambiguous.to_string()))?;
+        let params = Fields::open(&call.params).map_err(|_| {
+            WorkspaceRefusal::Arguments("the parameters of a call must be an object".to_owned())
+        })?;
         match params.get("arguments").filter(|arguments| arguments.get() != "null") {
             None => Ok(None),
             Some(arguments) => {
                 let fields = Fields::open(arguments)
-                    .map_err(|_| Refused::Arguments("`arguments` must be an object".to_owned()))?;
-                if fields.read::<EngineOptions>(ENGINE_OPTIONS).is_err() {
-                    let why = format!("`{ENGINE_OPTIONS}` may say `json` or `raw`, and nothing else");
-                    return Err(Refused::Arguments(why));
+                    .map_err(|_| WorkspaceRefusal::Arguments("`arguments` must be an object".to_owned()))?;
+                if fields.read::<MetaOptions>(META_OPTIONS).is_err() {
+                    let why = format!("`{META_OPTIONS}` may say `json` or `raw`, and nothing else");
+                    return Err(WorkspaceRefusal::Arguments(why));
                 }
                 Ok(Some(Self { params, fields }))
             }
@@ -61,18 +63,18 @@ impl Arguments {
 mod tests {
     use super::*;
 
-    fn open(params: &str) -> Result<bool, String> {
+    fn has_arguments(params: &str) -> Result<bool, String> {
         let call = Call::new("t", greenroom_core::raw::parse(params.to_owned()).unwrap());
-        Arguments::open(&call).map(|opened| opened.is_some()).map_err(|refused| refused.to_string())
+        CallArguments::parse(&call).map(|opened| opened.is_some()).map_err(|refused| refused.to_string())
     }
 
     /// Arguments are absent or parsed; arguments that cannot be parsed, or not in one way only, are refused by name.
     #[test]
-    fn nothing_passes_unread() {
-        assert_eq!(open(r#"{"name":"t","arguments":{"url":"a"}}"#), Ok(true));
-        assert_eq!(open(r#"{"name":"t","arguments":{"_meta":{"json":true}}}"#), Ok(true));
-        assert_eq!(open(r#"{"name":"t"}"#), Ok(false));
-        assert_eq!(open(r#"{"name":"t","arguments":null}"#), Ok(false));
+    fn unreadable_arguments_are_refused() {
+        assert_eq!(has_arguments(r#"{"name":"t","arguments":{"url":"a"}}"#), Ok(true));
+        assert_eq!(has_arguments(r#"{"name":"t","arguments":{"_meta":{"json":true}}}"#), Ok(true));
+        assert_eq!(has_arguments(r#"{"name":"t"}"#), Ok(false));
+        assert_eq!(has_arguments(r#"{"name":"t","arguments":null}"#), Ok(false));
         for (params, says) in [
             (r#"{"arguments":[{"url":"file:///x"}]}"#, "`arguments` must be an object"),
             (r#"{"arguments":{"_meta":{"cwd":"/"}}}"#, "`_meta` may say `json` or `raw`, and nothing else"),
@@ -82,7 +84,7 @@ mod tests {
             (r#"{"arguments":{},"arguments":{"url":"file:///x"}}"#, "`arguments` is given twice"),
             (r#"{"arguments":{"url":"a","\u0075rl":"b"}}"#, "is given twice"),
         ] {
-            let refused = open(params).unwrap_err();
+            let refused = has_arguments(params).unwrap_err();
             assert!(refused.contains(says), "{params}: {refused}");
         }
     }

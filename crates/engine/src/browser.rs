@@ -24,11 +24,11 @@ pub use install_paths::{Places, System};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Browser {
     pub path: PathBuf,
-    pub kind: Kind,
+    pub kind: BrowserKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum BrowserKind {
     /// Chromium without a user interface: it takes the least memory and never opens a window.
     HeadlessShell,
     Chrome,
@@ -38,18 +38,18 @@ pub enum Kind {
 
 /// Which browser was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum BrowserChoice {
     /// Whichever is best for the purpose.
     Any,
-    Only(Kind),
+    Only(BrowserKind),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoBrowser {
-    #[error("no {what} found; looked for {}", list(.looked))]
+    #[error("no {what} found; looked for {}", quoted_list(.searched))]
     Missing {
         what: String,
-        looked: Vec<String>,
+        searched: Vec<String>,
         /// The Debian package that contains it, on systems with Debian's packages.
         install: Option<&'static str>,
     },
@@ -86,72 +86,75 @@ impl From<NoBrowser> for StartError {
 pub fn find(
     places: &Places,
     headless: bool,
-    wanted: Wanted,
+    wanted: BrowserChoice,
     explicit: Option<&Path>,
 ) -> Result<Browser, NoBrowser> {
     if let Some(path) = explicit {
-        return named(places, path, headless);
+        return find_explicit(places, path, headless);
     }
-    let kinds = kinds(headless, wanted);
-    let mut looked = Vec::new();
+    let kinds = accepted_kinds(headless, wanted);
+    let mut searched = Vec::new();
     let candidates = kinds.iter().flat_map(|kind| places.candidates(*kind));
     // All ordinary places of every kind come before the first download.
     for candidate in candidates.chain(kinds.iter().flat_map(|kind| places.downloads(*kind))) {
-        match real(places, &candidate.path) {
+        match resolve_binary(places, &candidate.path) {
             Ok(path) => return Ok(Browser { path, kind: candidate.kind }),
-            Err(Some(why)) => looked.push(format!("{} ({why})", candidate.path.display())),
-            Err(None) => looked.push(candidate.label()),
+            Err(Some(why)) => searched.push(format!("{} ({why})", candidate.path.display())),
+            Err(None) => searched.push(candidate.label()),
         }
     }
-    looked.dedup();
+    searched.dedup();
     if kinds.is_empty() {
         return Err(NoBrowser::NoWindow { path: places.headless_shell() });
     }
-    let package = [(Kind::HeadlessShell, "chromium-headless-shell"), (Kind::Chromium, "chromium")];
+    let package =
+        [(BrowserKind::HeadlessShell, "chromium-headless-shell"), (BrowserKind::Chromium, "chromium")];
     let package = package.into_iter().find(|(kind, _)| kinds.contains(kind)).map(|(_, package)| package);
     let install = package.filter(|_| places.is_debian());
-    Err(NoBrowser::Missing { what: what(headless, wanted), looked, install })
+    Err(NoBrowser::Missing { what: describe_choice(headless, wanted), searched, install })
 }
 
 /// The kinds that will do, best first.
-fn kinds(headless: bool, wanted: Wanted) -> Vec<Kind> {
+fn accepted_kinds(headless: bool, wanted: BrowserChoice) -> Vec<BrowserKind> {
     let mut kinds = match wanted {
-        Wanted::Any => vec![Kind::HeadlessShell, Kind::Chrome, Kind::Chromium, Kind::Edge],
+        BrowserChoice::Any => {
+            vec![BrowserKind::HeadlessShell, BrowserKind::Chrome, BrowserKind::Chromium, BrowserKind::Edge]
+        }
         // The headless shell is Chromium, built for headless use.
-        Wanted::Only(Kind::Chromium) => vec![Kind::HeadlessShell, Kind::Chromium],
-        Wanted::Only(kind) => vec![kind],
+        BrowserChoice::Only(BrowserKind::Chromium) => vec![BrowserKind::HeadlessShell, BrowserKind::Chromium],
+        BrowserChoice::Only(kind) => vec![kind],
     };
-    kinds.retain(|kind| headless || *kind != Kind::HeadlessShell);
+    kinds.retain(|kind| headless || *kind != BrowserKind::HeadlessShell);
     kinds
 }
 
-fn what(headless: bool, wanted: Wanted) -> String {
+fn describe_choice(headless: bool, wanted: BrowserChoice) -> String {
     let mode = if headless { "headless" } else { "headed" };
     match wanted {
-        Wanted::Any => format!("{mode} browser"),
-        Wanted::Only(Kind::HeadlessShell) => "headless shell".to_owned(),
-        Wanted::Only(kind) => format!("{mode} {kind}"),
+        BrowserChoice::Any => format!("{mode} browser"),
+        BrowserChoice::Only(BrowserKind::HeadlessShell) => "headless shell".to_owned(),
+        BrowserChoice::Only(kind) => format!("{mode} {kind}"),
     }
 }
 
 /// A browser that the user named. If no binary is found behind a script, the script itself is taken for the browser.
-fn named(places: &Places, path: &Path, headless: bool) -> Result<Browser, NoBrowser> {
+fn find_explicit(places: &Places, path: &Path, headless: bool) -> Result<Browser, NoBrowser> {
     if !path.exists() {
         return Err(NoBrowser::NotThere { path: path.to_owned() });
     }
     if !is_executable(path) {
         return Err(NoBrowser::NotExecutable { path: path.to_owned() });
     }
-    let kind = Kind::guess(path);
-    if kind == Kind::HeadlessShell && !headless {
+    let kind = BrowserKind::guess_from_name(path);
+    if kind == BrowserKind::HeadlessShell && !headless {
         return Err(NoBrowser::NoWindow { path: path.to_owned() });
     }
-    let path = real(places, path).unwrap_or_else(|_| path.to_owned());
+    let path = resolve_binary(places, path).unwrap_or_else(|_| path.to_owned());
     Ok(Browser { path, kind })
 }
 
 /// The binary at, or behind, a path; or why it is unsuitable, if there is a file.
-fn real(places: &Places, path: &Path) -> Result<PathBuf, Option<&'static str>> {
+fn resolve_binary(places: &Places, path: &Path) -> Result<PathBuf, Option<&'static str>> {
     if !is_executable(path) {
         return Err(path.exists().then_some("not executable"));
     }
@@ -165,23 +168,23 @@ fn real(places: &Places, path: &Path) -> Result<PathBuf, Option<&'static str>> {
     Ok(path.to_owned())
 }
 
-impl From<settings::Browser> for Wanted {
+impl From<settings::Browser> for BrowserChoice {
     fn from(browser: settings::Browser) -> Self {
         match browser {
             settings::Browser::Auto => Self::Any,
-            settings::Browser::HeadlessShell => Self::Only(Kind::HeadlessShell),
-            settings::Browser::Chromium => Self::Only(Kind::Chromium),
-            settings::Browser::Chrome => Self::Only(Kind::Chrome),
-            settings::Browser::Msedge => Self::Only(Kind::Edge),
+            settings::Browser::HeadlessShell => Self::Only(BrowserKind::HeadlessShell),
+            settings::Browser::Chromium => Self::Only(BrowserKind::Chromium),
+            settings::Browser::Chrome => Self::Only(BrowserKind::Chrome),
+            settings::Browser::Msedge => Self::Only(BrowserKind::Edge),
             // Their engine starts these; greenroom looks for no binary.
             settings::Browser::Firefox | settings::Browser::Webkit => Self::Any,
         }
     }
 }
 
-impl Kind {
+impl BrowserKind {
     /// Guesses the kind of browser from a file name.
-    fn guess(path: &Path) -> Self {
+    fn guess_from_name(path: &Path) -> Self {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         match name {
             name if name.contains("headless") => Self::HeadlessShell,
@@ -192,7 +195,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for BrowserKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::HeadlessShell => "headless shell",
@@ -203,8 +206,8 @@ impl fmt::Display for Kind {
     }
 }
 
-fn list(looked: &[String]) -> String {
-    looked.iter().map(|place| format!("`{place}`")).collect::<Vec<_>>().join(", ")
+fn quoted_list(searched: &[String]) -> String {
+    searched.iter().map(|place| format!("`{place}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

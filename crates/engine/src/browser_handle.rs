@@ -19,7 +19,7 @@ use crate::{
     orphan_tabs,
     ports::{PortGuard, Ports},
     process::Process,
-    run_folder::{RunFolder, unwritable},
+    run_folder::{RunFolder, unwritable_error},
 };
 
 /// How long a dying browser may take until its exit is seen. Its debugger's connection ends at the same moment; the code
@@ -30,13 +30,13 @@ pub(crate) const EXIT: Duration = Duration::from_secs(2);
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
 pub(crate) struct BrowserHandle {
-    browser: Browser,
+    browser: BrowserSource,
     /// The proxy through which engines connect to it.
     pub(crate) cdp_proxy: Arc<CdpProxy>,
 }
 
-enum Browser {
-    Ours(Chromium),
+enum BrowserSource {
+    Started(Chromium),
     Attached {
         endpoint: Arc<Endpoint>,
         /// Closes its debugger's port to browsers, as greenroom's own ports are.
@@ -61,9 +61,10 @@ impl BrowserHandle {
             Ok((observer, CdpProxy::open(debugger, targets, downloads, ports).await?))
         };
         match connected.await {
-            Ok((observer, cdp_proxy)) => {
-                Ok((Self { browser: Browser::Ours(chromium), cdp_proxy: Arc::new(cdp_proxy) }, observer))
-            }
+            Ok((observer, cdp_proxy)) => Ok((
+                Self { browser: BrowserSource::Started(chromium), cdp_proxy: Arc::new(cdp_proxy) },
+                observer,
+            )),
             Err(error) => {
                 chromium.stop(STOP_GRACE).await;
                 Err(error)
@@ -81,16 +82,16 @@ impl BrowserHandle {
         downloads: Option<Arc<Downloads>>,
     ) -> Result<(Self, Observer), StartError> {
         // Before the first message, and again by the port that was really reached, whatever its name.
-        not_ours(endpoint, endpoint.local_port(), ports)?;
+        refuse_greenroom_port(endpoint, endpoint.local_port(), ports)?;
         let address = endpoint.reach().await?;
         let observer = Observer::attach(endpoint, &address).await?;
-        not_ours(endpoint, observer.local_port(), ports)?;
-        orphan_tabs::close(run, &observer).await;
+        refuse_greenroom_port(endpoint, observer.local_port(), ports)?;
+        orphan_tabs::close_orphans(run, &observer).await;
         let port = observer.local_port().map(|port| ports.hold_attached(port)).transpose();
-        let port = port.map_err(|error| unwritable(run, &error))?;
+        let port = port.map_err(|error| unwritable_error(run, &error))?;
         let debugger = Debugger { address, headers: endpoint.sent_headers() };
         let cdp_proxy = Arc::new(CdpProxy::open(debugger, targets, downloads, ports).await?);
-        let browser = Browser::Attached { endpoint: endpoint.clone(), _port: port };
+        let browser = BrowserSource::Attached { endpoint: endpoint.clone(), _port: port };
         Ok((Self { browser, cdp_proxy }, observer))
     }
 
@@ -103,23 +104,23 @@ impl BrowserHandle {
     pub(crate) async fn ended(&self, observer: &Observer) -> Lost {
         tokio::select! {
             biased;
-            lost = self.gone(observer) => lost,
-            lost = self.cut_off(observer) => lost,
+            lost = self.browser_gone(observer) => lost,
+            lost = self.engine_disconnected(observer) => lost,
         }
     }
 
     /// Resolves when its engine has lost the connection to it. If the browser is gone, that is the reason given.
-    async fn cut_off(&self, observer: &Observer) -> Lost {
-        self.cdp_proxy.cut().await;
-        match timeout(EXIT, self.gone(observer)).await {
+    async fn engine_disconnected(&self, observer: &Observer) -> Lost {
+        self.cdp_proxy.connection_lost().await;
+        match timeout(EXIT, self.browser_gone(observer)).await {
             Ok(lost) => lost,
             Err(_) => Lost::Protocol("the connection between engine and browser is broken".into()),
         }
     }
 
-    async fn gone(&self, observer: &Observer) -> Lost {
+    async fn browser_gone(&self, observer: &Observer) -> Lost {
         match &self.browser {
-            Browser::Ours(chromium) => {
+            BrowserSource::Started(chromium) => {
                 let browser = chromium.process();
                 let exit = browser.wait();
                 tokio::pin!(exit);
@@ -129,13 +130,13 @@ impl BrowserHandle {
                 };
                 match status {
                     Ok(status) => Lost::Browser { status: status.into(), stderr_tail: Arc::default() },
-                    Err(why) => given_up(why)
+                    Err(why) => loss_of_closed_connection(why)
                         .unwrap_or_else(|| Lost::Protocol("the browser's debugger is gone".into())),
                 }
             }
-            Browser::Attached { endpoint, .. } => {
+            BrowserSource::Attached { endpoint, .. } => {
                 let why = observer.ended().await;
-                given_up(why).unwrap_or_else(|| {
+                loss_of_closed_connection(why).unwrap_or_else(|| {
                     let status = format!("its debugger at {} is gone", endpoint.shown());
                     Lost::Browser { status: status.into(), stderr_tail: Arc::default() }
                 })
@@ -144,41 +145,41 @@ impl BrowserHandle {
     }
 
     /// Declares a tab that greenroom has opened in it for an engine.
-    pub(crate) fn opened(&self, tab: &str) {
-        self.cdp_proxy.owns(tab);
+    pub(crate) fn declare_own_tab(&self, tab: &str) {
+        self.cdp_proxy.declare_own_tab(tab);
     }
 
     /// Its process, if greenroom started it.
     pub(crate) fn process(&self) -> Option<&Process> {
         match &self.browser {
-            Browser::Ours(chromium) => Some(chromium.process()),
-            Browser::Attached { .. } => None,
+            BrowserSource::Started(chromium) => Some(chromium.process()),
+            BrowserSource::Attached { .. } => None,
         }
     }
 
     /// How much memory all its processes may take. An attached browser has no limit.
     pub(crate) fn memory_bytes_max(&self) -> u64 {
         match &self.browser {
-            Browser::Ours(chromium) => chromium.memory_bytes_max(),
-            Browser::Attached { .. } => u64::MAX,
+            BrowserSource::Started(chromium) => chromium.memory_bytes_max(),
+            BrowserSource::Attached { .. } => u64::MAX,
         }
     }
 
     /// Ends it, if greenroom started it.
     pub(crate) async fn stop(&self, grace: Duration) {
-        if let Browser::Ours(chromium) = &self.browser {
+        if let BrowserSource::Started(chromium) = &self.browser {
             chromium.stop(grace).await;
         }
     }
 
     /// Whether this is an attached browser, which greenroom did not start.
     pub(crate) fn is_attached(&self) -> bool {
-        matches!(self.browser, Browser::Attached { .. })
+        matches!(self.browser, BrowserSource::Attached { .. })
     }
 }
 
 /// The loss of a running browser whose connection greenroom gives up because of its messages.
-fn given_up(why: Option<Closed>) -> Option<Lost> {
+fn loss_of_closed_connection(why: Option<Closed>) -> Option<Lost> {
     match why? {
         why @ (Closed::Overflow | Closed::Protocol(_)) => {
             Some(Lost::HealthCheckFailed(why.to_string().into()))
@@ -187,8 +188,8 @@ fn given_up(why: Option<Closed>) -> Option<Lost> {
     }
 }
 
-fn not_ours(endpoint: &Endpoint, port: Option<u16>, ports: &Ports) -> Result<(), StartError> {
-    match port.filter(|port| ports.is_ours(*port)) {
+fn refuse_greenroom_port(endpoint: &Endpoint, port: Option<u16>, ports: &Ports) -> Result<(), StartError> {
+    match port.filter(|port| ports.is_greenroom_port(*port)) {
         None => Ok(()),
         Some(port) => {
             let shown = endpoint.shown();
@@ -204,15 +205,15 @@ mod tests {
 
     /// If greenroom gives up a browser because of its messages, the reason does not say that its debugger is gone.
     #[test]
-    fn reasons() {
-        let told = |why| given_up(Some(why)).map(|lost| lost.to_string());
+    fn connection_closed_by_greenroom_is_explained() {
+        let loss_text = |why| loss_of_closed_connection(Some(why)).map(|lost| lost.to_string());
         assert_eq!(
-            told(Closed::Overflow).as_deref(),
+            loss_text(Closed::Overflow).as_deref(),
             Some(
                 "greenroom gave up the browser: it sends events faster than greenroom can read them: 4096 are waiting"
             )
         );
-        assert!(told(Closed::Protocol("no JSON".into())).unwrap().ends_with("protocol: no JSON"));
-        assert_eq!((told(Closed::ByBrowser), given_up(None)), (None, None));
+        assert!(loss_text(Closed::Protocol("no JSON".into())).unwrap().ends_with("protocol: no JSON"));
+        assert_eq!((loss_text(Closed::ByBrowser), loss_of_closed_connection(None)), (None, None));
     }
 }

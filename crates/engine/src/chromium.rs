@@ -12,7 +12,7 @@ use greenroom_core::{Lost, StartError, port::human};
 use tokio::time::timeout;
 
 use crate::{
-    browser::{Browser, Kind, version},
+    browser::{Browser, BrowserKind, version},
     chromium_log,
     launcher::{Launcher, Spec},
     overload::machine_memory,
@@ -20,7 +20,7 @@ use crate::{
     priority::lower_pages,
     process::{Listen, Process},
     profile::Profile,
-    run_folder::{RunFolder, unwritable},
+    run_folder::{RunFolder, unwritable_error},
 };
 
 /// The hint for a browser with windows on a machine without a screen.
@@ -151,8 +151,10 @@ impl Chromium {
         spec: &ChromiumSpec,
     ) -> Result<Self, StartError> {
         let profile = match spec.own.as_ref().and_then(|own| own.profile.as_ref()) {
-            Some(profile) => Profile::keep(profile)?,
-            None => Profile::Fresh(run.fresh("profiles").map_err(|error| unwritable(run, &error))?),
+            Some(profile) => Profile::open_persistent(profile)?,
+            None => {
+                Profile::Temporary(run.new_folder("profiles").map_err(|error| unwritable_error(run, &error))?)
+            }
         };
         let command = command(spec, profile.path());
         let path = spec.browser.path.display();
@@ -163,8 +165,8 @@ impl Chromium {
             Ok(Ok(endpoint)) => endpoint,
             Ok(Err(_)) => {
                 let status = process.wait().await;
-                let stderr_tail = process.last_words();
-                if chromium_log::is_without_screen(&stderr_tail) {
+                let stderr_tail = process.stderr_tail();
+                if chromium_log::reports_missing_screen(&stderr_tail) {
                     tracing::debug!(%status, %stderr_tail, "no screen");
                     let message =
                         format!("there is no screen that the browser can open its window on: `{path}`");
@@ -183,15 +185,15 @@ impl Chromium {
         };
         lower_pages(process.pid());
         // No page exists yet, so no page can have seen the port before it is closed to pages.
-        let held = port_of(&endpoint)
+        let held = port_of_endpoint(&endpoint)
             .ok_or_else(|| {
                 StartError::new(format!("the browser gave a strange debugger address: `{endpoint}`"))
             })
-            .and_then(|port| ports.hold(port).map_err(|error| unwritable(run, &error)));
+            .and_then(|port| ports.hold(port).map_err(|error| unwritable_error(run, &error)));
         match held {
             Ok(port) => {
                 version::warn_if_old(&endpoint, &spec.browser.path).await;
-                let memory_bytes_max = spec.memory_bytes_max.unwrap_or_else(half_of_the_memory);
+                let memory_bytes_max = spec.memory_bytes_max.unwrap_or_else(half_of_memory);
                 Ok(Self { process, endpoint, profile, memory_bytes_max, _port: port })
             }
             Err(error) => {
@@ -220,7 +222,7 @@ impl Chromium {
 fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
     let mut crashes = std::ffi::OsString::from("--crash-dumps-dir=");
     crashes.push(profile);
-    let mut command = Spec::new(&spec.browser.path).few_variables().fixed_priority().args(FLAGS);
+    let mut command = Spec::new(&spec.browser.path).minimal_env().no_priority_raise().args(FLAGS);
     let mut user_data = std::ffi::OsString::from("--user-data-dir=");
     user_data.push(profile);
     // Its crash reporter would make a folder in the user's home, even if it is switched off.
@@ -236,7 +238,7 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
         }
         // No first page either: no session uses it, and an engine that attaches would wait for it if it had crashed.
         command = command.args(["--hide-scrollbars", "--mute-audio", "--no-startup-window"]);
-        if spec.browser.kind != Kind::HeadlessShell {
+        if spec.browser.kind != BrowserKind::HeadlessShell {
             command = command.arg("--headless=new");
         }
     } else {
@@ -256,24 +258,24 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
         command = command.arg("--disable-extensions");
     }
     if spec.no_sandbox.unwrap_or_else(is_root) {
-        say_no_sandbox();
+        warn_no_sandbox();
         command = command.arg("--no-sandbox");
     }
     // Contexts that an engine makes store in memory, of which the browser gives them a fifth. A user's persistent profile
     // gets no limit: the browser would remove what its sites have stored beyond it.
     if spec.own.as_ref().is_none_or(|own| own.profile.is_none()) {
         let max = spec.storage_bytes_max;
-        add(&mut command, &format!("--enable-features=StorageQuotaSettings:PoolSizeBytes/{max}"));
+        add_flag(&mut command, &format!("--enable-features=StorageQuotaSettings:PoolSizeBytes/{max}"));
     }
     for arg in &spec.args {
-        add(&mut command, arg);
+        add_flag(&mut command, arg);
     }
     command
 }
 
 /// Adds a flag. Of several flags of one name Chromium reads the last; flags that are lists are joined, so that greenroom's
 /// entries stay.
-fn add(command: &mut Spec, arg: &str) {
+fn add_flag(command: &mut Spec, arg: &str) {
     const LISTS: [&str; 3] = ["--disable-features=", "--enable-features=", "--disable-blink-features="];
     let list = LISTS.into_iter().find(|list| arg.starts_with(*list));
     let is_same =
@@ -289,7 +291,7 @@ fn add(command: &mut Spec, arg: &str) {
 
 /// A browser with this much memory leaves room for greenroom, the engine and other programs. If the machine's memory is
 /// unknown there is no limit: any guess would be wrong.
-fn half_of_the_memory() -> u64 {
+fn half_of_memory() -> u64 {
     machine_memory().map_or(u64::MAX, |all| all / 2)
 }
 
@@ -299,7 +301,7 @@ fn is_root() -> bool {
 
 /// Printed once, on stderr, at every log level: the operator must not have to look for a security warning.
 #[allow(clippy::print_stderr, reason = "must be seen at every log level")]
-fn say_no_sandbox() {
+fn warn_no_sandbox() {
     static SAID: Once = Once::new();
     SAID.call_once(|| {
         let why = if is_root() { "running as root" } else { "`pool.no_sandbox` is set" };
@@ -307,13 +309,13 @@ fn say_no_sandbox() {
     });
 }
 
-const LISTEN: Listen = Listen { ready: debugger_address, tells: chromium_log::tells };
+const LISTEN: Listen = Listen { ready: debugger_address, classify: chromium_log::classify };
 
 fn debugger_address(line: &str) -> Option<String> {
     line.strip_prefix("DevTools listening on ").map(ToOwned::to_owned)
 }
 
-fn port_of(endpoint: &str) -> Option<u16> {
+fn port_of_endpoint(endpoint: &str) -> Option<u16> {
     endpoint.strip_prefix("ws://")?.split('/').next()?.rsplit_once(':')?.1.parse().ok()
 }
 
@@ -323,10 +325,10 @@ mod tests {
 
     /// Further flags come after greenroom's own, and entries of lists are added to greenroom's.
     #[test]
-    fn further_flags() {
+    fn further_flags_extend_lists() {
         let mut command = Spec::new("x").args(["--disable-features=A,B", "--mute-audio"]);
         for arg in ["--disable-features=C", "--enable-features=D", "--lang=de"] {
-            add(&mut command, arg);
+            add_flag(&mut command, arg);
         }
         assert_eq!(
             command.args,
@@ -337,10 +339,10 @@ mod tests {
     /// Pages' storage is limited in profiles that are removed with their browser. A kept profile belongs to its user, who
     /// would lose data beyond the limit.
     #[test]
-    fn storage() {
+    fn storage_is_limited_in_temporary_profiles() {
         let is_bounded = |own: Option<OwnContext>| {
             let spec = ChromiumSpec {
-                browser: Browser { path: "/b".into(), kind: Kind::Chromium },
+                browser: Browser { path: "/b".into(), kind: BrowserKind::Chromium },
                 headless: true,
                 no_sandbox: Some(false),
                 window: (800, 600),
@@ -360,11 +362,11 @@ mod tests {
 
     /// The debugger's address is read from the line that Chromium prints, and from no other.
     #[test]
-    fn debugger_line() {
+    fn debugger_address_is_parsed() {
         let endpoint =
             debugger_address("DevTools listening on ws://127.0.0.1:43297/devtools/browser/e7").unwrap();
-        assert_eq!(port_of(&endpoint), Some(43297));
+        assert_eq!(port_of_endpoint(&endpoint), Some(43297));
         assert_eq!(debugger_address("[1115/1] ERROR:dbus"), None);
-        assert_eq!(port_of("http://x"), None);
+        assert_eq!(port_of_endpoint("http://x"), None);
     }
 }

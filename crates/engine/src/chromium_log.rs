@@ -5,7 +5,7 @@
 //! explain its end. A line looks like `[1117/093806.1:ERROR:dbus/bus.cc:405] …`, with `pid:tid:` in front in builds with
 //! windows.
 
-use crate::process::Tells;
+use crate::process::StderrUse;
 
 const SEVERITIES: [&str; 4] = ["INFO", "WARNING", "ERROR", "FATAL"];
 
@@ -24,39 +24,39 @@ struct Header<'a> {
 
 /// How a line of one of greenroom's Chromiums may be used. Before Chromium is ready it has no page, so every line may be
 /// shown, and the reason why it does not start often comes from the system's loader.
-pub(crate) fn tells(line: &str, is_ready: bool) -> Tells {
+pub(crate) fn classify(line: &str, is_ready: bool) -> StderrUse {
     if line.starts_with("DevTools listening on") {
-        return Tells::Nothing;
+        return StderrUse::Discard;
     }
     match header(line) {
-        Some(header) if header.is_console() => Tells::Nothing,
-        Some(Header { severity: "FATAL", .. }) => Tells::LastWords,
-        Some(header) if NOISE.iter().any(|noise| header.source.contains(noise)) => Tells::LogOnly,
-        Some(Header { severity: "ERROR", .. }) => Tells::LastWords,
-        Some(_) => Tells::LogOnly,
-        None if is_ready => Tells::Nothing,
-        None => Tells::LastWords,
+        Some(header) if header.is_console() => StderrUse::Discard,
+        Some(Header { severity: "FATAL", .. }) => StderrUse::ExplainsExit,
+        Some(header) if NOISE.iter().any(|noise| header.source.contains(noise)) => StderrUse::LogOnly,
+        Some(Header { severity: "ERROR", .. }) => StderrUse::ExplainsExit,
+        Some(_) => StderrUse::LogOnly,
+        None if is_ready => StderrUse::Discard,
+        None => StderrUse::ExplainsExit,
     }
 }
 
 /// Whether a Chromium that ended at its start reported that there is no screen for its windows. It does so in two lines,
 /// neither of which says what to do.
-pub(crate) fn is_without_screen(last_words: &str) -> bool {
+pub(crate) fn reports_missing_screen(stderr_tail: &str) -> bool {
     ["Missing X server", "Failed to connect to Wayland display", "The platform failed to initialize"]
         .iter()
-        .any(|said| last_words.contains(said))
+        .any(|message| stderr_tail.contains(message))
 }
 
 /// The output of an attached browser without its pages' text: without console lines, and without what follows each up to
 /// Chromium's own next line.
-pub(crate) fn without_pages(output: &str) -> String {
-    let mut of_page = false;
+pub(crate) fn without_page_output(output: &str) -> String {
+    let mut is_page_output = false;
     let mut kept = String::with_capacity(output.len());
     for line in output.lines() {
         if let Some(header) = header(line) {
-            of_page = header.is_console();
+            is_page_output = header.is_console();
         }
-        if !of_page {
+        if !is_page_output {
             kept.push_str(line);
             kept.push('\n');
         }
@@ -92,53 +92,58 @@ mod tests {
     /// Chromium's own errors explain an end, its other lines go to the log, and pages' text is dropped.
     #[test]
     fn lines() {
-        for (line, told) in [
+        for (line, expected) in [
             (
                 "[1117/093806.2:FATAL:content/browser/gpu/gpu_data_manager_impl_private.cc:415] GPU process isn't usable.",
-                Tells::LastWords,
+                StderrUse::ExplainsExit,
             ),
-            ("[1117/093806.8:FATAL:zygote_host_impl_linux.cc(128)] No usable sandbox!", Tells::LastWords),
+            (
+                "[1117/093806.8:FATAL:zygote_host_impl_linux.cc(128)] No usable sandbox!",
+                StderrUse::ExplainsExit,
+            ),
             (
                 "[87:88:1117/093824.5:ERROR:ui/ozone/x11.cc:250] Missing X server or $DISPLAY",
-                Tells::LastWords,
+                StderrUse::ExplainsExit,
             ),
-            ("[1117/203506.8:ERROR:dbus/bus.cc:405] Failed to connect to the bus", Tells::LogOnly),
-            ("[1117/203506.8:WARNING:sandbox/linux.cc:405] InitializeSandbox()", Tells::LogOnly),
-            ("[1117/203506.8:VERBOSE1:a.cc:4] x", Tells::LogOnly),
-            ("[1117/203506.8:INFO:CONSOLE:1] \"secret\", source: http://a/ (1)", Tells::Nothing),
-            ("[9:9:1117/203506.8:INFO:CONSOLE(12)] \"secret\", source: http://a/ (12)", Tells::Nothing),
-            ("[1117/203506.8:ERROR:CONSOLE:1] \"secret\"", Tells::Nothing),
-            ("the second line of a secret", Tells::Nothing),
-            ("[secret] in brackets", Tells::Nothing),
-            ("[a:ERROR:b.cc] no time", Tells::Nothing),
-            ("", Tells::Nothing),
+            ("[1117/203506.8:ERROR:dbus/bus.cc:405] Failed to connect to the bus", StderrUse::LogOnly),
+            ("[1117/203506.8:WARNING:sandbox/linux.cc:405] InitializeSandbox()", StderrUse::LogOnly),
+            ("[1117/203506.8:VERBOSE1:a.cc:4] x", StderrUse::LogOnly),
+            ("[1117/203506.8:INFO:CONSOLE:1] \"secret\", source: http://a/ (1)", StderrUse::Discard),
+            ("[9:9:1117/203506.8:INFO:CONSOLE(12)] \"secret\", source: http://a/ (12)", StderrUse::Discard),
+            ("[1117/203506.8:ERROR:CONSOLE:1] \"secret\"", StderrUse::Discard),
+            ("the second line of a secret", StderrUse::Discard),
+            ("[secret] in brackets", StderrUse::Discard),
+            ("[a:ERROR:b.cc] no time", StderrUse::Discard),
+            ("", StderrUse::Discard),
         ] {
-            assert_eq!(tells(line, true), told, "{line}");
+            assert_eq!(classify(line, true), expected, "{line}");
         }
         assert_eq!(
-            tells("chromium: error while loading shared libraries: libnss3.so", false),
-            Tells::LastWords
+            classify("chromium: error while loading shared libraries: libnss3.so", false),
+            StderrUse::ExplainsExit
         );
-        assert_eq!(tells("DevTools listening on ws://127.0.0.1:1/x", false), Tells::Nothing);
+        assert_eq!(classify("DevTools listening on ws://127.0.0.1:1/x", false), StderrUse::Discard);
     }
 
     /// Chromium's message about a missing screen is recognised, for X and Wayland.
     #[test]
-    fn screens() {
+    fn missing_screen_is_recognised() {
         let x11 = "[7:7:1117/160359.3:ERROR:ui/ozone/platform/x11/ozone_platform_x11.cc:257] Missing X server or $DISPLAY";
         let wayland = "[7:7:1117/160359.3:ERROR:ui/ozone/platform/wayland/x.cc:1] Failed to connect to Wayland display: No such file";
         let both =
             "[7:7:1117/160359.3:ERROR:ui/aura/env.cc:253] The platform failed to initialize.  Exiting.";
-        assert!([x11, wayland, both].into_iter().all(is_without_screen));
-        assert!(!is_without_screen("[7:7:1117/160359.3:ERROR:dbus/bus.cc:405] Failed to connect to the bus"));
+        assert!([x11, wayland, both].into_iter().all(reports_missing_screen));
+        assert!(!reports_missing_screen(
+            "[7:7:1117/160359.3:ERROR:dbus/bus.cc:405] Failed to connect to the bus"
+        ));
     }
 
     /// A console line is removed with everything that follows it, up to Chromium's own next line.
     #[test]
-    fn consoles_are_taken_out() {
+    fn console_lines_are_removed() {
         let output = "cannot open display\n[1117/1.1:INFO:CONSOLE:1] \"secret\nin two lines\", source: x (1)\n\
                       [1117/1.2:ERROR:a.cc:1] why\nand more\n";
         let kept = "cannot open display\n[1117/1.2:ERROR:a.cc:1] why\nand more\n";
-        assert_eq!(without_pages(output), kept);
+        assert_eq!(without_page_output(output), kept);
     }
 }

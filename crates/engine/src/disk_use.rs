@@ -37,7 +37,7 @@ impl DiskUse {
     /// Passes the size of the files to an account, which returns their size including its downloads. A session with too many
     /// files must download no more, since their size is unknown. For an unreadable folder the account keeps the last known
     /// size.
-    pub(crate) fn noted(self, note: impl FnOnce(u64) -> u64) -> Self {
+    pub(crate) fn counted_in(self, note: impl FnOnce(u64) -> u64) -> Self {
         match self {
             Self::Bytes(bytes) => Self::Bytes(note(bytes)),
             Self::TooManyFiles { bytes_min } => {
@@ -49,19 +49,19 @@ impl DiskUse {
     }
 
     /// Refuses a tool that writes files, unless they are known to fit.
-    pub(crate) fn check(self, bytes_max: u64) -> Result<(), WriteRefused> {
+    pub(crate) fn check(self, bytes_max: u64) -> Result<(), WriteRefusal> {
         match self {
             Self::Bytes(used) if used < bytes_max => Ok(()),
-            Self::Bytes(used) => Err(WriteRefused::Full { used, bytes_max }),
-            Self::TooManyFiles { .. } => Err(WriteRefused::TooManyFiles),
-            Self::Unreadable(error) => Err(WriteRefused::Unreadable(error)),
+            Self::Bytes(used) => Err(WriteRefusal::Full { used, bytes_max }),
+            Self::TooManyFiles { .. } => Err(WriteRefusal::TooManyFiles),
+            Self::Unreadable(error) => Err(WriteRefusal::Unreadable(error)),
         }
     }
 }
 
 /// Why a tool that writes files is refused.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum WriteRefused {
+pub(crate) enum WriteRefusal {
     #[error(
         "the files of this session take {used} bytes, and {bytes_max} are allowed\n\nhint: go on in a new session, which starts with no files, or raise `sessions.disk_bytes_max`"
     )]
@@ -74,7 +74,7 @@ pub(crate) enum WriteRefused {
     Unreadable(#[source] io::Error),
 }
 
-impl WriteRefused {
+impl WriteRefusal {
     /// A stable code for programs.
     pub(crate) fn code(&self) -> &'static str {
         match self {
@@ -84,24 +84,25 @@ impl WriteRefused {
     }
 }
 
-struct Log {
+struct ConsoleLog {
     path: PathBuf,
     written: SystemTime,
     bytes: u64,
 }
 
 /// The size of the files in a folder, except those at one path in it. Removes surplus logs first.
-pub(crate) async fn of_folder(folder: &Path, but: Option<&str>) -> DiskUse {
-    let but = but.map(|but| folder.join(but));
+pub(crate) async fn measure_folder(folder: &Path, excluded: Option<&str>) -> DiskUse {
+    let excluded = excluded.map(|excluded| folder.join(excluded));
     let folder = folder.to_owned();
-    let looked = tokio::task::spawn_blocking(move || look(&folder, but.as_deref(), ENTRIES_MAX)).await;
-    looked.map_err(io::Error::from).flatten().unwrap_or_else(|error| {
+    let measured =
+        tokio::task::spawn_blocking(move || measure(&folder, excluded.as_deref(), ENTRIES_MAX)).await;
+    measured.map_err(io::Error::from).flatten().unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot read a session's folder");
         DiskUse::Unreadable(error)
     })
 }
 
-fn look(folder: &Path, but: Option<&Path>, entries_max: usize) -> io::Result<DiskUse> {
+fn measure(folder: &Path, excluded: Option<&Path>, entries_max: usize) -> io::Result<DiskUse> {
     let mut bytes = 0_u64;
     let mut entries = 0_usize;
     let mut logs = Vec::new();
@@ -125,7 +126,7 @@ fn look(folder: &Path, but: Option<&Path>, entries_max: usize) -> io::Result<Dis
                 Err(error) => return Err(error),
             };
             if metadata.is_dir() {
-                if Some(entry.path().as_path()) != but {
+                if Some(entry.path().as_path()) != excluded {
                     folders.push(entry.path());
                 }
                 continue;
@@ -134,7 +135,7 @@ fn look(folder: &Path, but: Option<&Path>, entries_max: usize) -> io::Result<Dis
             let taken = metadata.blocks().saturating_mul(512).max(metadata.len().min(4096));
             bytes = bytes.saturating_add(taken);
             if is_log(&entry.file_name().to_string_lossy()) {
-                logs.push(Log { path: entry.path(), written: metadata.modified()?, bytes: taken });
+                logs.push(ConsoleLog { path: entry.path(), written: metadata.modified()?, bytes: taken });
             }
         }
     }
@@ -143,7 +144,7 @@ fn look(folder: &Path, but: Option<&Path>, entries_max: usize) -> io::Result<Dis
 }
 
 /// Removes the oldest surplus logs. Returns how many bytes that frees.
-fn remove_old(mut logs: Vec<Log>) -> u64 {
+fn remove_old(mut logs: Vec<ConsoleLog>) -> u64 {
     logs.sort_by_key(|log| std::cmp::Reverse(log.written));
     let (mut kept, mut freed) = (0_u64, 0);
     for (n, log) in logs.into_iter().enumerate() {
@@ -168,8 +169,8 @@ fn is_log(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn bytes(looked: io::Result<DiskUse>) -> u64 {
-        match looked {
+    fn bytes(measured: io::Result<DiskUse>) -> u64 {
+        match measured {
             Ok(DiskUse::Bytes(bytes)) => bytes,
             other => panic!("{other:?}"),
         }
@@ -177,7 +178,7 @@ mod tests {
 
     /// All files count, wherever they are, except those at the excluded path; links are not followed.
     #[test]
-    fn files_are_counted() {
+    fn all_files_but_the_excluded_are_measured() {
         let folder = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("large"), vec![1; 1 << 20]).unwrap();
@@ -189,17 +190,17 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), folder.path().join("link")).unwrap();
         std::os::unix::fs::symlink(outside.path().join("large"), folder.path().join("deep/link")).unwrap();
         let left = folder.path().join("deep/left");
-        let bytes = bytes(look(folder.path(), Some(&left), 100));
+        let bytes = bytes(measure(folder.path(), Some(&left), 100));
         assert!((96 << 10..200 << 10).contains(&bytes), "{bytes}");
-        assert!(self::bytes(look(folder.path(), None, 100)) >= 608 << 10);
-        let many = look(folder.path(), None, 5).unwrap();
+        assert!(self::bytes(measure(folder.path(), None, 100)) >= 608 << 10);
+        let many = measure(folder.path(), None, 5).unwrap();
         assert!(matches!(many, DiskUse::TooManyFiles { bytes_min } if bytes_min < 700 << 10), "{many:?}");
-        assert_eq!(self::bytes(look(&folder.path().join("nothing"), None, 5)), 0);
+        assert_eq!(self::bytes(measure(&folder.path().join("nothing"), None, 5)), 0);
     }
 
     /// The newest logs stay, in a bounded number and size, and files of other names stay whatever their number.
     #[test]
-    fn old_logs_go() {
+    fn oldest_surplus_logs_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let log = |n: usize| folder.path().join(format!("console-2026-11-16T05-52-17-{n:03}Z.log"));
         let write = |path: &Path, n: usize, bytes: usize| {
@@ -211,34 +212,37 @@ mod tests {
             write(&log(n), n, 10);
             write(&folder.path().join(format!("mine-{n}.log")), n, 10);
         }
-        let there = || (0..1000).filter(|n| log(*n).exists()).collect::<Vec<_>>();
-        look(folder.path(), None, 1000).unwrap();
-        assert_eq!(there(), (3..LOGS_MAX + 3).collect::<Vec<_>>());
+        let remaining = || (0..1000).filter(|n| log(*n).exists()).collect::<Vec<_>>();
+        measure(folder.path(), None, 1000).unwrap();
+        assert_eq!(remaining(), (3..LOGS_MAX + 3).collect::<Vec<_>>());
         assert!((0..LOGS_MAX + 3).all(|n| folder.path().join(format!("mine-{n}.log")).exists()));
 
         for n in 100..103 {
             write(&log(n), n, usize::try_from(LOGS_BYTES_MAX).unwrap() / 2);
         }
-        let bytes = bytes(look(folder.path(), None, 1000));
-        assert_eq!(there(), [101, 102], "the oldest ones go until the rest is small enough");
+        let bytes = bytes(measure(folder.path(), None, 1000));
+        assert_eq!(remaining(), [101, 102], "the oldest ones go until the rest is small enough");
         assert!(bytes <= LOGS_BYTES_MAX + (LOGS_MAX as u64 + 3) * 4096, "{bytes}");
     }
 
     /// A path that is no folder cannot be read, and so its size is unknown.
     #[tokio::test]
-    async fn unreadable_folders() {
+    async fn unreadable_folder_has_unknown_size() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let looked = of_folder(file.path(), None).await;
-        assert!(matches!(looked, DiskUse::Unreadable(_)), "{looked:?}");
+        let measured = measure_folder(file.path(), None).await;
+        assert!(matches!(measured, DiskUse::Unreadable(_)), "{measured:?}");
     }
 
     /// A refusal names the used bytes, the limit and the setting, or the other reason.
     #[test]
-    fn refusals() {
+    fn refusals_name_bytes_limit_and_setting() {
         assert!(DiskUse::Bytes(9).check(10).is_ok());
         let full = DiskUse::Bytes(10).check(10).unwrap_err();
-        let said = full.to_string();
-        assert!(said.contains("take 10 bytes") && said.contains("`sessions.disk_bytes_max`"), "{said}");
+        let message = full.to_string();
+        assert!(
+            message.contains("take 10 bytes") && message.contains("`sessions.disk_bytes_max`"),
+            "{message}"
+        );
         let many = DiskUse::TooManyFiles { bytes_min: 1 }.check(10).unwrap_err();
         assert!(many.to_string().starts_with("this session has more than 20000 files\n"), "{many}");
         let unreadable = DiskUse::Unreadable(io::Error::other("no luck")).check(10).unwrap_err();
@@ -252,10 +256,10 @@ mod tests {
     /// An account gets the size of counted files, and no room if there are too many; it gets nothing for an unreadable
     /// folder.
     #[test]
-    fn accounts() {
+    fn account_gets_measured_size() {
         let noted = |found: DiskUse| {
             let mut noted = None;
-            let found = found.noted(|bytes| {
+            let found = found.counted_in(|bytes| {
                 noted = Some(bytes);
                 bytes.saturating_add(5)
             });

@@ -29,7 +29,7 @@ pub(crate) type ContextId = Option<String>;
 
 /// A call to send to the browser.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Order {
+pub(crate) struct BrowserCall {
     pub(crate) method: &'static str,
     pub(crate) params: Value,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Order {
 /// `Browser.downloadWillBegin`, and that of a page.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WillBegin {
+struct DownloadWillBegin {
     guid: String,
     frame_id: String,
 }
@@ -45,7 +45,7 @@ struct WillBegin {
 /// `Browser.downloadProgress`, and that of a page.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Progress {
+struct DownloadProgress {
     guid: String,
     /// 0 if the server does not say.
     total_bytes: f64,
@@ -64,13 +64,13 @@ enum DownloadState {
 /// The downloads of one browser. Those of a context are forgotten with it.
 pub(crate) struct Downloads {
     bytes_max: u64,
-    state: Mutex<State>,
+    state: Mutex<AccountState>,
 }
 
 #[derive(Default)]
-struct State {
+struct AccountState {
     /// The existing contexts.
-    accounts: HashMap<ContextId, Account>,
+    accounts: HashMap<ContextId, DownloadAccount>,
     /// By GUID. Finished ones stay, since their files do.
     downloads: HashMap<String, Download>,
     /// The folders into which the browser writes them, each file named by its GUID. Each engine process has a folder of its
@@ -79,7 +79,7 @@ struct State {
 }
 
 #[derive(Default)]
-struct Account {
+struct DownloadAccount {
     /// The size of downloads; for unfinished ones, their final size.
     bytes: u64,
     /// The size of the session's other files.
@@ -100,13 +100,13 @@ struct Download {
 impl Downloads {
     /// For a browser that has its default context only.
     pub(crate) fn new(bytes_max: u64) -> Self {
-        let accounts = HashMap::from([(None, Account::default())]);
-        Self { bytes_max, state: Mutex::new(State { accounts, ..State::default() }) }
+        let accounts = HashMap::from([(None, DownloadAccount::default())]);
+        Self { bytes_max, state: Mutex::new(AccountState { accounts, ..AccountState::default() }) }
     }
 
     /// A context is made.
     pub(crate) fn open_account(&self, context: String) {
-        self.state().accounts.insert(Some(context), Account::default());
+        self.state().accounts.insert(Some(context), DownloadAccount::default());
     }
 
     /// How much the files of one session may take.
@@ -114,7 +114,7 @@ impl Downloads {
         self.bytes_max
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AccountState> {
         self.state.lock()
     }
 
@@ -136,12 +136,14 @@ impl Downloads {
         name: &str,
         params: &str,
         context_of: impl FnOnce(&str) -> Option<ContextId>,
-    ) -> Vec<Order> {
+    ) -> Vec<BrowserCall> {
         let orders = match name {
             "Page.downloadWillBegin" | "Browser.downloadWillBegin" => {
-                serde_json::from_str::<WillBegin>(params).map(|begun| match context_of(&begun.frame_id) {
-                    Some(context) => self.begins(&begun.guid, &context),
-                    None => Vec::new(),
+                serde_json::from_str::<DownloadWillBegin>(params).map(|begun| {
+                    match context_of(&begun.frame_id) {
+                        Some(context) => self.begins(&begun.guid, &context),
+                        None => Vec::new(),
+                    }
                 })
             }
             "Page.downloadProgress" | "Browser.downloadProgress" => {
@@ -156,7 +158,7 @@ impl Downloads {
     }
 
     /// A download begins. It may be announced several times. A download in a closed context ends with that context.
-    pub(crate) fn begins(&self, guid: &str, context: &ContextId) -> Vec<Order> {
+    pub(crate) fn begins(&self, guid: &str, context: &ContextId) -> Vec<BrowserCall> {
         let mut state = self.state();
         if state.downloads.contains_key(guid) {
             return Vec::new();
@@ -179,9 +181,9 @@ impl Downloads {
     }
 
     /// The browser reports that a download goes on or has ended. A download without an account is left alone.
-    fn progress(&self, progress: &Progress) -> Vec<Order> {
+    fn progress(&self, progress: &DownloadProgress) -> Vec<BrowserCall> {
         let mut state = self.state();
-        let State { accounts, downloads, .. } = &mut *state;
+        let AccountState { accounts, downloads, .. } = &mut *state;
         let Some(download) = downloads.get_mut(&progress.guid) else { return Vec::new() };
         let Some(account) = accounts.get_mut(&download.context) else { return Vec::new() };
         let context = download.context.clone();
@@ -202,7 +204,7 @@ impl Downloads {
     }
 
     /// Stops all downloads of a context if it is over the quota.
-    fn stop_if_over(&self, state: &mut State, context: &ContextId) -> Vec<Order> {
+    fn stop_if_over(&self, state: &mut AccountState, context: &ContextId) -> Vec<BrowserCall> {
         let Some(account) = state.accounts.get_mut(context) else { return Vec::new() };
         if account.is_denied || account.bytes.saturating_add(account.other_bytes) <= self.bytes_max {
             return Vec::new();
@@ -210,7 +212,7 @@ impl Downloads {
         account.is_denied = true;
         let mut params = json!({ "behavior": "deny", "eventsEnabled": true });
         add_context(&mut params, context);
-        let mut orders = vec![Order { method: "Browser.setDownloadBehavior", params }];
+        let mut orders = vec![BrowserCall { method: "Browser.setDownloadBehavior", params }];
         let running = state
             .downloads
             .iter()
@@ -250,12 +252,12 @@ impl Downloads {
         state.accounts.remove(context);
         match context {
             Some(_) => drop(state.folders.remove(context)),
-            None => drop(state.accounts.insert(None, Account::default())),
+            None => drop(state.accounts.insert(None, DownloadAccount::default())),
         }
     }
 
     /// Notes where the browser writes a context's downloads.
-    pub(crate) fn are_in(&self, context: ContextId, folder: &Path) {
+    pub(crate) fn set_folder(&self, context: ContextId, folder: &Path) {
         self.state().folders.insert(context, folder.to_owned());
     }
 
@@ -265,16 +267,16 @@ impl Downloads {
     }
 
     /// Whether the browser has announced this download.
-    pub(crate) fn know(&self, guid: &str) -> bool {
+    pub(crate) fn is_announced(&self, guid: &str) -> bool {
         self.state().downloads.contains_key(guid)
     }
 }
 
 /// The call that cancels a download and removes its partial file.
-pub(crate) fn cancel(guid: &str, context: &ContextId) -> Order {
+pub(crate) fn cancel(guid: &str, context: &ContextId) -> BrowserCall {
     let mut params = json!({ "guid": guid });
     add_context(&mut params, context);
-    Order { method: "Browser.cancelDownload", params }
+    BrowserCall { method: "Browser.cancelDownload", params }
 }
 
 fn add_context(params: &mut Value, context: &ContextId) {
@@ -302,19 +304,24 @@ mod tests {
         downloads
     }
 
-    fn progress(guid: &str, received: u32, total: u32, state: DownloadState) -> Progress {
-        Progress { guid: guid.to_owned(), total_bytes: total.into(), received_bytes: received.into(), state }
+    fn progress(guid: &str, received: u32, total: u32, state: DownloadState) -> DownloadProgress {
+        DownloadProgress {
+            guid: guid.to_owned(),
+            total_bytes: total.into(),
+            received_bytes: received.into(),
+            state,
+        }
     }
 
-    fn deny(context: &str) -> Order {
+    fn deny(context: &str) -> BrowserCall {
         let params = json!({ "behavior": "deny", "eventsEnabled": true, "browserContextId": context });
-        Order { method: "Browser.setDownloadBehavior", params }
+        BrowserCall { method: "Browser.setDownloadBehavior", params }
     }
 
     /// Many small downloads are stopped when they exceed the quota together, those of another context are not, and downloads
     /// below the quota are not reported.
     #[test]
-    fn many_downloads() {
+    fn downloads_over_the_quota_are_stopped() {
         let downloads = downloads();
         let (a, b) = (context("a"), context("b"));
         for n in 0..4 {
@@ -350,49 +357,49 @@ mod tests {
 
     /// Events of a context that is gone change nothing and leave nothing behind. The default context begins anew.
     #[test]
-    fn forgotten_contexts() {
+    fn events_of_closed_contexts_change_nothing() {
         let downloads = downloads();
         let (a, b) = (context("a"), context("b"));
         for (guid, whose) in [("0", &a), ("1", &b), ("2", &None)] {
             assert_eq!(downloads.begins(guid, whose), []);
         }
         downloads.forget(&a);
-        assert!(!downloads.know("0") && downloads.know("1"));
+        assert!(!downloads.is_announced("0") && downloads.is_announced("1"));
         assert_eq!(downloads.begins("3", &a), []);
         assert_eq!(downloads.progress(&progress("3", u32::MAX, 0, DownloadState::InProgress)), []);
         assert_eq!((downloads.note_other_files(&a, 5), downloads.note_all_files(&a, 5)), (5, 5));
-        assert!(!downloads.know("3") && !downloads.state().accounts.contains_key(&a));
+        assert!(!downloads.is_announced("3") && !downloads.state().accounts.contains_key(&a));
 
         assert_eq!(downloads.note_other_files(&None, 5), FILE_BYTES_MIN + 5);
         downloads.forget(&None);
         assert_eq!(downloads.note_other_files(&None, 5), 5);
-        assert!(!downloads.know("2") && downloads.know("1"));
+        assert!(!downloads.is_announced("2") && downloads.is_announced("1"));
     }
 
     /// An event is recognised by its name, whatever else it contains. An unreadable event has no effect.
     #[test]
-    fn events() {
+    fn events_are_recognised_by_name() {
         let downloads = downloads();
         let whole = json!({
             "guid": "x", "frameId": "F", "totalBytes": u32::MAX, "receivedBytes": 0, "state": "inProgress",
         });
-        let told = |name: &str, params: &Value| {
+        let calls_after = |name: &str, params: &Value| {
             assert!(Downloads::is_event(name));
             downloads.event(name, &params.to_string(), |frame| (frame == "F").then(|| context("a")))
         };
-        assert_eq!(told("Browser.downloadWillBegin", &json!({ "guid": "y", "frameId": "G" })), []);
-        assert!(!downloads.know("y"), "its context is unknown");
-        assert_eq!(told("Browser.downloadWillBegin", &whole), []);
-        assert!(downloads.know("x"));
-        assert_eq!(told("Browser.downloadProgress", &json!({ "guid": "x" })), []);
-        assert_eq!(told("Page.downloadProgress", &whole), [deny("a"), cancel("x", &context("a"))]);
+        assert_eq!(calls_after("Browser.downloadWillBegin", &json!({ "guid": "y", "frameId": "G" })), []);
+        assert!(!downloads.is_announced("y"), "its context is unknown");
+        assert_eq!(calls_after("Browser.downloadWillBegin", &whole), []);
+        assert!(downloads.is_announced("x"));
+        assert_eq!(calls_after("Browser.downloadProgress", &json!({ "guid": "x" })), []);
+        assert_eq!(calls_after("Page.downloadProgress", &whole), [deny("a"), cancel("x", &context("a"))]);
         assert!(!Downloads::is_event("Page.frameNavigated"));
     }
 
     /// An endless download is stopped by its received bytes, one with a known size before it has received any, and empty
     /// ones by their number; a cancelled one counts for nothing.
     #[test]
-    fn sizes() {
+    fn large_endless_and_many_downloads_are_stopped() {
         let a = context("a");
         let endless = downloads();
         endless.begins("x", &a);
@@ -422,10 +429,10 @@ mod tests {
 
     /// Servers may claim any size. A cancelled download counts for nothing, whatever size its server claimed.
     #[test]
-    fn claimed_sizes() {
+    fn cancelled_downloads_count_for_nothing() {
         let a = context("a");
         let downloads = downloads();
-        let claims = |guid: &str, state| Progress {
+        let claims = |guid: &str, state| DownloadProgress {
             guid: guid.to_owned(),
             total_bytes: 9_223_372_036_854_775_807.0,
             received_bytes: 0.0,
@@ -450,22 +457,22 @@ mod tests {
         let folders = |names: &[&str]| names.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
         assert_eq!(downloads.folders(), folders(&[]));
         for (name, folder) in [("a", "/1"), ("b", "/2"), ("c", "/2")] {
-            downloads.are_in(context(name), Path::new(folder));
+            downloads.set_folder(context(name), Path::new(folder));
         }
-        downloads.are_in(None, Path::new("/3"));
+        downloads.set_folder(None, Path::new("/3"));
         assert_eq!(downloads.folders(), folders(&["/1", "/2", "/3"]));
         downloads.forget(&context("a"));
         downloads.forget(&context("b"));
         assert_eq!(downloads.folders(), folders(&["/2", "/3"]), "another context has its downloads there");
         downloads.forget(&None);
         assert_eq!(downloads.folders(), folders(&["/2", "/3"]), "the default context stays");
-        downloads.are_in(None, Path::new("/4"));
+        downloads.set_folder(None, Path::new("/4"));
         assert_eq!(downloads.folders(), folders(&["/2", "/4"]));
     }
 
     /// The other files of a session count as well; downloads whose context is unknown do not.
     #[test]
-    fn other_files() {
+    fn other_files_of_the_session_count() {
         let downloads = downloads();
         let a = context("a");
         assert_eq!(downloads.note_other_files(&a, MAX), MAX);

@@ -20,7 +20,7 @@ use crate::{
     exit::Exit,
     launcher::Launcher,
     run_folder::RunFolder,
-    start_command::{StartCommand, Started},
+    start_command::{StartCommand, StartedProcess},
 };
 
 /// How long a browser may take from its start command until its debugger answers. A cold start with a big profile on
@@ -45,7 +45,9 @@ impl Endpoint {
     /// The WebSocket address of the browser's debugger, if it can be found, for a connection with
     /// [`Endpoint::sent_headers`]. A WebSocket address is returned as it is, without a connection.
     pub async fn reach(&self) -> Result<String, StartError> {
-        greenroom_cdp::discover(&self.url, &self.headers).await.map_err(|error| self.unreachable(&error))
+        greenroom_cdp::discover(&self.url, &self.headers)
+            .await
+            .map_err(|error| self.unreachable_error(&error))
     }
 
     /// The headers of every connection: the configured ones, and the password of the address as one.
@@ -98,7 +100,7 @@ impl Endpoint {
     /// an earlier start still runs, this waits for it as long, and does not start a second one. Returns whether anything was
     /// started. One call at a time: two would start two browsers.
     pub async fn revive(&self, launcher: &Launcher, run: &RunFolder) -> Result<bool, StartError> {
-        if self.start_command.is_empty() || self.answers().await.is_ok() {
+        if self.start_command.is_empty() || self.probe().await.is_ok() {
             return Ok(false);
         }
         let browser = self.shown();
@@ -129,12 +131,12 @@ impl Endpoint {
             };
             tokio::select! {
                 biased;
-                answered = timeout_at(deadline, self.until_it_answers()) => {
-                    return answered.map(|()| is_new).map_err(|_| self.not_revived(&started));
+                answered = timeout_at(deadline, self.wait_until_it_answers()) => {
+                    return answered.map(|()| is_new).map_err(|_| self.not_revived_error(&started));
                 }
                 exit = started.failed() => {
                     if is_new {
-                        return Err(self.start_failed(&started, &exit));
+                        return Err(self.start_failed_error(&started, &exit));
                     }
                     tracing::info!(program, browser, %exit, "the process of an earlier start has ended");
                 }
@@ -144,34 +146,34 @@ impl Endpoint {
 
     /// Whether greenroom can connect to the browser now, and if not, why. Starts nothing, and leaves no connection open.
     pub async fn check(&self) -> Result<(), StartError> {
-        self.answers().await.map_err(|error| self.unreachable(&error))
+        self.probe().await.map_err(|error| self.unreachable_error(&error))
     }
 
-    async fn until_it_answers(&self) {
-        let mut asked = 0;
-        while self.answers().await.is_err() {
-            sleep(ASK_AGAIN.pause(asked)).await;
-            asked += 1;
+    async fn wait_until_it_answers(&self) {
+        let mut attempts = 0;
+        while self.probe().await.is_err() {
+            sleep(ASK_AGAIN.pause(attempts)).await;
+            attempts += 1;
         }
     }
 
     /// Whether a browser that accepts connections answers.
-    async fn answers(&self) -> Result<(), greenroom_cdp::Error> {
+    async fn probe(&self) -> Result<(), greenroom_cdp::Error> {
         let address = greenroom_cdp::discover(&self.url, &self.headers).await?;
         CdpClient::connect_with(&address, &self.sent_headers()).await.map(drop)
     }
 
-    fn start_failed(&self, started: &Started, exit: &Exit) -> StartError {
+    fn start_failed_error(&self, started: &StartedProcess, exit: &Exit) -> StartError {
         let program = self.start_command.program();
-        let said = self.last_words(started);
-        StartError::new(format!("the start command ended ({exit}): `{program}`{said}")).hint(
+        let stderr = self.stderr_tail(started);
+        StartError::new(format!("the start command ended ({exit}): `{program}`{stderr}")).hint(
             "run it by hand to see why; a browser that runs on the same profile already is a common cause",
         )
     }
 
-    fn not_revived(&self, started: &Started) -> StartError {
+    fn not_revived_error(&self, started: &StartedProcess) -> StartError {
         let program = self.start_command.program();
-        let said = self.last_words(started);
+        let stderr = self.stderr_tail(started);
         let shown = self.shown();
         let limit = human(REVIVED_WITHIN);
         let flag = self.flag();
@@ -185,18 +187,18 @@ impl Endpoint {
             }
         };
         StartError::new(format!(
-            "{state}, and the browser at {shown} did not answer within {limit}: `{program}`{said}"
+            "{state}, and the browser at {shown} did not answer within {limit}: `{program}`{stderr}"
         ))
         .hint(hint)
     }
 
     /// The process's last output, for the end of a message. The process may know the address, secrets included.
-    fn last_words(&self, started: &Started) -> String {
-        last_words(&started.last_words(|said| self.without_secrets(said)))
+    fn stderr_tail(&self, started: &StartedProcess) -> String {
+        last_words(&started.stderr_tail(|stderr| self.without_secrets(stderr)))
     }
 
     /// A failed attempt, with a hint.
-    pub(crate) fn unreachable(&self, error: &greenroom_cdp::Error) -> StartError {
+    pub(crate) fn unreachable_error(&self, error: &greenroom_cdp::Error) -> StartError {
         let greenroom_cdp::Error::Connect { why, .. } = error else {
             return StartError::new(error.to_string());
         };

@@ -12,7 +12,7 @@ use greenroom_core::{
 use tokio::sync::oneshot;
 
 use crate::{
-    browser::{self, Places, Wanted},
+    browser::{self, BrowserChoice, Places},
     chromium::{ChromiumSpec, OwnContext},
     endpoint::Endpoint,
     install::Package,
@@ -72,7 +72,7 @@ impl EngineOptions {
     pub(crate) fn node(&self, package: &Package) -> Result<Spec, StartError> {
         let cli = package.locate(&self.settings.data_dir)?.cli;
         let node = node::locate(self.settings.node.as_deref(), &self.places.search_path)?;
-        Ok(node::run(node, cli))
+        Ok(node::engine_command(node, cli))
     }
 
     /// The browser's default context.
@@ -107,7 +107,7 @@ impl EngineBase {
         let EngineOptions { pool, places, .. } = &*self.options;
         let explicit = pool.executable_path.as_deref();
         Ok(ChromiumSpec {
-            browser: browser::find(places, pool.headless, Wanted::from(pool.browser), explicit)?,
+            browser: browser::find(places, pool.headless, BrowserChoice::from(pool.browser), explicit)?,
             headless: pool.headless,
             no_sandbox: pool.no_sandbox,
             window: (pool.viewport_size.width, pool.viewport_size.height),

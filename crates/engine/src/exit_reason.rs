@@ -10,7 +10,7 @@ use greenroom_core::{Lost, StartError};
 use greenroom_mcp::PeerError;
 use tokio::{sync::watch, time::timeout};
 
-use crate::{exit::Exit, process::Process, upstream::Failed};
+use crate::{exit::Exit, process::Process, upstream::EngineRequestError};
 
 /// How long after a broken handshake greenroom waits for the exit of its process. The pipes close as it ends.
 const EXIT: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ pub(crate) struct Loss(watch::Sender<Option<Lost>>);
 
 impl Loss {
     /// The loss of a process: declared when the process ends, unless another loss is declared first.
-    pub(crate) fn of(process: &Process) -> Self {
+    pub(crate) fn of_process(process: &Process) -> Self {
         let loss = Self::default();
         let mut exit = process.exit();
         let tail = process.tail();
@@ -89,7 +89,7 @@ impl Loss {
 
 /// If a handshake failed because the process ended, returns how it ended. An invalid answer is reported as it is: the
 /// process may well end only now, because greenroom closed its pipes.
-pub(crate) async fn explain<T, E: Into<Failed>>(
+pub(crate) async fn explain<T, E: Into<EngineRequestError>>(
     process: &Process,
     attempt: impl Future<Output = Result<T, E>>,
 ) -> Result<T, StartError> {
@@ -97,23 +97,23 @@ pub(crate) async fn explain<T, E: Into<Failed>>(
         biased;
         done = attempt => match done.map_err(Into::into) {
             Ok(value) => Ok(value),
-            Err(Failed::Answer(error)) => Err(error),
-            Err(Failed::Gone(error)) => match timeout(EXIT, process.wait()).await {
-                Ok(exit) => Err(died(process, exit)),
+            Err(EngineRequestError::Answer(error)) => Err(error),
+            Err(EngineRequestError::Gone(error)) => match timeout(EXIT, process.wait()).await {
+                Ok(exit) => Err(exit_error(process, exit)),
                 Err(_) => Err(error),
             }
         },
-        exit = process.wait() => Err(died(process, exit)),
+        exit = process.wait() => Err(exit_error(process, exit)),
     }
 }
 
-fn died(process: &Process, exit: Exit) -> StartError {
-    let lost = Lost::Process { status: exit.into(), stderr_tail: process.last_words() };
+fn exit_error(process: &Process, exit: Exit) -> StartError {
+    let lost = Lost::Process { status: exit.into(), stderr_tail: process.stderr_tail() };
     StartError::new(format!("`{}`: {lost}", process.name()))
 }
 
 /// A connection that closed usually means a process that is just ending: its exit says more.
-pub(crate) async fn settle(lost: &mut watch::Receiver<Option<Lost>>, gone: PeerError) -> Lost {
+pub(crate) async fn wait_for_loss(lost: &mut watch::Receiver<Option<Lost>>, gone: PeerError) -> Lost {
     match timeout(SETTLE, lost.wait_for(Option::is_some)).await {
         Ok(Ok(lost)) => lost.clone().unwrap_or(Lost::Shutdown),
         Ok(Err(_)) | Err(_) => Lost::Protocol(gone.to_string().into()),

@@ -22,7 +22,7 @@ pub(crate) const CALL_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// Why a file is not copied.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotCopied {
+pub(crate) enum CopyError {
     #[error("not a regular file")]
     NotRegular,
     #[error("too big: the files of one call may have {CALL_BYTES_MAX} bytes together")]
@@ -31,7 +31,7 @@ pub(crate) enum NotCopied {
     Io(#[from] io::Error),
 }
 
-impl From<rustix::io::Errno> for NotCopied {
+impl From<rustix::io::Errno> for CopyError {
     fn from(errno: rustix::io::Errno) -> Self {
         Self::Io(errno.into())
     }
@@ -39,56 +39,56 @@ impl From<rustix::io::Errno> for NotCopied {
 
 /// How many bytes a call may still copy.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Budget(u64);
+pub(crate) struct CopyBudget(u64);
 
-impl Budget {
-    pub(crate) fn of_a_call() -> Self {
+impl CopyBudget {
+    pub(crate) fn for_call() -> Self {
         Self(CALL_BYTES_MAX)
     }
 
     #[cfg(test)]
-    pub(crate) fn of(bytes: u64) -> Self {
+    pub(crate) fn with_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
     /// Copies the rest of one file to another, as far as the budget goes.
-    fn copy(&mut self, from: File, to: &mut File) -> Result<(), NotCopied> {
+    fn copy(&mut self, from: File, to: &mut File) -> Result<(), CopyError> {
         // One byte more than is allowed reveals a file that grew while it was read.
         let copied = copy(&mut from.take(self.0.saturating_add(1)), to)?;
-        self.0 = self.0.checked_sub(copied).ok_or(NotCopied::TooBig)?;
+        self.0 = self.0.checked_sub(copied).ok_or(CopyError::TooBig)?;
         Ok(())
     }
 
-    fn has_room_for(&self, bytes: u64) -> Result<(), NotCopied> {
-        if bytes <= self.0 { Ok(()) } else { Err(NotCopied::TooBig) }
+    fn has_room_for(&self, bytes: u64) -> Result<(), CopyError> {
+        if bytes <= self.0 { Ok(()) } else { Err(CopyError::TooBig) }
     }
 }
 
 /// An open regular file, its real path and its length.
-pub(crate) struct Opened {
+pub(crate) struct OpenedFile {
     file: File,
     pub(crate) real: PathBuf,
     bytes: u64,
 }
 
 /// Opens a regular file for reading. Links in its path are followed.
-pub(crate) fn open_to_read(path: &Path) -> Result<Opened, NotCopied> {
+pub(crate) fn open_to_read(path: &Path) -> Result<OpenedFile, CopyError> {
     let file = greenroom_files::open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory => NotCopied::NotRegular,
-        _ => NotCopied::Io(error),
+        io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory => CopyError::NotRegular,
+        _ => CopyError::Io(error),
     })?;
-    let about = file.metadata()?;
+    let metadata = file.metadata()?;
     // The null device reads like an empty file, but the engine would get the device.
-    if !about.is_file() {
-        return Err(NotCopied::NotRegular);
+    if !metadata.is_file() {
+        return Err(CopyError::NotRegular);
     }
     let real = path_of(&file)?;
-    Ok(Opened { file, real, bytes: about.len() })
+    Ok(OpenedFile { file, real, bytes: metadata.len() })
 }
 
-impl Opened {
+impl OpenedFile {
     /// Copies it to a new file of this name, and replaces an existing one.
-    pub(crate) fn copy_to(self, target: &Path, budget: &mut Budget) -> Result<(), NotCopied> {
+    pub(crate) fn copy_to(self, target: &Path, budget: &mut CopyBudget) -> Result<(), CopyError> {
         budget.has_room_for(self.bytes)?;
         budget.copy(self.file, &mut File::create(target)?)
     }
@@ -96,10 +96,10 @@ impl Opened {
     /// Writes it to a file in this folder. An existing file is overwritten; a link, a FIFO or a device is not.
     pub(crate) fn write_into(
         self,
-        folder: &Folder,
+        folder: &OpenFolder,
         name: &OsStr,
-        budget: &mut Budget,
-    ) -> Result<(), NotCopied> {
+        budget: &mut CopyBudget,
+    ) -> Result<(), CopyError> {
         budget.has_room_for(self.bytes)?;
         let flags = OFlags::WRONLY
             | OFlags::CREATE
@@ -110,12 +110,12 @@ impl Opened {
         let opened = openat(&folder.folder, name, flags, Mode::from_raw_mode(0o666));
         let opened = opened.map_err(|errno| match errno {
             // A link, a FIFO without a reader, a socket.
-            rustix::io::Errno::LOOP | rustix::io::Errno::NXIO => NotCopied::NotRegular,
+            rustix::io::Errno::LOOP | rustix::io::Errno::NXIO => CopyError::NotRegular,
             other => other.into(),
         })?;
         let mut target = File::from(opened);
         if !target.metadata()?.is_file() {
-            return Err(NotCopied::NotRegular);
+            return Err(CopyError::NotRegular);
         }
         ftruncate(&target, 0)?;
         budget.copy(self.file, &mut target)
@@ -123,13 +123,13 @@ impl Opened {
 }
 
 /// An open folder, and its real path.
-pub(crate) struct Folder {
+pub(crate) struct OpenFolder {
     folder: OwnedFd,
     pub(crate) real: PathBuf,
 }
 
-impl Folder {
-    pub(crate) fn open(path: &Path) -> Result<Self, NotCopied> {
+impl OpenFolder {
+    pub(crate) fn open(path: &Path) -> Result<Self, CopyError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = open(path, flags, Mode::empty())?;
         let real = path_of(&folder)?;
@@ -173,7 +173,7 @@ mod tests {
         fs::create_dir(folder.path().join("folder")).unwrap();
         for name in ["fifo", "zero", "socket", "folder"] {
             let opened = open_to_read(&folder.path().join(name));
-            assert!(matches!(opened, Err(NotCopied::NotRegular)), "{name}");
+            assert!(matches!(opened, Err(CopyError::NotRegular)), "{name}");
         }
     }
 
@@ -187,15 +187,15 @@ mod tests {
         fs::write(folder.path().join("elsewhere"), "kept").unwrap();
         symlink("elsewhere", folder.path().join("link")).unwrap();
         fifo(&folder.path().join("fifo"));
-        let opened = Folder::open(folder.path()).unwrap();
+        let opened = OpenFolder::open(folder.path()).unwrap();
         let write = |name: &str| {
-            let mut budget = Budget::of_a_call();
+            let mut budget = CopyBudget::for_call();
             open_to_read(&from).unwrap().write_into(&opened, OsStr::new(name), &mut budget)
         };
         write("old").unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("old")).unwrap(), "new");
         for name in ["link", "fifo"] {
-            assert!(matches!(write(name), Err(NotCopied::NotRegular)), "{name}");
+            assert!(matches!(write(name), Err(CopyError::NotRegular)), "{name}");
         }
         assert_eq!(fs::read_to_string(folder.path().join("elsewhere")).unwrap(), "kept");
     }
@@ -203,21 +203,24 @@ mod tests {
     /// The path of an open file stays known even if its old path leads elsewhere by now; the files of a call share one
     /// limit.
     #[test]
-    fn places_and_sizes() {
+    fn open_files_keep_their_path_and_share_one_limit() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         fs::create_dir(root.join("real")).unwrap();
         fs::write(root.join("real/file"), "12345").unwrap();
         symlink("real", root.join("link")).unwrap();
-        let mut budget = Budget::of(7);
+        let mut budget = CopyBudget::with_bytes(7);
         let opened = open_to_read(&root.join("link/file")).unwrap();
         fs::remove_file(root.join("link")).unwrap();
         assert_eq!(opened.real, root.join("real/file"));
         opened.copy_to(&root.join("copy"), &mut budget).unwrap();
         let second = open_to_read(&root.join("real/file")).unwrap().copy_to(&root.join("copy"), &mut budget);
-        assert!(matches!(second, Err(NotCopied::TooBig)));
+        assert!(matches!(second, Err(CopyError::TooBig)));
         let mut grown = open_to_read(&root.join("real/file")).unwrap();
         grown.bytes = 0;
-        assert!(matches!(grown.copy_to(&root.join("copy"), &mut Budget::of(4)), Err(NotCopied::TooBig)));
+        assert!(matches!(
+            grown.copy_to(&root.join("copy"), &mut CopyBudget::with_bytes(4)),
+            Err(CopyError::TooBig)
+        ));
     }
 }

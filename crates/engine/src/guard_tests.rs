@@ -13,10 +13,10 @@ use std::{
 use greenroom_core::{Agent, BoxFuture, Call, NoAnswer, Raw, raw::parse};
 use greenroom_testkit::{NodeValue, OddJson};
 
-use crate::{devtools, playwright, workspace::Place};
+use crate::{devtools, playwright, workspace::SessionFolders};
 
 /// The arguments of every tool, by its name.
-type Tools = BTreeMap<String, Vec<String>>;
+type ToolArguments = BTreeMap<String, Vec<String>>;
 
 const PLAYWRIGHT: &str = include_str!("recorded/playwright-arguments.json");
 const DEVTOOLS: &str = include_str!("recorded/devtools-arguments.json");
@@ -59,9 +59,9 @@ const TRIES: u64 = 250;
 /// The seed of a tool's first call; each further call takes the next number.
 const SEED: u64 = 20_261_117;
 
-struct Workspace(PathBuf);
+struct AgentWithWorkspace(PathBuf);
 
-impl Agent for Workspace {
+impl Agent for AgentWithWorkspace {
     fn tell(&self, _: &str, _: Option<Raw>) {}
 
     fn ask<'a>(&'a self, _: &'a str, _: Option<Raw>) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
@@ -81,14 +81,14 @@ impl Agent for Workspace {
     }
 }
 
-fn tools(recorded: &str) -> Tools {
+fn tools(recorded: &str) -> ToolArguments {
     serde_json::from_str(recorded).unwrap()
 }
 
 /// Every argument of the engines' tools that sounds like an address or a file is guarded, or known to be harmless. A new
 /// engine version that adds another one fails here.
 #[test]
-fn no_argument_is_forgotten() {
+fn every_file_argument_is_guarded() {
     for (tool, arguments) in tools(PLAYWRIGHT).into_iter().chain(tools(DEVTOOLS)) {
         for argument in arguments {
             let lower = argument.to_lowercase();
@@ -105,10 +105,10 @@ fn no_argument_is_forgotten() {
 
 /// A call that passes the playwright engine's guard names pages of the web and files of the session only, as Node parses it.
 #[tokio::test]
-async fn playwright_guards_hold() {
-    hold(PLAYWRIGHT, |call, place, agent| {
+async fn playwright_guard_passes_only_web_and_session_files() {
+    check_guard(PLAYWRIGHT, |call, folders, agent| {
         Box::pin(async move {
-            let passed = playwright::files::bring_in(call, place, agent).await;
+            let passed = playwright::files::rewrite_files(call, folders, agent).await;
             passed.map(drop).map_err(|refused| refused.to_string())
         })
     })
@@ -117,19 +117,20 @@ async fn playwright_guards_hold() {
 
 /// The same for the devtools engine.
 #[tokio::test]
-async fn devtools_guards_hold() {
-    hold(DEVTOOLS, |call, place, agent| {
+async fn devtools_guard_passes_only_web_and_session_files() {
+    check_guard(DEVTOOLS, |call, folders, agent| {
         Box::pin(async move {
-            let passed = devtools::files::bring_in(call, place, 1, agent).await;
+            let passed = devtools::files::rewrite_files(call, folders, 1, agent).await;
             passed.map(drop).map_err(|refused| refused.to_string())
         })
     })
     .await;
 }
 
-type Guard = for<'a> fn(&'a mut Call, &'a Place<'a>, &'a dyn Agent) -> BoxFuture<'a, Result<(), String>>;
+type GuardFn =
+    for<'a> fn(&'a mut Call, &'a SessionFolders<'a>, &'a dyn Agent) -> BoxFuture<'a, Result<(), String>>;
 
-async fn hold(recorded: &str, guard: Guard) {
+async fn check_guard(recorded: &str, guard: GuardFn) {
     let outer = tempfile::tempdir().unwrap();
     let outer = outer.path().canonicalize().unwrap();
     let (folder, workspace, data) = (outer.join("session"), outer.join("workspace"), outer.join("data"));
@@ -158,8 +159,8 @@ async fn hold(recorded: &str, guard: Guard) {
         &mine,
         secret.to_str().unwrap(),
     ];
-    let place = Place { folder: &folder, data: &data };
-    let agent = Workspace(workspace);
+    let folders = SessionFolders { folder: &folder, data: &data };
+    let agent = AgentWithWorkspace(workspace);
     let (mut passed, mut refused, mut tried) = (0, 0, 0);
     for (tool, arguments) in tools(recorded) {
         let guarded: Vec<_> = arguments.iter().filter(|name| GUARDED.contains(&&***name)).collect();
@@ -173,7 +174,7 @@ async fn hold(recorded: &str, guard: Guard) {
             let case = || format!("{tool}, seed {}: {params}", SEED + n);
             let mut call =
                 Call::new(tool.as_str(), parse(params.clone()).unwrap_or_else(|_| panic!("{}", case())));
-            match guard(&mut call, &place, &agent).await {
+            match guard(&mut call, &folders, &agent).await {
                 Err(_) => refused += 1,
                 Ok(()) => {
                     passed += 1;

@@ -24,7 +24,7 @@ pub use crate::{devtools::DEVTOOLS, playwright::PLAYWRIGHT};
 
 /// The engine, installed and of the pinned version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Located {
+pub struct LocatedEngine {
     /// The file that Node runs.
     pub cli: PathBuf,
     pub version: String,
@@ -64,7 +64,7 @@ impl From<NotInstalled> for StartError {
 
 /// The progress of [`Package::install`], for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum InstallProgress {
     /// Another greenroom is installing.
     Waiting,
     /// npm is running.
@@ -73,8 +73,8 @@ pub enum Progress {
 
 /// An installed engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
-    pub engine: Located,
+pub struct InstalledEngine {
+    pub engine: LocatedEngine,
     /// Whether it was installed before, or by another greenroom while this one waited.
     pub already: bool,
 }
@@ -87,8 +87,8 @@ pub enum InstallError {
     Busy { lock: PathBuf },
     #[error("npm {0}")]
     Npm(#[from] RunError),
-    #[error("npm could not install the {engine} engine {wanted}: {last_words}")]
-    Failed { engine: &'static str, wanted: String, last_words: String, target: PathBuf },
+    #[error("npm could not install the {engine} engine {wanted}: {stderr_tail}")]
+    Failed { engine: &'static str, wanted: String, stderr_tail: String, target: PathBuf },
     /// npm succeeded, but its result is not the pinned engine.
     #[error("npm left no usable engine: {0}")]
     Unusable(NotInstalled),

@@ -24,11 +24,14 @@ pub(crate) struct InstanceBase {
     late: Arc<AtomicUsize>,
 }
 
-type Opened = Result<Box<dyn Seat>, OpenError>;
+type OpenResult = Result<Box<dyn Seat>, OpenError>;
 
 impl InstanceBase {
     /// Opens a seat in a task of its own. If the caller has given up, the seat is closed as soon as it is open.
-    pub(crate) async fn open(&self, opening: impl Future<Output = Opened> + Send + 'static) -> Opened {
+    pub(crate) async fn open(
+        &self,
+        opening: impl Future<Output = OpenResult> + Send + 'static,
+    ) -> OpenResult {
         let (mut deliver, opened) = oneshot::channel();
         let late = self.late.clone();
         self.tasks.spawn(async move {
@@ -38,7 +41,7 @@ impl InstanceBase {
                 biased;
                 opened = &mut opening => opened,
                 () = deliver.closed() => {
-                    _late = Some(Late::one_more(&late));
+                    _late = Some(LateOpening::count(&late));
                     opening.await
                 }
             };
@@ -62,16 +65,16 @@ impl InstanceBase {
 }
 
 /// Counts a seat whose caller has given up.
-struct Late<'a>(&'a AtomicUsize);
+struct LateOpening<'a>(&'a AtomicUsize);
 
-impl<'a> Late<'a> {
-    fn one_more(late: &'a AtomicUsize) -> Self {
+impl<'a> LateOpening<'a> {
+    fn count(late: &'a AtomicUsize) -> Self {
         late.fetch_add(1, Ordering::Relaxed);
         Self(late)
     }
 }
 
-impl Drop for Late<'_> {
+impl Drop for LateOpening<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -44,10 +44,10 @@ pub struct Spec {
     pub folder: Option<PathBuf>,
     /// Whether stdin and stdout are pipes to greenroom; otherwise they are closed.
     pub pipes: bool,
-    /// Whether the child gets only [`NEEDED`] of greenroom's environment.
-    few_variables: bool,
+    /// Whether the child gets only [`INHERITED_VARIABLES`] of greenroom's environment.
+    minimal_env: bool,
     /// Whether the child may not raise its own priority.
-    fixed_priority: bool,
+    no_priority_raise: bool,
 }
 
 impl Spec {
@@ -58,8 +58,8 @@ impl Spec {
             env: Vec::new(),
             folder: None,
             pipes: false,
-            few_variables: false,
-            fixed_priority: false,
+            minimal_env: false,
+            no_priority_raise: false,
         }
     }
 
@@ -85,14 +85,14 @@ impl Spec {
 
     /// For a browser and its engine: they run code from pages and agents, and need neither the secrets in a shell's
     /// environment nor variables that change how Node or the engine work.
-    pub fn few_variables(mut self) -> Self {
-        self.few_variables = true;
+    pub fn minimal_env(mut self) -> Self {
+        self.minimal_env = true;
         self
     }
 
     /// For a browser: it may lower the priority of its processes, but not raise it again.
-    pub fn fixed_priority(mut self) -> Self {
-        self.fixed_priority = true;
+    pub fn no_priority_raise(mut self) -> Self {
+        self.no_priority_raise = true;
         self
     }
 
@@ -103,7 +103,7 @@ impl Spec {
 }
 
 /// What a browser needs to find its programs, fonts, screen and certificates, and to speak the user's language.
-const NEEDED: &[&str] = &[
+const INHERITED_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
     "USER",
@@ -123,11 +123,11 @@ const NEEDED: &[&str] = &[
     "WSL_INTEROP",
     "WSL_DISTRO_NAME",
 ];
-const NEEDED_PREFIXES: &[&str] = &["LC_", "XDG_", "FONTCONFIG_"];
+const INHERITED_PREFIXES: &[&str] = &["LC_", "XDG_", "FONTCONFIG_"];
 
-fn is_needed(name: &OsStr) -> bool {
+fn is_inherited(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    NEEDED.contains(&name) || NEEDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    INHERITED_VARIABLES.contains(&name) || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The prefix of variables that configure greenroom. A program that outlives greenroom does not get them.
@@ -135,25 +135,25 @@ const OWN_PREFIX: &str = "GREENROOM_";
 
 /// A detached child.
 #[derive(Debug, Clone)]
-pub struct Detached {
+pub struct DetachedChild {
     pub pid: u32,
     /// Becomes `Some` when the child has ended, as long as greenroom runs. Until then no other process has its number.
     pub end: watch::Receiver<Option<Exit>>,
 }
 
-struct Job {
-    start: Start,
+struct LaunchJob {
+    start: StartChild,
     runtime: Handle,
     reply: oneshot::Sender<io::Result<Child>>,
 }
 
 /// Starts one child; the argument is the tag, for children that carry it.
-type Start = Box<dyn FnOnce(&str) -> io::Result<Child> + Send>;
+type StartChild = Box<dyn FnOnce(&str) -> io::Result<Child> + Send>;
 
 /// The launcher. Its thread ends when the last clone is dropped, so a clone must live as long as any child.
 #[derive(Clone, Debug)]
 pub struct Launcher {
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<LaunchJob>,
     /// One task per child, which ends when the child has been reaped.
     pub(crate) supervisors: TaskTracker,
 }
@@ -161,7 +161,7 @@ pub struct Launcher {
 impl Launcher {
     /// `tag` marks every child; see [`TAG`].
     pub fn start(tag: &str) -> io::Result<Self> {
-        let (jobs, queue) = mpsc::channel::<Job>();
+        let (jobs, queue) = mpsc::channel::<LaunchJob>();
         let tag = tag.to_owned();
         thread::Builder::new().name("launcher".into()).spawn(move || {
             for job in queue {
@@ -182,24 +182,24 @@ impl Launcher {
 
     /// Starts a child with a piped stderr. It is killed when the returned handle is dropped.
     pub async fn spawn(&self, spec: Spec) -> io::Result<Child> {
-        self.order(Box::new(|tag| launch(spec, tag))).await
+        self.run_on_launcher_thread(Box::new(|tag| launch(spec, tag))).await
     }
 
     /// Starts a child that outlives greenroom and that greenroom never ends. Its stderr goes into `stderr`, if given.
-    pub async fn spawn_detached(&self, spec: Spec, stderr: Option<File>) -> io::Result<Detached> {
-        let mut child = self.order(Box::new(|_| detach(spec, stderr))).await?;
+    pub async fn spawn_detached(&self, spec: Spec, stderr: Option<File>) -> io::Result<DetachedChild> {
+        let mut child = self.run_on_launcher_thread(Box::new(|_| detach(spec, stderr))).await?;
         let pid = child.id().ok_or_else(|| io::Error::other("the child ended at once"))?;
         let (ended, end) = watch::channel(None);
         // This task has no owner, like the child; it reaps the child, which would otherwise stay as a zombie.
         tokio::spawn(async move {
             ended.send_replace(Some(Exit::from(child.wait().await)));
         });
-        Ok(Detached { pid, end })
+        Ok(DetachedChild { pid, end })
     }
 
-    async fn order(&self, start: Start) -> io::Result<Child> {
+    async fn run_on_launcher_thread(&self, start: StartChild) -> io::Result<Child> {
         let (reply, child) = oneshot::channel();
-        let job = Job { start, runtime: Handle::current(), reply };
+        let job = LaunchJob { start, runtime: Handle::current(), reply };
         self.jobs.send(job).map_err(|_| io::Error::other("the launcher thread has ended"))?;
         child.await.map_err(|_| io::Error::other("the launcher thread has ended"))?
     }
@@ -209,8 +209,8 @@ impl Launcher {
 fn launch(spec: Spec, tag: &str) -> io::Result<Child> {
     let mut command = std::process::Command::new(&spec.program);
     command.args(&spec.args);
-    if spec.few_variables {
-        command.env_clear().envs(std::env::vars_os().filter(|(name, _)| is_needed(name)));
+    if spec.minimal_env {
+        command.env_clear().envs(std::env::vars_os().filter(|(name, _)| is_inherited(name)));
     }
     command.env(TAG, tag).envs(spec.env);
     if let Some(folder) = &spec.folder {
@@ -220,8 +220,8 @@ fn launch(spec: Spec, tag: &str) -> io::Result<Child> {
     command.stdin(pipe()).stdout(pipe()).stderr(Stdio::piped());
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     die_with_parent(&mut command);
-    if spec.fixed_priority {
-        fix_priority(&mut command);
+    if spec.no_priority_raise {
+        forbid_priority_raise(&mut command);
     }
     let mut command = tokio::process::Command::from(command);
     command.kill_on_drop(true).spawn()
@@ -274,7 +274,7 @@ fn die_with_parent(command: &mut std::process::Command) {
     unsafe_code,
     reason = "pre_exec is unsafe; the closure makes three system calls and allocates nothing"
 )]
-fn fix_priority(command: &mut std::process::Command) {
+fn forbid_priority_raise(command: &mut std::process::Command) {
     use rustix::{
         process::{Resource, Rlimit, geteuid, setrlimit},
         thread::{CapabilitySet, remove_capability_from_bounding_set},
@@ -295,7 +295,7 @@ fn fix_priority(command: &mut std::process::Command) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn fix_priority(_: &mut std::process::Command) {}
+fn forbid_priority_raise(_: &mut std::process::Command) {}
 
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut std::process::Command) {}

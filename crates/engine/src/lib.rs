@@ -8,6 +8,7 @@
 mod arguments;
 pub mod browser;
 mod browser_handle;
+mod call_refusal;
 mod cdp_proxy;
 pub mod chromium;
 mod chromium_log;
@@ -40,7 +41,6 @@ mod priority;
 pub mod process;
 mod process_tree;
 mod profile;
-mod refused_call;
 pub mod registry;
 pub mod run_command;
 pub mod run_folder;

@@ -46,7 +46,7 @@ pub struct Npm {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum NoNode {
+pub enum NodeError {
     #[error("Node is not on the search path: `{name}`")]
     Missing { name: String },
     #[error("Node is not an executable file: `{}`", .path.display())]
@@ -63,7 +63,7 @@ pub enum NoNode {
     UnusableNpm { path: PathBuf, why: String },
 }
 
-impl NoNode {
+impl NodeError {
     pub fn hint(&self) -> String {
         match self {
             Self::NoNpm | Self::UnusableNpm { .. } => {
@@ -80,65 +80,69 @@ impl NoNode {
     }
 }
 
-impl From<NoNode> for StartError {
-    fn from(error: NoNode) -> Self {
+impl From<NodeError> for StartError {
+    fn from(error: NodeError) -> Self {
         Self::new(error.to_string()).hint(error.hint())
     }
 }
 
-/// Finds Node without starting it. `named` is the user's own choice: a path, or a bare name to look up.
-pub fn locate(named: Option<&Path>, search_path: &OsStr) -> Result<PathBuf, NoNode> {
-    let named = named.unwrap_or(Path::new("node"));
-    let name = named.as_os_str();
-    if named.file_name() == Some(name) {
+/// Finds Node without starting it. `configured` is the user's own choice: a path, or a bare name to look up.
+pub fn locate(configured: Option<&Path>, search_path: &OsStr) -> Result<PathBuf, NodeError> {
+    let configured = configured.unwrap_or(Path::new("node"));
+    let name = configured.as_os_str();
+    if configured.file_name() == Some(name) {
         return on_path(name, search_path)
-            .ok_or_else(|| NoNode::Missing { name: name.display().to_string() });
+            .ok_or_else(|| NodeError::Missing { name: name.display().to_string() });
     }
-    if is_executable(named) {
-        Ok(named.to_owned())
+    if is_executable(configured) {
+        Ok(configured.to_owned())
     } else {
-        Err(NoNode::NotExecutable { path: named.to_owned() })
+        Err(NodeError::NotExecutable { path: configured.to_owned() })
     }
 }
 
 /// The command that runs an engine, with only the environment variables that it needs.
-pub(crate) fn run(node: PathBuf, cli: PathBuf) -> Spec {
+pub(crate) fn engine_command(node: PathBuf, cli: PathBuf) -> Spec {
     let (arenas, count) = NODE_ARENAS;
-    Spec::new(node).few_variables().env(arenas, count).args(NODE_FLAGS).arg(cli)
+    Spec::new(node).minimal_env().env(arenas, count).args(NODE_FLAGS).arg(cli)
 }
 
 /// Finds Node as [`locate`] does, and asks it for its version.
-pub async fn find(launcher: &Launcher, named: Option<&Path>, search_path: &OsStr) -> Result<Node, NoNode> {
-    let path = locate(named, search_path)?;
+pub async fn find(
+    launcher: &Launcher,
+    configured: Option<&Path>,
+    search_path: &OsStr,
+) -> Result<Node, NodeError> {
+    let path = locate(configured, search_path)?;
     let spec = Spec::new(&path).arg("--version");
     let version = match version(launcher, "node", spec).await {
         Ok(version) => version,
-        Err(why) => return Err(NoNode::Unusable { path, why }),
+        Err(why) => return Err(NodeError::Unusable { path, why }),
     };
     let version = version.strip_prefix('v').unwrap_or(&version).to_owned();
     match version.split('.').next().and_then(|major| major.parse::<u32>().ok()) {
         Some(major) if major >= MAJOR_MIN => Ok(Node { path, version }),
-        Some(_) => Err(NoNode::TooOld { found: version, path }),
-        None => Err(NoNode::Unusable { path, why: format!("it said `{version}`") }),
+        Some(_) => Err(NodeError::TooOld { found: version, path }),
+        None => Err(NodeError::Unusable { path, why: format!("it printed `{version}`") }),
     }
 }
 
 /// Finds the npm that goes with `node`: in its folder, else on the search path.
-pub fn npm(node: &Node, search_path: &OsStr) -> Result<Npm, NoNode> {
+pub fn npm(node: &Node, search_path: &OsStr) -> Result<Npm, NodeError> {
     let folder = node.path.parent().unwrap_or(Path::new("/"));
     let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(search_path));
     // A search path cannot contain a folder with a colon in its name; npm then uses the Node that it finds.
     let search_path = std::env::join_paths(folders).unwrap_or_else(|_| search_path.to_owned());
-    let path = on_path("npm", &search_path).ok_or(NoNode::NoNpm)?;
+    let path = on_path("npm", &search_path).ok_or(NodeError::NoNpm)?;
     Ok(Npm { path, search_path })
 }
 
 impl Npm {
     /// Asks npm for its version, which proves that it runs.
-    pub async fn version(&self, launcher: &Launcher) -> Result<String, NoNode> {
+    pub async fn version(&self, launcher: &Launcher) -> Result<String, NodeError> {
         version(launcher, "npm", self.spec().arg("--version"))
             .await
-            .map_err(|why| NoNode::UnusableNpm { path: self.path.clone(), why })
+            .map_err(|why| NodeError::UnusableNpm { path: self.path.clone(), why })
     }
 
     pub(crate) fn spec(&self) -> Spec {
@@ -149,11 +153,11 @@ impl Npm {
 async fn version(launcher: &Launcher, name: &str, spec: Spec) -> Result<String, String> {
     let done = run_command::run(launcher, name, spec, VERSION_DEADLINE).await;
     let done = done.map_err(|error: RunError| error.to_string())?;
-    let said = done.stdout.lines().next().unwrap_or_default().trim();
-    match (done.exit.is_success(), said) {
-        (false, _) => Err(format!("{}; its last output: {}", done.exit, done.last_words)),
-        (true, "") => Err("it said nothing".to_owned()),
-        (true, said) => Ok(said.to_owned()),
+    let output = done.stdout.lines().next().unwrap_or_default().trim();
+    match (done.exit.is_success(), output) {
+        (false, _) => Err(format!("{}; its last output: {}", done.exit, done.stderr_tail)),
+        (true, "") => Err("it printed nothing".to_owned()),
+        (true, output) => Ok(output.to_owned()),
     }
 }
 
@@ -182,7 +186,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    async fn check(text: &str) -> Result<Node, NoNode> {
+    async fn check(text: &str) -> Result<Node, NodeError> {
         let folder = tempfile::tempdir().unwrap();
         script(folder.path(), "node", text);
         find(&Launcher::start("node-test").unwrap(), None, folder.path().as_os_str()).await
@@ -193,22 +197,22 @@ mod tests {
     async fn node_must_be_new_enough() {
         assert_eq!(check("echo v20.1.0").await.unwrap().version, "20.1.0");
         assert!(
-            matches!(check("echo v18.19.1").await, Err(NoNode::TooOld { found, .. }) if found == "18.19.1")
+            matches!(check("echo v18.19.1").await, Err(NodeError::TooOld { found, .. }) if found == "18.19.1")
         );
-        assert!(matches!(check("echo hello").await, Err(NoNode::Unusable { .. })));
-        assert!(matches!(check("exit 1").await, Err(NoNode::Unusable { .. })));
+        assert!(matches!(check("echo hello").await, Err(NodeError::Unusable { .. })));
+        assert!(matches!(check("exit 1").await, Err(NodeError::Unusable { .. })));
     }
 
     /// Without Node the error says where greenroom looked, and what to do.
     #[tokio::test]
-    async fn a_missing_node_is_named() {
+    async fn missing_node_error_names_the_program() {
         let launcher = Launcher::start("node-test").unwrap();
-        for (named, message) in [
+        for (configured, message) in [
             (None, "Node is not on the search path: `node`"),
             (Some("node22"), "Node is not on the search path: `node22`"),
             (Some("/nowhere/node"), "Node is not an executable file: `/nowhere/node`"),
         ] {
-            let error = find(&launcher, named.map(Path::new), OsStr::new("/nowhere")).await.unwrap_err();
+            let error = find(&launcher, configured.map(Path::new), OsStr::new("/nowhere")).await.unwrap_err();
             assert_eq!(error.to_string(), message);
             assert!(error.hint().contains("Node 20"));
         }
@@ -216,14 +220,18 @@ mod tests {
 
     /// npm is the one in Node's folder, even if another comes earlier on the search path.
     #[test]
-    fn npm_is_the_one_beside_node() {
-        let (ours, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        script(ours.path(), "npm", "");
-        script(other.path(), "npm", "");
-        let node = Node { path: ours.path().join("node"), version: "20.0.0".into() };
-        assert_eq!(npm(&node, other.path().as_os_str()).unwrap().path, ours.path().join("npm"));
+    fn npm_in_the_folder_of_node_is_preferred() {
+        let node_folder = tempfile::tempdir().unwrap();
+        let other_folder = tempfile::tempdir().unwrap();
+        script(node_folder.path(), "npm", "");
+        script(other_folder.path(), "npm", "");
+        let node = Node { path: node_folder.path().join("node"), version: "20.0.0".into() };
+        assert_eq!(npm(&node, other_folder.path().as_os_str()).unwrap().path, node_folder.path().join("npm"));
         let node = Node { path: "/nowhere/node".into(), version: "20.0.0".into() };
-        assert_eq!(npm(&node, other.path().as_os_str()).unwrap().path, other.path().join("npm"));
-        assert!(matches!(npm(&node, OsStr::new("/nowhere")), Err(NoNode::NoNpm)));
+        assert_eq!(
+            npm(&node, other_folder.path().as_os_str()).unwrap().path,
+            other_folder.path().join("npm")
+        );
+        assert!(matches!(npm(&node, OsStr::new("/nowhere")), Err(NodeError::NoNpm)));
     }
 }

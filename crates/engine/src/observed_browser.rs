@@ -18,13 +18,13 @@ use crate::{
 };
 
 pub(crate) struct ObservedBrowser {
-    shared: Arc<Shared>,
+    shared: Arc<ObservedState>,
     /// Waits for the end of the browser, and ends pages that overload it.
     _watcher: JoinSet<()>,
 }
 
-struct Shared {
-    driven: BrowserHandle,
+struct ObservedState {
+    handle: BrowserHandle,
     observer: Observer,
     vital: VitalProcesses,
     /// How the browser ended.
@@ -34,9 +34,9 @@ struct Shared {
 
 impl ObservedBrowser {
     /// `loss` is declared when the browser ends; it may be that of an instance.
-    pub(crate) fn new((driven, observer): (BrowserHandle, Observer), loss: Loss) -> Self {
-        let shared = Arc::new(Shared {
-            driven,
+    pub(crate) fn new((handle, observer): (BrowserHandle, Observer), loss: Loss) -> Self {
+        let shared = Arc::new(ObservedState {
+            handle,
             observer,
             vital: VitalProcesses::default(),
             loss,
@@ -45,28 +45,28 @@ impl ObservedBrowser {
         let mut watcher = JoinSet::new();
         let watched = shared.clone();
         watcher.spawn(async move {
-            let Shared { driven, observer, vital, .. } = &*watched;
+            let ObservedState { handle, observer, vital, .. } = &*watched;
             let lost = tokio::select! {
-                lost = driven.ended(observer) => lost,
-                lost = vital.lost(driven, observer) => lost,
+                lost = handle.ended(observer) => lost,
+                lost = vital.lost(handle, observer) => lost,
             };
             // A browser's last output may be a page's text, so it goes to the log and to no agent. A browser that lost a
             // helper process still runs.
-            if let Some(process) = watched.driven.process()
+            if let Some(process) = watched.handle.process()
                 && watched.loss.known().is_none()
                 && matches!(lost, Lost::Browser { .. })
             {
-                tracing::warn!(process = process.name(), last_words = %process.last_words(), "the process ended unexpectedly");
+                tracing::warn!(process = process.name(), last_words = %process.stderr_tail(), "the process ended unexpectedly");
             }
             watched.loss.declare(lost);
         });
         let watched = shared.clone();
-        watcher.spawn(async move { overload::watch(&watched.driven, &watched.observer).await });
+        watcher.spawn(async move { overload::watch(&watched.handle, &watched.observer).await });
         Self { shared, _watcher: watcher }
     }
 
-    pub(crate) fn driven(&self) -> &BrowserHandle {
-        &self.shared.driven
+    pub(crate) fn handle(&self) -> &BrowserHandle {
+        &self.shared.handle
     }
 
     pub(crate) fn observer(&self) -> &Observer {
@@ -93,19 +93,20 @@ impl ObservedBrowser {
 
     /// Asks the browser for a sign of life.
     pub(crate) async fn ping(&self) -> Result<(), HealthCheckFailed> {
-        let unwell =
-            |error| HealthCheckFailed(format!("the browser is unwell: {error}{}", self.which()).into());
-        self.answer().await.map_err(unwell)
+        let check_failed = |error| {
+            HealthCheckFailed(format!("the browser is unwell: {error}{}", self.process_suffix()).into())
+        };
+        self.ping_plain().await.map_err(check_failed)
     }
 
     /// The same, with the plain error: the playwright instance names the browser without its process.
-    pub(crate) async fn answer(&self) -> Result<(), greenroom_cdp::Error> {
+    pub(crate) async fn ping_plain(&self) -> Result<(), greenroom_cdp::Error> {
         self.shared.vital.look_again();
         self.shared.ping.until(self.observer().ping()).await
     }
 
     pub(crate) fn silent(&self) -> Option<Arc<str>> {
-        self.is_silent().then(|| format!("the browser did not answer{}", self.which()).into())
+        self.is_silent().then(|| format!("the browser did not answer{}", self.process_suffix()).into())
     }
 
     /// Whether the browser left the last question unanswered.
@@ -114,17 +115,17 @@ impl ObservedBrowser {
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {
-        self.driven().process().map(Process::pid)
+        self.handle().process().map(Process::pid)
     }
 
     /// For messages: the browser's process.
-    fn which(&self) -> String {
+    fn process_suffix(&self) -> String {
         self.pid().map(|pid| format!(": process {pid}")).unwrap_or_default()
     }
 
     /// Ends the browser if greenroom started it: with SIGTERM, and after `grace` by force.
     pub(crate) async fn stop(&self, grace: Duration) {
         self.shared.loss.declare(Lost::Shutdown);
-        self.driven().stop(grace).await;
+        self.handle().stop(grace).await;
     }
 }

@@ -21,11 +21,11 @@ pub(crate) const LIST: &str = "tabs";
 
 /// The folder of lists without an owner, next to the run folders. It is not taken for a run folder: those begin with a
 /// number.
-const LEFT: &str = "left";
+const ORPHANS_FOLDER: &str = "left";
 
 /// How long such a list is kept. A browser to which no greenroom attached for so long has mostly been restarted, and its
 /// tabs have other ids then.
-const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How many lists are read. Each stems from one sudden end; more than these mean that something else is wrong.
 const LISTS_MAX: usize = 256;
@@ -38,16 +38,16 @@ const LIST_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const CONTEXT: &str = "context";
 
 /// The tabs of a list.
-pub(crate) fn ids(list: &str) -> Vec<String> {
-    words(list).filter(|(word, _)| *word != CONTEXT).map(|(_, id)| id.to_owned()).collect()
+pub(crate) fn tab_ids(list: &str) -> Vec<String> {
+    entries(list).filter(|(keyword, _)| *keyword != CONTEXT).map(|(_, id)| id.to_owned()).collect()
 }
 
 /// The contexts of a list, which the engine made for its tabs.
-pub(crate) fn contexts(list: &str) -> Vec<String> {
-    words(list).filter(|(word, _)| *word == CONTEXT).map(|(_, id)| id.to_owned()).collect()
+pub(crate) fn context_ids(list: &str) -> Vec<String> {
+    entries(list).filter(|(keyword, _)| *keyword == CONTEXT).map(|(_, id)| id.to_owned()).collect()
 }
 
-fn words(list: &str) -> impl Iterator<Item = (&str, &str)> {
+fn entries(list: &str) -> impl Iterator<Item = (&str, &str)> {
     list.lines().filter_map(|line| line.split_once(' '))
 }
 
@@ -64,16 +64,16 @@ pub(crate) async fn read(list: &Path) -> String {
 }
 
 /// Keeps the lists of a run folder whose owner is dead, before the folder is removed.
-pub(crate) fn keep_of_dead(run: &Path) {
+pub(crate) fn keep_lists_of_dead(run: &Path) {
     let Ok(instances) = fs::read_dir(run.join("instances")) else { return };
     for list in instances.flatten().map(|instance| instance.path().join(LIST)).filter(|list| list.is_file()) {
-        keep(run, &list);
+        keep_list(run, &list);
     }
 }
 
 /// Keeps a list whose tabs could not be closed.
-pub(crate) fn keep(run: &Path, list: &Path) {
-    let Some(folder) = run.parent().map(|runs| runs.join(LEFT)) else { return };
+pub(crate) fn keep_list(run: &Path, list: &Path) {
+    let Some(folder) = run.parent().map(|runs| runs.join(ORPHANS_FOLDER)) else { return };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let moved = make_private(&folder)
         .and_then(|()| fs::rename(list, folder.join(format!("{now}-{}", std::process::id()))));
@@ -83,9 +83,9 @@ pub(crate) fn keep(run: &Path, list: &Path) {
 }
 
 /// Closes the tabs and contexts that other instances left in this browser.
-pub(crate) async fn close(run: &RunFolder, observer: &Observer) {
-    let Some(folder) = run.path().parent().map(|runs| runs.join(LEFT)) else { return };
-    for list in lists(&folder) {
+pub(crate) async fn close_orphans(run: &RunFolder, observer: &Observer) {
+    let Some(folder) = run.path().parent().map(|runs| runs.join(ORPHANS_FOLDER)) else { return };
+    for list in orphan_lists(&folder) {
         match close_listed(observer, &read(&list).await).await {
             Ok(0) if !is_old(&list) => {}
             Ok(closed) => {
@@ -99,21 +99,21 @@ pub(crate) async fn close(run: &RunFolder, observer: &Observer) {
 
 /// Closes the tabs and contexts of a list that are in this browser, contexts last, and returns how many these were.
 pub(crate) async fn close_listed(observer: &Observer, list: &str) -> Result<usize, greenroom_cdp::Error> {
-    let tabs = observer.close_left(&ids(list)).await?;
-    Ok(tabs + observer.dispose_left(&contexts(list)).await?)
+    let tabs = observer.close_orphan_tabs(&tab_ids(list)).await?;
+    Ok(tabs + observer.dispose_orphan_contexts(&context_ids(list)).await?)
 }
 
-fn lists(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut lists: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+fn orphan_lists(folder: &Path) -> Vec<PathBuf> {
+    let Ok(files) = fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<_> = files.flatten().map(|entry| entry.path()).collect();
     // The names sort by time.
-    lists.sort();
-    lists.split_off(lists.len().saturating_sub(LISTS_MAX))
+    paths.sort();
+    paths.split_off(paths.len().saturating_sub(LISTS_MAX))
 }
 
 fn is_old(list: &Path) -> bool {
     let age = |time: SystemTime| time.elapsed().map_err(io::Error::other);
-    fs::metadata(list).and_then(|data| data.modified()).and_then(age).is_ok_and(|age| age > KEPT)
+    fs::metadata(list).and_then(|data| data.modified()).and_then(age).is_ok_and(|age| age > KEPT_FOR)
 }
 
 #[cfg(test)]
@@ -122,23 +122,23 @@ mod tests {
 
     /// The lists of a dead greenroom outlive its folder, in a shared one; those of a living greenroom stay in place.
     #[test]
-    fn lists_outlive_their_folder() {
+    fn lists_of_dead_greenrooms_are_kept() {
         let data = tempfile::tempdir().unwrap();
-        let living = RunFolder::claim(data.path()).unwrap();
+        let running = RunFolder::claim(data.path()).unwrap();
         let dead = data.path().join("run/4194304-1-0");
-        for (run, instance) in [(living.path(), "0"), (&dead, "1"), (&dead, "2")] {
+        for (run, instance) in [(running.path(), "0"), (&dead, "1"), (&dead, "2")] {
             let folder = run.join("instances").join(instance);
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join(LIST), format!("opened {instance}\nown {instance}\n")).unwrap();
         }
         crate::run_folder::reap(data.path());
-        let left = lists(&data.path().join("run").join(LEFT));
+        let kept_lists = orphan_lists(&data.path().join("run").join(ORPHANS_FOLDER));
         let tabs: Vec<_> =
-            left.iter().map(|list| ids(&fs::read_to_string(list).unwrap())[0].clone()).collect();
+            kept_lists.iter().map(|list| tab_ids(&fs::read_to_string(list).unwrap())[0].clone()).collect();
         assert_eq!(tabs.len(), 2);
         assert!(tabs.contains(&"1".to_owned()) && tabs.contains(&"2".to_owned()), "{tabs:?}");
-        assert!(living.path().join("instances/0").join(LIST).is_file() && !dead.exists());
+        assert!(running.path().join("instances/0").join(LIST).is_file() && !dead.exists());
         assert_eq!(crate::run_folder::left_behind(data.path()), Vec::<PathBuf>::new());
-        assert!(!is_old(&left[0]));
+        assert!(!is_old(&kept_lists[0]));
     }
 }

@@ -29,11 +29,11 @@ impl OutputFiles {
     /// The bytes of a file, under the agent's name for it or else its own. No bytes if the file is too large, or was read
     /// before.
     pub(crate) async fn keep(&mut self, file: &Path, name: Option<&str>) -> Content {
-        let Some(own) = file.file_name() else { return Content::Nothing };
-        let Ok(about) = tokio::fs::metadata(file).await else { return Content::Nothing };
-        let bytes = about.len();
+        let Some(own_name) = file.file_name() else { return Content::Nothing };
+        let Ok(metadata) = tokio::fs::metadata(file).await else { return Content::Nothing };
+        let bytes = metadata.len();
         let fits = bytes <= FILE_BYTES_MAX && self.bytes + bytes <= ANSWER_BYTES_MAX;
-        if !about.is_file() || !fits || !self.files.insert(file.to_owned()) {
+        if !metadata.is_file() || !fits || !self.files.insert(file.to_owned()) {
             return Content::Nothing;
         }
         let data = match greenroom_files::unblocked::read(file, FILE_BYTES_MAX).await {
@@ -44,9 +44,9 @@ impl OutputFiles {
             }
         };
         self.bytes += data.len() as u64;
-        let own = own.to_string_lossy();
+        let own_name = own_name.to_string_lossy();
         let name =
-            name.and_then(|name| Path::new(name).file_name()).map_or(own, |name| name.to_string_lossy());
+            name.and_then(|name| Path::new(name).file_name()).map_or(own_name, |name| name.to_string_lossy());
         Content::File { mime: mime(&name, &data), name: name.into_owned(), data }
     }
 }
@@ -54,7 +54,7 @@ impl OutputFiles {
 /// The MIME type of a file: by its name, or by its first bytes when the name says nothing.
 fn mime(name: &str, data: &[u8]) -> &'static str {
     const OCTETS: &str = "application/octet-stream";
-    const BEGINNINGS: [(&[u8], &str); 5] = [
+    const MAGIC_BYTES: [(&[u8], &str); 5] = [
         (b"\x89PNG\r\n", "image/png"),
         (b"\xff\xd8\xff", "image/jpeg"),
         (b"RIFF", "image/webp"),
@@ -62,12 +62,12 @@ fn mime(name: &str, data: &[u8]) -> &'static str {
         (b"PK\x03\x04", "application/zip"),
     ];
     let by_name = mime_guess::from_path(name).first_raw().filter(|mime| *mime != OCTETS);
-    let by_beginning = || BEGINNINGS.into_iter().find(|(begins, _)| data.starts_with(begins));
-    by_name.or_else(|| by_beginning().map(|(_, mime)| mime)).unwrap_or(OCTETS)
+    let by_magic_bytes = || MAGIC_BYTES.into_iter().find(|(begins, _)| data.starts_with(begins));
+    by_name.or_else(|| by_magic_bytes().map(|(_, mime)| mime)).unwrap_or(OCTETS)
 }
 
 /// The file behind a link, if it lies in the session's folder, links followed.
-pub(crate) async fn inside(folder: &Path, path: &str) -> Option<PathBuf> {
+pub(crate) async fn file_in_folder(folder: &Path, path: &str) -> Option<PathBuf> {
     // JSON escapes in a path come from odd file names; those stay links.
     if path.contains('\\') {
         return None;
@@ -78,9 +78,9 @@ pub(crate) async fn inside(folder: &Path, path: &str) -> Option<PathBuf> {
 }
 
 /// A file as text, or its size in bytes if it is too large.
-pub(crate) async fn text_of(file: &Path) -> Option<Result<String, u64>> {
-    let about = tokio::fs::metadata(file).await.ok().filter(std::fs::Metadata::is_file)?;
-    let bytes = about.len();
+pub(crate) async fn read_text_file(file: &Path) -> Option<Result<String, u64>> {
+    let metadata = tokio::fs::metadata(file).await.ok().filter(std::fs::Metadata::is_file)?;
+    let bytes = metadata.len();
     if bytes > FILE_BYTES_MAX {
         return Some(Err(bytes));
     }
@@ -93,7 +93,7 @@ mod tests {
 
     /// MIME types by name and by first bytes.
     #[test]
-    fn kinds_of_files() {
+    fn mime_types_by_name_and_content() {
         for (name, data, kind) in [
             ("a.pdf", &b""[..], "application/pdf"),
             ("a.csv", b"", "text/csv"),

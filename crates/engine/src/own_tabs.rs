@@ -14,8 +14,8 @@ use std::{
 use greenroom_core::StartError;
 
 use crate::{
-    observer::{Leave, Observer, Scope, TabPlace},
-    orphan_tabs::{self, LIST, contexts, ids},
+    observer::{Observer, ReplacementTab, Scope, TabPosition},
+    orphan_tabs::{self, LIST, context_ids, tab_ids},
     run_folder::{RunFolder, private_file},
 };
 
@@ -25,7 +25,7 @@ pub(crate) struct OwnTabs {
     scope: u64,
     /// How many bytes of the list have been read.
     read: u64,
-    leave: Leave,
+    replacement: ReplacementTab,
 }
 
 impl OwnTabs {
@@ -34,24 +34,24 @@ impl OwnTabs {
         observer: &Observer,
         instance: &Path,
         url: &str,
-        place: TabPlace,
+        place: TabPosition,
     ) -> Result<(Self, String), StartError> {
         let failed = |error: greenroom_cdp::Error| StartError::new(format!("cannot open a tab: {error}"));
         let scope = observer.new_scope();
-        let others = observer.others(&Scope::Own(scope)).await.map_err(failed)?;
+        let others = observer.count_other_tabs(&Scope::Own(scope)).await.map_err(failed)?;
         // A browser without tabs keeps none.
-        let leave = if others == 0 { Leave::Nothing } else { Leave::SomeTab };
+        let replacement = if others == 0 { ReplacementTab::Never } else { ReplacementTab::IfNoOther };
         let tab = observer.open_tab(url, place).await.map_err(failed)?;
-        observer.own(scope, vec![tab.clone()]).await;
-        let mut own = Self { list: instance.join(LIST), scope, read: 0, leave };
-        if let Err(error) = own.note(&tab) {
+        observer.claim_tabs(scope, vec![tab.clone()]).await;
+        let mut own = Self { list: instance.join(LIST), scope, read: 0, replacement };
+        if let Err(error) = own.append_to_list(&tab) {
             own.close(observer).await.map_err(failed)?;
             return Err(StartError::new(format!("cannot write to the data folder: {error}")));
         }
         Ok((own, tab))
     }
 
-    fn note(&self, tab: &str) -> io::Result<()> {
+    fn append_to_list(&self, tab: &str) -> io::Result<()> {
         let mut list = private_file().create(true).append(true).open(&self.list)?;
         list.write_all(format!("opened {tab}\n").as_bytes())
     }
@@ -61,27 +61,27 @@ impl OwnTabs {
     }
 
     /// Whether the engine keeps to this tab.
-    pub(crate) async fn is_kept(&self, tab: &str) -> bool {
+    pub(crate) async fn is_claimed_by_engine(&self, tab: &str) -> bool {
         let list = orphan_tabs::read(&self.list).await;
         list.lines().any(|line| line.strip_prefix("own ") == Some(tab))
     }
 
     /// Notes tabs that the engine has made. Cheap if there are none.
-    pub(crate) async fn look(&mut self, observer: &Observer) {
+    pub(crate) async fn note_new_tabs(&mut self, observer: &Observer) {
         let length = fs::metadata(&self.list).map_or(0, |list| list.len());
         if length == self.read {
             return;
         }
         self.read = length;
         let list = orphan_tabs::read(&self.list).await;
-        observer.own(self.scope, ids(&list)).await;
+        observer.claim_tabs(self.scope, tab_ids(&list)).await;
     }
 
     /// Closes the tabs, and returns when they are closed. Disposes of contexts that the engine made for them, too.
     pub(crate) async fn close(&mut self, observer: &Observer) -> Result<(), greenroom_cdp::Error> {
-        self.look(observer).await;
-        observer.close_tabs(&self.scope(), self.leave).await?;
-        for context in contexts(&orphan_tabs::read(&self.list).await) {
+        self.note_new_tabs(observer).await;
+        observer.close_tabs(&self.scope(), self.replacement).await?;
+        for context in context_ids(&orphan_tabs::read(&self.list).await) {
             observer.dispose(&context).await;
         }
         Ok(())
@@ -90,7 +90,7 @@ impl OwnTabs {
 
 /// Makes sure, at the end of an instance, that no tab or context of any seat stays open; or that the next instance closes
 /// it.
-pub(crate) async fn leave(observer: &Observer, run: &RunFolder, instance: &Path) {
+pub(crate) async fn close_remaining_tabs(observer: &Observer, run: &RunFolder, instance: &Path) {
     let list = instance.join(LIST);
     let text = orphan_tabs::read(&list).await;
     if text.is_empty() {
@@ -98,6 +98,6 @@ pub(crate) async fn leave(observer: &Observer, run: &RunFolder, instance: &Path)
     }
     if let Err(error) = orphan_tabs::close_listed(observer, &text).await {
         tracing::debug!(%error, "tabs stay open in a browser");
-        orphan_tabs::keep(run.path(), &list);
+        orphan_tabs::keep_list(run.path(), &list);
     }
 }

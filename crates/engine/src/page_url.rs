@@ -18,13 +18,13 @@ pub(crate) struct RefusedScheme(pub(crate) String);
 
 /// Judges an address in the form that a tool gets.
 pub(crate) fn judge(url: &str) -> Result<(), RefusedScheme> {
-    judge_reading(&as_standard(url))?;
+    judge_normalized(&as_url_standard_reads(url))?;
     // An engine or a browser may also drop characters that the standard keeps.
-    judge_reading(&url.chars().filter(|c| !is_invisible(*c)).collect::<String>())
+    judge_normalized(&url.chars().filter(|c| !is_invisible(*c)).collect::<String>())
 }
 
 /// The address as the URL standard reads it before it splits it.
-fn as_standard(url: &str) -> String {
+fn as_url_standard_reads(url: &str) -> String {
     let trimmed = url.trim_matches(|c: char| c <= ' ');
     trimmed.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect()
 }
@@ -36,7 +36,7 @@ fn is_invisible(c: char) -> bool {
     c.is_whitespace() || c.is_control() || is_mark || c == '\u{feff}'
 }
 
-fn judge_reading(url: &str) -> Result<(), RefusedScheme> {
+fn judge_normalized(url: &str) -> Result<(), RefusedScheme> {
     let Some((scheme, rest)) = split_scheme(url) else { return Ok(()) };
     let is_allowed = match scheme.as_str() {
         // `localhost:3000` has the form of an address with a scheme; no browser knows a scheme of this name.
@@ -75,7 +75,7 @@ mod tests {
 
     /// Pages of the web pass in every common spelling, with and without a scheme.
     #[test]
-    fn the_web() {
+    fn web_addresses_pass() {
         for url in [
             "https://a/file:",
             "HTTP://a",
@@ -104,7 +104,7 @@ mod tests {
 
     /// Everything else is refused by its scheme, in every spelling that a browser accepts.
     #[test]
-    fn other_schemes() {
+    fn other_schemes_are_refused() {
         for (url, scheme) in [
             ("file:///etc/passwd", "file:"),
             ("FiLe:/etc/passwd", "file:"),

@@ -13,9 +13,9 @@ use crate::run_folder::{self, RunFolder};
 
 /// The ports of this process, and through the run folders those of other greenrooms on this machine.
 #[derive(Clone)]
-pub struct Ports(Arc<Inner>);
+pub struct Ports(Arc<PortList>);
 
-struct Inner {
+struct PortList {
     /// Ports with the number of guards that hold each.
     held: Mutex<BTreeMap<(u16, PortOwner), usize>>,
     file: PathBuf,
@@ -26,16 +26,16 @@ struct Inner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PortOwner {
     /// greenroom, or a process that it started.
-    Ours,
+    Greenroom,
     /// An attached browser.
-    Theirs,
+    AttachedBrowser,
 }
 
 /// A list of all possible ports, each of both kinds, has 1.3 MiB.
 const LIST_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 /// The suffix of an attached browser's port.
-const THEIRS: &str = " attached";
+const ATTACHED_SUFFIX: &str = " attached";
 
 /// Keeps a port closed to browsers until dropped.
 pub struct PortGuard {
@@ -46,29 +46,34 @@ pub struct PortGuard {
 impl Ports {
     pub fn new(run: &RunFolder) -> Self {
         let all_runs = run.path().parent().map(PathBuf::from).unwrap_or_default();
-        Self(Arc::new(Inner { held: Mutex::default(), file: run.path().join(run_folder::PORTS), all_runs }))
+        Self(Arc::new(PortList {
+            held: Mutex::default(),
+            file: run.path().join(run_folder::PORTS),
+            all_runs,
+        }))
     }
 
     /// Closes a port to all browsers. Call it before anything listens there, or before any page can know the port.
     pub fn hold(&self, port: u16) -> io::Result<PortGuard> {
-        self.close((port, PortOwner::Ours))
+        self.close_port((port, PortOwner::Greenroom))
     }
 
     /// Closes the debugger's port of an attached browser.
     pub fn hold_attached(&self, port: u16) -> io::Result<PortGuard> {
-        self.close((port, PortOwner::Theirs))
+        self.close_port((port, PortOwner::AttachedBrowser))
     }
 
     /// Whether any greenroom on this machine, or a process that it started, listens at this port.
-    pub fn is_ours(&self, port: u16) -> bool {
-        self.held().contains_key(&(port, PortOwner::Ours)) || self.neighbours_hold(port, &[PortOwner::Ours])
+    pub fn is_greenroom_port(&self, port: u16) -> bool {
+        self.held().contains_key(&(port, PortOwner::Greenroom))
+            || self.listed_by_other_process(port, &[PortOwner::Greenroom])
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<(u16, PortOwner), usize>> {
         self.0.held.lock()
     }
 
-    fn close(&self, port: (u16, PortOwner)) -> io::Result<PortGuard> {
+    fn close_port(&self, port: (u16, PortOwner)) -> io::Result<PortGuard> {
         let mut held = self.held();
         *held.entry(port).or_default() += 1;
         let written = self.write(&held);
@@ -79,15 +84,15 @@ impl Ports {
     }
 
     fn write(&self, held: &BTreeMap<(u16, PortOwner), usize>) -> io::Result<()> {
-        let line = |(port, whose): &(u16, PortOwner)| match whose {
-            PortOwner::Ours => format!("{port}\n"),
-            PortOwner::Theirs => format!("{port}{THEIRS}\n"),
+        let line = |(port, owner): &(u16, PortOwner)| match owner {
+            PortOwner::Greenroom => format!("{port}\n"),
+            PortOwner::AttachedBrowser => format!("{port}{ATTACHED_SUFFIX}\n"),
         };
         let text: String = held.keys().map(line).collect();
-        run_folder::write_whole(&self.0.file, text.as_bytes())
+        run_folder::write_atomically(&self.0.file, text.as_bytes())
     }
 
-    fn neighbours_hold(&self, port: u16, whose: &[PortOwner]) -> bool {
+    fn listed_by_other_process(&self, port: u16, owner: &[PortOwner]) -> bool {
         // An unreadable list might contain the port: then it counts as closed. A missing list contains none.
         let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let runs = match fs::read_dir(&self.0.all_runs) {
@@ -103,7 +108,7 @@ impl Ports {
             });
             match text {
                 Ok(text) => {
-                    text.lines().map(read).any(|(held, by)| held == Some(port) && whose.contains(&by))
+                    text.lines().map(parse_line).any(|(held, by)| held == Some(port) && owner.contains(&by))
                 }
                 Err(error) if missing(&error) => false,
                 Err(error) => {
@@ -116,29 +121,29 @@ impl Ports {
 }
 
 /// A line of a list of ports.
-fn read(line: &str) -> (Option<u16>, PortOwner) {
-    match line.strip_suffix(THEIRS) {
-        Some(port) => (port.parse().ok(), PortOwner::Theirs),
-        None => (line.parse().ok(), PortOwner::Ours),
+fn parse_line(line: &str) -> (Option<u16>, PortOwner) {
+    match line.strip_suffix(ATTACHED_SUFFIX) {
+        Some(port) => (port.parse().ok(), PortOwner::AttachedBrowser),
+        None => (line.parse().ok(), PortOwner::Greenroom),
     }
 }
 
 impl OwnPorts for Ports {
     fn contains(&self, port: u16) -> bool {
-        const ALL: [PortOwner; 2] = [PortOwner::Ours, PortOwner::Theirs];
+        const ALL: [PortOwner; 2] = [PortOwner::Greenroom, PortOwner::AttachedBrowser];
         let held = self.held();
-        let here = ALL.iter().any(|whose| held.contains_key(&(port, *whose)));
+        let is_held_by_this_process = ALL.iter().any(|owner| held.contains_key(&(port, *owner)));
         drop(held);
-        here || self.neighbours_hold(port, &ALL)
+        is_held_by_this_process || self.listed_by_other_process(port, &ALL)
     }
 }
 
 /// The ports of greenroom and of the processes that it started, without those of attached browsers.
-pub struct Ours(pub Ports);
+pub struct GreenroomPorts(pub Ports);
 
-impl OwnPorts for Ours {
+impl OwnPorts for GreenroomPorts {
     fn contains(&self, port: u16) -> bool {
-        self.0.is_ours(port)
+        self.0.is_greenroom_port(port)
     }
 }
 
@@ -169,49 +174,52 @@ mod tests {
     fn ports_are_held_across_processes() {
         let data = tempfile::tempdir().unwrap();
         let run = RunFolder::claim(data.path()).unwrap();
-        let ours = Ports::new(&run);
+        let ports = Ports::new(&run);
         let neighbour = data.path().join("run/neighbour");
         fs::create_dir_all(&neighbour).unwrap();
         fs::write(neighbour.join(run_folder::PORTS), "4000\n").unwrap();
-        assert!(ours.contains(4000) && !ours.contains(400));
+        assert!(ports.contains(4000) && !ports.contains(400));
 
         let unreadable = data.path().join("run/unreadable");
         fs::create_dir_all(unreadable.join(run_folder::PORTS)).unwrap();
-        assert!(ours.contains(400), "an unreadable list might contain it");
+        assert!(ports.contains(400), "an unreadable list might contain it");
         fs::remove_dir_all(&unreadable).unwrap();
-        assert!(!ours.contains(400));
+        assert!(!ports.contains(400));
 
         // Opening a FIFO without a writer would block for ever.
         fs::create_dir_all(&unreadable).unwrap();
         let fifo = unreadable.join(run_folder::PORTS);
         mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        assert!(ours.contains(400), "a FIFO is no list");
+        assert!(ports.contains(400), "a FIFO is no list");
         fs::remove_dir_all(&unreadable).unwrap();
 
-        let (one, two) = (ours.hold(5000).unwrap(), ours.hold(5000).unwrap());
+        let (first_guard, second_guard) = (ports.hold(5000).unwrap(), ports.hold(5000).unwrap());
         assert_eq!(fs::read_to_string(run.path().join(run_folder::PORTS)).unwrap(), "5000\n");
-        drop(one);
-        assert!(ours.contains(5000), "the second guard still holds it");
-        drop(two);
-        assert!(!ours.contains(5000));
+        drop(first_guard);
+        assert!(ports.contains(5000), "the second guard still holds it");
+        drop(second_guard);
+        assert!(!ports.contains(5000));
     }
 
     /// The debugger of an attached browser is closed to browsers, but is not greenroom's own.
     #[test]
-    fn theirs_are_closed_and_not_ours() {
+    fn attached_ports_are_closed_but_not_greenrooms() {
         let data = tempfile::tempdir().unwrap();
         let run = RunFolder::claim(data.path()).unwrap();
-        let here = Ports::new(&run);
+        let ports = Ports::new(&run);
         let file = run.path().join(run_folder::PORTS);
         let neighbour = data.path().join("run/neighbour");
         fs::create_dir_all(&neighbour).unwrap();
         fs::write(neighbour.join(run_folder::PORTS), "4000\n4001 attached\n").unwrap();
-        let guards = (here.hold(5000).unwrap(), here.hold_attached(5001).unwrap());
+        let guards = (ports.hold(5000).unwrap(), ports.hold_attached(5001).unwrap());
         assert_eq!(fs::read_to_string(&file).unwrap(), "5000\n5001 attached\n");
         for port in [4000, 4001, 5000, 5001] {
-            assert!(here.contains(port), "{port}");
+            assert!(ports.contains(port), "{port}");
         }
-        assert_eq!([4000, 4001, 5000, 5001].map(|port| here.is_ours(port)), [true, false, true, false]);
+        assert_eq!(
+            [4000, 4001, 5000, 5001].map(|port| ports.is_greenroom_port(port)),
+            [true, false, true, false]
+        );
         drop(guards);
         assert_eq!(fs::read_to_string(&file).unwrap(), "");
     }

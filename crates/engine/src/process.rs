@@ -35,7 +35,7 @@ pub struct Process {
     name: String,
     pid: u32,
     exit: watch::Receiver<Option<Exit>>,
-    tail: Arc<Tail>,
+    tail: Arc<StderrTail>,
     /// Waits for the child and reaps it.
     _supervisor: JoinHandle<()>,
 }
@@ -52,23 +52,23 @@ pub struct Listen {
     /// Recognises the line that means readiness; the caller of [`Process::start`] receives the returned text.
     pub ready: fn(&str) -> Option<String>,
     /// How a line may be used, by whether the child was ready before it.
-    pub tells: fn(&str, bool) -> Tells,
+    pub classify: fn(&str, bool) -> StderrUse,
 }
 
 /// How a line of a child's stderr may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tells {
+pub enum StderrUse {
     /// It is logged, and may explain the child's end.
-    LastWords,
+    ExplainsExit,
     /// It is logged, but never explains the child's end.
     LogOnly,
     /// It is neither logged nor shown: a page may have written it.
-    Nothing,
+    Discard,
 }
 
 impl Listen {
     /// For a child that signals readiness in another way, and whose lines may all explain its end.
-    pub const PLAIN: Self = Self { ready: |_| None, tells: |_, _| Tells::LastWords };
+    pub const PLAIN: Self = Self { ready: |_| None, classify: |_, _| StderrUse::ExplainsExit };
 }
 
 impl Process {
@@ -84,7 +84,7 @@ impl Process {
         let pid = child.id().ok_or_else(|| io::Error::other("the child ended at once"))?;
         let pipes =
             child.stdin.take().zip(child.stdout.take()).map(|(stdin, stdout)| Pipes { stdin, stdout });
-        let tail = Arc::new(Tail::default());
+        let tail = Arc::new(StderrTail::default());
         let (found, line) = oneshot::channel();
         let reader = child.stderr.take().map(|stderr| {
             tokio::spawn(read_stderr(stderr, name.to_owned(), pid, tail.clone(), listen, found))
@@ -125,12 +125,12 @@ impl Process {
     }
 
     /// The last lines of stderr; usable after this process is gone.
-    pub(crate) fn tail(&self) -> Arc<Tail> {
+    pub(crate) fn tail(&self) -> Arc<StderrTail> {
         self.tail.clone()
     }
 
     /// The last lines of stderr, joined.
-    pub fn last_words(&self) -> Arc<str> {
+    pub fn stderr_tail(&self) -> Arc<str> {
         self.tail.text().into()
     }
 
@@ -185,35 +185,35 @@ async fn read_stderr(
     mut stderr: impl AsyncRead + Unpin,
     name: String,
     pid: u32,
-    tail: Arc<Tail>,
+    tail: Arc<StderrTail>,
     listen: Listen,
     found: oneshot::Sender<String>,
 ) {
     let mut found = Some(found);
     let mut lines = LineSplitter::new(LINE_BYTES_MAX);
     let mut chunk = vec![0; LINE_BYTES_MAX];
-    let mut said = |line: StreamLine| {
-        let text = text_of(line);
-        let told = (listen.tells)(&text, found.is_none());
+    let mut take_line = |line: StreamLine| {
+        let text = line_text(line);
+        let stderr_use = (listen.classify)(&text, found.is_none());
         if let Some(value) = (listen.ready)(&text)
             && let Some(found) = found.take()
         {
             let _ = found.send(value);
         }
-        if told != Tells::Nothing {
+        if stderr_use != StderrUse::Discard {
             tracing::debug!(process = name, pid, "{text}");
         }
-        if told == Tells::LastWords {
+        if stderr_use == StderrUse::ExplainsExit {
             tail.push(&text);
         }
     };
     while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
-        lines.feed(chunk.get(..count).unwrap_or_default(), &mut said);
+        lines.feed(chunk.get(..count).unwrap_or_default(), &mut take_line);
     }
-    lines.finish().map(said);
+    lines.finish().map(take_line);
 }
 
-fn text_of(line: StreamLine) -> String {
+fn line_text(line: StreamLine) -> String {
     match line {
         StreamLine::Whole(line) => String::from_utf8_lossy(&line).trim_end().to_owned(),
         StreamLine::TooLong { bytes } => format!("(a line of {bytes} bytes)"),
@@ -222,19 +222,19 @@ fn text_of(line: StreamLine) -> String {
 
 /// The last lines that a child wrote to stderr.
 #[derive(Default)]
-pub(crate) struct Tail(Mutex<VecDeque<String>>);
+pub(crate) struct StderrTail(Mutex<VecDeque<String>>);
 
-impl Tail {
+impl StderrTail {
     /// How much of an output it can hold: earlier output is ignored.
     pub(crate) const BYTES_MAX: u64 = (TAIL_LINES * LINE_BYTES_MAX) as u64;
 
     /// The tail of an output that was written to a file.
-    pub(crate) fn of(output: &[u8]) -> Self {
+    pub(crate) fn from_output(output: &[u8]) -> Self {
         let tail = Self::default();
         let mut lines = LineSplitter::new(LINE_BYTES_MAX);
-        lines.feed(output, |line| tail.push(&text_of(line)));
+        lines.feed(output, |line| tail.push(&line_text(line)));
         if let Some(line) = lines.finish() {
-            tail.push(&text_of(line));
+            tail.push(&line_text(line));
         }
         tail
     }

@@ -22,11 +22,11 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// The output of a child that ended, and its exit.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct CommandOutput {
     pub exit: Exit,
     pub stdout: String,
     /// The last lines of stderr.
-    pub last_words: Arc<str>,
+    pub stderr_tail: Arc<str>,
 }
 
 /// Why a child did not end by itself.
@@ -44,9 +44,9 @@ pub(crate) async fn run(
     name: &str,
     spec: Spec,
     deadline: Duration,
-) -> Result<Done, RunError> {
+) -> Result<CommandOutput, RunError> {
     let (process, pipes, _ready) = Process::start(launcher, name, spec.pipes(), Listen::PLAIN).await?;
-    let said = async {
+    let read_stdout = async {
         let mut stdout = Vec::new();
         if let Some(pipes) = pipes {
             // A child that asks a question sees the end of its stdin.
@@ -58,38 +58,39 @@ pub(crate) async fn run(
         }
         String::from_utf8_lossy(&stdout).into_owned()
     };
-    let Ok((stdout, exit)) = timeout(deadline, async { tokio::join!(said, process.wait()) }).await else {
+    let Ok((stdout, exit)) = timeout(deadline, async { tokio::join!(read_stdout, process.wait()) }).await
+    else {
         process.stop(GRACE).await;
         return Err(RunError::TooLong(deadline));
     };
-    Ok(Done { exit, stdout, last_words: process.last_words() })
+    Ok(CommandOutput { exit, stdout, stderr_tail: process.stderr_tail() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    async fn sh(script: &str, deadline: Duration) -> Result<Done, RunError> {
-        let launcher = Launcher::start("errand-test").unwrap();
+    async fn sh(script: &str, deadline: Duration) -> Result<CommandOutput, RunError> {
+        let launcher = Launcher::start("run-command-test").unwrap();
         run(&launcher, "sh", Spec::new("/bin/sh").args(["-c", script]), deadline).await
     }
 
     /// The caller gets a child's output together with its exit, success or failure.
     #[tokio::test]
-    async fn words_and_exit_come_back() {
+    async fn output_and_exit_are_returned() {
         let minute = Duration::from_secs(60);
-        let well = sh("echo v20", minute).await.unwrap();
-        assert!(well.exit.is_success());
-        assert_eq!(well.stdout, "v20\n");
+        let succeeded = sh("echo v20", minute).await.unwrap();
+        assert!(succeeded.exit.is_success());
+        assert_eq!(succeeded.stdout, "v20\n");
 
-        let badly = sh("echo why >&2; exit 3", minute).await.unwrap();
-        assert!(!badly.exit.is_success());
-        assert_eq!((badly.exit.to_string().as_str(), &*badly.last_words), ("exit status: 3", "why"));
+        let failed = sh("echo why >&2; exit 3", minute).await.unwrap();
+        assert!(!failed.exit.is_success());
+        assert_eq!((failed.exit.to_string().as_str(), &*failed.stderr_tail), ("exit status: 3", "why"));
     }
 
     /// A child that never ends is ended at its deadline, and a child that asks a question gets no answer.
     #[tokio::test]
-    async fn nothing_waits_for_ever() {
+    async fn overlong_child_is_ended() {
         let hung = sh("exec sleep 600", Duration::from_millis(50)).await;
         assert!(matches!(hung, Err(RunError::TooLong(_))));
         assert!(!sh("read answer", Duration::from_secs(60)).await.unwrap().exit.is_success());

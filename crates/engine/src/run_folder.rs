@@ -41,7 +41,7 @@ impl RunFolder {
         /// Distinguishes several claims of one process (tests make them).
         static CLAIMS: AtomicU64 = AtomicU64::new(0);
         let pid = std::process::id();
-        let start = start_time_of_living(pid).unwrap_or_default();
+        let start = start_time_if_running(pid).unwrap_or_default();
         let claim = CLAIMS.fetch_add(1, Ordering::Relaxed);
         let tag = format!("{pid}-{start}-{claim}");
         let path = data_folder.join("run").join(&tag);
@@ -61,19 +61,19 @@ impl RunFolder {
     }
 
     /// A new, empty, private folder below this one. Names are never used twice.
-    pub fn fresh(&self, kind: &str) -> io::Result<Scratch> {
+    pub fn new_folder(&self, kind: &str) -> io::Result<ScratchFolder> {
         let path = self.path.join(kind).join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         make_private(&path)?;
-        Ok(Scratch(path))
+        Ok(ScratchFolder(path))
     }
 }
 
 /// A folder of one browser, engine or seat. Dropping it removes it, so that a failed or cancelled start leaves nothing
 /// behind.
 #[derive(Debug)]
-pub struct Scratch(PathBuf);
+pub struct ScratchFolder(PathBuf);
 
-impl Scratch {
+impl ScratchFolder {
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -85,7 +85,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         remove(&self.0);
     }
@@ -124,15 +124,15 @@ pub fn reap(data_folder: &Path) -> Reaped {
         let path = run.path();
         let Some(tag) = run.file_name().to_str().map(ToOwned::to_owned) else { continue };
         // The lock is held until the folder is removed, so that two starting greenrooms do not both clean it.
-        let Some(_lock) = lock_of_dead(&path, &tag) else { continue };
-        for pid in tagged(&tag) {
+        let Some(_lock) = lock_if_owner_dead(&path, &tag) else { continue };
+        for pid in processes_with_tag(&tag) {
             tracing::info!(?pid, tag, "ending a process that a dead greenroom left behind");
             // It leads a group; a browser's helpers in it have no tag, since they overwrite it with their titles.
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = kill_process(pid, Signal::KILL);
             reaped.processes += 1;
         }
-        orphan_tabs::keep_of_dead(&path);
+        orphan_tabs::keep_lists_of_dead(&path);
         match fs::remove_dir_all(&path) {
             Ok(()) => reaped.folders += 1,
             Err(error) => {
@@ -147,7 +147,7 @@ pub fn reap(data_folder: &Path) -> Reaped {
 pub fn left_behind(data_folder: &Path) -> Vec<PathBuf> {
     let Ok(runs) = fs::read_dir(data_folder.join("run")) else { return Vec::new() };
     let dead = |run: &fs::DirEntry| {
-        run.file_name().to_str().is_some_and(|tag| lock_of_dead(&run.path(), tag).is_some())
+        run.file_name().to_str().is_some_and(|tag| lock_if_owner_dead(&run.path(), tag).is_some())
     };
     runs.flatten().filter(dead).map(|run| run.path()).collect()
 }
@@ -161,30 +161,30 @@ pub struct RunningGreenroom {
 }
 
 /// The greenrooms that run with this data folder, lowest pid first. A folder whose name has another form is ignored.
-pub fn living(data_folder: &Path) -> Vec<RunningGreenroom> {
+pub fn running_greenrooms(data_folder: &Path) -> Vec<RunningGreenroom> {
     let Ok(runs) = fs::read_dir(data_folder.join("run")) else { return Vec::new() };
-    let owner = |run: fs::DirEntry| {
+    let running = |run: fs::DirEntry| {
         let name = run.file_name();
-        let (pid, _) = owner(name.to_str()?)?;
-        lock_of_dead(&run.path(), name.to_str()?)
+        let (pid, _) = owner_of_tag(name.to_str()?)?;
+        lock_if_owner_dead(&run.path(), name.to_str()?)
             .is_none()
             .then(|| RunningGreenroom { pid, path: run.path() })
     };
-    let mut living: Vec<_> = runs.flatten().filter_map(owner).collect();
-    living.sort_by(|one, other| (one.pid, &one.path).cmp(&(other.pid, &other.path)));
-    living
+    let mut found: Vec<_> = runs.flatten().filter_map(running).collect();
+    found.sort_by(|left, right| (left.pid, &left.path).cmp(&(right.pid, &right.path)));
+    found
 }
 
 /// Pid and start time in a run folder's name.
-fn owner(tag: &str) -> Option<(u32, u64)> {
+fn owner_of_tag(tag: &str) -> Option<(u32, u64)> {
     let mut parts = tag.split('-');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 /// The lock of a run folder whose owner is dead, or `None`.
-fn lock_of_dead(path: &Path, tag: &str) -> Option<Option<File>> {
-    let (pid, start) = owner(tag)?;
-    if start_time_of_living(pid) == Some(start) {
+fn lock_if_owner_dead(path: &Path, tag: &str) -> Option<Option<File>> {
+    let (pid, start) = owner_of_tag(tag)?;
+    if start_time_if_running(pid) == Some(start) {
         return None;
     }
     match private_file().write(true).open(path.join(LOCK)) {
@@ -195,7 +195,7 @@ fn lock_of_dead(path: &Path, tag: &str) -> Option<Option<File>> {
 }
 
 /// Processes that carry this tag in their environment.
-fn tagged(tag: &str) -> Vec<Pid> {
+fn processes_with_tag(tag: &str) -> Vec<Pid> {
     let mark = format!("{TAG}={tag}");
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     processes
@@ -214,7 +214,7 @@ fn tagged(tag: &str) -> Vec<Pid> {
 ///
 /// State and start are fields 3 and 22 of that line, counted from the last parenthesis because the name before it may
 /// contain anything.
-fn start_time_of_living(pid: u32) -> Option<u64> {
+fn start_time_if_running(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     match fields.next()? {
@@ -224,7 +224,7 @@ fn start_time_of_living(pid: u32) -> Option<u64> {
 }
 
 /// The error if the data folder is not writable.
-pub(crate) fn unwritable(run: &RunFolder, error: &io::Error) -> StartError {
+pub(crate) fn unwritable_error(run: &RunFolder, error: &io::Error) -> StartError {
     StartError::new(format!("cannot write to the data folder: {error}: `{}`", run.path().display()))
         .hint("free some space or set GREENROOM_DATA_DIR to a folder that can be written")
 }
@@ -235,7 +235,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 }
 
 /// Makes a folder for this user only, and restricts an existing one.
-pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
+pub(crate) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     make_private(path)?;
     if fs::metadata(path)?.permissions().mode() & 0o077 == 0 {
         return Ok(());
@@ -253,7 +253,7 @@ pub(crate) fn private_file() -> OpenOptions {
 }
 
 /// Writes a file atomically, for this user only.
-pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(part);
@@ -273,8 +273,8 @@ mod tests {
     #[test]
     fn only_dead_owners_are_reaped() {
         let data = tempfile::tempdir().unwrap();
-        let living = RunFolder::claim(data.path()).unwrap();
-        let profile = living.fresh("profiles").unwrap();
+        let run = RunFolder::claim(data.path()).unwrap();
+        let profile = run.new_folder("profiles").unwrap();
         let dead = data.path().join("run/4194304-1-0");
         fs::create_dir_all(dead.join("profiles/0")).unwrap();
         let recycled = data.path().join(format!("run/{}-1-0", std::process::id()));
@@ -283,30 +283,30 @@ mod tests {
         fs::create_dir_all(&foreign).unwrap();
 
         assert_eq!(left_behind(data.path()).len(), 2);
-        let alive = RunningGreenroom { pid: std::process::id(), path: living.path().to_owned() };
-        assert_eq!(super::living(data.path()), [alive]);
+        let expected = RunningGreenroom { pid: std::process::id(), path: run.path().to_owned() };
+        assert_eq!(super::running_greenrooms(data.path()), [expected]);
         assert_eq!(reap(data.path()), Reaped { folders: 2, processes: 0 });
         assert_eq!(left_behind(data.path()), Vec::<PathBuf>::new());
         assert!(profile.path().exists() && foreign.exists() && !dead.exists() && !recycled.exists());
-        assert_eq!(fs::metadata(living.path()).unwrap().permissions().mode() & 0o777, 0o700);
-        assert_eq!(fs::metadata(living.path().join(LOCK)).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(run.path()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(run.path().join(LOCK)).unwrap().permissions().mode() & 0o777, 0o600);
 
-        let path = living.path().to_owned();
-        drop(living);
+        let path = run.path().to_owned();
+        drop(run);
         assert!(!path.exists());
     }
 
     /// An owner that has ended is dead even before its parent has reaped it.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "the test needs a child without a supervisor")]
-    fn a_zombie_is_dead() {
+    fn owner_that_ended_is_dead_before_it_is_reaped() {
         let data = tempfile::tempdir().unwrap();
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let start = start_time_of_living(child.id()).unwrap();
+        let start = start_time_if_running(child.id()).unwrap();
         let path = data.path().join(format!("run/{}-{start}-0", child.id()));
         fs::create_dir_all(&path).unwrap();
-        assert_eq!(super::living(data.path()).len(), 1);
+        assert_eq!(super::running_greenrooms(data.path()).len(), 1);
 
         let pid = Pid::from_child(&child);
         child.kill().unwrap();
@@ -314,14 +314,14 @@ mod tests {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(pid), how).unwrap();
         assert!(fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") Z "));
-        assert_eq!(super::living(data.path()), []);
+        assert_eq!(super::running_greenrooms(data.path()), []);
         assert_eq!(left_behind(data.path()), [path]);
         child.wait().unwrap();
     }
 
     /// An owner elsewhere (another container) whose pid means nothing here is protected by its lock.
     #[test]
-    fn a_held_lock_protects_its_folder() {
+    fn held_lock_protects_the_folder() {
         let data = tempfile::tempdir().unwrap();
         let path = data.path().join("run/4194304-1-0");
         fs::create_dir_all(&path).unwrap();

@@ -11,25 +11,28 @@ use std::{
 
 use greenroom_core::StartError;
 
-use crate::run_folder::{RunFolder, Scratch, make_private, unwritable};
+use crate::run_folder::{RunFolder, ScratchFolder, make_private, unwritable_error};
 
 #[derive(Debug)]
 pub(crate) enum SeatFolder {
     /// Removed when dropped.
-    Fresh(Scratch),
+    Temporary(ScratchFolder),
     /// Stays.
-    Kept(PathBuf),
+    Persistent(PathBuf),
 }
 
 impl SeatFolder {
     pub(crate) fn make(run: &RunFolder, output_dir: Option<&Path>) -> Result<Self, StartError> {
         let Some(output) = output_dir else {
-            return run.fresh("seats").map(Self::Fresh).map_err(|error| unwritable(run, &error));
+            return run
+                .new_folder("seats")
+                .map(Self::Temporary)
+                .map_err(|error| unwritable_error(run, &error));
         };
         // The engine gets this path, and has another working directory.
         let folder = std::path::absolute(output).map(|output| output.join(unused_name()));
-        let made = folder.and_then(|folder| make_private(&folder).map(|()| folder));
-        made.map(Self::Kept).map_err(|error| {
+        let created = folder.and_then(|folder| make_private(&folder).map(|()| folder));
+        created.map(Self::Persistent).map_err(|error| {
             StartError::new(format!("cannot write to the output folder: {error}: `{}`", output.display()))
                 .hint("make it a folder that this user can write, or set `output_dir` to another")
         })
@@ -37,17 +40,17 @@ impl SeatFolder {
 
     pub(crate) fn path(&self) -> &Path {
         match self {
-            Self::Fresh(folder) => folder.path(),
-            Self::Kept(path) => path,
+            Self::Temporary(folder) => folder.path(),
+            Self::Persistent(path) => path,
         }
     }
 
     /// Empties a temporary folder, except one path in it.
-    pub(crate) async fn clear_but(&self, kept: &str) {
-        let Self::Fresh(folder) = self else { return };
+    pub(crate) async fn clear_except(&self, excluded: &str) {
+        let Self::Temporary(folder) = self else { return };
         let folder = folder.path().to_owned();
-        let kept = folder.join(kept);
-        let removed = tokio::task::spawn_blocking(move || remove_but(&folder, &kept)).await;
+        let excluded = folder.join(excluded);
+        let removed = tokio::task::spawn_blocking(move || remove_except(&folder, &excluded)).await;
         if let Ok(Err(error)) = removed {
             tracing::debug!(%error, "cannot empty a seat's folder");
         }
@@ -55,22 +58,22 @@ impl SeatFolder {
 
     /// Removes a temporary folder.
     pub(crate) async fn clear(&self) {
-        if let Self::Fresh(folder) = self {
+        if let Self::Temporary(folder) = self {
             folder.clear().await;
         }
     }
 }
 
 /// Removes everything in a folder except one path and its parents.
-fn remove_but(folder: &Path, kept: &Path) -> io::Result<()> {
+fn remove_except(folder: &Path, excluded: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
-        if path == kept {
+        if path == excluded {
             continue;
         }
-        match (kept.starts_with(&path), entry.file_type()?.is_dir()) {
-            (true, _) => remove_but(&path, kept)?,
+        match (excluded.starts_with(&path), entry.file_type()?.is_dir()) {
+            (true, _) => remove_except(&path, excluded)?,
             (false, true) => fs::remove_dir_all(&path)?,
             (false, false) => fs::remove_file(&path)?,
         }
@@ -92,7 +95,7 @@ mod tests {
 
     /// Folders in an output folder stay and sort by time; the error for a folder that cannot be made names it.
     #[tokio::test]
-    async fn output_stays() {
+    async fn output_folders_stay() {
         let data = tempfile::tempdir().unwrap();
         let run = RunFolder::claim(data.path()).unwrap();
         let output = data.path().join("output");

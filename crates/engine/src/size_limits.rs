@@ -19,7 +19,7 @@ const FRAMES_MAX: f64 = 120.0;
 pub(crate) const SIZE_REFUSED: &str = "size_refused";
 
 /// In which arguments a tool takes its sizes.
-enum Sizes {
+enum SizeArguments {
     /// Numbers `width` and `height`.
     Sides,
     /// An object `size` of such numbers, and a number `fps`.
@@ -30,7 +30,7 @@ enum Sizes {
 
 /// Why a call is refused.
 #[derive(Debug, PartialEq, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum SizeRefusal {
     #[error(transparent)]
     Size(#[from] WrongSize),
     #[error("a video has from 1 to {FRAMES_MAX} frames per second: {0}")]
@@ -40,33 +40,33 @@ pub(crate) enum Refused {
 }
 
 /// The tools of all engines that take sizes.
-fn sizes(tool: &str) -> Option<Sizes> {
+fn sizes(tool: &str) -> Option<SizeArguments> {
     match tool {
-        "browser_resize" | "resize_page" => Some(Sizes::Sides),
-        "browser_start_video" => Some(Sizes::Video),
-        "emulate" => Some(Sizes::Viewport),
+        "browser_resize" | "resize_page" => Some(SizeArguments::Sides),
+        "browser_start_video" => Some(SizeArguments::Video),
+        "emulate" => Some(SizeArguments::Viewport),
         _ => None,
     }
 }
 
 /// Whether every size that a call asks for is allowed.
-pub(crate) fn check(call: &Call) -> Result<(), Refused> {
+pub(crate) fn check(call: &Call) -> Result<(), SizeRefusal> {
     let Some(sizes) = sizes(&call.tool) else { return Ok(()) };
     let Some(arguments) = open(&call.params, "arguments")? else { return Ok(()) };
     match sizes {
-        Sizes::Sides => sides(&arguments),
-        Sizes::Video => {
+        SizeArguments::Sides => check_sides(&arguments),
+        SizeArguments::Video => {
             if given(&arguments, "fps").is_some()
                 && let Some(fps) = number(&arguments, "fps")?
                 && !(1.0..=FRAMES_MAX).contains(&fps)
             {
-                return Err(Refused::Frames(fps));
+                return Err(SizeRefusal::Frames(fps));
             }
-            open(&arguments.to_raw(), "size")?.map_or(Ok(()), |size| sides(&size))
+            open(&arguments.to_raw(), "size")?.map_or(Ok(()), |size| check_sides(&size))
         }
-        Sizes::Viewport => match arguments.read::<String>("viewport") {
-            Ok(text) => text.filter(|text| !text.is_empty()).map_or(Ok(()), |text| viewport(&text)),
-            Err(_) => Err(Refused::Unreadable("viewport")),
+        SizeArguments::Viewport => match arguments.read::<String>("viewport") {
+            Ok(text) => text.filter(|text| !text.is_empty()).map_or(Ok(()), |text| check_viewport(&text)),
+            Err(_) => Err(SizeRefusal::Unreadable("viewport")),
         },
     }
 }
@@ -77,24 +77,24 @@ fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a RawValue> {
 }
 
 /// The object of this name in an object, if there is one.
-fn open(raw: &RawValue, name: &'static str) -> Result<Option<Fields>, Refused> {
-    let unreadable = |_| Refused::Unreadable(name);
+fn open(raw: &RawValue, name: &'static str) -> Result<Option<Fields>, SizeRefusal> {
+    let unreadable = |_| SizeRefusal::Unreadable(name);
     let fields = Fields::open(raw).map_err(unreadable)?;
     given(&fields, name).map(Fields::open).transpose().map_err(unreadable)
 }
 
-fn number(fields: &Fields, name: &'static str) -> Result<Option<f64>, Refused> {
-    fields.read(name).map_err(|_| Refused::Unreadable(name))
+fn number(fields: &Fields, name: &'static str) -> Result<Option<f64>, SizeRefusal> {
+    fields.read(name).map_err(|_| SizeRefusal::Unreadable(name))
 }
 
 /// One side alone is checked with the smallest other one.
-fn sides(fields: &Fields) -> Result<(), Refused> {
+fn check_sides(fields: &Fields) -> Result<(), SizeRefusal> {
     let (width, height) = (number(fields, "width")?, number(fields, "height")?);
     Ok(page_size::check(width.unwrap_or(1.0), height.unwrap_or(1.0), 1.0)?)
 }
 
-fn viewport(text: &str) -> Result<(), Refused> {
-    let unreadable = Refused::Unreadable("viewport");
+fn check_viewport(text: &str) -> Result<(), SizeRefusal> {
+    let unreadable = SizeRefusal::Unreadable("viewport");
     let size = text.split(',').next().unwrap_or_default();
     let numbers: Result<Vec<f64>, _> = size.split('x').map(|number| number.trim().parse()).collect();
     match numbers.as_deref() {
@@ -110,14 +110,14 @@ mod tests {
 
     use super::*;
 
-    fn checked(tool: &str, arguments: &str) -> Result<(), Refused> {
+    fn checked(tool: &str, arguments: &str) -> Result<(), SizeRefusal> {
         let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
         check(&Call::new(tool, parse(params).unwrap()))
     }
 
     /// Sizes within the limits pass, as do calls without a size, and tools that have none.
     #[test]
-    fn what_passes() {
+    fn sizes_within_limits_pass() {
         for (tool, arguments) in [
             ("browser_resize", r#"{"width": 1280, "height": 720}"#),
             ("browser_resize", r#"{"width": 1.28e3, "height": 720.0}"#),
@@ -144,7 +144,7 @@ mod tests {
 
     /// Sizes beyond the limits are refused in every notation of a number, alone or together.
     #[test]
-    fn what_is_too_large() {
+    fn sizes_beyond_limits_are_refused() {
         for (tool, arguments) in [
             ("browser_resize", r#"{"width": 100000, "height": 100000}"#),
             ("browser_resize", r#"{"width": 1e9, "height": 1}"#),
@@ -162,13 +162,13 @@ mod tests {
             ("emulate", r#"{"viewport": "8192x8192x2"}"#),
         ] {
             let refused = checked(tool, arguments).unwrap_err();
-            assert!(!matches!(refused, Refused::Unreadable(_)), "{tool} {arguments}: {refused}");
+            assert!(!matches!(refused, SizeRefusal::Unreadable(_)), "{tool} {arguments}: {refused}");
         }
     }
 
     /// An argument that the guard cannot read does not reach the engine.
     #[test]
-    fn what_cannot_be_read() {
+    fn unreadable_sizes_are_refused() {
         for (tool, arguments) in [
             ("browser_resize", r#"{"width": "100000", "height": 1}"#),
             ("browser_resize", r#"{"width": 1e400, "height": 1}"#),
@@ -184,7 +184,7 @@ mod tests {
             ("emulate", r#"{"viewport": {"width": 100000}}"#),
         ] {
             let refused = checked(tool, arguments).unwrap_err();
-            assert!(matches!(refused, Refused::Unreadable(_)), "{tool} {arguments}: {refused}");
+            assert!(matches!(refused, SizeRefusal::Unreadable(_)), "{tool} {arguments}: {refused}");
         }
     }
 }

@@ -22,10 +22,10 @@ use sha2::{Digest, Sha256};
 use tokio::{sync::watch, time::sleep};
 
 use crate::{
-    chromium_log::without_pages,
+    chromium_log::without_page_output,
     exit::Exit,
-    launcher::{Detached, Launcher, Spec},
-    process::Tail,
+    launcher::{DetachedChild, Launcher, Spec},
+    process::StderrTail,
     run_folder::{RunFolder, make_private, private_file},
 };
 
@@ -33,7 +33,7 @@ use crate::{
 const PLACEHOLDER: &str = "{url}";
 
 /// The folder of these files, next to the run folders. It is not taken for a run folder: those begin with a number.
-const STARTED: &str = "started";
+const OUTPUT_FOLDER: &str = "started";
 
 /// How much of an address's digest names its file: enough that no two of a few dozen addresses collide.
 const NAME_BYTES: usize = 8;
@@ -43,20 +43,20 @@ const NAME_BYTES: usize = 8;
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// How often the size is checked. A program that writes as fast as a terminal scrolls writes a few megabytes meanwhile.
-const OUTPUT_LOOK: Duration = Duration::from_secs(60);
+const OUTPUT_CHECK_EVERY: Duration = Duration::from_secs(60);
 
 /// A program and its arguments; empty if there is no command. Clones share the remembered process.
 #[derive(Clone, Default)]
 pub struct StartCommand {
     argv: Vec<String>,
-    last: Arc<Mutex<Option<Started>>>,
+    last: Arc<Mutex<Option<StartedProcess>>>,
 }
 
 /// A process that a command has started.
 #[derive(Clone)]
-pub(crate) struct Started {
-    process: Detached,
-    output: Option<Output>,
+pub(crate) struct StartedProcess {
+    process: DetachedChild,
+    output: Option<OutputFile>,
 }
 
 impl StartCommand {
@@ -69,7 +69,7 @@ impl StartCommand {
     }
 
     /// The process that it started, if it still runs.
-    pub(crate) fn running(&self) -> Option<Started> {
+    pub(crate) fn running(&self) -> Option<StartedProcess> {
         let last = self.last.lock();
         last.as_ref().filter(|started| started.ended().is_none()).cloned()
     }
@@ -80,12 +80,12 @@ impl StartCommand {
         launcher: &Launcher,
         run: &RunFolder,
         url: &str,
-    ) -> Result<Started, StartError> {
+    ) -> Result<StartedProcess, StartError> {
         let (program, arguments) =
             self.argv.split_first().ok_or_else(|| StartError::new("there is no start command"))?;
         let arguments = arguments.iter().map(|argument| argument.replace(PLACEHOLDER, url));
         // A browser whose output is lost is better than none.
-        let output = Output::open(run, url).inspect_err(|error| {
+        let output = OutputFile::open(run, url).inspect_err(|error| {
             tracing::warn!(%error, "cannot keep the output of the start command");
         });
         let (output, file) = output.ok().unzip();
@@ -98,7 +98,7 @@ impl StartCommand {
             // This task has no owner, like the process with which it ends.
             tokio::spawn(output.clone().keep_small(process.end.clone()));
         }
-        let started = Started { process, output };
+        let started = StartedProcess { process, output };
         *self.last.lock() = Some(started.clone());
         Ok(started)
     }
@@ -118,7 +118,7 @@ impl PartialEq for StartCommand {
 
 impl Eq for StartCommand {}
 
-impl Started {
+impl StartedProcess {
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid
     }
@@ -140,25 +140,25 @@ impl Started {
     }
 
     /// The last lines of its stderr for messages: `conceal` runs before anything is cut off, or half a secret could remain.
-    pub(crate) fn last_words(&self, conceal: impl Fn(&str) -> String) -> String {
-        let end = self.output.as_ref().map(Output::end).transpose();
+    pub(crate) fn stderr_tail(&self, conceal: impl Fn(&str) -> String) -> String {
+        let end = self.output.as_ref().map(OutputFile::read_end).transpose();
         let end =
             end.inspect_err(|error| tracing::debug!(%error, "cannot read the output of a start command"));
         let end = end.ok().flatten().unwrap_or_default();
         // A person's browser prints the text of that person's pages.
-        Tail::of(conceal(&without_pages(&end)).as_bytes()).text()
+        StderrTail::from_output(conceal(&without_page_output(&end)).as_bytes()).text()
     }
 }
 
 /// The file for the output of a start command's process.
 #[derive(Clone)]
-struct Output(PathBuf);
+struct OutputFile(PathBuf);
 
-impl Output {
+impl OutputFile {
     /// Truncates the file, or creates it. It is opened for appending, so that truncation leaves no hole.
     fn open(run: &RunFolder, url: &str) -> io::Result<(Self, File)> {
         let runs = run.path().parent().unwrap_or(run.path());
-        let folder = runs.join(STARTED);
+        let folder = runs.join(OUTPUT_FOLDER);
         make_private(&folder)?;
         // An address may contain secrets.
         let digest = Sha256::digest(url.as_bytes());
@@ -170,12 +170,12 @@ impl Output {
     }
 
     /// The part at its end from which the last lines are taken, in whole lines.
-    fn end(&self) -> io::Result<String> {
+    fn read_end(&self) -> io::Result<String> {
         let mut file = greenroom_files::open(&self.0)?;
-        let start = file.metadata()?.len().saturating_sub(Tail::BYTES_MAX);
+        let start = file.metadata()?.len().saturating_sub(StderrTail::BYTES_MAX);
         file.seek(SeekFrom::Start(start))?;
         let mut end = Vec::new();
-        file.take(Tail::BYTES_MAX).read_to_end(&mut end)?;
+        file.take(StderrTail::BYTES_MAX).read_to_end(&mut end)?;
         let end = String::from_utf8_lossy(&end);
         let whole = if start == 0 { &*end } else { end.split_once('\n').map_or("", |(_, whole)| whole) };
         Ok(whole.to_owned())
@@ -186,16 +186,16 @@ impl Output {
         loop {
             tokio::select! {
                 _ = end.wait_for(Option::is_some) => return,
-                () = sleep(OUTPUT_LOOK) => {}
+                () = sleep(OUTPUT_CHECK_EVERY) => {}
             }
-            if let Err(error) = empty_if_big(&self.0) {
+            if let Err(error) = truncate_if_big(&self.0) {
                 tracing::debug!(%error, path = %self.0.display(), "cannot empty a file");
             }
         }
     }
 }
 
-fn empty_if_big(path: &Path) -> io::Result<()> {
+fn truncate_if_big(path: &Path) -> io::Result<()> {
     match fs::metadata(path)?.len() {
         ..=OUTPUT_BYTES_MAX => Ok(()),
         _ => private_file().write(true).open(path)?.set_len(0),
@@ -210,25 +210,26 @@ mod tests {
 
     /// A file belongs to one address, is for this user only, is truncated at the next start, and messages quote its end.
     #[test]
-    fn the_end_of_what_was_said() {
+    fn output_file_is_private_and_its_end_is_quoted() {
         let data = tempfile::tempdir().unwrap();
         let run = RunFolder::claim(data.path()).unwrap();
-        let open = |url| Output::open(&run, url).unwrap();
-        let ((one, mut file), (other, _)) = (open("http://a:1?key=s3cret"), open("http://b:1"));
-        assert_eq!(fs::metadata(&one.0).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(!one.0.display().to_string().contains("s3cret"));
+        let open = |url| OutputFile::open(&run, url).unwrap();
+        let (output, mut file) = open("http://a:1?key=s3cret");
+        let (other, _) = open("http://b:1");
+        assert_eq!(fs::metadata(&output.0).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!output.0.display().to_string().contains("s3cret"));
         for line in 0..10_000 {
             writeln!(file, "line {line}").unwrap();
         }
-        let said = one.end().unwrap();
-        assert!(said.starts_with("line ") && said.ends_with("\nline 9999\n"), "whole lines: {said}");
-        assert!(u64::try_from(said.len()).unwrap() <= Tail::BYTES_MAX);
-        assert_eq!(other.end().unwrap(), "");
+        let text = output.read_end().unwrap();
+        assert!(text.starts_with("line ") && text.ends_with("\nline 9999\n"), "whole lines: {text}");
+        assert!(u64::try_from(text.len()).unwrap() <= StderrTail::BYTES_MAX);
+        assert_eq!(other.read_end().unwrap(), "");
         let (again, mut next) = open("http://a:1?key=s3cret");
         // A process that opened it before the truncation leaves no hole.
         writeln!(file, "late").unwrap();
         writeln!(next, "new").unwrap();
-        assert_eq!(again.end().unwrap(), "late\nnew\n");
+        assert_eq!(again.read_end().unwrap(), "late\nnew\n");
         // It is not taken for a run folder.
         crate::run_folder::reap(data.path());
         assert!(again.0.exists());
@@ -236,14 +237,14 @@ mod tests {
 
     /// A process that writes on and on does not fill the disk while greenroom runs; a short output stays.
     #[tokio::test(start_paused = true)]
-    async fn what_is_said_stays_small() {
+    async fn output_file_stays_small() {
         let data = tempfile::tempdir().unwrap();
         let run = RunFolder::claim(data.path()).unwrap();
-        let (output, mut file) = Output::open(&run, "http://a:1").unwrap();
+        let (output, mut file) = OutputFile::open(&run, "http://a:1").unwrap();
         let (ended, end) = watch::channel(None);
         let task = tokio::spawn(output.clone().keep_small(end));
         let length = async || {
-            sleep(OUTPUT_LOOK + Duration::from_secs(1)).await;
+            sleep(OUTPUT_CHECK_EVERY + Duration::from_secs(1)).await;
             fs::metadata(&output.0).unwrap().len()
         };
         file.write_all(&vec![b'x'; usize::try_from(OUTPUT_BYTES_MAX).unwrap()]).unwrap();

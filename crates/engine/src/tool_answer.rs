@@ -10,14 +10,14 @@ use serde_json::json;
 pub(crate) const OWN_WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// The text of a failed answer.
-pub(crate) fn failure(body: &Result<Raw, Raw>) -> Result<(), String> {
+pub(crate) fn ensure_success(body: &Result<Raw, Raw>) -> Result<(), String> {
     let result = body.as_ref().map_err(|error| error.get().to_owned())?;
     let is_error = Fields::open(result).ok().and_then(|fields| fields.read::<bool>("isError").ok().flatten());
     if is_error == Some(true) { Err(result.get().to_owned()) } else { Ok(()) }
 }
 
 /// A failed answer that greenroom makes itself, with a stable code.
-pub(crate) fn failed(code: &str, message: &str) -> Reply {
+pub(crate) fn failed_reply(code: &str, message: &str) -> Reply {
     let body = encode(&json!({
         "content": [{ "type": "text", "text": format!("### Error\n{message}") }],
         "isError": true,
@@ -29,14 +29,14 @@ pub(crate) fn failed(code: &str, message: &str) -> Reply {
 /// The text of an answer.
 pub(crate) fn first_text(body: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
-    struct Result {
-        content: Vec<Part>,
+    struct ToolResult {
+        content: Vec<ContentPart>,
     }
     #[derive(serde::Deserialize)]
-    struct Part {
+    struct ContentPart {
         text: Option<String>,
     }
-    let result: Result = serde_json::from_str(&mended(body)).ok()?;
+    let result: ToolResult = serde_json::from_str(&mended(body)).ok()?;
     result.content.into_iter().find_map(|part| part.text)
 }
 
@@ -51,7 +51,7 @@ mod tests {
 
     /// A page that shows half a surrogate pair is still read: its marks of password fields count.
     #[test]
-    fn pages_with_half_a_pair() {
+    fn text_with_half_a_surrogate_pair_is_read() {
         let body = r#"{"content":[{"type":"text","text":"a \ud800 b"}]}"#;
         assert_eq!(first_text(body).as_deref(), Some("a \u{fffd} b"));
         assert_eq!(

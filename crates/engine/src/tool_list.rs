@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{
     exit_reason::explain,
     process::{Pipes, Process},
-    upstream::{Failed, initialize, within_deadline},
+    upstream::{EngineRequestError, initialize, within_deadline},
 };
 
 /// How many pages a tool list may have before it counts as endless.
@@ -37,24 +37,24 @@ pub type ToolsChanged = Arc<dyn Fn(Offer) + Send + Sync>;
 
 /// The receiver of tool lists, and what is needed to rate them.
 #[derive(Clone)]
-pub(crate) struct Offers {
-    pub(crate) told: ToolsChanged,
+pub(crate) struct ToolListSink {
+    pub(crate) notify: ToolsChanged,
     pub(crate) partial: bool,
     /// The names of the last list. A tool that is missing from the next list is gone for all agents.
-    pub(crate) had: Arc<Mutex<Vec<Arc<str>>>>,
+    pub(crate) last_names: Arc<Mutex<Vec<Arc<str>>>>,
     /// The engine's own description, once it has sent it.
     pub(crate) introduction: Arc<OnceLock<Introduction>>,
 }
 
 /// Asks the engine for its tools, passes them on, and returns their names.
-pub(crate) async fn look(peer: Arc<Peer>, offers: Offers, at_start: bool) -> Vec<Arc<str>> {
+pub(crate) async fn report_tools(peer: Arc<Peer>, tool_sink: ToolListSink, at_start: bool) -> Vec<Arc<str>> {
     match list_tools(&peer).await.map_err(StartError::from) {
         Ok(tools) => {
             let names: Vec<_> = tools.tools.iter().map(|tool| tool.name.clone()).collect();
-            let had = std::mem::replace(&mut *offers.had.lock(), names.clone());
-            let partial = offers.partial && had.iter().all(|name| names.contains(name));
-            let tools = Toolset { introduction: offers.introduction.get().cloned(), ..tools };
-            (offers.told)(Offer { tools, at_start, partial });
+            let last_names = std::mem::replace(&mut *tool_sink.last_names.lock(), names.clone());
+            let partial = tool_sink.partial && last_names.iter().all(|name| names.contains(name));
+            let tools = Toolset { introduction: tool_sink.introduction.get().cloned(), ..tools };
+            (tool_sink.notify)(Offer { tools, at_start, partial });
             names
         }
         Err(error) => {
@@ -65,7 +65,11 @@ pub(crate) async fn look(peer: Arc<Peer>, offers: Offers, at_start: bool) -> Vec
 }
 
 /// Asks a started engine for its tools, and ends it.
-pub(crate) async fn tools_of(process: Process, pipes: Pipes, grace: Duration) -> Result<Toolset, StartError> {
+pub(crate) async fn list_tools_and_stop(
+    process: Process,
+    pipes: Pipes,
+    grace: Duration,
+) -> Result<Toolset, StartError> {
     let (peer, _inbound) = child::connect(pipes.stdin, pipes.stdout);
     let listed = explain(&process, ask_for_tools(&peer)).await;
     drop(peer);
@@ -75,36 +79,37 @@ pub(crate) async fn tools_of(process: Process, pipes: Pipes, grace: Duration) ->
 
 /// Makes the handshake on a fresh connection and asks for the tools: all that any agent could be offered. Some servers have
 /// tools only for clients that can answer questions.
-pub(crate) async fn ask_for_tools(peer: &Peer) -> Result<Toolset, Failed> {
+pub(crate) async fn ask_for_tools(peer: &Peer) -> Result<Toolset, EngineRequestError> {
     let all = json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } });
     let introduction = Some(initialize(peer, encode(&all)).await?);
     Ok(Toolset { introduction, ..list_tools(peer).await? })
 }
 
 /// All pages of the engine's tool list.
-pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, Failed> {
+pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, EngineRequestError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Page {
+    struct ToolListPage {
         tools: Vec<Raw>,
         next_cursor: Option<String>,
     }
     #[derive(Deserialize)]
-    struct Named {
+    struct ToolName {
         name: Arc<str>,
     }
-    let bad = |error: &dyn std::fmt::Display| {
-        Failed::Answer(StartError::new(format!("the engine's tool list cannot be used: {error}")))
+    let unusable_list = |error: &dyn std::fmt::Display| {
+        EngineRequestError::Answer(StartError::new(format!("the engine's tool list cannot be used: {error}")))
     };
     let mut tools = Vec::new();
     let mut cursor: Option<String> = None;
     for _ in 0..TOOL_PAGES_MAX {
         let params = cursor.take().map(|cursor| encode(&json!({ "cursor": cursor })));
         let answer = within_deadline("tools/list", peer.request("tools/list", params.as_ref())).await?;
-        let page: Page =
-            serde_json::from_str(answer.map_err(|error| bad(&error))?.get()).map_err(|error| bad(&error))?;
+        let page: ToolListPage = serde_json::from_str(answer.map_err(|error| unusable_list(&error))?.get())
+            .map_err(|error| unusable_list(&error))?;
         for definition in page.tools {
-            let Named { name } = serde_json::from_str(definition.get()).map_err(|error| bad(&error))?;
+            let ToolName { name } =
+                serde_json::from_str(definition.get()).map_err(|error| unusable_list(&error))?;
             tools.push(Tool { name, definition });
         }
         match page.next_cursor {
@@ -112,5 +117,5 @@ pub(crate) async fn list_tools(peer: &Peer) -> Result<Toolset, Failed> {
             None => return Ok(Toolset { tools, introduction: None }),
         }
     }
-    Err(bad(&format!("it has more than {TOOL_PAGES_MAX} pages")))
+    Err(unusable_list(&format!("it has more than {TOOL_PAGES_MAX} pages")))
 }

@@ -23,29 +23,29 @@ use tokio::{
     time::timeout,
 };
 
-use crate::tool_list::{Offers, ToolsChanged, look};
+use crate::tool_list::{ToolListSink, ToolsChanged, report_tools};
 
 /// How long the handshake may take, and each page of a tool list. The engine has started by then and only has to answer.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
 /// Why a request to an engine failed.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum EngineRequestError {
     /// The engine seems to be gone. How its process ended says more.
     Gone(StartError),
     /// The engine's answer was invalid, or did not come in time.
     Answer(StartError),
 }
 
-impl From<Failed> for StartError {
-    fn from(failed: Failed) -> Self {
+impl From<EngineRequestError> for StartError {
+    fn from(failed: EngineRequestError) -> Self {
         match failed {
-            Failed::Gone(error) | Failed::Answer(error) => error,
+            EngineRequestError::Gone(error) | EngineRequestError::Answer(error) => error,
         }
     }
 }
 
-impl From<StartError> for Failed {
+impl From<StartError> for EngineRequestError {
     fn from(error: StartError) -> Self {
         Self::Gone(error)
     }
@@ -54,22 +54,22 @@ impl From<StartError> for Failed {
 /// An open MCP session. Dropping it ends its pump; [`Upstream::close`] also ends the session with the engine.
 pub(crate) struct Upstream {
     peer: Arc<Peer>,
-    agent: Arc<Current>,
+    agent: Arc<CurrentAgent>,
     /// Whether the engine supports `logging/setLevel`, and the level that it last got.
     logging: bool,
     level: Mutex<Option<String>>,
-    offers: Option<Offers>,
+    tool_sink: Option<ToolListSink>,
     /// The answer to `roots/list`.
     roots: Raw,
     /// How many messages the pump has passed on.
-    heard: watch::Receiver<u64>,
+    processed: watch::Receiver<u64>,
     _pump: JoinSet<()>,
 }
 
 /// The agent whose call runs, or ran last: the engine's messages between calls go to it too.
-struct Current(Mutex<Arc<dyn Agent>>);
+struct CurrentAgent(Mutex<Arc<dyn Agent>>);
 
-impl Current {
+impl CurrentAgent {
     fn get(&self) -> Arc<dyn Agent> {
         self.0.lock().clone()
     }
@@ -87,24 +87,24 @@ impl Upstream {
         folder: &Path,
         agent: Arc<dyn Agent>,
         tools_changed: Option<ToolsChanged>,
-    ) -> Result<Self, Failed> {
+    ) -> Result<Self, EngineRequestError> {
         let peer = Arc::new(peer);
-        let current = Arc::new(Current(Mutex::new(agent.clone())));
-        let (passed_on, heard) = watch::channel(0);
-        let partial = !may_be_asked_all(agent.as_ref());
-        let offers = tools_changed.map(|told| Offers {
-            told,
+        let current = Arc::new(CurrentAgent(Mutex::new(agent.clone())));
+        let (passed_on, processed) = watch::channel(0);
+        let partial = !can_answer_all_questions(agent.as_ref());
+        let tool_sink = tools_changed.map(|notify| ToolListSink {
+            notify,
             partial,
-            had: Arc::default(),
+            last_names: Arc::default(),
             introduction: Arc::default(),
         });
         let root = file_uri::uri(folder).map(|uri| json!({ "uri": uri, "name": "session" }));
         let roots = encode(&json!({ "roots": root.as_slice() }));
-        let task = Pump {
+        let task = InboundPump {
             peer: peer.clone(),
             agent: current.clone(),
             roots: roots.clone(),
-            offers: offers.clone(),
+            tool_sink: tool_sink.clone(),
             passed_on,
         };
         let mut pump = JoinSet::new();
@@ -112,20 +112,20 @@ impl Upstream {
         let introduction = initialize(&peer, capabilities(agent.as_ref())).await?;
         let logging =
             Fields::open(&introduction.capabilities).is_ok_and(|known| known.get("logging").is_some());
-        if peer.is_stateless() && offers.is_some() {
+        if peer.is_stateless() && tool_sink.is_some() {
             pump.spawn(stateless::follow_tools(peer.clone()));
         }
-        if let Some(offers) = &offers {
-            let _ = offers.introduction.set(introduction);
+        if let Some(tool_sink) = &tool_sink {
+            let _ = tool_sink.introduction.set(introduction);
         }
         let level = Mutex::default();
-        Ok(Self { peer, agent: current, logging, level, offers, roots, heard, _pump: pump })
+        Ok(Self { peer, agent: current, logging, level, tool_sink, roots, processed, _pump: pump })
     }
 
     /// Lists the tools of an engine that has just started, before a call can change them, and returns their names.
-    pub(crate) async fn look_at_tools(&self) -> Vec<Arc<str>> {
-        match self.offers.clone() {
-            Some(offers) => look(self.peer.clone(), offers, true).await,
+    pub(crate) async fn list_tools_at_start(&self) -> Vec<Arc<str>> {
+        match self.tool_sink.clone() {
+            Some(tool_sink) => report_tools(self.peer.clone(), tool_sink, true).await,
             None => Vec::new(),
         }
     }
@@ -166,8 +166,8 @@ impl Upstream {
             true => stateless::ask(&self.peer, method, params, level, &*self.agent.get(), &self.roots).await,
         };
         // The engine's messages before its answer also reach the agent before it. Without a pump none do.
-        let said = self.peer.handed_on();
-        let _ = self.heard.clone().wait_for(|heard| *heard >= said).await;
+        let received = self.peer.handed_on();
+        let _ = self.processed.clone().wait_for(|processed| *processed >= received).await;
         match answer {
             // A message that is too big, or refused, fails this call alone; the session goes on.
             Err(error @ (PeerError::TooBig { .. } | PeerError::Refused(_))) => {
@@ -197,17 +197,17 @@ impl Upstream {
 
 /// `initialize`, within its deadline. A server that refuses it may support only the revision without a handshake: that is
 /// tried next. The handshake comes first, since it gives each seat a session of its own with a running server.
-pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introduction, Failed> {
+pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introduction, EngineRequestError> {
     let hello = InitializeParams {
         protocol_version: Revision::LATEST.as_str(),
         capabilities,
         client_info: ClientInfo { name: "greenroom", version: env!("CARGO_PKG_VERSION") },
     };
-    let bad = |why: String| Failed::Answer(StartError::new(why));
+    let invalid_answer = |why: String| EngineRequestError::Answer(StartError::new(why));
     let answer = within_deadline("initialize", async {
         match peer.initialize(&hello).await {
             Err(refused @ PeerError::Refused(_)) => Ok(Err(StartError::new(refused.to_string()).into())),
-            Ok(Err(error)) => Ok(Err(bad(format!("the engine refused `initialize`: {error}")))),
+            Ok(Err(error)) => Ok(Err(invalid_answer(format!("the engine refused `initialize`: {error}")))),
             Ok(Ok(result)) => Ok(Ok(result)),
             Err(gone) => Err(gone),
         }
@@ -218,18 +218,19 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introdu
     };
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Answer {
+    struct InitializeResult {
         protocol_version: String,
         #[serde(default)]
         capabilities: Fields,
         #[serde(default)]
         instructions: serde_json::Value,
     }
-    let answer: Answer = serde_json::from_str(result.get())
-        .map_err(|error| bad(format!("the engine's answer to `initialize` is invalid: {error}")))?;
+    let answer: InitializeResult = serde_json::from_str(result.get()).map_err(|error| {
+        invalid_answer(format!("the engine's answer to `initialize` is invalid: {error}"))
+    })?;
     if Revision::parse(&answer.protocol_version).is_none() {
         let version = answer.protocol_version;
-        return Err(bad(format!(
+        return Err(invalid_answer(format!(
             "the engine speaks protocol revision `{version}`, which greenroom does not"
         )));
     }
@@ -241,12 +242,12 @@ pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introdu
 pub(crate) async fn within_deadline<T>(
     method: &str,
     answer: impl Future<Output = Result<T, PeerError>>,
-) -> Result<T, Failed> {
+) -> Result<T, EngineRequestError> {
     match timeout(HANDSHAKE, answer).await {
-        Ok(answer) => answer.map_err(|gone| Failed::Gone(StartError::new(gone.to_string()))),
+        Ok(answer) => answer.map_err(|gone| EngineRequestError::Gone(StartError::new(gone.to_string()))),
         Err(_) => {
             let why = format!("the engine did not answer `{method}` within {}", human(HANDSHAKE));
-            Err(Failed::Answer(StartError::new(why)))
+            Err(EngineRequestError::Answer(StartError::new(why)))
         }
     }
 }
@@ -255,44 +256,44 @@ pub(crate) async fn within_deadline<T>(
 const ASKABLE: [&str; 2] = ["elicitation", "sampling"];
 
 /// Whether an engine could ask this agent anything.
-pub(crate) fn may_be_asked(agent: &dyn Agent) -> bool {
-    let offered = offered(agent);
+pub(crate) fn can_answer_questions(agent: &dyn Agent) -> bool {
+    let offered = agent_capabilities(agent);
     ASKABLE.iter().any(|name| offered.get(name).is_some())
 }
 
-fn may_be_asked_all(agent: &dyn Agent) -> bool {
-    let offered = offered(agent);
+fn can_answer_all_questions(agent: &dyn Agent) -> bool {
+    let offered = agent_capabilities(agent);
     ASKABLE.iter().all(|name| offered.get(name).is_some())
 }
 
-fn offered(agent: &dyn Agent) -> Fields {
+fn agent_capabilities(agent: &dyn Agent) -> Fields {
     agent.capabilities().and_then(|raw| Fields::open(&raw).ok()).unwrap_or_default()
 }
 
 /// Roots are greenroom's; an engine may ask the agent only what the agent's client can answer.
 fn capabilities(agent: &dyn Agent) -> Raw {
-    let mut ours = Fields::default();
-    ours.set("roots", encode(&json!({})));
-    let theirs = offered(agent);
+    let mut capabilities = Fields::default();
+    capabilities.set("roots", encode(&json!({})));
+    let client_capabilities = agent_capabilities(agent);
     for name in ASKABLE {
-        if let Some(capability) = theirs.get(name) {
-            ours.set(name, capability.to_owned());
+        if let Some(capability) = client_capabilities.get(name) {
+            capabilities.set(name, capability.to_owned());
         }
     }
-    ours.to_raw()
+    capabilities.to_raw()
 }
 
 /// Reads the engine's own requests and notifications, as long as the session lives.
-struct Pump {
+struct InboundPump {
     peer: Arc<Peer>,
-    agent: Arc<Current>,
+    agent: Arc<CurrentAgent>,
     roots: Raw,
-    offers: Option<Offers>,
+    tool_sink: Option<ToolListSink>,
     /// Counts the processed messages.
     passed_on: watch::Sender<u64>,
 }
 
-impl Pump {
+impl InboundPump {
     async fn run(self, mut inbound: mpsc::Receiver<Inbound>) {
         let mut asking = JoinSet::new();
         let mut questions: HashMap<Id, AbortHandle> = HashMap::new();
@@ -308,8 +309,8 @@ impl Pump {
                 None => return,
                 Some(Inbound::Notification { method, params }) => match method.as_str() {
                     "notifications/tools/list_changed" => {
-                        if let Some(offers) = self.offers.clone() {
-                            let looking = look(self.peer.clone(), offers, false);
+                        if let Some(tool_sink) = self.tool_sink.clone() {
+                            let looking = report_tools(self.peer.clone(), tool_sink, false);
                             asking.spawn(async move { drop(looking.await) });
                         }
                     }
@@ -330,7 +331,7 @@ impl Pump {
                     // The agent may take any time for a question; the pump goes on meanwhile.
                     _ => {
                         let (peer, agent) = (self.peer.clone(), self.agent.get());
-                        let question = asking.spawn(pass_on(peer, agent, id.clone(), method, params));
+                        let question = asking.spawn(ask_agent(peer, agent, id.clone(), method, params));
                         questions.insert(id, question);
                     }
                 },
@@ -347,7 +348,7 @@ impl Pump {
 }
 
 /// Passes the engine's question to the agent.
-async fn pass_on(peer: Arc<Peer>, agent: Arc<dyn Agent>, id: Id, method: String, params: Option<Raw>) {
+async fn ask_agent(peer: Arc<Peer>, agent: Arc<dyn Agent>, id: Id, method: String, params: Option<Raw>) {
     let sent = match agent.ask(&method, params).await {
         Ok(body) => peer.respond(&id, &body).await,
         Err(greenroom_core::NoAnswer::Unsupported(_)) => peer.respond_unsupported(&id, &method).await,
@@ -368,7 +369,7 @@ mod tests {
 
     /// An engine that reads requests and answers none is given up after the deadline, for every method.
     #[tokio::test(start_paused = true)]
-    async fn silence_has_a_deadline() {
+    async fn unanswered_requests_have_a_deadline() {
         let (stdin, _open) = tokio::io::duplex(1024);
         let (_open_too, stdout) = tokio::io::duplex(1024);
         let (peer, _inbound) = greenroom_mcp::link::child::connect(stdin, stdout);

@@ -32,7 +32,7 @@ const BROWSER_EXIT: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct VitalProcesses {
     /// Wakes the search for the network service, if the last search found none.
-    again: Notify,
+    search_again: Notify,
 }
 
 impl VitalProcesses {
@@ -42,7 +42,7 @@ impl VitalProcesses {
         let Some(process) = browser.process() else { return std::future::pending().await };
         let lost = self.ended(process.pid()).await;
         match timeout(BROWSER_EXIT, browser.ended(observer)).await {
-            Ok(of_the_browser) => of_the_browser,
+            Ok(browser_loss) => browser_loss,
             Err(_) => lost,
         }
     }
@@ -51,7 +51,7 @@ impl VitalProcesses {
     /// [`VitalProcesses::look_again`] repeats the search.
     async fn ended(&self, browser: u32) -> Lost {
         loop {
-            match watch(browser) {
+            match watch_processes(browser) {
                 Ok(Some(mut watched)) => {
                     tracing::debug!(browser, processes = watched.len(), "watching the browser's processes");
                     match watched.join_next().await {
@@ -64,19 +64,19 @@ impl VitalProcesses {
                 Ok(None) => tracing::debug!(browser, "the browser's network service was not found yet"),
                 Err(error) => tracing::warn!(browser, %error, "cannot watch the browser's processes"),
             }
-            self.again.notified().await;
+            self.search_again.notified().await;
         }
     }
 
     /// Called with every sign of life of the browser.
     pub(crate) fn look_again(&self) {
-        self.again.notify_waiters();
+        self.search_again.notify_waiters();
     }
 }
 
 /// Tasks that end with the processes, each with the loss that this means. `None` if there is no network service, or it ended
 /// at this very moment.
-fn watch(browser: u32) -> io::Result<Option<JoinSet<io::Result<Lost>>>> {
+fn watch_processes(browser: u32) -> io::Result<Option<JoinSet<io::Result<Lost>>>> {
     let Some(network) = below(browser).into_iter().find(|process| process.has(NETWORK_SERVICE)) else {
         return Ok(None);
     };
@@ -86,7 +86,7 @@ fn watch(browser: u32) -> io::Result<Option<JoinSet<io::Result<Lost>>>> {
     let processes = zygotes.map(|zygote| (zygote.pid, no_pages())).chain([(network.pid, Lost::Cookies)]);
     let mut watched = JoinSet::new();
     for (pid, lost) in processes {
-        let Some(descriptor) = open(pid)? else { return Ok(None) };
+        let Some(descriptor) = open_pidfd(pid)? else { return Ok(None) };
         watched.spawn(async move { descriptor.readable().await.map(|_| lost) });
     }
     Ok(Some(watched))
@@ -94,7 +94,7 @@ fn watch(browser: u32) -> io::Result<Option<JoinSet<io::Result<Lost>>>> {
 
 /// A descriptor that becomes readable when the process ends. `None` if it has ended.
 #[allow(unsafe_code, reason = "the runtime cannot know that no other code closes the descriptor")]
-fn open(pid: u32) -> io::Result<Option<AsyncFd<OwnedFd>>> {
+fn open_pidfd(pid: u32) -> io::Result<Option<AsyncFd<OwnedFd>>> {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(descriptor) => {

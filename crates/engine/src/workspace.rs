@@ -13,7 +13,7 @@ use std::{
 use greenroom_core::{Agent, UnreadableArgument};
 
 use crate::{
-    file_copies::{Budget, CALL_BYTES_MAX, Folder, NotCopied, open_to_read},
+    file_copies::{CALL_BYTES_MAX, CopyBudget, CopyError, OpenFolder, open_to_read},
     page_url::RefusedScheme,
 };
 
@@ -30,7 +30,7 @@ const NAME_BYTES_MAX: usize = 255;
 const PATH_BYTES_MAX: usize = 4095;
 
 /// The folders by which a session's files are judged.
-pub(crate) struct Place<'a> {
+pub(crate) struct SessionFolders<'a> {
     /// The session's own folder.
     pub(crate) folder: &'a Path,
     /// greenroom's folder, which contains those of all sessions.
@@ -39,11 +39,11 @@ pub(crate) struct Place<'a> {
 
 /// Why a call cannot pass: its arguments, its address or one of its files. The agent gets it as a failed tool.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum WorkspaceRefusal {
     #[error("file is outside your workspace: `{path}`\n\nhint: {hint}")]
-    Outside { path: String, hint: String },
+    OutsideRoots { path: String, hint: String },
     #[error("file belongs to greenroom: `{path}`")]
-    Ours { path: String },
+    GreenroomFile { path: String },
     #[error(
         "browsers do not open `{scheme}` addresses here, only pages of the web\n\nhint: give an address with http:// or https://; about:blank, data: and blob: are open too"
     )]
@@ -51,7 +51,7 @@ pub(crate) enum Refused {
     #[error("arguments refused: {0}")]
     Arguments(String),
     #[error("no file can have this name: {why}: `{path}`\n\nhint: give another name")]
-    Name { path: String, why: BadName },
+    Name { path: String, why: FileNameError },
     #[error("cannot read the file: {error}: `{path}`")]
     Unreadable { path: String, error: std::io::Error },
     #[error("not a regular file: `{path}`")]
@@ -66,7 +66,7 @@ pub(crate) enum Refused {
 
 /// Why no file can have a name. The kernel would say so only after the engine has made the result.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadName {
+pub(crate) enum FileNameError {
     #[error("it contains a NUL character")]
     Nul,
     #[error("a part of it has {0} bytes, at most {NAME_BYTES_MAX} are possible")]
@@ -75,8 +75,8 @@ pub(crate) enum BadName {
     LongPath(usize),
 }
 
-impl BadName {
-    fn of(path: &Path) -> Option<Self> {
+impl FileNameError {
+    fn find(path: &Path) -> Option<Self> {
         let bytes = path.as_os_str().as_encoded_bytes();
         if bytes.contains(&0) {
             return Some(Self::Nul);
@@ -89,7 +89,7 @@ impl BadName {
     }
 }
 
-impl Refused {
+impl WorkspaceRefusal {
     /// A stable code for programs.
     pub(crate) fn code(&self) -> &'static str {
         match self {
@@ -99,30 +99,30 @@ impl Refused {
         }
     }
 
-    fn of(not_copied: NotCopied, path: &str) -> Self {
-        let path = shown(path);
-        match not_copied {
-            NotCopied::NotRegular => Self::NotAFile { path },
-            NotCopied::TooBig => Self::TooBig { path },
-            NotCopied::Io(error) => Self::Copy { path, error },
+    fn from_copy_error(copy_error: CopyError, path: &str) -> Self {
+        let path = shortened(path);
+        match copy_error {
+            CopyError::NotRegular => Self::NotAFile { path },
+            CopyError::TooBig => Self::TooBig { path },
+            CopyError::Io(error) => Self::Copy { path, error },
         }
     }
 }
 
-impl From<UnreadableArgument> for Refused {
+impl From<UnreadableArgument> for WorkspaceRefusal {
     fn from(unreadable: UnreadableArgument) -> Self {
         Self::Arguments(unreadable.to_string())
     }
 }
 
-impl From<RefusedScheme> for Refused {
+impl From<RefusedScheme> for WorkspaceRefusal {
     fn from(RefusedScheme(scheme): RefusedScheme) -> Self {
         Self::Scheme { scheme }
     }
 }
 
 /// A path as errors show it.
-fn shown(path: &str) -> String {
+fn shortened(path: &str) -> String {
     match path.char_indices().nth(PATH_CHARS_MAX) {
         Some((end, _)) => format!("{}…", path.get(..end).unwrap_or_default()),
         None => path.to_owned(),
@@ -131,14 +131,14 @@ fn shown(path: &str) -> String {
 
 /// The agent's folders, links resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Roots {
+pub(crate) struct WorkspaceRoots {
     folders: Vec<PathBuf>,
     /// greenroom's own folder, which is never among them.
     data: PathBuf,
 }
 
-impl Roots {
-    pub(crate) async fn of(agent: &dyn Agent, data: &Path) -> Self {
+impl WorkspaceRoots {
+    pub(crate) async fn of_agent(agent: &dyn Agent, data: &Path) -> Self {
         let mut folders = Vec::new();
         for root in agent.roots().await {
             match tokio::fs::canonicalize(&root).await {
@@ -152,7 +152,7 @@ impl Roots {
         Self { folders, data }
     }
 
-    fn outside(&self, path: &str) -> Refused {
+    fn outside(&self, path: &str) -> WorkspaceRefusal {
         let roots: Vec<_> = self.folders.iter().map(|root| format!("`{}`", root.display())).collect();
         let hint = if roots.is_empty() {
             "your client has no folder here: it offers no roots, or it came over HTTP, where files cannot cross; \
@@ -164,23 +164,23 @@ impl Roots {
                 _ => format!("allowed folders are {}", roots.join(", ")),
             }
         };
-        Refused::Outside { path: shown(path), hint }
+        WorkspaceRefusal::OutsideRoots { path: shortened(path), hint }
     }
 
     /// Relative names start at the first root.
-    fn absolute(&self, path: &str) -> Result<PathBuf, Refused> {
+    fn absolute(&self, path: &str) -> Result<PathBuf, WorkspaceRefusal> {
         let root = self.folders.first().ok_or_else(|| self.outside(path))?;
         let absolute = root.join(path);
-        match BadName::of(&absolute) {
-            Some(why) => Err(Refused::Name { path: shown(path), why }),
+        match FileNameError::find(&absolute) {
+            Some(why) => Err(WorkspaceRefusal::Name { path: shortened(path), why }),
             None => Ok(absolute),
         }
     }
 
     /// Judges a file, given as `path`, that is really at `real`.
-    fn admit(&self, path: &str, real: &Path) -> Result<(), Refused> {
+    fn check_inside_roots(&self, path: &str, real: &Path) -> Result<(), WorkspaceRefusal> {
         if real.starts_with(&self.data) {
-            return Err(Refused::Ours { path: shown(path) });
+            return Err(WorkspaceRefusal::GreenroomFile { path: shortened(path) });
         }
         let inside = self.folders.iter().any(|root| real.starts_with(root));
         if inside { Ok(()) } else { Err(self.outside(path)) }
@@ -191,11 +191,11 @@ impl Roots {
         &self,
         path: &str,
         folder: &Path,
-        budget: &mut Budget,
-    ) -> Result<PathBuf, Refused> {
+        budget: &mut CopyBudget,
+    ) -> Result<PathBuf, WorkspaceRefusal> {
         let (roots, path, folder, mut left) = (self.clone(), path.to_owned(), folder.to_owned(), *budget);
-        let (copy, left) = blocking(move || {
-            let copy = roots.copy_in_now(&path, &folder, &mut left)?;
+        let (copy, left) = run_blocking(move || {
+            let copy = roots.copy_in_blocking(&path, &folder, &mut left)?;
             Ok((copy, left))
         })
         .await?;
@@ -203,18 +203,26 @@ impl Roots {
         Ok(copy)
     }
 
-    fn copy_in_now(&self, path: &str, folder: &Path, budget: &mut Budget) -> Result<PathBuf, Refused> {
+    fn copy_in_blocking(
+        &self,
+        path: &str,
+        folder: &Path,
+        budget: &mut CopyBudget,
+    ) -> Result<PathBuf, WorkspaceRefusal> {
         let named = self.absolute(path)?;
-        let unreadable = |error| Refused::Unreadable { path: shown(path), error };
-        self.admit(path, &std::fs::canonicalize(&named).map_err(unreadable)?)?;
-        let opened = open_to_read(&named).map_err(|not_copied| Refused::of(not_copied, path))?;
+        let unreadable = |error| WorkspaceRefusal::Unreadable { path: shortened(path), error };
+        self.check_inside_roots(path, &std::fs::canonicalize(&named).map_err(unreadable)?)?;
+        let opened =
+            open_to_read(&named).map_err(|copy_error| WorkspaceRefusal::from_copy_error(copy_error, path))?;
         // The file may have been replaced between the check of its path and the opening.
-        self.admit(path, &opened.real)?;
-        let name = named.file_name().ok_or_else(|| Refused::NotAFile { path: shown(path) })?;
-        let failed = |error| Refused::Copy { path: shown(path), error };
+        self.check_inside_roots(path, &opened.real)?;
+        let name = named.file_name().ok_or_else(|| WorkspaceRefusal::NotAFile { path: shortened(path) })?;
+        let failed = |error| WorkspaceRefusal::Copy { path: shortened(path), error };
         std::fs::create_dir_all(folder).map_err(failed)?;
         let copy = folder.join(name);
-        opened.copy_to(&copy, budget).map_err(|not_copied| Refused::of(not_copied, path))?;
+        opened
+            .copy_to(&copy, budget)
+            .map_err(|copy_error| WorkspaceRefusal::from_copy_error(copy_error, path))?;
         Ok(copy)
     }
 
@@ -223,10 +231,10 @@ impl Roots {
         &self,
         paths: &[String],
         folder: &Path,
-        budget: &mut Budget,
-    ) -> Result<Vec<PathBuf>, Refused> {
+        budget: &mut CopyBudget,
+    ) -> Result<Vec<PathBuf>, WorkspaceRefusal> {
         if paths.len() > FILES_MAX {
-            return Err(Refused::TooMany);
+            return Err(WorkspaceRefusal::TooMany);
         }
         let mut copies = Vec::with_capacity(paths.len());
         for (n, path) in paths.iter().enumerate() {
@@ -236,8 +244,8 @@ impl Roots {
     }
 
     /// Where to write a file that the agent named. An existing file may be overwritten, but not through a link.
-    pub(crate) async fn admit_out(&self, agent_name: &str) -> Result<Target, Refused> {
-        let path = normal(&self.absolute(agent_name)?).ok_or_else(|| self.outside(agent_name))?;
+    pub(crate) async fn output_target(&self, agent_name: &str) -> Result<OutputTarget, WorkspaceRefusal> {
+        let path = without_dots(&self.absolute(agent_name)?).ok_or_else(|| self.outside(agent_name))?;
         // The folder may not exist yet; the existing part of its path must lie within a root.
         let mut existing = path.parent();
         let real = loop {
@@ -247,31 +255,31 @@ impl Roots {
                 Err(_) => existing = folder.parent(),
             }
         };
-        self.admit(agent_name, &real)?;
+        self.check_inside_roots(agent_name, &real)?;
         match tokio::fs::symlink_metadata(&path).await {
             Ok(about) if about.is_symlink() => Err(self.outside(agent_name)),
             // Refused before the engine makes a result that could not be written. The agent may also name a folder.
             Ok(about) if !about.is_file() && !about.is_dir() => {
-                Err(Refused::NotAFile { path: shown(agent_name) })
+                Err(WorkspaceRefusal::NotAFile { path: shortened(agent_name) })
             }
-            _ => Ok(Target { path, roots: self.clone() }),
+            _ => Ok(OutputTarget { path, roots: self.clone() }),
         }
     }
 }
 
 /// Where a result may be written: a file, or a folder for several.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct OutputTarget {
     path: PathBuf,
-    roots: Roots,
+    roots: WorkspaceRoots,
 }
 
-impl Target {
+impl OutputTarget {
     /// A file of this name in a workspace.
     #[cfg(test)]
     pub(crate) fn in_root(root: &Path, name: &str) -> Self {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-        Self { path: root.join(name), roots: Roots { folders: vec![root], data: "/nowhere".into() } }
+        Self { path: root.join(name), roots: WorkspaceRoots { folders: vec![root], data: "/nowhere".into() } }
     }
 
     pub(crate) fn file_name(&self) -> Option<&OsStr> {
@@ -290,53 +298,66 @@ impl Target {
 
     /// Copies a session's file there. The file must lie in `folder`, the real path of one of the session's folders: an
     /// engine's file may be a link to anywhere.
-    pub(crate) async fn write(&self, from: &Path, folder: &Path, budget: &mut Budget) -> Result<(), Refused> {
+    pub(crate) async fn write(
+        &self,
+        from: &Path,
+        folder: &Path,
+        budget: &mut CopyBudget,
+    ) -> Result<(), WorkspaceRefusal> {
         let (target, from, folder, mut left) = (self.clone(), from.to_owned(), folder.to_owned(), *budget);
-        *budget = blocking(move || target.write_now(&from, &folder, &mut left).map(|()| left)).await?;
+        *budget =
+            run_blocking(move || target.write_blocking(&from, &folder, &mut left).map(|()| left)).await?;
         Ok(())
     }
 
-    fn write_now(&self, from: &Path, session_folder: &Path, budget: &mut Budget) -> Result<(), Refused> {
+    fn write_blocking(
+        &self,
+        from: &Path,
+        session_folder: &Path,
+        budget: &mut CopyBudget,
+    ) -> Result<(), WorkspaceRefusal> {
         let path = &*self.path.to_string_lossy();
-        let failed = |not_copied| Refused::of(not_copied, path);
+        let failed = |copy_error| WorkspaceRefusal::from_copy_error(copy_error, path);
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name()) else {
-            return Err(Refused::NotAFile { path: shown(path) });
+            return Err(WorkspaceRefusal::NotAFile { path: shortened(path) });
         };
-        let made = open_to_read(from).map_err(failed)?;
-        if !made.real.starts_with(session_folder) {
-            return Err(Refused::NotAFile { path: shown(path) });
+        let result = open_to_read(from).map_err(failed)?;
+        if !result.real.starts_with(session_folder) {
+            return Err(WorkspaceRefusal::NotAFile { path: shortened(path) });
         }
         std::fs::create_dir_all(parent).map_err(|error| failed(error.into()))?;
-        let folder = Folder::open(parent).map_err(failed)?;
+        let folder = OpenFolder::open(parent).map_err(failed)?;
         // The path was checked before the engine ran, and may lead elsewhere by now.
-        self.roots.admit(path, &folder.real)?;
-        made.write_into(&folder, name, budget).map_err(failed)
+        self.roots.check_inside_roots(path, &folder.real)?;
+        result.write_into(&folder, name, budget).map_err(failed)
     }
 }
 
 /// Runs blocking disk access on another thread.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
-) -> Result<T, Refused> {
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, WorkspaceRefusal> + Send + 'static,
+) -> Result<T, WorkspaceRefusal> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(error) => Err(Refused::Copy { path: String::new(), error: std::io::Error::other(error) }),
+        Err(error) => {
+            Err(WorkspaceRefusal::Copy { path: String::new(), error: std::io::Error::other(error) })
+        }
     }
 }
 
 /// The path without `.` and `..`, or `None` if it climbs above the root of the file system.
-fn normal(path: &Path) -> Option<PathBuf> {
-    let mut normal = PathBuf::new();
+fn without_dots(path: &Path) -> Option<PathBuf> {
+    let mut path_without_dots = PathBuf::new();
     for part in path.components() {
         match part {
             Component::ParentDir => {
-                normal.pop().then_some(())?;
+                path_without_dots.pop().then_some(())?;
             }
             Component::CurDir => {}
-            other => normal.push(other),
+            other => path_without_dots.push(other),
         }
     }
-    Some(normal)
+    Some(path_without_dots)
 }
 
 #[cfg(test)]
@@ -347,10 +368,10 @@ mod tests {
 
     /// A copy is judged by the path of the opened file; a FIFO is refused at once, in and out.
     #[tokio::test]
-    async fn judged_when_open() {
+    async fn files_are_judged_after_opening() {
         let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let folders = vec![root.path().canonicalize().unwrap()];
-        let roots = Roots { folders, data: "/nowhere".into() };
+        let roots = WorkspaceRoots { folders, data: "/nowhere".into() };
         let inbox = outside.path().join("inbox");
         fs::write(outside.path().join("secret"), "secret").unwrap();
         fs::write(root.path().join("mine"), "mine").unwrap();
@@ -364,33 +385,39 @@ mod tests {
             0,
         )
         .unwrap();
-        let budget = &mut Budget::of_a_call();
+        let budget = &mut CopyBudget::for_call();
         assert!(roots.copy_in("mine", &inbox, budget).await.is_ok());
-        assert!(matches!(roots.copy_in("out/secret", &inbox, budget).await, Err(Refused::Outside { .. })));
-        assert!(matches!(roots.copy_in("fifo", &inbox, budget).await, Err(Refused::NotAFile { .. })));
-        assert!(matches!(roots.admit_out("fifo").await, Err(Refused::NotAFile { .. })));
+        assert!(matches!(
+            roots.copy_in("out/secret", &inbox, budget).await,
+            Err(WorkspaceRefusal::OutsideRoots { .. })
+        ));
+        assert!(matches!(
+            roots.copy_in("fifo", &inbox, budget).await,
+            Err(WorkspaceRefusal::NotAFile { .. })
+        ));
+        assert!(matches!(roots.output_target("fifo").await, Err(WorkspaceRefusal::NotAFile { .. })));
         let long = roots.copy_in(&"x/".repeat(1_000_000), &inbox, budget).await.unwrap_err().to_string();
         assert!(long.len() < 1_000, "{} bytes", long.len());
 
         // The folder is replaced by a link between the check and the writing.
         fs::create_dir(root.path().join("deep")).unwrap();
-        let target = roots.admit_out("deep/result").await.unwrap();
+        let target = roots.output_target("deep/result").await.unwrap();
         fs::remove_dir(root.path().join("deep")).unwrap();
         symlink(outside.path(), root.path().join("deep")).unwrap();
         let mine = root.path().join("mine");
         let of_session = &*roots.folders[0];
         let written = target.write(&mine, of_session, budget).await;
-        assert!(matches!(written, Err(Refused::Outside { .. })), "{written:?}");
+        assert!(matches!(written, Err(WorkspaceRefusal::OutsideRoots { .. })), "{written:?}");
         assert!(!outside.path().join("result").exists());
-        let target = roots.admit_out("fine/result").await.unwrap();
+        let target = roots.output_target("fine/result").await.unwrap();
         let written = target.write(&mine, of_session, budget).await;
         assert!(written.is_ok() && root.path().join("fine/result").is_file());
 
         let many = vec!["mine".to_owned(); FILES_MAX + 1];
-        assert!(matches!(roots.copy_all_in(&many, &inbox, budget).await, Err(Refused::TooMany)));
-        let small = &mut Budget::of(7);
+        assert!(matches!(roots.copy_all_in(&many, &inbox, budget).await, Err(WorkspaceRefusal::TooMany)));
+        let small = &mut CopyBudget::with_bytes(7);
         let two = vec!["mine".to_owned(); 2];
-        assert!(matches!(roots.copy_all_in(&two, &inbox, small).await, Err(Refused::TooBig { .. })));
+        assert!(matches!(roots.copy_all_in(&two, &inbox, small).await, Err(WorkspaceRefusal::TooBig { .. })));
     }
 
     /// A name that no file can have is refused before the engine runs, in and out, and the error says what is wrong with it.
@@ -398,7 +425,8 @@ mod tests {
     #[tokio::test]
     async fn impossible_names() {
         let root = tempfile::tempdir().unwrap();
-        let roots = Roots { folders: vec![root.path().canonicalize().unwrap()], data: "/nowhere".into() };
+        let roots =
+            WorkspaceRoots { folders: vec![root.path().canonicalize().unwrap()], data: "/nowhere".into() };
         for (name, why) in [
             ("mi\0ne".to_owned(), "it contains a NUL character".to_owned()),
             ("x".repeat(256), "a part of it has 256 bytes, at most 255 are possible".to_owned()),
@@ -412,8 +440,8 @@ mod tests {
             ),
         ] {
             let inbox = root.path().join("inbox");
-            let copied = roots.copy_in(&name, &inbox, &mut Budget::of_a_call()).await.map(drop);
-            for refused in [copied, roots.admit_out(&name).await.map(drop)] {
+            let copied = roots.copy_in(&name, &inbox, &mut CopyBudget::for_call()).await.map(drop);
+            for refused in [copied, roots.output_target(&name).await.map(drop)] {
                 let refused = refused.unwrap_err();
                 assert_eq!(refused.code(), "file_refused");
                 let said = refused.to_string();
@@ -421,13 +449,13 @@ mod tests {
                 assert!(said.len() < 1_000, "{} bytes", said.len());
             }
         }
-        assert!(roots.admit_out(&"x".repeat(255)).await.is_ok());
+        assert!(roots.output_target(&"x".repeat(255)).await.is_ok());
     }
 
     /// A file that the engine made as a link, or below one, to a path outside of the session's folder is not copied out; a
     /// link within the session's folder is followed.
     #[tokio::test]
-    async fn links_of_the_engine() {
+    async fn links_out_of_the_session_folder_are_refused() {
         let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let session = tempfile::tempdir().unwrap();
         let folder = session.path().canonicalize().unwrap();
@@ -436,11 +464,11 @@ mod tests {
         symlink(elsewhere.path().join("secret"), folder.join("file_link")).unwrap();
         symlink(elsewhere.path(), folder.join("folder_link")).unwrap();
         symlink(folder.join("own"), folder.join("own_link")).unwrap();
-        let target = Target::in_root(root.path(), "result");
-        let budget = &mut Budget::of_a_call();
+        let target = OutputTarget::in_root(root.path(), "result");
+        let budget = &mut CopyBudget::for_call();
         for link in ["file_link", "folder_link/secret"] {
             let written = target.write(&folder.join(link), &folder, budget).await;
-            assert!(matches!(written, Err(Refused::NotAFile { .. })), "{link}: {written:?}");
+            assert!(matches!(written, Err(WorkspaceRefusal::NotAFile { .. })), "{link}: {written:?}");
             assert!(!root.path().join("result").exists(), "{link}");
         }
         target.write(&folder.join("own_link"), &folder, budget).await.unwrap();

@@ -13,7 +13,7 @@ use greenroom_core::{
     settings::{AttachedBrowser, EngineKind, Settings},
 };
 use greenroom_egress::ThisMachine;
-use greenroom_engine::{Endpoint, ports::Ours};
+use greenroom_engine::{Endpoint, ports::GreenroomPorts};
 use greenroom_fleet::{BrowserSettings, InstanceSettings, PoolSettings, Retry, Size, pool_name};
 use greenroom_gateway::{Attach, AttachError, AttachRequest, Attachment, AttachmentBuilder};
 use tokio::{
@@ -83,7 +83,7 @@ impl Attacher {
             Ok(Err(error)) => return Err(refused(&error)),
             Err(_) => return Err(refused(&"its name is not found in time")),
         };
-        judge(&host, port, &addresses, &Ours(self.engines.ports.clone()), &ThisMachine)
+        judge(&host, port, &addresses, &GreenroomPorts(self.engines.ports.clone()), &ThisMachine)
             .map_err(|blocked| refused(&blocked))?;
         let address = choose(&addresses, port).await.ok_or_else(|| refused(&"its name has no address"))?;
         Ok(endpoint.pinned(address))

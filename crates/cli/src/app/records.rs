@@ -34,5 +34,5 @@ pub fn folder(settings: &Settings) -> &Path {
 /// The names of all living processes, whose sessions go on.
 fn living(data: &Path) -> Vec<String> {
     let name = |living: run_folder::RunningGreenroom| Some(living.path.file_name()?.to_str()?.to_owned());
-    run_folder::living(data).into_iter().filter_map(name).collect()
+    run_folder::running_greenrooms(data).into_iter().filter_map(name).collect()
 }

@@ -30,5 +30,5 @@ pub fn find(data_folder: &Path) -> Vec<Neighbour> {
         let server = server.map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
         socket.exists().then_some(Neighbour { pid, socket, server })
     };
-    run_folder::living(data_folder).into_iter().filter_map(neighbour).collect()
+    run_folder::running_greenrooms(data_folder).into_iter().filter_map(neighbour).collect()
 }

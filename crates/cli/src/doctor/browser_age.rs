@@ -17,7 +17,7 @@ pub(super) async fn check(patient: &Patient) -> Verdict {
     }
     let mut fine = Vec::new();
     for program in programs {
-        let version = match Version::of(&patient.launcher, &program).await {
+        let version = match Version::of_program(&patient.launcher, &program).await {
             Ok(version) => version,
             Err(why) => {
                 let message = format!("cannot find out the version: {why}: `{}`", program.display());

@@ -1,6 +1,6 @@
 //! Whether there is a Node that can run the engines.
 
-use greenroom_engine::node::{self, NoNode, Node};
+use greenroom_engine::node::{self, Node, NodeError};
 
 use super::{Patient, Verdict};
 use crate::packages;
@@ -16,7 +16,7 @@ pub(super) async fn check(patient: &Patient) -> Verdict {
 }
 
 /// The Node that all engines would run on.
-pub(super) async fn find(patient: &Patient) -> Result<Node, NoNode> {
+pub(super) async fn find(patient: &Patient) -> Result<Node, NodeError> {
     let settings = &patient.resolved.settings;
     let path = patient.surroundings.search_path();
     let node = node::find(&patient.launcher, settings.node.as_deref(), path).await?;

@@ -84,7 +84,8 @@ pub async fn vacuum(resolved: &Resolved, args: &VacuumArgs) -> anyhow::Result<Ex
         return nothing(records::folder(settings), if args.json { "null\n" } else { "" });
     }
     // Rewriting the file would hold up the calls of all greenrooms that use it.
-    let others: Vec<u32> = run_folder::living(&settings.data_dir).iter().map(|living| living.pid).collect();
+    let others: Vec<u32> =
+        run_folder::running_greenrooms(&settings.data_dir).iter().map(|living| living.pid).collect();
     let store = by_hand(settings);
     let alone = others.is_empty();
     let work = tokio::task::spawn_blocking(move || maintenance::vacuum(&store, alone));

@@ -68,7 +68,7 @@ pub async fn run(
     house.warm_up();
     // Written after the socket exists, so that its readers find the socket.
     let mark = house.run_folder().0.join(control::SERVER);
-    run_folder::write_whole(&mark, url.as_bytes()).context("cannot write to the data folder")?;
+    run_folder::write_atomically(&mark, url.as_bytes()).context("cannot write to the data folder")?;
     // The kernel accepts connections from here on; a program that waits for this line may connect. A closed stdout is fine.
     let _ = writeln!(std::io::stdout().lock(), "ready: {url}/mcp");
     tracing::info!(url, "ready");

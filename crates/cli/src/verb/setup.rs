@@ -16,9 +16,9 @@ use greenroom_core::{
 };
 use greenroom_engine::{
     browser::{self, Browser},
-    install::{Installed, Package, Progress},
+    install::{InstallProgress, InstalledEngine, Package},
     launcher::Launcher,
-    node::{self, NoNode, Node},
+    node::{self, Node, NodeError},
     run_folder::make_private,
 };
 use greenroom_gateway::control::ProcessKind;
@@ -59,7 +59,7 @@ impl SetupArgs {
 struct Outcome {
     node: Option<Node>,
     /// The installed engines, by name.
-    engines: Vec<(&'static str, Installed)>,
+    engines: Vec<(&'static str, InstalledEngine)>,
     browser: Option<Browser>,
     /// How many tools the engine has.
     tools: Option<usize>,
@@ -138,7 +138,7 @@ async fn find_node(
     resolved: &Resolved,
     surroundings: &ProcessEnv,
     packages: &[&Package],
-) -> Result<Node, NoNode> {
+) -> Result<Node, NodeError> {
     let named = resolved.settings.node.as_deref();
     let found = node::find(launcher, named, surroundings.search_path());
     let node = progress::step("asking Node for its version", found).await?;
@@ -152,11 +152,11 @@ async fn install_engine(
     resolved: &Resolved,
     surroundings: &ProcessEnv,
     package: &Package,
-    node: Result<&Node, &NoNode>,
-) -> Result<Installed, (String, String)> {
+    node: Result<&Node, &NodeError>,
+) -> Result<InstalledEngine, (String, String)> {
     let data_folder = &resolved.settings.data_dir;
     let missing = match package.locate(data_folder) {
-        Ok(engine) => return Ok(Installed { engine, already: true }),
+        Ok(engine) => return Ok(InstalledEngine { engine, already: true }),
         Err(missing) => missing,
     };
     let Ok(node) = node else {
@@ -165,8 +165,10 @@ async fn install_engine(
     let npm =
         node::npm(node, surroundings.search_path()).map_err(|error| (error.to_string(), error.hint()))?;
     let mut tell = |at| match at {
-        Progress::Waiting => progress::note("waiting for another greenroom that is installing the engine …"),
-        Progress::Downloading => {}
+        InstallProgress::Waiting => {
+            progress::note("waiting for another greenroom that is installing the engine …");
+        }
+        InstallProgress::Downloading => {}
     };
     let what = format!("installing the {} engine {}", package.name, package.version());
     progress::step(&what, package.install(launcher, data_folder, &npm, &mut tell))
@@ -204,7 +206,7 @@ fn as_lines(outcome: &Outcome) -> String {
     if let Some(Node { path, version }) = &outcome.node {
         line("node", format!("{version}: `{}`", path.display()));
     }
-    for (name, Installed { engine, already }) in &outcome.engines {
+    for (name, InstalledEngine { engine, already }) in &outcome.engines {
         let when = if *already { "already installed" } else { "installed" };
         line("engine", format!("{name} {}, {when}: `{}`", engine.version, engine.cli.display()));
     }
@@ -235,7 +237,7 @@ fn as_json(outcome: &Outcome) -> serde_json::Result<String> {
 }
 
 fn engines_json(outcome: &Outcome) -> Value {
-    let engine = |(name, Installed { engine, already }): &(&str, Installed)| json!({ "kind": name, "version": engine.version, "path": engine.cli, "already": already });
+    let engine = |(name, InstalledEngine { engine, already }): &(&str, InstalledEngine)| json!({ "kind": name, "version": engine.version, "path": engine.cli, "already": already });
     match outcome.custom {
         true => json!([{ "kind": "custom" }]),
         false => outcome.engines.iter().map(engine).collect(),

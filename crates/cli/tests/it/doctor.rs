@@ -101,7 +101,7 @@ fn an_old_browser() {
             "ok       browser-age  150.0.7871.100 (too old for `screencast_start` of the devtools engine); 150 or newer is \
              supported\n",
         ),
-        ("echo hello", "warning  browser-age  cannot find out the version: it said `hello`: "),
+        ("echo hello", "warning  browser-age  cannot find out the version: it printed `hello`: "),
     ] {
         let patient = patient().program("home/bin/chromium", said);
         let output = run(&patient, &["doctor", "--no-browse"]);

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::Kind;
+use super::BrowserKind;
 use crate::node::on_path;
 
 /// The parts of a system that a search goes through.
@@ -31,7 +31,7 @@ pub enum System {
 /// One path worth a look.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    pub kind: Kind,
+    pub kind: BrowserKind,
     pub path: PathBuf,
     /// Whether this is a name that the search path does not contain.
     by_name: bool,
@@ -67,7 +67,7 @@ impl Places {
     }
 
     /// The ordinary places of a kind, best first.
-    pub(super) fn candidates(&self, kind: Kind) -> Vec<Candidate> {
+    pub(super) fn candidates(&self, kind: BrowserKind) -> Vec<Candidate> {
         let (known, names) = match self.system {
             System::Linux => linux(kind),
             System::Mac => mac(kind),
@@ -82,9 +82,9 @@ impl Places {
 
     /// Playwright's own downloads, newest first. Their folders are named after a revision:
     /// `chromium-1187`.
-    pub(super) fn downloads(&self, kind: Kind) -> Vec<Candidate> {
+    pub(super) fn downloads(&self, kind: BrowserKind) -> Vec<Candidate> {
         let (family, binaries): (_, &[&str]) = match kind {
-            Kind::HeadlessShell => (
+            BrowserKind::HeadlessShell => (
                 "chromium_headless_shell-",
                 &[
                     "chrome-headless-shell-linux64/chrome-headless-shell",
@@ -94,7 +94,7 @@ impl Places {
                     "chrome-mac/headless_shell",
                 ],
             ),
-            Kind::Chromium => (
+            BrowserKind::Chromium => (
                 "chromium-",
                 &[
                     "chrome-linux64/chrome",
@@ -104,7 +104,7 @@ impl Places {
                     "chrome-mac/Chromium.app/Contents/MacOS/Chromium",
                 ],
             ),
-            Kind::Chrome | Kind::Edge => return Vec::new(),
+            BrowserKind::Chrome | BrowserKind::Edge => return Vec::new(),
         };
         let Some(home) = &self.home else { return Vec::new() };
         let cache = home.join(match self.system {
@@ -130,18 +130,18 @@ impl Places {
     }
 }
 
-type Lists = (&'static [&'static str], &'static [&'static str]);
+type KnownPaths = (&'static [&'static str], &'static [&'static str]);
 
 /// Known places below the root, and names on the search path. Debian's real binaries are in `/usr/lib`; its files in
 /// `/usr/bin` are scripts.
-fn linux(kind: Kind) -> Lists {
+fn linux(kind: BrowserKind) -> KnownPaths {
     match kind {
-        Kind::HeadlessShell => (
+        BrowserKind::HeadlessShell => (
             &["usr/lib/chromium/chromium-headless-shell"],
             &["chromium-headless-shell", "chrome-headless-shell", "headless_shell"],
         ),
-        Kind::Chrome => (&["opt/google/chrome/chrome"], &["google-chrome-stable", "google-chrome"]),
-        Kind::Chromium => (
+        BrowserKind::Chrome => (&["opt/google/chrome/chrome"], &["google-chrome-stable", "google-chrome"]),
+        BrowserKind::Chromium => (
             &[
                 "usr/lib/chromium/chromium",
                 "usr/lib/chromium-browser/chromium-browser",
@@ -149,15 +149,15 @@ fn linux(kind: Kind) -> Lists {
             ],
             &["chromium", "chromium-browser"],
         ),
-        Kind::Edge => (&["opt/microsoft/msedge/msedge"], &["microsoft-edge-stable", "microsoft-edge"]),
+        BrowserKind::Edge => (&["opt/microsoft/msedge/msedge"], &["microsoft-edge-stable", "microsoft-edge"]),
     }
 }
 
-fn mac(kind: Kind) -> Lists {
+fn mac(kind: BrowserKind) -> KnownPaths {
     match kind {
-        Kind::HeadlessShell => (&[], &["chrome-headless-shell"]),
-        Kind::Chrome => (&["Applications/Google Chrome.app/Contents/MacOS/Google Chrome"], &[]),
-        Kind::Chromium => (&["Applications/Chromium.app/Contents/MacOS/Chromium"], &["chromium"]),
-        Kind::Edge => (&["Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge"], &[]),
+        BrowserKind::HeadlessShell => (&[], &["chrome-headless-shell"]),
+        BrowserKind::Chrome => (&["Applications/Google Chrome.app/Contents/MacOS/Google Chrome"], &[]),
+        BrowserKind::Chromium => (&["Applications/Chromium.app/Contents/MacOS/Chromium"], &["chromium"]),
+        BrowserKind::Edge => (&["Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge"], &[]),
     }
 }

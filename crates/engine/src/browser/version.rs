@@ -45,8 +45,8 @@ pub struct Version {
 
 impl Version {
     /// Finds the version in a browser's own output: `Chromium 156.0.8078.79`, `HeadlessChrome/156.0.8078.79`.
-    pub fn find(said: &str) -> Option<Self> {
-        said.split([' ', '/', '\n']).find_map(|word| {
+    pub fn find(output: &str) -> Option<Self> {
+        output.split([' ', '/', '\n']).find_map(|word| {
             let (major, rest) = word.split_once('.')?;
             let is_version = rest.chars().all(|letter| letter.is_ascii_digit() || letter == '.');
             Some(Self { major: major.parse().ok().filter(|_| is_version)?, text: word.to_owned() })
@@ -54,11 +54,11 @@ impl Version {
     }
 
     /// Asks a browser that is not running, by starting it with a flag.
-    pub async fn of(launcher: &Launcher, path: &Path) -> Result<Self, String> {
-        let spec = Spec::new(path).few_variables().arg("--version");
+    pub async fn of_program(launcher: &Launcher, path: &Path) -> Result<Self, String> {
+        let spec = Spec::new(path).minimal_env().arg("--version");
         let done = run_command::run(launcher, "browser", spec, VERSION_WITHIN).await;
-        let said = done.map_err(|error| error.to_string())?.stdout;
-        Self::find(&said).ok_or_else(|| format!("it said `{}`", said.trim()))
+        let output = done.map_err(|error| error.to_string())?.stdout;
+        Self::find(&output).ok_or_else(|| format!("it printed `{}`", output.trim()))
     }
 
     pub fn is_supported(&self) -> bool {
@@ -94,7 +94,7 @@ pub(crate) async fn warn_if_old(endpoint: &str, program: &Path) {
     if !SEEN.lock().insert(program.to_owned()) {
         return;
     }
-    match running(endpoint).await {
+    match ask_running_browser(endpoint).await {
         Some(version) => {
             if let Some(complaint) = version.complaint() {
                 tracing::warn!("{complaint}: `{}`; `greenroom doctor` says what to do", program.display());
@@ -106,14 +106,14 @@ pub(crate) async fn warn_if_old(endpoint: &str, program: &Path) {
 }
 
 /// Asks a running browser.
-async fn running(endpoint: &str) -> Option<Version> {
+async fn ask_running_browser(endpoint: &str) -> Option<Version> {
     #[derive(Deserialize)]
-    struct Told {
+    struct BrowserVersionReply {
         product: String,
     }
     let (client, _events) = CdpClient::connect(endpoint).await.ok()?;
-    let told = client.call("Browser.getVersion", &json!({})).await.ok()?;
-    Version::find(&serde_json::from_str::<Told>(told.get()).ok()?.product)
+    let reply = client.call("Browser.getVersion", &json!({})).await.ok()?;
+    Version::find(&serde_json::from_str::<BrowserVersionReply>(reply.get()).ok()?.product)
 }
 
 #[cfg(test)]
@@ -122,18 +122,18 @@ mod tests {
 
     /// The version is found in the output of every browser, and in no other text.
     #[test]
-    fn versions() {
-        for (said, major) in [
+    fn version_is_found_in_browser_output() {
+        for (output, major) in [
             ("Chromium 156.0.8078.79 \n", 156),
             ("Chromium 150.0.7871.100 built on Debian GNU/Linux 12 (bookworm)", 150),
             ("Google Chrome for Testing 148.0.1.2", 148),
             ("Microsoft Edge 151.0.3200.5", 151),
             ("HeadlessChrome/156.0.8078.79", 156),
         ] {
-            assert_eq!(Version::find(said).unwrap().major, major, "{said}");
+            assert_eq!(Version::find(output).unwrap().major, major, "{output}");
         }
-        for said in ["", "Chromium", "no such option. try --help", "1.x"] {
-            assert_eq!(Version::find(said), None, "{said}");
+        for output in ["", "Chromium", "no such option. try --help", "1.x"] {
+            assert_eq!(Version::find(output), None, "{output}");
         }
         assert_eq!(Version::find("Chromium 156.0.8078.79").unwrap().to_string(), "156.0.8078.79");
     }
@@ -141,7 +141,7 @@ mod tests {
     /// The complaint about a browser below the minimum names what it lacks; a supported browser gets no complaint, even if
     /// it lacks newer features.
     #[test]
-    fn what_an_old_one_lacks() {
+    fn complaint_names_what_an_old_version_lacks() {
         let version = |major: u32| Version::find(&format!("Chromium {major}.0.1")).unwrap();
         assert_eq!(
             version(148).complaint().unwrap(),

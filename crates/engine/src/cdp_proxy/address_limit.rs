@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     Out,
-    message::{Attached, OwnIds, call},
+    message::{AttachedTarget, OwnIds, call},
 };
 
 /// The total length of a context's events that name long addresses. A frame with an address of 2 MB causes about five such
@@ -26,7 +26,7 @@ const BYTES_MAX: usize = 32 << 20;
 const BYTES_FORGOTTEN: usize = 128 << 10;
 
 /// A tab, or a worker that belongs to no tab.
-struct Page {
+struct AddressedPage {
     context: String,
     /// Its target, and the one that opened it.
     target: String,
@@ -40,7 +40,7 @@ struct Page {
 }
 
 /// How much a context has named of long addresses.
-struct Named {
+struct ContextTotal {
     bytes: usize,
     /// The time up to which bytes have been forgotten.
     forgotten_until: Instant,
@@ -51,19 +51,19 @@ struct Named {
 #[derive(Default)]
 pub(super) struct AddressLimit {
     /// By their sessions.
-    pages: HashMap<String, Page>,
+    pages: HashMap<String, AddressedPage>,
     /// By their contexts.
-    contexts: HashMap<String, Named>,
+    contexts: HashMap<String, ContextTotal>,
 }
 
 impl AddressLimit {
     /// The browser attaches the engine to a target.
-    pub(super) fn attached(&mut self, parent: Option<&str>, attached: &Attached) {
+    pub(super) fn attached(&mut self, parent: Option<&str>, attached: &AttachedTarget) {
         if !attached.is_page(parent) {
             return;
         }
         let info = &attached.target_info;
-        let page = Page {
+        let page = AddressedPage {
             context: info.browser_context_id.clone().unwrap_or_default(),
             target: info.target_id.clone(),
             opener: info.opener_id.clone(),
@@ -96,17 +96,23 @@ impl AddressLimit {
 
     /// An event of this many bytes names a long address of a frame or worker of a page. Returns the calls that end those
     /// pages of its context that have to end.
-    pub(super) fn named(&mut self, session: &str, bytes: usize, now: Instant, ids: &mut OwnIds) -> Vec<Out> {
+    pub(super) fn count_long_address(
+        &mut self,
+        session: &str,
+        bytes: usize,
+        now: Instant,
+        ids: &mut OwnIds,
+    ) -> Vec<Out> {
         let Some(page) = self.pages.get_mut(session).filter(|page| !page.is_ended) else { return Vec::new() };
         page.is_long = true;
         let (context, is_tab) = (page.context.clone(), page.is_tab);
-        let fresh = || Named { bytes: 0, forgotten_until: now, has_ended: false };
-        let named = self.contexts.entry(context.clone()).or_insert_with(fresh);
-        if !named.add(bytes, now) {
+        let fresh = || ContextTotal { bytes: 0, forgotten_until: now, has_ended: false };
+        let total = self.contexts.entry(context.clone()).or_insert_with(fresh);
+        if !total.add(bytes, now) {
             return Vec::new();
         }
         // It is unknown which of several pages started a shared worker.
-        let is_known = is_tab && !std::mem::replace(&mut named.has_ended, true);
+        let is_known = is_tab && !std::mem::replace(&mut total.has_ended, true);
         let ending = if is_known { self.long_pages(&context) } else { self.tabs(&context) };
         if !ending.is_empty() {
             tracing::warn!(
@@ -127,8 +133,8 @@ impl AddressLimit {
 
     /// The sessions of a context's tabs that were not ended.
     fn tabs(&self, context: &str) -> Vec<String> {
-        let is_one = |page: &Page| page.context == context && page.is_tab && !page.is_ended;
-        let tabs = self.pages.iter().filter(|(_, page)| is_one(page));
+        let is_open_tab = |page: &AddressedPage| page.context == context && page.is_tab && !page.is_ended;
+        let tabs = self.pages.iter().filter(|(_, page)| is_open_tab(page));
         tabs.map(|(session, _)| session.clone()).collect()
     }
 
@@ -152,7 +158,7 @@ impl AddressLimit {
     }
 }
 
-impl Named {
+impl ContextTotal {
     /// Adds this many bytes, and says whether the limit is exceeded.
     fn add(&mut self, bytes: usize, now: Instant) -> bool {
         let seconds = now.saturating_duration_since(self.forgotten_until).as_secs();
@@ -175,20 +181,20 @@ mod tests {
     use crate::cdp_proxy::message::session_of;
 
     /// The limit, and what it needs.
-    struct Stage {
+    struct AddressFixture {
         limit: AddressLimit,
         ids: OwnIds,
         now: Instant,
     }
 
-    impl Stage {
+    impl AddressFixture {
         /// Tab `A` of context `1`, and tab `C` of context `2`.
         fn new() -> Self {
-            let mut stage =
+            let mut fixture =
                 Self { limit: AddressLimit::default(), ids: OwnIds::default(), now: Instant::now() };
-            stage.attached("A", "page", "1", None);
-            stage.attached("C", "page", "2", None);
-            stage
+            fixture.attached("A", "page", "1", None);
+            fixture.attached("C", "page", "2", None);
+            fixture
         }
 
         fn attached(&mut self, session: &str, kind: &str, context: &str, opener: Option<&str>) {
@@ -200,7 +206,7 @@ mod tests {
 
         /// The pages that lose their processes when one names a long address.
         fn ended(&mut self, session: &str, bytes: usize) -> Vec<String> {
-            let out = self.limit.named(session, bytes, self.now, &mut self.ids);
+            let out = self.limit.count_long_address(session, bytes, self.now, &mut self.ids);
             let mut ended: Vec<_> = out
                 .iter()
                 .map(|out| match out {
@@ -217,62 +223,62 @@ mod tests {
 
     /// A page with frames of long addresses loses its process, however long each is; others keep theirs.
     #[test]
-    fn one_page() {
+    fn page_with_many_long_addresses_is_ended() {
         for bytes in [2 << 20, 120 << 10] {
-            let mut stage = Stage::new();
+            let mut fixture = AddressFixture::new();
             for _ in 0..BYTES_MAX / bytes {
-                assert_eq!(stage.ended("A", bytes), [""; 0]);
+                assert_eq!(fixture.ended("A", bytes), [""; 0]);
             }
-            assert_eq!(stage.ended("C", bytes), [""; 0]);
-            assert_eq!(stage.ended("unknown", bytes), [""; 0]);
-            assert_eq!(stage.ended("A", bytes), ["A"]);
-            assert_eq!(stage.ended("A", bytes), [""; 0], "it is being ended");
-            stage.limit.navigates("A");
-            assert_eq!(stage.ended("A", bytes), ["A"], "it goes on");
+            assert_eq!(fixture.ended("C", bytes), [""; 0]);
+            assert_eq!(fixture.ended("unknown", bytes), [""; 0]);
+            assert_eq!(fixture.ended("A", bytes), ["A"]);
+            assert_eq!(fixture.ended("A", bytes), [""; 0], "it is being ended");
+            fixture.limit.navigates("A");
+            assert_eq!(fixture.ended("A", bytes), ["A"], "it goes on");
         }
     }
 
     /// A page opens tab after tab, each of which names a few long addresses and closes: the page loses its process with the
     /// tab that exceeds the limit. An unrelated tab keeps its process until the next excess.
     #[test]
-    fn tabs_that_come_and_go() {
-        let mut stage = Stage::new();
-        stage.attached("B", "page", "1", None);
+    fn tabs_of_a_context_count_together() {
+        let mut fixture = AddressFixture::new();
+        fixture.attached("B", "page", "1", None);
         for _ in 0..BYTES_MAX / (16 << 20) {
-            stage.attached("P", "page", "1", Some("tA"));
-            assert_eq!(stage.ended("P", 16 << 20), [""; 0]);
-            stage.limit.detached("P");
+            fixture.attached("P", "page", "1", Some("tA"));
+            assert_eq!(fixture.ended("P", 16 << 20), [""; 0]);
+            fixture.limit.detached("P");
         }
-        stage.attached("P", "page", "1", Some("tA"));
-        stage.attached("Q", "page", "1", Some("tP"));
-        assert_eq!(stage.ended("Q", 2 << 20), ["A", "P", "Q"]);
-        stage.attached("R", "page", "1", Some("t gone"));
-        assert_eq!(stage.ended("R", 2 << 20), ["B", "R"], "B may have opened it");
+        fixture.attached("P", "page", "1", Some("tA"));
+        fixture.attached("Q", "page", "1", Some("tP"));
+        assert_eq!(fixture.ended("Q", 2 << 20), ["A", "P", "Q"]);
+        fixture.attached("R", "page", "1", Some("t gone"));
+        assert_eq!(fixture.ended("R", 2 << 20), ["B", "R"], "B may have opened it");
     }
 
     /// A worker of several pages names long addresses: any of them may have started it.
     #[test]
-    fn shared_workers() {
-        let mut stage = Stage::new();
-        stage.attached("B", "page", "1", None);
-        stage.attached("S", "shared_worker", "1", None);
-        assert_eq!(stage.ended("S", BYTES_MAX + 1), ["A", "B"]);
+    fn all_tabs_end_for_a_shared_worker() {
+        let mut fixture = AddressFixture::new();
+        fixture.attached("B", "page", "1", None);
+        fixture.attached("S", "shared_worker", "1", None);
+        assert_eq!(fixture.ended("S", BYTES_MAX + 1), ["A", "B"]);
     }
 
     /// What a context has named is forgotten with time, and with the context.
     #[test]
-    fn forgotten() {
-        let mut stage = Stage::new();
-        assert_eq!(stage.ended("A", BYTES_MAX), [""; 0]);
-        stage.now += Duration::from_secs(2);
-        assert_eq!(stage.ended("A", 2 * BYTES_FORGOTTEN), [""; 0]);
-        assert_eq!(stage.ended("A", 1), ["A"]);
-        stage.limit.navigates("A");
-        stage.limit.forget("1");
-        assert_eq!(stage.ended("A", BYTES_MAX), [""; 0]);
+    fn totals_are_forgotten_over_time() {
+        let mut fixture = AddressFixture::new();
+        assert_eq!(fixture.ended("A", BYTES_MAX), [""; 0]);
+        fixture.now += Duration::from_secs(2);
+        assert_eq!(fixture.ended("A", 2 * BYTES_FORGOTTEN), [""; 0]);
+        assert_eq!(fixture.ended("A", 1), ["A"]);
+        fixture.limit.navigates("A");
+        fixture.limit.forget("1");
+        assert_eq!(fixture.ended("A", BYTES_MAX), [""; 0]);
         for _ in 0..1_000 {
-            stage.now += Duration::from_secs(1);
-            assert_eq!(stage.ended("A", BYTES_FORGOTTEN), [""; 0]);
+            fixture.now += Duration::from_secs(1);
+            assert_eq!(fixture.ended("A", BYTES_FORGOTTEN), [""; 0]);
         }
     }
 }

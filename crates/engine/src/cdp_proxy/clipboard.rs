@@ -22,18 +22,18 @@ use tokio::time::Instant;
 
 use super::{
     Out,
-    message::{Attached, Envelope, OwnIds, call, params, read, refusal, rewritten},
+    message::{AttachedTarget, Envelope, OwnIds, call, params, read, refusal, rewritten},
     script::without_comments,
 };
 
 /// How long documents may take to copy or paste. A busy one takes milliseconds; without an answer in time nothing is pasted.
-const READY: Duration = Duration::from_secs(2);
+const HANDLE_KEY_WITHIN: Duration = Duration::from_secs(2);
 
 /// How many bytes of a copy are kept. A page of a book has 3 KB.
-const HELD_BYTES_MAX: usize = 1 << 20;
+const COPY_BYTES_MAX: usize = 1 << 20;
 
 /// For how many contexts a copy is kept. A browser has some dozens; beyond that the oldest copy is dropped.
-const HELD_MAX: usize = 256;
+const COPIES_MAX: usize = 256;
 
 /// How many documents of a page are asked. A page can have any number of frames, and a user pastes into one of the first.
 const DOCUMENTS_MAX: usize = 256;
@@ -52,7 +52,7 @@ const PAGE: &str = include_str!("clipboard/page.js");
 
 /// Copied text, by the MIME types that are kept.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Held {
+struct CopiedText {
     #[serde(rename = "text/plain", default, skip_serializing_if = "String::is_empty")]
     text: String,
     #[serde(rename = "text/html", default, skip_serializing_if = "String::is_empty")]
@@ -61,18 +61,18 @@ struct Held {
 
 pub(super) struct Clipboard {
     /// The last copy of each context, by context, in the order of the copies.
-    held: VecDeque<(String, Held)>,
+    copies: VecDeque<(String, CopiedText)>,
     /// The event by which `page.js` sends a copy to `document.js`. Its name is random, so no page knows it beforehand.
-    told: String,
+    copy_event: String,
     /// Pages and frames that have a session, by session.
-    frames: HashMap<String, Frame>,
+    frames: HashMap<String, ClipboardFrame>,
     /// Keys that wait, by the session of their page.
-    keys: HashMap<String, Key>,
+    keys: HashMap<String, PendingKey>,
     /// The proxy's own calls for a key, by the number of the call.
-    asked: HashMap<u32, Asked>,
+    questions: HashMap<u32, DocumentQuestion>,
 }
 
-struct Frame {
+struct ClipboardFrame {
     /// The session of the parent page or frame.
     parent: Option<String>,
     /// Its browser context.
@@ -84,7 +84,7 @@ struct Frame {
 }
 
 /// A key that copies or pastes, until the page has handled it.
-struct Key {
+struct PendingKey {
     since: Instant,
     /// The engine's messages to the page meanwhile, after the key itself if it copies.
     waiting: VecDeque<Text>,
@@ -92,19 +92,19 @@ struct Key {
     /// The number of the engine's call, for a key that pastes and that the page has not handled yet.
     call: Option<u32>,
     /// How a key pastes, until the proxy has made a document paste.
-    paste: Option<Paste>,
+    paste: Option<PasteFormat>,
     /// The number of questions without an answer.
     open: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Paste {
+enum PasteFormat {
     Formatted,
     /// Without its format.
     Plain,
 }
 
-struct Asked {
+struct DocumentQuestion {
     page: String,
     /// The session and world of the document that the proxy asked for the focus; `None` if the proxy made it paste.
     document: Option<(String, i64)>,
@@ -113,7 +113,7 @@ struct Asked {
 /// The parameters of `Input.dispatchKeyEvent` that decide what a key does with the clipboard.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Pressed {
+struct KeyEvent {
     r#type: String,
     #[serde(default)]
     modifiers: u32,
@@ -128,18 +128,18 @@ struct Pressed {
 }
 
 /// What a key does with the clipboard.
-enum Use {
+enum ClipboardUse {
     Nothing,
     Copies,
-    Pastes(Paste),
+    Pastes(PasteFormat),
 }
 
-impl Pressed {
+impl KeyEvent {
     const CONTROL_OR_META: u32 = 2 | 4;
     const SHIFT: u32 = 8;
 
     /// What the key may do. Both its name and its number, by which the browser goes, count.
-    fn uses(&self) -> Use {
+    fn clipboard_use(&self) -> ClipboardUse {
         let is = |number: u32, key: &str, code: &str| {
             let is_named = self.key.eq_ignore_ascii_case(key) || self.code.eq_ignore_ascii_case(code);
             self.windows_virtual_key_code == number || is_named
@@ -150,21 +150,25 @@ impl Pressed {
             self.commands.iter().any(|command| command.to_string().to_ascii_lowercase().contains(part))
         };
         if self.r#type == "keyUp" {
-            Use::Nothing
+            ClipboardUse::Nothing
         } else if (has_control && is(86, "v", "KeyV"))
             || (has_shift && is(45, "Insert", "Insert"))
             || is(PASTE_KEY, "Paste", "Paste")
             || has_command("paste")
         {
-            Use::Pastes(if has_control && has_shift { Paste::Plain } else { Paste::Formatted })
+            ClipboardUse::Pastes(if has_control && has_shift {
+                PasteFormat::Plain
+            } else {
+                PasteFormat::Formatted
+            })
         } else if (has_control && (is(67, "c", "KeyC") || is(88, "x", "KeyX") || is(45, "Insert", "Insert")))
             || (has_shift && is(46, "Delete", "Delete"))
             || has_command("copy")
             || has_command("cut")
         {
-            Use::Copies
+            ClipboardUse::Copies
         } else {
-            Use::Nothing
+            ClipboardUse::Nothing
         }
     }
 }
@@ -173,7 +177,7 @@ impl Pressed {
 const PASTE_KEY: u32 = u32::MAX;
 
 /// The answer to a key that may paste and cannot be read.
-fn unreadable_key(id: u32, page: &str) -> Out {
+fn unreadable_key_error(id: u32, page: &str) -> Out {
     Out::ToEngine(refusal(id, Some(page), "the parameters of the key cannot be read"))
 }
 
@@ -189,57 +193,57 @@ fn without_paste(id: u32, page: &str, params: Option<&RawValue>) -> Option<Text>
 }
 
 #[derive(Deserialize)]
-struct Bound {
+struct BindingCalled {
     name: String,
     payload: String,
 }
 
 #[derive(Deserialize)]
-struct Created {
-    context: World,
+struct ExecutionContextCreated {
+    context: ExecutionContext,
 }
 
 #[derive(Deserialize)]
-struct World {
+struct ExecutionContext {
     id: i64,
     name: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Destroyed {
+struct ExecutionContextDestroyed {
     execution_context_id: i64,
 }
 
 #[derive(Deserialize)]
-struct Evaluated {
-    result: Remote,
+struct EvaluateResult {
+    result: RemoteValue,
 }
 
 #[derive(Deserialize)]
-struct Remote {
+struct RemoteValue {
     value: Option<bool>,
 }
 
 impl Clipboard {
     pub(super) fn new() -> Self {
-        let told = uuid::Uuid::new_v4().simple().to_string();
+        let copy_event = uuid::Uuid::new_v4().simple().to_string();
         Self {
-            held: VecDeque::new(),
-            told,
+            copies: VecDeque::new(),
+            copy_event,
             frames: HashMap::new(),
             keys: HashMap::new(),
-            asked: HashMap::new(),
+            questions: HashMap::new(),
         }
     }
 
     /// The browser attaches the engine to a page or frame.
-    pub(super) fn attached(&mut self, parent: Option<String>, attached: &Attached) {
+    pub(super) fn attached(&mut self, parent: Option<String>, attached: &AttachedTarget) {
         // A target without a known context gets no scripts, and nothing is pasted into it.
         if matches!(&*attached.target_info.r#type, "page" | "iframe")
             && let Some(context) = attached.target_info.browser_context_id.clone()
         {
-            let frame = Frame { parent, context, worlds: Vec::new(), is_scripted: false };
+            let frame = ClipboardFrame { parent, context, worlds: Vec::new(), is_scripted: false };
             self.frames.insert(attached.session_id.clone(), frame);
         }
     }
@@ -247,11 +251,11 @@ impl Clipboard {
     pub(super) fn detached(&mut self, session: &str) {
         self.frames.remove(session);
         self.keys.remove(session);
-        self.asked.retain(|_, asked| asked.page != session);
+        self.questions.retain(|_, question| question.page != session);
     }
 
     /// The engine calls a page. Returns what goes to the browser instead, if it is not the call alone.
-    pub(super) fn engine_says(
+    pub(super) fn on_engine_call(
         &mut self,
         call: &Envelope<'_>,
         text: &Text,
@@ -263,16 +267,16 @@ impl Clipboard {
             // A second paste key comes through here if the engine does not wait for the first. It pastes nothing.
             let waits = match (call.method.as_deref(), call.id) {
                 (Some("Input.dispatchKeyEvent"), Some(id)) => {
-                    match read::<Pressed>(call.params).map(|key| key.uses()) {
-                        Some(Use::Nothing | Use::Copies) => Some(text.clone()),
-                        Some(Use::Pastes(_)) => without_paste(id, session, call.params),
+                    match read::<KeyEvent>(call.params).map(|key| key.clipboard_use()) {
+                        Some(ClipboardUse::Nothing | ClipboardUse::Copies) => Some(text.clone()),
+                        Some(ClipboardUse::Pastes(_)) => without_paste(id, session, call.params),
                         None => None,
                     }
                 }
                 _ => Some(text.clone()),
             };
             let Some(waits) = waits else {
-                return Some(call.id.map(|id| unreadable_key(id, session)).into_iter().collect());
+                return Some(call.id.map(|id| unreadable_key_error(id, session)).into_iter().collect());
             };
             key.bytes += waits.len();
             key.waiting.push_back(waits);
@@ -290,21 +294,27 @@ impl Clipboard {
             }
             "Input.dispatchKeyEvent" => {
                 let id = call.id?;
-                let Some(pressed) = read::<Pressed>(call.params) else {
-                    return Some(vec![unreadable_key(id, session)]);
+                let Some(pressed) = read::<KeyEvent>(call.params) else {
+                    return Some(vec![unreadable_key_error(id, session)]);
                 };
-                let mut key =
-                    Key { since: now, waiting: VecDeque::new(), bytes: 0, call: None, paste: None, open: 0 };
-                match pressed.uses() {
-                    Use::Nothing => None,
-                    Use::Copies => {
+                let mut key = PendingKey {
+                    since: now,
+                    waiting: VecDeque::new(),
+                    bytes: 0,
+                    call: None,
+                    paste: None,
+                    open: 0,
+                };
+                match pressed.clipboard_use() {
+                    ClipboardUse::Nothing => None,
+                    ClipboardUse::Copies => {
                         key.waiting.push_back(text.clone());
                         self.keys.insert(session.to_owned(), key);
-                        Some(self.ask(session, ids))
+                        Some(self.ask_documents(session, ids))
                     }
-                    Use::Pastes(paste) => {
+                    ClipboardUse::Pastes(paste) => {
                         let Some(harmless) = without_paste(id, session, call.params) else {
-                            return Some(vec![unreadable_key(id, session)]);
+                            return Some(vec![unreadable_key_error(id, session)]);
                         };
                         (key.call, key.paste) = (Some(id), Some(paste));
                         self.keys.insert(session.to_owned(), key);
@@ -317,7 +327,7 @@ impl Clipboard {
     }
 
     /// The browser answers a call of the engine. If that call was a paste key, the page has handled it.
-    pub(super) fn engine_is_answered(&mut self, id: u32, ids: &mut OwnIds) -> Vec<Out> {
+    pub(super) fn on_answer_to_engine(&mut self, id: u32, ids: &mut OwnIds) -> Vec<Out> {
         let taken = self.keys.iter_mut().find(|(_, key)| key.call == Some(id));
         let Some(page) = taken.map(|(page, key)| {
             key.call = None;
@@ -325,14 +335,15 @@ impl Clipboard {
         }) else {
             return Vec::new();
         };
-        self.ask(&page, ids)
+        self.ask_documents(&page, ids)
     }
 
     /// Puts the scripts into all documents of a page or frame, existing ones included.
     fn scripts(&self, session: &str, ids: &mut OwnIds) -> Vec<Out> {
-        let told = &self.told;
-        let document = format!("({})(\"{COPIED}\", \"{told}\", \"{PASTE}\")", without_comments(DOCUMENT));
-        let page = format!("({})(\"{told}\")", without_comments(PAGE));
+        let copy_event = &self.copy_event;
+        let document =
+            format!("({})(\"{COPIED}\", \"{copy_event}\", \"{PASTE}\")", without_comments(DOCUMENT));
+        let page = format!("({})(\"{copy_event}\")", without_comments(PAGE));
         let add = "Page.addScriptToEvaluateOnNewDocument";
         [
             ("Runtime.addBinding", json!({ "name": COPIED, "executionContextName": WORLD })),
@@ -345,8 +356,8 @@ impl Clipboard {
     }
 
     /// Asks all documents of a page which of them has the focus. Each restores its listeners before it answers.
-    fn ask(&mut self, page: &str, ids: &mut OwnIds) -> Vec<Out> {
-        let sessions = self.within(page);
+    fn ask_documents(&mut self, page: &str, ids: &mut OwnIds) -> Vec<Out> {
+        let sessions = self.sessions_of_page(page);
         let worlds = sessions.iter().flat_map(|session| {
             let worlds = self.frames.get(session).map(|frame| frame.worlds.as_slice()).unwrap_or_default();
             worlds.iter().map(|world| (session.clone(), *world))
@@ -359,14 +370,15 @@ impl Clipboard {
         let ask = |(session, world): (String, i64)| {
             let id = ids.next();
             let text = evaluate(id, &session, world, &format!("{PASTE}()"));
-            self.asked.insert(id, Asked { page: page.to_owned(), document: Some((session, world)) });
+            self.questions
+                .insert(id, DocumentQuestion { page: page.to_owned(), document: Some((session, world)) });
             Out::ToBrowser(text)
         };
         worlds.into_iter().map(ask).collect()
     }
 
     /// A page's session and those of the frames in it.
-    fn within(&self, page: &str) -> Vec<String> {
+    fn sessions_of_page(&self, page: &str) -> Vec<String> {
         let mut sessions = vec![page.to_owned()];
         let mut seen = HashSet::from([page.to_owned()]);
         let mut next = 0;
@@ -383,28 +395,28 @@ impl Clipboard {
     /// The browser answers one of the proxy's own calls.
     pub(super) fn answered(&mut self, id: u32, text: &Text, ids: &mut OwnIds) -> Vec<Out> {
         let answer: Option<Envelope<'_>> = serde_json::from_str(text).ok();
-        let Some(Asked { page, document }) = self.asked.remove(&id) else {
+        let Some(DocumentQuestion { page, document }) = self.questions.remove(&id) else {
             // A page that is already gone needs no scripts. Nothing is pasted into a page without them.
             if let Some(error) = answer.and_then(|answer| answer.error) {
                 tracing::debug!(error = error.get(), "the CDP proxy's own call failed");
             }
             return Vec::new();
         };
-        let evaluated = answer.and_then(|answer| read::<Evaluated>(answer.result));
+        let evaluated = answer.and_then(|answer| read::<EvaluateResult>(answer.result));
         let has_focus = evaluated.and_then(|evaluated| evaluated.result.value).unwrap_or_default();
         let Some(key) = self.keys.get_mut(&page) else { return Vec::new() };
         if let Some((session, world)) = document.filter(|_| has_focus)
             && let Some(paste) = key.paste.take()
         {
             let context = self.frames.get(&page).map(|frame| &frame.context);
-            let held = self.held.iter().find(|(held_in, _)| Some(held_in) == context);
-            let mut held = held.map(|(_, held)| held.clone()).unwrap_or_default();
-            if paste == Paste::Plain {
-                held.html.clear();
+            let copied = self.copies.iter().find(|(copied_in, _)| Some(copied_in) == context);
+            let mut copied = copied.map(|(_, copied)| copied.clone()).unwrap_or_default();
+            if paste == PasteFormat::Plain {
+                copied.html.clear();
             }
             let id = ids.next();
-            let expression = format!("{PASTE}({})", json!(held));
-            self.asked.insert(id, Asked { page, document: None });
+            let expression = format!("{PASTE}({})", json!(copied));
+            self.questions.insert(id, DocumentQuestion { page, document: None });
             return vec![Out::ToBrowser(evaluate(id, &session, world, &expression))];
         }
         key.open -= 1;
@@ -413,7 +425,7 @@ impl Clipboard {
 
     /// A page has handled a key, or its time is over: the engine's messages that waited pass.
     fn release(&mut self, page: &str) -> Vec<Out> {
-        self.asked.retain(|_, asked| asked.page != page);
+        self.questions.retain(|_, question| question.page != page);
         let waited = self.keys.remove(page).map(|key| key.waiting).unwrap_or_default();
         waited.into_iter().map(Out::ToBrowser).collect()
     }
@@ -421,15 +433,15 @@ impl Clipboard {
     /// The browser sends an event. Returns whether the event is for the proxy alone.
     pub(super) fn event(&mut self, name: &str, text: &Text) -> bool {
         match name {
-            "Runtime.bindingCalled" => match params::<Bound>(text) {
+            "Runtime.bindingCalled" => match params::<BindingCalled>(text) {
                 Some((Some(session), bound)) if bound.name == COPIED => {
-                    self.copied(&session, &bound.payload);
+                    self.on_copied(&session, &bound.payload);
                     true
                 }
                 _ => false,
             },
-            "Runtime.executionContextCreated" => match params::<Created>(text) {
-                Some((Some(session), Created { context })) if context.name == WORLD => {
+            "Runtime.executionContextCreated" => match params::<ExecutionContextCreated>(text) {
+                Some((Some(session), ExecutionContextCreated { context })) if context.name == WORLD => {
                     let frame = self.frames.get_mut(&session);
                     if let Some(frame) = frame.filter(|frame| frame.worlds.len() < DOCUMENTS_MAX) {
                         frame.worlds.push(context.id);
@@ -439,7 +451,8 @@ impl Clipboard {
                 _ => false,
             },
             "Runtime.executionContextDestroyed" => {
-                if let Some((Some(session), Destroyed { execution_context_id })) = params(text)
+                if let Some((Some(session), ExecutionContextDestroyed { execution_context_id })) =
+                    params(text)
                     && let Some(frame) = self.frames.get_mut(&session)
                 {
                     frame.worlds.retain(|world| *world != execution_context_id);
@@ -458,14 +471,14 @@ impl Clipboard {
         }
     }
 
-    fn copied(&mut self, session: &str, payload: &str) {
+    fn on_copied(&mut self, session: &str, payload: &str) {
         let Some(context) = self.frames.get(session).map(|frame| frame.context.clone()) else { return };
         self.forget(&context);
-        match serde_json::from_str::<Held>(payload) {
-            Ok(held) if payload.len() <= HELD_BYTES_MAX => {
-                self.held.push_back((context, held));
-                if self.held.len() > HELD_MAX {
-                    self.held.pop_front();
+        match serde_json::from_str::<CopiedText>(payload) {
+            Ok(copied) if payload.len() <= COPY_BYTES_MAX => {
+                self.copies.push_back((context, copied));
+                if self.copies.len() > COPIES_MAX {
+                    self.copies.pop_front();
                 }
             }
             // The former copy is dropped all the same: the user would paste it and take it for this one.
@@ -475,15 +488,15 @@ impl Clipboard {
 
     /// A context is gone.
     pub(super) fn forget(&mut self, context: &str) {
-        self.held.retain(|(held_in, _)| held_in != context);
+        self.copies.retain(|(copied_in, _)| copied_in != context);
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
-        self.keys.values().map(|key| key.since + READY).min()
+        self.keys.values().map(|key| key.since + HANDLE_KEY_WITHIN).min()
     }
 
-    pub(super) fn time_passed(&mut self, now: Instant) -> Vec<Out> {
-        let late = self.keys.iter().filter(|(_, key)| key.since + READY <= now);
+    pub(super) fn on_deadline(&mut self, now: Instant) -> Vec<Out> {
+        let late = self.keys.iter().filter(|(_, key)| key.since + HANDLE_KEY_WITHIN <= now);
         let late: Vec<String> = late.map(|(page, _)| page.clone()).collect();
         late.iter().flat_map(|page| self.release(page)).collect()
     }

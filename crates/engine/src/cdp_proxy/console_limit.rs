@@ -31,7 +31,7 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 const PAGE_BYTES_MAX: usize = 64 << 20;
 
 /// What a page has written.
-struct Written {
+struct PageConsole {
     /// Since when `count` counts.
     since: Instant,
     count: u32,
@@ -41,7 +41,7 @@ struct Written {
 
 /// The messages of each page, by its session.
 #[derive(Default)]
-pub(super) struct ConsoleLimit(HashMap<String, Written>);
+pub(super) struct ConsoleLimit(HashMap<String, PageConsole>);
 
 impl ConsoleLimit {
     /// Decides on an event of a page, or of one of its frames or workers: it passes, becomes a notice, or is dropped.
@@ -49,16 +49,16 @@ impl ConsoleLimit {
         if !COUNTED.contains(&name) {
             return Some(text);
         }
-        let fresh = || Written { since: now, count: 0, bytes: 0 };
-        let written = match self.0.get_mut(page) {
-            Some(written) => written,
+        let fresh = || PageConsole { since: now, count: 0, bytes: 0 };
+        let console = match self.0.get_mut(page) {
+            Some(console) => console,
             None => self.0.entry(page.to_owned()).or_insert_with(fresh),
         };
-        if now.duration_since(written.since) >= SECOND {
-            (written.since, written.count) = (now, 0);
+        if now.duration_since(console.since) >= SECOND {
+            (console.since, console.count) = (now, 0);
         }
-        written.count = written.count.saturating_add(1);
-        match written.count {
+        console.count = console.count.saturating_add(1);
+        match console.count {
             0..=MESSAGES_MAX => {}
             count if count == MESSAGES_MAX + 1 => {
                 return notice(
@@ -73,9 +73,9 @@ impl ConsoleLimit {
         if text.len() > MESSAGE_BYTES_MAX {
             return notice(&text, &format!("a console message of {} bytes is left out", text.len()));
         }
-        let before = written.bytes;
-        written.bytes += text.len();
-        match written.bytes {
+        let before = console.bytes;
+        console.bytes += text.len();
+        match console.bytes {
             0..=PAGE_BYTES_MAX => Some(text),
             _ if before <= PAGE_BYTES_MAX => notice(
                 &text,
@@ -90,8 +90,8 @@ impl ConsoleLimit {
 
     /// The engine navigates a page, and has forgotten its messages.
     pub(super) fn navigates(&mut self, page: &str) {
-        if let Some(written) = self.0.get_mut(page) {
-            written.bytes = 0;
+        if let Some(console) = self.0.get_mut(page) {
+            console.bytes = 0;
         }
     }
 
@@ -101,11 +101,11 @@ impl ConsoleLimit {
 }
 
 /// A console message by greenroom that replaces an event. `None`, so that the event is dropped, if it names no document.
-fn notice(text: &str, words: &str) -> Option<Text> {
+fn notice(text: &str, message: &str) -> Option<Text> {
     // Within a string the quotes would be escaped.
     let (_, context) = text.rsplit_once(r#""executionContextId":"#)?;
     let context: u64 = context.split([',', '}']).next()?.trim().parse().ok()?;
-    let value = format!("greenroom: {words}");
+    let value = format!("greenroom: {message}");
     let params = json!({
         "type": "warning",
         "args": [{ "type": "string", "value": value }],
@@ -123,9 +123,8 @@ fn notice(text: &str, words: &str) -> Option<Text> {
 mod tests {
     use super::*;
 
-    fn message(session: &str, words: &str) -> Text {
-        let params =
-            json!({ "type": "log", "args": [{ "type": "string", "value": words }], "executionContextId": 3 });
+    fn message(session: &str, message: &str) -> Text {
+        let params = json!({ "type": "log", "args": [{ "type": "string", "value": message }], "executionContextId": 3 });
         json!({ "method": CONSOLE, "params": params, "sessionId": session }).to_string().into()
     }
 
@@ -137,13 +136,13 @@ mod tests {
     /// A page that writes without end passes up to the limit, then one notice passes, and in the next second messages pass
     /// again; another page's messages all pass.
     #[test]
-    fn a_storm() {
+    fn messages_beyond_the_limit_of_a_second_become_one_notice() {
         let mut limit = ConsoleLimit::default();
         let now = Instant::now();
-        let heard = |limit: &mut ConsoleLimit, now| {
+        let passed = |limit: &mut ConsoleLimit, now| {
             (0..10_000).filter_map(|_| judge(limit, message("A", "7"), now)).collect::<Vec<_>>()
         };
-        let first = heard(&mut limit, now);
+        let first = passed(&mut limit, now);
         assert_eq!(first.len(), 501);
         assert!(
             first[499] == message("A", "7") && first[500].contains("leaves out the others"),
@@ -152,8 +151,8 @@ mod tests {
         );
         assert!(first[500].contains(r#""executionContextId":3"#) && session_of(&first[500]) == Some("A"));
         assert_eq!(judge(&mut limit, message("B", "7"), now), Some(message("B", "7")));
-        assert_eq!(heard(&mut limit, now + SECOND / 2).len(), 0);
-        assert_eq!(heard(&mut limit, now + SECOND).len(), 501);
+        assert_eq!(passed(&mut limit, now + SECOND / 2).len(), 0);
+        assert_eq!(passed(&mut limit, now + SECOND).len(), 501);
         limit.detached("A");
         assert_eq!(limit.0.len(), 1);
     }
@@ -161,26 +160,29 @@ mod tests {
     /// A notice replaces a message, or an uncaught error, that is too long. A page's messages pass up to its limit however
     /// slowly it writes and whatever it loads, and again after an agent navigates it.
     #[test]
-    fn long_messages() {
+    fn long_messages_become_notices() {
         let mut limit = ConsoleLimit::default();
         let mut now = Instant::now();
         let long = format!("\"executionContextId\":7,{}", "x".repeat(MESSAGE_BYTES_MAX));
-        let said = judge(&mut limit, message("A", &long), now).unwrap();
-        assert!(said.len() < 1_000 && said.contains("bytes is left out"), "{said}");
-        assert!(said.contains(r#""executionContextId":3"#), "{said}");
+        let notice_text = judge(&mut limit, message("A", &long), now).unwrap();
+        assert!(notice_text.len() < 1_000 && notice_text.contains("bytes is left out"), "{notice_text}");
+        assert!(notice_text.contains(r#""executionContextId":3"#), "{notice_text}");
         let error = json!({ "method": COUNTED[1], "params": { "exceptionDetails": {
             "text": "x".repeat(MESSAGE_BYTES_MAX), "executionContextId": 4 } }, "sessionId": "A" });
-        let said = limit.judge("A", COUNTED[1], error.to_string().into(), now).unwrap();
-        assert!(said.contains(r#""executionContextId":4"#) && kind_of(&said) == CONSOLE, "{said}");
+        let notice_text = limit.judge("A", COUNTED[1], error.to_string().into(), now).unwrap();
+        assert!(
+            notice_text.contains(r#""executionContextId":4"#) && method_of(&notice_text) == CONSOLE,
+            "{notice_text}"
+        );
 
         let half = message("A", &"x".repeat(MESSAGE_BYTES_MAX / 2));
-        let mut heard = Vec::new();
+        let mut passed = Vec::new();
         for _ in 0..200 {
             now += SECOND;
-            heard.extend(judge(&mut limit, half.clone(), now));
+            passed.extend(judge(&mut limit, half.clone(), now));
         }
-        assert!(heard.iter().map(|text| text.len()).sum::<usize>() < PAGE_BYTES_MAX + 1_000);
-        assert!(heard.len() > 100 && heard.last().unwrap().contains("until the agent navigates"));
+        assert!(passed.iter().map(|text| text.len()).sum::<usize>() < PAGE_BYTES_MAX + 1_000);
+        assert!(passed.len() > 100 && passed.last().unwrap().contains("until the agent navigates"));
         let cleared = json!({ "method": "Runtime.executionContextsCleared", "params": {}, "sessionId": "A" });
         let cleared: Text = cleared.to_string().into();
         assert!(limit.judge("A", "Runtime.executionContextsCleared", cleared, now).is_some());
@@ -190,7 +192,7 @@ mod tests {
         assert_eq!(judge(&mut limit, half.clone(), now), Some(half));
     }
 
-    fn kind_of(text: &str) -> String {
+    fn method_of(text: &str) -> String {
         serde_json::from_str::<Value>(text).unwrap()["method"].as_str().unwrap().to_owned()
     }
 }

@@ -10,9 +10,9 @@ use serde::Deserialize;
 
 use super::{
     Out,
-    message::{Attached, Envelope, OwnIds, call, read},
+    message::{AttachedTarget, Envelope, OwnIds, call, read},
 };
-use crate::downloads::{ContextId, Downloads, Order};
+use crate::downloads::{BrowserCall, ContextId, Downloads};
 
 pub(super) struct DownloadLimit {
     downloads: Arc<Downloads>,
@@ -25,7 +25,7 @@ pub(super) struct DownloadLimit {
 /// `Browser.setDownloadBehavior`
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Behaviour {
+struct SetDownloadBehavior {
     browser_context_id: Option<String>,
     download_path: Option<PathBuf>,
 }
@@ -36,16 +36,17 @@ impl DownloadLimit {
     }
 
     /// Notes the folder into which the engine makes the browser write downloads.
-    pub(super) fn engine_says(&self, call: &Envelope<'_>) {
+    pub(super) fn on_engine_call(&self, call: &Envelope<'_>) {
         if call.method.as_deref() == Some("Browser.setDownloadBehavior")
-            && let Some(Behaviour { browser_context_id, download_path: Some(folder) }) = read(call.params)
+            && let Some(SetDownloadBehavior { browser_context_id, download_path: Some(folder) }) =
+                read(call.params)
         {
-            self.downloads.are_in(browser_context_id, &folder);
+            self.downloads.set_folder(browser_context_id, &folder);
         }
     }
 
     /// The engine has made a context.
-    pub(super) fn made(&self, context: &str) {
+    pub(super) fn context_made(&self, context: &str) {
         self.downloads.open_account(context.to_owned());
     }
 
@@ -55,7 +56,7 @@ impl DownloadLimit {
     }
 
     /// The connection is attached to a target of its engine.
-    pub(super) fn attached(&mut self, attached: &Attached) {
+    pub(super) fn attached(&mut self, attached: &AttachedTarget) {
         if self.by_context {
             let info = &attached.target_info;
             let target = (info.target_id.clone(), info.browser_context_id.clone());
@@ -78,8 +79,10 @@ impl DownloadLimit {
         };
         let context_of = |frame: &str| self.context(session.as_deref(), frame);
         let orders = self.downloads.event(name, params.get(), context_of);
-        let tell = |Order { method, params }: Order| Out::ToBrowser(call(ids.next(), None, method, &params));
-        orders.into_iter().map(tell).collect()
+        let to_browser = |BrowserCall { method, params }: BrowserCall| {
+            Out::ToBrowser(call(ids.next(), None, method, &params))
+        };
+        orders.into_iter().map(to_browser).collect()
     }
 
     /// The account of a download. `None` if the download belongs to another connection.
@@ -107,7 +110,7 @@ mod tests {
     /// If several engine processes make the browser write downloads, each into a folder of its own, all of these folders are
     /// known.
     #[test]
-    fn folders_of_several_engines() {
+    fn folders_of_all_engines_are_known() {
         let downloads = Arc::new(Downloads::new(1 << 20));
         for (context, folder) in [("A", "/a"), ("B", "/b")] {
             let params = json!({
@@ -116,7 +119,7 @@ mod tests {
             let text =
                 json!({ "id": 1, "method": "Browser.setDownloadBehavior", "params": params }).to_string();
             let engine = DownloadLimit::new(downloads.clone(), true);
-            engine.engine_says(&serde_json::from_str(&text).unwrap());
+            engine.on_engine_call(&serde_json::from_str(&text).unwrap());
         }
         assert_eq!(downloads.folders(), BTreeSet::from(["/a", "/b"].map(PathBuf::from)));
         DownloadLimit::new(downloads.clone(), true).forget("B");

@@ -10,7 +10,7 @@ use greenroom_cdp::link::Text;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::message::{Detached, Envelope, Kind, kind, params, read};
+use super::message::{DetachedTarget, Envelope, MessageKind, kind, params, read};
 
 const NAVIGATE: &str = "Page.navigate";
 
@@ -28,11 +28,11 @@ pub(super) struct FailedNavigations(HashMap<String, Navigation>);
 struct Navigation {
     id: u32,
     /// The loader of the last document that the page committed since the navigation began.
-    shown: Option<String>,
-    held: Option<Held>,
+    committed_loader: Option<String>,
+    held: Option<HeldAnswer>,
 }
 
-struct Held {
+struct HeldAnswer {
     answer: Text,
     loader: String,
     until: Instant,
@@ -40,7 +40,7 @@ struct Held {
 
 /// What happens to a message of the browser.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum NavigationVerdict {
     Pass,
     /// It waits.
     Hold,
@@ -50,19 +50,19 @@ pub(super) enum Verdict {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Failure {
+struct NavigateResult {
     loader_id: String,
     error_text: String,
 }
 
 #[derive(Deserialize)]
-struct Navigated {
-    frame: Frame,
+struct FrameNavigated {
+    frame: NavigatedFrame,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Frame {
+struct NavigatedFrame {
     loader_id: String,
     parent_id: Option<String>,
 }
@@ -70,79 +70,85 @@ struct Frame {
 impl FailedNavigations {
     /// The engine calls the browser. Returns the answer to an earlier navigation of the same page, which need not wait any
     /// longer: the engine has given it up.
-    pub(super) fn engine_says(&mut self, call: &Envelope<'_>) -> Option<Text> {
+    pub(super) fn on_engine_call(&mut self, call: &Envelope<'_>) -> Option<Text> {
         let (Some(NAVIGATE), Some(id), Some(session)) = (call.method.as_deref(), call.id, &call.session)
         else {
             return None;
         };
-        let navigation = Navigation { id, shown: None, held: None };
+        let navigation = Navigation { id, committed_loader: None, held: None };
         let former = self.0.insert(session.clone().into_owned(), navigation)?;
         former.held.map(|held| held.answer)
     }
 
-    pub(super) fn browser_says(&mut self, text: &Text, now: Instant) -> Verdict {
+    pub(super) fn on_browser_message(&mut self, text: &Text, now: Instant) -> NavigationVerdict {
         // The usual case.
         if self.0.is_empty() {
-            return Verdict::Pass;
+            return NavigationVerdict::Pass;
         }
         match kind(text) {
-            Kind::Answer(id) => self.answered(id, text, now),
-            Kind::Event(name) => match &*name {
+            MessageKind::Answer(id) => self.answered(id, text, now),
+            MessageKind::Event(name) => match &*name {
                 "Page.frameNavigated" => self.navigated(text),
                 "Target.detachedFromTarget" => {
-                    let gone = params::<Detached>(text).map(|(_, gone)| gone.session_id);
-                    gone.map_or(Verdict::Pass, |session| self.gone(&session))
+                    let session = params::<DetachedTarget>(text).map(|(_, detached)| detached.session_id);
+                    session.map_or(NavigationVerdict::Pass, |session| self.release(&session))
                 }
                 "Inspector.targetCrashed" | "Inspector.detached" => {
                     let session =
                         serde_json::from_str::<Envelope<'_>>(text).ok().and_then(|event| event.session);
-                    session.map_or(Verdict::Pass, |session| self.gone(&session))
+                    session.map_or(NavigationVerdict::Pass, |session| self.release(&session))
                 }
-                _ => Verdict::Pass,
+                _ => NavigationVerdict::Pass,
             },
-            Kind::Neither => Verdict::Pass,
+            MessageKind::Neither => NavigationVerdict::Pass,
         }
     }
 
-    fn answered(&mut self, id: u32, text: &Text, now: Instant) -> Verdict {
-        let is_it =
+    fn answered(&mut self, id: u32, text: &Text, now: Instant) -> NavigationVerdict {
+        let is_navigation =
             |(_, navigation): &(&String, &mut Navigation)| navigation.id == id && navigation.held.is_none();
-        let Some((session, navigation)) = self.0.iter_mut().find(is_it) else { return Verdict::Pass };
+        let Some((session, navigation)) = self.0.iter_mut().find(is_navigation) else {
+            return NavigationVerdict::Pass;
+        };
         let answer: Option<Envelope<'_>> = serde_json::from_str(text).ok();
-        let failure = answer.and_then(|answer| read::<Failure>(answer.result));
+        let failure = answer.and_then(|answer| read::<NavigateResult>(answer.result));
         match failure.filter(|failure| failure.error_text != NO_ERROR_PAGE) {
-            Some(Failure { loader_id, .. }) if navigation.shown.as_ref() != Some(&loader_id) => {
+            Some(NavigateResult { loader_id, .. })
+                if navigation.committed_loader.as_ref() != Some(&loader_id) =>
+            {
                 navigation.held =
-                    Some(Held { answer: text.clone(), loader: loader_id, until: now + HOLD_MAX });
-                Verdict::Hold
+                    Some(HeldAnswer { answer: text.clone(), loader: loader_id, until: now + HOLD_MAX });
+                NavigationVerdict::Hold
             }
             _ => {
                 let session = session.clone();
                 self.0.remove(&session);
-                Verdict::Pass
+                NavigationVerdict::Pass
             }
         }
     }
 
-    fn navigated(&mut self, text: &Text) -> Verdict {
-        let Some((Some(session), Navigated { frame })) = params(text) else { return Verdict::Pass };
+    fn navigated(&mut self, text: &Text) -> NavigationVerdict {
+        let Some((Some(session), FrameNavigated { frame })) = params(text) else {
+            return NavigationVerdict::Pass;
+        };
         if frame.parent_id.is_some() {
-            return Verdict::Pass;
+            return NavigationVerdict::Pass;
         }
-        let Some(navigation) = self.0.get_mut(&session) else { return Verdict::Pass };
+        let Some(navigation) = self.0.get_mut(&session) else { return NavigationVerdict::Pass };
         match &navigation.held {
-            Some(held) if held.loader == frame.loader_id => self.gone(&session),
+            Some(held) if held.loader == frame.loader_id => self.release(&session),
             _ => {
-                navigation.shown = Some(frame.loader_id);
-                Verdict::Pass
+                navigation.committed_loader = Some(frame.loader_id);
+                NavigationVerdict::Pass
             }
         }
     }
 
     /// No more events of this navigation will come.
-    fn gone(&mut self, session: &str) -> Verdict {
+    fn release(&mut self, session: &str) -> NavigationVerdict {
         let held = self.0.remove(session).and_then(|navigation| navigation.held);
-        held.map_or(Verdict::Pass, |held| Verdict::PassThen(held.answer))
+        held.map_or(NavigationVerdict::Pass, |held| NavigationVerdict::PassThen(held.answer))
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
@@ -150,7 +156,7 @@ impl FailedNavigations {
     }
 
     /// The answers whose time is over.
-    pub(super) fn time_passed(&mut self, now: Instant) -> Vec<Text> {
+    pub(super) fn on_deadline(&mut self, now: Instant) -> Vec<Text> {
         let is_due = |navigation: &Navigation| navigation.held.as_ref().is_some_and(|held| held.until <= now);
         let due = self.0.extract_if(|_, navigation| is_due(navigation));
         due.filter_map(|(_, navigation)| Some(navigation.held?.answer)).collect()
@@ -163,13 +169,13 @@ mod tests {
 
     use super::*;
 
-    fn navigate(navigations: &mut FailedNavigations, id: u32) -> Option<Text> {
+    fn start_navigation(navigations: &mut FailedNavigations, id: u32) -> Option<Text> {
         let text = json!({ "id": id, "method": NAVIGATE, "sessionId": "S", "params": {} }).to_string();
-        navigations.engine_says(&serde_json::from_str(&text).unwrap())
+        navigations.on_engine_call(&serde_json::from_str(&text).unwrap())
     }
 
-    fn says(navigations: &mut FailedNavigations, message: &Value) -> Verdict {
-        navigations.browser_says(&message.to_string().into(), Instant::now())
+    fn send(navigations: &mut FailedNavigations, message: &Value) -> NavigationVerdict {
+        navigations.on_browser_message(&message.to_string().into(), Instant::now())
     }
 
     fn failed(id: u32, error: &str) -> Value {
@@ -184,23 +190,23 @@ mod tests {
 
     /// The answer to a failed navigation passes behind its error page's commit, and behind no other event.
     #[test]
-    fn behind_the_error_page() {
+    fn failed_answer_follows_its_error_page() {
         let navigations = &mut FailedNavigations::default();
-        assert_eq!(navigate(navigations, 1), None);
+        assert_eq!(start_navigation(navigations, 1), None);
         let answer = failed(1, "net::ERR_CONNECTION_REFUSED");
-        assert_eq!(says(navigations, &answer), Verdict::Hold);
+        assert_eq!(send(navigations, &answer), NavigationVerdict::Hold);
         for other in [committed("K", "S", None), committed("L", "T", None), committed("L", "S", Some("P"))] {
-            assert_eq!(says(navigations, &other), Verdict::Pass);
+            assert_eq!(send(navigations, &other), NavigationVerdict::Pass);
         }
-        let answer = Verdict::PassThen(answer.to_string().into());
-        assert_eq!(says(navigations, &committed("L", "S", None)), answer);
+        let answer = NavigationVerdict::PassThen(answer.to_string().into());
+        assert_eq!(send(navigations, &committed("L", "S", None)), answer);
         assert!(navigations.0.is_empty() && navigations.due().is_none());
     }
 
     /// An answer passes at once if the error page is committed already, if there will be none, and if the navigation
     /// succeeded.
     #[test]
-    fn without_a_wait() {
+    fn answers_without_an_error_page_pass_at_once() {
         let navigations = &mut FailedNavigations::default();
         for (id, before, answer) in [
             (1, Some(committed("L", "S", None)), failed(1, "net::ERR_CONNECTION_REFUSED")),
@@ -208,9 +214,9 @@ mod tests {
             (3, None, json!({ "id": 3, "result": { "frameId": "F", "loaderId": "L" }, "sessionId": "S" })),
             (4, None, json!({ "id": 4, "error": { "code": -32000, "message": "x" }, "sessionId": "S" })),
         ] {
-            assert_eq!(navigate(navigations, id), None);
+            assert_eq!(start_navigation(navigations, id), None);
             for message in before.iter().chain([&answer]) {
-                assert_eq!(says(navigations, message), Verdict::Pass);
+                assert_eq!(send(navigations, message), NavigationVerdict::Pass);
             }
             assert!(navigations.0.is_empty(), "{id}");
         }
@@ -218,7 +224,7 @@ mod tests {
 
     /// An answer is held no longer than the page lives, the engine waits, or the limit says.
     #[test]
-    fn nothing_is_held_for_good() {
+    fn held_answers_are_released() {
         let navigations = &mut FailedNavigations::default();
         let answer = failed(1, "net::ERR_FAILED");
         let text: Text = answer.to_string().into();
@@ -226,17 +232,17 @@ mod tests {
             json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S" } }),
             json!({ "method": "Inspector.targetCrashed", "params": {}, "sessionId": "S" }),
         ] {
-            navigate(navigations, 1);
-            assert_eq!(says(navigations, &answer), Verdict::Hold);
-            assert_eq!(says(navigations, &end), Verdict::PassThen(text.clone()));
+            start_navigation(navigations, 1);
+            assert_eq!(send(navigations, &answer), NavigationVerdict::Hold);
+            assert_eq!(send(navigations, &end), NavigationVerdict::PassThen(text.clone()));
         }
-        navigate(navigations, 1);
-        assert_eq!(says(navigations, &answer), Verdict::Hold);
-        assert_eq!(navigate(navigations, 2), Some(text.clone()));
-        assert_eq!(says(navigations, &failed(2, "net::ERR_FAILED")), Verdict::Hold);
+        start_navigation(navigations, 1);
+        assert_eq!(send(navigations, &answer), NavigationVerdict::Hold);
+        assert_eq!(start_navigation(navigations, 2), Some(text.clone()));
+        assert_eq!(send(navigations, &failed(2, "net::ERR_FAILED")), NavigationVerdict::Hold);
         let due = navigations.due().unwrap();
-        assert_eq!(navigations.time_passed(due - HOLD_MAX / 2), Vec::<Text>::new());
-        assert_eq!(navigations.time_passed(due).len(), 1);
+        assert_eq!(navigations.on_deadline(due - HOLD_MAX / 2), Vec::<Text>::new());
+        assert_eq!(navigations.on_deadline(due).len(), 1);
         assert!(navigations.0.is_empty());
     }
 }

@@ -26,19 +26,20 @@ use super::{
     lock_limit::LockLimit,
     long_events,
     message::{
-        Attached, Detached, Envelope, Kind, OwnIds, kind, params, refusal, rewritten, session_of, thrown,
+        AttachedTarget, DetachedTarget, Envelope, MessageKind, OwnIds, kind, params, refusal, rewritten,
+        session_of, thrown,
     },
     network_limit::{self, NetworkLimit},
     own_contexts::OwnContexts,
     own_frames,
-    rules::{self, Verdict},
+    rules::{self, CallVerdict},
     silent_tabs::SilentTabs,
 };
 use crate::downloads::Downloads;
 
 /// The engine sent a message that is not a call. Its connection ends, since no unreadable message may pass.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unreadable;
+pub(super) struct UnreadableCall;
 
 /// The longest value that a page may return to the engine: a title, the text of a snapshot, a function's result. Node takes
 /// about 0.1 s for a megabyte of it, and serves no other session meanwhile.
@@ -117,26 +118,26 @@ impl Filter {
             clipboard: is_isolated.then(Clipboard::new),
             locks: is_isolated.then(LockLimit::new),
             silent_tabs: match targets {
-                Targets::Responsive(own) => Some(SilentTabs::new(own.clone())),
+                Targets::Responsive(engine_tabs) => Some(SilentTabs::new(engine_tabs.clone())),
                 Targets::All | Targets::OwnContexts => None,
             },
         }
     }
 
     /// The engine calls the browser.
-    pub(super) fn engine_says(&mut self, text: &Text, now: Instant) -> Result<Vec<Out>, Unreadable> {
-        let call: Envelope<'_> = serde_json::from_str(text).map_err(|_| Unreadable)?;
-        let (Some(id), Some(method)) = (call.id, call.method.as_deref()) else { return Err(Unreadable) };
+    pub(super) fn on_engine_call(&mut self, text: &Text, now: Instant) -> Result<Vec<Out>, UnreadableCall> {
+        let call: Envelope<'_> = serde_json::from_str(text).map_err(|_| UnreadableCall)?;
+        let (Some(id), Some(method)) = (call.id, call.method.as_deref()) else { return Err(UnreadableCall) };
         let verdict = self.own_contexts.as_ref().map_or_else(
             || rules::judge(method, call.params, self.shares_browser),
             |contexts| rules::judge_in(method, &call, contexts),
         );
-        if let Verdict::Refuse(why) = verdict {
+        if let CallVerdict::Refuse(why) = verdict {
             tracing::debug!(method, why, "refused an engine's call");
             return Ok(vec![Out::ToEngine(refusal(id, call.session.as_deref(), &why))]);
         }
         if let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard)
-            && let Some(gone) = contexts.engine_says(&call)
+            && let Some(gone) = contexts.on_engine_call(&call)
         {
             clipboard.forget(&gone);
             self.addresses.forget(&gone);
@@ -145,40 +146,40 @@ impl Filter {
             }
         }
         if let Some(downloads) = &self.downloads {
-            downloads.engine_says(&call);
+            downloads.on_engine_call(&call);
         }
         if let Some(tabs) = &mut self.silent_tabs {
-            tabs.engine_says(&call, now);
+            tabs.on_engine_call(&call, now);
         }
         if let ("Page.navigate", Some(session)) = (method, call.session.as_deref()) {
             self.network.navigates(session);
             self.addresses.navigates(session);
             self.console.navigates(session);
         }
-        let judged = match verdict {
-            Verdict::Replace(params) => rewritten(id, call.session.as_deref(), method, params),
-            Verdict::Pass | Verdict::Refuse(_) => text.clone(),
+        let judged_call = match verdict {
+            CallVerdict::Replace(params) => rewritten(id, call.session.as_deref(), method, params),
+            CallVerdict::Pass | CallVerdict::Refuse(_) => text.clone(),
         };
-        let instead = match &mut self.clipboard {
-            Some(clipboard) => clipboard.engine_says(&call, &judged, now, &mut self.ids),
+        let replacement = match &mut self.clipboard {
+            Some(clipboard) => clipboard.on_engine_call(&call, &judged_call, now, &mut self.ids),
             None => None,
         };
-        let mut out = instead.unwrap_or_else(|| vec![Out::ToBrowser(judged)]);
+        let mut out = replacement.unwrap_or_else(|| vec![Out::ToBrowser(judged_call)]);
         if let Some(locks) = &mut self.locks {
-            out.extend(locks.engine_says(&call, &mut self.ids));
+            out.extend(locks.on_engine_call(&call, &mut self.ids));
         }
-        if let Some(given_up) = self.navigations.engine_says(&call) {
-            out.extend(self.pass(given_up, now));
+        if let Some(released_answer) = self.navigations.on_engine_call(&call) {
+            out.extend(self.pass(released_answer, now));
         }
         Ok(out)
     }
 
     /// The browser sends a message.
-    pub(super) fn browser_says(&mut self, text: Text, now: Instant) -> Vec<Out> {
-        match self.navigations.browser_says(&text, now) {
-            failed_navigations::Verdict::Pass => self.pass(text, now),
-            failed_navigations::Verdict::Hold => Vec::new(),
-            failed_navigations::Verdict::PassThen(held) => {
+    pub(super) fn on_browser_message(&mut self, text: Text, now: Instant) -> Vec<Out> {
+        match self.navigations.on_browser_message(&text, now) {
+            failed_navigations::NavigationVerdict::Pass => self.pass(text, now),
+            failed_navigations::NavigationVerdict::Hold => Vec::new(),
+            failed_navigations::NavigationVerdict::PassThen(held) => {
                 let mut out = self.pass(text, now);
                 out.extend(self.pass(held, now));
                 out
@@ -189,8 +190,8 @@ impl Filter {
     /// An event within the limits, or what happens instead of it.
     fn limit(&mut self, name: &str, text: Text, now: Instant) -> Result<Text, Vec<Out>> {
         if self.own_contexts.is_some() && long_events::names_long_address(name, &text) {
-            let page = self.network.page(session_of(&text).unwrap_or_default());
-            let ends = self.addresses.named(page, text.len(), now, &mut self.ids);
+            let page = self.network.page_session(session_of(&text).unwrap_or_default());
+            let ends = self.addresses.count_long_address(page, text.len(), now, &mut self.ids);
             if !ends.is_empty() {
                 return Err(ends);
             }
@@ -198,13 +199,13 @@ impl Filter {
         let text = long_events::shortened(name, text).ok_or_else(Vec::new)?;
         match name {
             "Target.attachedToTarget" => {
-                if let Some((parent, attached)) = params::<Attached>(&text) {
+                if let Some((parent, attached)) = params::<AttachedTarget>(&text) {
                     self.network.attached(parent.as_deref(), &attached, now);
                     self.addresses.attached(parent.as_deref(), &attached);
                 }
             }
             "Target.detachedFromTarget" => {
-                if let Some((_, Detached { session_id })) = params(&text) {
+                if let Some((_, DetachedTarget { session_id })) = params(&text) {
                     self.bindings.detached(&session_id);
                     self.console.detached(&session_id);
                     self.network.detached(&session_id);
@@ -218,21 +219,22 @@ impl Filter {
         }
         // If a browser names no session, all of its messages count together.
         let session = session_of(&text).unwrap_or_default().to_owned();
-        if !self.bindings.admits(self.network.page(&session), name, now) {
+        if !self.bindings.admits(self.network.page_session(&session), name, now) {
             return Err(Vec::new());
         }
-        let text = self.console.judge(self.network.page(&session), name, text, now).ok_or_else(Vec::new)?;
+        let text =
+            self.console.judge(self.network.page_session(&session), name, text, now).ok_or_else(Vec::new)?;
         match self.network.judge(name, text, now, &mut self.ids) {
-            network_limit::Verdict::Pass(text) => Ok(text),
-            network_limit::Verdict::Instead(out) => Err(out),
+            network_limit::EventVerdict::Pass(text) => Ok(text),
+            network_limit::EventVerdict::Instead(out) => Err(out),
         }
     }
 
     /// Decides on a message of the browser that is not held.
     fn pass(&mut self, text: Text, now: Instant) -> Vec<Out> {
         match kind(&text) {
-            Kind::Answer(id) => self.pass_answer(id, text, now),
-            Kind::Event(name) => {
+            MessageKind::Answer(id) => self.pass_answer(id, text, now),
+            MessageKind::Event(name) => {
                 let orders = match &self.downloads {
                     Some(downloads) => downloads.event(&name, &text, &mut self.ids),
                     None => Vec::new(),
@@ -241,15 +243,15 @@ impl Filter {
                 out.extend(orders);
                 out
             }
-            Kind::Neither => self.tell_engine(text, now),
+            MessageKind::Neither => self.pass_to_engine(text, now),
         }
     }
 
     /// Whether the engine gets an answer, and in which form.
     fn pass_answer(&mut self, id: u32, text: Text, now: Instant) -> Vec<Out> {
-        let is_own = self.ids.have(id);
+        let is_own = self.ids.contains(id);
         let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) else {
-            return if is_own { Vec::new() } else { self.tell_engine(text, now) };
+            return if is_own { Vec::new() } else { self.pass_to_engine(text, now) };
         };
         if is_own {
             return clipboard.answered(id, &text, &mut self.ids);
@@ -274,28 +276,28 @@ impl Filter {
             return vec![Out::ToEngine(refusal(id, session_of(&text), &why))];
         }
         if let (Some(made), Some(downloads)) = (contexts.answered(id, &text), &self.downloads) {
-            downloads.made(&made);
+            downloads.context_made(&made);
         }
-        let then = clipboard.engine_is_answered(id, &mut self.ids);
-        std::iter::once(Out::ToEngine(text)).chain(then).collect()
+        let clipboard_calls = clipboard.on_answer_to_engine(id, &mut self.ids);
+        std::iter::once(Out::ToEngine(text)).chain(clipboard_calls).collect()
     }
 
     /// Whether the engine gets an event, and in which form.
     fn pass_event(&mut self, name: &str, text: Text, now: Instant) -> Vec<Out> {
-        let text = if own_frames::may_have(name) { own_frames::without(text) } else { text };
+        let text = if own_frames::may_have_stack(name) { own_frames::without_own_frames(text) } else { text };
         let text = match self.limit(name, text, now) {
             Ok(text) => text,
-            Err(instead) => return instead,
+            Err(replacement) => return replacement,
         };
         let (Some(contexts), Some(clipboard), Some(locks)) =
             (&mut self.own_contexts, &mut self.clipboard, &mut self.locks)
         else {
-            return self.tell_engine(text, now);
+            return self.pass_to_engine(text, now);
         };
         let mut before = Vec::new();
         match name {
             "Target.attachedToTarget" => {
-                if let Some((parent, attached)) = params::<Attached>(&text) {
+                if let Some((parent, attached)) = params::<AttachedTarget>(&text) {
                     // A target attached within the engine's own page is the engine's, too.
                     if parent.is_none()
                         && let Some(out) = contexts.attached(&attached, now, &mut self.ids)
@@ -310,7 +312,7 @@ impl Filter {
                 }
             }
             "Target.detachedFromTarget" => {
-                if let Some((_, Detached { session_id })) = params(&text) {
+                if let Some((_, DetachedTarget { session_id })) = params(&text) {
                     clipboard.detached(&session_id);
                     locks.detached(&session_id);
                     if contexts.detached(&session_id) {
@@ -326,9 +328,9 @@ impl Filter {
     }
 
     /// The engine gets a message, unless its tab does not answer.
-    fn tell_engine(&mut self, text: Text, now: Instant) -> Vec<Out> {
+    fn pass_to_engine(&mut self, text: Text, now: Instant) -> Vec<Out> {
         match &mut self.silent_tabs {
-            Some(tabs) => tabs.browser_says(text, now),
+            Some(tabs) => tabs.on_browser_message(text, now),
             None => vec![Out::ToEngine(text)],
         }
     }
@@ -340,11 +342,11 @@ impl Filter {
         tabs.into_iter().chain(keys).chain(self.navigations.due()).min()
     }
 
-    pub(super) fn time_passed(&mut self, now: Instant) -> Vec<Out> {
-        let tabs = self.silent_tabs.as_mut().map(|tabs| tabs.time_passed(now)).unwrap_or_default();
-        let keys = self.clipboard.as_mut().map(|clipboard| clipboard.time_passed(now)).unwrap_or_default();
+    pub(super) fn on_deadline(&mut self, now: Instant) -> Vec<Out> {
+        let tabs = self.silent_tabs.as_mut().map(|tabs| tabs.on_deadline(now)).unwrap_or_default();
+        let keys = self.clipboard.as_mut().map(|clipboard| clipboard.on_deadline(now)).unwrap_or_default();
         let mut out: Vec<Out> = tabs.into_iter().chain(keys).collect();
-        for held in self.navigations.time_passed(now) {
+        for held in self.navigations.on_deadline(now) {
             out.extend(self.pass(held, now));
         }
         out

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{
     Out,
-    message::{Attached, Envelope, OwnIds, call},
+    message::{AttachedTarget, Envelope, OwnIds, call},
     script::without_comments,
 };
 
@@ -42,7 +42,7 @@ impl LockLimit {
 
     /// The browser attaches the engine to a target. Returns what the proxy sends to the target before the engine does. A
     /// worker runs nothing until the engine resumes it.
-    pub(super) fn attached(&mut self, attached: &Attached, ids: &mut OwnIds) -> Vec<Out> {
+    pub(super) fn attached(&mut self, attached: &AttachedTarget, ids: &mut OwnIds) -> Vec<Out> {
         let session = &attached.session_id;
         match &*attached.target_info.r#type {
             "page" | "iframe" => {
@@ -68,7 +68,7 @@ impl LockLimit {
 
     /// The engine calls a target. Returns what the proxy sends after that call: the browser runs scripts in new documents
     /// only once the engine has enabled the page, which it does before it enables the runtime.
-    pub(super) fn engine_says(&mut self, said: &Envelope<'_>, ids: &mut OwnIds) -> Option<Out> {
+    pub(super) fn on_engine_call(&mut self, said: &Envelope<'_>, ids: &mut OwnIds) -> Option<Out> {
         let session = said.session.as_deref().filter(|_| said.method.as_deref() == Some("Runtime.enable"))?;
         if !self.pending.remove(session) {
             return None;
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    fn attached(session: &str, kind: &str) -> Attached {
+    fn attached(session: &str, kind: &str) -> AttachedTarget {
         let info = json!({ "targetId": "T", "type": kind, "browserContextId": "C" });
         serde_json::from_value(json!({ "sessionId": session, "targetInfo": info })).unwrap()
     }
@@ -118,7 +118,7 @@ mod tests {
         }
         let mut enables = |session: &str, method: &str| {
             let text = json!({ "id": 1, "sessionId": session, "method": method }).to_string();
-            sent(limit.engine_says(&serde_json::from_str(&text).unwrap(), &mut ids))
+            sent(limit.on_engine_call(&serde_json::from_str(&text).unwrap(), &mut ids))
         };
         let script = |session: &str| ("Page.addScriptToEvaluateOnNewDocument".to_owned(), session.to_owned());
         assert_eq!(enables("page", "Page.enable"), []);

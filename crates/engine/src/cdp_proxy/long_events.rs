@@ -34,7 +34,7 @@ const DOMAINS: [&str; 6] = ["Audits.", "Browser.", "Log.", "Network.", "Page.", 
 const SCRIPTS: &str = "Runtime.executionContextCreated";
 
 /// Events that name the address of a frame or worker. The browser copies it several times for each of them.
-const ADDRESSED: [&str; 8] = [
+const EVENTS_WITH_ADDRESS: [&str; 8] = [
     "Page.frameNavigated",
     "Page.frameRequestedNavigation",
     "Page.frameStartedNavigating",
@@ -51,7 +51,7 @@ const LONG_ADDRESS_BYTES: usize = 64 << 10;
 
 /// Whether an event names a long address of a frame or worker.
 pub(super) fn names_long_address(name: &str, text: &str) -> bool {
-    text.len() > LONG_ADDRESS_BYTES && ADDRESSED.contains(&name)
+    text.len() > LONG_ADDRESS_BYTES && EVENTS_WITH_ADDRESS.contains(&name)
 }
 
 /// A picture of the page, which cannot be cut. Its size is that of the page.
@@ -81,20 +81,20 @@ pub(super) fn shortened(name: &str, text: Text) -> Option<Text> {
 /// The JSON text with every string literal in it cut to this length.
 fn cut_strings(text: &str, bytes_max: usize) -> String {
     let bytes = text.as_bytes();
-    let mut left = String::new();
+    let mut cut_text = String::new();
     let (mut copied, mut at) = (0, 0);
     while let Some(quote) = bytes.get(at..).and_then(|rest| memchr(b'"', rest)) {
         let start = at + quote + 1;
         let end = string_end(bytes, start);
         if end - start > bytes_max {
-            left.push_str(&text[copied..cut_at(text, start, start + bytes_max)]);
-            left.push(ELLIPSIS);
+            cut_text.push_str(&text[copied..cut_at(text, start, start + bytes_max)]);
+            cut_text.push(ELLIPSIS);
             copied = end;
         }
         at = end + 1;
     }
-    left.push_str(&text[copied..]);
-    left
+    cut_text.push_str(&text[copied..]);
+    cut_text
 }
 
 /// The index of the quote that ends the string which starts here.
@@ -181,14 +181,18 @@ mod tests {
 
     /// Long texts are cut wherever they stand in an event, and nothing else of it changes.
     #[test]
-    fn long_texts() {
+    fn long_texts_are_cut() {
         let long = "a".repeat(2_000_000);
         let sent = json!({ "requestId": "7.1", "request": { "url": format!("http://a/?{long}"), "headers": { "b": long, "c": "\"d\\" } } });
-        let told = shortened("Network.requestWillBeSent", event("Network.requestWillBeSent", &sent)).unwrap();
-        assert!(told.len() < 3 * STRING_BYTES_MAX);
-        let told = read(&told);
-        assert_eq!((&told["sessionId"], &told["params"]["requestId"]), (&json!("S"), &json!("7.1")));
-        let request = &told["params"]["request"];
+        let shortened_event =
+            shortened("Network.requestWillBeSent", event("Network.requestWillBeSent", &sent)).unwrap();
+        assert!(shortened_event.len() < 3 * STRING_BYTES_MAX);
+        let shortened_event = read(&shortened_event);
+        assert_eq!(
+            (&shortened_event["sessionId"], &shortened_event["params"]["requestId"]),
+            (&json!("S"), &json!("7.1"))
+        );
+        let request = &shortened_event["params"]["request"];
         let url = request["url"].as_str().unwrap();
         assert!(url.starts_with("http://a/?aaa") && url.ends_with("a…"));
         assert_eq!(request["headers"]["c"], "\"d\\");
@@ -197,7 +201,7 @@ mod tests {
 
     /// Events that are short, or whose text no page can choose, pass unchanged.
     #[test]
-    fn what_passes() {
+    fn short_and_fixed_events_pass_unchanged() {
         let long = "a".repeat(2 * EVENT_BYTES_MAX);
         for (name, words) in [
             ("Network.requestWillBeSent", "http://a/"),
@@ -215,31 +219,34 @@ mod tests {
 
     /// An event of very many short texts loses most of them, and still names its session.
     #[test]
-    fn many_texts() {
+    fn events_with_many_texts_are_trimmed() {
         let headers: serde_json::Map<String, Value> =
             (0..200_000).map(|number| (format!("h{number}"), json!("value"))).collect();
         let extra =
             json!({ "requestId": "7.1", "headers": headers, "zcookies": vec![json!({ "a": "b" }); 100_000] });
-        let told = shortened(
+        let shortened_event = shortened(
             "Network.responseReceivedExtraInfo",
             event("Network.responseReceivedExtraInfo", &extra),
         );
-        let told = read(&told.unwrap());
-        assert_eq!((&told["sessionId"], &told["params"]["requestId"]), (&json!("S"), &json!("7.1")));
-        assert_eq!(told["params"]["headers"].as_object().unwrap().len(), TRIMMED_MEMBERS_MAX);
-        assert_eq!(told["params"]["zcookies"].as_array().unwrap().len(), TRIMMED_MEMBERS_MAX);
+        let shortened_event = read(&shortened_event.unwrap());
+        assert_eq!(
+            (&shortened_event["sessionId"], &shortened_event["params"]["requestId"]),
+            (&json!("S"), &json!("7.1"))
+        );
+        assert_eq!(shortened_event["params"]["headers"].as_object().unwrap().len(), TRIMMED_MEMBERS_MAX);
+        assert_eq!(shortened_event["params"]["zcookies"].as_array().unwrap().len(), TRIMMED_MEMBERS_MAX);
     }
 
     /// A cut leaves valid JSON wherever it falls: in characters of several bytes, in escapes, in pairs of them.
     #[test]
-    fn cuts() {
+    fn cuts_leave_valid_json() {
         for unit in ["ä", "😀", r"\n", r#"\""#, r"\\", r"\u00e4", r"\ud83d\ude00", r"\uD83D\uDE00"] {
             let text = format!(r#"{{"a":"x{}","b":"{unit}"}}"#, unit.repeat(20));
             let whole = read(&text);
             for max in 13..40 {
                 let cut = read(&cut_strings(&text, max));
-                let left = cut["a"].as_str().unwrap().trim_end_matches(ELLIPSIS);
-                assert!(whole["a"].as_str().unwrap().starts_with(left), "{unit} {max}: {cut}");
+                let cut_text = cut["a"].as_str().unwrap().trim_end_matches(ELLIPSIS);
+                assert!(whole["a"].as_str().unwrap().starts_with(cut_text), "{unit} {max}: {cut}");
                 assert_eq!(cut["b"], whole["b"], "{unit} {max}");
             }
         }
@@ -256,8 +263,8 @@ mod tests {
                     raw.into_iter().map(|(name, raw)| (name.to_owned(), json!(raw.get()))).collect()
                 };
                 assert_eq!(parsed["b"], "1", "{unit} {max}: {cut}");
-                let left = parsed["a"].as_str().unwrap().trim_end_matches(['…', '"']);
-                let rest = left.strip_prefix("\"x").unwrap();
+                let cut_text = parsed["a"].as_str().unwrap().trim_end_matches(['…', '"']);
+                let rest = cut_text.strip_prefix("\"x").unwrap();
                 // The rest ends where an escape ends.
                 assert!(!rest.ends_with("\\u") && rest.len() <= max, "{unit} {max}: {cut}");
             }

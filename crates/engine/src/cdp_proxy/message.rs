@@ -24,7 +24,7 @@ pub(super) struct Envelope<'a> {
 
 /// What a message of the browser is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Kind<'a> {
+pub(super) enum MessageKind<'a> {
     /// The answer to the call with this number.
     Answer(u32),
     /// An event of this name.
@@ -35,19 +35,19 @@ pub(super) enum Kind<'a> {
 
 /// Classifies a message. A browser writes the number or the name first, so the rest, which may be a picture of megabytes, is
 /// parsed only if it does not.
-pub(super) fn kind(text: &str) -> Kind<'_> {
+pub(super) fn kind(text: &str) -> MessageKind<'_> {
     if let Some((id, _)) = text.strip_prefix(r#"{"id":"#).and_then(|rest| rest.split_once(','))
         && let Ok(id) = id.parse()
     {
-        return Kind::Answer(id);
+        return MessageKind::Answer(id);
     }
     if let Some((name, _)) = text.strip_prefix(r#"{"method":""#).and_then(|rest| rest.split_once('"')) {
-        return Kind::Event(Cow::Borrowed(name));
+        return MessageKind::Event(Cow::Borrowed(name));
     }
     match serde_json::from_str(text) {
-        Ok(Envelope { id: Some(id), .. }) => Kind::Answer(id),
-        Ok(Envelope { method: Some(name), .. }) => Kind::Event(name),
-        Ok(_) | Err(_) => Kind::Neither,
+        Ok(Envelope { id: Some(id), .. }) => MessageKind::Answer(id),
+        Ok(Envelope { method: Some(name), .. }) => MessageKind::Event(name),
+        Ok(_) | Err(_) => MessageKind::Neither,
     }
 }
 
@@ -72,7 +72,7 @@ impl OwnIds {
     }
 
     /// Whether a number is one of these.
-    pub(super) fn have(&self, id: u32) -> bool {
+    pub(super) fn contains(&self, id: u32) -> bool {
         (self.next..Self::FIRST).contains(&id)
     }
 }
@@ -86,14 +86,14 @@ impl Default for OwnIds {
 /// `Target.attachedToTarget`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Attached {
+pub(super) struct AttachedTarget {
     pub(super) session_id: String,
     pub(super) target_info: TargetInfo,
     #[serde(default)]
     pub(super) waiting_for_debugger: bool,
 }
 
-impl Attached {
+impl AttachedTarget {
     /// Whether it is a page, or a worker that belongs to no page, and not a part of the page whose session is `parent`.
     /// Puppeteer attaches to a tab, and in the tab's session to its page. The page is what it navigates.
     pub(super) fn is_page(&self, parent: Option<&str>) -> bool {
@@ -113,21 +113,21 @@ pub(super) struct TargetInfo {
 /// `Target.detachedFromTarget`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Detached {
+pub(super) struct DetachedTarget {
     pub(super) session_id: String,
 }
 
 /// An object that an engine has made, or asks for.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Made {
+pub(super) struct TargetOrContext {
     pub(super) target_id: Option<String>,
     pub(super) browser_context_id: Option<String>,
 }
 
 /// An error.
 #[derive(Deserialize)]
-pub(super) struct Fault {
+pub(super) struct CdpError {
     pub(super) code: i64,
 }
 
@@ -191,16 +191,16 @@ mod tests {
 
     /// A message is classified by its first field, and by all of it if another field comes first.
     #[test]
-    fn kinds() {
+    fn messages_are_classified() {
         for (text, expected) in [
-            (r#"{"id":7,"result":{}}"#, Kind::Answer(7)),
-            (r#"{"result":{},"id":7}"#, Kind::Answer(7)),
-            (r#"{ "id": 7 }"#, Kind::Answer(7)),
-            (r#"{"method":"Page.x","params":{}}"#, Kind::Event("Page.x".into())),
-            (r#"{"params":{"id":3},"method":"Page.x"}"#, Kind::Event("Page.x".into())),
-            (r#"{"error":{}}"#, Kind::Neither),
-            ("", Kind::Neither),
-            (r#"{"id":-1,"result":{}}"#, Kind::Neither),
+            (r#"{"id":7,"result":{}}"#, MessageKind::Answer(7)),
+            (r#"{"result":{},"id":7}"#, MessageKind::Answer(7)),
+            (r#"{ "id": 7 }"#, MessageKind::Answer(7)),
+            (r#"{"method":"Page.x","params":{}}"#, MessageKind::Event("Page.x".into())),
+            (r#"{"params":{"id":3},"method":"Page.x"}"#, MessageKind::Event("Page.x".into())),
+            (r#"{"error":{}}"#, MessageKind::Neither),
+            ("", MessageKind::Neither),
+            (r#"{"id":-1,"result":{}}"#, MessageKind::Neither),
         ] {
             assert_eq!(kind(text), expected, "{text}");
         }
@@ -208,9 +208,11 @@ mod tests {
 
     /// The proxy recognises its own numbers.
     #[test]
-    fn own_ids() {
+    fn own_ids_are_recognised() {
         let mut ids = OwnIds::default();
         let first = ids.next();
-        assert!(ids.have(first) && !ids.have(first - 1) && !ids.have(first + 1) && !ids.have(1));
+        assert!(
+            ids.contains(first) && !ids.contains(first - 1) && !ids.contains(first + 1) && !ids.contains(1)
+        );
     }
 }

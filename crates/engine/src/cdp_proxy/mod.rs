@@ -40,8 +40,8 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use self::{
-    filter::{Filter, Unreadable},
-    silent_tabs::Own,
+    filter::{Filter, UnreadableCall},
+    silent_tabs::EngineTabs,
 };
 use crate::{
     downloads::Downloads,
@@ -49,13 +49,13 @@ use crate::{
 };
 
 /// How long either end may take to read its messages. An end that reads nothing for so long hangs.
-const SEND: Duration = Duration::from_secs(30);
+const SEND_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long closing a connection may take.
-const CLOSE: Duration = Duration::from_secs(1);
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The pause after a connection could not be accepted: a process that is out of file descriptors may get some back.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Which pages, workers and other targets of a browser an engine sees.
 #[derive(Clone)]
@@ -64,8 +64,8 @@ pub(crate) enum Targets {
     All,
     /// Those in contexts that its own connection made: other contexts belong to other seats or to the browser's user.
     OwnContexts,
-    /// All except tabs that do not answer, since most tabs belong to the browser's user. `Own` lists the engine's own tabs.
-    Responsive(Arc<Own>),
+    /// All except tabs that do not answer, since most tabs belong to the browser's user. `EngineTabs` lists the engine's own tabs.
+    Responsive(Arc<EngineTabs>),
 }
 
 impl Targets {
@@ -96,7 +96,7 @@ pub(crate) struct CdpProxy {
     secret: String,
     targets: Targets,
     /// Whether an engine has lost its connection without closing it.
-    cut: watch::Receiver<bool>,
+    connection_lost: watch::Receiver<bool>,
     _task: AbortOnDropHandle<()>,
     _port: PortGuard,
 }
@@ -116,22 +116,29 @@ impl CdpProxy {
         let secret = Uuid::new_v4().simple().to_string();
         let path = format!("/{secret}");
         let address = format!("ws://127.0.0.1:{port}{path}");
-        let (cut_sender, cut) = watch::channel(false);
+        let (connection_lost_sender, connection_lost) = watch::channel(false);
         let filtered = targets.clone();
-        let task = tokio::spawn(receive(
+        let task = tokio::spawn(accept_engines(
             listener,
             path,
             Arc::new(debugger),
             move || Filter::new(&filtered, downloads.clone()),
-            cut_sender,
+            connection_lost_sender,
         ));
-        Ok(Self { address, secret, targets, cut, _task: AbortOnDropHandle::new(task), _port: guard })
+        Ok(Self {
+            address,
+            secret,
+            targets,
+            connection_lost,
+            _task: AbortOnDropHandle::new(task),
+            _port: guard,
+        })
     }
 
     /// Resolves when an engine has lost its connection without closing it. The browser drops the contexts of that
     /// connection; the engine reconnects by itself, and would go on with empty contexts.
-    pub(crate) async fn cut(&self) {
-        if self.cut.clone().wait_for(|cut| *cut).await.is_err() {
+    pub(crate) async fn connection_lost(&self) {
+        if self.connection_lost.clone().wait_for(|is_lost| *is_lost).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -156,19 +163,19 @@ impl CdpProxy {
     }
 
     /// Declares a tab that greenroom opened for the engine. The proxy does not check such a tab for signs of life.
-    pub(crate) fn owns(&self, tab: &str) {
-        if let Targets::Responsive(own) = &self.targets {
-            own.add_tab(tab);
+    pub(crate) fn declare_own_tab(&self, tab: &str) {
+        if let Targets::Responsive(engine_tabs) = &self.targets {
+            engine_tabs.add_tab(tab);
         }
     }
 }
 
-async fn receive(
+async fn accept_engines(
     listener: TcpListener,
     path: String,
     debugger: Arc<Debugger>,
     filter: impl Fn() -> Filter,
-    cut: watch::Sender<bool>,
+    connection_lost: watch::Sender<bool>,
 ) {
     let mut connections = JoinSet::new();
     loop {
@@ -176,7 +183,7 @@ async fn receive(
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept an engine's connection");
-                sleep(PAUSE).await;
+                sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
@@ -185,14 +192,14 @@ async fn receive(
         let path = path.clone();
         let debugger = debugger.clone();
         let filter = filter();
-        let cut = cut.clone();
+        let connection_lost = connection_lost.clone();
         connections.spawn(async move {
             let Some((to_engine, from_engine)) = link::accept(stream, &path).await else { return };
             match link::dial(&debugger.address, &debugger.headers).await {
                 Ok((to_browser, from_browser)) => {
-                    let ends = Ends { to_engine, from_engine, to_browser, from_browser };
-                    if ends.carry(filter).await == End::Cut {
-                        cut.send_replace(true);
+                    let connection = ProxyConnection { to_engine, from_engine, to_browser, from_browser };
+                    if connection.relay_messages(filter).await == ConnectionEnd::Lost {
+                        connection_lost.send_replace(true);
                     }
                 }
                 Err(error) => {
@@ -206,61 +213,61 @@ async fn receive(
 
 /// How an engine's connection has ended.
 #[derive(Debug, PartialEq, Eq)]
-enum End {
+enum ConnectionEnd {
     /// The engine closed it.
-    Left,
+    ClosedByEngine,
     /// The browser is gone, or one end sent an unreadable message or did not read its messages.
-    Cut,
+    Lost,
 }
 
-struct Ends {
+struct ProxyConnection {
     to_engine: Writer,
     from_engine: Reader,
     to_browser: Writer,
     from_browser: Reader,
 }
 
-impl Ends {
+impl ProxyConnection {
     /// Passes messages on until one end is gone.
-    async fn carry(mut self, mut filter: Filter) -> End {
+    async fn relay_messages(mut self, mut filter: Filter) -> ConnectionEnd {
         let end = loop {
             let due = filter.due();
             let out = tokio::select! {
                 text = self.from_browser.next() => match text {
-                    Some(text) => filter.browser_says(text, Instant::now()),
-                    None => break End::Cut,
+                    Some(text) => filter.on_browser_message(text, Instant::now()),
+                    None => break ConnectionEnd::Lost,
                 },
-                text = self.from_engine.next() => match text.map(|text| filter.engine_says(&text, Instant::now())) {
+                text = self.from_engine.next() => match text.map(|text| filter.on_engine_call(&text, Instant::now())) {
                     Some(Ok(out)) => out,
-                    Some(Err(Unreadable)) => {
+                    Some(Err(UnreadableCall)) => {
                         tracing::warn!("an engine sent a message that is not a CDP call; its connection to the browser ends");
-                        break End::Cut;
+                        break ConnectionEnd::Lost;
                     }
-                    None => break End::Left,
+                    None => break ConnectionEnd::ClosedByEngine,
                 },
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     // An answer that has arrived already is not late.
                     match self.from_browser.next_if_there() {
-                        Some(Some(text)) => filter.browser_says(text, Instant::now()),
-                        Some(None) => break End::Cut,
-                        None => filter.time_passed(Instant::now()),
+                        Some(Some(text)) => filter.on_browser_message(text, Instant::now()),
+                        Some(None) => break ConnectionEnd::Lost,
+                        None => filter.on_deadline(Instant::now()),
                     }
                 }
             };
-            match timeout(SEND, self.send(out)).await {
+            match timeout(SEND_WITHIN, self.send(out)).await {
                 Ok(true) => {}
-                Ok(false) => break End::Cut,
+                Ok(false) => break ConnectionEnd::Lost,
                 Err(_) => {
                     tracing::warn!(
                         "the engine or the browser does not read its messages; their connection ends"
                     );
-                    break End::Cut;
+                    break ConnectionEnd::Lost;
                 }
             }
         };
-        let goodbye = async { tokio::join!(self.to_engine.close(), self.to_browser.close()) };
+        let close_both = async { tokio::join!(self.to_engine.close(), self.to_browser.close()) };
         // An end that does not listen needs no close message.
-        let _ = timeout(CLOSE, goodbye).await;
+        let _ = timeout(CLOSE_WITHIN, close_both).await;
         end
     }
 
@@ -288,17 +295,17 @@ mod tests {
     /// An engine that closes its connection is no loss. A connection that is cut is one, since the engine would reconnect to
     /// empty contexts.
     #[tokio::test]
-    async fn a_cut_is_told() {
+    async fn lost_connection_is_reported() {
         let data = tempfile::tempdir().unwrap();
         let run = RunFolder::claim(data.path()).unwrap();
         let browser = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("ws://{}/browser", browser.local_addr().unwrap());
-        let (left, mut has_left) = mpsc::unbounded_channel();
+        let (browser_left, mut has_left) = mpsc::unbounded_channel();
         let _browser = AbortOnDropHandle::new(tokio::spawn(async move {
             while let Ok((stream, _)) = browser.accept().await {
                 let (_writer, mut reader) = link::accept(stream, "/browser").await.unwrap();
                 while reader.next().await.is_some() {}
-                left.send(()).unwrap();
+                browser_left.send(()).unwrap();
             }
         }));
         let debugger = Debugger { address, headers: Vec::new() };
@@ -307,10 +314,10 @@ mod tests {
         let (engine, _) = link::dial(proxy.address(), &[]).await.unwrap();
         engine.close().await;
         has_left.recv().await.unwrap();
-        assert!(!*proxy.cut.borrow());
+        assert!(!*proxy.connection_lost.borrow());
 
         let (mut engine, _reader) = link::dial(proxy.address(), &[]).await.unwrap();
         assert!(engine.send("no call".into()).await);
-        timeout(SEND, proxy.cut()).await.unwrap();
+        timeout(SEND_WITHIN, proxy.connection_lost()).await.unwrap();
     }
 }

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use super::{
     Out,
     long_events::EVENT_BYTES_MAX,
-    message::{Attached, Envelope, OwnIds, call, read, session_of},
+    message::{AttachedTarget, Envelope, OwnIds, call, read, session_of},
 };
 
 /// How many requests of a context reach the engine. It takes about 13 KB for each. An agent does not read a list of
@@ -50,39 +50,39 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The requests that the engine got.
 #[derive(Default, Clone, Copy)]
-struct Heard {
+struct RequestTotals {
     requests: u32,
     bytes: usize,
 }
 
 /// A tab, or a worker that belongs to no tab.
-struct Page {
+struct LimitedPage {
     /// Its context. Empty if the browser does not say.
     context: String,
     /// Requests since an agent last navigated it, less the forgiven ones.
-    heard: Heard,
+    passed_totals: RequestTotals,
     /// The time up to which requests are forgiven, and how many were.
     forgiven_until: Instant,
     forgiven: u64,
     /// Requests that the engine got and that have not ended.
-    open: HashSet<String>,
+    open_requests: HashSet<String>,
     /// Whether the agent has a notice that requests are left out.
-    is_noticed: bool,
+    has_notice: bool,
     /// Since when `progress` counts.
     since: Instant,
-    progress: Heard,
+    progress: RequestTotals,
 }
 
 /// What happens to an event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum EventVerdict {
     /// The engine gets this.
     Pass(Text),
     /// This happens instead.
     Instead(Vec<Out>),
 }
 
-impl Verdict {
+impl EventVerdict {
     fn drop() -> Self {
         Self::Instead(Vec::new())
     }
@@ -91,15 +91,15 @@ impl Verdict {
 #[derive(Default)]
 pub(super) struct NetworkLimit {
     /// By their sessions.
-    pages: HashMap<String, Page>,
+    pages: HashMap<String, LimitedPage>,
     /// The sessions of frames and workers, and the page of each.
-    parts: HashMap<String, String>,
+    page_of_part: HashMap<String, String>,
 }
 
 /// The fields of an event that are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told<'a> {
+struct RequestEvent<'a> {
     #[serde(borrow)]
     request_id: Cow<'a, str>,
     /// The document's loader. It equals the number of the request that loaded the document.
@@ -115,57 +115,57 @@ struct Told<'a> {
 
 impl NetworkLimit {
     /// The browser attaches the engine to a target.
-    pub(super) fn attached(&mut self, parent: Option<&str>, attached: &Attached, now: Instant) {
+    pub(super) fn attached(&mut self, parent: Option<&str>, attached: &AttachedTarget, now: Instant) {
         let session = attached.session_id.clone();
         match parent {
             Some(parent) if !attached.is_page(Some(parent)) => {
-                let page = self.page(parent).to_owned();
-                self.parts.insert(session, page);
+                let page = self.page_session(parent).to_owned();
+                self.page_of_part.insert(session, page);
             }
             Some(_) | None => {
                 let context = attached.target_info.browser_context_id.clone().unwrap_or_default();
-                self.pages.insert(session, Page::new(context, now));
+                self.pages.insert(session, LimitedPage::new(context, now));
             }
         }
     }
 
     pub(super) fn detached(&mut self, session: &str) {
-        self.parts.remove(session);
+        self.page_of_part.remove(session);
         if self.pages.remove(session).is_some() {
-            self.parts.retain(|_, page| page != session);
+            self.page_of_part.retain(|_, page| page != session);
         }
     }
 
     /// The engine navigates a page, and has forgotten its requests.
     pub(super) fn navigates(&mut self, session: &str) {
         if let Some(page) = self.pages.get_mut(session) {
-            (page.heard, page.is_noticed, page.forgiven) = (Heard::default(), false, 0);
+            (page.passed_totals, page.has_notice, page.forgiven) = (RequestTotals::default(), false, 0);
         }
     }
 
     /// Decides on an event of the browser.
-    pub(super) fn judge(&mut self, name: &str, text: Text, now: Instant, ids: &mut OwnIds) -> Verdict {
+    pub(super) fn judge(&mut self, name: &str, text: Text, now: Instant, ids: &mut OwnIds) -> EventVerdict {
         match name {
             "Fetch.requestPaused" | "Fetch.authRequired" => self.judge_paused(name, text, now, ids),
-            _ if name.starts_with("Network.") => self.judge_told(name, text, now),
-            _ => Verdict::Pass(text),
+            _ if name.starts_with("Network.") => self.judge_request_event(name, text, now),
+            _ => EventVerdict::Pass(text),
         }
     }
 
-    fn judge_told(&mut self, name: &str, text: Text, now: Instant) -> Verdict {
-        let Some(told) = told(&text) else { return Verdict::Pass(text) };
-        let session = self.page_of(&text, now);
-        let is_navigation = told.loader_id.as_ref() == Some(&told.request_id);
+    fn judge_request_event(&mut self, name: &str, text: Text, now: Instant) -> EventVerdict {
+        let Some(event) = request_event(&text) else { return EventVerdict::Pass(text) };
+        let session = self.page_of_event(&text, now);
+        let is_navigation = event.loader_id.as_ref() == Some(&event.request_id);
         let is_full = self.is_full(&session, is_navigation, now);
-        let Some(page) = self.pages.get_mut(&session) else { return Verdict::drop() };
+        let Some(page) = self.pages.get_mut(&session) else { return EventVerdict::drop() };
         let is_open = match name {
             "Network.loadingFinished" | "Network.loadingFailed" | "Network.webSocketClosed" => {
-                page.open.remove(&*told.request_id)
+                page.open_requests.remove(&*event.request_id)
             }
-            _ => page.open.contains(&*told.request_id),
+            _ => page.open_requests.contains(&*event.request_id),
         };
         if is_full && !is_open {
-            return Verdict::Instead(page.left_out(&session));
+            return EventVerdict::Instead(page.left_out(&session));
         }
         match name {
             "Network.dataReceived"
@@ -174,23 +174,27 @@ impl NetworkLimit {
             | "Network.webSocketFrameError"
             | "Network.webSocketFrameReceived"
             | "Network.webSocketFrameSent" => {
-                return if page.progresses(text.len(), now) { Verdict::Pass(text) } else { Verdict::drop() };
+                return if page.progresses(text.len(), now) {
+                    EventVerdict::Pass(text)
+                } else {
+                    EventVerdict::drop()
+                };
             }
             // The engine takes a redirection for a request of its own, with the same number.
             "Network.requestWillBeSent" | "Network.webSocketCreated" => {
-                page.heard.requests = page.heard.requests.saturating_add(1);
-                page.open.insert(told.request_id.into_owned());
+                page.passed_totals.requests = page.passed_totals.requests.saturating_add(1);
+                page.open_requests.insert(event.request_id.into_owned());
             }
             _ => {}
         }
-        page.heard.bytes = page.heard.bytes.saturating_add(text.len());
-        Verdict::Pass(text)
+        page.passed_totals.bytes = page.passed_totals.bytes.saturating_add(text.len());
+        EventVerdict::Pass(text)
     }
 
     /// A request waits for the engine's decision. Its first event at `Network` may come before this one or after it.
-    fn judge_paused(&mut self, name: &str, text: Text, now: Instant, ids: &mut OwnIds) -> Verdict {
-        let Some(paused) = told(&text) else { return Verdict::Pass(text) };
-        let session = self.page_of(&text, now);
+    fn judge_paused(&mut self, name: &str, text: Text, now: Instant, ids: &mut OwnIds) -> EventVerdict {
+        let Some(paused) = request_event(&text) else { return EventVerdict::Pass(text) };
+        let session = self.page_of_event(&text, now);
         let block = |ids: &mut OwnIds| {
             let (method, mut params) = match name {
                 "Fetch.requestPaused" => ("Fetch.failRequest", json!({ "errorReason": "BlockedByClient" })),
@@ -204,38 +208,38 @@ impl NetworkLimit {
         };
         let is_document = paused.network_id.is_some() && paused.resource_type.as_deref() == Some("Document");
         let is_full = self.is_full(&session, is_document, now);
-        let Some(page) = self.pages.get_mut(&session) else { return Verdict::Instead(vec![block(ids)]) };
+        let Some(page) = self.pages.get_mut(&session) else { return EventVerdict::Instead(vec![block(ids)]) };
         // The engine continues a request without this number at once.
         if let Some(id) = paused.network_id.as_deref().filter(|_| name == "Fetch.requestPaused") {
-            if is_full && !page.open.contains(id) {
+            if is_full && !page.open_requests.contains(id) {
                 let mut out = page.left_out(&session);
                 out.push(block(ids));
-                return Verdict::Instead(out);
+                return EventVerdict::Instead(out);
             }
-            page.open.insert(id.to_owned());
+            page.open_requests.insert(id.to_owned());
         }
         let text = match text.len() {
             0..=EVENT_BYTES_MAX => text.clone(),
             _ => match without_body(&text) {
                 Some(text) => text,
-                None => return Verdict::Instead(vec![block(ids)]),
+                None => return EventVerdict::Instead(vec![block(ids)]),
             },
         };
-        page.heard.bytes = page.heard.bytes.saturating_add(text.len());
-        Verdict::Pass(text)
+        page.passed_totals.bytes = page.passed_totals.bytes.saturating_add(text.len());
+        EventVerdict::Pass(text)
     }
 
     /// The session of the page to which a session belongs: a frame's or a worker's page, or the page itself.
-    pub(super) fn page<'a>(&'a self, session: &'a str) -> &'a str {
-        self.parts.get(session).map_or(session, String::as_str)
+    pub(super) fn page_session<'a>(&'a self, session: &'a str) -> &'a str {
+        self.page_of_part.get(session).map_or(session, String::as_str)
     }
 
     /// The session of the page to which an event belongs. A session that the browser has not named before is taken for a
     /// page.
-    fn page_of(&mut self, text: &str, now: Instant) -> String {
-        let page = self.page(session_of(text).unwrap_or_default()).to_owned();
+    fn page_of_event(&mut self, text: &str, now: Instant) -> String {
+        let page = self.page_session(session_of(text).unwrap_or_default()).to_owned();
         if !self.pages.contains_key(&page) {
-            self.pages.insert(page.clone(), Page::new(String::new(), now));
+            self.pages.insert(page.clone(), LimitedPage::new(String::new(), now));
         }
         page
     }
@@ -245,27 +249,27 @@ impl NetworkLimit {
         let Some(context) = self.pages.get(session).map(|page| page.context.clone()) else { return true };
         let factor = if is_navigation { NAVIGATIONS_FACTOR } else { 1 };
         let tabs = self.pages.values().filter(|page| page.context == context).count() as u64;
-        let mut all = Heard::default();
+        let mut all = RequestTotals::default();
         for page in self.pages.values_mut().filter(|page| page.context == context) {
             page.forgive(now, tabs);
-            all.requests = all.requests.saturating_add(page.heard.requests);
-            all.bytes = all.bytes.saturating_add(page.heard.bytes);
+            all.requests = all.requests.saturating_add(page.passed_totals.requests);
+            all.bytes = all.bytes.saturating_add(page.passed_totals.bytes);
         }
         all.requests >= REQUESTS_MAX * factor || all.bytes >= BYTES_MAX * factor as usize
     }
 }
 
-impl Page {
+impl LimitedPage {
     fn new(context: String, now: Instant) -> Self {
         Self {
             context,
-            heard: Heard::default(),
+            passed_totals: RequestTotals::default(),
             forgiven_until: now,
             forgiven: 0,
-            open: HashSet::new(),
-            is_noticed: false,
+            open_requests: HashSet::new(),
+            has_notice: false,
             since: now,
-            progress: Heard::default(),
+            progress: RequestTotals::default(),
         }
     }
 
@@ -276,17 +280,17 @@ impl Page {
         let left = FORGIVEN_MAX.saturating_sub(self.forgiven) / REQUESTS_FORGIVEN;
         let seconds = seconds.min(left);
         let requests =
-            u32::try_from(seconds * REQUESTS_FORGIVEN).unwrap_or(u32::MAX).min(self.heard.requests);
+            u32::try_from(seconds * REQUESTS_FORGIVEN).unwrap_or(u32::MAX).min(self.passed_totals.requests);
         let bytes = usize::try_from(seconds * BYTES_FORGIVEN).unwrap_or(usize::MAX);
-        self.heard.requests -= requests;
-        self.heard.bytes = self.heard.bytes.saturating_sub(bytes);
+        self.passed_totals.requests -= requests;
+        self.passed_totals.bytes = self.passed_totals.bytes.saturating_sub(bytes);
         self.forgiven += u64::from(requests);
     }
 
     /// Counts a progress event, and says whether it passes.
     fn progresses(&mut self, bytes: usize, now: Instant) -> bool {
         if now.duration_since(self.since) >= SECOND {
-            (self.since, self.progress) = (now, Heard::default());
+            (self.since, self.progress) = (now, RequestTotals::default());
         }
         self.progress.requests = self.progress.requests.saturating_add(1);
         self.progress.bytes = self.progress.bytes.saturating_add(bytes);
@@ -295,7 +299,7 @@ impl Page {
 
     /// Drops an event. The first time, the engine gets a notice as a message of the page's console.
     fn left_out(&mut self, session: &str) -> Vec<Out> {
-        if std::mem::replace(&mut self.is_noticed, true) || session.is_empty() {
+        if std::mem::replace(&mut self.has_notice, true) || session.is_empty() {
             return Vec::new();
         }
         let text = format!(
@@ -310,7 +314,7 @@ impl Page {
     }
 }
 
-fn told(text: &str) -> Option<Told<'_>> {
+fn request_event(text: &str) -> Option<RequestEvent<'_>> {
     read(serde_json::from_str::<Envelope<'_>>(text).ok()?.params)
 }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{
     Out,
-    message::{Attached, Envelope, Made, OwnIds, call, read},
+    message::{AttachedTarget, Envelope, OwnIds, TargetOrContext, call, read},
 };
 
 /// How many tabs a context may have. Each takes a process of 10 MB and its page's memory; a page can open them by itself.
@@ -28,7 +28,7 @@ const POPUPS_MAX: usize = 8;
 const POPUPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A tab of the engine.
-struct Tab {
+struct EngineTab {
     context: String,
     /// Whether a page opened it, and chose its size.
     is_popup: bool,
@@ -38,11 +38,11 @@ struct Tab {
 pub(super) struct OwnContexts {
     contexts: HashSet<String>,
     /// The engine's tabs, by session.
-    tabs: HashMap<String, Tab>,
+    tabs: HashMap<String, EngineTab>,
     /// The engine's calls that make a context and have no answer yet.
-    making: HashSet<u32>,
+    creating_contexts: HashSet<u32>,
     /// The engine's calls that open a tab which the browser has not announced yet, and the context of each.
-    opening: HashMap<u32, String>,
+    opening_tabs: HashMap<u32, String>,
     /// When pages opened tabs within [`POPUPS_WITHIN`], by context, oldest first.
     popups: HashMap<String, VecDeque<Instant>>,
     /// Sessions with others' targets that the browser has not ended yet.
@@ -51,19 +51,19 @@ pub(super) struct OwnContexts {
 
 impl OwnContexts {
     /// Notes which contexts the engine makes. Returns the one that it disposes of.
-    pub(super) fn engine_says(&mut self, call: &Envelope<'_>) -> Option<String> {
+    pub(super) fn on_engine_call(&mut self, call: &Envelope<'_>) -> Option<String> {
         match call.method.as_deref()? {
             "Target.createBrowserContext" => {
-                self.making.extend(call.id);
+                self.creating_contexts.extend(call.id);
                 None
             }
             "Target.createTarget" => {
-                let context = read::<Made>(call.params)?.browser_context_id?;
-                self.opening.insert(call.id?, context);
+                let context = read::<TargetOrContext>(call.params)?.browser_context_id?;
+                self.opening_tabs.insert(call.id?, context);
                 None
             }
             "Target.disposeBrowserContext" => {
-                let context = read::<Made>(call.params)?.browser_context_id?;
+                let context = read::<TargetOrContext>(call.params)?.browser_context_id?;
                 self.contexts.remove(&context);
                 self.tabs.retain(|_, tab| tab.context != context);
                 self.popups.remove(&context);
@@ -75,12 +75,12 @@ impl OwnContexts {
 
     /// The browser answers a call of the engine. Returns the context that it has made.
     pub(super) fn answered(&mut self, id: u32, text: &Text) -> Option<String> {
-        self.opening.remove(&id);
-        if !self.making.remove(&id) {
+        self.opening_tabs.remove(&id);
+        if !self.creating_contexts.remove(&id) {
             return None;
         }
         let answer: Envelope<'_> = serde_json::from_str(text).ok()?;
-        let made = read::<Made>(answer.result)?.browser_context_id?;
+        let made = read::<TargetOrContext>(answer.result)?.browser_context_id?;
         self.contexts.insert(made.clone());
         Some(made)
     }
@@ -99,7 +99,7 @@ impl OwnContexts {
     /// the engine's, or close a tab beyond the limit.
     pub(super) fn attached(
         &mut self,
-        attached: &Attached,
+        attached: &AttachedTarget,
         now: Instant,
         ids: &mut OwnIds,
     ) -> Option<Vec<Out>> {
@@ -113,14 +113,15 @@ impl OwnContexts {
             return None;
         }
         // The browser announces a tab before it answers the call that opened it.
-        let opening = self.opening.iter().find_map(|(id, opening)| (opening == context).then_some(*id));
-        let is_popup = opening.is_none_or(|id| self.opening.remove(&id).is_none());
+        let opening =
+            self.opening_tabs.iter().find_map(|(id, opened_in)| (opened_in == context).then_some(*id));
+        let is_popup = opening.is_none_or(|id| self.opening_tabs.remove(&id).is_none());
         let why = if self.is_full(context) {
             "it has as many as a session may have"
         } else if is_popup && !self.may_open(context, now) {
             "its pages open tabs too fast"
         } else {
-            self.tabs.insert(session.clone(), Tab { context: context.clone(), is_popup });
+            self.tabs.insert(session.clone(), EngineTab { context: context.clone(), is_popup });
             return None;
         };
         tracing::debug!(context, why, "closing a tab");
@@ -141,7 +142,13 @@ impl OwnContexts {
     }
 
     /// Resumes a target that waits for the engine, and closes it or its session. The page that opened it waits, too.
-    fn hide(&mut self, attached: &Attached, method: &str, params: &Value, ids: &mut OwnIds) -> Vec<Out> {
+    fn hide(
+        &mut self,
+        attached: &AttachedTarget,
+        method: &str,
+        params: &Value,
+        ids: &mut OwnIds,
+    ) -> Vec<Out> {
         let session = &attached.session_id;
         self.hidden.insert(session.clone());
         let mut out = Vec::new();

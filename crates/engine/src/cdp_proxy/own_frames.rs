@@ -10,12 +10,12 @@ const SCRIPT: &str = "settle.js:";
 const FRAME: &str = "\\n    at ";
 
 /// Whether an event has stacks in it.
-pub(super) fn may_have(event: &str) -> bool {
+pub(super) fn may_have_stack(event: &str) -> bool {
     matches!(event, "Runtime.exceptionThrown" | "Runtime.consoleAPICalled")
 }
 
 /// The message without own frames.
-pub(super) fn without(text: Text) -> Text {
+pub(super) fn without_own_frames(text: Text) -> Text {
     if !text.contains(SCRIPT) {
         return text;
     }
@@ -25,7 +25,7 @@ pub(super) fn without(text: Text) -> Text {
         // A frame ends with its line, or with the text; the rest stays.
         let end = part.find(['\\', '"']).unwrap_or(part.len());
         let (frame, rest) = part.split_at(end);
-        if !is_own(frame) {
+        if !is_own_frame(frame) {
             left.push_str(FRAME);
             left.push_str(frame);
         }
@@ -35,7 +35,7 @@ pub(super) fn without(text: Text) -> Text {
 }
 
 /// Matches `run (settle.js:23:8)`, also without a name.
-fn is_own(frame: &str) -> bool {
+fn is_own_frame(frame: &str) -> bool {
     let place =
         frame.strip_suffix(')').and_then(|frame| frame.rsplit_once('(')).map_or(frame, |(_, place)| place);
     let numbers = place.strip_prefix(SCRIPT).map(|numbers| numbers.split(':'));
@@ -50,7 +50,7 @@ mod tests {
 
     /// Own frames are removed wherever they are in a stack; a page's own stay, and everything around them.
     #[test]
-    fn stacks() {
+    fn own_frames_are_removed_from_stacks() {
         let stack = |frames: &[&str]| {
             let lines: String = frames.iter().map(|frame| format!("\n    at {frame}")).collect();
             json!({ "params": { "description": format!("Error: \"t\"{lines}"), "more": [1] } }).to_string()
@@ -61,10 +61,10 @@ mod tests {
             [vec![pages[0], pages[1], own[0], own[1]], vec![own[2], pages[3], own[0], pages[2]], vec![own[0]]]
         {
             let expected: Vec<_> = frames.iter().copied().filter(|frame| !own.contains(frame)).collect();
-            let left: Value = serde_json::from_str(&without(stack(&frames).into())).unwrap();
+            let left: Value = serde_json::from_str(&without_own_frames(stack(&frames).into())).unwrap();
             assert_eq!(left.to_string(), stack(&expected), "{frames:?}");
         }
         let plain: Text = r#"{"description":"settle.js:1"}"#.into();
-        assert_eq!(without(plain.clone()), plain);
+        assert_eq!(without_own_frames(plain.clone()), plain);
     }
 }

@@ -15,7 +15,7 @@ use crate::page_url;
 
 /// What happens to a call.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum CallVerdict {
     /// It passes as it is.
     Pass,
     /// It passes with these parameters.
@@ -43,7 +43,7 @@ const FORBIDDEN: [&str; 7] = [
 ];
 
 /// Judges one call of an engine. `shares_browser` says that other sessions have contexts in the same browser.
-pub(super) fn judge(method: &str, params: Option<&RawValue>, shares_browser: bool) -> Verdict {
+pub(super) fn judge(method: &str, params: Option<&RawValue>, shares_browser: bool) -> CallVerdict {
     let rule: Rule = match method {
         "Page.navigate" | "Target.createTarget" => address,
         "Browser.setWindowBounds" => sizes::window_bounds,
@@ -54,38 +54,39 @@ pub(super) fn judge(method: &str, params: Option<&RawValue>, shares_browser: boo
         "Browser.grantPermissions" if shares_browser => granted_permissions,
         "Browser.setPermission" if shares_browser => set_permission,
         _ if FORBIDDEN.contains(&method) => {
-            return Verdict::Refuse(format!("engines may not call `{method}`"));
+            return CallVerdict::Refuse(format!("engines may not call `{method}`"));
         }
-        _ => return Verdict::Pass,
+        _ => return CallVerdict::Pass,
     };
     let params = params.map_or(Ok(Params::new()), |raw| serde_json::from_str(raw.get()));
     let judged = params
         .map_err(|error| format!("cannot read its parameters: {error}"))
         .and_then(|mut params| rule(&mut params).map(|()| params));
     match judged {
-        Ok(params) => Verdict::Replace(params),
-        Err(why) => Verdict::Refuse(why),
+        Ok(params) => CallVerdict::Replace(params),
+        Err(why) => CallVerdict::Refuse(why),
     }
 }
 
 /// Judges one call of an engine that has contexts of its own in a shared browser: also by the number of its tabs.
-pub(super) fn judge_in(method: &str, call: &Envelope<'_>, contexts: &OwnContexts) -> Verdict {
+pub(super) fn judge_in(method: &str, call: &Envelope<'_>, contexts: &OwnContexts) -> CallVerdict {
     let verdict = judge(method, call.params, true);
     match (method, verdict) {
-        ("Target.createTarget", Verdict::Replace(params))
+        ("Target.createTarget", CallVerdict::Replace(params))
             if params
                 .get("browserContextId")
                 .and_then(Value::as_str)
                 .is_some_and(|context| contexts.is_full(context)) =>
         {
-            Verdict::Refuse(format!("a session has at most {TABS_MAX} tabs: close some first"))
+            CallVerdict::Refuse(format!("a session has at most {TABS_MAX} tabs: close some first"))
         }
-        ("Browser.setWindowBounds" | "Emulation.setDeviceMetricsOverride", Verdict::Replace(mut params))
-            if call.session.as_deref().is_some_and(|session| contexts.is_popup(session)) =>
-        {
-            match sizes::cut_popup(&mut params) {
-                Ok(()) => Verdict::Replace(params),
-                Err(why) => Verdict::Refuse(why),
+        (
+            "Browser.setWindowBounds" | "Emulation.setDeviceMetricsOverride",
+            CallVerdict::Replace(mut params),
+        ) if call.session.as_deref().is_some_and(|session| contexts.is_popup(session)) => {
+            match sizes::reduce_popup(&mut params) {
+                Ok(()) => CallVerdict::Replace(params),
+                Err(why) => CallVerdict::Refuse(why),
             }
         }
         (_, verdict) => verdict,
@@ -132,26 +133,26 @@ mod tests {
 
     use super::*;
 
-    fn of(method: &str, params: &str) -> Verdict {
+    fn judged(method: &str, params: &str) -> CallVerdict {
         let params: Box<RawValue> = serde_json::from_str(params).unwrap();
         judge(method, Some(&params), true)
     }
 
     fn is_refused(method: &str, params: &str) -> bool {
-        matches!(of(method, params), Verdict::Refuse(_))
+        matches!(judged(method, params), CallVerdict::Refuse(_))
     }
 
-    fn replaced(params: Value) -> Verdict {
-        Verdict::Replace(serde_json::from_value(params).unwrap())
+    fn replaced(params: Value) -> CallVerdict {
+        CallVerdict::Replace(serde_json::from_value(params).unwrap())
     }
 
     /// An engine opens pages of the web and empty ones. Everything else is refused, and so is an unreadable address.
     #[test]
-    fn addresses() {
+    fn only_web_addresses_pass() {
         for method in ["Page.navigate", "Target.createTarget"] {
             for url in ["https://example.com/", "about:blank", ""] {
                 let params = json!({ "url": url });
-                assert_eq!(of(method, &params.to_string()), replaced(params), "{method} {url}");
+                assert_eq!(judged(method, &params.to_string()), replaced(params), "{method} {url}");
             }
             for params in [
                 r#"{"url":"view-source:file:///etc/passwd"}"#,
@@ -165,25 +166,25 @@ mod tests {
             }
         }
         // Of two values the browser may take the other one, so it gets only the judged one.
-        let twice = of("Page.navigate", r#"{"url":"file:///etc/passwd","url":"https://a/"}"#);
+        let twice = judged("Page.navigate", r#"{"url":"file:///etc/passwd","url":"https://a/"}"#);
         assert_eq!(twice, replaced(json!({ "url": "https://a/" })));
     }
 
     /// No call ends the browser or goes around the rules; a call without a rule passes.
     #[test]
-    fn forbidden() {
+    fn forbidden_methods_are_refused() {
         for method in FORBIDDEN {
             assert!(is_refused(method, "{}"), "{method}");
         }
-        assert_eq!(of("Runtime.evaluate", r#"{"expression":"1"}"#), Verdict::Pass);
+        assert_eq!(judged("Runtime.evaluate", r#"{"expression":"1"}"#), CallVerdict::Pass);
     }
 
     /// Where sessions share a browser no page is granted the clipboard, under any of its names. Other permissions are.
     #[test]
-    fn permissions() {
+    fn clipboard_permissions_are_withheld() {
         let granted = r#"{"permissions":["geolocation","clipboardReadWrite","clipboardSanitizedWrite"]}"#;
         let left = replaced(json!({ "permissions": ["geolocation"] }));
-        assert_eq!(of("Browser.grantPermissions", granted), left);
+        assert_eq!(judged("Browser.grantPermissions", granted), left);
         for name in ["clipboard-read", "Clipboard-Write"] {
             let set =
                 |setting: &str| json!({ "permission": { "name": name }, "setting": setting }).to_string();
@@ -196,6 +197,6 @@ mod tests {
         ));
         assert!(is_refused("Browser.setPermission", r#"{"setting":"granted"}"#));
         let alone: Box<RawValue> = serde_json::from_str(granted).unwrap();
-        assert_eq!(judge("Browser.grantPermissions", Some(&alone), false), Verdict::Pass);
+        assert_eq!(judge("Browser.grantPermissions", Some(&alone), false), CallVerdict::Pass);
     }
 }

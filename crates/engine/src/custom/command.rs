@@ -13,15 +13,15 @@ use crate::{
 /// How long a server that was only asked for its tools may take to exit.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-pub(super) struct Command {
+pub(super) struct ServerCommand {
     pub(super) program: PathBuf,
     pub(super) args: Vec<String>,
 }
 
-impl Command {
+impl ServerCommand {
     pub(super) async fn tools(&self, launcher: &Launcher) -> Result<Toolset, StartError> {
         let (process, pipes) = self.start(launcher).await?;
-        tool_list::tools_of(process, pipes, STOP_GRACE).await
+        tool_list::list_tools_and_stop(process, pipes, STOP_GRACE).await
     }
 
     pub(super) async fn start(&self, launcher: &Launcher) -> Result<(Process, Pipes), StartError> {

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     EngineBase, EngineEntry,
     launcher::Launcher,
-    per_seat::{Connection, Kind, Processes, SeatBrowser},
+    per_seat::{EngineConnection, ProcessInstance, SeatBrowser, SeatProcessFactory},
     ports::Ports,
     run_folder::RunFolder,
     seat_folder::SeatFolder,
@@ -27,8 +27,8 @@ use crate::{
     upstream::{self},
 };
 
-use command::Command;
-use remote::Remote;
+use command::ServerCommand;
+use remote::RemoteServer;
 
 pub(crate) static ENTRY: EngineEntry = EngineEntry {
     make: |base| Arc::new(CustomEngine::new(base)),
@@ -81,24 +81,24 @@ impl Engine for CustomEngine {
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         Box::pin(async move {
-            match self.way()? {
-                Way::Command(command) => command.tools(&self.launcher).await,
-                Way::Remote(remote) => remote.tools().await,
+            match self.connector()? {
+                ServerConnector::Command(command) => command.tools(&self.launcher).await,
+                ServerConnector::Remote(remote) => remote.tools().await,
             }
         })
     }
 
     fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
         Box::pin(async move {
-            let server = Server { engine: self.clone(), way: self.way()? };
-            Processes::start(Box::new(server), self.slots).await
+            let server = CustomFactory { engine: self.clone(), connector: self.connector()? };
+            ProcessInstance::start(Box::new(server), self.slots).await
         })
     }
 
     /// A server learns once, in the handshake, what it may ask its client. A spare's handshake was made without an agent, so
     /// it must not serve an agent that can answer questions.
     fn spare_suits(&self, agent: &dyn Agent) -> bool {
-        !upstream::may_be_asked(agent)
+        !upstream::can_answer_questions(agent)
     }
 }
 
@@ -116,45 +116,47 @@ impl CustomEngine {
         Self { server, slots: options.pool.slots, launcher, run, ports, tools_changed }
     }
 
-    fn way(&self) -> Result<Way, StartError> {
+    fn connector(&self) -> Result<ServerConnector, StartError> {
         Ok(match &self.server {
             CustomServer::Command { program, args } => {
-                Way::Command(Command { program: program.clone(), args: args.clone() })
+                ServerConnector::Command(ServerCommand { program: program.clone(), args: args.clone() })
             }
-            CustomServer::Url(url) => Way::Remote(Box::new(Remote::find(self, url)?)),
+            CustomServer::Url(url) => ServerConnector::Remote(Box::new(RemoteServer::at_url(self, url)?)),
         })
     }
 }
 
 /// The server behind an instance.
-struct Server {
+struct CustomFactory {
     engine: CustomEngine,
-    way: Way,
+    connector: ServerConnector,
 }
 
-enum Way {
-    Command(Command),
-    Remote(Box<Remote>),
+enum ServerConnector {
+    Command(ServerCommand),
+    Remote(Box<RemoteServer>),
 }
 
-impl Kind for Server {
+impl SeatProcessFactory for CustomFactory {
     fn connect<'a>(
         &'a self,
         _: &'a Path,
         _: Option<&'a SeatBrowser>,
-    ) -> BoxFuture<'a, Result<Connection, StartError>> {
+    ) -> BoxFuture<'a, Result<EngineConnection, StartError>> {
         Box::pin(async move {
-            match &self.way {
-                Way::Command(command) => command.start(&self.engine.launcher).await.map(Into::into),
-                Way::Remote(remote) => Ok((&remote.endpoint).into()),
+            match &self.connector {
+                ServerConnector::Command(command) => {
+                    command.start(&self.engine.launcher).await.map(Into::into)
+                }
+                ServerConnector::Remote(remote) => Ok((&remote.endpoint).into()),
             }
         })
     }
 
-    fn unreachable(&self, error: StartError) -> StartError {
-        match &self.way {
-            Way::Command(_) => error,
-            Way::Remote(remote) => remote.unreachable(error),
+    fn unreachable_error(&self, error: StartError) -> StartError {
+        match &self.connector {
+            ServerConnector::Command(_) => error,
+            ServerConnector::Remote(remote) => remote.unreachable_error(error),
         }
     }
 

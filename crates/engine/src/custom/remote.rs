@@ -8,29 +8,29 @@ use greenroom_mcp::link::http::Endpoint;
 use tokio::time::timeout;
 
 use super::CustomEngine;
-use crate::{ports::PortGuard, run_folder::unwritable, tool_list::ask_for_tools};
+use crate::{ports::PortGuard, run_folder::unwritable_error, tool_list::ask_for_tools};
 
 /// How long the session that only asked a server for its tools may take to end.
-const GOODBYE: Duration = Duration::from_secs(1);
+const END_SESSION_WITHIN: Duration = Duration::from_secs(1);
 
-pub(super) struct Remote {
+pub(super) struct RemoteServer {
     pub(super) endpoint: Endpoint,
     /// The address without its secrets.
     shown: String,
     _port: Option<PortGuard>,
 }
 
-impl Remote {
+impl RemoteServer {
     /// Notes the address. Does not connect yet.
-    pub(super) fn find(engine: &CustomEngine, url: &str) -> Result<Self, StartError> {
+    pub(super) fn at_url(engine: &CustomEngine, url: &str) -> Result<Self, StartError> {
         let shown = web_address::shown(url);
-        let wrong = |why: &dyn std::fmt::Display| {
+        let invalid_address = |why: &dyn std::fmt::Display| {
             StartError::new(format!("cannot connect to the MCP server: {why}: `{shown}`"))
         };
-        let endpoint =
-            Endpoint::new(url.parse().map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
+        let endpoint = Endpoint::new(url.parse().map_err(|error| invalid_address(&error))?)
+            .map_err(|error| invalid_address(&error))?;
         let port = greenroom_cdp::local_port(url).map(|port| engine.ports.hold(port)).transpose();
-        let port = port.map_err(|error| unwritable(&engine.run, &error))?;
+        let port = port.map_err(|error| unwritable_error(&engine.run, &error))?;
         Ok(Self { endpoint, shown, _port: port })
     }
 
@@ -38,12 +38,12 @@ impl Remote {
     pub(super) async fn tools(&self) -> Result<Toolset, StartError> {
         let (peer, _inbound) = self.endpoint.connect();
         let listed = ask_for_tools(&peer).await;
-        let _ = timeout(GOODBYE, peer.close()).await;
-        listed.map_err(|failed| self.unreachable(failed.into()))
+        let _ = timeout(END_SESSION_WITHIN, peer.close()).await;
+        listed.map_err(|failed| self.unreachable_error(failed.into()))
     }
 
     /// A failure, with a hint.
-    pub(super) fn unreachable(&self, error: StartError) -> StartError {
+    pub(super) fn unreachable_error(&self, error: StartError) -> StartError {
         let StartError { message, hint } = error;
         let hint = hint.unwrap_or_else(|| {
             "is it running, and is this the address of its streamable HTTP? Check `pool.url`".to_owned()

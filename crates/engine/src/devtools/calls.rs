@@ -11,58 +11,58 @@ use std::{
 use greenroom_core::{Agent, BoxFuture, Call, Lost, Reply};
 
 use super::{
-    files::{self, Outgoing},
-    reply::{self, Answer},
+    files::{self, DevtoolsOutput},
+    reply::{self, DevtoolsAnswer},
     text,
 };
 use crate::{
     EngineOptions,
+    call_refusal::{self, CallRefusal},
     per_seat::{CallAdapter, SeatProcess},
-    refused_call::{self, RefusedCall},
-    tool_answer::{OWN_WAIT_MAX, failed},
-    workspace::Place,
+    tool_answer::{OWN_WAIT_MAX, failed_reply},
+    workspace::SessionFolders,
 };
 
 /// The tool that uploads files, which its browser reads.
 const UPLOAD: &str = "upload_file";
 
-/// The tool that ends what [`reply::BEGINS`] began.
-const ENDS: &str = "screencast_stop";
+/// The tool that ends what [`reply::START_RECORDING`] began.
+const STOP_RECORDING: &str = "screencast_stop";
 
 /// The tool that takes longer than others, and by how much: it loads the page anew, for up to 30 s, and then examines all of
 /// it.
-const AUDIT: (&str, Duration) = ("lighthouse_audit", Duration::from_secs(60));
+const SLOW_TOOL: (&str, Duration) = ("lighthouse_audit", Duration::from_secs(60));
 
 pub(super) struct DevtoolsCalls {
     options: Arc<EngineOptions>,
     /// The number of calls so far.
     serial: u64,
     /// Running recordings, by page.
-    recordings: HashMap<String, Vec<Outgoing>>,
+    recordings: HashMap<String, Vec<DevtoolsOutput>>,
     /// Downloads that an answer has named.
     downloaded: HashSet<OsString>,
     /// Whether the browser runs on this machine, and can read its files.
-    is_here: bool,
+    is_local_browser: bool,
 }
 
 impl DevtoolsCalls {
-    pub(super) fn new(options: Arc<EngineOptions>, is_here: bool) -> Self {
-        Self { options, serial: 0, recordings: HashMap::new(), downloaded: HashSet::new(), is_here }
+    pub(super) fn new(options: Arc<EngineOptions>, is_local_browser: bool) -> Self {
+        Self { options, serial: 0, recordings: HashMap::new(), downloaded: HashSet::new(), is_local_browser }
     }
 
     /// Checks a call and its files, and copies these in.
-    async fn bring_in(
+    async fn rewrite_files(
         &self,
         process: &SeatProcess,
         folder: &Path,
         call: &mut Call,
         agent: &dyn Agent,
-    ) -> Result<Vec<Outgoing>, RefusedCall> {
+    ) -> Result<Vec<DevtoolsOutput>, CallRefusal> {
         let writes = files::writes(call);
         let bytes_max = self.options.disk_bytes_max();
-        refused_call::check(call, writes, process.disk_used(), bytes_max).await?;
-        let place = Place { folder, data: &self.options.settings.data_dir };
-        Ok(files::bring_in(call, &place, self.serial, agent).await?)
+        call_refusal::check(call, writes, process.disk_used(), bytes_max).await?;
+        let folders = SessionFolders { folder, data: &self.options.settings.data_dir };
+        Ok(files::rewrite_files(call, &folders, self.serial, agent).await?)
     }
 
     async fn run(
@@ -72,38 +72,39 @@ impl DevtoolsCalls {
         agent: Arc<dyn Agent>,
     ) -> Result<Reply, Lost> {
         self.serial += 1;
-        if &*call.tool == UPLOAD && !self.is_here {
+        if &*call.tool == UPLOAD && !self.is_local_browser {
             let why = "files of this machine cannot be handed to a browser on another one";
-            return Ok(failed("file_refused", why));
+            return Ok(failed_reply("file_refused", why));
         }
         // By its real path, by which the engine names the files in it.
         let folder = process.folder();
         let folder = tokio::fs::canonicalize(folder).await.unwrap_or_else(|_| folder.to_owned());
-        let mut outgoing = match self.bring_in(process, &folder, &mut call, agent.as_ref()).await {
+        let mut outgoing = match self.rewrite_files(process, &folder, &mut call, agent.as_ref()).await {
             Ok(outgoing) => outgoing,
             Err(refused) => return Ok(refused.into()),
         };
         let tool = call.tool.clone();
         let arguments = files::arguments_of(&call);
-        let asked = arguments.read::<bool>(text::SHOW_PAGE).ok().flatten() == Some(true);
+        let wants_snapshot = arguments.read::<bool>(text::SHOW_PAGE).ok().flatten() == Some(true);
         let page = arguments.get("pageId").map(|page| page.get().to_owned()).unwrap_or_default();
-        if &*tool == ENDS {
+        if &*tool == STOP_RECORDING {
             // It may be that only one of the two calls named the page.
-            let only = self.recordings.keys().next().filter(|_| self.recordings.len() == 1).cloned();
-            let begun = if self.recordings.contains_key(&page) { Some(page.clone()) } else { only };
-            outgoing = begun.and_then(|page| self.recordings.remove(&page)).unwrap_or_default();
+            let only_page = self.recordings.keys().next().filter(|_| self.recordings.len() == 1).cloned();
+            let recorded_page =
+                if self.recordings.contains_key(&page) { Some(page.clone()) } else { only_page };
+            outgoing = recorded_page.and_then(|page| self.recordings.remove(&page)).unwrap_or_default();
         }
         let reply = process.pass_on(call, agent).await?;
-        let downloads = files::downloads(&folder, &mut self.downloaded).await;
-        let answer = Answer {
+        let downloads = files::new_downloads(&folder, &mut self.downloaded).await;
+        let answer = DevtoolsAnswer {
             tool: &tool,
             body: reply.body,
-            shows_page: text::has_snapshot(&tool, asked),
+            shows_page: text::has_snapshot(&tool, wants_snapshot),
             folder: &folder,
             downloads: &downloads,
         };
-        let reply = reply::shape(answer, &outgoing).await;
-        if &*tool == reply::BEGINS && !reply.is_failure() && !outgoing.is_empty() {
+        let reply = reply::to_reply(answer, &outgoing).await;
+        if &*tool == reply::START_RECORDING && !reply.is_failure() && !outgoing.is_empty() {
             self.recordings.insert(page, outgoing);
         }
         Ok(reply)
@@ -127,7 +128,7 @@ impl CallAdapter for DevtoolsCalls {
 
 /// Navigations and waits may set their own timeout, in milliseconds.
 fn own_wait(call: &Call) -> Duration {
-    let (audit, longer) = AUDIT;
+    let (audit, longer) = SLOW_TOOL;
     if &*call.tool == audit {
         return longer;
     }
@@ -148,12 +149,12 @@ mod tests {
 
     /// A call that asks for a longer wait gets it, up to an hour; an invalid value gets none.
     #[test]
-    fn waits() {
+    fn calls_may_ask_for_longer_waits() {
         assert_eq!(wait("wait_for", &json!({ "timeout": 45_000 })), Duration::from_secs(45));
         assert_eq!(wait("navigate_page", &json!({ "timeout": 1e15 })), OWN_WAIT_MAX);
         for none in [json!({}), json!({ "timeout": -1 }), json!({ "timeout": "long" })] {
             assert_eq!(wait("wait_for", &none), Duration::ZERO);
         }
-        assert_eq!(wait("lighthouse_audit", &json!({})), AUDIT.1);
+        assert_eq!(wait("lighthouse_audit", &json!({})), SLOW_TOOL.1);
     }
 }

@@ -10,7 +10,9 @@ use std::{
 use greenroom_core::StartError;
 use serde_json::json;
 
-use crate::{EngineOptions, install::DEVTOOLS, launcher::Spec, orphan_tabs::LIST, run_folder::write_whole};
+use crate::{
+    EngineOptions, install::DEVTOOLS, launcher::Spec, orphan_tabs::LIST, run_folder::write_atomically,
+};
 
 /// Flags of every start.
 const FLAGS: [&str; 4] = [
@@ -47,26 +49,26 @@ const PAGE_ID: &str = include_str!("page_id.mjs");
 const TOOLS: &str = "tools/ToolDefinition.js";
 
 /// The engine without a browser: it lists its tools, and none of them works.
-pub(super) fn plain(options: &EngineOptions) -> Result<Spec, StartError> {
+pub(super) fn without_browser(options: &EngineOptions) -> Result<Spec, StartError> {
     let cli = DEVTOOLS.locate(&options.settings.data_dir)?.cli;
-    let mut spec = options.node(&DEVTOOLS)?.args(FLAGS).env("GREENROOM_TOOLS", beside(&cli, TOOLS));
-    spec.args.insert(0, imported(PAGE_ID).into());
+    let mut spec = options.node(&DEVTOOLS)?.args(FLAGS).env("GREENROOM_TOOLS", engine_module(&cli, TOOLS));
+    spec.args.insert(0, import_inline(PAGE_ID).into());
     Ok(VARIABLES.into_iter().fold(spec, |spec, name| spec.env(name, "1")))
 }
 
 /// The engine for a seat, without a browser yet.
-pub(super) fn attached(options: &EngineOptions, folder: &Path) -> Result<Spec, StartError> {
+pub(super) fn for_seat(options: &EngineOptions, folder: &Path) -> Result<Spec, StartError> {
     let temporary = folder.join(TEMPORARY);
     std::fs::create_dir_all(&temporary).map_err(|error| {
         StartError::new(format!("cannot make a folder for the engine: {error}: `{}`", temporary.display()))
     })?;
-    let mut spec = plain(options)?;
+    let mut spec = without_browser(options)?;
     for (flag, origins) in [
         ("--allowedUrlPattern", &options.pool.allowed_origins),
         ("--blockedUrlPattern", &options.pool.blocked_origins),
     ] {
         for origin in origins {
-            spec = spec.arg(flag).arg(pattern(origin));
+            spec = spec.arg(flag).arg(url_pattern(origin));
         }
     }
     // The engine may always write into the folder for temporary files, so that must be the seat's own too.
@@ -74,16 +76,16 @@ pub(super) fn attached(options: &EngineOptions, folder: &Path) -> Result<Spec, S
 }
 
 /// Makes the engine attach to a browser that greenroom started.
-pub(super) fn attach(spec: Spec, address: &str) -> Spec {
+pub(super) fn connect_to(spec: Spec, address: &str) -> Spec {
     spec.arg("--wsEndpoint").arg(address)
 }
 
 /// Makes the engine connect to an attached browser. Any program that knows the address can drive the browser, so the address
 /// is in a file that only this user can read.
-pub(super) fn configure(spec: Spec, address: &str, instance: &Path) -> Result<Spec, StartError> {
+pub(super) fn configure_address(spec: Spec, address: &str, instance: &Path) -> Result<Spec, StartError> {
     let config = json!({ "wsEndpoint": address });
     let path = instance.join(CONFIG);
-    write_whole(&path, config.to_string().as_bytes()).map_err(|error| {
+    write_atomically(&path, config.to_string().as_bytes()).map_err(|error| {
         StartError::new(format!("cannot write to the data folder: {error}: `{}`", path.display()))
     })?;
     Ok(spec.arg("--config").arg(path))
@@ -95,14 +97,14 @@ pub(super) fn write_keeper(instance: &Path) -> io::Result<()> {
 }
 
 /// Makes Node load it before the engine.
-pub(super) fn keep(
+pub(super) fn load_keeper(
     mut spec: Spec,
     options: &EngineOptions,
     instance: &Path,
     tab: &str,
 ) -> Result<Spec, StartError> {
     let cli = DEVTOOLS.locate(&options.settings.data_dir)?.cli;
-    let context = beside(&cli, CONTEXT);
+    let context = engine_module(&cli, CONTEXT);
     let mut script = OsString::from("--import=");
     script.push(instance.join(KEEPER.0));
     spec.args.insert(0, script);
@@ -113,13 +115,13 @@ pub(super) fn keep(
 }
 
 /// The path of one of the engine's modules, relative to the parent of the folder with Node's entry point.
-fn beside(cli: &Path, part: &str) -> PathBuf {
+fn engine_module(cli: &Path, part: &str) -> PathBuf {
     cli.parent().and_then(Path::parent).unwrap_or(cli).join(part)
 }
 
 /// Makes Node load a script before the engine, without a file: the engine is also asked for its tools when there is no
 /// folder.
-fn imported(script: &str) -> String {
+fn import_inline(script: &str) -> String {
     let escape = |byte: u8| match byte {
         byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
         byte => format!("%{byte:02X}"),
@@ -128,7 +130,7 @@ fn imported(script: &str) -> String {
 }
 
 /// An origin as an address pattern. A host alone matches every scheme and port.
-fn pattern(origin: &str) -> String {
+fn url_pattern(origin: &str) -> String {
     match origin.split_once("://") {
         Some(_) => format!("{origin}/*"),
         None if origin.contains(':') => format!("*://{origin}/*"),
@@ -165,31 +167,31 @@ mod tests {
         (data, options)
     }
 
-    fn line(spec: &Spec) -> String {
+    fn command_line(spec: &Spec) -> String {
         let args = spec.args.iter().map(|arg| arg.to_string_lossy().into_owned());
         args.skip_while(|arg| !arg.ends_with(".js")).skip(1).collect::<Vec<_>>().join(" ")
     }
 
     /// Every start gets these prohibitions, on its command line and in its environment.
     #[test]
-    fn nothing_is_reported() {
+    fn engine_reports_nothing_to_others() {
         let (data, options) = machine();
-        let asked = plain(&options).unwrap();
-        let attached = attach(attached(&options, data.path()).unwrap(), "ws://127.0.0.1:1/x");
-        for spec in [&asked, &attached] {
-            assert!(line(spec).starts_with(&FLAGS.join(" ")), "{spec:?}");
+        let without_seat = without_browser(&options).unwrap();
+        let with_seat = connect_to(for_seat(&options, data.path()).unwrap(), "ws://127.0.0.1:1/x");
+        for spec in [&without_seat, &with_seat] {
+            assert!(command_line(spec).starts_with(&FLAGS.join(" ")), "{spec:?}");
             for name in VARIABLES {
                 assert!(spec.env.iter().any(|(key, value)| key == name && value == "1"), "{name}");
             }
         }
-        assert!(line(&attached).ends_with("--wsEndpoint ws://127.0.0.1:1/x"), "{attached:?}");
+        assert!(command_line(&with_seat).ends_with("--wsEndpoint ws://127.0.0.1:1/x"), "{with_seat:?}");
     }
 
     /// The engine's own files stay in the seat's folder.
     #[test]
-    fn temporary_files_are_the_seats() {
+    fn temporary_files_stay_in_the_seat_folder() {
         let (data, options) = machine();
-        let spec = attached(&options, data.path()).unwrap();
+        let spec = for_seat(&options, data.path()).unwrap();
         let temporary = data.path().join(TEMPORARY);
         assert!(temporary.is_dir());
         assert!(spec.env.iter().any(|(key, value)| key == "TMPDIR" && *value == *temporary.as_os_str()));
@@ -198,7 +200,7 @@ mod tests {
 
     /// Origins in every form that settings allow become the engine's patterns.
     #[test]
-    fn origins() {
+    fn origins_become_url_patterns() {
         for (origin, expected) in [
             ("https://example.com", "https://example.com/*"),
             ("http://localhost:*", "http://localhost:*/*"),
@@ -207,17 +209,17 @@ mod tests {
             ("*.example.com", "*://*.example.com:*/*"),
             ("example.com:8443", "*://example.com:8443/*"),
         ] {
-            assert_eq!(pattern(origin), expected);
+            assert_eq!(url_pattern(origin), expected);
         }
     }
 
     /// The address of an attached browser is in a file that no other user can read, and not on the command line.
     #[test]
-    fn the_door_is_not_on_the_command_line() {
+    fn browser_address_is_not_on_the_command_line() {
         let (data, options) = machine();
         let address = "ws://127.0.0.1:1/se-cret";
-        let spec = configure(attached(&options, data.path()).unwrap(), address, data.path()).unwrap();
-        let spec = keep(spec, &options, data.path(), "TAB").unwrap();
+        let spec = configure_address(for_seat(&options, data.path()).unwrap(), address, data.path()).unwrap();
+        let spec = load_keeper(spec, &options, data.path(), "TAB").unwrap();
         assert!(!format!("{spec:?}").contains("se-cret"), "{spec:?}");
         let path = data.path().join(CONFIG);
         let config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

@@ -27,7 +27,7 @@ pub(super) fn lines(tool: &str, text: &str) -> Vec<ConsoleLine> {
     }
     let mut lines: Vec<ConsoleLine> = Vec::new();
     for line in text.lines() {
-        match first_line(line) {
+        match parse_first_line(line) {
             Some((kind, message)) if lines.len() < LINES_MAX => lines.push(ConsoleLine {
                 level: Level::of(kind),
                 message: message.to_owned(),
@@ -36,7 +36,7 @@ pub(super) fn lines(tool: &str, text: &str) -> Vec<ConsoleLine> {
             }),
             Some(_) => break,
             None => {
-                if let Some(last) = lines.last_mut().filter(|_| !is_note(line)) {
+                if let Some(last) = lines.last_mut().filter(|_| !is_stack_trace_note(line)) {
                     last.message.push('\n');
                     last.message.push_str(line);
                 }
@@ -51,14 +51,14 @@ pub(super) fn lines(tool: &str, text: &str) -> Vec<ConsoleLine> {
 }
 
 /// `msgid=3 [warn] text`: its level and its text.
-fn first_line(line: &str) -> Option<(&str, &str)> {
+fn parse_first_line(line: &str) -> Option<(&str, &str)> {
     let (id, rest) = line.strip_prefix("msgid=")?.split_once(" [")?;
     let (kind, message) = rest.split_once("] ")?;
     let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
     (is_id && kind.bytes().all(|byte| byte.is_ascii_alphabetic())).then_some((kind, message))
 }
 
-fn is_note(line: &str) -> bool {
+fn is_stack_trace_note(line: &str) -> bool {
     line == "Note: stack trace line and column numbers use 1-based indexing"
 }
 

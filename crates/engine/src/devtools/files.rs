@@ -14,10 +14,10 @@ use std::{
 use greenroom_core::{Agent, Call, Fields, raw::encode};
 
 use crate::{
-    arguments::Arguments,
-    file_copies::Budget,
+    arguments::CallArguments,
+    file_copies::CopyBudget,
     page_url,
-    workspace::{Place, Refused, Roots, Target},
+    workspace::{OutputTarget, SessionFolders, WorkspaceRefusal, WorkspaceRoots},
 };
 
 /// The folder for files from the agent, below the session's folder.
@@ -33,44 +33,44 @@ const UNFINISHED: &str = "crdownload";
 const DOWNLOADS_MAX: usize = 64;
 
 /// Arguments that name a file to be written, and those that name a folder for several.
-const WRITTEN: [&str; 3] = ["filePath", "requestFilePath", "responseFilePath"];
+const WRITTEN_FILES: [&str; 3] = ["filePath", "requestFilePath", "responseFilePath"];
 const WRITTEN_FOLDER: &str = "outputDirPath";
 /// Arguments that name a file, or files, to be read.
-const READ: &str = "sourcePath";
-const READ_MANY: &str = "filePaths";
+const READ_FILE: &str = "sourcePath";
+const READ_FILES: &str = "filePaths";
 
 /// Tools that write a file even if none is named.
-const WRITE: [&str; 2] = ["screencast_start", "take_screenshot"];
+const ALWAYS_WRITE: [&str; 2] = ["screencast_start", "take_screenshot"];
 
 /// Whether a call adds files to the session's folder: results, or files from the agent.
 pub(super) fn writes(call: &Call) -> bool {
-    let is_named = || match Arguments::open(call) {
-        Ok(Some(arguments)) => WRITTEN
+    let is_named = || match CallArguments::parse(call) {
+        Ok(Some(arguments)) => WRITTEN_FILES
             .into_iter()
-            .chain([WRITTEN_FOLDER, READ, READ_MANY])
+            .chain([WRITTEN_FOLDER, READ_FILE, READ_FILES])
             .any(|name| arguments.fields.get(name).is_some()),
         Ok(None) => false,
         Err(_) => true,
     };
-    WRITE.contains(&&*call.tool) || is_named()
+    ALWAYS_WRITE.contains(&&*call.tool) || is_named()
 }
 
 /// A result that the agent gets once the engine has written it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Outgoing {
+pub(crate) struct DevtoolsOutput {
     /// The folder in which the engine writes it.
     folder: PathBuf,
     /// The agent's name for it.
     agent_name: String,
     /// Where to write it.
-    target: Target,
+    target: OutputTarget,
     /// Whether the agent named a folder, for several files.
     several: bool,
 }
 
 /// A file that the engine wrote and that was copied to the agent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct CopiedResult {
     /// Where the engine wrote it.
     pub(super) file: PathBuf,
     /// The agent's name for it.
@@ -79,46 +79,46 @@ pub(super) struct Written {
 
 /// Rewrites a call so that it names only files in the session's folder. Returns what to copy out afterwards. `serial`
 /// differs for each call of a session.
-pub(crate) async fn bring_in(
+pub(crate) async fn rewrite_files(
     call: &mut Call,
-    place: &Place<'_>,
+    folders: &SessionFolders<'_>,
     serial: u64,
     agent: &dyn Agent,
-) -> Result<Vec<Outgoing>, Refused> {
-    let Some(mut arguments) = Arguments::open(call)? else { return Ok(Vec::new()) };
+) -> Result<Vec<DevtoolsOutput>, WorkspaceRefusal> {
+    let Some(mut arguments) = CallArguments::parse(call)? else { return Ok(Vec::new()) };
     let given = &mut arguments.fields;
     if let Some(url) = given.guarded::<String>("url")? {
         page_url::judge(&url)?;
     }
     let named = |name: &str| given.get(name).is_some();
-    if !WRITTEN.into_iter().chain([WRITTEN_FOLDER, READ, READ_MANY]).any(named) {
+    if !WRITTEN_FILES.into_iter().chain([WRITTEN_FOLDER, READ_FILE, READ_FILES]).any(named) {
         return Ok(Vec::new());
     }
-    let roots = Roots::of(agent, place.data).await;
-    let inbox = place.folder.join(INBOX).join(serial.to_string());
-    let budget = &mut Budget::of_a_call();
-    match given.guarded::<String>(READ)? {
+    let roots = WorkspaceRoots::of_agent(agent, folders.data).await;
+    let inbox = folders.folder.join(INBOX).join(serial.to_string());
+    let budget = &mut CopyBudget::for_call();
+    match given.guarded::<String>(READ_FILE)? {
         // Models that fill in every argument give an empty name to mean no file; the engine would refuse it.
         Some(path) if path.is_empty() => {
-            given.remove(READ);
+            given.remove(READ_FILE);
         }
-        Some(path) => given.set(READ, encode(&roots.copy_in(&path, &inbox, budget).await?)),
+        Some(path) => given.set(READ_FILE, encode(&roots.copy_in(&path, &inbox, budget).await?)),
         None => {}
     }
-    if let Some(paths) = given.guarded::<Vec<String>>(READ_MANY)? {
-        given.set(READ_MANY, encode(&roots.copy_all_in(&paths, &inbox, budget).await?));
+    if let Some(paths) = given.guarded::<Vec<String>>(READ_FILES)? {
+        given.set(READ_FILES, encode(&roots.copy_all_in(&paths, &inbox, budget).await?));
     }
     let mut outgoing = Vec::new();
-    for (n, name) in WRITTEN.into_iter().chain([WRITTEN_FOLDER]).enumerate() {
+    for (n, name) in WRITTEN_FILES.into_iter().chain([WRITTEN_FOLDER]).enumerate() {
         let Some(agent_name) = given.guarded::<String>(name)? else { continue };
         // The engine treats an empty name as none.
         if agent_name.is_empty() {
             given.remove(name);
             continue;
         }
-        let target = roots.admit_out(&agent_name).await?;
-        let folder = place.folder.join(OUTBOX).join(format!("{serial}-{n}"));
-        let failed = |error| Refused::Copy { path: agent_name.clone(), error };
+        let target = roots.output_target(&agent_name).await?;
+        let folder = folders.folder.join(OUTBOX).join(format!("{serial}-{n}"));
+        let failed = |error| WorkspaceRefusal::Copy { path: agent_name.clone(), error };
         tokio::fs::create_dir_all(&folder).await.map_err(failed)?;
         // The engine names files by their real paths.
         let folder = tokio::fs::canonicalize(&folder).await.map_err(failed)?;
@@ -127,50 +127,55 @@ pub(crate) async fn bring_in(
             folder.clone()
         } else {
             // A path without a file name is refused here; the engine's own error is less clear.
-            let file = target.file_name().ok_or_else(|| Refused::NotAFile { path: agent_name.clone() })?;
+            let file =
+                target.file_name().ok_or_else(|| WorkspaceRefusal::NotAFile { path: agent_name.clone() })?;
             folder.join(file)
         };
         given.set(name, encode(&engine_name));
-        outgoing.push(Outgoing { folder, agent_name, target, several });
+        outgoing.push(DevtoolsOutput { folder, agent_name, target, several });
     }
     call.params = arguments.params();
     Ok(outgoing)
 }
 
 /// Copies what the engine wrote to the agent's path. If the tool failed, there is nothing to copy.
-pub(super) async fn take_out(outgoing: &Outgoing) -> Result<Vec<Written>, Refused> {
+pub(super) async fn copy_out(outgoing: &DevtoolsOutput) -> Result<Vec<CopiedResult>, WorkspaceRefusal> {
     let mut written = Vec::new();
-    let mut budget = Budget::of_a_call();
-    let failed = |error| Refused::Copy { path: outgoing.agent_name.clone(), error };
+    let mut budget = CopyBudget::for_call();
+    let failed = |error| WorkspaceRefusal::Copy { path: outgoing.agent_name.clone(), error };
     let mut entries = tokio::fs::read_dir(&outgoing.folder).await.map_err(failed)?;
     while let Some(entry) = entries.next_entry().await.map_err(failed)? {
         if !entry.file_type().await.map_err(failed)?.is_file() {
             continue;
         }
-        let own = entry.file_name();
+        let engine_name = entry.file_name();
         let (target, agent_name) = if outgoing.several {
-            (outgoing.target.join(&own), Path::new(&outgoing.agent_name).join(&own))
+            (outgoing.target.join(&engine_name), Path::new(&outgoing.agent_name).join(&engine_name))
         } else {
             // With the extension that the engine chose.
-            (outgoing.target.with_file_name(&own), Path::new(&outgoing.agent_name).with_file_name(&own))
+            (
+                outgoing.target.with_file_name(&engine_name),
+                Path::new(&outgoing.agent_name).with_file_name(&engine_name),
+            )
         };
         target.write(&entry.path(), &outgoing.folder, &mut budget).await?;
-        written.push(Written { file: entry.path(), agent_name: agent_name.to_string_lossy().into_owned() });
+        written
+            .push(CopiedResult { file: entry.path(), agent_name: agent_name.to_string_lossy().into_owned() });
     }
     // Directories list their files in any order.
-    written.sort_by(|one, other| one.agent_name.cmp(&other.agent_name));
+    written.sort_by(|left, right| left.agent_name.cmp(&right.agent_name));
     Ok(written)
 }
 
 /// Removes a result once it is copied to the agent. Files that cannot be removed go with the session's folder.
-pub(super) async fn clear(outgoing: &Outgoing) {
+pub(super) async fn remove_result(outgoing: &DevtoolsOutput) {
     if let Err(error) = tokio::fs::remove_dir_all(&outgoing.folder).await {
         tracing::debug!(%error, "cannot remove a result after copying it out");
     }
 }
 
 /// Downloads that finished since the last call, by real paths.
-pub(super) async fn downloads(folder: &Path, known: &mut HashSet<OsString>) -> Vec<PathBuf> {
+pub(super) async fn new_downloads(folder: &Path, known: &mut HashSet<OsString>) -> Vec<PathBuf> {
     let mut new = Vec::new();
     // Without downloads there is no folder.
     let Ok(mut entries) = tokio::fs::read_dir(folder.join(DOWNLOADS)).await else { return new };
@@ -187,7 +192,7 @@ pub(super) async fn downloads(folder: &Path, known: &mut HashSet<OsString>) -> V
 
 /// A call's arguments, for code that guards nothing. Arguments that cannot be parsed count as none.
 pub(super) fn arguments_of(call: &Call) -> Fields {
-    Arguments::open(call).ok().flatten().map(|opened| opened.fields).unwrap_or_default()
+    CallArguments::parse(call).ok().flatten().map(|opened| opened.fields).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -200,9 +205,9 @@ mod tests {
     use super::*;
 
     /// An agent with a workspace.
-    struct Local(PathBuf);
+    struct AgentWithWorkspace(PathBuf);
 
-    impl Agent for Local {
+    impl Agent for AgentWithWorkspace {
         fn tell(&self, _: &str, _: Option<Raw>) {}
 
         fn ask<'a>(
@@ -226,22 +231,26 @@ mod tests {
         }
     }
 
-    struct Stage {
+    struct FilesFixture {
         folder: tempfile::TempDir,
         workspace: tempfile::TempDir,
     }
 
-    impl Stage {
+    impl FilesFixture {
         fn new() -> Self {
             Self { folder: tempfile::tempdir().unwrap(), workspace: tempfile::tempdir().unwrap() }
         }
 
-        async fn bring_in(&self, tool: &str, arguments: Value) -> Result<(Value, Vec<Outgoing>), Refused> {
+        async fn rewrite_files(
+            &self,
+            tool: &str,
+            arguments: Value,
+        ) -> Result<(Value, Vec<DevtoolsOutput>), WorkspaceRefusal> {
             let params = encode(&json!({ "name": tool, "arguments": arguments }));
             let mut call = Call::new(Arc::<str>::from(tool), params);
-            let place = Place { folder: self.folder.path(), data: Path::new("/nowhere") };
-            let agent = Local(self.workspace.path().to_owned());
-            let outgoing = bring_in(&mut call, &place, 7, &agent).await?;
+            let folders = SessionFolders { folder: self.folder.path(), data: Path::new("/nowhere") };
+            let agent = AgentWithWorkspace(self.workspace.path().to_owned());
+            let outgoing = rewrite_files(&mut call, &folders, 7, &agent).await?;
             let params: Value = serde_json::from_str(call.params.get()).unwrap();
             Ok((params["arguments"].clone(), outgoing))
         }
@@ -249,97 +258,104 @@ mod tests {
 
     /// A result gets a folder of its own, and is copied out with the extension that the engine chose.
     #[tokio::test]
-    async fn results_come_out() {
-        let stage = Stage::new();
-        let asked = json!({ "pageId": 1, "filePath": "shots/a.png" });
-        let (arguments, outgoing) = stage.bring_in("take_screenshot", asked).await.unwrap();
-        let told = PathBuf::from(arguments["filePath"].as_str().unwrap());
-        assert!(told.starts_with(stage.folder.path().canonicalize().unwrap()) && told.ends_with("a.png"));
+    async fn result_is_copied_out_with_the_engines_extension() {
+        let fixture = FilesFixture::new();
+        let arguments_given = json!({ "pageId": 1, "filePath": "shots/a.png" });
+        let (arguments, outgoing) = fixture.rewrite_files("take_screenshot", arguments_given).await.unwrap();
+        let engine_path = PathBuf::from(arguments["filePath"].as_str().unwrap());
+        assert!(
+            engine_path.starts_with(fixture.folder.path().canonicalize().unwrap())
+                && engine_path.ends_with("a.png")
+        );
         assert_eq!(arguments["pageId"], 1);
 
-        fs::write(told.with_extension("jpeg"), "bytes").unwrap();
-        let written = take_out(&outgoing[0]).await.unwrap();
+        fs::write(engine_path.with_extension("jpeg"), "bytes").unwrap();
+        let written = copy_out(&outgoing[0]).await.unwrap();
         let names: Vec<_> = written.iter().map(|written| &*written.agent_name).collect();
         assert_eq!(names, ["shots/a.jpeg"]);
-        assert_eq!(fs::read_to_string(stage.workspace.path().join("shots/a.jpeg")).unwrap(), "bytes");
-        clear(&outgoing[0]).await;
-        assert!(!told.parent().unwrap().exists());
+        assert_eq!(fs::read_to_string(fixture.workspace.path().join("shots/a.jpeg")).unwrap(), "bytes");
+        remove_result(&outgoing[0]).await;
+        assert!(!engine_path.parent().unwrap().exists());
     }
 
     /// Several results of one call are copied out, each to its own path; those of a folder under their own names.
     #[tokio::test]
-    async fn several_results() {
-        let stage = Stage::new();
-        let asked = json!({ "requestFilePath": "q", "responseFilePath": "r" });
-        let (arguments, outgoing) = stage.bring_in("get_network_request", asked).await.unwrap();
+    async fn several_results_are_copied_out() {
+        let fixture = FilesFixture::new();
+        let arguments_given = json!({ "requestFilePath": "q", "responseFilePath": "r" });
+        let (arguments, outgoing) =
+            fixture.rewrite_files("get_network_request", arguments_given).await.unwrap();
         assert_eq!(outgoing.len(), 2);
         assert_ne!(arguments["requestFilePath"], arguments["responseFilePath"]);
 
         let (arguments, outgoing) =
-            stage.bring_in("lighthouse_audit", json!({ "outputDirPath": "audit" })).await.unwrap();
-        let told = PathBuf::from(arguments["outputDirPath"].as_str().unwrap());
+            fixture.rewrite_files("lighthouse_audit", json!({ "outputDirPath": "audit" })).await.unwrap();
+        let engine_path = PathBuf::from(arguments["outputDirPath"].as_str().unwrap());
         for name in ["report.html", "report.json"] {
-            fs::write(told.join(name), name).unwrap();
+            fs::write(engine_path.join(name), name).unwrap();
         }
-        let written = take_out(&outgoing[0]).await.unwrap();
+        let written = copy_out(&outgoing[0]).await.unwrap();
         let names: Vec<_> = written.iter().map(|written| &*written.agent_name).collect();
         assert_eq!(names, ["audit/report.html", "audit/report.json"]);
-        assert!(stage.workspace.path().join("audit/report.json").is_file());
+        assert!(fixture.workspace.path().join("audit/report.json").is_file());
     }
 
     /// The agent's files are copied in; files outside of its workspace are refused, as are results there, and pages of this
     /// machine's files.
     #[tokio::test]
-    async fn only_the_workspace() {
-        let stage = Stage::new();
-        fs::write(stage.workspace.path().join("cv.txt"), "cv").unwrap();
-        let asked = json!({ "filePaths": ["cv.txt"] });
-        let (arguments, _) = stage.bring_in("upload_file", asked).await.unwrap();
+    async fn files_outside_the_workspace_are_refused() {
+        let fixture = FilesFixture::new();
+        fs::write(fixture.workspace.path().join("cv.txt"), "cv").unwrap();
+        let arguments_given = json!({ "filePaths": ["cv.txt"] });
+        let (arguments, _) = fixture.rewrite_files("upload_file", arguments_given).await.unwrap();
         let copy = PathBuf::from(arguments["filePaths"][0].as_str().unwrap());
-        assert!(copy.starts_with(stage.folder.path()) && copy.ends_with("cv.txt"), "{copy:?}");
+        assert!(copy.starts_with(fixture.folder.path()) && copy.ends_with("cv.txt"), "{copy:?}");
         assert_eq!(fs::read_to_string(copy).unwrap(), "cv");
 
-        for (tool, asked) in [
+        for (tool, arguments_given) in [
             ("upload_file", json!({ "filePaths": ["/etc/passwd"] })),
             ("evaluate_script", json!({ "sourcePath": "/etc/passwd" })),
             ("take_screenshot", json!({ "filePath": "/etc/shot.png" })),
             ("take_screenshot", json!({ "filePath": "../shot.png" })),
             ("lighthouse_audit", json!({ "outputDirPath": "/tmp" })),
         ] {
-            let refused = stage.bring_in(tool, asked).await.unwrap_err();
-            assert!(matches!(refused, Refused::Outside { .. }), "{tool}: {refused}");
+            let refused = fixture.rewrite_files(tool, arguments_given).await.unwrap_err();
+            assert!(matches!(refused, WorkspaceRefusal::OutsideRoots { .. }), "{tool}: {refused}");
         }
-        let refused = stage.bring_in("new_page", json!({ "url": "view-source:file:///etc/passwd" })).await;
-        assert!(matches!(refused, Err(Refused::Scheme { .. })));
+        let refused =
+            fixture.rewrite_files("new_page", json!({ "url": "view-source:file:///etc/passwd" })).await;
+        assert!(matches!(refused, Err(WorkspaceRefusal::Scheme { .. })));
     }
 
     /// An empty name is none: nothing is read, nothing is written, and the engine does not get it.
     #[tokio::test]
-    async fn empty_names_are_none() {
-        let stage = Stage::new();
-        for name in WRITTEN.into_iter().chain([WRITTEN_FOLDER, READ]) {
-            let asked = json!({ "pageId": 1, name: "" });
-            let (arguments, outgoing) = stage.bring_in("evaluate_script", asked).await.unwrap();
+    async fn empty_names_count_as_none() {
+        let fixture = FilesFixture::new();
+        for name in WRITTEN_FILES.into_iter().chain([WRITTEN_FOLDER, READ_FILE]) {
+            let arguments_given = json!({ "pageId": 1, name: "" });
+            let (arguments, outgoing) =
+                fixture.rewrite_files("evaluate_script", arguments_given).await.unwrap();
             assert_eq!((arguments, outgoing.len()), (json!({ "pageId": 1 }), 0), "{name}");
         }
-        let asked = json!({ "requestFilePath": "", "responseFilePath": "r" });
-        let (arguments, outgoing) = stage.bring_in("get_network_request", asked).await.unwrap();
+        let arguments_given = json!({ "requestFilePath": "", "responseFilePath": "r" });
+        let (arguments, outgoing) =
+            fixture.rewrite_files("get_network_request", arguments_given).await.unwrap();
         assert_eq!((arguments.get("requestFilePath"), outgoing.len()), (None, 1));
     }
 
     /// Each download is reported once, when it is complete.
     #[tokio::test]
-    async fn downloads_come_once() {
+    async fn downloads_are_reported_once() {
         let folder = tempfile::tempdir().unwrap();
         let mut known = HashSet::new();
-        assert!(downloads(folder.path(), &mut known).await.is_empty());
-        let there = folder.path().join(DOWNLOADS);
-        fs::create_dir(&there).unwrap();
-        fs::write(there.join("a.txt"), "a").unwrap();
-        fs::write(there.join("b.txt.crdownload"), "b").unwrap();
-        assert_eq!(downloads(folder.path(), &mut known).await, [there.join("a.txt")]);
-        fs::rename(there.join("b.txt.crdownload"), there.join("b.txt")).unwrap();
-        assert_eq!(downloads(folder.path(), &mut known).await, [there.join("b.txt")]);
-        assert!(downloads(folder.path(), &mut known).await.is_empty());
+        assert!(new_downloads(folder.path(), &mut known).await.is_empty());
+        let downloads_folder = folder.path().join(DOWNLOADS);
+        fs::create_dir(&downloads_folder).unwrap();
+        fs::write(downloads_folder.join("a.txt"), "a").unwrap();
+        fs::write(downloads_folder.join("b.txt.crdownload"), "b").unwrap();
+        assert_eq!(new_downloads(folder.path(), &mut known).await, [downloads_folder.join("a.txt")]);
+        fs::rename(downloads_folder.join("b.txt.crdownload"), downloads_folder.join("b.txt")).unwrap();
+        assert_eq!(new_downloads(folder.path(), &mut known).await, [downloads_folder.join("b.txt")]);
+        assert!(new_downloads(folder.path(), &mut known).await.is_empty());
     }
 }

@@ -17,8 +17,8 @@ impl EngineFormat for DevtoolsFormat {
         text::gives_snapshots(tool)
     }
 
-    fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
-        tree::fields(snapshot, is_such)
+    fn fields(&self, snapshot: &str, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Field> {
+        tree::fields(snapshot, is_wanted)
     }
 
     /// The first line is the document: `uid=1_0 RootWebArea "Shop" url="http://shop/#tea"`.

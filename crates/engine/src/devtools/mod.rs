@@ -1,11 +1,11 @@
 //! The devtools engine: Google's `chrome-devtools-mcp`, in a Chromium that greenroom started, or in an attached one
-//! ([`attached`]).
+//! ([`attached_instance`]).
 //!
 //! It knows one browser and serves one client, so each seat has a Node process and a Chromium of its own, of which all
 //! contexts are the seat's; see [`crate::per_seat`]. Its tools pass unchanged. Whatever it would send to others is off: usage
 //! statistics, update checks, the addresses of pages.
 
-mod attached;
+mod attached_instance;
 mod calls;
 mod command;
 mod console;
@@ -29,8 +29,8 @@ use crate::{
     exit_reason::Loss,
     launcher::Spec,
     observed_browser::ObservedBrowser,
-    per_seat::{CallAdapter, Connection, Kind, Processes, SeatBrowser},
-    process::{Listen, Pipes, Process, Tells},
+    per_seat::{CallAdapter, EngineConnection, ProcessInstance, SeatBrowser, SeatProcessFactory},
+    process::{Listen, Pipes, Process, StderrUse},
     seat_folder::SeatFolder,
     tool_list,
 };
@@ -72,17 +72,17 @@ impl DevtoolsEngine {
 }
 
 /// The engine prints warnings to its users at every start; these do not explain its end.
-const LISTEN: Listen = Listen { tells, ..Listen::PLAIN };
+const LISTEN: Listen = Listen { classify, ..Listen::PLAIN };
 
-fn tells(line: &str, _: bool) -> Tells {
+fn classify(line: &str, _: bool) -> StderrUse {
     const NOISE: [&str; 4] = [
         "chrome-devtools-mcp exposes content of the browser",
         "debug, and modify any data in the browser",
         "Avoid sharing sensitive or personal information",
         "turning off usage statistics.",
     ];
-    let noise = line.is_empty() || NOISE.iter().any(|noise| line.starts_with(noise));
-    if noise { Tells::LogOnly } else { Tells::LastWords }
+    let is_noise = line.is_empty() || NOISE.iter().any(|noise| line.starts_with(noise));
+    if is_noise { StderrUse::LogOnly } else { StderrUse::ExplainsExit }
 }
 
 impl Engine for DevtoolsEngine {
@@ -102,8 +102,8 @@ impl Engine for DevtoolsEngine {
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         Box::pin(async move {
-            let (process, pipes) = self.start_node(command::plain(&self.options)?).await?;
-            tool_list::tools_of(process, pipes, STOP_GRACE).await
+            let (process, pipes) = self.start_node(command::without_browser(&self.options)?).await?;
+            tool_list::list_tools_and_stop(process, pipes, STOP_GRACE).await
         })
     }
 
@@ -111,10 +111,10 @@ impl Engine for DevtoolsEngine {
         Box::pin(async move {
             options::check(&self.options)?;
             // A missing program is reported before anything is started.
-            command::plain(&self.options)?;
+            command::without_browser(&self.options)?;
             match &self.options.attach {
-                Some(endpoint) => attached::start(self.clone(), endpoint.clone()).await,
-                None => Processes::start(Box::new(self.clone()), self.options.pool.slots).await,
+                Some(endpoint) => attached_instance::start(self.clone(), endpoint.clone()).await,
+                None => ProcessInstance::start(Box::new(self.clone()), self.options.pool.slots).await,
             }
         })
     }
@@ -129,17 +129,17 @@ impl Engine for DevtoolsEngine {
     }
 }
 
-impl Kind for DevtoolsEngine {
+impl SeatProcessFactory for DevtoolsEngine {
     fn browser<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(async move {
             let (spec, downloads) =
                 (self.chromium(Some(self.options.own_context()?))?, folder.join(files::DOWNLOADS));
             let EngineBase { launcher, run, ports, .. } = &self.0;
             // The whole browser belongs to its seat.
-            let driven = BrowserHandle::start(launcher, run, ports, &spec, Targets::All, None).await?;
-            let browser = ObservedBrowser::new(driven, Loss::default());
+            let handle = BrowserHandle::start(launcher, run, ports, &spec, Targets::All, None).await?;
+            let browser = ObservedBrowser::new(handle, Loss::default());
             let counted = Arc::new(Downloads::new(self.options.disk_bytes_max()));
-            SeatBrowser::whole(browser, &spec, &downloads, counted).await.map(Some)
+            SeatBrowser::exclusive(browser, &spec, &downloads, counted).await.map(Some)
         })
     }
 
@@ -147,10 +147,10 @@ impl Kind for DevtoolsEngine {
         &'a self,
         folder: &'a Path,
         browser: Option<&'a SeatBrowser>,
-    ) -> BoxFuture<'a, Result<Connection, StartError>> {
+    ) -> BoxFuture<'a, Result<EngineConnection, StartError>> {
         Box::pin(async move {
             let browser = browser.ok_or_else(|| StartError::new("there is no browser to attach to"))?;
-            let spec = command::attach(command::attached(&self.options, folder)?, browser.address());
+            let spec = command::connect_to(command::for_seat(&self.options, folder)?, browser.address());
             self.start_node(spec).await.map(Into::into)
         })
     }
@@ -179,15 +179,18 @@ mod tests {
 
     /// The engine's output at every start does not explain its end; its complaint about an old Node does.
     #[test]
-    fn noise() {
-        for (line, told) in [
+    fn start_noise_does_not_explain_an_exit() {
+        for (line, expected) in [
             (
                 "Avoid sharing sensitive or personal information that you do not want to share.",
-                Tells::LogOnly,
+                StderrUse::LogOnly,
             ),
-            ("ERROR: `chrome-devtools-mcp` does not support Node v20.1.0. Please upgrade.", Tells::LastWords),
+            (
+                "ERROR: `chrome-devtools-mcp` does not support Node v20.1.0. Please upgrade.",
+                StderrUse::ExplainsExit,
+            ),
         ] {
-            assert_eq!(tells(line, false), told, "{line}");
+            assert_eq!(classify(line, false), expected, "{line}");
         }
     }
 }

@@ -16,5 +16,5 @@ pub static DEVTOOLS: Package = Package {
     code: ("libraries", "chrome-devtools-mcp/build/src/third_party/index.js"),
     // As its package requires; on any other version it exits at once.
     node: ("20.19, 22.12 or newer", &[(20, 19), (22, 12), (23, 0)]),
-    version: LazyLock::new(|| DEVTOOLS.locked().unwrap_or_default()),
+    version: LazyLock::new(|| DEVTOOLS.locked_version().unwrap_or_default()),
 };

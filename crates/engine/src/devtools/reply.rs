@@ -10,22 +10,22 @@ use greenroom_core::{Artifact, ArtifactKind, Raw, Reply, port::Content, raw::enc
 
 use super::{
     console,
-    files::{self, Outgoing, Written},
+    files::{self, CopiedResult, DevtoolsOutput},
     text,
 };
 use crate::{
-    output_files::{OutputFiles, inside, text_of},
-    tool_answer::{failed, first_text, unescape},
+    output_files::{OutputFiles, file_in_folder, read_text_file},
+    tool_answer::{failed_reply, first_text, unescape},
 };
 
 /// The tool whose file is a snapshot.
 const SNAPSHOT: &str = "take_snapshot";
 
 /// The tool that only begins to write its file.
-pub(super) const BEGINS: &str = "screencast_start";
+pub(super) const START_RECORDING: &str = "screencast_start";
 
 /// An answer to shape.
-pub(super) struct Answer<'a> {
+pub(super) struct DevtoolsAnswer<'a> {
     pub(super) tool: &'a str,
     pub(super) body: Result<Raw, Raw>,
     /// Whether it contains a snapshot of the page.
@@ -37,8 +37,8 @@ pub(super) struct Answer<'a> {
 }
 
 /// Finds snapshot and files in an answer, and copies out the files that the agent asked for.
-pub(super) async fn shape(answer: Answer<'_>, outgoing: &[Outgoing]) -> Reply {
-    let Answer { tool, body, shows_page, folder, downloads } = answer;
+pub(super) async fn to_reply(answer: DevtoolsAnswer<'_>, outgoing: &[DevtoolsOutput]) -> Reply {
+    let DevtoolsAnswer { tool, body, shows_page, folder, downloads } = answer;
     let mut reply = Reply::from(body);
     let is_failure = reply.is_failure();
     let Ok(result) = &reply.body else { return reply };
@@ -51,25 +51,25 @@ pub(super) async fn shape(answer: Answer<'_>, outgoing: &[Outgoing]) -> Reply {
         let content = Content::Text(Arc::from(snapshot));
         found.push(Artifact { kind: ArtifactKind::Snapshot, place, instead: None, content });
     }
-    let mut brought = OutputFiles::default();
+    let mut output_files = OutputFiles::default();
     for outgoing in outgoing {
         // Files of a failed tool are no result: a recording that cannot begin leaves an empty file.
         if is_failure {
-            files::clear(outgoing).await;
+            files::remove_result(outgoing).await;
             continue;
         }
-        let written = match files::take_out(outgoing).await {
+        let written = match files::copy_out(outgoing).await {
             Ok(written) => written,
             Err(error) => {
                 let text = format!("the result was made but cannot be written: {error}");
-                return failed("file_refused", &text);
+                return failed_reply("file_refused", &text);
             }
         };
         for written in &written {
-            name(&mut found, &mut brought, tool, body, written).await;
+            add_result_file(&mut found, &mut output_files, tool, body, written).await;
         }
-        if tool != BEGINS {
-            files::clear(outgoing).await;
+        if tool != START_RECORDING {
+            files::remove_result(outgoing).await;
         }
     }
     for place in text::paths(body, &folder.display().to_string()) {
@@ -78,12 +78,15 @@ pub(super) async fn shape(answer: Answer<'_>, outgoing: &[Outgoing]) -> Reply {
         if in_page || !found.iter().all(is_free) {
             continue;
         }
-        let Some(file) = file(folder, body.get(place.clone()).unwrap_or_default()).await else { continue };
-        let content = if tool == BEGINS { Content::Nothing } else { brought.keep(&file, None).await };
+        let Some(file) = file_of_path(folder, body.get(place.clone()).unwrap_or_default()).await else {
+            continue;
+        };
+        let content =
+            if tool == START_RECORDING { Content::Nothing } else { output_files.keep(&file, None).await };
         found.push(Artifact { kind: ArtifactKind::Path, place, instead: None, content });
     }
     for file in downloads {
-        let content = brought.keep(file, None).await;
+        let content = output_files.keep(file, None).await;
         found.push(Artifact { kind: ArtifactKind::Path, place: 0..0, instead: None, content });
     }
     found.sort_by_key(|artifact| artifact.place.start);
@@ -95,20 +98,20 @@ pub(super) async fn shape(answer: Answer<'_>, outgoing: &[Outgoing]) -> Reply {
 }
 
 /// Replaces the engine's path by the agent's name for the file, and adds the file itself.
-async fn name(
+async fn add_result_file(
     found: &mut Vec<Artifact>,
-    brought: &mut OutputFiles,
+    output_files: &mut OutputFiles,
     tool: &str,
     body: &str,
-    Written { file, agent_name }: &Written,
+    CopiedResult { file, agent_name }: &CopiedResult,
 ) {
     let (kind, mut content) = match tool {
-        SNAPSHOT => match text_of(file).await {
+        SNAPSHOT => match read_text_file(file).await {
             Some(Ok(text)) => (ArtifactKind::Snapshot, Content::Text(Arc::from(text.trim_end()))),
             _ => (ArtifactKind::Path, Content::Nothing),
         },
-        BEGINS => (ArtifactKind::Path, Content::Nothing),
-        _ => (ArtifactKind::Path, brought.keep(file, Some(agent_name)).await),
+        START_RECORDING => (ArtifactKind::Path, Content::Nothing),
+        _ => (ArtifactKind::Path, output_files.keep(file, Some(agent_name)).await),
     };
     let escaped = encode(&file.display().to_string());
     // The quotes around it are not part of the name.
@@ -130,9 +133,9 @@ async fn name(
 }
 
 /// The file at this path, if it lies in the session's folder.
-async fn file(folder: &Path, path: &str) -> Option<PathBuf> {
+async fn file_of_path(folder: &Path, path: &str) -> Option<PathBuf> {
     let relative = Path::new(path).strip_prefix(folder).ok()?;
-    inside(folder, relative.to_str()?).await
+    file_in_folder(folder, relative.to_str()?).await
 }
 
 #[cfg(test)]
@@ -143,17 +146,17 @@ mod tests {
 
     use super::*;
 
-    async fn shaped(tool: &str, text: &str, folder: &Path) -> Reply {
+    async fn reply_to(tool: &str, text: &str, folder: &Path) -> Reply {
         let body = Ok(encode(&json!({ "content": [{ "type": "text", "text": text }] })));
         let shows_page = text::has_snapshot(tool, true);
-        shape(Answer { tool, body, shows_page, folder, downloads: &[] }, &[]).await
+        to_reply(DevtoolsAnswer { tool, body, shows_page, folder, downloads: &[] }, &[]).await
     }
 
     /// The snapshot of an answer is kept unescaped, and stays in place.
     #[tokio::test]
-    async fn snapshots_are_kept() {
+    async fn snapshot_is_kept_unescaped() {
         let text = "## Latest page snapshot\nuid=1_0 RootWebArea \"ü\\\"\n  uid=1_1 button \"Go\"\n";
-        let reply = shaped("take_snapshot", text, Path::new("/nowhere")).await;
+        let reply = reply_to("take_snapshot", text, Path::new("/nowhere")).await;
         let snapshot = reply.snapshot_text().unwrap();
         assert_eq!(&**snapshot, "uid=1_0 RootWebArea \"ü\\\"\n  uid=1_1 button \"Go\"");
         assert!(reply.artifacts.iter().all(|artifact| artifact.instead.is_none()));
@@ -162,21 +165,21 @@ mod tests {
     /// A file that the engine named itself is kept; a file outside of the session's folder is not, nor one that is still
     /// being written.
     #[tokio::test]
-    async fn own_files_are_kept() {
+    async fn only_files_of_the_session_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         fs::write(folder.join("shot.png"), b"\x89PNG\r\n").unwrap();
         std::os::unix::fs::symlink("/etc/hostname", folder.join("link.txt")).unwrap();
         let saved = |name: &str| format!("Saved screenshot to {}/{name}.", folder.display());
 
-        let reply = shaped("take_screenshot", &saved("shot.png"), &folder).await;
+        let reply = reply_to("take_screenshot", &saved("shot.png"), &folder).await;
         let [artifact] = &reply.artifacts[..] else { panic!("{reply:?}") };
         assert!(
             matches!(&artifact.content, Content::File { name, mime, .. } if name == "shot.png" && *mime == "image/png")
         );
-        assert!(shaped("take_screenshot", &saved("link.txt"), &folder).await.artifacts.is_empty());
-        assert!(shaped("take_screenshot", &saved("../x"), &folder).await.artifacts.is_empty());
-        let begun = shaped(BEGINS, &saved("shot.png"), &folder).await;
+        assert!(reply_to("take_screenshot", &saved("link.txt"), &folder).await.artifacts.is_empty());
+        assert!(reply_to("take_screenshot", &saved("../x"), &folder).await.artifacts.is_empty());
+        let begun = reply_to(START_RECORDING, &saved("shot.png"), &folder).await;
         assert!(matches!(begun.artifacts[0].content, Content::Nothing));
     }
 }

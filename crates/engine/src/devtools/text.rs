@@ -7,10 +7,11 @@
 use std::ops::Range;
 
 /// Tools that always show the page.
-const ALWAYS: [&str; 2] = ["take_snapshot", "wait_for"];
+const ALWAYS_SHOW_PAGE: [&str; 2] = ["take_snapshot", "wait_for"];
 
 /// Tools that show it on request.
-const ON_DEMAND: [&str; 7] = ["click", "drag", "fill", "fill_form", "hover", "press_key", "upload_file"];
+const SHOW_PAGE_ON_REQUEST: [&str; 7] =
+    ["click", "drag", "fill", "fill_form", "hover", "press_key", "upload_file"];
 
 /// The argument that requests it.
 pub(super) const SHOW_PAGE: &str = "includeSnapshot";
@@ -20,12 +21,12 @@ pub(super) const SHOW_PAGE: &str = "includeSnapshot";
 const PATHS_MAX: usize = 64;
 
 pub(super) fn gives_snapshots(tool: &str) -> bool {
-    ALWAYS.contains(&tool) || ON_DEMAND.contains(&tool)
+    ALWAYS_SHOW_PAGE.contains(&tool) || SHOW_PAGE_ON_REQUEST.contains(&tool)
 }
 
 /// Whether the answer to this call contains a snapshot.
-pub(super) fn has_snapshot(tool: &str, asked: bool) -> bool {
-    ALWAYS.contains(&tool) || (asked && ON_DEMAND.contains(&tool))
+pub(super) fn has_snapshot(tool: &str, is_requested: bool) -> bool {
+    ALWAYS_SHOW_PAGE.contains(&tool) || (is_requested && SHOW_PAGE_ON_REQUEST.contains(&tool))
 }
 
 /// The range of the snapshot in the JSON text of an answer, still escaped as in JSON.
@@ -158,7 +159,7 @@ mod tests {
     proptest::proptest! {
         /// Whatever an answer contains, ranges begin and end at character boundaries.
         #[test]
-        fn places_are_whole(parts in proptest::collection::vec(proptest::sample::select(vec![
+        fn ranges_are_at_character_boundaries(parts in proptest::collection::vec(proptest::sample::select(vec![
             "## Latest page snapshot\\n", "uid=1_0 RootWebArea", "uid=", " ", "\\n", "\\", "\"", "\\\"", "ü", "/s/7", "/", ".",
             "Note: there is a selected element in the DevTools",
         ]), 0..24)) {

@@ -32,7 +32,7 @@ pub(super) fn parse(snapshot: &str) -> Value {
     let mut done = Vec::new();
     let mut open: Vec<(usize, Map<String, Value>, Vec<Value>)> = Vec::new();
     let mut close_to = |open: &mut Vec<(usize, Map<String, Value>, Vec<Value>)>, depth: usize| {
-        while open.last().is_some_and(|(own, ..)| *own >= depth) || open.len() >= DEPTH_MAX {
+        while open.last().is_some_and(|(indent, ..)| *indent >= depth) || open.len() >= DEPTH_MAX {
             let Some((_, mut members, children)) = open.pop() else { return };
             if !children.is_empty() {
                 members.insert("children".to_owned(), Value::Array(children));
@@ -50,10 +50,10 @@ pub(super) fn parse(snapshot: &str) -> Value {
 }
 
 /// Fields whose names match.
-pub(super) fn fields(snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
-    let field = |(_, node): (usize, Node<'_>)| {
+pub(super) fn fields(snapshot: &str, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Field> {
+    let field = |(_, node): (usize, SnapshotNode<'_>)| {
         node.role.filter(|role| FIELDS.contains(role))?;
-        node.name.filter(|name| is_such(name))?;
+        node.name.filter(|name| is_wanted(name))?;
         let value = node.attributes.iter().find(|(name, _)| *name == "value").and_then(|(_, value)| *value);
         let value = value.filter(|value| !value.chars().all(|c| c == MASK)).map(ToOwned::to_owned);
         Some(Field { reference: node.uid.to_owned(), value })
@@ -62,7 +62,7 @@ pub(super) fn fields(snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Fiel
 }
 
 /// One line, or several if it contains newlines.
-struct Node<'a> {
+struct SnapshotNode<'a> {
     uid: &'a str,
     role: Option<&'a str>,
     name: Option<&'a str>,
@@ -70,7 +70,7 @@ struct Node<'a> {
 }
 
 /// The nodes in order, each with its indentation.
-fn nodes(snapshot: &str) -> impl Iterator<Item = (usize, Node<'_>)> {
+fn nodes(snapshot: &str) -> impl Iterator<Item = (usize, SnapshotNode<'_>)> {
     let mut starts: Vec<usize> = Vec::new();
     let mut at = 0;
     for line in snapshot.split_inclusive('\n') {
@@ -83,7 +83,7 @@ fn nodes(snapshot: &str) -> impl Iterator<Item = (usize, Node<'_>)> {
     starts.into_iter().zip(ends).filter_map(move |(start, end)| {
         let text = snapshot.get(start..end)?;
         let node = text.trim_start_matches(' ');
-        Some((text.len() - node.len(), Node::read(node.trim_end_matches('\n'))?))
+        Some((text.len() - node.len(), SnapshotNode::read(node.trim_end_matches('\n'))?))
     })
 }
 
@@ -96,7 +96,7 @@ fn begins_node(line: &str) -> bool {
     })
 }
 
-impl<'a> Node<'a> {
+impl<'a> SnapshotNode<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let text = text.strip_prefix("uid=")?;
         let (uid, mut rest) = text.split_once(' ').unwrap_or((text, ""));
@@ -198,7 +198,7 @@ mod tests {
 
     /// A recorded snapshot has its roles, names, references and attributes in place, newlines and quotes included.
     #[test]
-    fn a_recorded_snapshot() {
+    fn recorded_snapshot_is_parsed() {
         let expected = json!([{
             "role": "RootWebArea", "name": "A \"b\" title", "ref": "1_0", "url": "http://127.0.0.1:37229/", "children": [
                 { "role": "heading", "name": "Hi \"there\"", "ref": "1_1", "level": 1 },
@@ -221,7 +221,7 @@ mod tests {
 
     /// Fields with matching names are found with their references; masked text is not taken for the typed text.
     #[test]
-    fn fields_with_such_names() {
+    fn fields_are_found_by_name() {
         let found = fields(RECORDED, &|name| name == "Pass word" || name == "Name" || name == "On");
         let name = Field { reference: "1_7".to_owned(), value: Some("v\"w x=\"y".to_owned()) };
         assert_eq!(found, [name, Field { reference: "1_8".to_owned(), value: None }]);
@@ -242,7 +242,7 @@ mod tests {
     proptest::proptest! {
         /// Whatever a snapshot contains, every line that begins as a node becomes one.
         #[test]
-        fn no_node_is_lost(parts in proptest::collection::vec(proptest::sample::select(vec![
+        fn every_node_line_becomes_a_node(parts in proptest::collection::vec(proptest::sample::select(vec![
             "uid=1_2", "uid=x", " ", "\"", "\n", "  ", "button", "value=\"", "level=\"2\"", "ü", "=",
         ]), 0..40)) {
             let text = parts.concat();

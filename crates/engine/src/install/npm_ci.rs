@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{InstallError, Located, Package};
+use super::{InstallError, LocatedEngine, Package};
 use crate::{launcher::Launcher, node::Npm, run_command, run_folder::make_private};
 
 /// npm takes a second on a good connection and a minute on a poor one. By itself it gives up on one address after five
@@ -24,15 +24,15 @@ pub(super) async fn install(
     launcher: &Launcher,
     npm: &Npm,
     target: &Path,
-) -> Result<Located, InstallError> {
+) -> Result<LocatedEngine, InstallError> {
     let family = target.parent().unwrap_or(target);
     let failed = |source: io::Error| InstallError::Folder { path: family.to_owned(), source };
     make_private(family).map_err(failed)?;
     remove_parts(family).map_err(failed)?;
     let part = family.join(format!("{PART}{}", std::process::id()));
-    fill(package, &part).map_err(failed)?;
+    write_npm_files(package, &part).map_err(failed)?;
     let installed = match run(package, launcher, npm, &part, target).await {
-        Ok(()) => package.look(&part).map_err(InstallError::Unusable),
+        Ok(()) => package.check_folder(&part).map_err(InstallError::Unusable),
         Err(error) => Err(error),
     };
     if let Err(error) = installed {
@@ -41,7 +41,7 @@ pub(super) async fn install(
         return Err(error);
     }
     replace(&part, target).map_err(failed)?;
-    package.look(target).map_err(InstallError::Unusable)
+    package.check_folder(target).map_err(InstallError::Unusable)
 }
 
 /// Removes what interrupted installations left.
@@ -55,7 +55,7 @@ fn remove_parts(family: &Path) -> io::Result<()> {
 }
 
 /// Makes the folder and writes the files that npm reads.
-fn fill(package: &Package, part: &Path) -> io::Result<()> {
+fn write_npm_files(package: &Package, part: &Path) -> io::Result<()> {
     make_private(part)?;
     let Package { manifest, lock, npmrc, .. } = *package;
     for (name, text) in [("package.json", manifest), ("package-lock.json", lock), (".npmrc", npmrc)] {
@@ -82,12 +82,12 @@ async fn run(
     if done.exit.is_success() {
         return Ok(());
     }
-    let last_words = summary(&done.stdout).unwrap_or_else(|| match &*done.last_words {
+    let stderr_tail = summary(&done.stdout).unwrap_or_else(|| match &*done.stderr_tail {
         "" => done.exit.to_string(),
-        words => words.to_owned(),
+        stderr => stderr.to_owned(),
     });
     let (engine, wanted) = (package.name, package.version().to_owned());
-    Err(InstallError::Failed { engine, wanted, last_words, target: PathBuf::from(target) })
+    Err(InstallError::Failed { engine, wanted, stderr_tail, target: PathBuf::from(target) })
 }
 
 /// The summary in npm's own report of a failure.
@@ -117,7 +117,7 @@ mod tests {
 
     /// npm's report of a failure is reduced to its summary, in one line.
     #[test]
-    fn a_report_is_boiled_down() {
+    fn failure_report_is_reduced_to_its_summary() {
         let report = r#"{"error": {"code": "E404", "summary": "not found\nat all", "detail": "x"}}"#;
         assert_eq!(summary(report).as_deref(), Some("not found at all"));
         assert_eq!(summary(r#"{"error": {"summary": " "}}"#), None);

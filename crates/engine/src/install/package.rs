@@ -7,10 +7,10 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{InstallError, Installed, Located, NotInstalled, Progress, lock, npm_ci};
+use super::{InstallError, InstallProgress, InstalledEngine, LocatedEngine, NotInstalled, lock, npm_ci};
 use crate::{
     launcher::Launcher,
-    node::{NoNode, Node, Npm},
+    node::{Node, NodeError, Npm},
     run_folder::make_private,
 };
 
@@ -34,7 +34,7 @@ pub struct Package {
     /// The Node versions on which it runs: as text, and as the lowest minor version of each major one; newer versions than
     /// the last work too.
     pub(crate) node: (&'static str, &'static [(u32, u32)]),
-    /// The result of [`Package::locked`].
+    /// The result of [`Package::locked_version`].
     pub(crate) version: LazyLock<String>,
 }
 
@@ -45,16 +45,16 @@ impl Package {
     }
 
     /// Whether it runs on this Node.
-    pub fn runs_on(&self, node: &Node) -> Result<(), NoNode> {
+    pub fn runs_on(&self, node: &Node) -> Result<(), NodeError> {
         let mut parts = node.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
         let (wanted, least) = self.node;
-        let will_do = least.iter().any(|(of, min)| *of == major && minor >= *min)
+        let is_suitable = least.iter().any(|(for_major, min)| *for_major == major && minor >= *min)
             || least.last().is_some_and(|(newest, _)| major > *newest);
-        if will_do {
+        if is_suitable {
             return Ok(());
         }
-        Err(NoNode::TooOldFor {
+        Err(NodeError::TooOldFor {
             engine: self.name,
             wanted,
             found: node.version.clone(),
@@ -63,7 +63,7 @@ impl Package {
     }
 
     /// The version in the lock file.
-    pub(crate) fn locked(&self) -> Option<String> {
+    pub(crate) fn locked_version(&self) -> Option<String> {
         let lock: serde_json::Value = serde_json::from_str(self.lock).ok()?;
         let module = format!("node_modules/{}", self.module);
         lock["packages"][module]["version"].as_str().map(ToOwned::to_owned)
@@ -75,14 +75,14 @@ impl Package {
     }
 
     /// Checks whether the pinned engine is installed. Reads one small file and starts nothing.
-    pub fn locate(&self, data_folder: &Path) -> Result<Located, NotInstalled> {
-        self.look(&self.target(data_folder))
+    pub fn locate(&self, data_folder: &Path) -> Result<LocatedEngine, NotInstalled> {
+        self.check_folder(&self.target(data_folder))
     }
 
     /// [`Package::locate`] for an engine in `folder`.
-    pub(super) fn look(&self, folder: &Path) -> Result<Located, NotInstalled> {
+    pub(super) fn check_folder(&self, folder: &Path) -> Result<LocatedEngine, NotInstalled> {
         #[derive(Deserialize)]
-        struct Manifest {
+        struct PackageManifest {
             version: String,
         }
 
@@ -95,7 +95,7 @@ impl Package {
         let module = modules.join(self.module);
         let manifest = greenroom_files::read(&module.join("package.json"), MANIFEST_BYTES_MAX)
             .map_err(|_| damaged("it has no package.json".to_owned()))?;
-        let Manifest { version } = serde_json::from_slice(&manifest)
+        let PackageManifest { version } = serde_json::from_slice(&manifest)
             .map_err(|_| damaged("its package.json names no version".to_owned()))?;
         if version != self.version() {
             let wanted = self.version().to_owned();
@@ -108,11 +108,11 @@ impl Package {
             let name = cli.file_name().unwrap_or_default().display();
             return Err(damaged(format!("it has no {name}")));
         }
-        let (what, code) = self.code;
+        let (name, code) = self.code;
         if !modules.join(code).is_file() {
-            return Err(damaged(format!("it has no {what}")));
+            return Err(damaged(format!("it has no {name}")));
         }
-        Ok(Located { cli, version })
+        Ok(LocatedEngine { cli, version })
     }
 
     /// Installs the pinned engine unless it is installed. One installation at a time per data folder: a second one waits for
@@ -122,20 +122,20 @@ impl Package {
         launcher: &Launcher,
         data_folder: &Path,
         npm: &Npm,
-        progress: &mut (dyn FnMut(Progress) + Send),
-    ) -> Result<Installed, InstallError> {
+        progress: &mut (dyn FnMut(InstallProgress) + Send),
+    ) -> Result<InstalledEngine, InstallError> {
         if let Ok(engine) = self.locate(data_folder) {
-            return Ok(Installed { engine, already: true });
+            return Ok(InstalledEngine { engine, already: true });
         }
         let engines = engines(data_folder);
         make_private(&engines).map_err(|source| InstallError::Folder { path: engines.clone(), source })?;
-        let _lock = lock::take(&engines.join("lock"), &mut || progress(Progress::Waiting)).await?;
+        let _lock = lock::take(&engines.join("lock"), &mut || progress(InstallProgress::Waiting)).await?;
         if let Ok(engine) = self.locate(data_folder) {
-            return Ok(Installed { engine, already: true });
+            return Ok(InstalledEngine { engine, already: true });
         }
-        progress(Progress::Downloading);
+        progress(InstallProgress::Downloading);
         let engine = npm_ci::install(self, launcher, npm, &self.target(data_folder)).await?;
-        Ok(Installed { engine, already: false })
+        Ok(InstalledEngine { engine, already: false })
     }
 }
 

@@ -26,12 +26,12 @@ fn cli_of(package: &Package, folder: &Path) -> PathBuf {
     folder.join("node_modules").join(package.module).join(package.cli)
 }
 
-const BOTH: [&Package; 2] = [&PLAYWRIGHT, &DEVTOOLS];
+const PACKAGES: [&Package; 2] = [&PLAYWRIGHT, &DEVTOOLS];
 
 /// The version is the one on which the lock file and the package list agree, and no lock file names a download address.
 #[test]
-fn the_version_is_the_pinned_one() {
-    for package in BOTH {
+fn version_is_the_pinned_one() {
+    for package in PACKAGES {
         let manifest: serde_json::Value = serde_json::from_str(package.manifest).unwrap();
         assert_eq!(manifest["dependencies"][package.module], package.version());
         assert!(!package.version().is_empty());
@@ -41,19 +41,19 @@ fn the_version_is_the_pinned_one() {
 
 /// A complete engine of the pinned version is found, with the file that Node runs.
 #[test]
-fn a_whole_engine_is_found() {
-    for package in BOTH {
+fn complete_engine_is_found() {
+    for package in PACKAGES {
         let (data, folder) = engine(package, package.version());
         let cli = cli_of(package, &folder);
         let version = package.version().to_owned();
-        assert_eq!(package.locate(data.path()).unwrap(), Located { cli, version });
+        assert_eq!(package.locate(data.path()).unwrap(), LocatedEngine { cli, version });
     }
 }
 
 /// Without an engine the error names the engine, the folder and the command that installs it.
 #[test]
-fn a_missing_engine_is_named() {
-    for package in BOTH {
+fn missing_engine_error_names_it() {
+    for package in PACKAGES {
         let (name, version) = (package.name, package.version());
         let error = package.locate(Path::new("/nowhere")).unwrap_err();
         let expected = format!("the {name} engine is not installed: `/nowhere/engines/{name}/{version}`");
@@ -69,10 +69,10 @@ fn a_missing_engine_is_named() {
 
 /// Each engine names the Node versions on which it runs, and the unsuitable one that was found.
 #[test]
-fn nodes_that_will_do() {
+fn each_engine_names_its_node_versions() {
     let node = |version: &str| Node { path: "/bin/node".into(), version: version.to_owned() };
     for fine in ["20.19.0", "20.20.2", "22.12.1", "23.0.0", "24.1.0"] {
-        assert!(BOTH.iter().all(|package| package.runs_on(&node(fine)).is_ok()), "{fine}");
+        assert!(PACKAGES.iter().all(|package| package.runs_on(&node(fine)).is_ok()), "{fine}");
     }
     for old in ["20.18.3", "21.7.0", "22.11.9", "22"] {
         assert!(PLAYWRIGHT.runs_on(&node(old)).is_ok(), "{old}");
@@ -86,8 +86,8 @@ fn nodes_that_will_do() {
 
 /// An engine of another version is refused, and the error names both versions.
 #[test]
-fn another_version_is_refused() {
-    for package in BOTH {
+fn other_version_is_refused() {
+    for package in PACKAGES {
         let (data, path) = engine(package, "0.0.1");
         let (engine, wanted) = (package.name, package.version().to_owned());
         assert_eq!(
@@ -99,10 +99,10 @@ fn another_version_is_refused() {
 
 /// Each missing part makes an engine damaged, and the error names the part.
 #[test]
-fn a_damaged_engine_says_what_is_missing() {
-    let check = |package: &Package, harm: &dyn Fn(&Path), expected: &str| {
+fn damaged_engine_error_names_the_missing_part() {
+    let check = |package: &Package, damage: &dyn Fn(&Path), expected: &str| {
         let (data, folder) = engine(package, package.version());
-        harm(&folder);
+        damage(&folder);
         match package.locate(data.path()) {
             Err(NotInstalled::Damaged { why, .. }) => assert_eq!(why, expected),
             other => panic!("{other:?}"),

@@ -58,7 +58,7 @@ mod tests {
 
     /// Each crash is reported once, of many only the last few; crashes that come too fast are a loss, and slow ones are not.
     #[tokio::test(start_paused = true)]
-    async fn told_once_and_bounded() {
+    async fn crashes_are_reported_once_and_loops_are_losses() {
         let mut crashes = Crashes::default();
         for number in 0..30 {
             crashes.add("t", &format!("http://site/{number}"), "oom", Instant::now());

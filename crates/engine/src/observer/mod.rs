@@ -34,11 +34,11 @@ use tokio::{
 };
 
 use crate::{
-    downloads::{self, Downloads, Order},
+    downloads::{self, BrowserCall, Downloads},
     endpoint::Endpoint,
 };
 pub(crate) use crashes::Crashes;
-use task::{Command, Tabs, Task};
+use task::{ObserverCommand, ObserverTask, ScopeTabs};
 
 /// Commands that may wait for the observer's task; each comes from one seat, and a seat has at most one waiting.
 const COMMANDS: usize = 64;
@@ -47,7 +47,7 @@ const COMMANDS: usize = 64;
 const REFRESH: Duration = Duration::from_millis(250);
 
 /// How long closing leftover tabs and contexts may take. A page that hangs takes half a second.
-const CLOSE_LEFT: Duration = Duration::from_secs(2);
+const CLOSE_ORPHANS: Duration = Duration::from_secs(2);
 
 /// The browser pauses these requests, for files, in all of its contexts, and the observer refuses each.
 const LOCAL_FILES: [FetchPattern; 1] = [FetchPattern { url_pattern: "file:*" }];
@@ -71,7 +71,7 @@ pub(crate) enum Scope {
 
 /// What a seat learns about its pages.
 #[derive(Debug, Clone)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedPages {
     pub(crate) view: watch::Receiver<View>,
     pub(crate) crashes: watch::Receiver<Crashes>,
 }
@@ -82,20 +82,20 @@ type WhyKilled = Arc<Mutex<Option<Arc<str>>>>;
 /// A handle to the observer's task. The task ends when the handle is dropped.
 pub(crate) struct Observer {
     client: CdpClient,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<ObserverCommand>,
     why_killed: WhyKilled,
     next: AtomicU64,
     _task: JoinSet<()>,
 }
 
-/// What remains when tabs are closed: a browser with windows exits with its last tab.
+/// Whether an empty tab replaces closed ones: a browser with windows exits with its last tab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leave {
-    Nothing,
-    /// An empty tab replaces them.
-    Tab,
-    /// An empty tab replaces them if there is no other.
-    SomeTab,
+pub(crate) enum ReplacementTab {
+    Never,
+    /// Whether or not there are others.
+    Always,
+    /// If no other tab is left.
+    IfNoOther,
 }
 
 /// The contexts of a browser.
@@ -112,7 +112,7 @@ pub(crate) struct Contexts {
 
 /// Where a new tab opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TabPlace {
+pub(crate) enum TabPosition {
     InFront,
     /// Behind the tab that the browser's user looks at. The browser does not draw it there, unless its engine takes care of
     /// that.
@@ -122,15 +122,15 @@ pub(crate) enum TabPlace {
 impl Observer {
     /// Observes a browser that greenroom started, and makes sure that none of its pages loads a file of this machine.
     pub(crate) async fn connect(address: &str) -> Result<Self, StartError> {
-        let (client, events) = CdpClient::connect(address).await.map_err(failed)?;
-        client.call("Fetch.enable", &json!({ "patterns": LOCAL_FILES })).await.map_err(failed)?;
+        let (client, events) = CdpClient::connect(address).await.map_err(observe_error)?;
+        client.call("Fetch.enable", &json!({ "patterns": LOCAL_FILES })).await.map_err(observe_error)?;
         Self::start(client, events).await
     }
 
     /// Observes an attached browser, at the address where it was reached.
     pub(crate) async fn attach(endpoint: &Endpoint, address: &str) -> Result<Self, StartError> {
         let connected = CdpClient::connect_with(address, &endpoint.sent_headers()).await;
-        let (client, events) = connected.map_err(|error| endpoint.unreachable(&error))?;
+        let (client, events) = connected.map_err(|error| endpoint.unreachable_error(&error))?;
         Self::start(client, events).await
     }
 
@@ -138,11 +138,11 @@ impl Observer {
         client
             .call("Target.setDiscoverTargets", &json!({ "discover": true, "filter": [{ "type": "page" }] }))
             .await
-            .map_err(failed)?;
+            .map_err(observe_error)?;
         let (commands, queue) = mpsc::channel(COMMANDS);
         let mut task = JoinSet::new();
         let why_killed = WhyKilled::default();
-        task.spawn(Task::new(client.clone(), events, why_killed.clone()).run(queue));
+        task.spawn(ObserverTask::new(client.clone(), events, why_killed.clone()).run(queue));
         Ok(Self { client, commands, why_killed, next: AtomicU64::new(0), _task: task })
     }
 
@@ -153,17 +153,17 @@ impl Observer {
 
     /// The context of a page that shows this URL.
     pub(crate) async fn context_showing(&self, url: &str) -> Option<String> {
-        self.ask(|reply| Command::ContextShowing(url.to_owned(), reply)).await.ok().flatten()
+        self.request(|reply| ObserverCommand::ContextShowing(url.to_owned(), reply)).await.ok().flatten()
     }
 
     /// The browser's contexts. `None` if the browser is gone, or too slow to answer.
     pub(crate) async fn sync(&self) -> Option<Contexts> {
-        self.ask(Command::Sync).await.ok().flatten()
+        self.request(ObserverCommand::Sync).await.ok().flatten()
     }
 
     /// Asks the browser whether it is gone. A browser that is too slow to answer is not gone.
     pub(crate) async fn is_gone(&self) -> bool {
-        self.ask(Command::Sync).await.is_err()
+        self.request(ObserverCommand::Sync).await.is_err()
     }
 
     /// Asks the browser for a sign of life, independently of the observer's task.
@@ -187,7 +187,7 @@ impl Observer {
         let (reply, done) = oneshot::channel();
         // An answer waits for this. If the browser is too busy, the agent sees older titles.
         let _ = timeout(REFRESH, async {
-            if self.commands.send(Command::Refresh(reply)).await.is_ok() {
+            if self.commands.send(ObserverCommand::Refresh(reply)).await.is_ok() {
                 let _ = done.await;
             }
         })
@@ -195,15 +195,15 @@ impl Observer {
     }
 
     /// Begins to follow pages.
-    pub(crate) async fn watch(&self, scope: &Scope) -> Option<Watched> {
+    pub(crate) async fn watch(&self, scope: &Scope) -> Option<WatchedPages> {
         let (reply, watched) = oneshot::channel();
-        self.commands.send(Command::Watch(scope.clone(), reply)).await.ok()?;
+        self.commands.send(ObserverCommand::Watch(scope.clone(), reply)).await.ok()?;
         watched.await.ok()
     }
 
     /// Stops following a context and makes sure that it is gone.
     pub(crate) async fn dispose(&self, context: &str) {
-        let _ = self.commands.send(Command::Forget(Scope::Context(context.to_owned()))).await;
+        let _ = self.commands.send(ObserverCommand::Forget(Scope::Context(context.to_owned()))).await;
         // If the browser is too slow to list its contexts, it gets the order anyway.
         if self.sync().await.is_some_and(|contexts| !contexts.made.contains(context)) {
             return;
@@ -214,9 +214,9 @@ impl Observer {
         }
     }
 
-    async fn ask<T>(
+    async fn request<T>(
         &self,
-        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+        command: impl FnOnce(oneshot::Sender<T>) -> ObserverCommand,
     ) -> Result<T, greenroom_cdp::Error> {
         let (reply, answer) = oneshot::channel();
         let gone = || greenroom_cdp::Error::from(Closed::ByBrowser);
@@ -227,10 +227,14 @@ impl Observer {
 
 impl Observer {
     /// Opens a tab in the browser's default context, and returns its id. It belongs to no scope yet.
-    pub(crate) async fn open_tab(&self, url: &str, place: TabPlace) -> Result<String, greenroom_cdp::Error> {
-        let params = json!({ "url": url, "background": place == TabPlace::Behind });
+    pub(crate) async fn open_tab(
+        &self,
+        url: &str,
+        place: TabPosition,
+    ) -> Result<String, greenroom_cdp::Error> {
+        let params = json!({ "url": url, "background": place == TabPosition::Behind });
         let made = self.client.call("Target.createTarget", &params).await?;
-        serde_json::from_str(made.get()).map(|Made { target_id }| target_id).map_err(|error| {
+        serde_json::from_str(made.get()).map(|CreatedTarget { target_id }| target_id).map_err(|error| {
             let why = format!("a new tab has no id: {error}");
             Closed::Protocol(why.into()).into()
         })
@@ -240,12 +244,12 @@ impl Observer {
     pub(crate) async fn resize(&self, tab: &str, (width, height): (u32, u32)) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Window {
+        struct WindowForTarget {
             window_id: i64,
         }
         let resized = async {
             let window = self.client.call("Browser.getWindowForTarget", &json!({ "targetId": tab })).await?;
-            let Ok(Window { window_id }) = serde_json::from_str(window.get()) else { return Ok(()) };
+            let Ok(WindowForTarget { window_id }) = serde_json::from_str(window.get()) else { return Ok(()) };
             let size = json!({ "windowId": window_id, "width": width, "height": height });
             self.client.call("Browser.setContentsSize", &size).await.map(drop)
         };
@@ -258,17 +262,17 @@ impl Observer {
     pub(crate) async fn reset_tab(&self, tab: &str) -> Result<(), greenroom_cdp::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Attached {
+        struct AttachedSession {
             session_id: String,
         }
         let attach = json!({ "targetId": tab, "flatten": true });
         let attached = self.client.call("Target.attachToTarget", &attach).await?;
-        let Attached { session_id } = serde_json::from_str(attached.get())
+        let AttachedSession { session_id } = serde_json::from_str(attached.get())
             .map_err(|error| Closed::Protocol(format!("a tab has no session: {error}").into()))?;
         let shown = self.client.call_in(&session_id, "Page.navigate", &json!({ "url": "about:blank" })).await;
         // The new renderer answers once the empty page is loaded: a page that is opened after this is not replaced by it.
         let nothing = json!({ "expression": "0" });
-        let _ = timeout(CLOSE_LEFT, self.client.call_in(&session_id, "Runtime.evaluate", &nothing)).await;
+        let _ = timeout(CLOSE_ORPHANS, self.client.call_in(&session_id, "Runtime.evaluate", &nothing)).await;
         let detach = json!({ "sessionId": session_id });
         let detached = self.client.call("Target.detachFromTarget", &detach).await;
         shown.and(detached).map(drop)
@@ -282,7 +286,7 @@ impl Observer {
         downloads: Arc<Downloads>,
     ) -> Result<(), greenroom_cdp::Error> {
         // Without a browser there are no downloads.
-        let _ = self.commands.send(Command::Count(downloads)).await;
+        let _ = self.commands.send(ObserverCommand::Count(downloads)).await;
         let behaviour = json!({ "behavior": "allow", "downloadPath": folder, "eventsEnabled": true });
         self.client.call("Browser.setDownloadBehavior", &behaviour).await.map(drop)
     }
@@ -291,7 +295,7 @@ impl Observer {
     pub(crate) async fn cancel_download(&self, guid: &str) {
         let Some(Contexts { made, .. }) = self.sync().await else { return };
         for context in made.into_iter().map(Some).chain([None]) {
-            let Order { method, params } = downloads::cancel(guid, &context);
+            let BrowserCall { method, params } = downloads::cancel(guid, &context);
             // Only one of the contexts has it.
             if self.client.call(method, &params).await.is_ok() {
                 return;
@@ -305,67 +309,75 @@ impl Observer {
     }
 
     /// Adds tabs to such a scope, with all tabs that they open, or have opened.
-    pub(crate) async fn own(&self, scope: u64, tabs: Vec<String>) {
+    pub(crate) async fn claim_tabs(&self, scope: u64, tabs: Vec<String>) {
         // Without a browser there are no tabs.
-        let _ = self.commands.send(Command::Own(scope, tabs)).await;
+        let _ = self.commands.send(ObserverCommand::Claim(scope, tabs)).await;
     }
 
     /// How many tabs are outside of this scope.
-    pub(crate) async fn others(&self, scope: &Scope) -> Result<usize, greenroom_cdp::Error> {
-        Ok(self.ask(|reply| Command::Tabs(scope.clone(), reply)).await?.others)
+    pub(crate) async fn count_other_tabs(&self, scope: &Scope) -> Result<usize, greenroom_cdp::Error> {
+        Ok(self.request(|reply| ObserverCommand::Tabs(scope.clone(), reply)).await?.others)
     }
 
-    /// Closes those of these tabs that exist, within [`CLOSE_LEFT`], and returns how many these were. Tabs of another
+    /// Closes those of these tabs that exist, within [`CLOSE_ORPHANS`], and returns how many these were. Tabs of another
     /// browser do not exist here.
-    pub(crate) async fn close_left(&self, tabs: &[String]) -> Result<usize, greenroom_cdp::Error> {
+    pub(crate) async fn close_orphan_tabs(&self, tabs: &[String]) -> Result<usize, greenroom_cdp::Error> {
         let scope = self.new_scope();
-        self.own(scope, tabs.to_owned()).await;
+        self.claim_tabs(scope, tabs.to_owned()).await;
         let scope = Scope::Own(scope);
         let closed = async {
-            let there = self.ask(|reply| Command::Tabs(scope.clone(), reply)).await?.within.len();
-            self.close_tabs(&scope, Leave::SomeTab).await.map(|()| there)
+            let existing =
+                self.request(|reply| ObserverCommand::Tabs(scope.clone(), reply)).await?.within.len();
+            self.close_tabs(&scope, ReplacementTab::IfNoOther).await.map(|()| existing)
         };
         let late = |_| greenroom_cdp::Error::NoAnswer { method: "Target.closeTarget".to_owned() };
-        let closed = timeout(CLOSE_LEFT, closed).await.map_err(late);
+        let closed = timeout(CLOSE_ORPHANS, closed).await.map_err(late);
         self.forget(&scope).await;
         closed?
     }
 
-    /// Disposes of those of these contexts that exist, within [`CLOSE_LEFT`], and returns how many these were.
-    pub(crate) async fn dispose_left(&self, contexts: &[String]) -> Result<usize, greenroom_cdp::Error> {
+    /// Disposes of those of these contexts that exist, within [`CLOSE_ORPHANS`], and returns how many these were.
+    pub(crate) async fn dispose_orphan_contexts(
+        &self,
+        contexts: &[String],
+    ) -> Result<usize, greenroom_cdp::Error> {
         if contexts.is_empty() {
             return Ok(0);
         }
         let disposed = async {
             let gone = || greenroom_cdp::Error::from(Closed::ByBrowser);
             let Contexts { made, .. } = self.sync().await.ok_or_else(gone)?;
-            let there: Vec<_> = contexts.iter().filter(|context| made.contains(*context)).collect();
-            for context in &there {
+            let existing: Vec<_> = contexts.iter().filter(|context| made.contains(*context)).collect();
+            for context in &existing {
                 self.dispose(context).await;
             }
-            Ok(there.len())
+            Ok(existing.len())
         };
         let late = |_| greenroom_cdp::Error::NoAnswer { method: "Target.disposeBrowserContext".to_owned() };
-        timeout(CLOSE_LEFT, disposed).await.map_err(late)?
+        timeout(CLOSE_ORPHANS, disposed).await.map_err(late)?
     }
 
     /// Stops following pages.
     pub(crate) async fn forget(&self, scope: &Scope) {
-        let _ = self.commands.send(Command::Forget(scope.clone())).await;
+        let _ = self.commands.send(ObserverCommand::Forget(scope.clone())).await;
     }
 
     /// Closes tabs of a context that stays. Returns when they are closed, for which a page that hangs needs half a second.
-    pub(crate) async fn close_tabs(&self, scope: &Scope, leave: Leave) -> Result<(), greenroom_cdp::Error> {
+    pub(crate) async fn close_tabs(
+        &self,
+        scope: &Scope,
+        replacement: ReplacementTab,
+    ) -> Result<(), greenroom_cdp::Error> {
         let gone = || greenroom_cdp::Error::from(Closed::ByBrowser);
-        let tabs = || self.ask(|reply| Command::Tabs(scope.clone(), reply));
+        let tabs = || self.request(|reply| ObserverCommand::Tabs(scope.clone(), reply));
         let mut watched = self.watch(scope).await.ok_or_else(gone)?;
-        let Tabs { within: mut old, others } = tabs().await?;
-        let makes_room = match leave {
-            Leave::Nothing => false,
-            Leave::Tab => true,
-            Leave::SomeTab => others == 0 && !old.is_empty(),
+        let ScopeTabs { within: mut old, others } = tabs().await?;
+        let opens_replacement = match replacement {
+            ReplacementTab::Never => false,
+            ReplacementTab::Always => true,
+            ReplacementTab::IfNoOther => others == 0 && !old.is_empty(),
         };
-        if makes_room {
+        if opens_replacement {
             self.client.call("Target.createTarget", &json!({ "url": "about:blank" })).await?;
         }
         for tab in &old {
@@ -385,12 +397,12 @@ impl Observer {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn failed(error: greenroom_cdp::Error) -> StartError {
+fn observe_error(error: greenroom_cdp::Error) -> StartError {
     StartError::new(format!("cannot observe the browser: {error}"))
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Made {
+struct CreatedTarget {
     target_id: String,
 }

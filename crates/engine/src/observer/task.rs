@@ -16,16 +16,16 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Contexts, Scope, Watched, WhyKilled, crashes::Crashes};
-use crate::downloads::{Downloads, Order};
+use super::{Contexts, Scope, WatchedPages, WhyKilled, crashes::Crashes};
+use crate::downloads::{BrowserCall, Downloads};
 
-pub(super) enum Command {
+pub(super) enum ObserverCommand {
     /// The answer is `None` if the browser is too slow.
     Sync(oneshot::Sender<Option<Contexts>>),
     Refresh(oneshot::Sender<()>),
-    Watch(Scope, oneshot::Sender<Watched>),
-    Own(u64, Vec<String>),
-    Tabs(Scope, oneshot::Sender<Tabs>),
+    Watch(Scope, oneshot::Sender<WatchedPages>),
+    Claim(u64, Vec<String>),
+    Tabs(Scope, oneshot::Sender<ScopeTabs>),
     ContextShowing(String, oneshot::Sender<Option<String>>),
     Forget(Scope),
     /// Counts the downloads of the browser, all of which belong to one seat.
@@ -36,7 +36,7 @@ pub(super) enum Command {
 const KILLED: &str = "killed";
 
 /// The outcome of asking the browser.
-enum Synced {
+enum SyncOutcome {
     Contexts(Contexts),
     /// It did not answer in time.
     Silent,
@@ -44,37 +44,37 @@ enum Synced {
 }
 
 /// The existing tabs.
-pub(super) struct Tabs {
+pub(super) struct ScopeTabs {
     /// Those in the scope.
     pub(super) within: Vec<String>,
     /// The number of others.
     pub(super) others: usize,
 }
 
-pub(super) struct Task {
+pub(super) struct ObserverTask {
     client: CdpClient,
     events: Events,
     /// Every page of the browser, in all scopes.
-    pages: HashMap<String, Page>,
+    pages: HashMap<String, ObservedPage>,
     /// The scope of each tab, by its id: includes tabs that the browser has not announced yet, and closed ones.
     own: HashMap<String, u64>,
-    followed: HashMap<Scope, Followed>,
+    followed: HashMap<Scope, FollowedScope>,
     downloads: Option<Arc<Downloads>>,
     why_killed: WhyKilled,
     /// Refusals of files, and cancellations of downloads, that the browser has not answered yet.
     refusals: JoinSet<()>,
 }
 
-struct Page {
+struct ObservedPage {
     context: String,
     url: String,
     title: String,
     opener: Option<String>,
     /// The number of the event that reported this state, or of the last event before the answer that did.
-    told_by: u64,
+    event_number: u64,
 }
 
-struct Followed {
+struct FollowedScope {
     /// The pages in it, by the time of their last change.
     order: BTreeMap<u64, String>,
     clock: u64,
@@ -84,7 +84,7 @@ struct Followed {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct TargetInfo {
+struct PageTargetInfo {
     target_id: String,
     r#type: String,
     title: String,
@@ -98,12 +98,12 @@ struct TargetInfo {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AllTargets {
-    target_infos: Vec<TargetInfo>,
+    target_infos: Vec<PageTargetInfo>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Which {
+struct TargetStatus {
     target_id: String,
     #[serde(default)]
     status: String,
@@ -114,16 +114,18 @@ struct Which {
 pub(super) fn changed_page(event: &Event) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Changed {
-        target_info: Which,
+    struct TargetInfoChanged {
+        target_info: TargetStatus,
     }
     if event.method != "Target.targetInfoChanged" {
         return None;
     }
-    serde_json::from_str(event.params.get()).ok().map(|Changed { target_info }| target_info.target_id)
+    serde_json::from_str(event.params.get())
+        .ok()
+        .map(|TargetInfoChanged { target_info }| target_info.target_id)
 }
 
-impl Task {
+impl ObserverTask {
     pub(super) fn new(client: CdpClient, mut events: Events, why_killed: WhyKilled) -> Self {
         events.keep_latest(changed_page);
         Self {
@@ -138,11 +140,11 @@ impl Task {
         }
     }
 
-    pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+    pub(super) async fn run(mut self, mut commands: mpsc::Receiver<ObserverCommand>) {
         loop {
             tokio::select! {
                 event = self.events.next() => match event {
-                    Ok(event) => self.event(&event),
+                    Ok(event) => self.on_event(&event),
                     Err(closed) => {
                         tracing::debug!(%closed, "the observer's connection ended");
                         return;
@@ -150,32 +152,32 @@ impl Task {
                 },
                 Some(_) = self.refusals.join_next() => {}
                 command = commands.recv() => match command {
-                    Some(Command::Sync(reply)) => match self.sync().await {
-                        Synced::Contexts(contexts) => drop(reply.send(Some(contexts))),
-                        Synced::Silent => drop(reply.send(None)),
+                    Some(ObserverCommand::Sync(reply)) => match self.sync().await {
+                        SyncOutcome::Contexts(contexts) => drop(reply.send(Some(contexts))),
+                        SyncOutcome::Silent => drop(reply.send(None)),
                         // No command gets an answer any more: the browser is gone.
-                        Synced::Gone => return,
+                        SyncOutcome::Gone => return,
                     },
-                    Some(Command::Refresh(reply)) => {
+                    Some(ObserverCommand::Refresh(reply)) => {
                         self.refresh().await;
                         let _ = reply.send(());
                     }
-                    Some(Command::Watch(scope, reply)) => {
+                    Some(ObserverCommand::Watch(scope, reply)) => {
                         let _ = reply.send(self.watch(&scope));
                     }
-                    Some(Command::Own(scope, tabs)) => self.claim(scope, tabs),
-                    Some(Command::Tabs(scope, reply)) => match self.sync().await {
-                        Synced::Contexts(_) => drop(reply.send(self.tabs(&scope))),
-                        Synced::Silent => {}
-                        Synced::Gone => return,
+                    Some(ObserverCommand::Claim(scope, tabs)) => self.claim(scope, tabs),
+                    Some(ObserverCommand::Tabs(scope, reply)) => match self.sync().await {
+                        SyncOutcome::Contexts(_) => drop(reply.send(self.tabs(&scope))),
+                        SyncOutcome::Silent => {}
+                        SyncOutcome::Gone => return,
                     },
-                    Some(Command::ContextShowing(url, reply)) => match self.sync().await {
-                        Synced::Contexts(_) => drop(reply.send(self.context_showing(&url))),
-                        Synced::Silent => {}
-                        Synced::Gone => return,
+                    Some(ObserverCommand::ContextShowing(url, reply)) => match self.sync().await {
+                        SyncOutcome::Contexts(_) => drop(reply.send(self.context_showing(&url))),
+                        SyncOutcome::Silent => {}
+                        SyncOutcome::Gone => return,
                     },
-                    Some(Command::Forget(scope)) => self.forget(&scope),
-                    Some(Command::Count(downloads)) => self.downloads = Some(downloads),
+                    Some(ObserverCommand::Forget(scope)) => self.forget(&scope),
+                    Some(ObserverCommand::Count(downloads)) => self.downloads = Some(downloads),
                     None => return,
                 },
             }
@@ -193,25 +195,25 @@ impl Task {
             tokio::select! {
                 answer = &mut call => break answer,
                 event = self.events.next() => match event {
-                    Ok(event) => self.event(&event),
+                    Ok(event) => self.on_event(&event),
                     Err(closed) => break Err(closed.into()),
                 },
             }
         };
         for event in self.events.take_arrived() {
-            self.event(&event);
+            self.on_event(&event);
         }
         answer
     }
 
-    async fn sync(&mut self) -> Synced {
+    async fn sync(&mut self) -> SyncOutcome {
         let answer = match self.call("Target.getBrowserContexts").await {
             Ok(answer) => answer,
             // A slow browser is not gone. Its health checks decide whether it is too slow.
-            Err(greenroom_cdp::Error::NoAnswer { .. }) => return Synced::Silent,
-            Err(_) => return Synced::Gone,
+            Err(greenroom_cdp::Error::NoAnswer { .. }) => return SyncOutcome::Silent,
+            Err(_) => return SyncOutcome::Gone,
         };
-        serde_json::from_str(answer.result.get()).map_or(Synced::Gone, Synced::Contexts)
+        serde_json::from_str(answer.result.get()).map_or(SyncOutcome::Gone, SyncOutcome::Contexts)
     }
 
     /// The context of a page that shows this URL.
@@ -225,25 +227,25 @@ impl Task {
         let Ok(Answer { result, after_event }) = self.call("Target.getTargets").await else { return };
         let Ok(AllTargets { target_infos }) = serde_json::from_str(result.get()) else { return };
         for info in target_infos {
-            let is_news = |page: &Page| {
-                page.told_by <= after_event && (page.url != info.url || page.title != info.title)
+            let is_news = |page: &ObservedPage| {
+                page.event_number <= after_event && (page.url != info.url || page.title != info.title)
             };
             if self.pages.get(&info.target_id).is_some_and(is_news) {
-                self.page(info, after_event);
+                self.update_page(info, after_event);
             }
         }
     }
 
-    fn watch(&mut self, scope: &Scope) -> Watched {
-        let followed = self.followed.entry(scope.clone()).or_insert_with(|| Followed {
+    fn watch(&mut self, scope: &Scope) -> WatchedPages {
+        let followed = self.followed.entry(scope.clone()).or_insert_with(|| FollowedScope {
             order: BTreeMap::new(),
             clock: 0,
             view: watch::Sender::new(View::default()),
             crashes: watch::Sender::default(),
         });
-        let result = Watched { view: followed.view.subscribe(), crashes: followed.crashes.subscribe() };
+        let result = WatchedPages { view: followed.view.subscribe(), crashes: followed.crashes.subscribe() };
         for page in self.tabs(scope).within {
-            self.touch(&page);
+            self.mark_changed(&page);
         }
         result
     }
@@ -255,15 +257,15 @@ impl Task {
         }
     }
 
-    fn tabs(&self, scope: &Scope) -> Tabs {
-        let is_within = |(id, page): &(&String, &Page)| match scope {
+    fn tabs(&self, scope: &Scope) -> ScopeTabs {
+        let is_within = |(id, page): &(&String, &ObservedPage)| match scope {
             Scope::Context(context) => page.context == *context,
             Scope::Own(owner) => self.own.get(*id) == Some(owner),
             Scope::Browser => true,
         };
         let within: Vec<String> = self.pages.iter().filter(is_within).map(|(id, _)| id.clone()).collect();
         let others = self.pages.len() - within.len();
-        Tabs { within, others }
+        ScopeTabs { within, others }
     }
 
     /// Notes the scope of these tabs, and of all tabs that they have opened, directly or indirectly.
@@ -272,44 +274,44 @@ impl Task {
             if self.own.insert(tab.clone(), owner) == Some(owner) {
                 continue;
             }
-            let opened = |(_, page): &(&String, &Page)| page.opener.as_ref() == Some(&tab);
+            let opened = |(_, page): &(&String, &ObservedPage)| page.opener.as_ref() == Some(&tab);
             tabs.extend(self.pages.iter().filter(opened).map(|(id, _)| id.clone()));
-            self.touch(&tab);
+            self.mark_changed(&tab);
         }
     }
 
-    fn event(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Info {
-            target_info: TargetInfo,
+        struct TargetInfoEvent {
+            target_info: PageTargetInfo,
         }
         match event.method.as_str() {
             "Target.targetCreated" | "Target.targetInfoChanged" => {
-                if let Ok(Info { target_info }) = serde_json::from_str(event.params.get())
+                if let Ok(TargetInfoEvent { target_info }) = serde_json::from_str(event.params.get())
                     && target_info.r#type == "page"
                 {
-                    self.page(target_info, event.number);
+                    self.update_page(target_info, event.number);
                 }
             }
             "Target.targetDestroyed" => {
-                if let Ok(Which { target_id, .. }) = serde_json::from_str(event.params.get()) {
-                    self.gone(&target_id);
+                if let Ok(TargetStatus { target_id, .. }) = serde_json::from_str(event.params.get()) {
+                    self.page_closed(&target_id);
                 }
             }
             "Target.targetCrashed" => {
-                if let Ok(Which { target_id, status }) = serde_json::from_str(event.params.get()) {
-                    self.crashed(&target_id, &status);
+                if let Ok(TargetStatus { target_id, status }) = serde_json::from_str(event.params.get()) {
+                    self.page_crashed(&target_id, &status);
                 }
             }
-            "Fetch.requestPaused" => self.refuse(event),
-            name if Downloads::is_event(name) => self.download(event),
+            "Fetch.requestPaused" => self.refuse_file(event),
+            name if Downloads::is_event(name) => self.on_download_event(event),
             _ => {}
         }
     }
 
     /// Stops downloads over the quota.
-    fn download(&mut self, event: &Event) {
+    fn on_download_event(&mut self, event: &Event) {
         let Some(downloads) = &self.downloads else { return };
         let orders = downloads.event(&event.method, event.params.get(), |_| Some(None));
         if orders.is_empty() {
@@ -317,7 +319,7 @@ impl Task {
         }
         let client = self.client.clone();
         self.refusals.spawn(async move {
-            for Order { method, params } in orders {
+            for BrowserCall { method, params } in orders {
                 if let Err(error) = client.call(method, &params).await {
                     tracing::debug!(%error, "a download ended before the browser could stop it");
                 }
@@ -326,13 +328,13 @@ impl Task {
     }
 
     /// Refuses to load a file of this machine. The browser loads nothing of it until then.
-    fn refuse(&mut self, event: &Event) {
+    fn refuse_file(&mut self, event: &Event) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Paused {
+        struct RequestPaused {
             request_id: String,
         }
-        let Ok(Paused { request_id }) = serde_json::from_str(event.params.get()) else { return };
+        let Ok(RequestPaused { request_id }) = serde_json::from_str(event.params.get()) else { return };
         tracing::warn!("refused a page's request for a file of this machine");
         let client = self.client.clone();
         self.refusals.spawn(async move {
@@ -343,23 +345,24 @@ impl Task {
         });
     }
 
-    fn page(&mut self, info: TargetInfo, told_by: u64) {
-        let TargetInfo { target_id, title, url, browser_context_id: context, opener_id: opener, .. } = info;
+    fn update_page(&mut self, info: PageTargetInfo, event_number: u64) {
+        let PageTargetInfo { target_id, title, url, browser_context_id: context, opener_id: opener, .. } =
+            info;
         if let Some(owner) = opener.as_ref().and_then(|opener| self.own.get(opener)) {
             self.own.insert(target_id.clone(), *owner);
         }
-        self.pages.insert(target_id.clone(), Page { context, url, title, opener, told_by });
-        self.touch(&target_id);
+        self.pages.insert(target_id.clone(), ObservedPage { context, url, title, opener, event_number });
+        self.mark_changed(&target_id);
     }
 
     /// The scopes to which a page belongs.
-    fn scopes(&self, id: &str, page: &Page) -> [Option<Scope>; 3] {
+    fn scopes(&self, id: &str, page: &ObservedPage) -> [Option<Scope>; 3] {
         let own = self.own.get(id).map(|owner| Scope::Own(*owner));
         [Some(Scope::Context(page.context.clone())), own, Some(Scope::Browser)]
     }
 
     /// The page that changed last is the session's current one.
-    fn touch(&mut self, id: &str) {
+    fn mark_changed(&mut self, id: &str) {
         let Some(page) = self.pages.get(id) else { return };
         for scope in self.scopes(id, page).into_iter().flatten() {
             if let Some(followed) = self.followed.get_mut(&scope) {
@@ -367,21 +370,21 @@ impl Task {
                 followed.clock += 1;
                 followed.order.insert(followed.clock, id.to_owned());
             }
-            self.show(&scope);
+            self.publish_view(&scope);
         }
     }
 
-    fn gone(&mut self, id: &str) {
+    fn page_closed(&mut self, id: &str) {
         let Some(page) = self.pages.remove(id) else { return };
         for scope in self.scopes(id, &page).into_iter().flatten() {
             if let Some(followed) = self.followed.get_mut(&scope) {
                 followed.order.retain(|_, other| other != id);
             }
-            self.show(&scope);
+            self.publish_view(&scope);
         }
     }
 
-    fn crashed(&mut self, id: &str, status: &str) {
+    fn page_crashed(&mut self, id: &str, status: &str) {
         let Some(page) = self.pages.get(id) else { return };
         let why = self.why_killed.lock().clone();
         let why = why.filter(|_| status == KILLED);
@@ -393,7 +396,7 @@ impl Task {
         }
     }
 
-    fn show(&self, scope: &Scope) {
+    fn publish_view(&self, scope: &Scope) {
         let Some(followed) = self.followed.get(scope) else { return };
         let page = followed.order.last_key_value().and_then(|(_, page)| self.pages.get(page));
         let (url, title) = page.map(|page| (page.url.clone(), page.title.clone())).unwrap_or_default();

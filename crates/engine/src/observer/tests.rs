@@ -13,74 +13,74 @@ use super::{task::changed_page, *};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The browser's end of a connection.
-struct Browser(Writer, Reader);
+struct FakeBrowser(Writer, Reader);
 
-impl Browser {
-    async fn say(&mut self, message: &Value) {
+impl FakeBrowser {
+    async fn send(&mut self, message: &Value) {
         assert!(self.0.send(message.to_string().into()).await, "the observer has hung up");
     }
 
     /// Announces a page, or its new address.
-    async fn page(&mut self, event: &str, id: &str, url: &str) {
+    async fn announce_page(&mut self, event: &str, id: &str, url: &str) {
         let info =
             json!({ "targetId": id, "type": "page", "title": "", "url": url, "browserContextId": "C" });
         let method = format!("Target.{event}");
-        self.say(&json!({ "method": method, "params": { "targetInfo": info } })).await;
+        self.send(&json!({ "method": method, "params": { "targetInfo": info } })).await;
     }
 
     /// Waits for a call of this method, and returns its number.
-    async fn hear(&mut self, method: &str) -> u64 {
+    async fn expect_call(&mut self, method: &str) -> u64 {
         let text = self.1.next().await.expect("the observer has hung up");
         let call: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(call["method"], method);
         call["id"].as_u64().unwrap()
     }
 
-    async fn answer(&mut self, id: u64, result: &Value) {
-        self.say(&json!({ "id": id, "result": result })).await;
+    async fn reply(&mut self, id: u64, result: &Value) {
+        self.send(&json!({ "id": id, "result": result })).await;
     }
 }
 
 /// An observer, and the browser that it observes.
-async fn observed() -> (Observer, Browser) {
+async fn observer_with_fake_browser() -> (Observer, FakeBrowser) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("ws://{}/browser", listener.local_addr().unwrap());
-    let play = async {
+    let simulation = async {
         let (stream, _) = listener.accept().await.unwrap();
         let (writer, reader) = link::accept(stream, "/browser").await.unwrap();
-        let mut browser = Browser(writer, reader);
+        let mut browser = FakeBrowser(writer, reader);
         for method in ["Fetch.enable", "Target.setDiscoverTargets"] {
-            let id = browser.hear(method).await;
-            browser.answer(id, &json!({})).await;
+            let id = browser.expect_call(method).await;
+            browser.reply(id, &json!({})).await;
         }
         browser
     };
-    let (observer, browser) = tokio::join!(Observer::connect(&address), play);
+    let (observer, browser) = tokio::join!(Observer::connect(&address), simulation);
     (observer.unwrap(), browser)
 }
 
 /// A page changes its address without end, and tabs come and go, while the browser is too busy to answer: the observer keeps
 /// up, and knows the final state when the browser answers.
 #[tokio::test]
-async fn a_flood_while_the_browser_is_busy() {
+async fn observer_keeps_up_with_events_of_a_busy_browser() {
     let test = async {
-        let (observer, mut browser) = observed().await;
-        browser.page("targetCreated", "A", "http://a/").await;
+        let (observer, mut browser) = observer_with_fake_browser().await;
+        browser.announce_page("targetCreated", "A", "http://a/").await;
         let watched = observer.watch(&Scope::Context("C".to_owned())).await.unwrap();
-        let play = async {
-            let id = browser.hear("Target.getBrowserContexts").await;
+        let simulation = async {
+            let id = browser.expect_call("Target.getBrowserContexts").await;
             for number in 0..2 * EVENTS_MAX {
-                browser.page("targetInfoChanged", "A", &format!("http://a/#{number}")).await;
+                browser.announce_page("targetInfoChanged", "A", &format!("http://a/#{number}")).await;
                 let tab = number.to_string();
-                browser.page("targetCreated", &tab, "http://a/").await;
+                browser.announce_page("targetCreated", &tab, "http://a/").await;
                 browser
-                    .say(&json!({ "method": "Target.targetDestroyed", "params": { "targetId": tab } }))
+                    .send(&json!({ "method": "Target.targetDestroyed", "params": { "targetId": tab } }))
                     .await;
             }
-            browser.page("targetInfoChanged", "A", "http://a/#last").await;
-            browser.answer(id, &json!({ "browserContextIds": ["C"] })).await;
+            browser.announce_page("targetInfoChanged", "A", "http://a/#last").await;
+            browser.reply(id, &json!({ "browserContextIds": ["C"] })).await;
         };
-        let (contexts, ()) = tokio::join!(observer.sync(), play);
+        let (contexts, ()) = tokio::join!(observer.sync(), simulation);
         assert!(contexts.unwrap().made.contains("C"));
         let view = watched.view.borrow().clone();
         assert_eq!((view.url.as_str(), view.tabs), ("http://a/#last", 1));
@@ -91,34 +91,34 @@ async fn a_flood_while_the_browser_is_busy() {
 /// The titles in a browser's answer are newer than the events before it, and older than those after it: a page that
 /// navigates at the moment of the answer is not shown in its former state.
 #[tokio::test]
-async fn an_answer_is_as_old_as_it_is() {
+async fn titles_in_an_answer_are_ordered_with_events() {
     let test = async {
-        let (observer, mut browser) = observed().await;
+        let (observer, mut browser) = observer_with_fake_browser().await;
         for tab in ["A", "B"] {
-            browser.page("targetCreated", tab, "http://a/#0").await;
+            browser.announce_page("targetCreated", tab, "http://a/#0").await;
         }
         let scopes = [observer.new_scope(), observer.new_scope()];
         let mut views = Vec::new();
         for (scope, tab) in scopes.into_iter().zip(["A", "B"]) {
-            observer.own(scope, vec![tab.to_owned()]).await;
+            observer.claim_tabs(scope, vec![tab.to_owned()]).await;
             views.push(observer.watch(&Scope::Own(scope)).await.unwrap().view);
         }
-        let play = async {
-            let id = browser.hear("Target.getTargets").await;
+        let simulation = async {
+            let id = browser.expect_call("Target.getTargets").await;
             for tab in ["A", "B"] {
-                browser.page("targetInfoChanged", tab, "http://a/#1").await;
+                browser.announce_page("targetInfoChanged", tab, "http://a/#1").await;
             }
             let info = |id| json!({ "targetId": id, "type": "page", "title": "said", "url": "http://a/#1", "browserContextId": "C" });
-            browser.answer(id, &json!({ "targetInfos": [info("A"), info("B")] })).await;
-            browser.page("targetInfoChanged", "B", "http://a/#2").await;
-            let id = browser.hear("Target.getBrowserContexts").await;
-            browser.answer(id, &json!({ "browserContextIds": ["C"] })).await;
+            browser.reply(id, &json!({ "targetInfos": [info("A"), info("B")] })).await;
+            browser.announce_page("targetInfoChanged", "B", "http://a/#2").await;
+            let id = browser.expect_call("Target.getBrowserContexts").await;
+            browser.reply(id, &json!({ "browserContextIds": ["C"] })).await;
         };
         let ask = async {
             observer.refresh().await;
             observer.sync().await.unwrap();
         };
-        tokio::join!(ask, play);
+        tokio::join!(ask, simulation);
         let shown = views.iter().map(|view| view.borrow().clone()).map(|view| (view.url, view.title));
         let expected = [("http://a/#1", "said"), ("http://a/#2", "")];
         assert_eq!(
@@ -131,12 +131,12 @@ async fn an_answer_is_as_old_as_it_is() {
 
 /// The observer gives the reason why its connection ended.
 #[tokio::test]
-async fn the_reason_is_told() {
+async fn end_of_connection_has_its_reason() {
     let test = async {
-        let (observer, mut browser) = observed().await;
+        let (observer, mut browser) = observer_with_fake_browser().await;
         assert!(browser.0.send("no JSON".into()).await);
         assert!(matches!(observer.ended().await, Some(Closed::Protocol(_))));
-        let (observer, browser) = observed().await;
+        let (observer, browser) = observer_with_fake_browser().await;
         drop(browser);
         assert_eq!(observer.ended().await, Some(Closed::ByBrowser));
     };
@@ -145,7 +145,7 @@ async fn the_reason_is_told() {
 
 /// Of one page's addresses the observer's queue keeps the last one; it keeps each event of pages that come, go or crash.
 #[test]
-fn what_the_latest_is_enough_of() {
+fn only_page_changes_are_coalesced() {
     let key = |method: &str, params: Value| {
         let params = greenroom_core::raw::encode(&params);
         let method = format!("Target.{method}");

@@ -17,16 +17,16 @@ use crate::{
     chromium::ChromiumSpec,
     downloads::Downloads,
     observed_browser::ObservedBrowser,
-    observer::{Crashes, Scope, TabPlace, Watched},
+    observer::{Crashes, Scope, TabPosition, WatchedPages},
     own_tabs::OwnTabs,
 };
 
 /// How long own tabs may take to close. A page that hangs takes half a second; with the grace of a process this stays below
 /// the five seconds that a seat has to close.
-const TABS: Duration = Duration::from_millis(2_500);
+const CLOSE_TABS_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// How long a call waits for crashed tabs to be reset. It usually takes a tenth of a second.
-const RESET: Duration = Duration::from_secs(2);
+const RESET_WITHIN: Duration = Duration::from_secs(2);
 
 /// The part of a browser that belongs to one seat.
 pub(crate) struct SeatBrowser {
@@ -44,17 +44,17 @@ pub(crate) struct SeatBrowser {
 impl SeatBrowser {
     /// A whole browser that was started for the seat. It gets a first, empty tab unless it has windows, which have one, and
     /// downloads into this folder.
-    pub(crate) async fn whole(
+    pub(crate) async fn exclusive(
         browser: ObservedBrowser,
         spec: &ChromiumSpec,
         folder: &Path,
         downloads: Arc<Downloads>,
     ) -> Result<Self, StartError> {
         let observer = browser.observer();
-        let seen = async {
+        let watch_pages = async {
             if spec.headless {
                 let failed = |error| StartError::new(format!("the browser cannot open a tab: {error}"));
-                let tab = observer.open_tab(EMPTY, TabPlace::InFront).await.map_err(failed)?;
+                let tab = observer.open_tab(EMPTY_PAGE, TabPosition::InFront).await.map_err(failed)?;
                 observer.resize(&tab, spec.window).await;
             }
             if let Err(error) = observer.downloads_to(folder, downloads.clone()).await {
@@ -62,8 +62,8 @@ impl SeatBrowser {
             }
             observer.watch(&Scope::Browser).await.ok_or_else(|| StartError::new("the browser is gone"))
         };
-        match seen.await {
-            Ok(Watched { view, crashes }) => Ok(Self {
+        match watch_pages.await {
+            Ok(WatchedPages { view, crashes }) => Ok(Self {
                 browser: Arc::new(browser),
                 tabs: None,
                 downloads: Some(downloads),
@@ -79,15 +79,15 @@ impl SeatBrowser {
     }
 
     /// Tabs of its own in an attached browser. The first one opens at this address; the list of them is in this folder.
-    pub(crate) async fn among(
+    pub(crate) async fn in_attached_browser(
         browser: Arc<ObservedBrowser>,
         folder: &Path,
         url: &str,
     ) -> Result<Self, StartError> {
-        let (mut own, tab) = OwnTabs::open(browser.observer(), folder, url, TabPlace::InFront).await?;
-        browser.driven().opened(&tab);
+        let (mut own, tab) = OwnTabs::open(browser.observer(), folder, url, TabPosition::InFront).await?;
+        browser.handle().declare_own_tab(&tab);
         match browser.observer().watch(&own.scope()).await {
-            Some(Watched { view, crashes }) => Ok(Self {
+            Some(WatchedPages { view, crashes }) => Ok(Self {
                 browser,
                 tabs: Some((Mutex::new(own), tab)),
                 downloads: None,
@@ -104,12 +104,12 @@ impl SeatBrowser {
 
     /// The address of its debugger.
     pub(crate) fn address(&self) -> &str {
-        self.browser.driven().address()
+        self.browser.handle().address()
     }
 
     /// An engine's answer without the secret address of the browser.
     pub(super) fn answer_without_secret(&self, body: Result<Raw, Raw>) -> Result<Raw, Raw> {
-        self.browser.driven().cdp_proxy.answer_without_secret(body)
+        self.browser.handle().cdp_proxy.answer_without_secret(body)
     }
 
     /// The first tab that greenroom opened for the seat in an attached browser.
@@ -125,12 +125,13 @@ impl SeatBrowser {
     pub(super) fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
         let mut lost = self.browser.lost();
         let mut crashes = self.crashes.clone();
-        let is_theirs = self.tabs.is_some();
+        let is_attached = self.tabs.is_some();
         async move {
             let gone = async { lost.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()) };
             let crashed = async {
-                let crashes = crashes.wait_for(|crashes| why_lost(crashes, is_theirs).is_some()).await;
-                crashes.ok().and_then(|crashes| why_lost(&crashes, is_theirs))
+                let crashes =
+                    crashes.wait_for(|crashes| loss_by_crashes(crashes, is_attached).is_some()).await;
+                crashes.ok().and_then(|crashes| loss_by_crashes(&crashes, is_attached))
             };
             // A closed channel means that the owner of the browser is gone.
             tokio::select! {
@@ -141,10 +142,10 @@ impl SeatBrowser {
         }
     }
 
-    /// The crashes of its tabs after the first `told` ones, and their total number.
-    pub(super) fn crashes_since(&self, told: u64) -> (Vec<Crash>, u64) {
+    /// The crashes of its tabs after the first `reported` ones, and their total number.
+    pub(super) fn crashes_since(&self, reported: u64) -> (Vec<Crash>, u64) {
         let crashes = self.crashes.borrow();
-        (crashes.since(told).map(|(_, crash)| crash.clone()).collect(), crashes.count)
+        (crashes.since(reported).map(|(_, crash)| crash.clone()).collect(), crashes.count)
     }
 
     /// Its downloads, if these are counted.
@@ -158,12 +159,12 @@ impl SeatBrowser {
 
     /// Makes every tab that crashes show an empty page, as long as this future is polled. The engine would use the crashed
     /// tab for ever, and hang with it.
-    pub(super) fn reset_crashed(&self) -> impl Future<Output = ()> + Send + 'static {
+    pub(super) fn reset_crashed_tabs(&self) -> impl Future<Output = ()> + Send + 'static {
         let (browser, mut crashes, resets) =
             (self.browser.clone(), self.crashes.clone(), self.resets.clone());
-        let is_theirs = self.tabs.is_some();
+        let is_attached = self.tabs.is_some();
         async move {
-            if is_theirs {
+            if is_attached {
                 return;
             }
             let mut seen = 0;
@@ -185,31 +186,31 @@ impl SeatBrowser {
     }
 
     /// Waits until tabs that are known to have crashed are reset: a call must not open a page that is then replaced.
-    pub(super) async fn until_reset(&self) {
+    pub(super) async fn wait_for_resets(&self) {
         let count = self.crashes.borrow().count;
         if self.tabs.is_none() {
             let mut resets = self.resets.subscribe();
-            let _ = timeout(RESET, resets.wait_for(|resets| *resets >= count)).await;
+            let _ = timeout(RESET_WITHIN, resets.wait_for(|resets| *resets >= count)).await;
         }
     }
 
     /// Notes new tabs, and reads the state of all pages anew: their titles may have changed unannounced.
     pub(super) async fn refresh(&self) {
-        self.look().await;
+        self.note_new_tabs().await;
         self.browser.observer().refresh().await;
     }
 
-    async fn look(&self) {
+    async fn note_new_tabs(&self) {
         if let Some((tabs, _)) = &self.tabs {
-            tabs.lock().await.look(self.browser.observer()).await;
+            tabs.lock().await.note_new_tabs(self.browser.observer()).await;
         }
     }
 
     /// The reason if the seat is gone: asks the browser itself, since its end may not have been seen yet.
     pub(super) async fn gone(&self) -> Option<Lost> {
-        self.look().await;
+        self.note_new_tabs().await;
         let gone = self.browser.gone().await;
-        gone.or_else(|| why_lost(&self.crashes.borrow(), self.tabs.is_some()))
+        gone.or_else(|| loss_by_crashes(&self.crashes.borrow(), self.tabs.is_some()))
     }
 
     pub(super) async fn ping(&self) -> Result<(), HealthCheckFailed> {
@@ -222,11 +223,11 @@ impl SeatBrowser {
 
     /// Closes the seat's own tabs in an attached browser, before all else: the browser's user sees them. Tabs that cannot be
     /// closed now are closed with the instance.
-    pub(super) async fn leave(&self) {
+    pub(super) async fn close_own_tabs(&self) {
         let Some((tabs, _)) = &self.tabs else { return };
         let mut tabs = tabs.lock().await;
         let observer = self.browser.observer();
-        if !matches!(timeout(TABS, tabs.close(observer)).await, Ok(Ok(()))) {
+        if !matches!(timeout(CLOSE_TABS_WITHIN, tabs.close(observer)).await, Ok(Ok(()))) {
             tracing::debug!("own tabs stay open for now");
         }
         observer.forget(&tabs.scope()).await;
@@ -242,10 +243,10 @@ impl SeatBrowser {
 
 /// Why crashes of its tabs end a seat. In an attached browser one is enough: the engine cannot go on in a tab that was reset
 /// there (seen: it waits in vain for its next page). Cookies and logins belong to that browser, and stay.
-fn why_lost(crashes: &Crashes, is_theirs: bool) -> Option<Lost> {
+fn loss_by_crashes(crashes: &Crashes, is_attached: bool) -> Option<Lost> {
     let first = || crashes.since(0).next().map(|(_, crash)| Lost::Page(crash.why.clone()));
-    crashes.lost.clone().or_else(|| if is_theirs { first() } else { None })
+    crashes.lost.clone().or_else(|| if is_attached { first() } else { None })
 }
 
 /// The address of an unused tab.
-pub(crate) const EMPTY: &str = "about:blank";
+pub(crate) const EMPTY_PAGE: &str = "about:blank";

@@ -36,33 +36,33 @@ use crate::{
     process::{Pipes, Process},
     seat_folder::SeatFolder,
     tool_list::ToolsChanged,
-    upstream::{Failed, Upstream},
+    upstream::{EngineRequestError, Upstream},
 };
 
 pub(crate) use browser::SeatBrowser;
 use seat::ProcessSeat;
-pub(crate) use seat::{CallAdapter, Unchanged};
+pub(crate) use seat::{CallAdapter, PassUnchanged};
 pub(crate) use seat_process::SeatProcess;
 
 /// The tool that closes a browser, if an engine has it.
-pub(crate) const CLOSE: &str = "browser_close";
+pub(crate) const CLOSE_TOOL: &str = "browser_close";
 
 /// A connection to an engine before its first message.
-pub(crate) struct Connection {
+pub(crate) struct EngineConnection {
     peer: Peer,
     inbound: mpsc::Receiver<Inbound>,
     /// The process at its other end, if greenroom started it.
     process: Option<Process>,
 }
 
-impl From<(Process, Pipes)> for Connection {
+impl From<(Process, Pipes)> for EngineConnection {
     fn from((process, pipes): (Process, Pipes)) -> Self {
         let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
         Self { peer, inbound, process: Some(process) }
     }
 }
 
-impl From<&http::Endpoint> for Connection {
+impl From<&http::Endpoint> for EngineConnection {
     fn from(server: &http::Endpoint) -> Self {
         let (peer, inbound) = server.connect();
         Self { peer, inbound, process: None }
@@ -70,7 +70,7 @@ impl From<&http::Endpoint> for Connection {
 }
 
 /// How the processes of one engine are made.
-pub(crate) trait Kind: Send + Sync + 'static {
+pub(crate) trait SeatProcessFactory: Send + Sync + 'static {
     /// Whether an instance with one slot is its process. Otherwise processes start with seats.
     fn is_process(&self) -> bool {
         true
@@ -84,9 +84,9 @@ pub(crate) trait Kind: Send + Sync + 'static {
         &'a self,
         folder: &'a Path,
         browser: Option<&'a SeatBrowser>,
-    ) -> BoxFuture<'a, Result<Connection, StartError>>;
+    ) -> BoxFuture<'a, Result<EngineConnection, StartError>>;
     /// Adds to the error which server could not be reached.
-    fn unreachable(&self, error: StartError) -> StartError {
+    fn unreachable_error(&self, error: StartError) -> StartError {
         error
     }
     /// Makes sure, after the handshake, that a process is ready for its seat.
@@ -119,7 +119,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
     fn suits(&self, _agent: &dyn Agent) -> bool {
         true
     }
-    /// Whether it has [`CLOSE`], if that is known beforehand; else its tools are listed.
+    /// Whether it has [`CLOSE_TOOL`], if that is known beforehand; else its tools are listed.
     fn has_close(&self) -> Option<bool> {
         None
     }
@@ -133,19 +133,19 @@ pub(crate) trait Kind: Send + Sync + 'static {
     }
     /// How the calls of a seat are passed on.
     fn adapter(&self) -> Box<dyn CallAdapter> {
-        Box::new(Unchanged)
+        Box::new(PassUnchanged)
     }
 }
 
 /// A running instance.
-pub(crate) struct Processes {
-    shared: Arc<Shared>,
+pub(crate) struct ProcessInstance {
+    shared: Arc<ProcessInstanceState>,
     /// Watches what the instance has besides its processes.
     _watcher: JoinSet<()>,
 }
 
-struct Shared {
-    kind: Box<dyn Kind>,
+struct ProcessInstanceState {
+    factory: Box<dyn SeatProcessFactory>,
     /// Whether the instance is its process.
     is_process: bool,
     base: InstanceBase,
@@ -153,54 +153,59 @@ struct Shared {
     /// cached, so the first process of an instance is asked.
     has_close: OnceLock<bool>,
     /// With one slot: the process that was started with the instance, until its first seat takes it.
-    ready: Mutex<Option<Arc<SeatProcess>>>,
-    living: Mutex<Vec<Weak<SeatProcess>>>,
+    waiting_process: Mutex<Option<Arc<SeatProcess>>>,
+    processes: Mutex<Vec<Weak<SeatProcess>>>,
 }
 
-impl Processes {
-    pub(crate) async fn start(kind: Box<dyn Kind>, slots: usize) -> Result<Arc<dyn Instance>, StartError> {
-        let is_process = slots == 1 && kind.is_process();
-        let shared = Arc::new(Shared {
-            kind,
+impl ProcessInstance {
+    pub(crate) async fn start(
+        factory: Box<dyn SeatProcessFactory>,
+        slots: usize,
+    ) -> Result<Arc<dyn Instance>, StartError> {
+        let is_process = slots == 1 && factory.is_process();
+        let shared = Arc::new(ProcessInstanceState {
+            factory,
             is_process,
             base: InstanceBase::default(),
             has_close: OnceLock::new(),
-            ready: Mutex::default(),
-            living: Mutex::default(),
+            waiting_process: Mutex::default(),
+            processes: Mutex::default(),
         });
         if is_process {
-            let ready = shared.bring_up(Arc::new(NoAgent)).await?;
-            *shared.ready.lock() = Some(ready);
+            let waiting_process = shared.start_process(Arc::new(NoAgent)).await?;
+            *shared.waiting_process.lock() = Some(waiting_process);
         }
         let mut watcher = JoinSet::new();
         let watched = shared.clone();
-        watcher.spawn(async move { watched.base.loss.declare(watched.kind.ended().await) });
+        watcher.spawn(async move { watched.base.loss.declare(watched.factory.ended().await) });
         Ok(Arc::new(Self { shared, _watcher: watcher }))
     }
 }
 
-impl Shared {
+impl ProcessInstanceState {
     /// Starts a process, and the browser for it if it needs one, and makes the handshake.
-    async fn bring_up(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<SeatProcess>, StartError> {
-        let folder = self.kind.folder()?;
+    async fn start_process(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<SeatProcess>, StartError> {
+        let folder = self.factory.folder()?;
         let browser = self.browser(folder.path()).await?;
         let connected = async {
-            let Connection { peer, inbound, process } =
-                self.kind.connect(folder.path(), browser.as_ref()).await?;
+            let EngineConnection { peer, inbound, process } =
+                self.factory.connect(folder.path(), browser.as_ref()).await?;
             let handshake = async {
-                let changed = self.kind.tools_changed();
+                let changed = self.factory.tools_changed();
                 let upstream = Upstream::open(peer, inbound, folder.path(), agent, changed).await?;
-                self.kind.prepare(&upstream).await?;
-                Ok::<_, Failed>(upstream)
+                self.factory.prepare(&upstream).await?;
+                Ok::<_, EngineRequestError>(upstream)
             };
             let upstream = match &process {
                 Some(process) => explain(process, handshake).await?,
-                None => handshake.await.map_err(|failed| self.kind.unreachable(failed.into()))?,
+                None => handshake.await.map_err(|failed| self.factory.unreachable_error(failed.into()))?,
             };
             if self.has_close.get().is_none() {
-                let listed = upstream.look_at_tools().await;
-                let has_close =
-                    self.kind.has_close().unwrap_or_else(|| listed.iter().any(|name| &**name == CLOSE));
+                let listed = upstream.list_tools_at_start().await;
+                let has_close = self
+                    .factory
+                    .has_close()
+                    .unwrap_or_else(|| listed.iter().any(|name| &**name == CLOSE_TOOL));
                 let _ = self.has_close.set(has_close);
             }
             Ok::<_, StartError>((upstream, process))
@@ -209,39 +214,43 @@ impl Shared {
             Ok(connected) => connected,
             Err(error) => {
                 if let Some(browser) = browser {
-                    browser.leave().await;
+                    browser.close_own_tabs().await;
                     browser.stop(Duration::ZERO).await;
                 }
                 return Err(error);
             }
         };
         let has_close = self.has_close.get().copied().unwrap_or_default();
-        let living = Arc::new(SeatProcess::new(process, upstream, folder, browser, has_close));
-        let mut all = self.living.lock();
-        all.retain(|living| living.strong_count() > 0);
-        all.push(Arc::downgrade(&living));
+        let process = Arc::new(SeatProcess::new(process, upstream, folder, browser, has_close));
+        let mut all = self.processes.lock();
+        all.retain(|process| process.strong_count() > 0);
+        all.push(Arc::downgrade(&process));
         drop(all);
-        self.base.tasks.spawn(follow(Arc::downgrade(self), living.lost(), Arc::downgrade(&living)));
-        Ok(living)
+        self.base.tasks.spawn(report_unexpected_end(
+            Arc::downgrade(self),
+            process.lost(),
+            Arc::downgrade(&process),
+        ));
+        Ok(process)
     }
 
     /// The part of a browser for a seat. A browser that greenroom starts ends when this future is dropped; in an attached
     /// one a tab would stay, so this is not cancelled there. Each step of it has its own limit.
     async fn browser(&self, folder: &Path) -> Result<Option<SeatBrowser>, StartError> {
-        let browser = self.kind.browser(folder);
-        if self.kind.is_process() { self.base.loss.unless_declared(browser).await } else { browser.await }
+        let browser = self.factory.browser(folder);
+        if self.factory.is_process() { self.base.loss.unless_declared(browser).await } else { browser.await }
     }
 
     /// Opens a seat. If the instance is lost meanwhile, the seat is closed again.
     async fn open(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Box<dyn Seat>, OpenError> {
-        let served = self.serve(agent).await;
+        let process = self.process_for_seat(agent).await;
         // A seat that fails on a lost instance fails because of it; and the loss may have missed a process that was not
         // listed yet.
         let lost = self.base.loss.known();
-        match (served, lost) {
-            (Ok(living), None) => Ok(Box::new(ProcessSeat::new(living, self.kind.adapter()))),
-            (Ok(living), Some(lost)) => {
-                living.end().await;
+        match (process, lost) {
+            (Ok(process), None) => Ok(Box::new(ProcessSeat::new(process, self.factory.adapter()))),
+            (Ok(process), Some(lost)) => {
+                process.close_and_stop().await;
                 Err(lost.into())
             }
             (Err(_), Some(lost)) => Err(lost.into()),
@@ -250,15 +259,20 @@ impl Shared {
     }
 
     /// The process for a seat: the one that waits for it, or a new one.
-    async fn serve(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Arc<SeatProcess>, OpenError> {
-        let ready = self.ready.lock().take();
-        match ready {
-            Some(living) if living.is_well() && self.kind.suits(agent.as_ref()) => return Ok(living),
-            Some(unsuitable) => unsuitable.end().await,
+    async fn process_for_seat(
+        self: &Arc<Self>,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Arc<SeatProcess>, OpenError> {
+        let waiting_process = self.waiting_process.lock().take();
+        match waiting_process {
+            Some(process) if process.is_healthy() && self.factory.suits(agent.as_ref()) => {
+                return Ok(process);
+            }
+            Some(unsuitable) => unsuitable.close_and_stop().await,
             None => {}
         }
-        match self.bring_up(agent).await {
-            Ok(living) => Ok(living),
+        match self.start_process(agent).await {
+            Ok(process) => Ok(process),
             // The instance is its process: without one it is lost, and another instance may work.
             Err(error) if self.is_process => {
                 let lost = Lost::HealthCheckFailed(error.message.into());
@@ -266,33 +280,37 @@ impl Shared {
                 Err(lost.into())
             }
             // A seat that fails on a dying instance fails because of it.
-            Err(error) => match self.kind.gone().await {
+            Err(error) => match self.factory.gone().await {
                 Some(lost) => Err(lost.into()),
                 None => Err(error.into()),
             },
         }
     }
 
-    fn living(&self) -> Vec<Arc<SeatProcess>> {
-        let living = self.living.lock();
-        living.iter().filter_map(Weak::upgrade).filter(|living| living.runs()).collect()
+    fn running_processes(&self) -> Vec<Arc<SeatProcess>> {
+        let processes = self.processes.lock();
+        processes.iter().filter_map(Weak::upgrade).filter(|process| process.is_running()).collect()
     }
 }
 
 /// With one slot an unexpected end of the process is the instance's loss; a page's end is its seat's alone. The log has the
 /// process's last output.
-async fn follow(instance: Weak<Shared>, mut lost: watch::Receiver<Option<Lost>>, living: Weak<SeatProcess>) {
+async fn report_unexpected_end(
+    instance: Weak<ProcessInstanceState>,
+    mut lost: watch::Receiver<Option<Lost>>,
+    process: Weak<SeatProcess>,
+) {
     let Ok(Some(why)) = lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) else { return };
     // A process without an owner was killed.
-    let Some(living) = living.upgrade().filter(|living| !living.is_dismissed()) else { return };
-    tracing::warn!(engine = living.name(), pid = living.pid(), %why, "the process ended unexpectedly");
+    let Some(process) = process.upgrade().filter(|process| !process.is_being_ended()) else { return };
+    tracing::warn!(engine = process.name(), pid = process.pid(), %why, "the process ended unexpectedly");
     let is_page = matches!(why, Lost::Page(_));
     if let Some(instance) = instance.upgrade().filter(|instance| instance.is_process && !is_page) {
         instance.base.loss.declare(why);
     }
 }
 
-impl Instance for Processes {
+impl Instance for ProcessInstance {
     fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>> {
         Box::pin(async move {
             self.shared.base.loss.check()?;
@@ -308,46 +326,50 @@ impl Instance for Processes {
     fn ping(&self) -> BoxFuture<'_, Result<(), HealthCheckFailed>> {
         Box::pin(async move {
             let mut pings = JoinSet::new();
-            for living in self.shared.living() {
-                let beside_calls = self.shared.kind.answers_ping_during_calls();
-                pings.spawn(async move { living.ping(beside_calls).await });
+            for process in self.shared.running_processes() {
+                let during_calls = self.shared.factory.answers_ping_during_calls();
+                pings.spawn(async move { process.ping(during_calls).await });
             }
             while let Some(answer) = pings.join_next().await {
                 answer.unwrap_or_else(|_| Err(HealthCheckFailed("the engine's adapter panicked".into())))?;
             }
-            self.shared.kind.ping().await
+            self.shared.factory.ping().await
         })
     }
 
     fn silent(&self) -> Option<Arc<str>> {
-        self.shared.living().iter().find_map(|living| living.silent()).or_else(|| self.shared.kind.silent())
+        self.shared
+            .running_processes()
+            .iter()
+            .find_map(|process| process.silent())
+            .or_else(|| self.shared.factory.silent())
     }
 
     fn mark_lost(&self, why: Lost) {
         self.shared.base.loss.declare(why.clone());
-        for living in self.shared.living() {
-            living.mark_lost(why.clone());
+        for process in self.shared.running_processes() {
+            process.mark_lost(why.clone());
         }
     }
 
     fn process_ids(&self) -> Vec<u32> {
-        let living = self.shared.living();
-        let engines = living.iter().filter_map(|living| living.pid());
-        engines.chain(living.iter().filter_map(|living| living.browser_pid())).collect()
+        let processes = self.shared.running_processes();
+        let engines = processes.iter().filter_map(|process| process.pid());
+        engines.chain(processes.iter().filter_map(|process| process.browser_pid())).collect()
     }
 
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.shared.base.loss.declare(Lost::Shutdown);
             // Held until the end: dropping it here would kill it.
-            let _ready = self.shared.ready.lock().take();
+            let _waiting_process = self.shared.waiting_process.lock().take();
             let mut ends = JoinSet::new();
-            for living in self.shared.living() {
-                ends.spawn(async move { living.stop(grace).await });
+            for process in self.shared.running_processes() {
+                ends.spawn(async move { process.stop(grace).await });
             }
             ends.join_all().await;
             self.shared.base.ended().await;
-            self.shared.kind.stopped().await;
+            self.shared.factory.stopped().await;
         })
     }
 }

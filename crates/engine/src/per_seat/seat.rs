@@ -7,10 +7,10 @@ use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View, por
 use tokio::{sync::watch, time::timeout};
 
 use super::{SeatBrowser, SeatProcess, seat_process::disk_used};
-use crate::{disk_use::DiskUse, exit_reason::settle, tool_answer::failure};
+use crate::{disk_use::DiskUse, exit_reason::wait_for_loss, tool_answer::ensure_success};
 
 /// How long reading a process's output from before its end may take. It is in a local pipe.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const ANSWER_DRAIN: Duration = Duration::from_secs(1);
 
 /// How an engine's calls are passed on to the process of a seat, and its answers returned.
 pub(crate) trait CallAdapter: Send {
@@ -25,9 +25,9 @@ pub(crate) trait CallAdapter: Send {
 }
 
 /// Passes calls and answers on unchanged.
-pub(crate) struct Unchanged;
+pub(crate) struct PassUnchanged;
 
-impl CallAdapter for Unchanged {
+impl CallAdapter for PassUnchanged {
     fn run<'a>(
         &'a mut self,
         process: &'a SeatProcess,
@@ -43,28 +43,28 @@ impl CallAdapter for Unchanged {
 }
 
 pub(super) struct ProcessSeat {
-    living: Arc<SeatProcess>,
+    process: Arc<SeatProcess>,
     adapter: Box<dyn CallAdapter>,
     /// Always empty if there is nothing to observe.
     view: watch::Receiver<View>,
     /// How many crashes of its tabs were reported.
-    crashes_told: u64,
+    crashes_reported: u64,
 }
 
 /// Marks the end of a call when dropped, also when the call is cancelled.
-struct Busy<'a>(&'a watch::Sender<bool>);
+struct BusyGuard<'a>(&'a watch::Sender<bool>);
 
-impl Drop for Busy<'_> {
+impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
         self.0.send_replace(false);
     }
 }
 
 impl ProcessSeat {
-    pub(super) fn new(living: Arc<SeatProcess>, adapter: Box<dyn CallAdapter>) -> Self {
-        let view = living.browser.as_ref().map(SeatBrowser::view);
+    pub(super) fn new(process: Arc<SeatProcess>, adapter: Box<dyn CallAdapter>) -> Self {
+        let view = process.browser.as_ref().map(SeatBrowser::view);
         let view = view.unwrap_or_else(|| watch::Sender::new(View::default()).subscribe());
-        Self { living, adapter, view, crashes_told: 0 }
+        Self { process, adapter, view, crashes_reported: 0 }
     }
 }
 
@@ -82,10 +82,10 @@ impl SeatProcess {
     /// Calls the engine, and asks the browser if that may explain a failure.
     pub(crate) async fn pass_on(&self, call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
         if let Some(browser) = &self.browser {
-            browser.until_reset().await;
+            browser.wait_for_resets().await;
         }
         self.busy.send_replace(true);
-        let _busy = Busy(&self.busy);
+        let _busy = BusyGuard(&self.busy);
         let mut lost = self.lost();
         let mut answer = pin!(self.upstream.ask(call.method, &call.params, agent));
         let ended = async { lost.wait_for(Option::is_some).await.ok().and_then(|lost| lost.clone()) };
@@ -97,7 +97,7 @@ impl SeatProcess {
         let answer = match first {
             Ok(answer) => answer,
             // An answer that the process sent before it ended may still be in the pipe.
-            Err(lost) => match timeout(LAST_WORDS, answer).await {
+            Err(lost) => match timeout(ANSWER_DRAIN, answer).await {
                 Ok(answer) => answer,
                 Err(_) => return Err(lost),
             },
@@ -110,7 +110,7 @@ impl SeatProcess {
         let gone = match answer {
             Ok(body) => match browser {
                 None => return Ok(body.into()),
-                Some(browser) if failure(&body).is_ok() => {
+                Some(browser) if ensure_success(&body).is_ok() => {
                     browser.refresh().await;
                     return Ok(body.into());
                 }
@@ -120,13 +120,13 @@ impl SeatProcess {
             Err(gone) => gone,
         };
         self.connection_broke(&gone);
-        Err(settle(&mut lost, gone).await)
+        Err(wait_for_loss(&mut lost, gone).await)
     }
 }
 
 impl Seat for ProcessSeat {
     fn call<'a>(&'a mut self, call: Call, agent: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
-        self.adapter.run(&self.living, call, agent)
+        self.adapter.run(&self.process, call, agent)
     }
 
     fn own_wait(&self, call: &Call) -> Duration {
@@ -134,18 +134,18 @@ impl Seat for ProcessSeat {
     }
 
     fn lost(&self) -> watch::Receiver<Option<Lost>> {
-        self.living.lost()
+        self.process.lost()
     }
 
     fn take_crashes(&mut self) -> Vec<Crash> {
-        let Some(browser) = &self.living.browser else { return Vec::new() };
-        let (crashes, count) = browser.crashes_since(self.crashes_told);
-        self.crashes_told = count;
+        let Some(browser) = &self.process.browser else { return Vec::new() };
+        let (crashes, count) = browser.crashes_since(self.crashes_reported);
+        self.crashes_reported = count;
         crashes
     }
 
     fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
-        self.living.browser.as_ref()?.downloads()?.take_stopped(&None)
+        self.process.browser.as_ref()?.downloads()?.take_stopped(&None)
     }
 
     fn view(&self) -> watch::Receiver<View> {
@@ -153,6 +153,6 @@ impl Seat for ProcessSeat {
     }
 
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move { self.living.end().await })
+        Box::pin(async move { self.process.close_and_stop().await })
     }
 }

@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{CLOSE, SeatBrowser};
+use super::{CLOSE_TOOL, SeatBrowser};
 use crate::{
     disk_use::{self, DiskUse, LOOK_EVERY},
     downloads::Downloads,
@@ -32,13 +32,13 @@ use crate::{
 
 /// How long an engine may take to close its browser. It usually takes milliseconds; a page that hangs may delay it, and with
 /// [`STOP_GRACE`] this stays below the five seconds that a seat has to close.
-const FAREWELL: Duration = Duration::from_millis(2_500);
+const CLOSE_BROWSER_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// How long a process may take to exit once asked.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// How long a remote server may take to end a session. It usually takes milliseconds; from far away some more.
-const GOODBYE: Duration = Duration::from_secs(2);
+const END_SESSION_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) struct SeatProcess {
     /// `None` for a server that greenroom did not start.
@@ -52,7 +52,7 @@ pub(crate) struct SeatProcess {
     /// Whether a call runs.
     pub(super) busy: watch::Sender<bool>,
     /// Whether greenroom itself ends it.
-    dismissed: AtomicBool,
+    being_ended: AtomicBool,
     ping: Unanswered,
     /// Watches the browser.
     _watcher: JoinSet<()>,
@@ -60,9 +60,9 @@ pub(crate) struct SeatProcess {
 
 /// How much disk space the files in a seat's folder take. Downloads there count with their final size.
 pub(super) async fn disk_used(folder: &Path, downloads: Option<&Arc<Downloads>>) -> DiskUse {
-    let files = disk_use::of_folder(folder, None).await;
+    let files = disk_use::measure_folder(folder, None).await;
     match downloads {
-        Some(downloads) => files.noted(|bytes| downloads.note_all_files(&None, bytes)),
+        Some(downloads) => files.counted_in(|bytes| downloads.note_all_files(&None, bytes)),
         None => files,
     }
 }
@@ -73,14 +73,14 @@ async fn disk_overrun(folder: &Path, downloads: &Arc<Downloads>) -> Lost {
     loop {
         sleep(LOOK_EVERY).await;
         let used = disk_used(folder, Some(downloads)).await;
-        if let Some(why) = overrun(&used, downloads.bytes_max()) {
+        if let Some(why) = disk_overrun_reason(&used, downloads.bytes_max()) {
             return Lost::HealthCheckFailed(why.into());
         }
     }
 }
 
 /// Why a seat's files end it, if they do. Only their known size counts, not their number or an unreadable folder.
-fn overrun(used: &DiskUse, bytes_max: u64) -> Option<String> {
+fn disk_overrun_reason(used: &DiskUse, bytes_max: u64) -> Option<String> {
     let used = match used {
         DiskUse::Bytes(bytes) | DiskUse::TooManyFiles { bytes_min: bytes } => *bytes,
         DiskUse::Unreadable(_) => return None,
@@ -98,9 +98,9 @@ impl SeatProcess {
         browser: Option<SeatBrowser>,
         has_close: bool,
     ) -> Self {
-        let dismissed = AtomicBool::new(false);
+        let being_ended = AtomicBool::new(false);
         let ping = Unanswered::default();
-        let loss = process.as_ref().map(Loss::of).unwrap_or_default();
+        let loss = process.as_ref().map(Loss::of_process).unwrap_or_default();
         let busy = watch::Sender::new(false);
         let mut watcher = JoinSet::new();
         if process.is_none() {
@@ -115,7 +115,7 @@ impl SeatProcess {
             let loss = loss.clone();
             watcher.spawn(async move { loss.declare(gone.await) });
         }
-        if let Some(resets) = browser.as_ref().map(SeatBrowser::reset_crashed) {
+        if let Some(resets) = browser.as_ref().map(SeatBrowser::reset_crashed_tabs) {
             watcher.spawn(resets);
         }
         if let Some(downloads) = browser.as_ref().and_then(SeatBrowser::downloads) {
@@ -123,7 +123,7 @@ impl SeatProcess {
             watcher.spawn(async move { loss.declare(disk_overrun(&folder, &downloads).await) });
         }
         let _watcher = watcher;
-        Self { process, upstream, folder, browser, loss, has_close, busy, dismissed, ping, _watcher }
+        Self { process, upstream, folder, browser, loss, has_close, busy, being_ended, ping, _watcher }
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
@@ -131,7 +131,7 @@ impl SeatProcess {
     }
 
     /// For messages: the process.
-    fn which(&self) -> String {
+    fn process_suffix(&self) -> String {
         self.pid().map(|pid| format!(": process {pid}")).unwrap_or_default()
     }
 
@@ -143,10 +143,10 @@ impl SeatProcess {
         self.process.as_ref().map_or("server", Process::name)
     }
 
-    pub(super) fn runs(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         match &self.process {
             Some(process) => process.exit().borrow().is_none(),
-            None => self.is_well(),
+            None => self.is_healthy(),
         }
     }
 
@@ -158,31 +158,31 @@ impl SeatProcess {
     }
 
     /// Whether no fault is known.
-    pub(super) fn is_well(&self) -> bool {
+    pub(super) fn is_healthy(&self) -> bool {
         self.loss.known().is_none()
     }
 
-    /// Becomes `Some` when the process or its browser has ended, or is condemned.
+    /// Becomes `Some` when the process or its browser has ended, or is marked as lost.
     pub(super) fn lost(&self) -> watch::Receiver<Option<Lost>> {
         self.loss.subscribe()
     }
 
     /// Gives the process up before it is ended: its seat gets this reason instead of the kill.
     pub(super) fn mark_lost(&self, why: Lost) {
-        self.dismissed.store(true, Ordering::Relaxed);
+        self.being_ended.store(true, Ordering::Relaxed);
         self.loss.declare(why);
     }
 
-    pub(super) fn is_dismissed(&self) -> bool {
-        self.dismissed.load(Ordering::Relaxed)
+    pub(super) fn is_being_ended(&self) -> bool {
+        self.being_ended.load(Ordering::Relaxed)
     }
 
     /// Asks for a sign of life. A process that does one thing at a time gives none during a call, and a call that begins
     /// meanwhile delays the answer: neither is a fault.
-    pub(super) async fn ping(&self, beside_calls: bool) -> Result<(), HealthCheckFailed> {
+    pub(super) async fn ping(&self, during_calls: bool) -> Result<(), HealthCheckFailed> {
         let mut busy = self.busy.subscribe();
         let busy = async {
-            if beside_calls || busy.wait_for(|busy| *busy).await.is_err() {
+            if during_calls || busy.wait_for(|busy| *busy).await.is_err() {
                 std::future::pending::<()>().await;
             }
         };
@@ -193,32 +193,35 @@ impl SeatProcess {
                 answer = self.upstream.ping() => answer,
             }
         });
-        let unwell = |gone| HealthCheckFailed(format!("the engine is unwell: {gone}{}", self.which()).into());
+        let check_failed =
+            |gone| HealthCheckFailed(format!("the engine is unwell: {gone}{}", self.process_suffix()).into());
         let answer = match (answer.await, &self.browser) {
             (Ok(()), Some(browser)) => browser.ping().await,
-            (answer, _) => answer.map_err(unwell),
+            (answer, _) => answer.map_err(check_failed),
         };
         // A process that is being ended need not answer.
-        answer.or_else(|unwell| if self.is_dismissed() { Ok(()) } else { Err(unwell) })
+        answer.or_else(|failure| if self.is_being_ended() { Ok(()) } else { Err(failure) })
     }
 
     pub(super) fn silent(&self) -> Option<Arc<str>> {
-        let engine =
-            self.ping.is_unanswered().then(|| format!("the engine did not answer{}", self.which()).into());
+        let engine = self
+            .ping
+            .is_unanswered()
+            .then(|| format!("the engine did not answer{}", self.process_suffix()).into());
         engine.or_else(|| self.browser.as_ref()?.silent())
     }
 
     /// Ends the process in order: closes its browser, or its own tabs in one, then asks the process to exit, then kills it.
     /// A browser that greenroom started for it is ended last.
-    pub(super) async fn end(&self) {
-        self.dismissed.store(true, Ordering::Relaxed);
-        if self.has_close && self.runs() {
-            let close = close();
+    pub(super) async fn close_and_stop(&self) {
+        self.being_ended.store(true, Ordering::Relaxed);
+        if self.has_close && self.is_running() {
+            let call = close_call();
             let mut lost = self.lost();
-            let closed = timeout(FAREWELL, async {
+            let closed = timeout(CLOSE_BROWSER_WITHIN, async {
                 tokio::select! {
                     _ = lost.wait_for(Option::is_some) => {}
-                    _ = self.upstream.call(&close, Arc::new(NoAgent)) => {}
+                    _ = self.upstream.call(&call, Arc::new(NoAgent)) => {}
                 }
             });
             if closed.await.is_err() {
@@ -230,14 +233,14 @@ impl SeatProcess {
 
     /// Ends the process: asks it to exit, and kills it after `grace`.
     pub(super) async fn stop(&self, grace: Duration) {
-        self.dismissed.store(true, Ordering::Relaxed);
+        self.being_ended.store(true, Ordering::Relaxed);
         if let Some(browser) = &self.browser {
-            browser.leave().await;
+            browser.close_own_tabs().await;
         }
         match &self.process {
             Some(process) => process.stop(grace).await,
             None => {
-                let _ = timeout(GOODBYE, self.upstream.close()).await;
+                let _ = timeout(END_SESSION_WITHIN, self.upstream.close()).await;
             }
         }
         if let Some(browser) = &self.browser {
@@ -247,8 +250,8 @@ impl SeatProcess {
     }
 }
 
-fn close() -> Raw {
-    encode(&json!({ "name": CLOSE, "arguments": {} }))
+fn close_call() -> Raw {
+    encode(&json!({ "name": CLOSE_TOOL, "arguments": {} }))
 }
 
 #[cfg(test)]
@@ -259,7 +262,7 @@ mod tests {
 
     /// Only files that take too much end a seat: not their number, and not an unreadable folder.
     #[test]
-    fn what_ends_a_seat() {
+    fn only_too_large_files_end_a_seat() {
         const MAX: u64 = 1 << 20;
         for (used, ends) in [
             (DiskUse::Bytes(2 * MAX), false),
@@ -268,7 +271,7 @@ mod tests {
             (DiskUse::TooManyFiles { bytes_min: 2 * MAX + 2 }, true),
             (DiskUse::Unreadable(io::Error::other("no luck")), false),
         ] {
-            let why = overrun(&used, MAX);
+            let why = disk_overrun_reason(&used, MAX);
             assert_eq!(why.is_some(), ends, "{used:?}: {why:?}");
         }
     }

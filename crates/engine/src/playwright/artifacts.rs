@@ -12,40 +12,40 @@ pub(super) const FOLDER: &str = ".playwright-mcp/traces";
 
 /// The seats of one Node process, and the folders of those that have closed before others.
 #[derive(Default)]
-pub(super) struct Artifacts(Mutex<State>);
+pub(super) struct Artifacts(Mutex<ArtifactFolders>);
 
 #[derive(Default)]
-struct State {
+struct ArtifactFolders {
     seats: usize,
     /// Only [`FOLDER`] is left in each.
-    kept: Vec<Arc<SeatFolder>>,
+    retained: Vec<Arc<SeatFolder>>,
 }
 
 impl Artifacts {
     /// A seat begins to use the engine.
-    pub(super) fn enter(&self) {
+    pub(super) fn seat_opened(&self) {
         self.0.lock().seats += 1;
     }
 
     /// A seat has ended. Removes its folder, except the part that other seats may still use. With the last seat the engine
     /// disconnects from the browser, and everything is removed.
-    pub(super) async fn leave(&self, folder: SeatFolder) {
+    pub(super) async fn seat_closed(&self, folder: SeatFolder) {
         let folder = Arc::new(folder);
-        let is_used = Path::is_dir(&folder.path().join(FOLDER));
-        let (stays, gone) = {
+        let has_artifacts = Path::is_dir(&folder.path().join(FOLDER));
+        let (is_retained, removed) = {
             let mut state = self.0.lock();
             state.seats = state.seats.saturating_sub(1);
-            let stays = is_used && state.seats > 0;
-            if stays {
-                state.kept.push(folder.clone());
+            let is_retained = has_artifacts && state.seats > 0;
+            if is_retained {
+                state.retained.push(folder.clone());
             }
-            (stays, if state.seats == 0 { std::mem::take(&mut state.kept) } else { Vec::new() })
+            (is_retained, if state.seats == 0 { std::mem::take(&mut state.retained) } else { Vec::new() })
         };
-        match stays {
-            true => folder.clear_but(FOLDER).await,
+        match is_retained {
+            true => folder.clear_except(FOLDER).await,
             false => folder.clear().await,
         }
-        for folder in gone {
+        for folder in removed {
             folder.clear().await;
         }
     }
@@ -59,7 +59,7 @@ mod tests {
     /// The part of a seat's folder that others use stays until the last of them has closed; the rest is removed with the
     /// seat.
     #[tokio::test]
-    async fn it_outlives_its_seat() {
+    async fn artifacts_outlive_the_first_seat() {
         let data = tempfile::tempdir().unwrap();
         let run = RunFolder::claim(data.path()).unwrap();
         let seat = || SeatFolder::make(&run, None).unwrap();
@@ -71,13 +71,13 @@ mod tests {
         }
         let paths = [&first, &second, &third].map(|folder| folder.path().to_owned());
         let artifacts = Artifacts::default();
-        (0..3).for_each(|_| artifacts.enter());
-        artifacts.leave(first).await;
+        (0..3).for_each(|_| artifacts.seat_opened());
+        artifacts.seat_closed(first).await;
         assert!(used.join("download").exists());
         assert!(!paths[0].join("mine").exists() && !paths[0].join(".playwright-mcp/page.yml").exists());
-        artifacts.leave(second).await;
+        artifacts.seat_closed(second).await;
         assert!(used.exists() && !paths[1].exists());
-        artifacts.leave(third).await;
+        artifacts.seat_closed(third).await;
         assert!(!paths[0].exists() && !paths[2].exists());
     }
 }

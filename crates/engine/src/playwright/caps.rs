@@ -69,6 +69,6 @@ const CAPS: [(&str, &[&str]); 7] = [
 ];
 
 /// The entry to which a tool belongs; `None` for tools that are always available, and for tools that the engine lacks.
-pub(super) fn of_tool(tool: &str) -> Option<&'static str> {
+pub(super) fn cap_of_tool(tool: &str) -> Option<&'static str> {
     CAPS.iter().find(|(_, tools)| tools.contains(&tool)).map(|(cap, _)| *cap)
 }

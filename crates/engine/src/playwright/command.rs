@@ -28,24 +28,27 @@ const WINDOWS_DRIVE: &str = "/mnt/c";
 /// Characters that `cmd.exe` does not pass on unchanged.
 const CMD_SPECIAL: [char; 9] = ['&', '|', '<', '>', '^', '%', '"', '\n', '\r'];
 
-/// The engine for a Chromium that greenroom starts; [`attach`] adds its address.
-pub(super) fn attached(options: &EngineOptions) -> Result<Spec, StartError> {
+/// The engine for a Chromium that greenroom starts; [`connect_to`] adds its address.
+pub(super) fn for_chromium(options: &EngineOptions) -> Result<Spec, StartError> {
     let mut spec = options.node(&install::PLAYWRIGHT)?.args(["--idle-timeout", "0"]);
     if options.pool.isolated {
-        spec = context(spec.arg("--isolated"), options);
+        spec = add_context_options(spec.arg("--isolated"), options);
     }
-    Ok(shared(spec, options))
+    Ok(add_shared_options(spec, options))
 }
 
 /// Makes the engine attach to a browser.
-pub(super) fn attach(spec: Spec, browser: &BrowserHandle) -> Spec {
+pub(super) fn connect_to(spec: Spec, browser: &BrowserHandle) -> Spec {
     spec.env(CDP_ENDPOINT, browser.address())
 }
 
 /// The engine that starts its browser itself, with all of its traffic through `proxy`.
-pub(super) fn starting(options: &EngineOptions, proxy: SocketAddr) -> Result<Spec, StartError> {
-    let mut spec =
-        if options.pool.wsl_windows { windows(options)? } else { options.node(&install::PLAYWRIGHT)? };
+pub(super) fn starting_browser(options: &EngineOptions, proxy: SocketAddr) -> Result<Spec, StartError> {
+    let mut spec = if options.pool.wsl_windows {
+        npx_on_windows(options)?
+    } else {
+        options.node(&install::PLAYWRIGHT)?
+    };
     spec = spec.args(["--idle-timeout", "0"]);
     if let Some(name) = browser_name(options.pool.browser) {
         spec = spec.args(["--browser", name]);
@@ -69,28 +72,28 @@ pub(super) fn starting(options: &EngineOptions, proxy: SocketAddr) -> Result<Spe
             spec = spec.arg("--user-data-dir").arg(folder);
         }
         // The engine sends loopback through the proxy as well, by default.
-        spec = context(spec.arg("--proxy-server").arg(format!("http://{proxy}")), options);
+        spec = add_context_options(spec.arg("--proxy-server").arg(format!("http://{proxy}")), options);
     }
     if let Some(path) = &options.pool.executable_path {
         spec = spec.arg("--executable-path").arg(path);
     }
-    let spec = shared(spec, options);
-    if options.pool.wsl_windows { for_cmd(spec) } else { Ok(spec) }
+    let spec = add_shared_options(spec, options);
+    if options.pool.wsl_windows { check_for_cmd(spec) } else { Ok(spec) }
 }
 
 /// The same version from npm, on Windows.
-fn windows(options: &EngineOptions) -> Result<Spec, StartError> {
+fn npx_on_windows(options: &EngineOptions) -> Result<Spec, StartError> {
     let cmd = node::on_path(CMD, &options.places.search_path).ok_or_else(|| {
         StartError::new(format!("Windows cannot be reached: no `{CMD}` on the search path"))
             .hint("`wsl_windows` works in the Windows Subsystem for Linux only, with `appendWindowsPath` and interop on")
     })?;
     let package = format!("@playwright/mcp@{}", install::PLAYWRIGHT.version());
-    let spec = Spec::new(cmd).few_variables().args(["/c", "npx", "-y"]).arg(package);
+    let spec = Spec::new(cmd).minimal_env().args(["/c", "npx", "-y"]).arg(package);
     let drive = Path::new(WINDOWS_DRIVE);
     Ok(if drive.is_dir() { spec.folder(drive) } else { spec })
 }
 
-fn for_cmd(spec: Spec) -> Result<Spec, StartError> {
+fn check_for_cmd(spec: Spec) -> Result<Spec, StartError> {
     let special = |arg: &OsString| arg.to_string_lossy().contains(CMD_SPECIAL);
     match spec.args.iter().find(|arg| special(arg)) {
         Some(arg) => Err(StartError::new(format!("`{CMD}` cannot pass this on: `{}`", arg.display()))
@@ -111,7 +114,7 @@ fn browser_name(browser: Browser) -> Option<&'static str> {
 }
 
 /// Options for a context that the engine makes.
-fn context(mut spec: Spec, options: &EngineOptions) -> Spec {
+fn add_context_options(mut spec: Spec, options: &EngineOptions) -> Spec {
     let Viewport { width, height } = options.pool.viewport_size;
     match &options.pool.device {
         Some(device) => spec = spec.arg("--device").arg(device),
@@ -138,7 +141,7 @@ fn absolute(path: &Path, options: &EngineOptions) -> PathBuf {
 }
 
 /// Options that do not depend on who starts the browser.
-fn shared(mut spec: Spec, options: &EngineOptions) -> Spec {
+fn add_shared_options(mut spec: Spec, options: &EngineOptions) -> Spec {
     for (flag, value) in [
         ("--timeout-action", options.pool.timeout_action),
         ("--timeout-navigation", options.pool.timeout_navigation),

@@ -16,36 +16,36 @@ use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::task::TaskTracker;
 
 use super::{
-    instance::{OPEN, Shared},
-    reply::failure,
+    instance::{OPEN_WITHIN, PlaywrightState},
+    reply::ensure_success,
 };
 use crate::{
     downloads::ContextId,
-    observer::{Leave, Scope, TabPlace, Watched},
+    observer::{ReplacementTab, Scope, TabPosition, WatchedPages},
     own_tabs::OwnTabs,
     upstream::Upstream,
 };
 
 /// How long the tabs of a default context may take to close. A page that hangs takes half a second.
-const TABS: Duration = Duration::from_secs(5);
+const CLOSE_TABS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The part of the browser that belongs to a seat.
-pub(super) enum Context {
+pub(super) enum SeatContext {
     /// A whole context.
-    Whole(Scope),
+    Exclusive(Scope),
     /// Tabs of its own in a context of the browser's user.
     Tabs(OwnTabs),
 }
 
 /// What the engine is still making for a seat. greenroom never cancels that: half a context would have no owner.
 #[derive(Clone, Default)]
-pub(super) struct Making {
+pub(super) struct PendingContexts {
     tasks: TaskTracker,
     /// Whether the engine took too long, and may later have a context that greenroom does not know.
     late: Arc<AtomicBool>,
 }
 
-impl Making {
+impl PendingContexts {
     /// Runs `work` to its end even if its caller stops waiting. It is one of the instance's tasks as well.
     pub(super) fn spawn<T: Send + 'static>(
         &self,
@@ -55,12 +55,12 @@ impl Making {
         tasks.spawn(self.tasks.track_future(work))
     }
 
-    fn is_late(&self) {
+    fn mark_late(&self) {
         self.late.store(true, Ordering::Relaxed);
     }
 
     /// Whether the engine was late since the last call of this function.
-    pub(super) fn was_late(&self) -> bool {
+    pub(super) fn take_late(&self) -> bool {
         self.late.swap(false, Ordering::Relaxed)
     }
 
@@ -72,33 +72,33 @@ impl Making {
     }
 }
 
-impl Shared {
+impl PlaywrightState {
     /// Makes the engine create a context for a seat, and finds out which one it is. Contexts are made one at a time in an
     /// instance, so the new one belongs to this seat. If another one appears meanwhile, which was given up because it took
     /// too long, the engine has to show which is which.
     pub(super) async fn new_context(
         self: &Arc<Self>,
-        making: &Making,
+        pending: &PendingContexts,
         upstream: &Arc<Upstream>,
         agent: Arc<dyn Agent>,
-    ) -> Result<(Context, Watched), StartError> {
-        let _turn = self.opening.lock().await;
+    ) -> Result<(SeatContext, WatchedPages), StartError> {
+        let _opening_lock = self.opening.lock().await;
         if self.engine.options.has_own_tabs() {
-            return self.new_tabs(making, upstream, agent).await;
+            return self.open_own_tab(pending, upstream, agent).await;
         }
         let gone = || StartError::new("the browser is gone, or does not answer");
-        let before = self.observer().sync().await.ok_or_else(gone)?;
-        self.list_tabs(making, upstream, agent.clone()).await?;
-        let after = self.observer().sync().await.ok_or_else(gone)?;
-        let new: BTreeSet<_> = after.made.difference(&before.made).collect();
+        let contexts_before = self.observer().sync().await.ok_or_else(gone)?;
+        self.list_tabs(pending, upstream, agent.clone()).await?;
+        let contexts_after = self.observer().sync().await.ok_or_else(gone)?;
+        let new: BTreeSet<_> = contexts_after.made.difference(&contexts_before.made).collect();
         let context = match (new.first(), new.len()) {
-            (None, 0) if !self.engine.options.pool.isolated => after.default.ok_or_else(|| {
+            (None, 0) if !self.engine.options.pool.isolated => contexts_after.default.ok_or_else(|| {
                 StartError::new("the browser does not say which its own context is")
                     .hint("use a newer browser, or set `isolated` to true")
             })?,
             (Some(context), 1) if self.engine.options.pool.isolated => (*context).clone(),
             (Some(_), _) if self.engine.options.pool.isolated => {
-                let shown = self.shown_context(upstream, agent).await?;
+                let shown = self.context_of_session(upstream, agent).await?;
                 let shown = shown.filter(|context| new.contains(context));
                 shown
                     .ok_or_else(|| StartError::new("the engine does not show which context is the seat's"))?
@@ -112,32 +112,32 @@ impl Shared {
         };
         let context = Scope::Context(context);
         let watched = self.observer().watch(&context).await.ok_or_else(gone)?;
-        Ok((Context::Whole(context), watched))
+        Ok((SeatContext::Exclusive(context), watched))
     }
 
     /// Opens a tab for a seat in a context of the browser's user, and checks that the engine keeps to it.
-    async fn new_tabs(
+    async fn open_own_tab(
         self: &Arc<Self>,
-        making: &Making,
+        pending: &PendingContexts,
         upstream: &Arc<Upstream>,
         agent: Arc<dyn Agent>,
-    ) -> Result<(Context, Watched), StartError> {
+    ) -> Result<(SeatContext, WatchedPages), StartError> {
         let (own, tab) =
-            OwnTabs::open(self.observer(), self.folder.path(), "about:blank", TabPlace::Behind).await?;
-        self.driven().opened(&tab);
+            OwnTabs::open(self.observer(), self.folder.path(), "about:blank", TabPosition::Behind).await?;
+        self.handle().declare_own_tab(&tab);
         let watched = self.observer().watch(&own.scope()).await;
         let watched = watched.ok_or_else(|| StartError::new("the browser is gone"))?;
-        let kept = match self.list_tabs(making, upstream, agent).await {
-            Ok(()) if !own.is_kept(&tab).await => {
+        let listed_own_tab = match self.list_tabs(pending, upstream, agent).await {
+            Ok(()) if !own.is_claimed_by_engine(&tab).await => {
                 Err(StartError::new("the engine does not keep to a tab of its own"))
             }
             listed => listed,
         };
-        let context = Context::Tabs(own);
-        match kept {
+        let context = SeatContext::Tabs(own);
+        match listed_own_tab {
             Ok(()) => Ok((context, watched)),
             Err(error) => {
-                self.give_up(context).await;
+                self.dispose_context(context).await;
                 Err(error)
             }
         }
@@ -147,36 +147,36 @@ impl Shared {
     /// takes too long, it goes on, and its context is removed when the seat is closed.
     async fn list_tabs(
         self: &Arc<Self>,
-        making: &Making,
+        pending: &PendingContexts,
         upstream: &Arc<Upstream>,
         agent: Arc<dyn Agent>,
     ) -> Result<(), StartError> {
         let (instance, upstream) = (self.clone(), upstream.clone());
-        let mut listed = making.spawn(&self.base.tasks, async move {
+        let mut listed = pending.spawn(&self.base.tasks, async move {
             let list = encode(&json!({ "name": "browser_tabs", "arguments": { "action": "list" } }));
             instance.ask_engine(&upstream, &list, agent).await
         });
-        match timeout(OPEN, &mut listed).await {
+        match timeout(OPEN_WITHIN, &mut listed).await {
             Ok(Ok(listed)) => listed,
             Ok(Err(_)) => Err(StartError::new("the engine's adapter panicked")),
             Err(_) => {
-                making.is_late();
-                Err(self.too_late())
+                pending.mark_late();
+                Err(self.open_timeout_error())
             }
         }
     }
 
     /// Finds out from the engine itself which context is this session's: its tab shows a unique address.
-    async fn shown_context(
+    async fn context_of_session(
         &self,
         upstream: &Upstream,
         agent: Arc<dyn Agent>,
     ) -> Result<Option<String>, StartError> {
         let navigate =
             |url: &str| encode(&json!({ "name": "browser_navigate", "arguments": { "url": url } }));
-        let mark = format!("about:blank#{}", uuid::Uuid::new_v4().simple());
-        self.ask_engine(upstream, &navigate(&mark), agent.clone()).await?;
-        let context = self.observer().context_showing(&mark).await;
+        let marker_url = format!("about:blank#{}", uuid::Uuid::new_v4().simple());
+        self.ask_engine(upstream, &navigate(&marker_url), agent.clone()).await?;
+        let context = self.observer().context_showing(&marker_url).await;
         self.ask_engine(upstream, &navigate("about:blank"), agent).await?;
         Ok(context)
     }
@@ -190,24 +190,26 @@ impl Shared {
     ) -> Result<(), StartError> {
         let answer =
             async { upstream.call(call, agent).await.map_err(|gone| StartError::new(gone.to_string())) };
-        failure(&self.base.loss.unless_declared(answer).await?).map_err(|text| {
-            let text = self.driven().cdp_proxy.without_secret(text);
+        ensure_success(&self.base.loss.unless_declared(answer).await?).map_err(|text| {
+            let text = self.handle().cdp_proxy.without_secret(text);
             StartError::new(format!("the engine cannot make a context: {text}"))
         })
     }
 
     /// The account for the downloads of a seat. There is none for a seat's own tabs in a user's browser.
-    pub(super) fn download_account(&self, context: &Context) -> Option<ContextId> {
+    pub(super) fn download_account(&self, context: &SeatContext) -> Option<ContextId> {
         match context {
-            Context::Whole(Scope::Context(id)) => Some(self.engine.options.pool.isolated.then(|| id.clone())),
-            Context::Whole(_) => Some(None),
-            Context::Tabs(_) => None,
+            SeatContext::Exclusive(Scope::Context(id)) => {
+                Some(self.engine.options.pool.isolated.then(|| id.clone()))
+            }
+            SeatContext::Exclusive(_) => Some(None),
+            SeatContext::Tabs(_) => None,
         }
     }
 
     /// Makes sure that nothing of a seat remains: closes its context, or the tabs of the default one, or the seat's own
     /// tabs.
-    pub(super) async fn give_up(&self, context: Context) {
+    pub(super) async fn dispose_context(&self, context: SeatContext) {
         let account = self.download_account(&context);
         self.close_context(context).await;
         // This also drops downloads that began until now.
@@ -216,17 +218,21 @@ impl Shared {
         }
     }
 
-    async fn close_context(&self, context: Context) {
+    async fn close_context(&self, context: SeatContext) {
         let scope = match context {
-            Context::Whole(Scope::Context(id)) if self.engine.options.pool.isolated => {
+            SeatContext::Exclusive(Scope::Context(id)) if self.engine.options.pool.isolated => {
                 return self.observer().dispose(&id).await;
             }
-            Context::Whole(scope) => {
-                let leave = if self.engine.options.pool.headless { Leave::Nothing } else { Leave::Tab };
-                self.close_tabs(self.observer().close_tabs(&scope, leave)).await;
+            SeatContext::Exclusive(scope) => {
+                let replacement = if self.engine.options.pool.headless {
+                    ReplacementTab::Never
+                } else {
+                    ReplacementTab::Always
+                };
+                self.close_tabs(self.observer().close_tabs(&scope, replacement)).await;
                 scope
             }
-            Context::Tabs(mut own) => {
+            SeatContext::Tabs(mut own) => {
                 self.close_tabs(own.close(self.observer())).await;
                 own.scope()
             }
@@ -236,9 +242,9 @@ impl Shared {
 
     /// Waits until tabs are closed.
     pub(super) async fn close_tabs(&self, closed: impl Future<Output = Result<(), greenroom_cdp::Error>>) {
-        if !matches!(timeout(TABS, closed).await, Ok(Ok(()))) {
+        if !matches!(timeout(CLOSE_TABS_WITHIN, closed).await, Ok(Ok(()))) {
             // The next seat must not find the tabs of this one.
-            self.base.loss.declare(Lost::Hung(TABS));
+            self.base.loss.declare(Lost::Hung(CLOSE_TABS_WITHIN));
         }
     }
 }

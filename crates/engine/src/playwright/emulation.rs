@@ -55,7 +55,7 @@ mod tests {
 
     /// Options that are set are in the engine's file, under its names; without any there is no file.
     #[test]
-    fn what_the_engine_reads() {
+    fn set_options_are_in_the_engines_file() {
         assert_eq!(config(&Pool::declared_defaults()), None);
         let all = Pool {
             locale: Some("de-CH".into()),

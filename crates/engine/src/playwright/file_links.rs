@@ -13,10 +13,10 @@ use greenroom_core::{Artifact, ArtifactKind, port::Content, record::ConsoleLine}
 
 use super::{
     console,
-    text::{self, Link},
+    text::{self, AnswerLink},
 };
 use crate::{
-    output_files::{OutputFiles, inside, text_of},
+    output_files::{OutputFiles, file_in_folder, read_text_file},
     tool_answer::{first_text, unescape},
 };
 
@@ -25,7 +25,7 @@ const CONSOLE: &str = "browser_console_messages";
 
 /// Tools whose files are not kept: they are complete only when a recording has ended, or contain credentials such as
 /// cookies.
-const UNKEPT: [&str; 3] = ["browser_start_tracing", "browser_start_video", "browser_storage_state"];
+const NOT_KEPT: [&str; 3] = ["browser_start_tracing", "browser_start_video", "browser_storage_state"];
 
 /// How many files of linked snapshots a session keeps, and how many bytes of them beyond the last. An agent that gets
 /// answers `raw` reads the file of an answer soon after it; the records have all of them.
@@ -57,7 +57,7 @@ impl SnapshotFiles {
 
 /// An answer to read.
 #[derive(Clone, Copy)]
-pub(super) struct Answer<'a> {
+pub(super) struct PlaywrightAnswer<'a> {
     pub(super) tool: &'a str,
     /// The JSON text of the result.
     pub(super) body: &'a str,
@@ -68,34 +68,38 @@ pub(super) struct Answer<'a> {
 
 /// The content found in an answer.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct AnswerContent {
     /// In order of position.
     pub(super) artifacts: Vec<Artifact>,
     pub(super) console: Vec<ConsoleLine>,
-    brought: OutputFiles,
+    output_files: OutputFiles,
 }
 
-/// Finds and reads the files to which the answer links. `named` is set when the agent asked for a file by name: a snapshot's
+/// Finds and reads the files to which the answer links. `has_named_file` is set when the agent asked for a file by name: a snapshot's
 /// link is to that file then, and stays.
-pub(super) async fn read(answer: Answer<'_>, named: bool, snapshots: &mut SnapshotFiles) -> Found {
-    let Answer { tool, body, failed, folder } = answer;
-    let mut found = Found::default();
+pub(super) async fn read(
+    answer: PlaywrightAnswer<'_>,
+    has_named_file: bool,
+    snapshots: &mut SnapshotFiles,
+) -> AnswerContent {
+    let PlaywrightAnswer { tool, body, failed, folder } = answer;
+    let mut found = AnswerContent::default();
     for (place, link) in text::links(body, tool, failed) {
         let artifact = match link {
-            Link::Snapshot(path) if !named => {
+            AnswerLink::Snapshot(path) if !has_named_file => {
                 snapshot(folder, path, snapshots).await.map(|(instead, content)| {
                     let kind = ArtifactKind::Snapshot;
                     Artifact { kind, place, instead: Some(instead), content }
                 })
             }
-            Link::Snapshot(_) => None,
-            Link::Inline(escaped) => unescape(escaped).map(|text| Artifact {
+            AnswerLink::Snapshot(_) => None,
+            AnswerLink::Inline(escaped) => unescape(escaped).map(|text| Artifact {
                 kind: ArtifactKind::Snapshot,
                 place,
                 instead: None,
                 content: Content::Text(Arc::from(text)),
             }),
-            Link::Console { path, first, last } => {
+            AnswerLink::Console { path, first, last } => {
                 let lines = console_lines(folder, path, first, last).await;
                 lines.map(|(text, lines)| {
                     found.console.extend(lines);
@@ -108,7 +112,7 @@ pub(super) async fn read(answer: Answer<'_>, named: bool, snapshots: &mut Snapsh
                     }
                 })
             }
-            Link::Path(path) => match inside(folder, path).await {
+            AnswerLink::Path(path) => match file_in_folder(folder, path).await {
                 Some(file) => {
                     let content = found.keep(tool, &file, None).await;
                     let instead = Some(file.display().to_string());
@@ -116,7 +120,7 @@ pub(super) async fn read(answer: Answer<'_>, named: bool, snapshots: &mut Snapsh
                 }
                 None => None,
             },
-            Link::Escape => {
+            AnswerLink::Escape => {
                 let instead = Some(String::new());
                 Some(Artifact { kind: ArtifactKind::Path, place, instead, content: Content::Nothing })
             }
@@ -124,24 +128,24 @@ pub(super) async fn read(answer: Answer<'_>, named: bool, snapshots: &mut Snapsh
         found.artifacts.extend(artifact);
     }
     if tool == CONSOLE && !failed {
-        let shown = first_text(body).map(|text| console::of_answer(&text)).unwrap_or_default();
-        found.console = console::joined(shown, found.console);
+        let shown = first_text(body).map(|text| console::parse_answer(&text)).unwrap_or_default();
+        found.console = console::merge_lines(shown, found.console);
     }
     found
 }
 
-impl Found {
+impl AnswerContent {
     /// The bytes of a file, under the agent's name for it or else its own. No bytes if the file is too large, still being
     /// written, or was read before.
     pub(super) async fn keep(&mut self, tool: &str, file: &Path, name: Option<&str>) -> Content {
-        if UNKEPT.contains(&tool) { Content::Nothing } else { self.brought.keep(file, name).await }
+        if NOT_KEPT.contains(&tool) { Content::Nothing } else { self.output_files.keep(file, name).await }
     }
 }
 
 /// The text that replaces a link to a snapshot, and the snapshot.
 async fn snapshot(folder: &Path, path: &str, snapshots: &mut SnapshotFiles) -> Option<(String, Content)> {
-    let file = inside(folder, path).await?;
-    let text = match text_of(&file).await? {
+    let file = file_in_folder(folder, path).await?;
+    let text = match read_text_file(&file).await? {
         Ok(text) => text,
         Err(bytes) => {
             let text = format!("- [Snapshot]({}) has {bytes} bytes, too many to show here", file.display());
@@ -162,22 +166,24 @@ async fn console_lines(
     first: usize,
     last: usize,
 ) -> Option<(String, Vec<ConsoleLine>)> {
-    let file = inside(folder, path).await?;
-    let Ok(log) = text_of(&file).await? else { return Some((format!(" {}", file.display()), Vec::new())) };
+    let file = file_in_folder(folder, path).await?;
+    let Ok(log) = read_text_file(&file).await? else {
+        return Some((format!(" {}", file.display()), Vec::new()));
+    };
     let lines = log.lines().skip(first.saturating_sub(1)).take(last.saturating_add(1).saturating_sub(first));
     let part = lines.collect::<Vec<&str>>().join("\n");
-    let shown = console::shown(&part);
+    let shown = console::lines_shown_by_default(&part);
     let shown = shown.into_iter().fold(String::new(), |text, line| text + "\n  " + line.trim_start());
     let name = file.file_name()?.to_string_lossy();
-    Some((shown, console::of_file(&name, &part)))
+    Some((shown, console::parse_file(&name, &part)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn answer<'a>(tool: &'a str, body: &'a str, folder: &'a Path) -> Answer<'a> {
-        Answer { tool, body, failed: false, folder }
+    fn answer<'a>(tool: &'a str, body: &'a str, folder: &'a Path) -> PlaywrightAnswer<'a> {
+        PlaywrightAnswer { tool, body, failed: false, folder }
     }
 
     fn text(artifact: &Artifact) -> &str {
@@ -194,8 +200,8 @@ mod tests {
     }
 
     /// Reads the first answer of a session.
-    async fn read(answer: Answer<'_>, named: bool) -> Found {
-        super::read(answer, named, &mut SnapshotFiles::default()).await
+    async fn read(answer: PlaywrightAnswer<'_>, has_named_file: bool) -> AnswerContent {
+        super::read(answer, has_named_file, &mut SnapshotFiles::default()).await
     }
 
     /// The last snapshots' files stay, in a bounded number and size, and the last one whatever its size.

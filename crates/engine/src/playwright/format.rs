@@ -43,8 +43,8 @@ impl EngineFormat for PlaywrightFormat {
         SNAPSHOTS.contains(&tool)
     }
 
-    fn fields(&self, snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
-        tree::fields(snapshot, is_such)
+    fn fields(&self, snapshot: &str, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Field> {
+        tree::fields(snapshot, is_wanted)
     }
 
     /// The engine begins the refs of each document with another frame number: `e7`, later `f1e7`, then `f2e7`.

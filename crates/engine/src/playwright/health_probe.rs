@@ -36,26 +36,26 @@ impl HealthProbe {
         seats.push((pid, Arc::downgrade(upstream)));
     }
 
-    /// The Node processes of living seats.
+    /// The Node processes of the seats.
     pub(super) fn nodes(&self) -> Vec<u32> {
-        self.living().into_iter().map(|(pid, _)| pid).collect()
+        self.seat_sessions().into_iter().map(|(pid, _)| pid).collect()
     }
 
-    fn living(&self) -> Vec<(u32, Arc<Upstream>)> {
+    fn seat_sessions(&self) -> Vec<(u32, Arc<Upstream>)> {
         let seats = self.seats.lock();
         seats.iter().filter_map(|(pid, seat)| Some((*pid, seat.upgrade()?))).collect()
     }
 
     /// Names what left the last question unanswered: the engine, the browser or both.
     pub(super) fn silent(&self, browser: &ObservedBrowser) -> Option<Arc<str>> {
-        let asked = [(ENGINE, self.engine.is_unanswered()), (BROWSER, browser.is_silent())];
+        let probed = [(ENGINE, self.engine.is_unanswered()), (BROWSER, browser.is_silent())];
         let silent: Vec<_> =
-            asked.into_iter().filter_map(|(who, is_silent)| is_silent.then_some(who)).collect();
+            probed.into_iter().filter_map(|(who, is_silent)| is_silent.then_some(who)).collect();
         (!silent.is_empty()).then(|| format!("{} did not answer", silent.join(" and ")).into())
     }
 
     /// Asks both at once; both must answer.
-    pub(super) async fn take(
+    pub(super) async fn check(
         &self,
         node: Option<&Endpoint>,
         browser: &ObservedBrowser,
@@ -63,21 +63,21 @@ impl HealthProbe {
     ) -> Result<(), HealthCheckFailed> {
         let engine = self.engine.until(async {
             match node {
-                Some(endpoint) => self.ask(endpoint, folder).await,
-                None => self.ask_seats().await,
+                Some(endpoint) => self.ping_shared_engine(endpoint, folder).await,
+                None => self.ping_seat_engines().await,
             }
         });
         let browser = async {
             browser
-                .answer()
+                .ping_plain()
                 .await
                 .map_err(|error| HealthCheckFailed(format!("{BROWSER} is unwell: {error}").into()))
         };
         tokio::try_join!(engine, browser).map(|_| ())
     }
 
-    async fn ask(&self, endpoint: &Endpoint, folder: &Path) -> Result<(), HealthCheckFailed> {
-        let unwell =
+    async fn ping_shared_engine(&self, endpoint: &Endpoint, folder: &Path) -> Result<(), HealthCheckFailed> {
+        let check_failed =
             |error: &dyn std::fmt::Display| HealthCheckFailed(format!("{ENGINE} is unwell: {error}").into());
         let mut session = self.session.lock().await;
         let upstream = match session.take() {
@@ -86,19 +86,19 @@ impl HealthProbe {
                 let (peer, inbound) = endpoint.connect();
                 let opened = Upstream::open(peer, inbound, folder, Arc::new(NoAgent), None);
                 let opened = opened.await.map_err(greenroom_core::StartError::from);
-                session.insert(opened.map_err(|error| unwell(&error))?)
+                session.insert(opened.map_err(|error| check_failed(&error))?)
             }
         };
         if let Err(gone) = upstream.ping().await {
             // Another session may work next time.
             *session = None;
-            return Err(unwell(&gone));
+            return Err(check_failed(&gone));
         }
         Ok(())
     }
 
-    async fn ask_seats(&self) -> Result<(), HealthCheckFailed> {
-        for (pid, upstream) in self.living() {
+    async fn ping_seat_engines(&self) -> Result<(), HealthCheckFailed> {
+        for (pid, upstream) in self.seat_sessions() {
             upstream.ping().await.map_err(|gone| {
                 HealthCheckFailed(format!("{ENGINE} is unwell: {gone}: process {pid}").into())
             })?;

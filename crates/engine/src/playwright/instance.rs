@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     LISTEN, NAME, PlaywrightEngine, STOP_GRACE, artifacts::Artifacts, command, emulation,
-    health_probe::HealthProbe, own_tabs, preload, seat::PlaywrightSeat, server::Server, settle, window,
+    health_probe::HealthProbe, own_tabs, preload, seat::PlaywrightSeat, server::NodeServer, settle, window,
     with_temp,
 };
 use crate::{
@@ -26,77 +26,78 @@ use crate::{
     observed_browser::ObservedBrowser,
     observer::Observer,
     process::Process,
-    run_folder::{Scratch, unwritable},
+    run_folder::{ScratchFolder, unwritable_error},
     seat_folder::SeatFolder,
     upstream::Upstream,
 };
 
 /// How long a seat may take to open: a handshake with Node and a context. They usually take 20 ms and 130 ms, on a busy
 /// machine some seconds. After that the caller gets an error and may try again; the instance and its other seats go on.
-pub(super) const OPEN: Duration = Duration::from_secs(15);
+pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(15);
 
 /// How many seats may be opening whose callers have given up. Each is an MCP session and perhaps a context, which are closed
 /// as soon as the engine has answered. An engine with so many unanswered calls will not answer one more.
 const LATE_MAX: usize = 8;
 
 pub(super) struct PlaywrightInstance {
-    shared: Arc<Shared>,
+    shared: Arc<PlaywrightState>,
     /// Waits for the end of Node, and removes unannounced downloads.
     _watcher: JoinSet<()>,
 }
 
 /// What an instance and its seats share.
-pub(super) struct Shared {
+pub(super) struct PlaywrightState {
     pub(super) engine: PlaywrightEngine,
     pub(super) base: InstanceBase,
     browser: ObservedBrowser,
     /// The downloads of its seats, unless the browser is an attached one.
     pub(super) downloads: Option<Arc<Downloads>>,
     /// The Node process of all seats, unless each has its own.
-    node: Option<Server>,
+    node: Option<NodeServer>,
     /// The files that this Node keeps for all seats.
     artifacts: Artifacts,
-    pulse: HealthProbe,
+    health_probe: HealthProbe,
     /// The turn of one seat at a time in a browser's default context; `None` if each seat has a context of its own.
-    turns: Option<Arc<Semaphore>>,
+    default_context: Option<Arc<Semaphore>>,
     /// Contexts are made one at a time, so that a new one is known to belong to this seat.
     pub(super) opening: Mutex<()>,
-    pub(super) folder: Scratch,
+    pub(super) folder: ScratchFolder,
 }
 
 impl PlaywrightInstance {
     pub(super) async fn start(engine: PlaywrightEngine) -> Result<Self, StartError> {
         // Missing programs and files are detected before anything is started.
         let spec = engine.command()?;
-        let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
-        write_scripts(&engine, folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
+        let folder =
+            engine.run.new_folder("instances").map_err(|error| unwritable_error(&engine.run, &error))?;
+        write_scripts(&engine, folder.path()).map_err(|error| unwritable_error(&engine.run, &error))?;
         let downloads = engine.downloads();
-        let (driven, observer) = engine.browser(downloads.clone()).await?;
+        let (handle, observer) = engine.browser(downloads.clone()).await?;
         let node = if engine.options.settings.tools.r#unsafe {
             None
         } else {
-            let spec = in_folder(&engine, spec, folder.path());
-            match Server::start(&engine, spec, &driven).await {
+            let spec = with_instance_folder(&engine, spec, folder.path());
+            match NodeServer::start(&engine, spec, &handle).await {
                 Ok(node) => Some(node),
                 Err(error) => {
-                    driven.stop(STOP_GRACE).await;
+                    handle.stop(STOP_GRACE).await;
                     return Err(error);
                 }
             }
         };
         let base = InstanceBase::default();
         // The instance is lost with its browser.
-        let browser = ObservedBrowser::new((driven, observer), base.loss.clone());
-        let turns = (!engine.options.pool.isolated).then(|| Arc::new(Semaphore::new(1)));
-        let shared = Arc::new(Shared {
+        let browser = ObservedBrowser::new((handle, observer), base.loss.clone());
+        let default_context = (!engine.options.pool.isolated).then(|| Arc::new(Semaphore::new(1)));
+        let shared = Arc::new(PlaywrightState {
             engine,
             base,
             browser,
             downloads,
             node,
             artifacts: Artifacts::default(),
-            pulse: HealthProbe::default(),
-            turns,
+            health_probe: HealthProbe::default(),
+            default_context,
             opening: Mutex::default(),
             folder,
         });
@@ -107,9 +108,9 @@ impl PlaywrightInstance {
     }
 }
 
-impl Shared {
-    pub(super) fn driven(&self) -> &BrowserHandle {
-        self.browser.driven()
+impl PlaywrightState {
+    pub(super) fn handle(&self) -> &BrowserHandle {
+        self.browser.handle()
     }
 
     pub(super) fn observer(&self) -> &Observer {
@@ -123,20 +124,20 @@ impl Shared {
 
     /// The instance is lost when the Node process that serves all of its seats ends.
     async fn follow_node(self: Arc<Self>) {
-        let Some(Server { process, .. }) = &self.node else { return };
+        let Some(NodeServer { process, .. }) = &self.node else { return };
         let status = process.wait().await;
         // Node's last output may come from any page of any session, so it goes to the log and to no agent.
         if self.base.loss.known().is_none() {
-            tracing::warn!(process = process.name(), last_words = %process.last_words(), "the process ended unexpectedly");
+            tracing::warn!(process = process.name(), last_words = %process.stderr_tail(), "the process ended unexpectedly");
         }
         self.base.loss.declare(Lost::Process { status: status.into(), stderr_tail: Arc::default() });
     }
 
     /// The error for a seat that is not open in time. The engine attaches to every tab before it answers, so in an attached
     /// browser a single hanging tab delays it.
-    pub(super) fn too_late(&self) -> StartError {
-        let limit = human(OPEN);
-        match self.driven().is_attached() {
+    pub(super) fn open_timeout_error(&self) -> StartError {
+        let limit = human(OPEN_WITHIN);
+        match self.handle().is_attached() {
             true => {
                 StartError::new(format!("the engine could not attach to the browser's tabs within {limit}"))
                     .hint("a tab there may hang, or show a dialog that waits for an answer")
@@ -157,21 +158,21 @@ impl Shared {
     }
 
     /// Waits until no other seat uses the browser's default context, unless each seat has a context of its own.
-    pub(super) async fn turn(&self) -> Result<Option<OwnedSemaphorePermit>, StartError> {
-        let Some(turns) = self.turns.clone() else { return Ok(None) };
-        let turn = async { Ok::<_, StartError>(turns.acquire_owned().await.ok()) };
-        self.base.loss.unless_declared(turn).await
+    pub(super) async fn acquire_default_context(&self) -> Result<Option<OwnedSemaphorePermit>, StartError> {
+        let Some(default_context) = self.default_context.clone() else { return Ok(None) };
+        let acquire = async { Ok::<_, StartError>(default_context.acquire_owned().await.ok()) };
+        self.base.loss.unless_declared(acquire).await
     }
 
     /// A seat begins to use the engine.
-    pub(super) fn seated(&self) {
-        self.artifacts.enter();
+    pub(super) fn seat_opened(&self) {
+        self.artifacts.seat_opened();
     }
 
     /// A seat has ended: removes its folder, except the part that other seats of the same Node use.
-    pub(super) async fn left(&self, folder: SeatFolder) {
+    pub(super) async fn seat_closed(&self, folder: SeatFolder) {
         match self.node {
-            Some(_) => self.artifacts.leave(folder).await,
+            Some(_) => self.artifacts.seat_closed(folder).await,
             None => folder.clear().await,
         }
     }
@@ -188,13 +189,13 @@ impl Shared {
             let handshake = Upstream::open(peer, inbound, folder, agent, changed);
             return Ok((Arc::new(self.base.loss.unless_declared(handshake).await?), None));
         }
-        let spec = in_folder(&self.engine, self.engine.command()?, self.folder.path());
-        let spec = command::attach(spec, self.driven());
+        let spec = with_instance_folder(&self.engine, self.engine.command()?, self.folder.path());
+        let spec = command::connect_to(spec, self.handle());
         let (process, pipes, _) = self.engine.start_node(NAME, spec, LISTEN).await?;
         let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
         let upstream = explain(&process, Upstream::open(peer, inbound, folder, agent, changed)).await?;
         let upstream = Arc::new(upstream);
-        self.pulse.add(process.pid(), &upstream);
+        self.health_probe.add(process.pid(), &upstream);
         Ok((upstream, Some(process)))
     }
 }
@@ -215,7 +216,7 @@ fn write_scripts(engine: &PlaywrightEngine, folder: &Path) -> io::Result<()> {
 }
 
 /// The engine's command with the files that it reads from and writes to the instance's folder.
-fn in_folder(engine: &PlaywrightEngine, command: Spec, folder: &Path) -> Spec {
+fn with_instance_folder(engine: &PlaywrightEngine, command: Spec, folder: &Path) -> Spec {
     let options = &engine.options;
     let command = emulation::configure(preload::configure(command, folder), &options.pool, folder);
     if options.has_own_tabs() {
@@ -235,7 +236,9 @@ impl Instance for PlaywrightInstance {
                 return Err(OpenError::Late(StartError::new(why)));
             }
             let opening = base.open(self.shared.clone().open(agent));
-            timeout(OPEN, opening).await.unwrap_or_else(|_| Err(OpenError::Late(self.shared.too_late())))
+            timeout(OPEN_WITHIN, opening)
+                .await
+                .unwrap_or_else(|_| Err(OpenError::Late(self.shared.open_timeout_error())))
         })
     }
 
@@ -245,13 +248,13 @@ impl Instance for PlaywrightInstance {
 
     fn ping(&self) -> BoxFuture<'_, Result<(), HealthCheckFailed>> {
         Box::pin(async move {
-            let Shared { pulse, node, browser, folder, .. } = &*self.shared;
-            pulse.take(node.as_ref().map(|node| &node.endpoint), browser, folder.path()).await
+            let PlaywrightState { health_probe, node, browser, folder, .. } = &*self.shared;
+            health_probe.check(node.as_ref().map(|node| &node.endpoint), browser, folder.path()).await
         })
     }
 
     fn silent(&self) -> Option<Arc<str>> {
-        self.shared.pulse.silent(&self.shared.browser)
+        self.shared.health_probe.silent(&self.shared.browser)
     }
 
     fn mark_lost(&self, why: Lost) {
@@ -260,7 +263,7 @@ impl Instance for PlaywrightInstance {
 
     fn process_ids(&self) -> Vec<u32> {
         let node = self.shared.node.as_ref().map(|node| node.process.pid());
-        let nodes = node.into_iter().chain(self.shared.pulse.nodes());
+        let nodes = node.into_iter().chain(self.shared.health_probe.nodes());
         nodes.chain(self.shared.browser.pid()).collect()
     }
 
@@ -276,8 +279,9 @@ impl Instance for PlaywrightInstance {
             // Tasks of seats see that the instance is lost and end soon.
             self.shared.base.ended().await;
             if self.shared.engine.options.has_own_tabs() {
-                let Shared { engine, folder, .. } = &*self.shared;
-                crate::own_tabs::leave(self.shared.observer(), &engine.run, folder.path()).await;
+                let PlaywrightState { engine, folder, .. } = &*self.shared;
+                crate::own_tabs::close_remaining_tabs(self.shared.observer(), &engine.run, folder.path())
+                    .await;
             }
             self.shared.folder.clear().await;
         })

@@ -3,7 +3,6 @@
 //! The instance is one Node process over stdio with one seat. greenroom cannot observe such a browser: the view stays empty,
 //! and the seat is lost when the process ends. Its traffic still goes through the egress proxy, except that of the user's
 //! own browser, which has its own network settings.
-//! browser excepted, which has its way already.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -12,23 +11,25 @@ use greenroom_core::{Agent, BoxFuture, Call, Instance, Lost, Reply, StartError};
 use super::{
     LISTEN, NAME, PlaywrightEngine, emulation,
     file_links::SnapshotFiles,
-    files::{self, Place},
-    reply::{own_wait, shape},
+    files::{self, SessionFolders},
+    reply::{own_wait, to_reply},
     settle, with_temp,
 };
 use crate::{
     EngineOptions,
-    per_seat::{CallAdapter, Connection, Kind, Processes, SeatBrowser, SeatProcess},
-    profile::{Profile, unusable},
-    run_folder::{Scratch, make_private, unwritable},
+    per_seat::{
+        CallAdapter, EngineConnection, ProcessInstance, SeatBrowser, SeatProcess, SeatProcessFactory,
+    },
+    profile::{Profile, unusable_profile},
+    run_folder::{ScratchFolder, make_private, unwritable_error},
     seat_folder::SeatFolder,
     tool_list::ToolsChanged,
 };
 
-struct Launched {
+struct LaunchedFactory {
     engine: PlaywrightEngine,
     /// Where Node keeps its own files.
-    folder: Scratch,
+    folder: ScratchFolder,
     /// The persistent profile, if there is one; this instance holds it until it has stopped.
     profile: Option<Profile>,
 }
@@ -36,28 +37,30 @@ struct Launched {
 /// Starts an instance; the engine starts the browser with the first call.
 pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>, StartError> {
     let options = &engine.options;
-    let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
-    settle::write(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
-    emulation::write(&options.pool, folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
+    let folder = engine.run.new_folder("instances").map_err(|error| unwritable_error(&engine.run, &error))?;
+    settle::write(folder.path()).map_err(|error| unwritable_error(&engine.run, &error))?;
+    emulation::write(&options.pool, folder.path()).map_err(|error| unwritable_error(&engine.run, &error))?;
     let profile = match &options.profile {
         // The user's own browser may already use it.
         Some(path) if options.pool.extension && !options.pool.wsl_windows => {
-            make_private(path).map_err(|error| unusable(path, &error))?;
+            make_private(path).map_err(|error| unusable_profile(path, &error))?;
             None
         }
-        Some(path) if !options.pool.wsl_windows && !options.pool.isolated => Some(Profile::keep(path)?),
+        Some(path) if !options.pool.wsl_windows && !options.pool.isolated => {
+            Some(Profile::open_persistent(path)?)
+        }
         // A path of Windows means nothing here.
         _ => None,
     };
-    Processes::start(Box::new(Launched { engine, folder, profile }), 1).await
+    ProcessInstance::start(Box::new(LaunchedFactory { engine, folder, profile }), 1).await
 }
 
-impl Kind for Launched {
+impl SeatProcessFactory for LaunchedFactory {
     fn connect<'a>(
         &'a self,
         _: &'a Path,
         _: Option<&'a SeatBrowser>,
-    ) -> BoxFuture<'a, Result<Connection, StartError>> {
+    ) -> BoxFuture<'a, Result<EngineConnection, StartError>> {
         Box::pin(async move {
             let options = &self.engine.options;
             let folder = self.folder.path();
@@ -116,17 +119,24 @@ impl LaunchedCalls {
         mut call: Call,
         agent: Arc<dyn Agent>,
     ) -> Result<Reply, Lost> {
-        let place = Place { folder: process.folder(), data: &self.options.settings.data_dir };
+        let folders = SessionFolders { folder: process.folder(), data: &self.options.settings.data_dir };
         let used = process.disk_used();
         let bytes_max = self.options.disk_bytes_max();
-        let outgoing =
-            match files::check_and_bring_in(&mut call, &place, used, bytes_max, agent.as_ref()).await {
-                Ok(outgoing) => outgoing,
-                Err(refused) => return Ok(refused.into()),
-            };
+        let outgoing = match files::check_and_rewrite_files(
+            &mut call,
+            &folders,
+            used,
+            bytes_max,
+            agent.as_ref(),
+        )
+        .await
+        {
+            Ok(outgoing) => outgoing,
+            Err(refused) => return Ok(refused.into()),
+        };
         let tool = call.tool.clone();
         let reply = process.pass_on(call, agent).await?;
-        Ok(shape(&tool, reply.body, outgoing, process.folder(), &mut self.snapshots).await)
+        Ok(to_reply(&tool, reply.body, outgoing, process.folder(), &mut self.snapshots).await)
     }
 }
 

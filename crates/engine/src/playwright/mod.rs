@@ -89,9 +89,9 @@ impl PlaywrightEngine {
     /// The engine's command for every use; starts nothing.
     fn command(&self) -> Result<Spec, StartError> {
         if self.options.engine_starts_browser() {
-            command::starting(&self.options, self.proxy)
+            command::starting_browser(&self.options, self.proxy)
         } else {
-            command::attached(&self.options)
+            command::for_chromium(&self.options)
         }
     }
 
@@ -153,7 +153,7 @@ impl Engine for PlaywrightEngine {
     }
 
     fn missing_cap(&self, tool: &str) -> Option<&'static str> {
-        let cap = caps::of_tool(tool)?;
+        let cap = caps::cap_of_tool(tool)?;
         self.options.pool.caps.iter().all(|own| own.as_str() != cap).then_some(cap)
     }
 
@@ -164,7 +164,7 @@ impl Engine for PlaywrightEngine {
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         Box::pin(async move {
             let (process, pipes, _) = self.start_node(NAME, self.command()?, LISTEN).await?;
-            tool_list::tools_of(process, pipes, STOP_GRACE).await
+            tool_list::list_tools_and_stop(process, pipes, STOP_GRACE).await
         })
     }
 

@@ -43,7 +43,7 @@ fn check_attached(options: &EngineOptions) -> Result<(), StartError> {
         return Err(StartError::new("only a Chromium can be attached to, and only directly")
             .hint("take `browser`, `extension` and `wsl_windows` out of this browser's settings"));
     }
-    let everywhere = [
+    let affects_all_tabs = [
         ("user_agent", options.pool.user_agent.is_some()),
         ("ignore_https_errors", options.pool.ignore_https_errors),
         ("allowed_origins", !options.pool.allowed_origins.is_empty()),
@@ -51,7 +51,7 @@ fn check_attached(options: &EngineOptions) -> Result<(), StartError> {
         ("init_script", !options.pool.init_script.is_empty()),
         ("caps", options.pool.caps.iter().any(|cap| cap.reaches_all_tabs())),
     ];
-    match everywhere.iter().find(|(_, is_set)| options.has_own_tabs() && *is_set) {
+    match affects_all_tabs.iter().find(|(_, is_set)| options.has_own_tabs() && *is_set) {
         Some((key, _)) => Err(StartError::new(format!(
             "`{key}` would apply to all tabs of the attached browser, also to its user's"
         ))
@@ -101,13 +101,13 @@ fn check_secrets(file: Option<&Path>) -> Result<(), StartError> {
 #[derive(Deserialize)]
 struct StorageState {
     #[serde(default, rename = "cookies")]
-    _cookies: Vec<Cookie>,
+    _cookies: Vec<StateCookie>,
     #[serde(default, rename = "origins")]
-    _origins: Vec<Origin>,
+    _origins: Vec<StateOrigin>,
 }
 
 #[derive(Deserialize)]
-struct Cookie {
+struct StateCookie {
     #[serde(rename = "name")]
     _name: String,
     #[serde(rename = "value")]
@@ -120,15 +120,15 @@ struct Cookie {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Origin {
+struct StateOrigin {
     #[serde(rename = "origin")]
     _origin: String,
     #[serde(default, rename = "localStorage")]
-    _local_storage: Vec<Item>,
+    _local_storage: Vec<StorageItem>,
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct StorageItem {
     #[serde(rename = "name")]
     _name: String,
     #[serde(rename = "value")]
@@ -164,7 +164,7 @@ mod tests {
 
     /// A storage state that is missing or invalid is refused by name; a file that playwright saved is accepted.
     #[test]
-    fn storage_states_are_looked_at() {
+    fn storage_states_are_checked() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
         let missing = check_storage_state(&path).unwrap_err();
@@ -176,7 +176,7 @@ mod tests {
         let fifo = check_storage_state(&path).unwrap_err();
         assert!(fifo.message.contains("not a regular file: a FIFO"), "{fifo}");
         fs::remove_file(&path).unwrap();
-        for (text, fine) in [
+        for (text, is_accepted) in [
             (
                 r#"{"cookies":[{"name":"a","value":"b","domain":"x","path":"/","expires":-1}],"origins":[{"origin":"http://x","localStorage":[{"name":"a","value":"b"}]}]}"#,
                 true,
@@ -190,7 +190,7 @@ mod tests {
         ] {
             fs::write(&path, text).unwrap();
             let checked = check_storage_state(&path);
-            assert_eq!(checked.is_ok(), fine, "{text}");
+            assert_eq!(checked.is_ok(), is_accepted, "{text}");
             let named = |error: StartError| error.message.contains("state.json") && error.hint.is_some();
             assert!(checked.err().is_none_or(named), "{text}");
         }

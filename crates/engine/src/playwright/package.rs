@@ -15,5 +15,5 @@ pub static PLAYWRIGHT: Package = Package {
     // All of the engine's code is in this package, so an engine without it is damaged.
     code: ("playwright-core", "playwright-core/package.json"),
     node: ("20 or newer", &[(20, 0)]),
-    version: LazyLock::new(|| PLAYWRIGHT.locked().unwrap_or_default()),
+    version: LazyLock::new(|| PLAYWRIGHT.locked_version().unwrap_or_default()),
 };

@@ -30,19 +30,19 @@ mod tests {
     /// A server started with the scripts never closes a connection by itself: it announces no timeout.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "a test of what Node does with the scripts")]
-    fn connections_stay_open() {
+    fn server_announces_no_keep_alive_timeout() {
         const SERVE: &str = "const http = require('http');
             const server = http.createServer((_, answer) => answer.end('x')).listen(0, '127.0.0.1', () =>
                 http.get({ port: server.address().port, host: '127.0.0.1', agent: new http.Agent({ keepAlive: true }) },
                     (answer) => { console.log(answer.headers['keep-alive'] ?? 'none'); process.exit(); }));";
         let folder = tempfile::tempdir().unwrap();
         write(folder.path()).unwrap();
-        let heard = |spec: Spec| {
+        let keep_alive_header = |spec: Spec| {
             let run = std::process::Command::new("node").args(&spec.args).output().unwrap();
             String::from_utf8(run.stdout).unwrap().trim().to_owned()
         };
         let plain = Spec::new("node").args(["-e", SERVE]);
-        assert_eq!(heard(plain.clone()), "timeout=5", "this is what the script changes");
-        assert_eq!(heard(configure(plain, folder.path())), "none");
+        assert_eq!(keep_alive_header(plain.clone()), "timeout=5", "this is what the script changes");
+        assert_eq!(keep_alive_header(configure(plain, folder.path())), "none");
     }
 }

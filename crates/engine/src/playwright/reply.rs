@@ -6,47 +6,55 @@ use std::{path::Path, sync::Arc, time::Duration};
 use greenroom_core::{Artifact, ArtifactKind, Call, Fields, Raw, Reply, port::Content, raw::encode};
 
 use super::{
-    file_links::{self, Answer, Found, SnapshotFiles},
-    files::{self, Outgoing},
+    file_links::{self, AnswerContent, PlaywrightAnswer, SnapshotFiles},
+    files::{self, PlaywrightOutput},
 };
 use crate::{output_files, tool_answer::OWN_WAIT_MAX};
 
-pub(super) use crate::tool_answer::{failed, failure};
+pub(super) use crate::tool_answer::{ensure_success, failed_reply};
 
 /// The tool whose named file is a snapshot.
 const SNAPSHOT: &str = "browser_snapshot";
 
 /// Reads the files to which the answer links, and copies out the file that the agent asked for.
-pub(super) async fn shape(
+pub(super) async fn to_reply(
     tool: &str,
     body: Result<Raw, Raw>,
-    outgoing: Option<Outgoing>,
+    outgoing: Option<PlaywrightOutput>,
     folder: &Path,
     snapshots: &mut SnapshotFiles,
 ) -> Reply {
     let reply = Reply::from(body);
     let Ok(result) = &reply.body else { return reply };
-    let answer = Answer { tool, body: result.get(), failed: reply.is_failure(), folder };
+    let answer = PlaywrightAnswer { tool, body: result.get(), failed: reply.is_failure(), folder };
     let mut found = file_links::read(answer, outgoing.is_some(), snapshots).await;
     if let Some(outgoing) = outgoing {
-        name(&mut found, answer, &outgoing).await;
-        if let Err(refused) = files::take_out(&outgoing, folder).await {
-            return failed("file_refused", &format!("the result was made but cannot be written: {refused}"));
+        add_named_file(&mut found, answer, &outgoing).await;
+        if let Err(refused) = files::copy_out(&outgoing, folder).await {
+            return failed_reply(
+                "file_refused",
+                &format!("the result was made but cannot be written: {refused}"),
+            );
         }
     }
     // A terminal escape is no link: nothing replaces it.
-    let links = found.artifacts.iter().any(|one| one.instead.as_ref().is_some_and(|text| !text.is_empty()));
+    let links =
+        found.artifacts.iter().any(|artifact| artifact.instead.as_ref().is_some_and(|text| !text.is_empty()));
     let folder = links.then(|| folder.to_owned());
     Reply { artifacts: found.artifacts, console: found.console, folder, ..reply }
 }
 
 /// Replaces the engine's name for a file by the agent's, and adds the file itself.
-async fn name(found: &mut Found, answer: Answer<'_>, outgoing: &Outgoing) {
-    let Answer { tool, body, folder, .. } = answer;
-    let Outgoing { engine_name, agent_name, .. } = outgoing;
-    let (kind, content) = match output_files::inside(folder, engine_name).await {
+async fn add_named_file(
+    found: &mut AnswerContent,
+    answer: PlaywrightAnswer<'_>,
+    outgoing: &PlaywrightOutput,
+) {
+    let PlaywrightAnswer { tool, body, folder, .. } = answer;
+    let PlaywrightOutput { engine_name, agent_name, .. } = outgoing;
+    let (kind, content) = match output_files::file_in_folder(folder, engine_name).await {
         None => (ArtifactKind::Path, Content::Nothing),
-        Some(file) if tool == SNAPSHOT => match output_files::text_of(&file).await {
+        Some(file) if tool == SNAPSHOT => match output_files::read_text_file(&file).await {
             Some(Ok(text)) => (ArtifactKind::Snapshot, Content::Text(Arc::from(text.trim_end()))),
             _ => (ArtifactKind::Path, Content::Nothing),
         },
@@ -61,7 +69,7 @@ async fn name(found: &mut Found, answer: Answer<'_>, outgoing: &Outgoing) {
     };
     // A file to which the answer does not link goes first.
     let place = linked("](").or_else(|| linked("](./")).unwrap_or(0..0);
-    found.artifacts.retain(|one| !one.place.contains(&place.start));
+    found.artifacts.retain(|artifact| !artifact.place.contains(&place.start));
     let renamed = engine_name != agent_name;
     if renamed {
         // The name may also be elsewhere, as in the code that was run.
@@ -104,30 +112,39 @@ pub(super) fn own_wait(call: &Call) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::Target;
+    use crate::workspace::OutputTarget;
     use greenroom_core::raw::parse;
     use serde_json::json;
 
     /// Shapes the answer to a tool that writes a file: returns the reply, and the agent's file.
-    async fn shaped(tool: &str, text: &str, engine_name: &str, agent_name: &str) -> (Reply, Option<String>) {
+    async fn reply_to(
+        tool: &str,
+        text: &str,
+        engine_name: &str,
+        agent_name: &str,
+    ) -> (Reply, Option<String>) {
         let (folder, workspace) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let written = folder.path().join(engine_name);
         std::fs::create_dir_all(written.parent().unwrap()).unwrap();
         std::fs::write(&written, "- own\n").unwrap();
-        let target = Target::in_root(workspace.path(), "file");
-        let outgoing =
-            Outgoing { engine_name: engine_name.to_owned(), agent_name: agent_name.to_owned(), target };
+        let target = OutputTarget::in_root(workspace.path(), "file");
+        let outgoing = PlaywrightOutput {
+            engine_name: engine_name.to_owned(),
+            agent_name: agent_name.to_owned(),
+            target,
+        };
         let body = encode(&json!({ "content": [{ "type": "text", "text": text }] }));
-        let reply = shape(tool, Ok(body), Some(outgoing), folder.path(), &mut SnapshotFiles::default()).await;
+        let reply =
+            to_reply(tool, Ok(body), Some(outgoing), folder.path(), &mut SnapshotFiles::default()).await;
         assert!(!written.exists(), "it is moved to the agent");
         (reply, std::fs::read_to_string(workspace.path().join("file")).ok())
     }
 
     /// A named file is kept once, at its link, under the agent's name, which replaces the engine's everywhere.
     #[tokio::test]
-    async fn named_files() {
+    async fn named_file_is_kept_under_the_agents_name() {
         let text = "### Result\n- [Page as pdf](outbox/a.pdf)\n### Ran Playwright code\npath: 'outbox/a.pdf'";
-        let (reply, written) = shaped("browser_pdf_save", text, "outbox/a.pdf", "../w/a.pdf").await;
+        let (reply, written) = reply_to("browser_pdf_save", text, "outbox/a.pdf", "../w/a.pdf").await;
         assert_eq!(written.as_deref(), Some("- own\n"));
         let [link, code] = &reply.artifacts[..] else { panic!("{reply:?}") };
         assert!(
@@ -140,13 +157,13 @@ mod tests {
     /// A name that needs escapes is found; a file whose name is not shown is kept all the same; a name of one letter matches
     /// no other link.
     #[tokio::test]
-    async fn odd_names() {
+    async fn unusual_file_names_are_found() {
         let (reply, _) =
-            shaped("browser_pdf_save", "- [Page as pdf](./a\"b.pdf)", "a\"b.pdf", "a\"b.pdf").await;
+            reply_to("browser_pdf_save", "- [Page as pdf](./a\"b.pdf)", "a\"b.pdf", "a\"b.pdf").await;
         let [link] = &reply.artifacts[..] else { panic!("{reply:?}") };
         let body = reply.body.as_ref().unwrap().get();
         assert_eq!((&body[link.place.clone()], &link.instead), (r#"a\"b.pdf"#, &None));
-        let (reply, _) = shaped("browser_pdf_save", "done\u{1b}[2m", "e", "e").await;
+        let (reply, _) = reply_to("browser_pdf_save", "done\u{1b}[2m", "e", "e").await;
         let [file, escape] = &reply.artifacts[..] else { panic!("{reply:?}") };
         assert!(matches!(file.content, Content::File { .. }) && file.place.is_empty());
         assert_eq!(escape.instead.as_deref(), Some(""));
@@ -154,19 +171,24 @@ mod tests {
 
     /// A snapshot in an agent's file is a snapshot. A requested file that was not written is none.
     #[tokio::test]
-    async fn named_snapshots() {
+    async fn snapshot_in_a_named_file_is_a_snapshot() {
         let (reply, _) =
-            shaped("browser_snapshot", "### Snapshot\n- [Snapshot](./a.yml)", "a.yml", "a.yml").await;
+            reply_to("browser_snapshot", "### Snapshot\n- [Snapshot](./a.yml)", "a.yml", "a.yml").await;
         let content = &reply.snapshot().unwrap().content;
         assert!(matches!(content, Content::Text(text) if &**text == "- own"), "{reply:?}");
 
         let body = parse(r#"{"content":[],"isError":true}"#.to_owned()).unwrap();
-        let target = Target::in_root(Path::new("/nowhere"), "a");
-        let outgoing = Outgoing { engine_name: "a".to_owned(), agent_name: "a".to_owned(), target };
+        let target = OutputTarget::in_root(Path::new("/nowhere"), "a");
+        let outgoing = PlaywrightOutput { engine_name: "a".to_owned(), agent_name: "a".to_owned(), target };
         let folder = tempfile::tempdir().unwrap();
-        let reply =
-            shape("browser_snapshot", Ok(body), Some(outgoing), folder.path(), &mut SnapshotFiles::default())
-                .await;
+        let reply = to_reply(
+            "browser_snapshot",
+            Ok(body),
+            Some(outgoing),
+            folder.path(),
+            &mut SnapshotFiles::default(),
+        )
+        .await;
         assert!(reply.is_failure() && reply.artifacts.is_empty(), "{reply:?}");
     }
 }

@@ -17,44 +17,44 @@ use tokio::{
 
 use super::{
     CLOSE, CONFIG, SEAT_STOP_GRACE, artifacts,
-    context::{Context, Making},
+    context::{PendingContexts, SeatContext},
     file_links::SnapshotFiles,
-    files::{self, Place},
-    instance::{OPEN, Shared},
+    files::{self, SessionFolders},
+    instance::{OPEN_WITHIN, PlaywrightState},
     own_tabs,
-    reply::{failed, failure, own_wait, shape},
+    reply::{ensure_success, failed_reply, own_wait, to_reply},
 };
 use crate::{
     disk_use::{self, DiskUse, LOOK_EVERY},
     downloads::{ContextId, Downloads},
-    exit_reason::{Loss, settle},
-    observer::{Crashes, Watched},
+    exit_reason::{Loss, wait_for_loss},
+    observer::{Crashes, WatchedPages},
     process::Process,
     seat_folder::SeatFolder,
     upstream::Upstream,
 };
 
 /// How long the engine may take to end one MCP session: it usually takes milliseconds. An engine that needs longer may hang.
-const GOODBYE: Duration = Duration::from_secs(2);
+const END_SESSION_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long the engine may take to close a context before its session is ended anyway. It usually takes milliseconds. With
-/// [`GOODBYE`] this stays below the five seconds that a seat has to close.
-const FAREWELL: Duration = Duration::from_millis(2_500);
+/// [`END_SESSION_WITHIN`] this stays below the five seconds that a seat has to close.
+const CLOSE_CONTEXT_WITHIN: Duration = Duration::from_millis(2_500);
 
 pub(super) struct PlaywrightSeat {
-    instance: Arc<Shared>,
+    instance: Arc<PlaywrightState>,
     upstream: Arc<Upstream>,
     /// The seat's own Node, if each seat has one.
     process: Option<Process>,
     folder: SeatFolder,
-    disk_look: DiskLook,
+    disk_meter: DiskMeter,
     snapshots: SnapshotFiles,
     /// `None` while the session is empty: before its first page, and after `browser_close`.
-    context: Option<Context>,
-    making: Making,
+    context: Option<SeatContext>,
+    pending: PendingContexts,
     /// The crashes in this context, and how many of them were reported.
     crashes: Option<watch::Receiver<Crashes>>,
-    crashes_told: u64,
+    crashes_reported: u64,
     view: watch::Sender<View>,
     lost: watch::Sender<Option<Lost>>,
     /// In a browser's default context there is one seat at a time; the next waits for the end of this one.
@@ -65,34 +65,39 @@ pub(super) struct PlaywrightSeat {
 
 /// Measures the disk space of a seat's files, with its downloads if these are counted.
 #[derive(Clone)]
-struct DiskLook {
+struct DiskMeter {
     folder: PathBuf,
     account: Option<(Arc<Downloads>, ContextId)>,
 }
 
-impl DiskLook {
+impl DiskMeter {
     /// Measures the seat's folder. The engine's folder for all of its seats is left out: the downloads in it are in their
     /// accounts.
-    async fn used(&self) -> DiskUse {
-        let files = disk_use::of_folder(&self.folder, Some(artifacts::FOLDER)).await;
+    async fn measure(&self) -> DiskUse {
+        let files = disk_use::measure_folder(&self.folder, Some(artifacts::FOLDER)).await;
         match &self.account {
-            Some((downloads, account)) => files.noted(|bytes| downloads.note_other_files(account, bytes)),
+            Some((downloads, account)) => {
+                files.counted_in(|bytes| downloads.note_other_files(account, bytes))
+            }
             None => files,
         }
     }
 
     /// Pages go on between calls: they download, and make the engine write logs.
-    async fn again_and_again(&self) -> Infallible {
+    async fn measure_repeatedly(&self) -> Infallible {
         loop {
             sleep(LOOK_EVERY).await;
-            self.used().await;
+            self.measure().await;
         }
     }
 }
 
 impl PlaywrightSeat {
-    pub(super) async fn open(instance: Arc<Shared>, agent: Arc<dyn Agent>) -> Result<Self, StartError> {
-        let turn = instance.turn().await?;
+    pub(super) async fn open(
+        instance: Arc<PlaywrightState>,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Self, StartError> {
+        let turn = instance.acquire_default_context().await?;
         let engine = &instance.engine;
         let folder = engine.seat_folder()?;
         let (upstream, process) = instance.connect(folder.path(), agent.clone()).await?;
@@ -101,20 +106,20 @@ impl PlaywrightSeat {
             upstream,
             process,
             _turn: turn,
-            disk_look: DiskLook { folder: folder.path().to_owned(), account: None },
+            disk_meter: DiskMeter { folder: folder.path().to_owned(), account: None },
             folder,
             snapshots: SnapshotFiles::default(),
             context: None,
-            making: Making::default(),
+            pending: PendingContexts::default(),
             crashes: None,
-            crashes_told: 0,
+            crashes_reported: 0,
             view: watch::Sender::new(View::default()),
             lost: watch::Sender::new(None),
             watchers: JoinSet::new(),
         };
-        seat.instance.seated();
+        seat.instance.seat_opened();
         seat.follow_processes();
-        if let Err(error) = seat.make_context(agent).await {
+        if let Err(error) = seat.create_context(agent).await {
             Box::new(seat).close().await;
             return Err(error);
         }
@@ -124,7 +129,7 @@ impl PlaywrightSeat {
     fn follow_processes(&mut self) {
         let lost = self.lost.clone();
         let mut instance = self.instance.base.loss.subscribe();
-        let mut process = self.process.as_ref().map(|process| Loss::of(process).subscribe());
+        let mut process = self.process.as_ref().map(|process| Loss::of_process(process).subscribe());
         self.watchers.spawn(async move {
             let process_lost = async {
                 match &mut process {
@@ -144,18 +149,18 @@ impl PlaywrightSeat {
 
     /// Makes the engine create a context, and waits for the end of it even if the caller has given up: a context that
     /// appears late would be taken for the next seat's.
-    async fn make_context(&mut self, agent: Arc<dyn Agent>) -> Result<(), StartError> {
-        if timeout(OPEN, self.making.done()).await.is_err() {
-            return Err(self.instance.too_late());
+    async fn create_context(&mut self, agent: Arc<dyn Agent>) -> Result<(), StartError> {
+        if timeout(OPEN_WITHIN, self.pending.done()).await.is_err() {
+            return Err(self.instance.open_timeout_error());
         }
         self.close_late_context().await;
         let (deliver, made) = oneshot::channel();
-        let (instance, upstream, making) =
-            (self.instance.clone(), self.upstream.clone(), self.making.clone());
-        self.making.spawn(&self.instance.base.tasks, async move {
-            let made = instance.new_context(&making, &upstream, agent).await;
-            if let Err(Ok((unwanted, _))) = deliver.send(made) {
-                instance.give_up(unwanted).await;
+        let (instance, upstream, pending) =
+            (self.instance.clone(), self.upstream.clone(), self.pending.clone());
+        self.pending.spawn(&self.instance.base.tasks, async move {
+            let made = instance.new_context(&pending, &upstream, agent).await;
+            if let Err(Ok((unclaimed, _))) = deliver.send(made) {
+                instance.dispose_context(unclaimed).await;
             }
         });
         let panicked = |_| StartError::new("the engine's adapter panicked");
@@ -167,31 +172,31 @@ impl PlaywrightSeat {
 
     /// Makes the engine close a context that it made too late; only the engine knows which one that is.
     async fn close_late_context(&self) {
-        if self.making.was_late() && !self.instance.driven().is_attached() {
+        if self.pending.take_late() && !self.instance.handle().is_attached() {
             let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
-            let _ = timeout(FAREWELL, self.upstream.call(&close, Arc::new(NoAgent))).await;
+            let _ = timeout(CLOSE_CONTEXT_WITHIN, self.upstream.call(&close, Arc::new(NoAgent))).await;
         }
     }
 
-    fn follow_context(&mut self, watched: Watched, context: &Context) {
-        let disk_look = DiskLook {
+    fn follow_context(&mut self, watched: WatchedPages, context: &SeatContext) {
+        let disk_meter = DiskMeter {
             folder: self.folder.path().to_owned(),
             account: self.instance.downloads.clone().zip(self.instance.download_account(context)),
         };
-        self.disk_look = disk_look.clone();
+        self.disk_meter = disk_meter.clone();
         let (view, lost) = (self.view.clone(), self.lost.clone());
-        let Watched { view: mut theirs, mut crashes } = watched;
+        let WatchedPages { view: mut observed_view, mut crashes } = watched;
         // The observer forgets a context that is given up, so these are this context's alone. A crash before this line is
         // yet to be reported.
         self.crashes = Some(crashes.clone());
-        self.crashes_told = 0;
+        self.crashes_reported = 0;
         self.watchers.spawn(async move {
-            let mut disk_looks = pin!(disk_look.again_and_again());
+            let mut measurements = pin!(disk_meter.measure_repeatedly());
             loop {
-                view.send_replace(theirs.borrow_and_update().clone());
+                view.send_replace(observed_view.borrow_and_update().clone());
                 tokio::select! {
-                    changed = theirs.changed() => if changed.is_err() { return },
-                    never = &mut disk_looks => match never {},
+                    changed = observed_view.changed() => if changed.is_err() { return },
+                    never = &mut measurements => match never {},
                     crashes = crashes.wait_for(|crashes| crashes.lost.is_some()) => {
                         if let Ok(crashes) = crashes {
                             lost.send_replace(crashes.lost.clone());
@@ -210,24 +215,31 @@ impl PlaywrightSeat {
             return Ok(Err(encode(&json!({ "code": METHOD_NOT_FOUND, "message": message }))).into());
         }
         let options = &self.instance.engine.options;
-        let place = Place { folder: self.folder.path(), data: &options.settings.data_dir };
-        let used = self.disk_look.used();
+        let folders = SessionFolders { folder: self.folder.path(), data: &options.settings.data_dir };
+        let used = self.disk_meter.measure();
         let bytes_max = options.disk_bytes_max();
-        let outgoing =
-            match files::check_and_bring_in(&mut call, &place, used, bytes_max, agent.as_ref()).await {
-                Ok(outgoing) => outgoing,
-                Err(refused) => return Ok(refused.into()),
-            };
+        let outgoing = match files::check_and_rewrite_files(
+            &mut call,
+            &folders,
+            used,
+            bytes_max,
+            agent.as_ref(),
+        )
+        .await
+        {
+            Ok(outgoing) => outgoing,
+            Err(refused) => return Ok(refused.into()),
+        };
         if self.context.is_none()
             && &*call.tool != CLOSE
-            && let Err(error) = self.make_context(agent.clone()).await
+            && let Err(error) = self.create_context(agent.clone()).await
         {
             return match self.instance.gone().await {
                 Some(lost) => Err(lost),
-                None => Ok(failed("start_failed", &error.to_string())),
+                None => Ok(failed_reply("start_failed", &error.to_string())),
             };
         }
-        if let Some(reply) = self.answer_here(&call).await {
+        if let Some(reply) = self.answer_without_engine(&call).await {
             return Ok(reply);
         }
         let mut lost = self.lost.subscribe();
@@ -237,13 +249,13 @@ impl PlaywrightSeat {
             answer = self.upstream.call(&call.params, agent) => answer,
         };
         let body = match body {
-            Ok(body) => self.instance.driven().cdp_proxy.answer_without_secret(body),
-            Err(gone) => return Err(settle(&mut lost, gone).await),
+            Ok(body) => self.instance.handle().cdp_proxy.answer_without_secret(body),
+            Err(gone) => return Err(wait_for_loss(&mut lost, gone).await),
         };
-        if let Some(Context::Tabs(own)) = &mut self.context {
-            own.look(self.instance.observer()).await;
+        if let Some(SeatContext::Tabs(own)) = &mut self.context {
+            own.note_new_tabs(self.instance.observer()).await;
         }
-        if failure(&body).is_err() {
+        if ensure_success(&body).is_err() {
             // The engine reports a dead browser as an ordinary failure. Ask the browser whether it died; after that all
             // earlier crashes of pages have been seen, too.
             if let Some(lost) = self.instance.gone().await {
@@ -252,31 +264,31 @@ impl PlaywrightSeat {
         } else if &*call.tool == CLOSE
             && let Some(context) = self.context.take()
         {
-            self.instance.give_up(context).await;
-            self.disk_look.account = None;
+            self.instance.dispose_context(context).await;
+            self.disk_meter.account = None;
             self.view.send_replace(View::default());
         } else {
             self.instance.observer().refresh().await;
         }
-        Ok(shape(&call.tool, body, outgoing, self.folder.path(), &mut self.snapshots).await)
+        Ok(to_reply(&call.tool, body, outgoing, self.folder.path(), &mut self.snapshots).await)
     }
 
     /// Answers calls that must not reach the engine of an attached browser: one would make it disconnect from the browser,
     /// the other shows the browser's address.
-    async fn answer_here(&mut self, call: &Call) -> Option<Reply> {
-        if !self.instance.driven().is_attached() {
+    async fn answer_without_engine(&mut self, call: &Call) -> Option<Reply> {
+        if !self.instance.handle().is_attached() {
             return None;
         }
         if &*call.tool == CONFIG {
-            return Some(failed(
+            return Some(failed_reply(
                 "refused",
                 "the address of this browser is greenroom's own and is not shown",
             ));
         }
         match &mut self.context {
-            Some(Context::Tabs(own)) if &*call.tool == CLOSE => {
+            Some(SeatContext::Tabs(own)) if &*call.tool == CLOSE => {
                 self.instance.close_tabs(own.close(self.instance.observer())).await;
-                Some(Ok(own_tabs::closed()).into())
+                Some(Ok(own_tabs::close_answer()).into())
             }
             _ => None,
         }
@@ -284,42 +296,42 @@ impl PlaywrightSeat {
 
     /// Gives everything back: the context, the session with the engine, the process. On a lost instance there is no engine
     /// to end the session with.
-    async fn give_back(self: Box<Self>) {
-        let Self { instance, upstream, process, folder, context, making, mut watchers, _turn, .. } = *self;
+    async fn release(self: Box<Self>) {
+        let Self { instance, upstream, process, folder, context, pending, mut watchers, _turn, .. } = *self;
         watchers.shutdown().await;
-        let goodbye = async {
+        let close_session = async {
             // What the engine is still making belongs to this session, and is closed with it.
-            making.done().await;
+            pending.done().await;
             // Own tabs first: the browser's user sees them.
             let mut context = context;
-            if matches!(context, Some(Context::Tabs(_)))
+            if matches!(context, Some(SeatContext::Tabs(_)))
                 && let Some(tabs) = context.take()
             {
-                instance.give_up(tabs).await;
+                instance.dispose_context(tabs).await;
             }
-            let is_theirs = instance.driven().is_attached();
-            if context.is_some() || (making.was_late() && !is_theirs) {
+            let is_attached = instance.handle().is_attached();
+            if context.is_some() || (pending.take_late() && !is_attached) {
                 let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
                 // The browser closes below what the engine does not close in time.
-                let _ = timeout(FAREWELL, upstream.call(&close, Arc::new(NoAgent))).await;
+                let _ = timeout(CLOSE_CONTEXT_WITHIN, upstream.call(&close, Arc::new(NoAgent))).await;
             }
-            if timeout(GOODBYE, upstream.close()).await.is_err() {
+            if timeout(END_SESSION_WITHIN, upstream.close()).await.is_err() {
                 tracing::debug!("the engine does not end a session in time");
             }
             if let Some(context) = context {
-                instance.give_up(context).await;
+                instance.dispose_context(context).await;
             }
         };
         tokio::select! {
             biased;
             _ = instance.base.loss.declared() => {}
-            () = goodbye => {}
+            () = close_session => {}
         }
         drop(upstream);
         if let Some(process) = process {
             end_node(&process).await;
         }
-        instance.left(folder).await;
+        instance.seat_closed(folder).await;
     }
 }
 
@@ -344,13 +356,13 @@ impl Seat for PlaywrightSeat {
     fn take_crashes(&mut self) -> Vec<Crash> {
         let Some(crashes) = &self.crashes else { return Vec::new() };
         let crashes = crashes.borrow();
-        let new = crashes.since(self.crashes_told).map(|(_, crash)| crash.clone()).collect();
-        self.crashes_told = crashes.count;
+        let new = crashes.since(self.crashes_reported).map(|(_, crash)| crash.clone()).collect();
+        self.crashes_reported = crashes.count;
         new
     }
 
     fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
-        let (downloads, account) = self.disk_look.account.as_ref()?;
+        let (downloads, account) = self.disk_meter.account.as_ref()?;
         downloads.take_stopped(account)
     }
 
@@ -361,7 +373,7 @@ impl Seat for PlaywrightSeat {
     /// Closing goes on even if the caller stops waiting.
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
         let tasks = self.instance.base.tasks.clone();
-        let closing = tasks.spawn(self.give_back());
+        let closing = tasks.spawn(self.release());
         Box::pin(async move {
             let _ = closing.await;
         })
@@ -381,11 +393,11 @@ mod tests {
     /// A Node process that does not exit when asked is killed, but not before two seconds are over. The clock advances only
     /// in waits.
     #[tokio::test(start_paused = true)]
-    async fn a_node_gets_its_time() {
-        const DEAF: &str = "trap '' TERM; echo ready >&2; read line";
+    async fn node_gets_two_seconds_to_exit() {
+        const IGNORES_SIGTERM: &str = "trap '' TERM; echo ready >&2; read line";
         let launcher = Launcher::start("test").unwrap();
         let listen = Listen { ready: |line| (line == "ready").then(String::new), ..Listen::PLAIN };
-        let spec = Spec::new("/bin/sh").args(["-c", DEAF]).pipes();
+        let spec = Spec::new("/bin/sh").args(["-c", IGNORES_SIGTERM]).pipes();
         let (process, pipes, ready) = Process::start(&launcher, "node", spec, listen).await.unwrap();
         ready.await.unwrap();
         let began = Instant::now();

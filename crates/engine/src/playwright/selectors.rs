@@ -4,7 +4,7 @@
 
 use greenroom_core::Fields;
 
-use crate::workspace::Refused;
+use crate::workspace::WorkspaceRefusal;
 
 /// Arguments of tools that are selectors.
 const SELECTORS: [&str; 3] = ["target", "startTarget", "endTarget"];
@@ -19,24 +19,26 @@ const BYTES_MAX: usize = 16 * 1024;
 const DEPTH_MAX: usize = 8;
 
 /// Judges every selector among a call's arguments.
-pub(super) fn judge(arguments: &Fields) -> Result<(), Refused> {
+pub(super) fn judge(arguments: &Fields) -> Result<(), WorkspaceRefusal> {
     for name in SELECTORS {
         if let Some(selector) = arguments.guarded::<String>(name)? {
-            judge_one(name, &selector)?;
+            judge_selector(name, &selector)?;
         }
     }
     for field in arguments.guarded::<Vec<Fields>>(FIELDS)?.iter().flatten() {
         if let Some(selector) = field.guarded::<String>("target")? {
-            judge_one("target", &selector)?;
+            judge_selector("target", &selector)?;
         }
     }
     Ok(())
 }
 
-fn judge_one(name: &str, selector: &str) -> Result<(), Refused> {
+fn judge_selector(name: &str, selector: &str) -> Result<(), WorkspaceRefusal> {
     if selector.len() > BYTES_MAX {
         let bytes = selector.len();
-        return Err(Refused::Arguments(format!("`{name}` has {bytes} bytes, and {BYTES_MAX} are allowed")));
+        return Err(WorkspaceRefusal::Arguments(format!(
+            "`{name}` has {bytes} bytes, and {BYTES_MAX} are allowed"
+        )));
     }
     let (mut depth, mut deepest) = (0_usize, 0);
     for byte in selector.bytes() {
@@ -49,7 +51,7 @@ fn judge_one(name: &str, selector: &str) -> Result<(), Refused> {
     }
     if deepest > DEPTH_MAX {
         let why = format!("`{name}` nests {deepest} parentheses, and {DEPTH_MAX} are allowed");
-        return Err(Refused::Arguments(why));
+        return Err(WorkspaceRefusal::Arguments(why));
     }
     Ok(())
 }
@@ -60,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    fn judged(arguments: &serde_json::Value) -> Result<(), String> {
+    fn judge_arguments(arguments: &serde_json::Value) -> Result<(), String> {
         let fields = Fields::open(&greenroom_core::raw::encode(arguments)).unwrap();
         judge(&fields).map_err(|refused| refused.to_string())
     }
@@ -68,14 +70,14 @@ mod tests {
     /// Ordinary selectors pass; a selector that is too long, too deep, or not a selector at all is refused by name, in every
     /// argument.
     #[test]
-    fn selectors() {
+    fn long_and_deep_selectors_are_refused() {
         let nested = |levels: usize| {
             format!("{}locator('a'){}", "locator('a').and(".repeat(levels), ")".repeat(levels))
         };
-        assert_eq!(judged(&json!({ "target": "e7", "text": "(".repeat(99) })), Ok(()));
-        assert_eq!(judged(&json!({ "target": nested(7), "startTarget": null })), Ok(()));
-        assert_eq!(judged(&json!({ "target": "a:has(b:not(c))".repeat(100) })), Ok(()));
-        assert_eq!(judged(&json!({ "fields": [{ "target": "e1", "value": "x" }] })), Ok(()));
+        assert_eq!(judge_arguments(&json!({ "target": "e7", "text": "(".repeat(99) })), Ok(()));
+        assert_eq!(judge_arguments(&json!({ "target": nested(7), "startTarget": null })), Ok(()));
+        assert_eq!(judge_arguments(&json!({ "target": "a:has(b:not(c))".repeat(100) })), Ok(()));
+        assert_eq!(judge_arguments(&json!({ "fields": [{ "target": "e1", "value": "x" }] })), Ok(()));
         for (arguments, says) in [
             (json!({ "target": nested(8) }), "`target` nests 9 parentheses"),
             (json!({ "endTarget": nested(25) }), "`endTarget` nests"),
@@ -85,7 +87,7 @@ mod tests {
             (json!({ "fields": ["e1"] }), "`fields` must be a list of objects"),
             (json!({ "fields": { "0": { "target": "e1" } } }), "fields"),
         ] {
-            let refused = judged(&arguments).unwrap_err();
+            let refused = judge_arguments(&arguments).unwrap_err();
             assert!(refused.contains(says), "{arguments}: {refused}");
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     launcher::Spec,
     ports::PortGuard,
     process::{Pipes, Process},
-    run_folder::unwritable,
+    run_folder::unwritable_error,
 };
 
 /// How long Node may take until it listens. It usually takes half a second, on a busy machine a few seconds.
@@ -22,7 +22,7 @@ const READY: Duration = Duration::from_secs(20);
 /// How often a port is chosen anew when another process takes it first.
 const PORT_TRIES: usize = 3;
 
-pub(super) struct Server {
+pub(super) struct NodeServer {
     pub(super) process: Process,
     pub(super) endpoint: Endpoint,
     /// Unused, but open: Node must not find its standard streams closed.
@@ -30,7 +30,7 @@ pub(super) struct Server {
     _port: PortGuard,
 }
 
-impl Server {
+impl NodeServer {
     pub(super) async fn start(
         engine: &PlaywrightEngine,
         spec: Spec,
@@ -40,8 +40,8 @@ impl Server {
         for _ in 0..PORT_TRIES {
             // The port is closed to browsers before anything listens there, so greenroom chooses it and not Node.
             let port = free_port().map_err(|error| StartError::new(format!("no free port: {error}")))?;
-            let guard = engine.ports.hold(port).map_err(|error| unwritable(&engine.run, &error))?;
-            let spec = command::attach(spec.clone(), browser)
+            let guard = engine.ports.hold(port).map_err(|error| unwritable_error(&engine.run, &error))?;
+            let spec = command::connect_to(spec.clone(), browser)
                 .args(["--host", "127.0.0.1", "--port"])
                 .arg(port.to_string())
                 // The engine would end a session whose pings go unanswered; greenroom checks it itself.

@@ -54,7 +54,7 @@ mod tests {
 
     /// The engine gets the same time by which its script recognises the wait.
     #[test]
-    fn both_know_the_same_time() {
+    fn engine_and_script_have_the_same_time() {
         assert!(ENGINE.1.contains(&format!("const LONGEST_MS = {};", LONGEST.as_millis())));
     }
 
@@ -63,7 +63,7 @@ mod tests {
     /// address counts, so that a long one costs no more than a short one.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "a test of what Node does with the script")]
-    fn accounts_of_pages_are_not_believed_blindly() {
+    fn dishonest_page_accounts_are_not_believed() {
         /// A page whose one document gives the account of the first argument, while the response to a fetch of the second
         /// argument's address has begun. Timers stand still: prints whether the page is found at rest before the time is
         /// over.

@@ -18,14 +18,14 @@ const LINKS_MAX: usize = 1_024;
 const PATH_BYTES_MAX: usize = 4_096;
 
 /// The tool that answers with only a path, if a body is not text.
-const BODIES: &str = "browser_network_request";
+const BODY_TOOL: &str = "browser_network_request";
 
 /// The only tool whose answer has its snapshot in it.
-const INLINES: &str = "browser_snapshot";
+const INLINE_SNAPSHOT_TOOL: &str = "browser_snapshot";
 
 /// A meaningful part of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Link<'a> {
+pub(super) enum AnswerLink<'a> {
     /// `- [Snapshot](PATH)` of the snapshot section.
     Snapshot(&'a str),
     /// The content of a snapshot's fence, still escaped as in JSON.
@@ -39,17 +39,17 @@ pub(super) enum Link<'a> {
 }
 
 /// The links in the JSON text of a tool's answer, in order and without overlap, with their ranges.
-pub(super) fn links<'a>(body: &'a str, tool: &str, failed: bool) -> Vec<(Range<usize>, Link<'a>)> {
+pub(super) fn links<'a>(body: &'a str, tool: &str, failed: bool) -> Vec<(Range<usize>, AnswerLink<'a>)> {
     let mut links = Vec::new();
     // A failed call has no snapshot of its own, and its error may be a page's text.
-    let inline = if tool == INLINES && !failed { inline(body) } else { None };
+    let inline = if tool == INLINE_SNAPSHOT_TOOL && !failed { inline(body) } else { None };
     links.extend(inline.or_else(|| snapshot(body)));
     links.extend(console(body));
     links.extend(paths(body));
-    if tool == BODIES && !failed {
+    if tool == BODY_TOOL && !failed {
         links.extend(response_body(body));
     }
-    links.extend(escapes(body));
+    links.extend(terminal_escapes(body));
     links.sort_by_key(|(range, _)| range.start);
     let mut end = 0;
     // Links within a snapshot are the page's own text.
@@ -63,37 +63,37 @@ pub(super) fn links<'a>(body: &'a str, tool: &str, failed: bool) -> Vec<(Range<u
 
 /// The snapshot section with a link. The last one counts: an earlier one may be a page's text, as in a dialog; after it
 /// there are only names that the engine chose, and those of downloads, which have one line.
-fn snapshot(body: &str) -> Option<(Range<usize>, Link<'_>)> {
+fn snapshot(body: &str) -> Option<(Range<usize>, AnswerLink<'_>)> {
     // `\n` is two characters here: the text is still JSON.
     const SECTION: &str = "### Snapshot\\n- [Snapshot](";
     let at = body.rfind(SECTION).filter(|at| starts_line(body, *at))?;
     let start = at + SECTION.len();
     let path = body.get(start..)?.split_once(')')?.0;
     let link = start - "- [Snapshot](".len()..start + path.len() + 1;
-    is_own(path, "page-", ".yml").then_some((link, Link::Snapshot(path)))
+    is_engine_file(path, "page-", ".yml").then_some((link, AnswerLink::Snapshot(path)))
 }
 
 /// The snapshot section with the snapshot itself. Within its fence a page's text is quoted, so none of its lines begins with
 /// another fence, or is another section.
-fn inline(body: &str) -> Option<(Range<usize>, Link<'_>)> {
+fn inline(body: &str) -> Option<(Range<usize>, AnswerLink<'_>)> {
     const SECTION: &str = "### Snapshot\\n```yaml\\n";
     const END: &str = "\\n```";
     let at = body.rfind(SECTION).filter(|at| starts_line(body, *at))?;
     let start = at + SECTION.len();
     // The end may follow at once: an empty snapshot is an empty line.
     let rest = body.get(start..)?;
-    let ends = |at: &usize| {
+    let is_end = |at: &usize| {
         let after = rest.get(at + END.len()..).unwrap_or_default();
         !is_escaped(body, start + at) && (after.starts_with('"') || after.starts_with("\\n"))
     };
-    let end = rest.match_indices(END).map(|(at, _)| at).find(ends)?;
+    let end = rest.match_indices(END).map(|(at, _)| at).find(is_end)?;
     let fence = start - "```yaml\\n".len()..start + end + END.len();
-    Some((fence, Link::Inline(rest.get(..end)?)))
+    Some((fence, AnswerLink::Inline(rest.get(..end)?)))
 }
 
 /// The event that links to new console lines. There is one, the first of its section, and only the section of a pause may
 /// follow it; a page printed anything similar before it.
-fn console(body: &str) -> Option<(Range<usize>, Link<'_>)> {
+fn console(body: &str) -> Option<(Range<usize>, AnswerLink<'_>)> {
     const EVENT: &str = "### Events\\n- New console entries: ";
     let at = body.rfind(EVENT).filter(|at| starts_line(body, *at))?;
     let start = at + EVENT.len();
@@ -121,7 +121,7 @@ pub(super) fn console_event(body: &str, link: Range<usize>) -> Range<usize> {
 }
 
 /// Downloads: `to ".playwright-mcp/x"`; unnamed screenshots and the like: `](.playwright-mcp/x)`.
-fn paths(body: &str) -> impl Iterator<Item = (Range<usize>, Link<'_>)> {
+fn paths(body: &str) -> impl Iterator<Item = (Range<usize>, AnswerLink<'_>)> {
     const FORMS: [(&str, &str, &str); 2] =
         [("to \\\"", "to \\\".playwright-mcp/", "\\\""), ("](", "](.playwright-mcp/", ")")];
     let of_form = move |(open, begins, close): (&'static str, &'static str, &'static str)| {
@@ -129,10 +129,10 @@ fn paths(body: &str) -> impl Iterator<Item = (Range<usize>, Link<'_>)> {
             let start = at + open.len();
             let rest = body.get(start..)?;
             // An escape within the path comes from an odd file name, and ends it: that stays a link.
-            let ends = |byte| byte == b'\\' || close.as_bytes().first() == Some(&byte);
-            let (path, after) = rest.split_at_checked(rest.bytes().take(PATH_BYTES_MAX).position(ends)?)?;
+            let is_end = |byte| byte == b'\\' || close.as_bytes().first() == Some(&byte);
+            let (path, after) = rest.split_at_checked(rest.bytes().take(PATH_BYTES_MAX).position(is_end)?)?;
             let is_path = after.starts_with(close) && !path.contains("..");
-            is_path.then_some((start..start + path.len(), Link::Path(path)))
+            is_path.then_some((start..start + path.len(), AnswerLink::Path(path)))
         })
     };
     FORMS.into_iter().flat_map(of_form).take(LINKS_MAX)
@@ -140,30 +140,30 @@ fn paths(body: &str) -> impl Iterator<Item = (Range<usize>, Link<'_>)> {
 
 /// A result that is a path: `.playwright-mcp/response-x.png`. It is the first of an answer. If a text body looks like this,
 /// the agent gets its own session's file of that name, if there is one.
-fn response_body(body: &str) -> Option<(Range<usize>, Link<'_>)> {
+fn response_body(body: &str) -> Option<(Range<usize>, AnswerLink<'_>)> {
     const SECTION: &str = "\"### Result\\n";
     let start = body.find(SECTION)? + SECTION.len();
     let rest = body.get(start..)?;
     let path =
         rest.get(..rest.bytes().take(PATH_BYTES_MAX).position(|byte| byte == b'\\' || byte == b'"')?)?;
-    is_own(path, "response-", "").then_some((start..start + path.len(), Link::Path(path)))
+    is_engine_file(path, "response-", "").then_some((start..start + path.len(), AnswerLink::Path(path)))
 }
 
-fn escapes(body: &str) -> impl Iterator<Item = (Range<usize>, Link<'_>)> {
+fn terminal_escapes(body: &str) -> impl Iterator<Item = (Range<usize>, AnswerLink<'_>)> {
     const ESCAPE: &str = "\\u001b[";
     let escape = |(at, _)| {
         let rest = body.get(at + ESCAPE.len()..)?;
         let parameters = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
         let is_escape =
             !is_escaped(body, at) && rest.get(parameters..)?.starts_with(|c: char| c.is_ascii_alphabetic());
-        is_escape.then_some((at..at + ESCAPE.len() + parameters + 1, Link::Escape))
+        is_escape.then_some((at..at + ESCAPE.len() + parameters + 1, AnswerLink::Escape))
     };
     body.match_indices(ESCAPE).filter_map(escape).take(LINKS_MAX)
 }
 
 /// Whether this is a file that the engine named itself. A page can print a section into its console, and must not cause
 /// other files to be shown or removed.
-fn is_own(path: &str, start: &str, end: &str) -> bool {
+fn is_engine_file(path: &str, start: &str, end: &str) -> bool {
     path.strip_prefix(OUTPUT)
         .is_some_and(|name| name.starts_with(start) && name.ends_with(end) && !name.contains('/'))
 }
@@ -181,10 +181,10 @@ fn is_escaped(body: &str, at: usize) -> bool {
     before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }
 
-fn console_link(text: &str) -> Option<Link<'_>> {
-    let (path, lines) = text.split_once("#L").filter(|(path, _)| is_own(path, "console-", ".log"))?;
+fn console_link(text: &str) -> Option<AnswerLink<'_>> {
+    let (path, lines) = text.split_once("#L").filter(|(path, _)| is_engine_file(path, "console-", ".log"))?;
     let (first, last) = lines.split_once("-L").unwrap_or((lines, lines));
-    Some(Link::Console { path, first: first.parse().ok()?, last: last.parse().ok()? })
+    Some(AnswerLink::Console { path, first: first.parse().ok()?, last: last.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -196,7 +196,7 @@ mod tests {
     const DOWNLOAD: &str = r####"{"content":[{"type":"text","text":"### Events\n- Downloading file a b.txt ...\n- Downloaded file a b.txt to \".playwright-mcp/a-b.txt\""}]}"####;
     const SNAPSHOT: &str = r####"{"content":[{"type":"text","text":"### Page\n- Page URL: http://127.0.0.1:39697/\n- Page Title: t\n### Snapshot\n```yaml\n- list [ref=e16]:\n  - paragraph [ref=e21]: \"back`tick {b}\"\n  - 'link \"two: 2\" [ref=e19]':\n    - /url: /x?a=1#f\n```"}]}"####;
 
-    fn found<'a>(body: &'a str, tool: &str) -> Vec<(&'a str, Link<'a>)> {
+    fn found<'a>(body: &'a str, tool: &str) -> Vec<(&'a str, AnswerLink<'a>)> {
         links(body, tool, false).into_iter().map(|(range, link)| (&body[range], link)).collect()
     }
 
@@ -208,11 +208,11 @@ mod tests {
             [
                 (
                     "- [Snapshot](.playwright-mcp/page-2026-11-15T20-35-09-849Z.yml)",
-                    Link::Snapshot(".playwright-mcp/page-2026-11-15T20-35-09-849Z.yml")
+                    AnswerLink::Snapshot(".playwright-mcp/page-2026-11-15T20-35-09-849Z.yml")
                 ),
                 (
                     " .playwright-mcp/console-2026-11-15T20-35-09-702Z.log#L1-L2",
-                    Link::Console {
+                    AnswerLink::Console {
                         path: ".playwright-mcp/console-2026-11-15T20-35-09-702Z.log",
                         first: 1,
                         last: 2
@@ -222,12 +222,12 @@ mod tests {
         );
         assert_eq!(
             found(DOWNLOAD, "browser_click"),
-            [(".playwright-mcp/a-b.txt", Link::Path(".playwright-mcp/a-b.txt"))]
+            [(".playwright-mcp/a-b.txt", AnswerLink::Path(".playwright-mcp/a-b.txt"))]
         );
         let path = ".playwright-mcp/response-2026-11-15T20-35-09-849Z.png";
         for end in ["", "\\n### Events\\n- x"] {
             let body = format!(r####"{{"content":[{{"type":"text","text":"### Result\n{path}{end}"}}]}}"####);
-            assert_eq!(found(&body, BODIES), [(path, Link::Path(path))]);
+            assert_eq!(found(&body, BODY_TOOL), [(path, AnswerLink::Path(path))]);
             assert_eq!(found(&body, "browser_evaluate"), []);
         }
         assert_eq!(found(r#"{"text":"\u001b[2mwaiting\u001b[22m"}"#, "").len(), 2);
@@ -235,7 +235,7 @@ mod tests {
 
     /// A removed event goes with its line, and with its section if that has no other.
     #[test]
-    fn events_of_nothing() {
+    fn empty_console_event_is_removed() {
         let event = "- New console entries: .playwright-mcp/console-1.log#L1-L2";
         for (body, left) in [
             (format!("\"### Page\\n- x\\n### Events\\n{event}\""), "\"### Page\\n- x\""),
@@ -243,7 +243,9 @@ mod tests {
             (format!("\"### Events\\n{event}\\n- Downloading\""), "\"### Events\\n- Downloading\""),
             (format!("\"a\\n### Events\\n{event}\\n### Paused\""), "\"a\\n### Paused\""),
         ] {
-            let [(ref link, Link::Console { .. })] = links(&body, "", false)[..] else { panic!("{body}") };
+            let [(ref link, AnswerLink::Console { .. })] = links(&body, "", false)[..] else {
+                panic!("{body}")
+            };
             let place = console_event(&body, link.clone());
             assert_eq!(format!("{}{}", &body[..place.start], &body[place.end..]), left);
         }
@@ -254,12 +256,12 @@ mod tests {
     fn inline_snapshots() {
         let inner = &SNAPSHOT[SNAPSHOT.find("- list").unwrap()..SNAPSHOT.find("\\n```\"").unwrap()];
         let fence = format!("```yaml\\n{inner}\\n```");
-        assert_eq!(found(SNAPSHOT, "browser_snapshot"), [(&*fence, Link::Inline(inner))]);
+        assert_eq!(found(SNAPSHOT, "browser_snapshot"), [(&*fence, AnswerLink::Inline(inner))]);
 
         let events = SNAPSHOT.replace("\\n```\"", "\\n```\\n### Events\\n- Downloading file x ...\"");
-        assert_eq!(found(&events, "browser_snapshot"), [(&*fence, Link::Inline(inner))]);
+        assert_eq!(found(&events, "browser_snapshot"), [(&*fence, AnswerLink::Inline(inner))]);
         let empty = r####"{"text":"### Snapshot\n```yaml\n\n```"}"####;
-        assert_eq!(found(empty, "browser_snapshot"), [("```yaml\\n\\n```", Link::Inline(""))]);
+        assert_eq!(found(empty, "browser_snapshot"), [("```yaml\\n\\n```", AnswerLink::Inline(""))]);
     }
 
     /// A page's own text that imitates a section is no section: its newlines are escaped once more.
@@ -284,11 +286,11 @@ mod tests {
         let meanwhile = dialog
             .replace("message \\\"x", "message \\\"")
             .replace("\"}]", "\\n### Snapshot\\n```yaml\\n- true\\n```\"}]");
-        let [(_, Link::Inline("- true"))] = found(&meanwhile, "browser_snapshot")[..] else {
+        let [(_, AnswerLink::Inline("- true"))] = found(&meanwhile, "browser_snapshot")[..] else {
             panic!("forged")
         };
         let inside = r####"{"text":"### Snapshot\n```yaml\n- text: \"a\\n```\\n### Snapshot\\n```yaml\\n- forged\"\n- text: see [x](.playwright-mcp/x)\n```"}"####;
-        let [(_, Link::Inline(text))] = found(inside, "browser_snapshot")[..] else { panic!("forged") };
+        let [(_, AnswerLink::Inline(text))] = found(inside, "browser_snapshot")[..] else { panic!("forged") };
         assert!(text.starts_with("- text: \\\"a") && text.ends_with("x)"), "{text}");
     }
 
@@ -299,7 +301,9 @@ mod tests {
         let body = format!(
             r####"{{"text":"### Result\n{forged}### Events\n- New console entries: .playwright-mcp/console-2.log#L4"}}"####
         );
-        let [(_, Link::Console { path, first: 4, last: 4 })] = found(&body, "")[..] else { panic!("forged") };
+        let [(_, AnswerLink::Console { path, first: 4, last: 4 })] = found(&body, "")[..] else {
+            panic!("forged")
+        };
         assert_eq!(path, ".playwright-mcp/console-2.log");
         let many = "](.playwright-mcp/x)\\u001b[m".repeat(LINKS_MAX + 1);
         assert_eq!(links(&format!(r#"{{"text":"{many}"}}"#), "", false).len(), 2 * LINKS_MAX);
@@ -307,19 +311,19 @@ mod tests {
 
     /// A line that ends with a backslash still ends there, and an escape that a page spelled out stays.
     #[test]
-    fn backslashes_of_a_page() {
+    fn page_backslashes_do_not_end_lines() {
         let title = r####"{"text":"### Page\n- Page Title: C:\\\n### Snapshot\n- [Snapshot](.playwright-mcp/page-1.yml)"}"####;
         assert_eq!(found(title, "").len(), 1);
         let title = r####"{"text":"### Page\n- Page Title: C:\\### Snapshot\\n- [Snapshot](.playwright-mcp/page-1.yml)"}"####;
         assert_eq!(found(title, "").len(), 1, "a path, but no snapshot");
-        assert!(matches!(found(title, "")[0].1, Link::Path(_)));
+        assert!(matches!(found(title, "")[0].1, AnswerLink::Path(_)));
         assert_eq!(found(r####"{"text":"### Result\n\"\\u001b[2m\""}"####, ""), []);
     }
 
     proptest::proptest! {
         /// Whatever an answer contains, the links are in order, do not overlap, and are at character boundaries.
         #[test]
-        fn places_are_whole(parts in proptest::collection::vec(proptest::sample::select(vec![
+        fn links_are_ordered_and_at_character_boundaries(parts in proptest::collection::vec(proptest::sample::select(vec![
             "### Snapshot\\n", "- [Snapshot](", ".playwright-mcp/page-1.yml", ")", "```yaml\\n", "\\n```", "\\n", "\\", "\"",
             "### Events\\n- New console entries: ", ".playwright-mcp/console-1.log#L1-L2", "to \\\".playwright-mcp/", "](",
             "\\u001b[", "2;", "m", "ü", "\\\"",

@@ -29,35 +29,35 @@ const FIELDS: [&str; 5] = ["textbox", "searchbox", "spinbutton", "combobox", "sl
 
 /// The nodes of a snapshot.
 pub(super) fn parse(snapshot: &str) -> Value {
-    let mut tree = Tree::default();
+    let mut tree = SnapshotTree::default();
     for line in snapshot.split('\n').filter(|line| !line.trim_ascii().is_empty()) {
         let item = line.trim_start_matches(' ');
         let indent = line.len() - item.len();
-        tree.close_to(indent);
+        tree.close_down_to(indent);
         match item.strip_prefix("- ") {
             Some(item) => tree.add(indent, item),
-            None => tree.open.push(Open::text(indent, item)),
+            None => tree.open.push(OpenNode::text(indent, item)),
         }
     }
-    tree.close_to(0);
+    tree.close_down_to(0);
     Value::Array(tree.done)
 }
 
 #[derive(Default)]
-struct Tree {
+struct SnapshotTree {
     done: Vec<Value>,
     /// From the root to the node of the last line.
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
 }
 
 /// A node to which more may be added.
-struct Open {
+struct OpenNode {
     indent: usize,
     members: Map<String, Value>,
     children: Vec<Value>,
 }
 
-impl Tree {
+impl SnapshotTree {
     fn add(&mut self, indent: usize, item: &str) {
         let (key, value) = split(item);
         let value = value.map(unquote);
@@ -68,23 +68,23 @@ impl Tree {
             return;
         }
         let node = match (&*key, value) {
-            ("text", Some(text)) => Open::text(indent, &text),
+            ("text", Some(text)) => OpenNode::text(indent, &text),
             (key, value) => match members(key) {
                 Some(members) => {
-                    let mut node = Open { indent, members, children: Vec::new() };
+                    let mut node = OpenNode { indent, members, children: Vec::new() };
                     if let Some(text) = value {
                         node.set_text(&text);
                     }
                     node
                 }
-                None => Open::text(indent, item),
+                None => OpenNode::text(indent, item),
             },
         };
         self.open.push(node);
     }
 
     /// Ends all nodes to which a line of this indent does not belong.
-    fn close_to(&mut self, indent: usize) {
+    fn close_down_to(&mut self, indent: usize) {
         while self.open.last().is_some_and(|open| open.indent >= indent) || self.open.len() >= DEPTH_MAX {
             let Some(node) = self.open.pop() else { return };
             let siblings = self.open.last_mut().map_or(&mut self.done, |parent| &mut parent.children);
@@ -93,7 +93,7 @@ impl Tree {
     }
 }
 
-impl Open {
+impl OpenNode {
     fn text(indent: usize, text: &str) -> Self {
         let members =
             Map::from_iter([("role", "text"), ("name", text)].map(|(k, v)| (k.to_owned(), v.into())));
@@ -224,14 +224,14 @@ fn members(key: &str) -> Option<Map<String, Value>> {
 }
 
 /// Fields whose names match. Only lines that can be fields are parsed.
-pub(super) fn fields(snapshot: &str, is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
+pub(super) fn fields(snapshot: &str, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Field> {
     let field = |line: &str| {
         let item = line.trim_start().strip_prefix("- ")?;
         FIELDS.iter().find(|role| item.trim_start_matches('\'').starts_with(**role))?;
         let (key, value) = split(item);
         let members = members(&key)?;
         let text = |name: &str| members.get(name).and_then(Value::as_str);
-        text("name").filter(|name| is_such(name))?;
+        text("name").filter(|name| is_wanted(name))?;
         let value = value.map(|value| unquote(value).into_owned()).filter(|value| !value.is_empty());
         Some(Field { reference: text("ref")?.to_owned(), value })
     };

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::sleep;
 
-use super::instance::Shared;
+use super::instance::PlaywrightState;
 use crate::{disk_use::LOOK_EVERY, downloads::Downloads};
 
 /// How many files of the folder one look takes. The next look takes others, since these are removed.
@@ -19,30 +19,34 @@ const FILES_MAX: usize = 1024;
 
 /// In how many looks in a row a download must be missing from every account. On a busy machine its event may come seconds
 /// after its file.
-const LOOKS_MIN: u32 = 4;
+const SIGHTINGS_MIN: u32 = 4;
 
 /// The suffix of a file while it is being written.
 const UNFINISHED: &str = ".crdownload";
 
-impl Shared {
+impl PlaywrightState {
     /// Removes unannounced downloads as long as the instance lives.
     pub(super) async fn remove_unannounced_downloads(self: Arc<Self>) {
         let Some(downloads) = &self.downloads else { return };
-        let mut looks: HashMap<Unknown, u32> = HashMap::new();
+        let mut sightings: HashMap<UnannouncedDownload, u32> = HashMap::new();
         loop {
             sleep(LOOK_EVERY).await;
             let known = downloads.clone();
-            let looked = tokio::task::spawn_blocking(move || unknown_in(known.folders(), &known));
-            let Ok(found) = looked.await else { continue };
-            let counted = found.into_iter().map(|unknown| {
-                let before = looks.get(&unknown).copied().unwrap_or_default();
-                (unknown, before + 1)
+            let listed_blocking =
+                tokio::task::spawn_blocking(move || unannounced_in_folders(known.folders(), &known));
+            let Ok(found) = listed_blocking.await else { continue };
+            let counted = found.into_iter().map(|unannounced| {
+                let before = sightings.get(&unannounced).copied().unwrap_or_default();
+                (unannounced, before + 1)
             });
-            looks = counted.collect();
-            for (unknown, _) in looks.iter().filter(|(_, count)| **count >= LOOKS_MIN) {
-                tracing::warn!(guid = unknown.guid, "removing a download that the browser did not announce");
-                self.observer().cancel_download(&unknown.guid).await;
-                unknown.remove().await;
+            sightings = counted.collect();
+            for (unannounced, _) in sightings.iter().filter(|(_, count)| **count >= SIGHTINGS_MIN) {
+                tracing::warn!(
+                    guid = unannounced.guid,
+                    "removing a download that the browser did not announce"
+                );
+                self.observer().cancel_download(&unannounced.guid).await;
+                unannounced.remove().await;
             }
         }
     }
@@ -50,12 +54,12 @@ impl Shared {
 
 /// A download that is missing from every account.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Unknown {
+struct UnannouncedDownload {
     folder: PathBuf,
     guid: String,
 }
 
-impl Unknown {
+impl UnannouncedDownload {
     /// Removes its file, complete or not. The browser may have removed it when it cancelled the download.
     async fn remove(&self) {
         for name in [self.guid.clone(), format!("{}{UNFINISHED}", self.guid)] {
@@ -69,12 +73,17 @@ impl Unknown {
 }
 
 /// The downloads in these folders that are missing from every account. An unreadable folder counts as empty.
-fn unknown_in(folders: impl IntoIterator<Item = PathBuf>, downloads: &Downloads) -> HashSet<Unknown> {
+fn unannounced_in_folders(
+    folders: impl IntoIterator<Item = PathBuf>,
+    downloads: &Downloads,
+) -> HashSet<UnannouncedDownload> {
     let mut found = HashSet::new();
     for folder in folders {
-        match unknown(&folder, downloads) {
+        match unannounced_in_folder(&folder, downloads) {
             Ok(guids) => {
-                found.extend(guids.into_iter().map(|guid| Unknown { folder: folder.clone(), guid }));
+                found.extend(
+                    guids.into_iter().map(|guid| UnannouncedDownload { folder: folder.clone(), guid }),
+                );
             }
             Err(error) => tracing::debug!(%error, "cannot read a folder of downloads"),
         }
@@ -83,7 +92,7 @@ fn unknown_in(folders: impl IntoIterator<Item = PathBuf>, downloads: &Downloads)
 }
 
 /// The downloads in a folder that are missing from every account.
-fn unknown(folder: &Path, downloads: &Downloads) -> io::Result<HashSet<String>> {
+fn unannounced_in_folder(folder: &Path, downloads: &Downloads) -> io::Result<HashSet<String>> {
     let mut found = HashSet::new();
     let listed = match fs::read_dir(folder) {
         Ok(listed) => listed,
@@ -93,7 +102,7 @@ fn unknown(folder: &Path, downloads: &Downloads) -> io::Result<HashSet<String>> 
     for entry in listed {
         let name = entry?.file_name();
         let Some(guid) = name.to_str().and_then(guid_of) else { continue };
-        if !downloads.know(guid) {
+        if !downloads.is_announced(guid) {
             found.insert(guid.to_owned());
         }
         if found.len() == FILES_MAX {
@@ -116,7 +125,7 @@ mod tests {
 
     /// Files of announced downloads, and all other files, are left alone.
     #[test]
-    fn only_unknown_downloads() {
+    fn only_unannounced_downloads_are_found() {
         const KNOWN: &str = "c36d6cea-013e-46be-b8fa-644da7f07f34";
         const UNKNOWN: &str = "a9cb6592-9d0c-4f0d-8ba2-d919b3b4a152";
         let folder = tempfile::tempdir().unwrap();
@@ -125,32 +134,40 @@ mod tests {
         for name in [KNOWN, "trace-1.trace", "c36d6cea013e46beb8fa644da7f07f34", "resources"] {
             fs::write(folder.path().join(name), "").unwrap();
         }
-        assert_eq!(unknown(folder.path(), &downloads).unwrap(), HashSet::new());
+        assert_eq!(unannounced_in_folder(folder.path(), &downloads).unwrap(), HashSet::new());
         fs::write(folder.path().join(format!("{UNKNOWN}{UNFINISHED}")), "").unwrap();
-        assert_eq!(unknown(folder.path(), &downloads).unwrap(), HashSet::from([UNKNOWN.to_owned()]));
-        assert_eq!(unknown(&folder.path().join("nothing"), &downloads).unwrap(), HashSet::new());
+        assert_eq!(
+            unannounced_in_folder(folder.path(), &downloads).unwrap(),
+            HashSet::from([UNKNOWN.to_owned()])
+        );
+        assert_eq!(
+            unannounced_in_folder(&folder.path().join("nothing"), &downloads).unwrap(),
+            HashSet::new()
+        );
     }
     /// They are found in every folder, even if another one cannot be read, and removed without touching other files.
     #[tokio::test]
-    async fn every_folder() {
+    async fn unannounced_downloads_are_found_in_every_folder() {
         const GUIDS: [&str; 2] =
             ["c36d6cea-013e-46be-b8fa-644da7f07f34", "a9cb6592-9d0c-4f0d-8ba2-d919b3b4a152"];
         let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let file = tempfile::NamedTempFile::new().unwrap();
         let downloads = Downloads::new(1 << 20);
-        downloads.are_in(Some("0".to_owned()), file.path());
+        downloads.set_folder(Some("0".to_owned()), file.path());
         for (context, (folder, guid)) in ["1", "2"].into_iter().zip(folders.iter().zip(GUIDS)) {
-            downloads.are_in(Some(context.to_owned()), folder.path());
+            downloads.set_folder(Some(context.to_owned()), folder.path());
             fs::write(folder.path().join(format!("{guid}{UNFINISHED}")), "").unwrap();
             fs::write(folder.path().join("other"), "").unwrap();
         }
-        let found = unknown_in(downloads.folders(), &downloads);
+        let found = unannounced_in_folders(downloads.folders(), &downloads);
         let expected = folders.iter().zip(GUIDS);
-        let expected = expected
-            .map(|(folder, guid)| Unknown { folder: folder.path().to_owned(), guid: guid.to_owned() });
+        let expected = expected.map(|(folder, guid)| UnannouncedDownload {
+            folder: folder.path().to_owned(),
+            guid: guid.to_owned(),
+        });
         assert_eq!(found, expected.collect());
-        for unknown in found {
-            unknown.remove().await;
+        for unannounced in found {
+            unannounced.remove().await;
         }
         for folder in &folders {
             let left: Vec<_> =

@@ -22,7 +22,7 @@ const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub(super) async fn discover(peer: &Peer, hello: InitializeParams) -> Option<Introduction> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct About {
+    struct DiscoverResult {
         supported_versions: Vec<String>,
         #[serde(default)]
         capabilities: Fields,
@@ -31,7 +31,7 @@ pub(super) async fn discover(peer: &Peer, hello: InitializeParams) -> Option<Int
     }
     let hello = InitializeParams { protocol_version: STATELESS, ..hello };
     let answer = within_deadline("server/discover", peer.discover(&hello)).await.ok()?.ok()?;
-    let about: About = serde_json::from_str(answer.get()).ok()?;
+    let about: DiscoverResult = serde_json::from_str(answer.get()).ok()?;
     let is_spoken = about.supported_versions.iter().any(|revision| revision == STATELESS);
     let instructions = about.instructions.as_str().filter(|text| !text.trim().is_empty());
     is_spoken.then(|| Introduction {
@@ -57,18 +57,18 @@ pub(super) async fn ask(
     agent: &dyn Agent,
     roots: &Raw,
 ) -> Result<Result<Raw, Raw>, PeerError> {
-    let mut said = Fields::open(params).unwrap_or_default();
-    let mut meta = said.read::<Fields>("_meta").ok().flatten().unwrap_or_default();
+    let mut request = Fields::open(params).unwrap_or_default();
+    let mut meta = request.read::<Fields>("_meta").ok().flatten().unwrap_or_default();
     meta.remove(LOG_LEVEL);
     if let Some(level) = log_level {
         meta.set(LOG_LEVEL, encode(&level));
     }
-    said.set("_meta", meta.to_raw());
+    request.set("_meta", meta.to_raw());
     // The agent's client answered greenroom's questions with these, not the engine's.
-    said.remove("requestState");
-    said.remove("inputResponses");
+    request.remove("requestState");
+    request.remove("inputResponses");
     for _ in 0..ROUNDS_MAX {
-        let result = match peer.request(method, Some(&said.to_raw())).await? {
+        let result = match peer.request(method, Some(&request.to_raw())).await? {
             Ok(result) => result,
             Err(error) => return Ok(Err(error)),
         };
@@ -82,10 +82,10 @@ pub(super) async fn ask(
             Ok(responses) => responses,
             Err(why) => return Ok(Err(RpcError::new(INTERNAL, why).to_raw())),
         };
-        said.set("inputResponses", responses.to_raw());
+        request.set("inputResponses", responses.to_raw());
         match fields.get("requestState") {
-            Some(state) => said.set("requestState", state.to_owned()),
-            None => drop(said.remove("requestState")),
+            Some(state) => request.set("requestState", state.to_owned()),
+            None => drop(request.remove("requestState")),
         }
     }
     let why = format!("the engine has asked {ROUNDS_MAX} times; greenroom does not call it again");
@@ -95,7 +95,7 @@ pub(super) async fn ask(
 /// The agent's answers to the engine's questions, by the engine's names for these.
 async fn answers(result: &Fields, agent: &dyn Agent, roots: &Raw) -> Result<Fields, String> {
     #[derive(Deserialize)]
-    struct Question {
+    struct InputRequest {
         method: String,
         params: Option<Raw>,
     }
@@ -106,7 +106,7 @@ async fn answers(result: &Fields, agent: &dyn Agent, roots: &Raw) -> Result<Fiel
         .unwrap_or_default();
     let mut responses = Fields::default();
     for (name, question) in questions.iter() {
-        let Question { method, params } = serde_json::from_str(question.get())
+        let InputRequest { method, params } = serde_json::from_str(question.get())
             .map_err(|error| format!("the engine's question cannot be read: {error}: `{name}`"))?;
         let response = match method.as_str() {
             "roots/list" => roots.clone(),
@@ -134,9 +134,9 @@ mod tests {
     use crate::upstream::{Upstream, initialize};
 
     /// An agent whose client answers every question with the question.
-    struct Parrot;
+    struct EchoAgent;
 
-    impl Agent for Parrot {
+    impl Agent for EchoAgent {
         fn tell(&self, _: &str, _: Option<Raw>) {}
 
         fn ask<'a>(
@@ -168,13 +168,13 @@ mod tests {
     ) {
         let mut lines = BufReader::new(stdin).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            let request: Value = serde_json::from_str(&line).unwrap();
-            let mut answer = match answers(request["method"].as_str().unwrap(), &request["params"]) {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            let mut answer = match answers(message["method"].as_str().unwrap(), &message["params"]) {
                 Ok(result) => json!({ "result": result }),
                 Err(code) => json!({ "error": { "code": code, "message": "no" } }),
             };
             answer["jsonrpc"] = json!("2.0");
-            answer["id"] = request["id"].clone();
+            answer["id"] = message["id"].clone();
             stdout.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
         }
     }
@@ -182,29 +182,29 @@ mod tests {
     fn connect(
         answers: impl Fn(&str, &Value) -> Result<Value, i64> + Send + 'static,
     ) -> (Peer, tokio::sync::mpsc::Receiver<greenroom_mcp::Inbound>) {
-        let (ours, stdin) = tokio::io::duplex(64 * 1024);
-        let (stdout, theirs) = tokio::io::duplex(64 * 1024);
+        let (to_engine, stdin) = tokio::io::duplex(64 * 1024);
+        let (stdout, from_engine) = tokio::io::duplex(64 * 1024);
         tokio::spawn(engine(stdin, stdout, answers));
-        child::connect(ours, theirs)
+        child::connect(to_engine, from_engine)
     }
 
     /// An engine that refuses a handshake is used without one. Every request names the client; the agent answers the
     /// engine's questions, except for roots, and the answer comes without fields that only this revision has.
     #[tokio::test]
-    async fn questions_are_answered() {
+    async fn agent_answers_questions_of_a_stateless_engine() {
         let (peer, inbound) = connect(|method, params| {
-            let said = |name: &str| params["_meta"][format!("io.modelcontextprotocol/{name}")].clone();
+            let meta = |name: &str| params["_meta"][format!("io.modelcontextprotocol/{name}")].clone();
             if method == "initialize" {
                 return Err(-32601);
             }
-            assert_eq!(said("protocolVersion"), STATELESS);
-            assert_eq!(said("clientCapabilities"), json!({ "roots": {}, "elicitation": {} }));
+            assert_eq!(meta("protocolVersion"), STATELESS);
+            assert_eq!(meta("clientCapabilities"), json!({ "roots": {}, "elicitation": {} }));
             match method {
                 "server/discover" => Ok(json!({ "supportedVersions": [STATELESS], "capabilities": {} })),
                 "tools/call" if params.get("inputResponses").is_none() => {
-                    assert_eq!((said("logLevel"), &params["name"]), (json!("info"), &json!("t")));
-                    let asked = json!({ "method": "elicitation/create", "params": {} });
-                    let requests = json!({ "one": asked, "two": { "method": "roots/list" } });
+                    assert_eq!((meta("logLevel"), &params["name"]), (json!("info"), &json!("t")));
+                    let question = json!({ "method": "elicitation/create", "params": {} });
+                    let requests = json!({ "one": question, "two": { "method": "roots/list" } });
                     Ok(
                         json!({ "resultType": "input_required", "inputRequests": requests, "requestState": "s" }),
                     )
@@ -217,10 +217,10 @@ mod tests {
             }
         });
         let upstream =
-            Upstream::open(peer, inbound, Path::new("/seat"), Arc::new(Parrot), None).await.unwrap();
+            Upstream::open(peer, inbound, Path::new("/seat"), Arc::new(EchoAgent), None).await.unwrap();
         let params =
             encode(&json!({ "name": "t", "requestState": "of another", "_meta": { "progressToken": 1 } }));
-        let answer = upstream.call(&params, Arc::new(Parrot)).await.unwrap().unwrap();
+        let answer = upstream.call(&params, Arc::new(EchoAgent)).await.unwrap().unwrap();
         let roots = json!({ "roots": [{ "uri": "file:///seat", "name": "session" }] });
         let expected = json!({ "said": { "one": "elicitation/create", "two": roots } });
         assert_eq!(serde_json::from_str::<Value>(answer.get()).unwrap(), expected);
@@ -233,15 +233,15 @@ mod tests {
         let fields = |value: Value| Fields::open(&encode(&value)).unwrap();
         let roots = encode(&json!({ "roots": [] }));
         let unreadable = fields(json!({ "inputRequests": ["one"] }));
-        let why = answers(&unreadable, &Parrot, &roots).await.unwrap_err();
+        let why = answers(&unreadable, &EchoAgent, &roots).await.unwrap_err();
         assert!(why.contains("cannot be read") && why.contains("`inputRequests`"), "{why}");
-        let none = answers(&fields(json!({ "requestState": "s" })), &Parrot, &roots).await.unwrap();
+        let none = answers(&fields(json!({ "requestState": "s" })), &EchoAgent, &roots).await.unwrap();
         assert_eq!(none.names().count(), 0);
     }
 
     /// An engine that asks for ever is not answered for ever.
     #[tokio::test]
-    async fn rounds_are_bounded() {
+    async fn question_rounds_are_bounded() {
         let (peer, _inbound) = connect(|method, _| match method {
             "server/discover" => Ok(json!({ "supportedVersions": [STATELESS] })),
             "tools/call" => Ok(json!({ "resultType": "input_required", "requestState": "s" })),
@@ -253,13 +253,13 @@ mod tests {
             .map_err(greenroom_core::StartError::from)
             .unwrap();
         let params = encode(&json!({ "name": "t" }));
-        let answer = ask(&peer, "tools/call", &params, None, &Parrot, &encode(&json!({}))).await.unwrap();
+        let answer = ask(&peer, "tools/call", &params, None, &EchoAgent, &encode(&json!({}))).await.unwrap();
         assert!(answer.unwrap_err().get().contains("has asked 32 times"));
     }
 
     /// An engine that supports neither revision is refused with its answer to the handshake.
     #[tokio::test]
-    async fn engines_that_speak_neither() {
+    async fn engine_without_a_known_revision_is_refused() {
         for versions in [None, Some(json!(["2099-01-01"]))] {
             let (peer, _inbound) = connect(move |method, _| match (method, &versions) {
                 ("server/discover", Some(versions)) => Ok(json!({ "supportedVersions": versions })),

@@ -12,25 +12,25 @@ use greenroom_testkit::{
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::stage::{Askable, Stage, call, open, pid, start};
+use super::fixture::{AskableAgent, FakeEngineFixture, call, open, pid, start};
 
 /// A script with the arguments that the fake engine would get.
-fn with_log(stage: &Stage, name: &str, script: &str) -> CustomServer {
-    let CustomServer::Command { args, .. } = stage.custom(1, &[]).server else { panic!("by command") };
-    CustomServer::Command { program: stage.script(name, script), args }
+fn with_log(fixture: &FakeEngineFixture, name: &str, script: &str) -> CustomServer {
+    let CustomServer::Command { args, .. } = fixture.custom(1, &[]).server else { panic!("by command") };
+    CustomServer::Command { program: fixture.script(name, script), args }
 }
 
 /// With one slot the process starts with the instance and serves the first seat; the next seat has another.
 #[tokio::test]
 async fn with_one_slot_the_instance_is_its_process() {
-    let stage = Stage::new();
-    let instance = stage.start(1, &[]).await;
-    assert_eq!(stage.log().count("start"), 1);
+    let fixture = FakeEngineFixture::new();
+    let instance = fixture.start(1, &[]).await;
+    assert_eq!(fixture.log().count("start"), 1);
     let ready = instance.process_ids();
 
     let mut seat = open(&instance).await;
     assert_eq!(ready, [pid(&mut seat).await]);
-    assert_eq!(stage.log().count("start"), 1, "the seat has the process that was there");
+    assert_eq!(fixture.log().count("start"), 1, "the seat has the process that was there");
     seat.close().await;
     assert!(!alive(ready[0]) && instance.process_ids().is_empty());
     assert_eq!(*instance.lost().borrow(), None, "its end was asked for");
@@ -39,30 +39,31 @@ async fn with_one_slot_the_instance_is_its_process() {
     assert_eq!(instance.process_ids(), [pid(&mut seat).await]);
     seat.close().await;
     instance.stop(Duration::from_secs(2)).await;
-    assert_eq!(stage.log().count("start"), 2);
+    assert_eq!(fixture.log().count("start"), 2);
 }
 
 /// The fingerprint of a server on disk distinguishes addresses, and does not show their secrets.
 #[test]
-fn fingerprints_hold_no_secrets() {
-    let stage = Stage::new();
-    let of = |url: &str| {
+fn fingerprints_contain_no_secrets() {
+    let fixture = FakeEngineFixture::new();
+    let fingerprint = |url: &str| {
         let server = CustomServer::Url(url.to_owned());
-        CustomEngine { server, ..stage.custom(1, &[]) }.fingerprint()
+        CustomEngine { server, ..fixture.custom(1, &[]) }.fingerprint()
     };
-    let (one, other) = (of("http://ann:pw1@a:1/mcp?key=s3cret"), of("http://ann:pw1@a:1/mcp?key=0ther"));
+    let one = fingerprint("http://ann:pw1@a:1/mcp?key=s3cret");
+    let other = fingerprint("http://ann:pw1@a:1/mcp?key=0ther");
     assert_ne!(one, other);
-    assert_eq!(one, of("http://ann:pw1@a:1/mcp?key=s3cret"));
+    assert_eq!(one, fingerprint("http://ann:pw1@a:1/mcp?key=s3cret"));
     assert!(one.contains("a:1/mcp") && !one.contains("s3cret") && !one.contains("pw1"), "{one}");
 }
 
 /// A process that was started without an agent does not serve an agent that can answer questions: it is replaced.
 #[tokio::test]
-async fn an_agent_that_can_be_asked_gets_its_own_process() {
-    let stage = Stage::new();
-    let instance = stage.start(1, &[]).await;
+async fn agent_that_can_answer_questions_gets_its_own_process() {
+    let fixture = FakeEngineFixture::new();
+    let instance = fixture.start(1, &[]).await;
     let ready = instance.process_ids();
-    let mut seat = instance.open(Arc::new(Askable)).await.unwrap();
+    let mut seat = instance.open(Arc::new(AskableAgent)).await.unwrap();
     let own = pid(&mut seat).await;
     assert_ne!(ready, [own]);
     assert!(!alive(ready[0]));
@@ -74,8 +75,8 @@ async fn an_agent_that_can_be_asked_gets_its_own_process() {
 /// A command that does not work fails the start, and says why.
 #[tokio::test]
 async fn a_broken_command_fails_the_start() {
-    let stage = Stage::new();
-    let dying = stage.custom(1, &["--die-at-start", "--stderr", "no license"]);
+    let fixture = FakeEngineFixture::new();
+    let dying = fixture.custom(1, &["--die-at-start", "--stderr", "no license"]);
     let error = dying.start(InstanceId(0)).await.err().unwrap();
     assert!(error.message.contains("exit status: 1") && error.message.contains("no license"), "{error}");
 
@@ -87,20 +88,20 @@ async fn a_broken_command_fails_the_start() {
 
 /// An unexpected end is the instance's loss with one slot, with the process's last output, and only the seat's with more.
 #[tokio::test]
-async fn an_unasked_end() {
-    let stage = Stage::new();
-    let instance = stage.start(1, &[]).await;
+async fn unexpected_end_is_a_loss() {
+    let fixture = FakeEngineFixture::new();
+    let instance = fixture.start(1, &[]).await;
     let mut seat = open(&instance).await;
     call(&mut seat, "die_after", json!({ "code": 3, "stderr": "out of memory" })).await;
     let mut lost = instance.lost();
     let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone();
-    let last_words = "out of memory".into();
-    assert_eq!(why, Some(Lost::Process { status: "exit status: 3".into(), stderr_tail: last_words }));
-    assert!(matches!(instance.open(Arc::new(Askable)).await, Err(OpenError::Lost(_))));
+    let stderr_tail = "out of memory".into();
+    assert_eq!(why, Some(Lost::Process { status: "exit status: 3".into(), stderr_tail }));
+    assert!(matches!(instance.open(Arc::new(AskableAgent)).await, Err(OpenError::Lost(_))));
     seat.close().await;
     instance.stop(Duration::ZERO).await;
 
-    let instance = stage.start(2, &[]).await;
+    let instance = fixture.start(2, &[]).await;
     let (mut one, mut other) = (open(&instance).await, open(&instance).await);
     let (first, second) = (pid(&mut one).await, pid(&mut other).await);
     assert_eq!(instance.process_ids(), [first, second]);
@@ -116,15 +117,15 @@ async fn an_unasked_end() {
 
 /// A ping asks every process without a running call, and names a silent one. A process in a call is not asked.
 #[tokio::test]
-async fn a_sign_of_life() {
-    let stage = Stage::new();
-    let instance = stage.start(2, &[]).await;
+async fn ping_names_a_silent_process() {
+    let fixture = FakeEngineFixture::new();
+    let instance = fixture.start(2, &[]).await;
     instance.ping().await.unwrap();
     let (mut busy, mut idle) = (open(&instance).await, open(&instance).await);
     instance.ping().await.unwrap();
-    assert_eq!(stage.log().count("ping"), 2);
+    assert_eq!(fixture.log().count("ping"), 2);
 
-    let gate = stage.gate();
+    let gate = fixture.gate();
     let idle_pid = pid(&mut idle).await;
     let file = gate.path().to_owned();
     let waiting = tokio::spawn(async move {
@@ -133,7 +134,7 @@ async fn a_sign_of_life() {
     });
     gate.arrived(1).await;
     instance.ping().await.unwrap();
-    assert_eq!(stage.log().count("ping"), 3, "only the idle one was asked");
+    assert_eq!(fixture.log().count("ping"), 3, "only the idle one was asked");
 
     signal(idle_pid, Signal::STOP);
     assert!(timeout(Duration::from_millis(300), instance.ping()).await.is_err());
@@ -154,20 +155,20 @@ async fn a_sign_of_life() {
 
 /// A seat that is being opened while its instance stops is refused with the loss, and leaves no process.
 #[tokio::test]
-async fn a_stop_does_not_miss_a_seat_that_is_being_opened() {
-    let stage = Stage::new();
-    let pid_file = stage.path("pid");
+async fn stop_ends_a_seat_that_is_being_opened() {
+    let fixture = FakeEngineFixture::new();
+    let pid_file = fixture.path("pid");
     let fake = greenroom_testkit::fake_engine_path();
     let script = format!(
         "echo $$ >{0}.part; mv {0}.part {0}\nexec {1} --hang-at-start",
         pid_file.display(),
         fake.display()
     );
-    let engine = CustomEngine { server: with_log(&stage, "engine", &script), ..stage.custom(2, &[]) };
+    let engine = CustomEngine { server: with_log(&fixture, "engine", &script), ..fixture.custom(2, &[]) };
     let instance = start(&engine).await;
     let opening = tokio::spawn({
         let instance = instance.clone();
-        async move { instance.open(Arc::new(Askable)).await.err() }
+        async move { instance.open(Arc::new(AskableAgent)).await.err() }
     });
     let pid = eventually("a process", || std::fs::read_to_string(&pid_file).ok()?.trim().parse().ok()).await;
     within(PATIENCE, instance.stop(Duration::from_secs(2))).await;
@@ -178,16 +179,16 @@ async fn a_stop_does_not_miss_a_seat_that_is_being_opened() {
 
 /// The seats of a condemned instance get the reason, in their calls too, and not that their processes were killed.
 #[tokio::test]
-async fn the_seats_of_a_condemned_instance_hear_why() {
-    let stage = Stage::new();
-    let instance = stage.start(2, &[]).await;
+async fn seats_of_a_lost_instance_get_its_reason() {
+    let fixture = FakeEngineFixture::new();
+    let instance = fixture.start(2, &[]).await;
     let (mut busy, idle) = (open(&instance).await, open(&instance).await);
-    let gate = stage.gate();
+    let gate = fixture.gate();
     let params =
         greenroom_core::raw::encode(&json!({ "name": "wait", "arguments": { "file": gate.path() } }));
     let running = tokio::spawn(async move {
         let call = Call::new("wait", params);
-        busy.call(call, Arc::new(Askable)).await.err()
+        busy.call(call, Arc::new(AskableAgent)).await.err()
     });
     gate.arrived(1).await;
 
@@ -202,18 +203,18 @@ async fn the_seats_of_a_condemned_instance_hear_why() {
 /// With one slot a command that no longer works is the instance's loss, so that the instance does not count as healthy; with
 /// more it is only the seat's failure.
 #[tokio::test]
-async fn a_command_that_no_longer_works() {
+async fn broken_command_loses_a_one_slot_instance() {
     for slots in [1, 2] {
-        let stage = Stage::new();
+        let fixture = FakeEngineFixture::new();
         let script = format!("exec {}", greenroom_testkit::fake_engine_path().display());
-        let program = stage.script("engine", &script);
+        let program = fixture.script("engine", &script);
         let server = CustomServer::Command { program, args: Vec::new() };
-        let engine = CustomEngine { server, ..stage.custom(slots, &[]) };
+        let engine = CustomEngine { server, ..fixture.custom(slots, &[]) };
         let instance = start(&engine).await;
         open(&instance).await.close().await;
-        stage.script("engine", "echo 'no license' >&2; exit 1");
+        fixture.script("engine", "echo 'no license' >&2; exit 1");
 
-        let refused = instance.open(Arc::new(Askable)).await.err().unwrap();
+        let refused = instance.open(Arc::new(AskableAgent)).await.err().unwrap();
         assert!(refused.to_string().contains("no license"), "{refused}");
         let lost = instance.lost().borrow().clone();
         match refused {

@@ -10,7 +10,7 @@ use greenroom_testkit::{
 };
 use tokio::net::TcpListener;
 
-use super::stage::{Stage, launcher_gone};
+use super::fixture::{FakeEngineFixture, launcher_gone};
 
 fn endpoint(url: &str, start_command: &[&str]) -> Endpoint {
     let start_command: Vec<_> = start_command.iter().map(|part| (*part).to_owned()).collect();
@@ -19,15 +19,15 @@ fn endpoint(url: &str, start_command: &[&str]) -> Endpoint {
 }
 
 /// A port of this machine without a listener.
-async fn nowhere() -> String {
+async fn unused_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
 
 /// The error for a browser that does not run has a hint, and no secret.
 #[tokio::test]
-async fn nobody_there() {
-    let url = nowhere().await;
+async fn unreachable_browser_error_has_a_hint_and_no_secret() {
+    let url = unused_address().await;
     let port = url.rsplit_once(':').unwrap().1;
     let at = url.replace("//", "//ann:sesame@");
     let refused = endpoint(&at, &[]).reach().await.unwrap_err();
@@ -46,36 +46,38 @@ async fn nobody_there() {
 
 /// Without a start command nothing happens; the error for a missing or failing command names it and its exit.
 #[tokio::test]
-async fn commands_that_fail() {
-    let stage = Stage::new();
-    let url = nowhere().await;
-    assert!(!endpoint(&url, &[]).revive(&stage.launcher, &stage.run).await.unwrap());
+async fn failing_start_commands_are_named() {
+    let fixture = FakeEngineFixture::new();
+    let url = unused_address().await;
+    assert!(!endpoint(&url, &[]).revive(&fixture.launcher, &fixture.run).await.unwrap());
 
-    let missing =
-        endpoint(&url, &["/nowhere/chrome", "--flag"]).revive(&stage.launcher, &stage.run).await.unwrap_err();
+    let missing = endpoint(&url, &["/nowhere/chrome", "--flag"])
+        .revive(&fixture.launcher, &fixture.run)
+        .await
+        .unwrap_err();
     assert!(missing.message.contains("cannot run the start command"), "{missing}");
     assert!(missing.message.ends_with("`/nowhere/chrome`"), "{missing}");
 
-    let script = stage.script("chrome", "exit 7");
+    let script = fixture.script("chrome", "exit 7");
     let failing = endpoint(&url, &[script.to_str().unwrap()]);
-    let failed = within(PATIENCE, failing.revive(&stage.launcher, &stage.run)).await.unwrap_err();
+    let failed = within(PATIENCE, failing.revive(&fixture.launcher, &fixture.run)).await.unwrap_err();
     assert_eq!(failed.message, format!("the start command ended (exit status: 7): `{}`", script.display()));
 }
 
 /// A start command is a program and its arguments, never a shell command; in them `{url}` is the browser's address, and a
 /// browser that does not answer within the limit is an error.
 #[tokio::test]
-async fn commands_are_no_shell() {
-    let stage = Stage::new();
-    let url = nowhere().await;
-    let argv = stage.path("argv");
-    let gate = stage.path("done");
-    let script =
-        stage.script("chrome", &format!("printf '%s\\n' \"$@\" >{}\n: >{}", argv.display(), gate.display()));
+async fn start_commands_are_not_run_by_a_shell() {
+    let fixture = FakeEngineFixture::new();
+    let url = unused_address().await;
+    let argv = fixture.path("argv");
+    let gate = fixture.path("done");
+    let script = fixture
+        .script("chrome", &format!("printf '%s\\n' \"$@\" >{}\n: >{}", argv.display(), gate.display()));
     let command = [script.to_str().unwrap(), "--at={url}", "{url}/{url}", "$(id); a b", "{host}"];
     let slow = endpoint(&url, &command);
     let revived = tokio::spawn({
-        let (launcher, run) = (stage.launcher.clone(), stage.run.clone());
+        let (launcher, run) = (fixture.launcher.clone(), fixture.run.clone());
         async move { slow.revive(&launcher, &run).await }
     });
     eventually("the start command", || gate.exists().then_some(())).await;
@@ -96,35 +98,39 @@ async fn commands_are_no_shell() {
 
 /// The error quotes the end of a command's output, without secrets of the address that the command got.
 #[tokio::test]
-async fn last_words_of_commands() {
-    let stage = Stage::new();
-    let url = nowhere().await;
+async fn error_quotes_the_end_of_the_commands_output() {
+    let fixture = FakeEngineFixture::new();
+    let url = unused_address().await;
     let script =
-        stage.script("chrome", "seq 1000 >&2; echo \"cannot open display for $1\" >&2; echo out; exit 3");
+        fixture.script("chrome", "seq 1000 >&2; echo \"cannot open display for $1\" >&2; echo out; exit 3");
     let at = url.replace("//", "//ann:sesame@") + "/?key=s3cret";
     let failing = endpoint(&at, &[script.to_str().unwrap(), "{url}"]);
     for _ in 0..2 {
-        let failed = within(PATIENCE, failing.revive(&stage.launcher, &stage.run)).await.unwrap_err();
-        let (_, said) = failed.message.split_once("; its last output: ").unwrap();
-        assert!(said.starts_with("990 | 991 | "), "the last lines: {said}");
-        assert!(said.contains("1000 | cannot open display for http://ann:…@127.0.0.1:"), "{said}");
-        assert!(!said.contains("sesame") && !said.contains("s3cret") && !said.contains("out"), "{said}");
+        let failed = within(PATIENCE, failing.revive(&fixture.launcher, &fixture.run)).await.unwrap_err();
+        let (_, stderr) = failed.message.split_once("; its last output: ").unwrap();
+        assert!(stderr.starts_with("990 | 991 | "), "the last lines: {stderr}");
+        assert!(stderr.contains("1000 | cannot open display for http://ann:…@127.0.0.1:"), "{stderr}");
+        assert!(
+            !stderr.contains("sesame") && !stderr.contains("s3cret") && !stderr.contains("out"),
+            "{stderr}"
+        );
     }
 }
 
 /// A browser without a debugger is not started a second time while it runs: greenroom waits for it, and names it. Once it
 /// has ended it is started again.
 #[tokio::test]
-async fn what_runs_is_not_started_twice() {
-    let stage = Stage::new();
-    let url = nowhere().await;
-    let pids = stage.path("pids");
-    let script = stage
+async fn running_start_command_is_not_run_again() {
+    let fixture = FakeEngineFixture::new();
+    let url = unused_address().await;
+    let pids = fixture.path("pids");
+    let script = fixture
         .script("chrome", &format!("echo no debugger >&2; echo $$ >>{}; exec sleep 600", pids.display()));
-    let mute = Arc::new(endpoint(&url, &[script.to_str().unwrap()]));
+    let without_debugger = Arc::new(endpoint(&url, &[script.to_str().unwrap()]));
     let revive = || {
-        let (mute, launcher, run) = (mute.clone(), stage.launcher.clone(), stage.run.clone());
-        tokio::spawn(async move { mute.revive(&launcher, &run).await })
+        let (without_debugger, launcher, run) =
+            (without_debugger.clone(), fixture.launcher.clone(), fixture.run.clone());
+        tokio::spawn(async move { without_debugger.revive(&launcher, &run).await })
     };
     let started = |count: usize| {
         let pids = pids.clone();
@@ -163,15 +169,15 @@ async fn what_runs_is_not_started_twice() {
 /// A process of a start command is independent of greenroom: it has its own session, no tag and no variable of greenroom's,
 /// writes only to a file, and lives on when the launcher is gone, whose end does not wait for it.
 #[tokio::test]
-async fn what_is_started_stays() {
-    let stage = Stage::new();
-    let url = nowhere().await;
-    let pid_file = stage.path("pid");
-    let script = stage
+async fn started_browser_outlives_greenroom() {
+    let fixture = FakeEngineFixture::new();
+    let url = unused_address().await;
+    let pid_file = fixture.path("pid");
+    let script = fixture
         .script("chrome", &format!("echo $$ >{0}.part; mv {0}.part {0}; exec sleep 600", pid_file.display()));
     let reviving = endpoint(&url, &[script.to_str().unwrap()]);
     let revived = tokio::spawn({
-        let (launcher, run) = (stage.launcher.clone(), stage.run.clone());
+        let (launcher, run) = (fixture.launcher.clone(), fixture.run.clone());
         async move { reviving.revive(&launcher, &run).await }
     });
     let pid = eventually("the start command", || fs::read_to_string(&pid_file).ok()).await;
@@ -195,8 +201,8 @@ async fn what_is_started_stays() {
 
     revived.abort();
     let _ = revived.await;
-    within(Duration::from_secs(5), stage.launcher.all_ended()).await;
-    drop(stage);
+    within(Duration::from_secs(5), fixture.launcher.all_ended()).await;
+    drop(fixture);
     launcher_gone().await;
     assert!(alive(pid));
     signal(pid, Signal::KILL);

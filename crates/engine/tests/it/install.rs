@@ -8,23 +8,23 @@ use std::{
 };
 
 use greenroom_engine::{
-    install::{DEVTOOLS, InstallError, Installed, NotInstalled, PLAYWRIGHT, Package, Progress},
+    install::{DEVTOOLS, InstallError, InstallProgress, InstalledEngine, NotInstalled, PLAYWRIGHT, Package},
     launcher::Launcher,
-    node::{self, NoNode, Npm},
+    node::{self, NodeError, Npm},
 };
 
 /// A data folder, and next to it a folder of scripts in place of Node and npm.
-struct Machine {
+struct InstallFixture {
     folder: tempfile::TempDir,
     launcher: Launcher,
 }
 
-impl Machine {
+impl InstallFixture {
     fn new() -> Self {
-        let machine =
+        let fixture =
             Self { folder: tempfile::tempdir().unwrap(), launcher: Launcher::start("install-test").unwrap() };
-        fs::create_dir(machine.bin()).unwrap();
-        machine
+        fs::create_dir(fixture.bin()).unwrap();
+        fixture
     }
 
     fn data(&self) -> PathBuf {
@@ -56,7 +56,7 @@ impl Machine {
         node::npm(&node, &path).unwrap()
     }
 
-    async fn install(&self, npm: &Npm) -> (Result<Installed, InstallError>, Vec<Progress>) {
+    async fn install(&self, npm: &Npm) -> (Result<InstalledEngine, InstallError>, Vec<InstallProgress>) {
         self.install_one(&PLAYWRIGHT, npm).await
     }
 
@@ -64,19 +64,19 @@ impl Machine {
         &self,
         package: &Package,
         npm: &Npm,
-    ) -> (Result<Installed, InstallError>, Vec<Progress>) {
-        let mut said = Vec::new();
-        let tell = &mut |progress| said.push(progress);
+    ) -> (Result<InstalledEngine, InstallError>, Vec<InstallProgress>) {
+        let mut reported = Vec::new();
+        let tell = &mut |progress| reported.push(progress);
         let result = package.install(&self.launcher, &self.data(), npm, tell).await;
-        (result, said)
+        (result, reported)
     }
 
     /// The content of the playwright engine's folder, sorted.
-    fn left(&self) -> Vec<String> {
-        self.left_of(&PLAYWRIGHT)
+    fn folder_content(&self) -> Vec<String> {
+        self.folder_content_of(&PLAYWRIGHT)
     }
 
-    fn left_of(&self, package: &Package) -> Vec<String> {
+    fn folder_content_of(&self, package: &Package) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.data().join("engines").join(package.name)) else {
             return Vec::new();
         };
@@ -94,7 +94,7 @@ fn search_path(first: &Path) -> OsString {
 }
 
 /// An npm that installs what the package list asks for, as far as greenroom checks.
-const WORKS: &str = r#"
+const NPM_THAT_INSTALLS: &str = r#"
     echo "ran $*, browsers skipped: $PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD" >> "$log"
     version=$(sed -n 's/.*"@playwright.mcp":"\([^"]*\)".*/\1/p' package.json)
     mkdir -p node_modules/@playwright/mcp node_modules/playwright-core
@@ -103,7 +103,7 @@ const WORKS: &str = r#"
     echo "{}" > node_modules/playwright-core/package.json
 "#;
 
-const OFFLINE: &str = r#"
+const NPM_THAT_FAILS: &str = r#"
     echo "ran" >> "$log"
     echo '{"error": {"code": "ENOTFOUND", "summary": "request failed, reason: no such host"}}'
     echo "npm error a stack trace" >&2
@@ -113,73 +113,73 @@ const OFFLINE: &str = r#"
 /// The real npm installs each engine, Node runs it, and a second run has nothing to do.
 #[tokio::test]
 async fn the_real_npm_installs_the_engines() {
-    let machine = Machine::new();
+    let fixture = InstallFixture::new();
     #[allow(clippy::disallowed_methods, reason = "a test takes the machine's own search path")]
     let path = std::env::var_os("PATH").unwrap();
-    let node = node::find(&machine.launcher, None, &path).await.unwrap();
+    let node = node::find(&fixture.launcher, None, &path).await.unwrap();
     let npm = node::npm(&node, &path).unwrap();
 
     for package in [&PLAYWRIGHT, &DEVTOOLS] {
-        let (first, said) = machine.install_one(package, &npm).await;
+        let (first, reported) = fixture.install_one(package, &npm).await;
         let first = first.unwrap();
         assert!(!first.already);
-        assert_eq!(said, [Progress::Downloading]);
-        assert_eq!(package.locate(&machine.data()).unwrap(), first.engine);
-        assert_eq!(machine.left_of(package), [package.version()]);
+        assert_eq!(reported, [InstallProgress::Downloading]);
+        assert_eq!(package.locate(&fixture.data()).unwrap(), first.engine);
+        assert_eq!(fixture.folder_content_of(package), [package.version()]);
         for folder in ["", "engines", &format!("engines/{}", package.name)] {
-            let mode = fs::metadata(machine.data().join(folder)).unwrap().permissions().mode();
+            let mode = fs::metadata(fixture.data().join(folder)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o700, "{folder}");
         }
 
-        let (second, said) = machine.install_one(package, &npm).await;
-        assert_eq!((second.unwrap().already, said), (true, vec![]));
+        let (second, reported) = fixture.install_one(package, &npm).await;
+        assert_eq!((second.unwrap().already, reported), (true, vec![]));
     }
-    assert_eq!(machine.left(), [PLAYWRIGHT.version()], "the second engine left the first alone");
+    assert_eq!(fixture.folder_content(), [PLAYWRIGHT.version()], "the second engine left the first alone");
 }
 
 /// npm gets flags against running packages' scripts and downloading browsers.
 #[tokio::test]
-async fn npm_is_told_what_not_to_do() {
-    let machine = Machine::new();
-    let npm = machine.npm(WORKS).await;
-    machine.install(&npm).await.0.unwrap();
-    let log = machine.log();
+async fn npm_skips_scripts_and_browser_downloads() {
+    let fixture = InstallFixture::new();
+    let npm = fixture.npm(NPM_THAT_INSTALLS).await;
+    fixture.install(&npm).await.0.unwrap();
+    let log = fixture.log();
     assert!(log.starts_with("ran ci --ignore-scripts --no-audit --no-fund --omit=dev"), "{log}");
     assert!(log.ends_with("browsers skipped: 1\n"), "{log}");
 }
 
 /// Of two installations at once one works; the other reports that it waits, and finds the engine installed.
 #[tokio::test]
-async fn two_at_once_install_once() {
-    let machine = Machine::new();
-    let npm = machine.npm(WORKS).await;
-    let ((first, first_said), (second, second_said)) =
-        tokio::join!(machine.install(&npm), machine.install(&npm));
-    assert_eq!((first.unwrap().already, first_said), (false, vec![Progress::Downloading]));
-    assert_eq!((second.unwrap().already, second_said), (true, vec![Progress::Waiting]));
-    assert_eq!(machine.log().lines().count(), 1);
+async fn concurrent_installations_install_once() {
+    let fixture = InstallFixture::new();
+    let npm = fixture.npm(NPM_THAT_INSTALLS).await;
+    let ((first, first_reported), (second, second_reported)) =
+        tokio::join!(fixture.install(&npm), fixture.install(&npm));
+    assert_eq!((first.unwrap().already, first_reported), (false, vec![InstallProgress::Downloading]));
+    assert_eq!((second.unwrap().already, second_reported), (true, vec![InstallProgress::Waiting]));
+    assert_eq!(fixture.log().lines().count(), 1);
 }
 
 /// The next installation removes what an interrupted one left, and replaces a damaged engine.
 #[tokio::test]
-async fn leftovers_are_removed_and_damage_is_mended() {
-    let machine = Machine::new();
-    let npm = machine.npm(WORKS).await;
-    fs::create_dir_all(machine.data().join("engines/playwright/.part-1/node_modules")).unwrap();
-    fs::create_dir_all(PLAYWRIGHT.target(&machine.data()).join("node_modules")).unwrap();
-    assert!(matches!(PLAYWRIGHT.locate(&machine.data()), Err(NotInstalled::Damaged { .. })));
+async fn leftovers_are_removed_and_damaged_engines_replaced() {
+    let fixture = InstallFixture::new();
+    let npm = fixture.npm(NPM_THAT_INSTALLS).await;
+    fs::create_dir_all(fixture.data().join("engines/playwright/.part-1/node_modules")).unwrap();
+    fs::create_dir_all(PLAYWRIGHT.target(&fixture.data()).join("node_modules")).unwrap();
+    assert!(matches!(PLAYWRIGHT.locate(&fixture.data()), Err(NotInstalled::Damaged { .. })));
 
-    assert!(!machine.install(&npm).await.0.unwrap().already);
-    assert_eq!(machine.left(), [PLAYWRIGHT.version()]);
-    PLAYWRIGHT.locate(&machine.data()).unwrap();
+    assert!(!fixture.install(&npm).await.0.unwrap().already);
+    assert_eq!(fixture.folder_content(), [PLAYWRIGHT.version()]);
+    PLAYWRIGHT.locate(&fixture.data()).unwrap();
 }
 
 /// Offline, the error has npm's own reason and a hint, and nothing half-made stays behind.
 #[tokio::test]
 async fn offline_without_an_engine_is_an_error() {
-    let machine = Machine::new();
-    let npm = machine.npm(OFFLINE).await;
-    let error = machine.install(&npm).await.0.unwrap_err();
+    let fixture = InstallFixture::new();
+    let npm = fixture.npm(NPM_THAT_FAILS).await;
+    let error = fixture.install(&npm).await.0.unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -188,43 +188,43 @@ async fn offline_without_an_engine_is_an_error() {
         )
     );
     let hint = error.hint();
-    for part in ["npm ping", "proxy or registry", &*PLAYWRIGHT.target(&machine.data()).display().to_string()]
+    for part in ["npm ping", "proxy or registry", &*PLAYWRIGHT.target(&fixture.data()).display().to_string()]
     {
         assert!(hint.contains(part), "{part}: {hint}");
     }
-    assert_eq!(machine.left(), Vec::<String>::new());
+    assert_eq!(fixture.folder_content(), Vec::<String>::new());
 }
 
 /// Offline, an installed engine suffices: npm is not run.
 #[tokio::test]
 async fn offline_with_an_engine_is_fine() {
-    let machine = Machine::new();
-    let npm = machine.npm(WORKS).await;
-    machine.install(&npm).await.0.unwrap();
-    let before = machine.log();
-    let npm = machine.npm(OFFLINE).await;
-    assert!(machine.install(&npm).await.0.unwrap().already);
-    assert_eq!(machine.log(), before);
+    let fixture = InstallFixture::new();
+    let npm = fixture.npm(NPM_THAT_INSTALLS).await;
+    fixture.install(&npm).await.0.unwrap();
+    let before = fixture.log();
+    let npm = fixture.npm(NPM_THAT_FAILS).await;
+    assert!(fixture.install(&npm).await.0.unwrap().already);
+    assert_eq!(fixture.log(), before);
 }
 
 /// An npm that claims success but installs nothing is an error.
 #[tokio::test]
-async fn success_is_checked() {
-    let machine = Machine::new();
-    let npm = machine.npm("exit 0").await;
-    let error = machine.install(&npm).await.0.unwrap_err();
+async fn npm_success_is_checked() {
+    let fixture = InstallFixture::new();
+    let npm = fixture.npm("exit 0").await;
+    let error = fixture.install(&npm).await.0.unwrap_err();
     assert!(matches!(error, InstallError::Unusable(NotInstalled::Damaged { .. })), "{error}");
-    assert_eq!(machine.left(), Vec::<String>::new());
+    assert_eq!(fixture.folder_content(), Vec::<String>::new());
 }
 
 /// A search path without Node, or with Node but without npm, is refused by name before anything is written.
 #[tokio::test]
-async fn node_and_npm_must_be_there() {
-    let machine = Machine::new();
-    let path = machine.bin().into_os_string();
-    assert!(matches!(node::find(&machine.launcher, None, &path).await, Err(NoNode::Missing { .. })));
-    machine.script("node", "echo v22.0.0");
-    let node = node::find(&machine.launcher, None, &path).await.unwrap();
-    assert!(matches!(node::npm(&node, &path), Err(NoNode::NoNpm)));
-    assert!(!machine.data().exists());
+async fn missing_node_and_npm_are_refused() {
+    let fixture = InstallFixture::new();
+    let path = fixture.bin().into_os_string();
+    assert!(matches!(node::find(&fixture.launcher, None, &path).await, Err(NodeError::Missing { .. })));
+    fixture.script("node", "echo v22.0.0");
+    let node = node::find(&fixture.launcher, None, &path).await.unwrap();
+    assert!(matches!(node::npm(&node, &path), Err(NodeError::NoNpm)));
+    assert!(!fixture.data().exists());
 }

@@ -4,9 +4,9 @@
 
 mod custom;
 mod endpoint;
+mod fixture;
 mod install;
-mod kept;
-mod order;
+mod persistent_profile;
 mod real;
-mod stage;
+mod shutdown_order;
 mod windows;

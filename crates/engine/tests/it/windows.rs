@@ -15,11 +15,11 @@ use greenroom_engine::{
 use greenroom_testkit::{PATIENCE, fake_engine_path, process::alive, within};
 use serde_json::json;
 
-use super::stage::{Stage, call, open, pid, start};
+use super::fixture::{FakeEngineFixture, call, open, pid, start};
 
-fn options(stage: &Stage, search_path: OsString) -> EngineOptions {
-    let places = Places { system: System::Linux, root: stage.path("root"), home: None, search_path };
-    let plain = EngineOptions::new(stage.path("data"), places);
+fn options(fixture: &FakeEngineFixture, search_path: OsString) -> EngineOptions {
+    let places = Places { system: System::Linux, root: fixture.path("root"), home: None, search_path };
+    let plain = EngineOptions::new(fixture.path("data"), places);
     let pool = Pool {
         headless: false,
         browser: Browser::Msedge,
@@ -33,10 +33,10 @@ fn options(stage: &Stage, search_path: OsString) -> EngineOptions {
 /// `cmd.exe` is found on the search path and starts the pinned engine; the seat behind it answers calls and pings, shows
 /// nothing, and is lost with its process.
 #[tokio::test]
-async fn a_seat_in_windows() {
-    let stage = Stage::new();
-    let argv = stage.path("argv");
-    let log = stage.log();
+async fn seat_of_a_windows_browser() {
+    let fixture = FakeEngineFixture::new();
+    let argv = fixture.path("argv");
+    let log = fixture.log();
     let fake = fake_engine_path();
     let script = format!(
         "printf '%s\\n' \"$@\" >{}\nexec {} --log {} --extra-tool browser_close",
@@ -44,14 +44,14 @@ async fn a_seat_in_windows() {
         fake.display(),
         log.path().display()
     );
-    std::fs::create_dir(stage.path("windows")).unwrap();
-    stage.script("windows/cmd.exe", &script);
+    std::fs::create_dir(fixture.path("windows")).unwrap();
+    fixture.script("windows/cmd.exe", &script);
     let proxy: SocketAddr = "127.0.0.1:4000".parse().unwrap();
     let engine = PlaywrightEngine(EngineBase {
-        options: Arc::new(options(&stage, stage.path("windows").into())),
-        launcher: stage.launcher.clone(),
-        run: stage.run.clone(),
-        ports: Ports::new(&stage.run),
+        options: Arc::new(options(&fixture, fixture.path("windows").into())),
+        launcher: fixture.launcher.clone(),
+        run: fixture.run.clone(),
+        ports: Ports::new(&fixture.run),
         proxy,
         tools_changed: Arc::new(|_| {}),
     });
@@ -59,10 +59,10 @@ async fn a_seat_in_windows() {
     let mut seat = open(&instance).await;
     assert_eq!(call(&mut seat, "echo", json!({ "text": "from Windows" })).await, "from Windows");
     let package = format!("@playwright/mcp@{}", install::PLAYWRIGHT.version());
-    let told = std::fs::read_to_string(&argv).unwrap();
-    let told: Vec<_> = told.lines().collect();
+    let argv_lines = std::fs::read_to_string(&argv).unwrap();
+    let argv_lines: Vec<_> = argv_lines.lines().collect();
     assert_eq!(
-        told,
+        argv_lines,
         [
             "/c",
             "npx",

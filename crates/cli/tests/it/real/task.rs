@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use greenroom_engine::{
-    browser::{self, Places, Wanted},
+    browser::{self, BrowserChoice, Places},
     install,
 };
 use greenroom_testkit::{Client, Launch, Sees, Shopper, Site};
@@ -22,7 +22,7 @@ const INLINE_MAX: f64 = 0.5;
 /// The engine alone, as one would start it.
 fn engine(data: &Path) -> Launch {
     let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
-    let browser = browser::find(&places, true, Wanted::Any, None).unwrap();
+    let browser = browser::find(&places, true, BrowserChoice::Any, None).unwrap();
     let cli = install::PLAYWRIGHT.locate(data).unwrap().cli;
     let flags = ["--headless", "--isolated", "--no-sandbox", "--timeout-settle", "0", "--executable-path"];
     Launch::new("node").arg(cli).args(flags).arg(browser.path)

@@ -3,15 +3,15 @@ use serde_json::{Value, json};
 use super::*;
 
 fn engine(filter: &mut Filter, call: &Value) -> Vec<Out> {
-    filter.engine_says(&call.to_string().into(), Instant::now()).unwrap()
+    filter.on_engine_call(&call.to_string().into(), Instant::now()).unwrap()
 }
 
 fn browser(filter: &mut Filter, message: &Value) -> Vec<Out> {
-    filter.browser_says(message.to_string().into(), Instant::now())
+    filter.on_browser_message(message.to_string().into(), Instant::now())
 }
 
 /// The methods of the calls that go to the browser.
-fn asked(out: &[Out]) -> Vec<String> {
+fn methods_to_browser(out: &[Out]) -> Vec<String> {
     let method = |out: &Out| match out {
         Out::ToEngine(text) => panic!("the engine gets this: {text}"),
         Out::ToBrowser(text) => {
@@ -31,7 +31,7 @@ fn attached(session: &str, context: &str) -> Value {
 
 /// A refused call does not reach the browser, whatever its kind, and the engine gets an error.
 #[test]
-fn refusals_are_answers() {
+fn refused_calls_are_answered_with_an_error() {
     for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
         let call =
             json!({ "id": 3, "sessionId": "S", "method": "Page.navigate", "params": { "url": "file:///x" } });
@@ -59,25 +59,25 @@ fn clipboard_permissions() {
 
 /// Sizes are reduced on their way; a call without a rule passes unchanged.
 #[test]
-fn calls_are_changed_or_pass() {
+fn calls_are_rewritten_or_pass() {
     let mut filter = Filter::new(&Targets::All, None);
     let bounds = json!({ "windowId": 1, "bounds": { "width": 100_000 } });
     let out = engine(&mut filter, &json!({ "id": 1, "method": "Browser.setWindowBounds", "params": bounds }));
     let [Out::ToBrowser(text)] = &out[..] else { panic!("{out:?}") };
     assert_eq!(serde_json::from_str::<Value>(text).unwrap()["params"]["bounds"]["width"], 16_384);
     let odd: Text = r#"{"id":1, "method":"Input.insertText","params":{"text":"\ud800"}}"#.into();
-    assert_eq!(filter.engine_says(&odd, Instant::now()), Ok(vec![Out::ToBrowser(odd)]));
+    assert_eq!(filter.on_engine_call(&odd, Instant::now()), Ok(vec![Out::ToBrowser(odd)]));
 }
 
 /// An answer with too many values becomes an error, whatever their length. Commas and brackets in texts do not count.
 #[test]
-fn many_values() {
+fn answers_with_too_many_values_become_errors() {
     let mut filter = Filter::new(&Targets::OwnContexts, None);
     let mut passes = |value: String| {
         let text = format!(
             r#"{{"id":7,"result":{{"result":{{"type":"object","value":{value}}}}},"sessionId":"S"}}"#
         );
-        let out = filter.browser_says(text.clone().into(), Instant::now());
+        let out = filter.on_browser_message(text.clone().into(), Instant::now());
         let [Out::ToEngine(heard)] = &out[..] else { panic!("{} messages", out.len()) };
         **heard == text
     };
@@ -91,11 +91,11 @@ fn many_values() {
 /// A picture that is too long becomes an error that says what to do; the engine does not get to read it. Others pass
 /// unchanged.
 #[test]
-fn long_pictures() {
+fn long_pictures_become_errors() {
     let mut filter = Filter::new(&Targets::OwnContexts, None);
     let mut heard = |bytes: usize| {
         let text = format!(r#"{{"id":7,"result":{{"data":"{}"}},"sessionId":"S"}}"#, "a".repeat(bytes));
-        let out = filter.browser_says(text.clone().into(), Instant::now());
+        let out = filter.on_browser_message(text.clone().into(), Instant::now());
         let [Out::ToEngine(heard)] = &out[..] else { panic!("{} messages", out.len()) };
         if **heard == text { None } else { Some(serde_json::from_str::<Value>(heard).unwrap()) }
     };
@@ -108,33 +108,33 @@ fn long_pictures() {
 /// Requests without end and long texts are bounded whatever the engine's targets are; a navigation resets the count, and the
 /// answers to the proxy's own calls do not reach the engine.
 #[test]
-fn requests() {
+fn requests_and_texts_are_bounded() {
     for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
         let mut filter = Filter::new(&targets, None);
         let sent = |id: u32, url: &str| {
             let params = json!({ "requestId": id.to_string(), "request": { "url": url } });
             json!({ "method": "Network.requestWillBeSent", "params": params, "sessionId": "S" })
         };
-        let mut told = 0;
+        let mut passed = 0;
         let out = loop {
-            let out = browser(&mut filter, &sent(told, "http://a/"));
+            let out = browser(&mut filter, &sent(passed, "http://a/"));
             match &out[..] {
-                [Out::ToEngine(text)] if text.contains("requestWillBeSent") => told += 1,
+                [Out::ToEngine(text)] if text.contains("requestWillBeSent") => passed += 1,
                 _ => break out,
             }
         };
-        assert!(told > 1_000 && out.len() == 1, "{out:?}");
-        assert_eq!(browser(&mut filter, &sent(told, "http://a/")), []);
+        assert!(passed > 1_000 && out.len() == 1, "{out:?}");
+        assert_eq!(browser(&mut filter, &sent(passed, "http://a/")), []);
         let waits =
-            json!({ "requestId": "i", "networkId": told.to_string(), "request": { "url": "http://a/" } });
+            json!({ "requestId": "i", "networkId": passed.to_string(), "request": { "url": "http://a/" } });
         let paused = json!({ "method": "Fetch.requestPaused", "params": waits, "sessionId": "S" });
-        assert_eq!(asked(&browser(&mut filter, &paused)), ["Fetch.failRequest"]);
+        assert_eq!(methods_to_browser(&browser(&mut filter, &paused)), ["Fetch.failRequest"]);
         let id = OwnIds::default().next();
         assert_eq!(browser(&mut filter, &json!({ "id": id, "result": {}, "sessionId": "S" })), []);
 
         let go = json!({ "url": "http://b/" });
         engine(&mut filter, &json!({ "id": 1, "sessionId": "S", "method": "Page.navigate", "params": go }));
-        let out = browser(&mut filter, &sent(told, &"a".repeat(2_000_000)));
+        let out = browser(&mut filter, &sent(passed, &"a".repeat(2_000_000)));
         let [Out::ToEngine(text)] = &out[..] else { panic!("{out:?}") };
         assert!(text.len() < 200_000, "{} bytes", text.len());
     }
@@ -168,15 +168,16 @@ fn workers_count_for_their_page() {
                 .to_string()
         };
         // All at one moment, since some is forgiven over time.
-        let mut passes =
-            |text: String| filter.browser_says(text.clone().into(), now) == [Out::ToEngine(text.into())];
+        let mut passes = |text: String| {
+            filter.on_browser_message(text.clone().into(), now) == [Out::ToEngine(text.into())]
+        };
         let mut until_full = |say: &dyn Fn(&str, u32) -> String| {
             let by_turns = (0..).zip(["S", "W1", "W2"].into_iter().cycle());
-            let told = by_turns.take_while(|(n, session)| passes(say(session, *n))).count();
+            let passed = by_turns.take_while(|(n, session)| passes(say(session, *n))).count();
             for session in ["S", "W1", "W2"] {
-                assert!(!passes(say(session, u32::MAX)), "{session} after {told}");
+                assert!(!passes(say(session, u32::MAX)), "{session} after {passed}");
             }
-            told
+            passed
         };
         assert_eq!(until_full(&|session, _| message(session)), 500);
         assert_eq!(until_full(&sent), 10_000);
@@ -186,7 +187,7 @@ fn workers_count_for_their_page() {
 
 /// A message that is not a call ends the connection.
 #[test]
-fn unreadable_calls() {
+fn unreadable_calls_end_the_connection() {
     for text in [
         "",
         "7",
@@ -195,25 +196,25 @@ fn unreadable_calls() {
         r#"{"id":1,"method":"a","method":"b"}"#,
         r#"{"id":1,"method":"\ud800"}"#,
     ] {
-        let said = Filter::new(&Targets::All, None).engine_says(&text.into(), Instant::now());
-        assert_eq!(said, Err(Unreadable), "{text}");
+        let outcome = Filter::new(&Targets::All, None).on_engine_call(&text.into(), Instant::now());
+        assert_eq!(outcome, Err(UnreadableCall), "{text}");
     }
 }
 
 /// An engine gets only pages in contexts that it made. The proxy resumes and detaches from those of others, before and after
 /// the engine made a context, and the engine sees nothing of it.
 #[test]
-fn own_contexts() {
+fn only_own_contexts_are_shown() {
     let mut filter = Filter::new(&Targets::OwnContexts, None);
-    let left = ["Runtime.runIfWaitingForDebugger", "Target.detachFromTarget"];
-    assert_eq!(asked(&browser(&mut filter, &attached("S1", "C1"))), left);
+    let detached = ["Runtime.runIfWaitingForDebugger", "Target.detachFromTarget"];
+    assert_eq!(methods_to_browser(&browser(&mut filter, &attached("S1", "C1"))), detached);
     engine(&mut filter, &json!({ "id": 5, "method": "Target.createBrowserContext" }));
     let made = json!({ "id": 5, "result": { "browserContextId": "C2" } });
     assert_eq!(browser(&mut filter, &made), [Out::ToEngine(made.to_string().into())]);
-    for own in [attached("S2", "C2"), json!({ "method": "Target.targetCreated", "params": {} })] {
-        assert_eq!(browser(&mut filter, &own), [Out::ToEngine(own.to_string().into())]);
+    for own_message in [attached("S2", "C2"), json!({ "method": "Target.targetCreated", "params": {} })] {
+        assert_eq!(browser(&mut filter, &own_message), [Out::ToEngine(own_message.to_string().into())]);
     }
-    assert_eq!(asked(&browser(&mut filter, &attached("S3", "C1"))), left);
+    assert_eq!(methods_to_browser(&browser(&mut filter, &attached("S3", "C1"))), detached);
     let other = json!({ "method": "Inspector.detached", "params": {}, "sessionId": "S3" });
     assert_eq!(browser(&mut filter, &other), []);
     for (id, session) in [(OwnIds::default().next(), "S1"), (OwnIds::default().next() - 1, "S3")] {
@@ -227,26 +228,30 @@ fn own_contexts() {
         &mut filter,
         &json!({ "id": 6, "method": "Target.disposeBrowserContext", "params": { "browserContextId": "C2" } }),
     );
-    assert_eq!(asked(&browser(&mut filter, &attached("S4", "C2"))), left, "it is no longer its own");
+    assert_eq!(
+        methods_to_browser(&browser(&mut filter, &attached("S4", "C2"))),
+        detached,
+        "it is no longer its own"
+    );
 }
 
 /// Pages of a context open a few tabs in ten seconds; the browser closes further ones, and the engine does not see them.
 /// Tabs that the engine opens count only for the number of tabs per session.
 #[test]
-fn tabs_that_pages_open() {
+fn tabs_opened_by_pages_are_limited() {
     let mut filter = Filter::new(&Targets::OwnContexts, None);
     engine(&mut filter, &json!({ "id": 1, "method": "Target.createBrowserContext" }));
     browser(&mut filter, &json!({ "id": 1, "result": { "browserContextId": "C" } }));
     let mut now = Instant::now();
     let opens = |filter: &mut Filter, session: &str, now| {
-        filter.browser_says(attached(session, "C").to_string().into(), now)
+        filter.on_browser_message(attached(session, "C").to_string().into(), now)
     };
-    let own = |id: u32| {
+    let own_message = |id: u32| {
         let params = json!({ "url": "about:blank", "browserContextId": "C" });
         json!({ "id": id, "method": "Target.createTarget", "params": params })
     };
     for id in 2..50 {
-        assert!(matches!(engine(&mut filter, &own(id))[..], [Out::ToBrowser(_)]), "{id}");
+        assert!(matches!(engine(&mut filter, &own_message(id))[..], [Out::ToBrowser(_)]), "{id}");
         assert!(matches!(opens(&mut filter, &format!("own {id}"), now)[..], [Out::ToEngine(_)]), "{id}");
         browser(&mut filter, &json!({ "id": id, "result": { "targetId": "T" } }));
     }
@@ -259,25 +264,25 @@ fn tabs_that_pages_open() {
             );
         }
         let closed = ["Runtime.runIfWaitingForDebugger", "Target.closeTarget"];
-        assert_eq!(asked(&opens(&mut filter, "one too many", now)), closed);
+        assert_eq!(methods_to_browser(&opens(&mut filter, "one too many", now)), closed);
         now += std::time::Duration::from_secs(10);
     }
-    let out = engine(&mut filter, &own(50));
+    let out = engine(&mut filter, &own_message(50));
     assert!(matches!(&out[..], [Out::ToEngine(text)] if text.contains("at most 64 tabs")), "{out:?}");
     let gone = json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "own 2" } });
     browser(&mut filter, &gone);
-    assert!(matches!(engine(&mut filter, &own(51))[..], [Out::ToBrowser(_)]), "one was closed");
+    assert!(matches!(engine(&mut filter, &own_message(51))[..], [Out::ToBrowser(_)]), "one was closed");
 }
 
 /// Downloads in a context that the engine made are counted until it disposes of it, and stopped when they are too much.
 #[test]
-fn downloads_of_own_contexts() {
+fn downloads_of_own_contexts_are_counted() {
     let downloads = Arc::new(Downloads::new(1 << 20));
     let mut filter = Filter::new(&Targets::OwnContexts, Some(downloads.clone()));
     engine(&mut filter, &json!({ "id": 5, "method": "Target.createBrowserContext" }));
     browser(&mut filter, &json!({ "id": 5, "result": { "browserContextId": "C" } }));
     browser(&mut filter, &attached("S", "C"));
-    let says = |filter: &mut Filter, event: &str, guid: &str| {
+    let send_event = |filter: &mut Filter, event: &str, guid: &str| {
         let params = json!({
             "guid": guid, "frameId": "S", "url": "http://a/", "suggestedFilename": "x",
             "totalBytes": 2 << 20, "receivedBytes": 0, "state": "inProgress",
@@ -289,13 +294,13 @@ fn downloads_of_own_contexts() {
             Out::ToEngine(message.to_string().into()),
             "the engine gets the event first"
         );
-        asked(&out)
+        methods_to_browser(&out)
     };
-    assert!(says(&mut filter, "downloadWillBegin", "x").is_empty());
+    assert!(send_event(&mut filter, "downloadWillBegin", "x").is_empty());
     let stop = ["Browser.setDownloadBehavior", "Browser.cancelDownload"];
-    assert_eq!(says(&mut filter, "downloadProgress", "x"), stop);
+    assert_eq!(send_event(&mut filter, "downloadProgress", "x"), stop);
     let dispose = json!({ "browserContextId": "C" });
     engine(&mut filter, &json!({ "id": 6, "method": "Target.disposeBrowserContext", "params": dispose }));
-    assert!(says(&mut filter, "downloadWillBegin", "y").is_empty());
-    assert!(!downloads.know("x") && !downloads.know("y"));
+    assert!(send_event(&mut filter, "downloadWillBegin", "y").is_empty());
+    assert!(!downloads.is_announced("x") && !downloads.is_announced("y"));
 }

@@ -5,18 +5,18 @@ const FINISHED: &str = "Network.loadingFinished";
 const PAUSED: &str = "Fetch.requestPaused";
 
 /// The limit, and its inputs.
-struct Stage {
+struct NetworkFixture {
     limit: NetworkLimit,
     ids: OwnIds,
     now: Instant,
-    /// How many requests [`Stage::fill`] has made. They are numbered by it.
+    /// How many requests [`NetworkFixture::fill`] has made. They are numbered by it.
     made: u32,
 }
 
-impl Stage {
+impl NetworkFixture {
     /// Tabs `A` and `B` are in one context, `C` in another. `W` is a worker of `A`.
     fn new() -> Self {
-        let mut stage =
+        let mut fixture =
             Self { limit: NetworkLimit::default(), ids: OwnIds::default(), now: Instant::now(), made: 0 };
         for (session, parent, context) in
             [("A", None, "1"), ("B", None, "1"), ("C", None, "2"), ("W", Some("A"), "1")]
@@ -24,18 +24,18 @@ impl Stage {
             let kind = if parent.is_some() { "worker" } else { "page" };
             let info = json!({ "targetId": session, "type": kind, "browserContextId": context });
             let attached = json!({ "sessionId": session, "targetInfo": info });
-            stage.limit.attached(parent, &serde_json::from_value(attached).unwrap(), stage.now);
+            fixture.limit.attached(parent, &serde_json::from_value(attached).unwrap(), fixture.now);
         }
-        stage
+        fixture
     }
 
-    fn says(&mut self, session: &str, name: &str, params: &Value) -> Verdict {
+    fn judge_event(&mut self, session: &str, name: &str, params: &Value) -> EventVerdict {
         let text = json!({ "method": name, "params": params, "sessionId": session }).to_string();
         self.limit.judge(name, text.into(), self.now, &mut self.ids)
     }
 
     fn passes(&mut self, session: &str, name: &str, request: &str) -> bool {
-        matches!(self.says(session, name, &json!({ "requestId": request })), Verdict::Pass(_))
+        matches!(self.judge_event(session, name, &json!({ "requestId": request })), EventVerdict::Pass(_))
     }
 
     /// Makes new requests until one does not pass, and returns how many did.
@@ -52,8 +52,8 @@ impl Stage {
 }
 
 /// The warning in the page's console that tells an engine once that a context is full.
-fn is_notice(verdict: &Verdict, session: &str) -> bool {
-    let Verdict::Instead(out) = verdict else { return false };
+fn is_notice(verdict: &EventVerdict, session: &str) -> bool {
+    let EventVerdict::Instead(out) = verdict else { return false };
     let [Out::ToEngine(text)] = &out[..] else { return false };
     text.contains("Log.entryAdded") && session_of(text) == Some(session)
 }
@@ -61,61 +61,65 @@ fn is_notice(verdict: &Verdict, session: &str) -> bool {
 /// A page makes requests without end, by itself, its workers and its popups: the engine gets a number of them, and of each
 /// of these all events. For the others it gets one notice. Other contexts' requests pass.
 #[test]
-fn a_storm() {
-    let mut stage = Stage::new();
-    assert!(stage.passes("W", SENT, "first") && stage.passes("B", SENT, "second"));
+fn requests_beyond_the_limit_are_left_out() {
+    let mut fixture = NetworkFixture::new();
+    assert!(fixture.passes("W", SENT, "first") && fixture.passes("B", SENT, "second"));
     for number in 2..REQUESTS_MAX {
-        assert!(stage.passes("A", SENT, &number.to_string()));
+        assert!(fixture.passes("A", SENT, &number.to_string()));
     }
-    assert!(is_notice(&stage.says("W", SENT, &json!({ "requestId": "more" })), "A"));
+    assert!(is_notice(&fixture.judge_event("W", SENT, &json!({ "requestId": "more" })), "A"));
     for name in [SENT, "Network.requestWillBeSentExtraInfo", "Network.responseReceived", FINISHED] {
         for session in ["A", "W"] {
-            assert_eq!(stage.says(session, name, &json!({ "requestId": "more" })), Verdict::drop(), "{name}");
+            assert_eq!(
+                fixture.judge_event(session, name, &json!({ "requestId": "more" })),
+                EventVerdict::drop(),
+                "{name}"
+            );
         }
     }
-    assert!(is_notice(&stage.says("B", SENT, &json!({ "requestId": "more" })), "B"));
+    assert!(is_notice(&fixture.judge_event("B", SENT, &json!({ "requestId": "more" })), "B"));
     // Redirected, answered, and over. A worker's request may end in the page's session.
     for name in [SENT, "Network.responseReceived", "Network.dataReceived", FINISHED] {
-        assert!(stage.passes("A", name, "first"), "{name}");
+        assert!(fixture.passes("A", name, "first"), "{name}");
     }
-    assert!(!stage.passes("A", FINISHED, "first"), "it is over");
-    assert!(stage.passes("C", SENT, "more"));
+    assert!(!fixture.passes("A", FINISHED, "first"), "it is over");
+    assert!(fixture.passes("C", SENT, "more"));
     // An event that belongs to no request passes.
-    assert!(matches!(stage.says("A", "Network.policyUpdated", &json!({})), Verdict::Pass(_)));
-    assert!(matches!(stage.says("A", "Page.frameNavigated", &json!({})), Verdict::Pass(_)));
+    assert!(matches!(fixture.judge_event("A", "Network.policyUpdated", &json!({})), EventVerdict::Pass(_)));
+    assert!(matches!(fixture.judge_event("A", "Page.frameNavigated", &json!({})), EventVerdict::Pass(_)));
 }
 
 /// The engine forgets the requests of a tab when an agent navigates or closes it, and gets new ones.
 #[test]
-fn forgotten() {
-    let mut stage = Stage::new();
-    assert_eq!(stage.fill("A"), REQUESTS_MAX);
-    stage.limit.navigates("A");
-    assert_eq!(stage.fill("A"), REQUESTS_MAX);
-    stage.limit.navigates("B");
-    assert_eq!(stage.fill("B"), 0, "these were not its own");
-    stage.limit.detached("W");
-    assert_eq!(stage.fill("A"), 0, "a worker that ends takes nothing with it");
-    stage.limit.detached("A");
-    assert_eq!(stage.fill("B"), REQUESTS_MAX);
-    assert!(stage.limit.parts.is_empty() && stage.limit.pages.len() == 2);
+fn navigation_and_closing_reset_the_count() {
+    let mut fixture = NetworkFixture::new();
+    assert_eq!(fixture.fill("A"), REQUESTS_MAX);
+    fixture.limit.navigates("A");
+    assert_eq!(fixture.fill("A"), REQUESTS_MAX);
+    fixture.limit.navigates("B");
+    assert_eq!(fixture.fill("B"), 0, "these were not its own");
+    fixture.limit.detached("W");
+    assert_eq!(fixture.fill("A"), 0, "a worker that ends takes nothing with it");
+    fixture.limit.detached("A");
+    assert_eq!(fixture.fill("B"), REQUESTS_MAX);
+    assert!(fixture.limit.page_of_part.is_empty() && fixture.limit.pages.len() == 2);
 }
 
 /// A page that makes a request now and then is listed for hours; a page that does not stop gets new requests through at the
 /// same slow rate, however many tabs it has.
 #[test]
-fn forgiven() {
-    let mut stage = Stage::new();
+fn requests_are_forgiven_over_time() {
+    let mut fixture = NetworkFixture::new();
     let polled = (0..).take_while(|number| {
-        stage.now += SECOND;
-        stage.passes("C", SENT, &format!("polled {number}"))
+        fixture.now += SECOND;
+        fixture.passes("C", SENT, &format!("polled {number}"))
     });
     // Not for ever: the engine forgets none of them.
     assert_eq!(polled.count() as u64, u64::from(REQUESTS_MAX) + FORGIVEN_MAX);
-    let mut stage = Stage::new();
-    assert_eq!(stage.fill("A"), REQUESTS_MAX);
-    stage.now += 100 * SECOND;
-    let again = stage.fill("A") + stage.fill("B");
+    let mut fixture = NetworkFixture::new();
+    assert_eq!(fixture.fill("A"), REQUESTS_MAX);
+    fixture.now += 100 * SECOND;
+    let again = fixture.fill("A") + fixture.fill("B");
     assert_eq!(
         u64::from(again),
         100 / 2 * REQUESTS_FORGIVEN,
@@ -126,63 +130,64 @@ fn forgiven() {
 /// With Puppeteer a page is attached in the session of its tab. Its requests and its worker's are forgotten when it
 /// navigates.
 #[test]
-fn pages_in_tabs() {
-    let mut stage = Stage::new();
+fn pages_attached_within_tabs_count() {
+    let mut fixture = NetworkFixture::new();
     for (session, parent, kind) in [("T", None, "tab"), ("P", Some("T"), "page"), ("V", Some("P"), "worker")]
     {
         let info = json!({ "targetId": session, "type": kind, "browserContextId": "3" });
         let attached = json!({ "sessionId": session, "targetInfo": info });
-        stage.limit.attached(parent, &serde_json::from_value(attached).unwrap(), stage.now);
+        fixture.limit.attached(parent, &serde_json::from_value(attached).unwrap(), fixture.now);
     }
-    assert_eq!((stage.limit.page("P"), stage.limit.page("V")), ("P", "P"));
-    assert!(stage.passes("V", SENT, "of the worker"));
-    assert_eq!(stage.fill("P"), REQUESTS_MAX - 1);
-    stage.limit.navigates("P");
-    assert_eq!(stage.fill("P"), REQUESTS_MAX);
+    assert_eq!((fixture.limit.page_session("P"), fixture.limit.page_session("V")), ("P", "P"));
+    assert!(fixture.passes("V", SENT, "of the worker"));
+    assert_eq!(fixture.fill("P"), REQUESTS_MAX - 1);
+    fixture.limit.navigates("P");
+    assert_eq!(fixture.fill("P"), REQUESTS_MAX);
 }
 
 /// A few long requests count for as much as many short ones. Documents pass for longer, but not for ever.
 #[test]
 fn long_requests_and_documents() {
-    let mut stage = Stage::new();
+    let mut fixture = NetworkFixture::new();
     let long = "a".repeat(EVENT_BYTES_MAX);
-    let mut told = 0;
-    while let Verdict::Pass(text) =
-        stage.says("A", SENT, &json!({ "requestId": told.to_string(), "url": long }))
+    let mut passed = 0;
+    while let EventVerdict::Pass(text) =
+        fixture.judge_event("A", SENT, &json!({ "requestId": passed.to_string(), "url": long }))
     {
-        told += text.len();
+        passed += text.len();
     }
-    assert!(told > BYTES_MAX - 2 * EVENT_BYTES_MAX && told < BYTES_MAX + 2 * EVENT_BYTES_MAX, "{told}");
+    assert!(passed > BYTES_MAX - 2 * EVENT_BYTES_MAX && passed < BYTES_MAX + 2 * EVENT_BYTES_MAX, "{passed}");
 
-    let mut stage = Stage::new();
-    assert_eq!(stage.fill("A"), REQUESTS_MAX);
+    let mut fixture = NetworkFixture::new();
+    assert_eq!(fixture.fill("A"), REQUESTS_MAX);
     let document =
         |number: u32| json!({ "requestId": format!("d{number}"), "loaderId": format!("d{number}") });
-    let told =
-        (0..).take_while(|number| matches!(stage.says("A", SENT, &document(*number)), Verdict::Pass(_)));
-    assert_eq!(told.count() as u32, REQUESTS_MAX * (NAVIGATIONS_FACTOR - 1));
+    let passed = (0..).take_while(|number| {
+        matches!(fixture.judge_event("A", SENT, &document(*number)), EventVerdict::Pass(_))
+    });
+    assert_eq!(passed.count() as u32, REQUESTS_MAX * (NAVIGATIONS_FACTOR - 1));
 }
 
 /// Progress events pass up to the limit of each second, and count for nothing else.
 #[test]
-fn progress() {
-    let mut stage = Stage::new();
+fn progress_events_are_limited_per_second() {
+    let mut fixture = NetworkFixture::new();
     let frame = "Network.webSocketFrameReceived";
-    assert!(stage.passes("A", "Network.webSocketCreated", "socket"));
+    assert!(fixture.passes("A", "Network.webSocketCreated", "socket"));
     for _ in 0..20 {
-        let told = (0..5_000).filter(|_| stage.passes("A", frame, "socket")).count();
-        assert_eq!(told as u32, PROGRESS_EVENTS_MAX);
-        stage.now += SECOND;
+        let passed = (0..5_000).filter(|_| fixture.passes("A", frame, "socket")).count();
+        assert_eq!(passed as u32, PROGRESS_EVENTS_MAX);
+        fixture.now += SECOND;
     }
     let long = json!({ "requestId": "socket", "payloadData": "a".repeat(EVENT_BYTES_MAX / 2) });
-    let told = (0..100).filter(|_| matches!(stage.says("A", frame, &long), Verdict::Pass(_)));
-    assert_eq!(told.count(), 7);
-    assert_eq!(stage.limit.pages["A"].heard.requests, 0, "the socket is forgiven");
+    let passed = (0..100).filter(|_| matches!(fixture.judge_event("A", frame, &long), EventVerdict::Pass(_)));
+    assert_eq!(passed.count(), 7);
+    assert_eq!(fixture.limit.pages["A"].passed_totals.requests, 0, "the socket is forgiven");
 }
 
 /// The call to the browser, as method and parameters.
-fn answered(verdict: &Verdict) -> Option<(String, Value)> {
-    let Verdict::Instead(out) = verdict else { return None };
+fn answered(verdict: &EventVerdict) -> Option<(String, Value)> {
+    let EventVerdict::Instead(out) = verdict else { return None };
     let Some(Out::ToBrowser(text)) = out.last() else { return None };
     let mut call: Value = serde_json::from_str(text).unwrap();
     assert_eq!(call["sessionId"], "A");
@@ -193,40 +198,42 @@ fn answered(verdict: &Verdict) -> Option<(String, Value)> {
 /// either event passes.
 #[test]
 fn paused_requests() {
-    let mut stage = Stage::new();
+    let mut fixture = NetworkFixture::new();
     let paused =
         |id: &str| json!({ "requestId": "interception", "networkId": id, "request": { "url": "http://a/" } });
-    assert!(matches!(stage.says("A", PAUSED, &paused("early")), Verdict::Pass(_)));
-    stage.fill("A");
-    assert!(stage.passes("A", SENT, "early"));
-    assert!(matches!(stage.says("A", PAUSED, &paused("0")), Verdict::Pass(_)), "it is known");
+    assert!(matches!(fixture.judge_event("A", PAUSED, &paused("early")), EventVerdict::Pass(_)));
+    fixture.fill("A");
+    assert!(fixture.passes("A", SENT, "early"));
+    assert!(matches!(fixture.judge_event("A", PAUSED, &paused("0")), EventVerdict::Pass(_)), "it is known");
     let blocked = json!({ "requestId": "interception", "errorReason": "BlockedByClient" });
     let expected = Some(("Fetch.failRequest".to_owned(), blocked));
-    assert_eq!(answered(&stage.says("A", PAUSED, &paused("more"))), expected);
-    assert!(!stage.passes("A", SENT, "more"));
+    assert_eq!(answered(&fixture.judge_event("A", PAUSED, &paused("more"))), expected);
+    assert!(!fixture.passes("A", SENT, "more"));
     // The engine itself continues these.
-    assert!(stage.passes("A", PAUSED, "without a number at `Network`"));
+    assert!(fixture.passes("A", PAUSED, "without a number at `Network`"));
 }
 
 /// The address and the headers of a paused request are never shortened. A long body is left out, and a request that is too
 /// long without it is blocked.
 #[test]
 fn long_paused_requests() {
-    let mut stage = Stage::new();
+    let mut fixture = NetworkFixture::new();
     let long = "a".repeat(2 * EVENT_BYTES_MAX);
     let upload = json!({ "url": "http://a/", "postData": long, "postDataEntries": [{ "bytes": long }] });
     let paused = json!({ "requestId": "interception", "networkId": "1", "request": upload });
-    let Verdict::Pass(text) = stage.says("A", PAUSED, &paused) else { panic!("the request is blocked") };
-    let told: Value = serde_json::from_str(&text).unwrap();
+    let EventVerdict::Pass(text) = fixture.judge_event("A", PAUSED, &paused) else {
+        panic!("the request is blocked")
+    };
+    let passed: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
-        (&told["params"]["request"], &told["sessionId"]),
+        (&passed["params"]["request"], &passed["sessionId"]),
         (&json!({ "url": "http://a/" }), &json!("A"))
     );
     for request in [json!({ "url": long }), json!({ "url": "http://a/", "headers": { "a": long } })] {
         let paused = json!({ "requestId": "interception", "networkId": "2", "request": request });
-        let (method, _) = answered(&stage.says("A", PAUSED, &paused)).unwrap();
+        let (method, _) = answered(&fixture.judge_event("A", PAUSED, &paused)).unwrap();
         assert_eq!(method, "Fetch.failRequest");
-        let (method, params) = answered(&stage.says("A", "Fetch.authRequired", &paused)).unwrap();
+        let (method, params) = answered(&fixture.judge_event("A", "Fetch.authRequired", &paused)).unwrap();
         assert_eq!(method, "Fetch.continueWithAuth");
         assert_eq!(params["authChallengeResponse"]["response"], "CancelAuth");
     }

@@ -3,13 +3,13 @@
 use greenroom_cdp::link::Text;
 use tokio::time::Instant;
 
-pub(super) struct Tab {
+pub(super) struct SessionTab {
     pub(super) target: String,
     /// The session in which the browser announced it.
     pub(super) parent: Option<String>,
     /// The event that announced it.
     pub(super) attached: Text,
-    pub(super) state: State,
+    pub(super) state: TabState,
     /// Whether the engine works in it for the agent.
     pub(super) is_used: bool,
     /// Whether the engine knows of a dialog in it.
@@ -20,7 +20,7 @@ pub(super) struct Tab {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TabState {
     /// The filter is asking it, and the engine does not know it.
     Held(Instant),
     /// It did not answer, and the engine does not know it.
@@ -28,7 +28,7 @@ pub(super) enum State {
     /// The engine knows it.
     Shown,
     /// The engine knows it, and the filter is asking it.
-    Asked(Instant),
+    Questioned(Instant),
     /// The filter is taking it from the engine.
     Leaving,
 }

@@ -8,9 +8,9 @@ use super::*;
 use crate::browser::{Places, System};
 
 /// A data folder with a file in place of the engine, and scripts in place of Node and `cmd.exe`.
-struct Machine(tempfile::TempDir);
+struct CommandFixture(tempfile::TempDir);
 
-impl Machine {
+impl CommandFixture {
     fn new() -> Self {
         let machine = Self(tempfile::tempdir().unwrap());
         let modules = machine
@@ -64,11 +64,13 @@ const PROXY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Add
 
 /// Every option reaches an engine that makes contexts; for a default context those that it would ignore are left out.
 #[test]
-fn attached_to_a_browser_of_ours() {
-    let machine = Machine::new();
+fn command_for_a_chromium_of_greenroom() {
+    let machine = CommandFixture::new();
     let plain = machine.options();
-    machine
-        .check(attached(&plain), "engine --idle-timeout 0 --isolated --viewport-size 1280x720 --no-webmcp");
+    machine.check(
+        for_chromium(&plain),
+        "engine --idle-timeout 0 --isolated --viewport-size 1280x720 --no-webmcp",
+    );
 
     let mut all = plain.clone();
     all.pool = Pool {
@@ -98,20 +100,20 @@ fn attached_to_a_browser_of_ours() {
                 --test-id-attribute data-qa --snapshot-boxes --codegen none --secrets /secrets";
     let context = "--isolated --device iPhone 15 --user-agent an agent --ignore-https-errors \
                    --storage-state /state.json";
-    machine.check(attached(&all), &format!("engine --idle-timeout 0 {context} {rest}"));
+    machine.check(for_chromium(&all), &format!("engine --idle-timeout 0 {context} {rest}"));
     (all.pool.isolated, all.profile) = (false, Some("/profile".into()));
-    machine.check(attached(&all), &format!("engine --idle-timeout 0 {rest}"));
+    machine.check(for_chromium(&all), &format!("engine --idle-timeout 0 {rest}"));
 }
 
 /// The engine starts Firefox and WebKit, behind the egress proxy, with a fresh profile or a persistent one.
 #[test]
-fn browsers_that_the_engine_starts() {
-    let machine = Machine::new();
+fn command_for_browsers_that_the_engine_starts() {
+    let machine = CommandFixture::new();
     let mut firefox = machine.options();
     firefox.pool.browser = Browser::Firefox;
     let rest = "--proxy-server http://127.0.0.1:4000 --viewport-size 1280x720";
     machine.check(
-        starting(&firefox, PROXY),
+        starting_browser(&firefox, PROXY),
         &format!("engine --idle-timeout 0 --browser firefox --headless --isolated {rest} --no-webmcp"),
     );
     let plain = machine.options();
@@ -125,7 +127,7 @@ fn browsers_that_the_engine_starts() {
     };
     let webkit = EngineOptions { pool, profile: Some("/profiles/0".into()), ..plain };
     machine.check(
-        starting(&webkit, PROXY),
+        starting_browser(&webkit, PROXY),
         &format!(
             "engine --idle-timeout 0 --browser webkit --user-data-dir /profiles/0 {rest} --user-agent x \
              --executable-path /opt/webkit --no-webmcp"
@@ -135,19 +137,21 @@ fn browsers_that_the_engine_starts() {
 
 /// With the extension the user's own browser stays unchanged.
 #[test]
-fn the_users_own_browser() {
-    let machine = Machine::new();
+fn command_for_the_users_browser() {
+    let machine = CommandFixture::new();
     let mut options = machine.options();
     (options.pool.browser, options.pool.extension, options.pool.isolated) = (Browser::Msedge, true, false);
     assert!(options.engine_starts_browser());
-    machine
-        .check(starting(&options, PROXY), "engine --idle-timeout 0 --browser msedge --extension --no-webmcp");
+    machine.check(
+        starting_browser(&options, PROXY),
+        "engine --idle-timeout 0 --browser msedge --extension --no-webmcp",
+    );
 }
 
 /// In Windows npx starts the pinned version, and characters that `cmd.exe` would interpret are refused by name.
 #[test]
-fn browsers_of_windows() {
-    let machine = Machine::new();
+fn command_for_browsers_of_windows() {
+    let machine = CommandFixture::new();
     let mut options = machine.options();
     options.pool = Pool {
         browser: Browser::Msedge,
@@ -157,16 +161,16 @@ fn browsers_of_windows() {
         ..options.pool
     };
     machine.check(
-        starting(&options, PROXY),
+        starting_browser(&options, PROXY),
         r"cmd.exe /c npx -y @playwright/mcp@VERSION --idle-timeout 0 --browser msedge --isolated --proxy-server http://127.0.0.1:4000 --viewport-size 1280x720 --init-script C:\scripts\one.js --no-webmcp",
     );
     options.pool.user_agent = Some("a & calc.exe".into());
-    let refused = starting(&options, PROXY).unwrap_err();
+    let refused = starting_browser(&options, PROXY).unwrap_err();
     assert_eq!(refused.message, "`cmd.exe` cannot pass this on: `a & calc.exe`");
 
     fs::remove_file(machine.0.path().join(CMD)).unwrap();
     options.pool.user_agent = None;
-    let missing = starting(&options, PROXY).unwrap_err();
+    let missing = starting_browser(&options, PROXY).unwrap_err();
     assert_eq!(missing.message, "Windows cannot be reached: no `cmd.exe` on the search path");
     assert!(missing.hint.is_some_and(|hint| hint.contains("Windows Subsystem for Linux")));
 }

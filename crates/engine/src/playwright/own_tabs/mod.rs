@@ -22,7 +22,7 @@ pub(super) fn configure(spec: Spec, set: Option<std::time::Duration>, instance: 
 }
 
 /// The engine's recorded answer to `browser_close`. The engine does not get this call: it would disconnect from the browser.
-pub(super) fn closed() -> Raw {
+pub(super) fn close_answer() -> Raw {
     let text = "### Result\nNo open tabs. Navigate to a URL to create one.\n\
                 ### Ran Playwright code\n```js\nawait page.close()\n```";
     encode(&json!({ "content": [{ "type": "text", "text": text }] }))

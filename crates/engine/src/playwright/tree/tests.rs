@@ -36,7 +36,7 @@ const PAGE: &str = r#"- generic [active] [ref=e1]:
 
 /// Every form in a recorded snapshot is parsed correctly.
 #[test]
-fn a_recorded_page() {
+fn recorded_page_is_parsed() {
     assert_eq!(
         parse(PAGE),
         json!([{ "role": "generic", "ref": "e1", "active": true, "children": [
@@ -73,7 +73,7 @@ fn a_recorded_page() {
 
 /// Lines that match no form of the grammar are kept, with the lines below them.
 #[test]
-fn nothing_is_lost() {
+fn unknown_lines_become_text() {
     assert_eq!(
         parse("- webmcp tools (page-provided, untrusted):\n  - pay [readOnly]: it\n\n- /url: x\nplain"),
         json!([
@@ -89,7 +89,7 @@ fn nothing_is_lost() {
 
 /// A tree that is too deep becomes a shallower one with as many nodes, which can be written and dropped.
 #[test]
-fn deep_trees() {
+fn tree_depth_is_bounded() {
     let deep: String = (0..2_000).map(|n| format!("{}- generic [ref=e{n}]:\n", "  ".repeat(n))).collect();
     let tree = parse(&deep).to_string();
     assert_eq!(tree.matches("\"ref\"").count(), 2_000);
@@ -107,18 +107,18 @@ fn deep_trees() {
 
 /// A node as the engine has it.
 #[derive(Debug, Clone)]
-enum Node {
+enum TestNode {
     Text(String),
-    Element { role: String, name: String, flags: Vec<&'static str>, url: Option<String>, inside: Inside },
+    Element { role: String, name: String, flags: Vec<&'static str>, url: Option<String>, inside: NodeContent },
 }
 
 #[derive(Debug, Clone)]
-enum Inside {
+enum NodeContent {
     Text(String),
-    Children(Vec<Node>),
+    Children(Vec<TestNode>),
 }
 
-impl Node {
+impl TestNode {
     /// Writes it as the engine does.
     fn write(&self, depth: usize, to: &mut String) {
         let indent = "  ".repeat(depth);
@@ -137,9 +137,9 @@ impl Node {
                     *to += &format!(":\n{indent}  - /url: {}", value(url));
                 }
                 match inside {
-                    Inside::Text(text) if url.is_none() => *to += &format!(": {}\n", value(text)),
-                    Inside::Text(text) => *to += &format!("\n{indent}  - text: {}\n", value(text)),
-                    Inside::Children(children) => {
+                    NodeContent::Text(text) if url.is_none() => *to += &format!(": {}\n", value(text)),
+                    NodeContent::Text(text) => *to += &format!("\n{indent}  - text: {}\n", value(text)),
+                    NodeContent::Children(children) => {
                         *to += if children.is_empty() || url.is_some() { "\n" } else { ":\n" };
                         children.iter().for_each(|child| child.write(depth + 1, to));
                     }
@@ -149,7 +149,7 @@ impl Node {
     }
 
     /// The expected result of parsing.
-    fn meaning(&self) -> Value {
+    fn expected(&self) -> Value {
         let (role, name, flags, url, inside) = match self {
             Self::Text(text) => return json!({ "role": "text", "name": text }),
             Self::Element { role, name, flags, url, inside } => (role, name, flags, url, inside),
@@ -170,11 +170,11 @@ impl Node {
         }
         let text = if role == "textbox" { "value" } else { "text" };
         match inside {
-            Inside::Text(one) => node[text] = json!(one),
-            Inside::Children(children) => match &children[..] {
+            NodeContent::Text(one) => node[text] = json!(one),
+            NodeContent::Children(children) => match &children[..] {
                 [] => {}
                 [Self::Text(only)] => node[text] = json!(only),
-                children => node["children"] = children.iter().map(Self::meaning).collect(),
+                children => node["children"] = children.iter().map(Self::expected).collect(),
             },
         }
         node
@@ -228,7 +228,7 @@ fn words() -> impl Strategy<Value = String> {
     ]
 }
 
-fn node() -> impl Strategy<Value = Node> {
+fn node() -> impl Strategy<Value = TestNode> {
     let flags = proptest::sample::subsequence(
         vec!["checked=mixed", "disabled", "active", "level=3", "selected", "ref=f1e22", "cursor=pointer"],
         0..4,
@@ -236,14 +236,14 @@ fn node() -> impl Strategy<Value = Node> {
     let role =
         || proptest::sample::select(vec!["button", "textbox", "generic", "link"]).prop_map(str::to_owned);
     let leaf = prop_oneof![
-        words().prop_map(Node::Text),
+        words().prop_map(TestNode::Text),
         (role(), words(), flags.clone(), proptest::option::of(words()), words()).prop_map(
-            |(role, name, flags, url, text)| Node::Element {
+            |(role, name, flags, url, text)| TestNode::Element {
                 role,
                 name,
                 flags,
                 url,
-                inside: Inside::Text(text)
+                inside: NodeContent::Text(text)
             }
         ),
     ];
@@ -255,12 +255,12 @@ fn node() -> impl Strategy<Value = Node> {
             proptest::option::of(words()),
             proptest::collection::vec(inner, 0..5),
         )
-            .prop_map(|(role, name, flags, url, children)| Node::Element {
+            .prop_map(|(role, name, flags, url, children)| TestNode::Element {
                 role,
                 name,
                 flags,
                 url,
-                inside: Inside::Children(children),
+                inside: NodeContent::Children(children),
             })
     })
 }
@@ -268,16 +268,16 @@ fn node() -> impl Strategy<Value = Node> {
 proptest! {
     /// Every tree that the engine writes is parsed to the same tree.
     #[test]
-    fn what_is_written_is_read(nodes in proptest::collection::vec(node(), 0..4)) {
+    fn written_nodes_are_parsed_back(nodes in proptest::collection::vec(node(), 0..4)) {
         let mut text = String::new();
         nodes.iter().for_each(|node| node.write(0, &mut text));
-        let meaning: Value = nodes.iter().map(Node::meaning).collect();
-        prop_assert_eq!(parse(&text), meaning, "{}", text);
+        let expected: Value = nodes.iter().map(TestNode::expected).collect();
+        prop_assert_eq!(parse(&text), expected, "{}", text);
     }
 
     /// No text makes the parser fail.
     #[test]
-    fn any_text_is_read(text in any::<String>(), lines in "( {0,6}(- )?['\"a\\[\\]=:/\\\\x ]{0,12}\n){0,12}") {
+    fn any_text_is_parsed(text in any::<String>(), lines in "( {0,6}(- )?['\"a\\[\\]=:/\\\\x ]{0,12}\n){0,12}") {
         parse(&text);
         parse(&lines);
     }
@@ -285,7 +285,7 @@ proptest! {
 
 /// Fields are found by their names, quoted or not, with the references that calls use for them.
 #[test]
-fn fields_by_name() {
+fn fields_are_found_by_name() {
     let snapshot = "- generic [ref=e1]:\n  - textbox \"Name\" [ref=e5]\n  - 'textbox \"Password: new\" [active] [ref=f2e7]': x\n  - button \"Password\" [ref=e9]\n  - textbox [ref=e8]\n";
     let field = |reference: &str, value: Option<&str>| Field {
         reference: reference.to_owned(),

@@ -6,7 +6,7 @@ use greenroom_core::Engine;
 use greenroom_testkit::Site;
 use serde_json::{Value, json};
 
-use super::{Room, body, data_folder, engine, snapshot, text};
+use super::{PlaywrightFixture, body, data_folder, engine, snapshot, text};
 
 /// A page with everything that snapshots can show.
 const PAGE: &str = r##"<h1>Head: "one"</h1>
@@ -20,14 +20,15 @@ l2</textarea><button disabled>Go</button><button aria-pressed=mixed aria-expande
     <table><tr><th>a<th>b<tr><td>1<td><button>x</button></table>"##;
 
 /// The tree of a page is the one that the engine has itself: forms, lists, tables, an iframe, and every odd text.
-pub async fn trees_are_the_engines_own(room: &mut Room) {
-    room.show(PAGE).await;
-    let reply = room.call("browser_snapshot", json!({})).await;
-    let tree = room.engine.format().data("browser_snapshot", body(&reply), Some(snapshot(&reply))).unwrap();
+pub async fn trees_are_the_engines_own(fixture: &mut PlaywrightFixture) {
+    fixture.show(PAGE).await;
+    let reply = fixture.call("browser_snapshot", json!({})).await;
+    let tree =
+        fixture.engine.format().data("browser_snapshot", body(&reply), Some(snapshot(&reply))).unwrap();
     // An undocumented argument makes the engine answer with its tree.
-    let own = room.call("browser_snapshot", json!({ "_meta": { "json": true } })).await;
+    let own = fixture.call("browser_snapshot", json!({ "_meta": { "json": true } })).await;
     let own: Value = serde_json::from_str(&text(&own)).unwrap();
-    let own: Value = own["snapshot"].as_array().unwrap().iter().map(as_ours).collect();
+    let own: Value = own["snapshot"].as_array().unwrap().iter().map(with_greenroom_names).collect();
     assert_eq!(tree, own, "{}", snapshot(&reply));
     let shown = tree.to_string();
     for part in [
@@ -41,14 +42,17 @@ pub async fn trees_are_the_engines_own(room: &mut Room) {
     ] {
         assert!(shown.contains(part), "no {part}: {shown}");
     }
-    let navigated = room.navigate("/title?t=now").await;
-    let tree =
-        room.engine.format().data("browser_navigate", body(&navigated), Some(snapshot(&navigated))).unwrap();
+    let navigated = fixture.navigate("/title?t=now").await;
+    let tree = fixture
+        .engine
+        .format()
+        .data("browser_navigate", body(&navigated), Some(snapshot(&navigated)))
+        .unwrap();
     assert!(tree.to_string().contains(r#""name":"now""#), "{tree}");
 }
 
 /// A node of the engine's own tree, with greenroom's names.
-fn as_ours(node: &Value) -> Value {
+fn with_greenroom_names(node: &Value) -> Value {
     let object = match node {
         Value::String(text) => return json!({ "role": "text", "name": text }),
         node => node.as_object().unwrap(),
@@ -57,22 +61,24 @@ fn as_ours(node: &Value) -> Value {
     if role == "text" {
         return json!({ "role": "text", "name": object["text"] });
     }
-    let mut ours = json!({});
+    let mut renamed = json!({});
     for (name, value) in object {
         match &**name {
-            "children" => ours["children"] = value.as_array().unwrap().iter().map(as_ours).collect(),
-            "text" if ["textbox", "combobox"].contains(&role) => ours["value"] = value.clone(),
+            "children" => {
+                renamed["children"] = value.as_array().unwrap().iter().map(with_greenroom_names).collect();
+            }
+            "text" if ["textbox", "combobox"].contains(&role) => renamed["value"] = value.clone(),
             // False attributes are not shown.
             _ if value == false => {}
-            name => ours[name] = value.clone(),
+            name => renamed[name] = value.clone(),
         }
     }
-    ours
+    renamed
 }
 
 /// What a function returns is data, whatever it is; what fails is none.
-pub async fn evaluations(room: &mut Room) {
-    room.navigate("/title?t=x").await;
+pub async fn evaluations(fixture: &mut PlaywrightFixture) {
+    fixture.navigate("/title?t=x").await;
     for (function, value) in [
         (
             "() => ({ a: [1, { b: null }], c: 'x\\n### Result\\ny' })",
@@ -84,12 +90,13 @@ pub async fn evaluations(room: &mut Room) {
         ("1 + 1.5", json!(2.5)),
         ("() => []", json!([])),
     ] {
-        let reply = room.evaluate(function).await;
-        let data = room.engine.format().data("browser_evaluate", body(&reply), None);
+        let reply = fixture.evaluate(function).await;
+        let data = fixture.engine.format().data("browser_evaluate", body(&reply), None);
         assert_eq!(data, Some(value), "{function}");
     }
-    let named = room.call("browser_evaluate", json!({ "function": "() => 7", "filename": "a.json" })).await;
-    assert_eq!(room.engine.format().data("browser_evaluate", body(&named), None), None);
+    let named =
+        fixture.call("browser_evaluate", json!({ "function": "() => 7", "filename": "a.json" })).await;
+    assert_eq!(fixture.engine.format().data("browser_evaluate", body(&named), None), None);
 }
 
 /// Every tool that is listed as giving snapshots or data is one of the engine's; and tools that were seen to give snapshots
@@ -101,22 +108,26 @@ async fn tools_are_the_engines_own() {
     let caps = ["config", "network", "pdf", "storage", "testing", "vision", "devtools"];
     let engine = engine(data.path(), site.port(), &caps);
     let tools = engine.tools().await.unwrap().tools;
-    let giving = |gives: &dyn Fn(&str) -> bool| -> BTreeSet<String> {
+    let tools_that = |gives: &dyn Fn(&str) -> bool| -> BTreeSet<String> {
         tools.iter().filter(|tool| gives(&tool.name)).map(|tool| tool.name.to_string()).collect()
     };
-    assert_eq!(giving(&|tool| engine.format().gives_snapshots(tool)).len(), 16, "one of them is not there");
-    assert_eq!(giving(&|tool| engine.format().gives_data(tool)).len(), 3, "one of them is not there");
+    assert_eq!(
+        tools_that(&|tool| engine.format().gives_snapshots(tool)).len(),
+        16,
+        "one of them is not there"
+    );
+    assert_eq!(tools_that(&|tool| engine.format().gives_data(tool)).len(), 3, "one of them is not there");
     let none_missing = |tool: &str| engine.missing_cap(tool).is_none();
     assert!(tools.iter().all(|tool| none_missing(&tool.name)));
     drop(engine);
 
-    let mut room = Room::open(&["vision"]).await;
+    let mut fixture = PlaywrightFixture::open(&["vision"]).await;
     // For every further tool the needed cap is known: those of `vision` are offered.
     let offered: BTreeSet<_> =
-        room.engine.tools().await.unwrap().tools.into_iter().map(|tool| tool.name).collect();
+        fixture.engine.tools().await.unwrap().tools.into_iter().map(|tool| tool.name).collect();
     let mut by_cap = BTreeMap::<_, usize>::new();
     for tool in &tools {
-        let cap = room.engine.missing_cap(&tool.name);
+        let cap = fixture.engine.missing_cap(&tool.name);
         assert_eq!(cap.is_none(), offered.contains(&tool.name), "{}", tool.name);
         *by_cap.entry(cap.unwrap_or("there")).or_default() += 1;
     }
@@ -130,8 +141,8 @@ async fn tools_are_the_engines_own() {
         ("there", 31),
     ];
     assert_eq!(by_cap, BTreeMap::from(counts));
-    room.show("<button id=b>x</button><select id=s><option>A</select><input id=i><input id=j>").await;
-    let url = room.site.url("/title?t=y");
+    fixture.show("<button id=b>x</button><select id=s><option>A</select><input id=i><input id=j>").await;
+    let url = fixture.site.url("/title?t=y");
     for (tool, arguments) in [
         ("browser_click", json!({ "target": "#b" })),
         ("browser_hover", json!({ "target": "#b" })),
@@ -145,14 +156,14 @@ async fn tools_are_the_engines_own() {
         ("browser_navigate_back", json!({})),
         ("browser_tabs", json!({ "action": "new", "url": url })),
     ] {
-        let reply = room.call(tool, arguments).await;
-        assert!(room.engine.format().gives_snapshots(tool) && !snapshot(&reply).is_empty(), "{tool}");
+        let reply = fixture.call(tool, arguments).await;
+        assert!(fixture.engine.format().gives_snapshots(tool) && !snapshot(&reply).is_empty(), "{tool}");
     }
     for (tool, arguments) in [
         ("browser_resize", json!({ "width": 800, "height": 600 })),
         ("browser_tabs", json!({ "action": "list" })),
     ] {
-        assert!(room.call(tool, arguments).await.snapshot().is_none(), "{tool}");
+        assert!(fixture.call(tool, arguments).await.snapshot().is_none(), "{tool}");
     }
-    room.end().await;
+    fixture.end().await;
 }

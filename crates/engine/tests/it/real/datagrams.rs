@@ -9,7 +9,7 @@ use greenroom_core::{Engine, InstanceId};
 use greenroom_testkit::Site;
 use serde_json::Value;
 
-use super::{GRACE, Room, Worker, data_folder, engine, text};
+use super::{AgentWithWorkspace, GRACE, PlaywrightFixture, data_folder, engine, text};
 
 /// What a page can do to cause datagrams: pairs of peers with a data channel, with servers of every kind and with addresses
 /// and names of peers from elsewhere; names in links; WebTransport; requests to names.
@@ -86,7 +86,7 @@ fn events(log: &str, kind: &str) -> Vec<Value> {
     whole.filter(|event| event["type"] == kind).map(|event| event["params"].clone()).collect()
 }
 
-async fn check(browser: &str) {
+async fn assert_no_datagrams(browser: &str) {
     let site = Site::start().await;
     let data = data_folder();
     let folder = tempfile::tempdir().unwrap();
@@ -98,16 +98,19 @@ async fn check(browser: &str) {
     Arc::get_mut(&mut engine.0.options).unwrap().pool.executable_path = executable_path;
     let instance = engine.start(InstanceId(0)).await.unwrap();
     let workspace = tempfile::tempdir().unwrap();
-    let seat = instance.open(Arc::new(Worker(workspace.path().to_owned()))).await.unwrap();
-    let mut room = Room { site, workspace, engine, instance, seat, _data: data };
-    room.navigate("/title?t=datagrams").await;
-    let said = text(&room.evaluate(&format!("() => ({PAGE})({port})")).await);
-    room.seat.close().await;
-    room.instance.stop(GRACE).await;
+    let seat = instance.open(Arc::new(AgentWithWorkspace(workspace.path().to_owned()))).await.unwrap();
+    let mut fixture = PlaywrightFixture { site, workspace, engine, instance, seat, _data: data };
+    fixture.navigate("/title?t=datagrams").await;
+    let page_output = text(&fixture.evaluate(&format!("() => ({PAGE})({port})")).await);
+    fixture.seat.close().await;
+    fixture.instance.stop(GRACE).await;
 
     let arrived = std::iter::from_fn(|| counter.recv(&mut [0; 2048]).ok()).count();
-    assert_eq!(arrived, 0, "datagrams reached the address that the page named: {said}");
-    assert!(said.contains(r#"\"candidates\":[]"#), "a page learns addresses of this machine: {said}");
+    assert_eq!(arrived, 0, "datagrams reached the address that the page named: {page_output}");
+    assert!(
+        page_output.contains(r#"\"candidates\":[]"#),
+        "a page learns addresses of this machine: {page_output}"
+    );
     let log = fs::read_to_string(folder.path().join("log")).unwrap();
     assert_eq!(events(&log, "UDP_BYTES_SENT"), Vec::<Value>::new(), "the browser sent datagrams");
     assert_eq!(events(&log, "DNS_TRANSACTION"), Vec::<Value>::new(), "the browser resolved names itself");
@@ -121,12 +124,12 @@ async fn check(browser: &str) {
 
 /// No page can make the headless shell send a datagram, by WebRTC, by names or by WebTransport.
 #[tokio::test]
-async fn none_from_the_headless_shell() {
-    check("chromium-headless-shell").await;
+async fn headless_shell_sends_no_datagrams() {
+    assert_no_datagrams("chromium-headless-shell").await;
 }
 
 /// The same for full Chromium.
 #[tokio::test]
-async fn none_from_the_whole_browser() {
-    check("chromium").await;
+async fn chromium_sends_no_datagrams() {
+    assert_no_datagrams("chromium").await;
 }

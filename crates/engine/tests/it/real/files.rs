@@ -4,37 +4,37 @@ use greenroom_testkit::PATIENCE;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Room, files, text};
+use super::{PlaywrightFixture, files, text};
 
 /// A download's bytes come with the answer that says it is complete, by the name it has in the session.
-pub async fn downloads(room: &mut Room) {
-    room.navigate("/").await;
+pub async fn downloads(fixture: &mut PlaywrightFixture) {
+    fixture.navigate("/").await;
     let deadline = Instant::now() + PATIENCE;
-    let mut reply = room.call("browser_click", json!({ "target": "a[href='/download']" })).await;
+    let mut reply = fixture.call("browser_click", json!({ "target": "a[href='/download']" })).await;
     while !text(&reply).contains("Downloaded file") {
         assert!(files(&reply).is_empty(), "{reply:?}");
         assert!(Instant::now() < deadline, "never downloaded");
-        reply = room.evaluate("() => 0").await;
+        reply = fixture.evaluate("() => 0").await;
     }
     assert_eq!(files(&reply), [("report.txt", "text/plain", &b"greenroom download\n"[..])]);
 }
 
 /// A body that is no text comes as a file, with a path that can be read, as a download does.
-pub async fn response_bodies(room: &mut Room) {
-    room.navigate("/").await;
-    room.evaluate("() => fetch('/download?kind=application/zip').then(answer => answer.text())").await;
-    let listed = text(&room.call("browser_network_requests", json!({ "filter": "zip" })).await);
+pub async fn response_bodies(fixture: &mut PlaywrightFixture) {
+    fixture.navigate("/").await;
+    fixture.evaluate("() => fetch('/download?kind=application/zip').then(answer => answer.text())").await;
+    let listed = text(&fixture.call("browser_network_requests", json!({ "filter": "zip" })).await);
     let index: u32 = listed.lines().find_map(|line| line.split_once(". ")?.0.parse().ok()).unwrap();
     let arguments = json!({ "index": index, "part": "response-body" });
-    let reply = room.call("browser_network_request", arguments).await;
+    let reply = fixture.call("browser_network_request", arguments).await;
     let [(name, "application/zip", b"greenroom download\n")] = files(&reply)[..] else { panic!("{reply:?}") };
     let path = reply.artifacts.iter().find_map(|artifact| artifact.instead.as_deref()).unwrap();
     assert!(path.ends_with(name) && std::fs::exists(path).unwrap(), "{path}");
 }
 
 /// Screenshots and PDFs are kept, with and without a name of the agent's; those with one arrive in its workspace as well.
-pub async fn pictures_and_documents(room: &mut Room) {
-    room.navigate("/title?t=picture").await;
+pub async fn pictures_and_documents(fixture: &mut PlaywrightFixture) {
+    fixture.navigate("/title?t=picture").await;
     for (tool, mime, begins) in [
         ("browser_take_screenshot", "image/png", &b"\x89PNG"[..]),
         ("browser_pdf_save", "application/pdf", b"%PDF-"),
@@ -42,17 +42,17 @@ pub async fn pictures_and_documents(room: &mut Room) {
         let extension = mime.split_once('/').unwrap().1;
         for name in [None, Some(format!("a.{extension}")), Some(format!("./b.{extension}"))] {
             let arguments = name.as_ref().map_or_else(|| json!({}), |name| json!({ "filename": name }));
-            let reply = room.call(tool, arguments).await;
+            let reply = fixture.call(tool, arguments).await;
             let [(kept, kind, data)] = files(&reply)[..] else { panic!("{reply:?}") };
             assert!(kind == mime && data.starts_with(begins), "{tool} {name:?}: {kind}");
             assert!(kept.ends_with(extension) && !kept.contains('/'), "{kept}");
             if let Some(name) = name {
-                assert_eq!(std::fs::read(room.workspace.path().join(&name)).unwrap(), data);
+                assert_eq!(std::fs::read(fixture.workspace.path().join(&name)).unwrap(), data);
                 assert!(name.ends_with(kept));
             }
         }
     }
     let reply =
-        room.call("browser_evaluate", json!({ "function": "() => 7", "filename": "seven.json" })).await;
+        fixture.call("browser_evaluate", json!({ "function": "() => 7", "filename": "seven.json" })).await;
     assert_eq!(files(&reply), [("seven.json", "application/json", &b"7"[..])]);
 }

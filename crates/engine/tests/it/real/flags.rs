@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use super::{Room, text};
+use super::{PlaywrightFixture, text};
 
 /// The engine's code, below its folder in the data folder.
 const BUNDLE: &str = "node_modules/playwright-core/lib/coreBundle.js";
@@ -114,28 +114,31 @@ fn engine_flags(engine: &Path) -> BTreeSet<String> {
 
 /// Pages find the browser that the engine would start itself: no automation, a mouse. The command lines of both differ in
 /// what is written down here, and in nothing else.
-pub async fn as_the_engine_would_start_it(room: &mut Room) {
-    let pid = room.instance.process_ids().pop().unwrap();
+pub async fn flags_differ_from_the_engines_only_as_listed(fixture: &mut PlaywrightFixture) {
+    let pid = fixture.instance.process_ids().pop().unwrap();
     let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
-    let ours = flags(line.split('\0'));
-    let folder = room.engine.options.settings.data_dir.join("engines/playwright");
+    let greenroom_flags = flags(line.split('\0'));
+    let folder = fixture.engine.options.settings.data_dir.join("engines/playwright");
     let version = fs::read_dir(folder).unwrap().next().unwrap().unwrap();
-    let theirs = engine_flags(&version.path());
+    let playwright_flags = engine_flags(&version.path());
 
     let names =
         |list: &[(&str, &str)]| list.iter().map(|(flag, _)| (*flag).to_owned()).collect::<BTreeSet<_>>();
     let (left_out, added) = (names(LEFT_OUT), names(ADDED));
-    let missing: Vec<_> = theirs.difference(&ours).filter(|flag| !left_out.contains(*flag)).collect();
-    let unknown: Vec<_> = ours.difference(&theirs).filter(|flag| !added.contains(*flag)).collect();
+    let missing: Vec<_> =
+        playwright_flags.difference(&greenroom_flags).filter(|flag| !left_out.contains(*flag)).collect();
+    let unknown: Vec<_> =
+        greenroom_flags.difference(&playwright_flags).filter(|flag| !added.contains(*flag)).collect();
     assert!(missing.is_empty() && unknown.is_empty(), "missing: {missing:#?}\nunknown: {unknown:#?}");
-    let is_ours = |flag: &&String| *flag != "--no-sandbox" && ours.contains(*flag);
-    let stale = left_out.iter().filter(|flag| !theirs.contains(*flag) || is_ours(flag));
-    let stale: Vec<_> =
-        stale.chain(added.iter().filter(|flag| *flag != "--no-sandbox" && !ours.contains(*flag))).collect();
+    let is_greenroom_flag = |flag: &&String| *flag != "--no-sandbox" && greenroom_flags.contains(*flag);
+    let stale = left_out.iter().filter(|flag| !playwright_flags.contains(*flag) || is_greenroom_flag(flag));
+    let stale: Vec<_> = stale
+        .chain(added.iter().filter(|flag| *flag != "--no-sandbox" && !greenroom_flags.contains(*flag)))
+        .collect();
     assert!(stale.is_empty(), "these differ no more: {stale:#?}");
 
-    room.navigate("/title?t=seen").await;
-    let seen = room
+    fixture.navigate("/title?t=seen").await;
+    let seen = fixture
         .evaluate(
             "() => [navigator.webdriver, ...['hover: hover', 'any-hover: hover', 'pointer: fine', 'any-pointer: fine', \
              'pointer: coarse'].map(query => matchMedia(`(${query})`).matches), !!open('about:blank')].join()",

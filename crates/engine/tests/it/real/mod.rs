@@ -1,6 +1,6 @@
 //! The answers of the real engine with a real Chromium, and what the adapter finds in them.
 //!
-//! [`Room`] is one seat with a test site. The site is also the egress proxy: a proxy gets full addresses, of which the site
+//! [`PlaywrightFixture`] is one seat with a test site. The site is also the egress proxy: a proxy gets full addresses, of which the site
 //! uses the path only.
 
 mod answers;
@@ -8,10 +8,10 @@ mod attached;
 mod data;
 mod datagrams;
 mod devtools;
+mod failures;
 mod files;
 mod flags;
 mod guarded;
-mod lives;
 mod shared_browser;
 mod sizes;
 
@@ -28,7 +28,7 @@ use greenroom_core::{
 };
 use greenroom_engine::{
     EngineBase, EngineOptions, PlaywrightEngine,
-    browser::{Kind, Places},
+    browser::{BrowserKind, Places},
     launcher::Launcher,
     ports::Ports,
     run_folder::RunFolder,
@@ -61,7 +61,7 @@ const UNANNOUNCED_DOWNLOAD: &str = "() => { const frame = document.createElement
 /// How long an instance may take to end by itself, as in the fleet.
 const GRACE: Duration = Duration::from_secs(2);
 
-struct Room {
+struct PlaywrightFixture {
     site: Site,
     workspace: TempDir,
     engine: PlaywrightEngine,
@@ -71,20 +71,20 @@ struct Room {
     _data: TempDir,
 }
 
-impl Room {
+impl PlaywrightFixture {
     async fn open(caps: &[&str]) -> Self {
         let site = Site::start().await;
         let data = data_folder();
         let engine = engine(data.path(), site.port(), caps);
         let instance = engine.start(InstanceId(0)).await.unwrap();
         let workspace = tempfile::tempdir().unwrap();
-        let seat = instance.open(Arc::new(Worker(workspace.path().to_owned()))).await.unwrap();
+        let seat = instance.open(Arc::new(AgentWithWorkspace(workspace.path().to_owned()))).await.unwrap();
         Self { site, workspace, engine, instance, seat, _data: data }
     }
 
     /// The answer of a tool to these parameters, whether or not it fails.
     async fn try_call(&mut self, tool: &str, params: Raw) -> Reply {
-        let worker = Arc::new(Worker(self.workspace.path().to_owned()));
+        let worker = Arc::new(AgentWithWorkspace(self.workspace.path().to_owned()));
         within(PATIENCE, self.seat.call(Call::new(tool, params), worker)).await.unwrap()
     }
 
@@ -113,7 +113,7 @@ impl Room {
 
     /// Closes the seat and opens another one in the same browser: nothing of the pages before is left.
     async fn open_next_seat(&mut self) {
-        let worker = Arc::new(Worker(self.workspace.path().to_owned()));
+        let worker = Arc::new(AgentWithWorkspace(self.workspace.path().to_owned()));
         let next = within(PATIENCE, self.instance.open(worker)).await.unwrap();
         std::mem::replace(&mut self.seat, next).close().await;
     }
@@ -128,19 +128,19 @@ impl Room {
 /// lines, files, data, sizes, and the browser's flags.
 #[tokio::test]
 async fn answers_of_the_playwright_engine() {
-    let mut room = Room::open(&["pdf"]).await;
+    let mut fixture = PlaywrightFixture::open(&["pdf"]).await;
     macro_rules! run {
         ($($name:path),+ $(,)?) => {
             $(
-                case(stringify!($name), $name(&mut room)).await;
-                room.open_next_seat().await;
+                case(stringify!($name), $name(&mut fixture)).await;
+                fixture.open_next_seat().await;
             )+
         };
     }
     run!(
-        flags::as_the_engine_would_start_it,
+        flags::flags_differ_from_the_engines_only_as_listed,
         answers::snapshots,
-        answers::good_after_bad,
+        answers::good_address_opens_after_a_failed_one,
         answers::console_lines,
         answers::pages_cannot_forge_snapshots,
         files::downloads,
@@ -150,7 +150,7 @@ async fn answers_of_the_playwright_engine() {
         data::evaluations,
         sizes::with_playwright,
     );
-    room.end().await;
+    fixture.end().await;
 }
 
 /// A data folder with the engine that `make test` installs.
@@ -179,12 +179,12 @@ const CAPS: [Cap; 7] =
     [Cap::Config, Cap::Network, Cap::Pdf, Cap::Storage, Cap::Testing, Cap::Vision, Cap::Devtools];
 
 /// The setting for a browser of this kind.
-fn browser(kind: Kind) -> Browser {
+fn browser(kind: BrowserKind) -> Browser {
     match kind {
-        Kind::HeadlessShell => Browser::HeadlessShell,
-        Kind::Chromium => Browser::Chromium,
-        Kind::Chrome => Browser::Chrome,
-        Kind::Edge => Browser::Msedge,
+        BrowserKind::HeadlessShell => Browser::HeadlessShell,
+        BrowserKind::Chromium => Browser::Chromium,
+        BrowserKind::Chrome => Browser::Chrome,
+        BrowserKind::Edge => Browser::Msedge,
     }
 }
 
@@ -201,9 +201,9 @@ fn base(options: EngineOptions, run: Arc<RunFolder>, proxy: u16) -> EngineBase {
 }
 
 /// An agent with a folder of its own.
-struct Worker(PathBuf);
+struct AgentWithWorkspace(PathBuf);
 
-impl Agent for Worker {
+impl Agent for AgentWithWorkspace {
     fn tell(&self, _: &str, _: Option<Raw>) {}
 
     fn ask<'a>(&'a self, _: &'a str, _: Option<Raw>) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {

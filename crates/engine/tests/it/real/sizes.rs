@@ -3,7 +3,7 @@
 use greenroom_core::{Reply, Toolset, raw};
 use serde_json::{Value, json};
 
-use super::{Room, body, devtools, text};
+use super::{PlaywrightFixture, body, devtools, text};
 
 /// Every argument of every tool that may be a size, as `tool.argument`.
 fn size_arguments(tools: &Toolset) -> Vec<String> {
@@ -51,8 +51,8 @@ pub fn every_size_is_known(playwright: &Toolset, devtools: &Toolset) {
 }
 
 /// A page keeps its size when a larger one is asked for than settings allow, and one within that is given.
-pub async fn with_playwright(room: &mut Room) {
-    room.navigate("/title?t=small").await;
+pub async fn with_playwright(fixture: &mut PlaywrightFixture) {
+    fixture.navigate("/title?t=small").await;
     for arguments in [
         r#"{"width": 100000, "height": 100000}"#,
         r#"{"width": 16384, "height": 16384}"#,
@@ -61,28 +61,28 @@ pub async fn with_playwright(room: &mut Room) {
     ] {
         let params =
             raw::parse(format!(r#"{{"name": "browser_resize", "arguments": {arguments}}}"#)).unwrap();
-        let reply = room.try_call("browser_resize", params).await;
+        let reply = fixture.try_call("browser_resize", params).await;
         assert!(refused(&reply), "{arguments}: {}", text(&reply));
     }
     let size = "() => `${innerWidth}x${innerHeight}`";
-    assert!(text(&room.evaluate(size).await).contains("1280x720"));
-    room.call("browser_resize", json!({ "width": 3840, "height": 2160 })).await;
-    assert!(text(&room.evaluate(size).await).contains("3840x2160"));
+    assert!(text(&fixture.evaluate(size).await).contains("1280x720"));
+    fixture.call("browser_resize", json!({ "width": 3840, "height": 2160 })).await;
+    assert!(text(&fixture.evaluate(size).await).contains("3840x2160"));
 }
 
 /// The same with the devtools engine, by a size and by a viewport to emulate.
-pub async fn with_devtools(room: &devtools::Room, sitter: &mut devtools::Sitter) {
-    sitter.navigate(&room.site.url("/title?t=small")).await;
-    let before = sitter.evaluate("() => [innerWidth, innerHeight]").await;
+pub async fn with_devtools(fixture: &devtools::DevtoolsFixture, seat: &mut devtools::DevtoolsSeat) {
+    seat.navigate(&fixture.site.url("/title?t=small")).await;
+    let before = seat.evaluate("() => [innerWidth, innerHeight]").await;
     for (tool, arguments) in [
         ("resize_page", json!({ "pageId": 1, "width": 100_000, "height": 100_000 })),
         ("emulate", json!({ "pageId": 1, "viewport": "100000x100000x1" })),
         ("emulate", json!({ "pageId": 1, "viewport": "1280x720x100,mobile" })),
     ] {
-        let reply = sitter.try_call(tool, arguments.clone()).await.unwrap();
+        let reply = seat.try_call(tool, arguments.clone()).await.unwrap();
         assert!(refused(&reply), "{tool} {arguments}: {}", text(&reply));
     }
-    assert_eq!(sitter.evaluate("() => [innerWidth, innerHeight]").await, before);
-    sitter.call("emulate", json!({ "pageId": 1, "viewport": "412x823x2,mobile,touch" })).await;
-    assert_eq!(sitter.evaluate("() => [screen.width, devicePixelRatio]").await, json!([412, 2]));
+    assert_eq!(seat.evaluate("() => [innerWidth, innerHeight]").await, before);
+    seat.call("emulate", json!({ "pageId": 1, "viewport": "412x823x2,mobile,touch" })).await;
+    assert_eq!(seat.evaluate("() => [screen.width, devicePixelRatio]").await, json!([412, 2]));
 }

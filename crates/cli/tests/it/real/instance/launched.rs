@@ -9,7 +9,7 @@ use greenroom_core::{
 };
 use greenroom_engine::{
     EngineOptions,
-    browser::{self, Kind, Wanted},
+    browser::{self, BrowserChoice, BrowserKind},
     install, node,
 };
 use greenroom_testkit::{
@@ -29,7 +29,8 @@ async fn through_the_same_door() {
     let own = Site::start().await;
     let _held = stage.ports.hold(own.port()).unwrap();
     let plain = stage.options();
-    let chromium = browser::find(&plain.places, true, Wanted::Only(Kind::HeadlessShell), None).unwrap();
+    let chromium =
+        browser::find(&plain.places, true, BrowserChoice::Only(BrowserKind::HeadlessShell), None).unwrap();
     let node = node::locate(None, &plain.places.search_path).unwrap();
     let cli = install::PLAYWRIGHT.locate(stage.data.path()).unwrap().cli;
     // Without `/c npx -y PACKAGE`.

@@ -8,7 +8,7 @@ use greenroom_core::{
 };
 use greenroom_engine::{
     EngineOptions,
-    browser::{self, Kind, Wanted},
+    browser::{self, BrowserChoice, BrowserKind},
 };
 use greenroom_testkit::{Site, eventually};
 use serde_json::json;
@@ -125,7 +125,9 @@ async fn a_profile_that_a_browser_uses() {
     let stage = Backstage::new().await;
     let profile = stage.path("profile");
     let options = stage.kept(&profile);
-    let Ok(chromium) = browser::find(&options.places, false, Wanted::Only(Kind::Chromium), None) else {
+    let Ok(chromium) =
+        browser::find(&options.places, false, BrowserChoice::Only(BrowserKind::Chromium), None)
+    else {
         panic!("these tests need Chromium")
     };
     let mut foreign = std::process::Command::new(chromium.path)
@@ -147,7 +149,7 @@ async fn the_browsers_own_settings() {
     let stage = Backstage::new().await;
     let site = Site::start().await;
     let places = stage.options().places;
-    let chromium = browser::find(&places, false, Wanted::Only(Kind::Chromium), None).unwrap();
+    let chromium = browser::find(&places, false, BrowserChoice::Only(BrowserKind::Chromium), None).unwrap();
     for (name, executable) in [("shell", None), ("chromium", Some(chromium.path))] {
         let kept = stage.kept(&stage.path(name));
         let pool = Pool {

@@ -1,4 +1,4 @@
-//! Attached browsers. [`Guest`] is greenroom attached to one of them, with an agent.
+//! Attached browsers. [`AttachedFixture`] is greenroom attached to one of them, with an agent.
 //!
 //! Both adapters make the same promises there: common behaviour is tested for both by the same tests (`reach`, `loss`,
 //! `tabs`). What only one of them does is in a file of its name.
@@ -7,7 +7,7 @@ mod devtools;
 mod loss;
 mod playwright;
 mod reach;
-mod stuck;
+mod silent_tabs;
 mod tabs;
 
 use std::{path::Path, sync::Arc};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-use super::{GRACE, Worker, data_folder, text};
+use super::{AgentWithWorkspace, GRACE, data_folder, text};
 
 /// A port without a listener: there is no proxy, since an attached browser has its own network settings.
 const NO_PROXY: u16 = 9;
@@ -37,7 +37,7 @@ enum Adapter {
 const ADAPTERS: [Adapter; 2] = [Adapter::Playwright, Adapter::Devtools];
 
 /// An engine for a browser, and its parts.
-struct Attached {
+struct AttachedEngine {
     engine: Arc<dyn Engine>,
     launcher: Launcher,
     ports: Ports,
@@ -45,7 +45,7 @@ struct Attached {
 }
 
 impl Adapter {
-    fn engine(self, data: &Path, endpoint: Endpoint) -> Attached {
+    fn engine(self, data: &Path, endpoint: Endpoint) -> AttachedEngine {
         match self {
             Self::Playwright => with_playwright(data, endpoint, |_| {}),
             Self::Devtools => with_devtools(data, endpoint, |_| {}),
@@ -54,7 +54,11 @@ impl Adapter {
 }
 
 /// The playwright engine, with other options if need be.
-fn with_playwright(data: &Path, endpoint: Endpoint, change: impl FnOnce(&mut EngineOptions)) -> Attached {
+fn with_playwright(
+    data: &Path,
+    endpoint: Endpoint,
+    change: impl FnOnce(&mut EngineOptions),
+) -> AttachedEngine {
     let engine = super::engine(data, NO_PROXY, &[]);
     let mut options = (*engine.options).clone();
     (options.attach, options.pool.isolated, options.pool.timeout_settle) =
@@ -62,17 +66,17 @@ fn with_playwright(data: &Path, endpoint: Endpoint, change: impl FnOnce(&mut Eng
     change(&mut options);
     let engine = PlaywrightEngine(EngineBase { options: Arc::new(options), ..engine.0 });
     let (launcher, ports, run) = (engine.launcher.clone(), engine.ports.clone(), engine.run.clone());
-    Attached { engine: Arc::new(engine), launcher, ports, run }
+    AttachedEngine { engine: Arc::new(engine), launcher, ports, run }
 }
 
 /// The devtools engine, with other options if need be.
-fn with_devtools(data: &Path, endpoint: Endpoint, change: impl FnOnce(&mut EngineOptions)) -> Attached {
+fn with_devtools(data: &Path, endpoint: Endpoint, change: impl FnOnce(&mut EngineOptions)) -> AttachedEngine {
     let engine: DevtoolsEngine = super::devtools::engine(data, NO_PROXY, |options| {
         (options.attach, options.pool.isolated) = (Some(Arc::new(endpoint)), false);
         change(options);
     });
     let (launcher, ports, run) = (engine.launcher.clone(), engine.ports.clone(), engine.run.clone());
-    Attached { engine: Arc::new(engine), launcher, ports, run }
+    AttachedEngine { engine: Arc::new(engine), launcher, ports, run }
 }
 
 fn at(url: impl Into<String>) -> Endpoint {
@@ -80,9 +84,9 @@ fn at(url: impl Into<String>) -> Endpoint {
 }
 
 /// greenroom, attached to a browser, and perhaps an agent with a seat in it.
-struct Guest {
+struct AttachedFixture {
     adapter: Adapter,
-    house: Attached,
+    attached: AttachedEngine,
     instance: Arc<dyn Instance>,
     seat: Option<Box<dyn Seat>>,
     /// The number of the page that calls of the devtools engine name.
@@ -92,45 +96,45 @@ struct Guest {
     _data: TempDir,
 }
 
-impl Guest {
+impl AttachedFixture {
     /// Attaches to a browser, and opens a seat.
-    async fn sitting(adapter: Adapter, theirs: &Theirs) -> Self {
-        let mut guest = Self::at(adapter, at(theirs.url())).await;
-        guest.sit().await;
-        guest
+    async fn with_seat(adapter: Adapter, user_browser: &Theirs) -> Self {
+        let mut fixture = Self::at(adapter, at(user_browser.url())).await;
+        fixture.open_seat().await;
+        fixture
     }
 
     /// Attaches to a browser, without a seat.
     async fn at(adapter: Adapter, endpoint: Endpoint) -> Self {
         let data = data_folder();
-        let house = adapter.engine(data.path(), endpoint);
-        Self::of(adapter, house, data).await
+        let attached = adapter.engine(data.path(), endpoint);
+        Self::with_engine(adapter, attached, data).await
     }
 
-    /// Comes to a browser with an engine that has time for everything: on a busy machine playwright has run into its 5 s for a
-    /// picture of a tab that is behind.
-    async fn patient(adapter: Adapter, theirs: &Theirs) -> Self {
+    /// Attaches with an engine whose actions have a long timeout: on a busy machine playwright has exceeded its 5 s for a
+    /// picture of a tab in the background.
+    async fn with_long_timeouts(adapter: Adapter, user_browser: &Theirs) -> Self {
         let data = data_folder();
-        let house = match adapter {
-            Adapter::Playwright => with_playwright(data.path(), at(theirs.url()), |options| {
+        let attached = match adapter {
+            Adapter::Playwright => with_playwright(data.path(), at(user_browser.url()), |options| {
                 options.pool.timeout_action = Some(PATIENCE);
             }),
-            Adapter::Devtools => adapter.engine(data.path(), at(theirs.url())),
+            Adapter::Devtools => adapter.engine(data.path(), at(user_browser.url())),
         };
-        Self::of(adapter, house, data).await
+        Self::with_engine(adapter, attached, data).await
     }
 
-    async fn of(adapter: Adapter, house: Attached, data: TempDir) -> Self {
-        let instance = within(PATIENCE, house.engine.start(InstanceId(0))).await.unwrap();
+    async fn with_engine(adapter: Adapter, attached: AttachedEngine, data: TempDir) -> Self {
+        let instance = within(PATIENCE, attached.engine.start(InstanceId(0))).await.unwrap();
         let workspace = tempfile::tempdir().unwrap();
-        Self { adapter, house, instance, seat: None, page: 0, workspace, _data: data }
+        Self { adapter, attached, instance, seat: None, page: 0, workspace, _data: data }
     }
 
-    fn worker(&self) -> Arc<Worker> {
-        Arc::new(Worker(self.workspace.path().to_owned()))
+    fn worker(&self) -> Arc<AgentWithWorkspace> {
+        Arc::new(AgentWithWorkspace(self.workspace.path().to_owned()))
     }
 
-    async fn sit(&mut self) {
+    async fn open_seat(&mut self) {
         self.seat = Some(within(PATIENCE, self.instance.open(self.worker())).await.unwrap());
         if self.adapter == Adapter::Devtools {
             self.page = self.page_of(|line| line.ends_with("[selected]")).await;
@@ -145,16 +149,16 @@ impl Guest {
         self.seat.as_mut().unwrap().as_mut()
     }
 
-    async fn rise(&mut self) {
+    async fn close_seat(&mut self) {
         if let Some(seat) = self.seat.take() {
             seat.close().await;
         }
     }
 
-    async fn leave(mut self) {
-        self.rise().await;
+    async fn stop(mut self) {
+        self.close_seat().await;
         self.instance.stop(GRACE).await;
-        within(PATIENCE, self.house.launcher.all_ended()).await;
+        within(PATIENCE, self.attached.launcher.all_ended()).await;
     }
 
     async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
@@ -260,49 +264,56 @@ macro_rules! in_one_browser {
     ($adapter:expr, $($name:path),+ $(,)?) => {{
         let site = Site::start().await;
         let home = site.url("/title?t=home");
-        let theirs = Theirs::showing(&home).await;
-        let mut guest = Guest::patient($adapter, &theirs).await;
+        let user_browser = Theirs::showing(&home).await;
+        let mut fixture = AttachedFixture::with_long_timeouts($adapter, &user_browser).await;
         $(
-            case(stringify!($name), $name(&site, &theirs, &mut guest)).await;
-            show_only(&theirs, &home).await;
+            case(stringify!($name), $name(&site, &user_browser, &mut fixture)).await;
+            show_only(&user_browser, &home).await;
         )+
-        guest.leave().await;
-        theirs.wait_for_urls(&[&home]).await;
-        (site, theirs)
+        fixture.stop().await;
+        user_browser.wait_for_urls(&[&home]).await;
+        (site, user_browser)
     }};
 }
 
 /// Closes all tabs of a browser and shows this in a new one.
-async fn show_only(theirs: &Theirs, url: &str) {
-    let before = theirs.tabs().await;
-    let kept = theirs.open(url).await;
+async fn show_only(user_browser: &Theirs, url: &str) {
+    let before = user_browser.tabs().await;
+    let kept = user_browser.open(url).await;
     for tab in before {
-        theirs.close(&tab.id).await;
+        user_browser.close(&tab.id).await;
     }
-    theirs.until(|tabs| matches!(tabs, [only] if only.id == kept)).await;
+    user_browser.until(|tabs| matches!(tabs, [only] if only.id == kept)).await;
 }
 
 /// What the playwright engine does in an attached browser: which tabs it uses, closes and leaves.
 #[tokio::test]
 async fn tabs_with_playwright() {
-    let (site, theirs) = in_one_browser!(
+    let (site, user_browser) = in_one_browser!(
         Adapter::Playwright,
-        tabs::a_guest_leaves_all_as_it_was,
-        tabs::what_is_opened_belongs_to_its_opener,
-        tabs::a_users_tab_is_used_when_it_is_named,
-        tabs::the_last_tab_is_left,
-        playwright::a_closed_tab_has_a_successor,
-        playwright::a_selected_tab_that_closes,
-        playwright::closing_is_for_own_tabs,
-        playwright::the_users_tabs_work_as_ever,
-        playwright::the_last_tab_is_closed_by_its_agent,
-        playwright::only_tools_are_called,
+        tabs::seat_leaves_the_users_tabs_unchanged,
+        tabs::opened_tabs_belong_to_their_opener,
+        tabs::users_tab_is_used_when_selected,
+        tabs::empty_tab_replaces_the_last_tab,
+        playwright::closed_tab_is_replaced_by_an_own_tab,
+        playwright::agent_returns_to_its_tab_when_a_selected_tab_closes,
+        playwright::browser_close_closes_own_tabs_only,
+        playwright::users_tabs_keep_their_file_dialogs_and_scripts,
+        playwright::agent_that_closes_the_last_tab_leaves_an_empty_one,
+        playwright::other_methods_than_tool_calls_are_refused,
         loss::only_own_tabs_count_as_crashed,
     );
     // These have engines with other settings.
-    case("playwright::isolated_guests_see_nothing", playwright::isolated_guests_see_nothing(&site, &theirs))
-        .await;
-    case("playwright::guests_come_and_go", playwright::guests_come_and_go(&site, &theirs)).await;
+    case(
+        "playwright::isolated_guests_see_nothing",
+        playwright::isolated_seats_do_not_see_the_users_cookies(&site, &user_browser),
+    )
+    .await;
+    case(
+        "playwright::guests_come_and_go",
+        playwright::seats_and_users_tabs_open_at_once(&site, &user_browser),
+    )
+    .await;
 }
 
 /// The same with the devtools engine, and files in and out of such a browser.
@@ -310,18 +321,18 @@ async fn tabs_with_playwright() {
 async fn tabs_with_devtools() {
     in_one_browser!(
         Adapter::Devtools,
-        tabs::a_guest_leaves_all_as_it_was,
-        tabs::what_is_opened_belongs_to_its_opener,
-        tabs::a_users_tab_is_used_when_it_is_named,
-        tabs::the_last_tab_is_left,
-        devtools::contexts_that_were_asked_for,
-        devtools::the_last_tab_cannot_be_closed,
+        tabs::seat_leaves_the_users_tabs_unchanged,
+        tabs::opened_tabs_belong_to_their_opener,
+        tabs::users_tab_is_used_when_selected,
+        tabs::empty_tab_replaces_the_last_tab,
+        devtools::requested_contexts_end_with_the_seat,
+        devtools::last_tab_cannot_be_closed,
         devtools::files,
         loss::only_own_tabs_count_as_crashed,
     );
 }
 
 /// Waits until a seat or an instance is lost, and says why.
-async fn why(mut lost: watch::Receiver<Option<Lost>>) -> Lost {
+async fn wait_for_loss(mut lost: watch::Receiver<Option<Lost>>) -> Lost {
     within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
 }

@@ -16,28 +16,31 @@ use tokio::{
 };
 
 use super::{
-    super::{super::stage::launcher_gone, data_folder, text},
-    ADAPTERS, Adapter, Guest, at, with_playwright,
+    super::{super::fixture::launcher_gone, data_folder, text},
+    ADAPTERS, Adapter, AttachedFixture, at, with_playwright,
 };
 
 /// Starts an instance whose browser cannot be reached, and returns why. No process is left.
 async fn refused(adapter: Adapter, endpoint: Endpoint) -> (String, String) {
     let data = data_folder();
-    let house = adapter.engine(data.path(), endpoint);
-    let error = within(PATIENCE, house.engine.start(InstanceId(0))).await.err().unwrap();
-    assert!(processes_with_env(TAG, house.run.tag()).is_empty(), "Node is not started for nothing");
+    let attached = adapter.engine(data.path(), endpoint);
+    let error = within(PATIENCE, attached.engine.start(InstanceId(0))).await.err().unwrap();
+    assert!(processes_with_env(TAG, attached.run.tag()).is_empty(), "Node is not started for nothing");
     (error.message, error.hint.unwrap_or_default())
 }
 
 /// The errors for a browser that does not run, one that does not answer, and one that refuses connections differ, come
 /// within the limits, and no engine is started for them.
 #[tokio::test]
-async fn browsers_that_cannot_be_had() {
+async fn unreachable_browsers_have_distinct_errors() {
     // At once, since most of it is waiting.
-    tokio::join!(cannot_be_had(Adapter::Playwright), cannot_be_had(Adapter::Devtools));
+    tokio::join!(
+        assert_unreachable_errors(Adapter::Playwright),
+        assert_unreachable_errors(Adapter::Devtools)
+    );
 }
 
-async fn cannot_be_had(adapter: Adapter) {
+async fn assert_unreachable_errors(adapter: Adapter) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}");
@@ -46,7 +49,7 @@ async fn cannot_be_had(adapter: Adapter) {
     assert!(message.contains(&url) && message.ends_with("no answer within 5 s"), "{message}");
     assert!(hint.contains("says nothing"), "{hint}");
 
-    for (status, said, advice) in [
+    for (status, expected, advice) in [
         ("403 Forbidden", "refused with 403 Forbidden", "headers"),
         ("500 Internal Server Error", "refused with 500", "`localhost` or an IP address"),
         ("404 Not Found", "refused with 404", "--remote-debugging-port="),
@@ -59,7 +62,7 @@ async fn cannot_be_had(adapter: Adapter) {
             stream
         };
         let ((message, hint), _stream) = tokio::join!(refused(adapter, at(&url)), refuse);
-        assert!(message.contains(&url) && message.contains(said), "{message}");
+        assert!(message.contains(&url) && message.contains(expected), "{message}");
         assert!(hint.contains(advice), "{hint}");
     }
     drop(listener);
@@ -78,16 +81,17 @@ async fn cannot_be_had(adapter: Adapter) {
 
 /// While a browser is attached, its debugger's port is closed to greenroom's own browsers, by whatever name it was reached.
 #[tokio::test]
-async fn its_port_is_closed_to_browsers() {
-    let theirs = Theirs::start().await;
+async fn debugger_port_is_closed_to_browsers() {
+    let user_browser = Theirs::start().await;
     for adapter in ADAPTERS {
-        let guest = Guest::at(adapter, at(format!("http://localhost:{}", theirs.port()))).await;
-        let ports = guest.house.ports.clone();
-        assert!(ports.contains(theirs.port()));
-        assert!(!ports.is_ours(theirs.port()), "it can be attached to again");
-        guest.leave().await;
+        let fixture =
+            AttachedFixture::at(adapter, at(format!("http://localhost:{}", user_browser.port()))).await;
+        let ports = fixture.attached.ports.clone();
+        assert!(ports.contains(user_browser.port()));
+        assert!(!ports.is_greenroom_port(user_browser.port()), "it can be attached to again");
+        fixture.stop().await;
         // The task that watched the browser is only just ending.
-        eventually("the port's release", || (!ports.contains(theirs.port())).then_some(())).await;
+        eventually("the port's release", || (!ports.contains(user_browser.port())).then_some(())).await;
     }
 }
 
@@ -98,9 +102,9 @@ async fn own_ports_are_refused() {
     let port = listener.local_addr().unwrap().port();
     for (adapter, name) in ADAPTERS.into_iter().flat_map(|one| [(one, "127.0.0.1"), (one, "localhost")]) {
         let data = data_folder();
-        let house = adapter.engine(data.path(), at(format!("http://{name}:{port}")));
-        let _own = house.ports.hold(port).unwrap();
-        let error = within(PATIENCE, house.engine.start(InstanceId(0))).await.err().unwrap();
+        let attached = adapter.engine(data.path(), at(format!("http://{name}:{port}")));
+        let _own = attached.ports.hold(port).unwrap();
+        let error = within(PATIENCE, attached.engine.start(InstanceId(0))).await.err().unwrap();
         assert!(
             error.message.starts_with(&format!("port {port} of this machine is greenroom's own")),
             "{error}"
@@ -113,30 +117,33 @@ async fn own_ports_are_refused() {
 /// A start command restarts a browser that is gone; greenroom then attaches to it, and it outlives greenroom. A browser that
 /// answers is not started again.
 #[tokio::test]
-async fn a_start_command_revives() {
+async fn start_command_restarts_the_browser() {
     for adapter in ADAPTERS {
-        let mut theirs = Theirs::start().await;
-        theirs.kill().await;
+        let mut user_browser = Theirs::start().await;
+        user_browser.kill().await;
         // Only to check that the command gets the address.
         let start_command: Vec<_> =
-            theirs.command().into_iter().chain(["--greenroom-test={url}".to_owned()]).collect();
+            user_browser.command().into_iter().chain(["--greenroom-test={url}".to_owned()]).collect();
         let start_command = start_command.into();
         let data = data_folder();
-        let house = adapter.engine(data.path(), Endpoint { start_command, ..at(theirs.url()) });
-        assert!(house.engine.start(InstanceId(0)).await.is_err(), "starting an instance starts no browser");
-        assert!(within(PATIENCE, house.engine.revive()).await.unwrap());
-        let pid = theirs.pid().unwrap();
-        assert!(!within(PATIENCE, house.engine.revive()).await.unwrap(), "it answers");
-        assert_eq!(theirs.pid(), Some(pid), "started once");
+        let attached = adapter.engine(data.path(), Endpoint { start_command, ..at(user_browser.url()) });
+        assert!(
+            attached.engine.start(InstanceId(0)).await.is_err(),
+            "starting an instance starts no browser"
+        );
+        assert!(within(PATIENCE, attached.engine.revive()).await.unwrap());
+        let pid = user_browser.pid().unwrap();
+        assert!(!within(PATIENCE, attached.engine.revive()).await.unwrap(), "it answers");
+        assert_eq!(user_browser.pid(), Some(pid), "started once");
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
-        assert!(line.contains(&format!("\0--greenroom-test={}\0", theirs.url())), "{line}");
+        assert!(line.contains(&format!("\0--greenroom-test={}\0", user_browser.url())), "{line}");
 
-        let mut guest = Guest::of(adapter, house, data).await;
-        guest.sit().await;
-        guest.leave().await;
+        let mut fixture = AttachedFixture::with_engine(adapter, attached, data).await;
+        fixture.open_seat().await;
+        fixture.stop().await;
         launcher_gone().await;
         assert!(alive(pid));
-        TcpStream::connect(("127.0.0.1", theirs.port())).await.unwrap();
+        TcpStream::connect(("127.0.0.1", user_browser.port())).await.unwrap();
     }
 }
 
@@ -145,10 +152,10 @@ async fn a_start_command_revives() {
 #[tokio::test]
 async fn headers_are_sent_and_stay_secret() {
     const SECRET: &str = "sesame-7f3a91";
-    let (site, theirs) = (Site::start().await, Theirs::start().await);
+    let (site, user_browser) = (Site::start().await, Theirs::start().await);
     for adapter in ADAPTERS {
         let lines = ["x-token: sesame-7f3a91", "authorization: Basic YW5uOnNlc2FtZS03ZjNhOTE="];
-        let door = Door::open(theirs.port(), &lines).await;
+        let door = Door::open(user_browser.port(), &lines).await;
         let with = Endpoint {
             headers: vec![("X-Token".to_owned(), SECRET.to_owned())],
             ..at(format!("http://ann:{SECRET}@127.0.0.1:{}", door.port()))
@@ -157,16 +164,16 @@ async fn headers_are_sent_and_stay_secret() {
         assert!(message.ends_with("refused with 403 Forbidden") && hint.contains("headers"), "{message}");
         assert!(!message.contains(SECRET), "{message}");
 
-        let mut guest = Guest::at(adapter, with).await;
-        guest.sit().await;
-        guest.navigate(&site.url("/title?t=own")).await;
+        let mut fixture = AttachedFixture::at(adapter, with).await;
+        fixture.open_seat().await;
+        fixture.navigate(&site.url("/title?t=own")).await;
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             for file in ["cmdline", "environ"] {
-                let said = fs::read(entry.path().join(file)).unwrap_or_default();
-                assert!(!String::from_utf8_lossy(&said).contains(SECRET), "{}", entry.path().display());
+                let message = fs::read(entry.path().join(file)).unwrap_or_default();
+                assert!(!String::from_utf8_lossy(&message).contains(SECRET), "{}", entry.path().display());
             }
         }
-        guest.leave().await;
+        fixture.stop().await;
         assert!(door.heads().len() >= 3, "the address, the observer and the engine: {:?}", door.heads());
     }
 }
@@ -174,12 +181,13 @@ async fn headers_are_sent_and_stay_secret() {
 /// The tool that shows the engine's configuration does not show the browser's address.
 #[tokio::test]
 async fn the_engines_configuration_is_not_shown() {
-    let theirs = Theirs::start().await;
+    let user_browser = Theirs::start().await;
     let data = data_folder();
-    let house = with_playwright(data.path(), at(theirs.url()), |options| options.pool.caps.push(Cap::Config));
-    let mut guest = Guest::of(Adapter::Playwright, house, data).await;
-    guest.sit().await;
-    let config = guest.try_call("browser_get_config", json!({})).await.unwrap();
+    let attached =
+        with_playwright(data.path(), at(user_browser.url()), |options| options.pool.caps.push(Cap::Config));
+    let mut fixture = AttachedFixture::with_engine(Adapter::Playwright, attached, data).await;
+    fixture.open_seat().await;
+    let config = fixture.try_call("browser_get_config", json!({})).await.unwrap();
     assert!(config.is_failure() && !text(&config).contains("ws://"), "{}", text(&config));
-    guest.leave().await;
+    fixture.stop().await;
 }

@@ -3,19 +3,19 @@
 use std::fs;
 
 use greenroom_core::Lost;
-use greenroom_engine::browser::Kind;
+use greenroom_engine::browser::BrowserKind;
 use greenroom_testkit::{PATIENCE, case, eventually, within};
 use serde_json::json;
 
-use super::{Room, Sitter};
+use super::{DevtoolsFixture, DevtoolsSeat};
 use crate::real::{DOWNLOADS_IN_A_LOOP, UNANNOUNCED_DOWNLOAD, browser, text};
 
 const QUOTA: u64 = 8 << 20;
 
-const BROWSERS: [Kind; 2] = [Kind::HeadlessShell, Kind::Chromium];
+const BROWSERS: [BrowserKind; 2] = [BrowserKind::HeadlessShell, BrowserKind::Chromium];
 
-async fn room(kind: Kind) -> Room {
-    Room::with(|options| {
+async fn fixture(kind: BrowserKind) -> DevtoolsFixture {
+    DevtoolsFixture::with(|options| {
         options.settings_mut().sessions.disk_bytes_max = QUOTA;
         options.pool.browser = browser(kind);
     })
@@ -26,26 +26,30 @@ async fn room(kind: Kind) -> Room {
 #[tokio::test]
 async fn storage_and_downloads_are_bounded() {
     for kind in BROWSERS {
-        let room = room(kind).await;
-        let mut sitter = room.sit().await;
-        case("storage_is_bounded", storage_is_bounded(kind, &room, &mut sitter)).await;
-        case("downloads_in_a_loop_are_stopped", downloads_in_a_loop_are_stopped(kind, &room, &mut sitter))
+        let fixture = fixture(kind).await;
+        let mut seat = fixture.open_seat().await;
+        case("storage_is_bounded", storage_is_bounded(kind, &fixture, &mut seat)).await;
+        case("downloads_in_a_loop_are_stopped", downloads_in_a_loop_are_stopped(kind, &fixture, &mut seat))
             .await;
-        room.end().await;
+        fixture.end().await;
     }
 }
 
 /// A page that downloads in a loop is stopped, its seat goes on and hears of it, and no half a file stays.
-async fn downloads_in_a_loop_are_stopped(kind: Kind, room: &Room, sitter: &mut Sitter) {
-    sitter.navigate(&room.site.url("/title?t=hostile")).await;
-    sitter.evaluate(DOWNLOADS_IN_A_LOOP).await;
+async fn downloads_in_a_loop_are_stopped(
+    kind: BrowserKind,
+    fixture: &DevtoolsFixture,
+    seat: &mut DevtoolsSeat,
+) {
+    seat.navigate(&fixture.site.url("/title?t=hostile")).await;
+    seat.evaluate(DOWNLOADS_IN_A_LOOP).await;
     let mut stopped = 0;
     eventually("many stopped downloads", || {
-        stopped += sitter.seat.take_stopped_downloads().map_or(0, |stopped| stopped.count);
+        stopped += seat.seat.take_stopped_downloads().map_or(0, |stopped| stopped.count);
         (stopped > 20).then_some(())
     })
     .await;
-    let folder = downloads(room);
+    let folder = downloads(fixture);
     let used = eventually("all half files gone", || {
         let files: Vec<_> = fs::read_dir(&folder).unwrap().flatten().collect();
         let is_whole = files.iter().all(|file| !file.file_name().to_string_lossy().ends_with("crdownload"));
@@ -53,30 +57,30 @@ async fn downloads_in_a_loop_are_stopped(kind: Kind, room: &Room, sitter: &mut S
     })
     .await;
     assert!(used < 2 * QUOTA, "{kind:?}: {used}");
-    let shown = sitter.call("list_pages", json!({})).await;
+    let shown = seat.call("list_pages", json!({})).await;
     assert!(text(&shown).contains("hostile"), "{}", text(&shown));
 }
 
 /// A download that the browser announces to nobody ends with its seat.
 #[tokio::test]
 async fn an_unannounced_download_ends_the_seat() {
-    let room = room(Kind::HeadlessShell).await;
-    let mut sitter = room.sit().await;
-    sitter.navigate(&room.site.url("/title?t=hostile")).await;
-    sitter.evaluate(UNANNOUNCED_DOWNLOAD).await;
-    let mut lost = sitter.seat.lost();
+    let fixture = fixture(BrowserKind::HeadlessShell).await;
+    let mut seat = fixture.open_seat().await;
+    seat.navigate(&fixture.site.url("/title?t=hostile")).await;
+    seat.evaluate(UNANNOUNCED_DOWNLOAD).await;
+    let mut lost = seat.seat.lost();
     let lost = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
     assert!(
         matches!(&lost, Lost::HealthCheckFailed(why) if why.contains("sessions.disk_bytes_max")),
         "{lost}"
     );
-    sitter.seat.close().await;
-    room.end().await;
+    seat.seat.close().await;
+    fixture.end().await;
 }
 
 /// What pages store in a profile on disk is bounded by the quota, in both browsers, and small things are stored.
-async fn storage_is_bounded(kind: Kind, room: &Room, sitter: &mut Sitter) {
-    sitter.navigate(&room.site.url("/title?t=storage")).await;
+async fn storage_is_bounded(kind: BrowserKind, fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+    seat.navigate(&fixture.site.url("/title?t=storage")).await;
     let store = "async () => {
         const cache = await caches.open('x');
         const part = new Uint8Array(1 << 20);
@@ -91,14 +95,14 @@ async fn storage_is_bounded(kind: Kind, room: &Room, sitter: &mut Sitter) {
             return [stored, error.name];
         }
     }";
-    let said = sitter.evaluate(store).await;
-    let stored = said[0].as_u64().unwrap();
-    assert!((1..=QUOTA >> 20).contains(&stored) && said[1] == "QuotaExceededError", "{kind:?}: {said}");
+    let outcome = seat.evaluate(store).await;
+    let stored = outcome[0].as_u64().unwrap();
+    assert!((1..=QUOTA >> 20).contains(&stored) && outcome[1] == "QuotaExceededError", "{kind:?}: {outcome}");
 }
 
 /// The download folder of a room's only seat.
-fn downloads(room: &Room) -> std::path::PathBuf {
-    let runs = fs::read_dir(room.data.path().join("run")).unwrap().flatten();
+fn downloads(fixture: &DevtoolsFixture) -> std::path::PathBuf {
+    let runs = fs::read_dir(fixture.data.path().join("run")).unwrap().flatten();
     let seats = runs.filter_map(|run| fs::read_dir(run.path().join("seats")).ok()).flatten().flatten();
     seats.map(|seat| seat.path().join("downloads")).find(|folder| folder.is_dir()).unwrap()
 }

@@ -8,32 +8,32 @@ use tokio::time::Instant;
 
 use super::{
     super::{files, text},
-    Room, Sitter, uid,
+    DevtoolsFixture, DevtoolsSeat, uid,
 };
 
 /// Results go where the agent wants them, under its names, and are kept; without a name they are kept all the same.
-pub async fn results(room: &Room, sitter: &mut Sitter) {
-    sitter.navigate(&room.site.url("/table?rows=5")).await;
-    let reply = sitter
+pub async fn results(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+    seat.navigate(&fixture.site.url("/table?rows=5")).await;
+    let reply = seat
         .call("take_screenshot", json!({ "pageId": 1, "format": "jpeg", "filePath": "shots/a.png" }))
         .await;
     let [(name, "image/jpeg", data)] = files(&reply)[..] else { panic!("{reply:?}") };
     assert_eq!(name, "a.jpeg");
-    assert_eq!(std::fs::read(room.workspace.path().join("shots/a.jpeg")).unwrap(), data);
+    assert_eq!(std::fs::read(fixture.workspace.path().join("shots/a.jpeg")).unwrap(), data);
     let named = reply.artifacts.iter().find(|artifact| artifact.kind == ArtifactKind::Path).unwrap();
     assert_eq!(named.instead.as_deref(), Some("shots/a.jpeg"), "the agent's own name is shown");
 
     let script = json!({ "pageId": 1, "function": "() => 7", "filePath": "./seven" });
     assert_eq!(
-        files(&sitter.call("evaluate_script", script).await),
+        files(&seat.call("evaluate_script", script).await),
         [("seven.json", "application/json", &b"7"[..])]
     );
-    let heap = sitter.call("take_heapsnapshot", json!({ "pageId": 1, "filePath": "h" })).await;
+    let heap = seat.call("take_heapsnapshot", json!({ "pageId": 1, "filePath": "h" })).await;
     assert_eq!(files(&heap)[0].0, "h.heapsnapshot");
-    assert!(room.workspace.path().join("h.heapsnapshot").is_file());
+    assert!(fixture.workspace.path().join("h.heapsnapshot").is_file());
 
     // Too big to be in an answer: the engine puts it where only it can find it again.
-    sitter
+    seat
         .evaluate(
             "() => {
                 document.body.innerHTML = '<canvas width=1500 height=1500></canvas>';
@@ -44,52 +44,51 @@ pub async fn results(room: &Room, sitter: &mut Sitter) {
             }",
         )
         .await;
-    let big = sitter.call("take_screenshot", json!({ "pageId": 1, "fullPage": true })).await;
+    let big = seat.call("take_screenshot", json!({ "pageId": 1, "fullPage": true })).await;
     let [("screenshot.png", "image/png", data)] = files(&big)[..] else { panic!("{}", text(&big)) };
     assert!(data.len() > 2_000_000);
 }
 
 /// A recording is the agent's when it has ended, and not before. A browser that is too old for recordings refuses it in
 /// words, and nothing is written.
-pub async fn recordings(room: &Room, sitter: &mut Sitter) {
-    sitter.navigate(&room.site.url("/title?t=film")).await;
+pub async fn recordings(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+    seat.navigate(&fixture.site.url("/title?t=film")).await;
     let start = json!({ "pageId": 1, "filePath": "film.mp4" });
     if chromium_major() < RECORDS_SINCE {
-        let refused = sitter.try_call("screencast_start", start).await.unwrap();
+        let refused = seat.try_call("screencast_start", start).await.unwrap();
         assert!(refused.is_failure() && text(&refused).contains("Update Chrome"), "{}", text(&refused));
-        assert!(!room.workspace.path().join("film.mp4").exists());
+        assert!(!fixture.workspace.path().join("film.mp4").exists());
         return;
     }
-    let begun = sitter.call("screencast_start", start).await;
+    let begun = seat.call("screencast_start", start).await;
     assert!(files(&begun).is_empty());
-    sitter
-        .evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    seat.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         .await;
-    let ended = sitter.call("screencast_stop", json!({ "pageId": 1 })).await;
+    let ended = seat.call("screencast_stop", json!({ "pageId": 1 })).await;
     let [("film.mp4", "video/mp4", data)] = files(&ended)[..] else { panic!("{}", text(&ended)) };
-    assert_eq!(std::fs::read(room.workspace.path().join("film.mp4")).unwrap(), data);
+    assert_eq!(std::fs::read(fixture.workspace.path().join("film.mp4")).unwrap(), data);
 }
 
 /// Several files of one call arrive in the folder that the agent named.
-pub async fn an_audit(room: &Room, sitter: &mut Sitter) {
-    sitter.navigate(&room.site.url("/title?t=audited")).await;
+pub async fn an_audit(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+    seat.navigate(&fixture.site.url("/title?t=audited")).await;
     let audit = json!({ "pageId": 1, "mode": "snapshot", "outputDirPath": "audit" });
-    let reply = sitter.call("lighthouse_audit", audit).await;
+    let reply = seat.call("lighthouse_audit", audit).await;
     let names: Vec<_> = files(&reply).iter().map(|(name, ..)| *name).collect();
     assert_eq!(names, ["report.json", "report.html"], "in the order in which the answer names them");
-    assert!(room.workspace.path().join("audit/report.html").is_file());
+    assert!(fixture.workspace.path().join("audit/report.html").is_file());
 }
 
 /// Files of the workspace can be handed over; no other file of this machine, and no page of one. Nothing is written
 /// elsewhere.
-pub async fn only_the_workspace(room: &Room, sitter: &mut Sitter) {
-    sitter.navigate(&room.site.url("/upload")).await;
-    let page = sitter.snapshot().await;
-    std::fs::write(room.workspace.path().join("cv.txt"), "my cv").unwrap();
+pub async fn only_the_workspace(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+    seat.navigate(&fixture.site.url("/upload")).await;
+    let page = seat.snapshot().await;
+    std::fs::write(fixture.workspace.path().join("cv.txt"), "my cv").unwrap();
     let upload = json!({ "pageId": 1, "uid": uid(&page, "\"File"), "filePaths": ["cv.txt"] });
-    sitter.call("upload_file", upload).await;
+    seat.call("upload_file", upload).await;
     let deadline = Instant::now() + PATIENCE;
-    while sitter.evaluate("() => document.getElementById('result').textContent").await != "cv.txt: my cv" {
+    while seat.evaluate("() => document.getElementById('result').textContent").await != "cv.txt: my cv" {
         assert!(Instant::now() < deadline, "never uploaded");
     }
 
@@ -106,21 +105,21 @@ pub async fn only_the_workspace(room: &Room, sitter: &mut Sitter) {
         ("new_page", json!({ "url": "view-source:https://example.com" }), "url_refused"),
         ("new_page", json!({ "url": 5 }), "invalid_arguments"),
     ] {
-        let reply = sitter.try_call(tool, arguments).await.unwrap();
+        let reply = seat.try_call(tool, arguments).await.unwrap();
         assert!(reply.is_failure() && reply.body.as_ref().unwrap().get().contains(code), "{}", text(&reply));
     }
 }
 
 /// What a page downloads comes with the next answer after it is whole, once.
-pub async fn downloads(room: &Room, sitter: &mut Sitter) {
-    sitter.navigate(&room.site.url("/")).await;
-    let page = sitter.snapshot().await;
-    let mut reply = sitter.call("click", json!({ "pageId": 1, "uid": uid(&page, "link \"download") })).await;
+pub async fn downloads(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+    seat.navigate(&fixture.site.url("/")).await;
+    let page = seat.snapshot().await;
+    let mut reply = seat.call("click", json!({ "pageId": 1, "uid": uid(&page, "link \"download") })).await;
     let deadline = Instant::now() + PATIENCE;
     while files(&reply).is_empty() {
         assert!(Instant::now() < deadline, "never downloaded");
-        reply = sitter.call("list_pages", json!({})).await;
+        reply = seat.call("list_pages", json!({})).await;
     }
     assert_eq!(files(&reply), [("report.txt", "text/plain", &b"greenroom download\n"[..])]);
-    assert!(files(&sitter.call("list_pages", json!({})).await).is_empty());
+    assert!(files(&seat.call("list_pages", json!({})).await).is_empty());
 }

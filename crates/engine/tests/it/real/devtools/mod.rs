@@ -1,11 +1,11 @@
-//! The real devtools engine with a real Chromium. [`Room`] is one instance with seats, and a test site, which is also the
+//! The real devtools engine with a real Chromium. [`DevtoolsFixture`] is one instance with seats, and a test site, which is also the
 //! egress proxy.
 
 mod answers;
 mod disk;
 mod files;
-mod lives;
-mod quiet;
+mod lifecycle;
+mod outside_connections;
 
 use std::{path::Path, sync::Arc};
 
@@ -15,9 +15,9 @@ use greenroom_testkit::{PATIENCE, Site, case, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{GRACE, Worker, data_folder, shared_browser::selectors, sizes, text};
+use super::{AgentWithWorkspace, GRACE, data_folder, shared_browser::selectors, sizes, text};
 
-pub struct Room {
+pub struct DevtoolsFixture {
     pub site: Site,
     workspace: TempDir,
     engine: DevtoolsEngine,
@@ -26,7 +26,7 @@ pub struct Room {
     data: TempDir,
 }
 
-impl Room {
+impl DevtoolsFixture {
     /// An instance whose options were changed.
     async fn with(change: impl FnOnce(&mut EngineOptions)) -> Self {
         let site = Site::start().await;
@@ -36,17 +36,17 @@ impl Room {
         Self { site, workspace: tempfile::tempdir().unwrap(), engine, instance, data }
     }
 
-    pub async fn open() -> (Self, Sitter) {
-        let room = Self::with(|_| {}).await;
-        let sitter = room.sit().await;
-        (room, sitter)
+    pub async fn open() -> (Self, DevtoolsSeat) {
+        let fixture = Self::with(|_| {}).await;
+        let seat = fixture.open_seat().await;
+        (fixture, seat)
     }
 
     /// One more seat.
-    async fn sit(&self) -> Sitter {
-        let worker = Arc::new(Worker(self.workspace.path().to_owned()));
+    async fn open_seat(&self) -> DevtoolsSeat {
+        let worker = Arc::new(AgentWithWorkspace(self.workspace.path().to_owned()));
         let seat = within(PATIENCE, self.instance.open(worker.clone())).await.unwrap();
-        Sitter { seat, worker }
+        DevtoolsSeat { seat, worker }
     }
 
     pub async fn end(self) {
@@ -58,10 +58,10 @@ impl Room {
 /// downloads, recordings, audits, sizes, and selectors as hostile agents write them.
 #[tokio::test]
 async fn answers_of_the_devtools_engine() {
-    let (room, mut sitter) = Room::open().await;
+    let (fixture, mut seat) = DevtoolsFixture::open().await;
     macro_rules! run {
         ($($name:path),+ $(,)?) => {
-            $(case(stringify!($name), $name(&room, &mut sitter)).await;)+
+            $(case(stringify!($name), $name(&fixture, &mut seat)).await;)+
         };
     }
     run!(
@@ -75,16 +75,16 @@ async fn answers_of_the_devtools_engine() {
         sizes::with_devtools,
         selectors::with_devtools,
     );
-    room.end().await;
+    fixture.end().await;
 }
 
-/// Whoever sits on a seat. The first page of a fresh engine is number 1.
-pub struct Sitter {
+/// A seat, and the agent that uses it. The first page of a fresh engine is number 1.
+pub struct DevtoolsSeat {
     seat: Box<dyn Seat>,
-    worker: Arc<Worker>,
+    worker: Arc<AgentWithWorkspace>,
 }
 
-impl Sitter {
+impl DevtoolsSeat {
     pub async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
         self.raw_call(Call::new(tool, params)).await

@@ -5,7 +5,7 @@ use std::fs;
 use greenroom_cdp::CdpClient;
 use serde_json::{Value, json};
 
-use super::{BROWSERS, Kind, SharedBrowser, text};
+use super::{BROWSERS, BrowserKind, SharedBrowser, text};
 
 const SECRET: &str = "correct horse battery staple";
 
@@ -29,13 +29,13 @@ async fn engines_open_pages_of_the_web_only() {
             let code =
                 format!("async (page) => {{ await page.goto({}); return page.content(); }}", json!(address));
             let reply = seat.reply("browser_run_code_unsafe", json!({ "code": code })).await;
-            let said = text(&reply);
-            assert!(reply.is_failure() && !said.contains(SECRET), "{kind:?} {address}: {said}");
-            let ours = said.contains("no page may be opened at");
+            let answer = text(&reply);
+            assert!(reply.is_failure() && !answer.contains(SECRET), "{kind:?} {address}: {answer}");
+            let is_refused_by_proxy = answer.contains("no page may be opened at");
             // The engine itself refuses some of them.
             assert!(
-                ours || said.contains("Navigating to") || said.contains("file:"),
-                "{kind:?} {address}: {said}"
+                is_refused_by_proxy || answer.contains("Navigating to") || answer.contains("file:"),
+                "{kind:?} {address}: {answer}"
             );
         }
         // It still browses.
@@ -47,7 +47,7 @@ async fn engines_open_pages_of_the_web_only() {
 }
 
 /// Past the proxy the browser itself refuses to load files, in every context of it.
-pub async fn the_browser_loads_no_files(kind: Kind, browser: &SharedBrowser) {
+pub async fn the_browser_loads_no_files(kind: BrowserKind, browser: &SharedBrowser) {
     let seat = browser.seat().await;
     let file = browser.data.path().join("secret.txt");
     fs::write(&file, SECRET).unwrap();
@@ -71,8 +71,8 @@ pub async fn the_browser_loads_no_files(kind: Kind, browser: &SharedBrowser) {
         let session = attached["sessionId"].as_str();
         for scheme in ["file:", "view-source:file:"] {
             let url = format!("{scheme}//{}", file.display());
-            let went = ask(session, "Page.navigate", json!({ "url": url })).await;
-            assert!(went["errorText"].is_string(), "{kind:?} {url}: {went}");
+            let navigated = ask(session, "Page.navigate", json!({ "url": url })).await;
+            assert!(navigated["errorText"].is_string(), "{kind:?} {url}: {navigated}");
             let script = json!({ "expression": "document.documentElement.outerHTML" });
             let shown = ask(session, "Runtime.evaluate", script).await;
             assert!(!shown.to_string().contains(SECRET), "{kind:?} {url}: {shown}");
@@ -84,7 +84,7 @@ pub async fn the_browser_loads_no_files(kind: Kind, browser: &SharedBrowser) {
 }
 
 /// A page gets to none of these addresses by itself, nor does a window or a frame that it opens.
-pub async fn pages_do_not_get_there(kind: Kind, browser: &SharedBrowser) {
+pub async fn pages_do_not_get_there(kind: BrowserKind, browser: &SharedBrowser) {
     let mut seat = browser.seat().await;
     let file = browser.data.path().join("secret.txt");
     fs::write(&file, SECRET).unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kind, SharedBrowser, SharedSeat};
+use super::{BrowserKind, SharedBrowser, SharedSeat};
 
 /// A page with elements to copy from and to paste into, frames included.
 const PAGE: &str = r#"() => {
@@ -54,7 +54,7 @@ impl SharedSeat {
 }
 
 /// What one session copies another cannot paste, while both live and after the first has closed; each pastes its own.
-pub async fn a_clipboard_each(kind: Kind, browser: &SharedBrowser) {
+pub async fn a_clipboard_each(kind: BrowserKind, browser: &SharedBrowser) {
     let (mut one, mut other) = (browser.seat().await, browser.seat().await);
     show(browser, &mut one).await;
     show(browser, &mut other).await;
@@ -86,7 +86,7 @@ pub async fn a_clipboard_each(kind: Kind, browser: &SharedBrowser) {
 
 /// Within a session everything that copies and pastes goes on working: scripts, handlers of the page, frames, formatted
 /// text. What is pasted runs nothing, and passwords are not copied.
-pub async fn inside_a_session(kind: Kind, browser: &SharedBrowser) {
+pub async fn inside_a_session(kind: BrowserKind, browser: &SharedBrowser) {
     let mut seat = browser.seat().await;
     show(browser, &mut seat).await;
     seat.click("#api").await;
@@ -139,7 +139,7 @@ pub async fn inside_a_session(kind: Kind, browser: &SharedBrowser) {
 /// Whatever a page does to the listeners in its documents, it is shown nothing of what another session copied: documents
 /// opened anew with listeners of their own in front, windows and frames whose first document is replaced, also after the
 /// session that copied is gone.
-pub async fn hostile_documents_read_nothing(kind: Kind, browser: &SharedBrowser) {
+pub async fn hostile_documents_read_nothing(kind: BrowserKind, browser: &SharedBrowser) {
     const OPENED: &str = "() => {
         document.open();
         window.addEventListener('paste', (event) => {

@@ -6,7 +6,7 @@ use greenroom_core::port::StoppedDownloads;
 use greenroom_testkit::{PATIENCE, eventually, within};
 use serde_json::json;
 
-use super::{BROWSERS, Kind, SharedBrowser, SharedSeat, text};
+use super::{BROWSERS, BrowserKind, SharedBrowser, SharedSeat, text};
 use crate::real::{DOWNLOADS_IN_A_LOOP, UNANNOUNCED_DOWNLOAD, files};
 
 /// How much disk space the files of a session may take here.
@@ -20,7 +20,7 @@ async fn downloads_in_a_loop_are_stopped() {
     tokio::join!(stop_downloads_in_a_loop(BROWSERS[0]), stop_downloads_in_a_loop(BROWSERS[1]));
 }
 
-async fn stop_downloads_in_a_loop(kind: Kind) {
+async fn stop_downloads_in_a_loop(kind: BrowserKind) {
     let browser =
         SharedBrowser::start_with(kind, |options| options.settings_mut().sessions.disk_bytes_max = QUOTA)
             .await;
@@ -129,7 +129,7 @@ async fn unannounced_downloads_are_removed() {
     );
 }
 
-async fn remove_unannounced(kind: Kind, own_node: bool) {
+async fn remove_unannounced(kind: BrowserKind, own_node: bool) {
     let case = format!("{kind:?}, an engine process per seat: {own_node}");
     let browser =
         SharedBrowser::start_with(kind, |options| options.settings_mut().tools.r#unsafe = own_node).await;

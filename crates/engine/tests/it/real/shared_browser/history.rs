@@ -3,7 +3,7 @@
 use greenroom_testkit::{PATIENCE, eventually, within};
 use serde_json::json;
 
-use super::{Kind, SharedBrowser};
+use super::{BrowserKind, SharedBrowser};
 
 /// Changes the page's address 10,000 times, 20 times in each task, and then tells the site.
 const FLOOD: &str = "() => {
@@ -23,7 +23,7 @@ async fn addresses_without_end() {
     let unlimited = |options: &mut greenroom_engine::EngineOptions| {
         options.pool.browser_args = vec!["--disable-ipc-flooding-protection".to_owned()];
     };
-    let browser = SharedBrowser::start_with(Kind::HeadlessShell, unlimited).await;
+    let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, unlimited).await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     hostile.evaluate(FLOOD).await;
     let mut ended = Vec::new();

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Kind, SharedBrowser, SharedSeat};
+use super::{BrowserKind, SharedBrowser, SharedSeat};
 
 /// How many locks a tab may have, and each frame or worker.
 const IN_TAB: u64 = 64;
@@ -37,7 +37,7 @@ async fn page(browser: &SharedBrowser) -> SharedSeat {
 }
 
 /// Each document and each worker gets a few locks, however a page makes it and whatever the page replaces in it.
-pub async fn are_bounded(kind: Kind, browser: &SharedBrowser) {
+pub async fn are_bounded(kind: BrowserKind, browser: &SharedBrowser) {
     let mut seat = page(browser).await;
     let taken = seat.evaluate(include_str!("locks.js")).await;
     let realms = ["frame", "blank", "worker", "nested", "shared", "service", "replaced"];

@@ -14,22 +14,22 @@ mod sizes;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use greenroom_core::{Call, Engine, Instance, InstanceId, Reply, Seat};
-use greenroom_engine::{EngineBase, PlaywrightEngine, browser::Kind};
+use greenroom_engine::{EngineBase, PlaywrightEngine, browser::BrowserKind};
 use greenroom_testkit::{PATIENCE, Site, case, until_some, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{GRACE, Worker, browser, data_folder, engine, text};
+use super::{AgentWithWorkspace, GRACE, browser, data_folder, engine, text};
 
 /// Both kinds of browsers that greenroom starts.
-const BROWSERS: [Kind; 2] = [Kind::HeadlessShell, Kind::Chromium];
+const BROWSERS: [BrowserKind; 2] = [BrowserKind::HeadlessShell, BrowserKind::Chromium];
 
 /// Clipboards, locks, files of the machine and sizes of windows in the headless shell, one case after the other, each with seats
 /// of its own.
 #[tokio::test]
 async fn seats_of_one_headless_shell() {
-    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
-    in_any_browser(Kind::HeadlessShell, &browser).await;
+    let browser = SharedBrowser::start(BrowserKind::HeadlessShell).await;
+    run_in_any_browser(BrowserKind::HeadlessShell, &browser).await;
     case("locks::wait_for_each_other", locks::wait_for_each_other(&browser)).await;
     case("network::long_addresses", network::long_addresses(&browser)).await;
     browser.end().await;
@@ -38,12 +38,12 @@ async fn seats_of_one_headless_shell() {
 /// The same in the whole browser, as far as it depends on the browser.
 #[tokio::test]
 async fn seats_of_one_whole_browser() {
-    let browser = SharedBrowser::start(Kind::Chromium).await;
-    in_any_browser(Kind::Chromium, &browser).await;
+    let browser = SharedBrowser::start(BrowserKind::Chromium).await;
+    run_in_any_browser(BrowserKind::Chromium, &browser).await;
     browser.end().await;
 }
 
-async fn in_any_browser(kind: Kind, browser: &SharedBrowser) {
+async fn run_in_any_browser(kind: BrowserKind, browser: &SharedBrowser) {
     macro_rules! run {
         ($($name:path),+ $(,)?) => {
             $(case(stringify!($name), $name(kind, browser)).await;)+
@@ -68,11 +68,11 @@ pub struct SharedBrowser {
 }
 
 impl SharedBrowser {
-    async fn start(kind: Kind) -> Self {
+    async fn start(kind: BrowserKind) -> Self {
         Self::start_with(kind, |_| {}).await
     }
 
-    async fn start_with(kind: Kind, set: impl FnOnce(&mut greenroom_engine::EngineOptions)) -> Self {
+    async fn start_with(kind: BrowserKind, set: impl FnOnce(&mut greenroom_engine::EngineOptions)) -> Self {
         let site = Site::start().await;
         let data = data_folder();
         let engine = engine(data.path(), site.port(), &[]);
@@ -86,7 +86,8 @@ impl SharedBrowser {
 
     async fn seat(&self) -> SharedSeat {
         let workspace = tempfile::tempdir().unwrap();
-        let seat = self.instance.open(Arc::new(Worker(workspace.path().to_owned()))).await.unwrap();
+        let seat =
+            self.instance.open(Arc::new(AgentWithWorkspace(workspace.path().to_owned()))).await.unwrap();
         SharedSeat { seat, workspace }
     }
 
@@ -131,16 +132,16 @@ struct SharedSeat {
 impl SharedSeat {
     async fn reply(&mut self, tool: &str, arguments: Value) -> Reply {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
-        let worker = Arc::new(Worker(self.workspace.path().to_owned()));
+        let worker = Arc::new(AgentWithWorkspace(self.workspace.path().to_owned()));
         within(PATIENCE, self.seat.call(Call::new(tool, params), worker)).await.unwrap()
     }
 
     /// The answer of a tool, which must not fail.
     async fn call(&mut self, tool: &str, arguments: Value) -> String {
         let reply = self.reply(tool, arguments).await;
-        let said = text(&reply);
-        assert!(!reply.is_failure(), "{tool}: {said}");
-        said
+        let answer = text(&reply);
+        assert!(!reply.is_failure(), "{tool}: {answer}");
+        answer
     }
 
     /// Selects a tab that a page has opened, once the engine knows it.
@@ -155,8 +156,8 @@ impl SharedSeat {
 
     /// The return value of a function in the page, as JSON.
     async fn evaluate(&mut self, function: &str) -> Value {
-        let said = self.call("browser_evaluate", json!({ "function": function })).await;
-        let result = said.strip_prefix("### Result\n").unwrap_or(&said);
+        let answer = self.call("browser_evaluate", json!({ "function": function })).await;
+        let result = answer.strip_prefix("### Result\n").unwrap_or(&answer);
         serde_json::from_str(result.split("\n### ").next().unwrap()).unwrap_or(Value::Null)
     }
 }

@@ -4,7 +4,7 @@ use greenroom_core::settings::Cap;
 use greenroom_testkit::eventually;
 use serde_json::json;
 
-use super::{Kind, SharedBrowser, SharedSeat};
+use super::{BrowserKind, SharedBrowser, SharedSeat};
 
 /// Makes many requests that need no network, a few hundred at a time.
 const MANY: &str = "async () => {
@@ -42,7 +42,7 @@ pub async fn long_addresses(browser: &SharedBrowser) {
 #[tokio::test]
 async fn requests_without_end() {
     let network = |options: &mut greenroom_engine::EngineOptions| options.pool.caps = vec![Cap::Network];
-    let browser = SharedBrowser::start_with(Kind::HeadlessShell, network).await;
+    let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, network).await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     // 10,500 requests: each takes about 2 ms of a processor.
     for _ in 0..5 {
@@ -78,7 +78,7 @@ async fn requests_without_end() {
 async fn workers_with_long_addresses() {
     const FLOOD: &str = "() => { const address = 'data:text/javascript,/*' + 'x'.repeat(2e6) + '*/close()'; \
                          let started = 0; setInterval(() => { if (started++ < 400) new Worker(address); }, 70); }";
-    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let browser = SharedBrowser::start(BrowserKind::HeadlessShell).await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     hostile.evaluate(FLOOD).await;
     eventually("the page loses its process", || hostile.seat.take_crashes().pop()).await;
@@ -105,7 +105,7 @@ async fn popups_with_long_addresses() {
         let opened = 0;
         setInterval(() => { if (opened++ < 4) open(url, '_blank', 'noopener'); }, 700);
     }";
-    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let browser = SharedBrowser::start(BrowserKind::HeadlessShell).await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     hostile.evaluate(FLOOD).await;
     eventually("the page loses its process", || {

@@ -4,7 +4,7 @@ use greenroom_core::Crash;
 use greenroom_testkit::eventually;
 use serde_json::json;
 
-use super::{BROWSERS, Kind, SharedBrowser, SharedSeat};
+use super::{BROWSERS, BrowserKind, SharedBrowser, SharedSeat};
 
 /// Changes the page's address without end; Chromium's own limit for that is off.
 const ADDRESSES: &str = "() => { let count = 0; setInterval(() => {
@@ -59,11 +59,11 @@ impl SharedSeat {
 /// A page floods the browser with messages: it loses its tab, and its agent gets the reason. A neighbour's page goes on, and
 /// so does a page whose scripts only compute.
 #[tokio::test]
-async fn a_flood() {
+async fn flooding_page_loses_its_tab() {
     let unlimited = |options: &mut greenroom_engine::EngineOptions| {
         options.pool.browser_args = vec!["--disable-ipc-flooding-protection".to_owned()];
     };
-    let browser = SharedBrowser::start_with(Kind::HeadlessShell, unlimited).await;
+    let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, unlimited).await;
     let (mut hostile, mut neighbour, mut busy) =
         (browser.seat().await, browser.seat().await, browser.seat().await);
     neighbour.show(&browser, "neighbour").await;
@@ -90,7 +90,7 @@ async fn a_flood() {
 /// screenshots succeed.
 #[tokio::test]
 async fn effects_without_end() {
-    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let browser = SharedBrowser::start(BrowserKind::HeadlessShell).await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     neighbour.evaluate("() => { document.body.innerHTML = '<button>go</button>'; }").await;
     let mut accomplice = browser.seat().await;
@@ -118,7 +118,7 @@ async fn effects_without_end() {
 /// A page takes too much memory, in the browser's process or in its own: it loses its tab, and its agent gets the reason. A
 /// neighbour's page goes on.
 #[tokio::test]
-async fn memory() {
+async fn page_that_takes_too_much_memory_loses_its_tab() {
     for kind in BROWSERS {
         let browser = SharedBrowser::start_with(kind, |options| {
             options.settings_mut().sessions.memory_bytes_max = Some(MEMORY_MAX);

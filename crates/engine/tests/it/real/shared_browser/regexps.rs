@@ -3,15 +3,16 @@
 use greenroom_core::settings::Cap;
 use serde_json::json;
 
-use super::{Kind, SharedBrowser, text};
+use super::{BrowserKind, SharedBrowser, text};
 
 /// An expression that would take years fails its call by name, in every tool that runs one in the engine. Ordinary ones
 /// still find their matches, and another seat gets its answers meanwhile.
 #[tokio::test]
 async fn an_endless_expression_costs_its_call() {
-    let browser =
-        SharedBrowser::start_with(Kind::HeadlessShell, |options| options.pool.caps = vec![Cap::Network])
-            .await;
+    let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, |options| {
+        options.pool.caps = vec![Cap::Network];
+    })
+    .await;
     let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
     let many = "a".repeat(60);
     let url = browser.site.url(&format!("/title?t={many}"));

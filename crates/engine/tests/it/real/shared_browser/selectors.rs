@@ -7,10 +7,10 @@ use greenroom_core::{Call, Reply, raw::parse, settings::Cap};
 use greenroom_testkit::{OddJson, PATIENCE, within};
 use serde_json::json;
 
-use super::{super::devtools, Kind, SharedBrowser, SharedSeat, Worker, text};
+use super::{super::devtools, AgentWithWorkspace, BrowserKind, SharedBrowser, SharedSeat, text};
 
 /// The arguments of every tool, by its name.
-type Tools = BTreeMap<String, Vec<String>>;
+type ToolArguments = BTreeMap<String, Vec<String>>;
 
 const PLAYWRIGHT: &str = include_str!("../../../../src/recorded/playwright-arguments.json");
 const DEVTOOLS: &str = include_str!("../../../../src/recorded/devtools-arguments.json");
@@ -100,7 +100,7 @@ fn params(odd: &mut OddJson, tool: &str, arguments: &[String], selectors: &[Stri
 
 /// All calls of an engine's tools that take a selector.
 fn calls(recorded: &str) -> Vec<(String, String)> {
-    let (tools, selectors): (Tools, _) = (serde_json::from_str(recorded).unwrap(), selectors());
+    let (tools, selectors): (ToolArguments, _) = (serde_json::from_str(recorded).unwrap(), selectors());
     let mut calls = Vec::new();
     for (tool, arguments) in tools {
         for n in 0..TRIES {
@@ -114,14 +114,14 @@ fn calls(recorded: &str) -> Vec<(String, String)> {
 
 async fn raw_call(seat: &mut SharedSeat, tool: &str, params: &str) -> Reply {
     let call = Call::new(tool, parse(params.to_owned()).unwrap());
-    let worker = Arc::new(Worker(seat.workspace.path().to_owned()));
+    let worker = Arc::new(AgentWithWorkspace(seat.workspace.path().to_owned()));
     within(PATIENCE, seat.seat.call(call, worker)).await.unwrap_or_else(|lost| panic!("{params}: {lost}"))
 }
 
 /// Two seats of one browser: whatever selectors one of them names, both go on, and no answer contains the other's text.
 #[tokio::test]
 async fn with_playwright() {
-    let browser = SharedBrowser::start_with(Kind::HeadlessShell, |options| {
+    let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, |options| {
         options.pool.caps = vec![Cap::Testing, Cap::Devtools, Cap::Vision];
         options.pool.timeout_action = Some(Duration::from_millis(50));
     })
@@ -147,8 +147,8 @@ async fn with_playwright() {
 }
 
 /// The same selectors for the devtools engine, whose seats have a process each: every call is answered.
-pub async fn with_devtools(room: &devtools::Room, seat: &mut devtools::Sitter) {
-    seat.navigate(&room.site.url("/title?t=hostile")).await;
+pub async fn with_devtools(fixture: &devtools::DevtoolsFixture, seat: &mut devtools::DevtoolsSeat) {
+    seat.navigate(&fixture.site.url("/title?t=hostile")).await;
     for (tool, params) in calls(DEVTOOLS) {
         let call = Call::new(tool.as_str(), parse(params.clone()).unwrap());
         seat.raw_call(call).await.unwrap_or_else(|lost| panic!("{params}: {lost}"));

@@ -7,7 +7,7 @@ use greenroom_testkit::{PATIENCE, within};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{BROWSERS, Kind, SharedBrowser, SharedSeat, text};
+use super::{BROWSERS, BrowserKind, SharedBrowser, SharedSeat, text};
 
 /// How long a hostile call may run before its seat is given up. It may hang; only other seats count.
 const HOSTILE: Duration = Duration::from_secs(5);
@@ -17,7 +17,7 @@ const MEMORY_MAX: u64 = 3 << 30;
 
 /// A window of 100,000 pixels, which a page can ask for, is cut to what a browser can draw. The browser lives, and the
 /// neighbour with it.
-pub async fn popups_are_cut(kind: Kind, browser: &SharedBrowser) {
+pub async fn popups_are_cut(kind: BrowserKind, browser: &SharedBrowser) {
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     let before = browser.site.hits("/title");
     hostile.evaluate("() => { window.open('/title?t=popup', '_blank', 'width=100000,height=100000') }").await;
@@ -42,7 +42,7 @@ pub async fn popups_are_cut(kind: Kind, browser: &SharedBrowser) {
 /// as its title, fails its own call alone.
 #[tokio::test]
 async fn tabs_and_titles_are_bounded() {
-    let browser = SharedBrowser::start(Kind::HeadlessShell).await;
+    let browser = SharedBrowser::start(BrowserKind::HeadlessShell).await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     hostile
         .evaluate("() => { for (let i = 0; i < 100; i++) open('about:blank', '_blank', 'width=100000,height=100000'); }")
@@ -80,7 +80,7 @@ async fn tabs_and_titles_are_bounded() {
 async fn long_pictures() {
     let patient =
         |options: &mut greenroom_engine::EngineOptions| options.pool.timeout_action = Some(PATIENCE);
-    let browser = SharedBrowser::start_with(Kind::HeadlessShell, patient).await;
+    let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, patient).await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     hostile.evaluate(NOISE).await;
     let picture = |format: &str| json!({ "type": format, "fullPage": true });
@@ -108,7 +108,7 @@ async fn long_pictures() {
 async fn sizes_of_all_kinds() {
     // Half of them in each browser, at once, since much of it is waiting.
     let (some, others) = QUICK.split_at(QUICK.len() / 2);
-    tokio::join!(survives(BROWSERS[0], some), survives(BROWSERS[1], others));
+    tokio::join!(assert_survives(BROWSERS[0], some), assert_survives(BROWSERS[1], others));
 }
 
 mod soak {
@@ -119,13 +119,13 @@ mod soak {
     async fn more_sizes() {
         greenroom_testkit::long_test();
         for kind in BROWSERS {
-            survives(kind, &QUICK).await;
-            survives(kind, &SLOW).await;
+            assert_survives(kind, &QUICK).await;
+            assert_survives(kind, &SLOW).await;
         }
     }
 }
 
-async fn survives(kind: Kind, attacks: &[&str]) {
+async fn assert_survives(kind: BrowserKind, attacks: &[&str]) {
     let browser = SharedBrowser::start(kind).await;
     let mut neighbour = browser.seat().await;
     neighbour.call("browser_navigate", json!({ "url": browser.site.url("/title?t=neighbour") })).await;
@@ -189,7 +189,7 @@ const SLOW: [&str; 8] = [
 impl SharedSeat {
     /// Runs a script in the page, then takes pictures of it. Returns whether each of these succeeded.
     async fn attack(&mut self, script: &str) -> Vec<bool> {
-        let mut went = Vec::new();
+        let mut succeeded = Vec::new();
         for (tool, arguments) in [
             ("browser_evaluate", json!({ "function": format!("() => {{ {script} }}") })),
             ("browser_take_screenshot", json!({ "type": "jpeg" })),
@@ -198,9 +198,9 @@ impl SharedSeat {
             ("browser_resize", json!({ "width": 8192, "height": 4096 })),
             ("browser_take_screenshot", json!({ "type": "jpeg" })),
         ] {
-            went.push(!self.reply(tool, arguments).await.is_failure());
+            succeeded.push(!self.reply(tool, arguments).await.is_failure());
         }
-        went
+        succeeded
     }
 }
 
@@ -208,11 +208,11 @@ impl SharedBrowser {
     /// The memory of the browser's processes, in bytes.
     fn memory(&self) -> u64 {
         let roots = self.instance.process_ids();
-        let is_ours =
+        let is_of_browser =
             |pid: u32| std::iter::successors(Some(pid), |pid| parent(*pid)).any(|pid| roots.contains(&pid));
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(|pid| is_ours(*pid)).map(proportional_bytes).sum()
+        pids.filter(|pid| is_of_browser(*pid)).map(proportional_bytes).sum()
     }
 }
 

@@ -8,13 +8,13 @@ use greenroom_testkit::{EngineLog, Gate, eventually, fake_engine_path};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub struct Stage {
+pub struct FakeEngineFixture {
     folder: TempDir,
     pub launcher: Launcher,
     pub run: Arc<RunFolder>,
 }
 
-impl Stage {
+impl FakeEngineFixture {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let run = Arc::new(RunFolder::claim(&folder.path().join("data")).unwrap());
@@ -93,9 +93,9 @@ pub async fn pid(seat: &mut Box<dyn Seat>) -> u32 {
 }
 
 /// An agent whose client can answer questions.
-pub struct Askable;
+pub struct AskableAgent;
 
-impl Agent for Askable {
+impl Agent for AskableAgent {
     fn tell(&self, _: &str, _: Option<Raw>) {}
 
     fn ask<'a>(&'a self, _: &'a str, _: Option<Raw>) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {

@@ -3,7 +3,7 @@
 use std::{fs, sync::Arc};
 
 use greenroom_core::{Call, Crash, Engine, Instance, InstanceId, Lost, NoAgent, OpenError, Reply, Seat};
-use greenroom_engine::{EngineOptions, PlaywrightEngine, browser::Kind};
+use greenroom_engine::{EngineOptions, PlaywrightEngine, browser::BrowserKind};
 use greenroom_testkit::{
     PATIENCE, Site, eventually,
     process::{Signal, children, signal},
@@ -15,14 +15,14 @@ use tempfile::TempDir;
 use super::{GRACE, browser, data_folder, engine, text};
 
 /// One instance with as many seats as a test opens.
-struct Rooms {
+struct InstanceFixture {
     site: Site,
     instance: Arc<dyn Instance>,
     _engine: PlaywrightEngine,
     _data: TempDir,
 }
 
-impl Rooms {
+impl InstanceFixture {
     async fn start() -> Self {
         Self::with(|_| {}).await
     }
@@ -36,8 +36,8 @@ impl Rooms {
         Self { site, instance, _engine: engine, _data: data }
     }
 
-    async fn sit(&self) -> Sitter {
-        Sitter(within(PATIENCE, self.instance.open(Arc::new(NoAgent))).await.unwrap())
+    async fn open_seat(&self) -> OpenSeat {
+        OpenSeat(within(PATIENCE, self.instance.open(Arc::new(NoAgent))).await.unwrap())
     }
 
     /// The browser's main process.
@@ -45,28 +45,28 @@ impl Rooms {
         *self.instance.process_ids().last().unwrap()
     }
 
-    fn below(&self, kind: &str) -> Vec<u32> {
-        let is_such = |pid: &u32| command(*pid).contains(kind);
-        children(self.browser()).into_iter().filter(is_such).collect()
+    fn helpers(&self, kind: &str) -> Vec<u32> {
+        let is_of_kind = |pid: &u32| command(*pid).contains(kind);
+        children(self.browser()).into_iter().filter(is_of_kind).collect()
     }
 
     fn renderers(&self) -> Vec<u32> {
-        self.below("--type=renderer")
+        self.helpers("--type=renderer")
     }
 
     fn lost(&self) -> Option<Lost> {
         self.instance.lost().borrow().clone()
     }
 
-    async fn until_lost(&self) -> Lost {
+    async fn wait_until_lost(&self) -> Lost {
         let mut lost = self.instance.lost();
         within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
     }
 }
 
-struct Sitter(Box<dyn Seat>);
+struct OpenSeat(Box<dyn Seat>);
 
-impl Sitter {
+impl OpenSeat {
     async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
         within(PATIENCE, self.0.call(Call::new(tool, params), Arc::new(NoAgent))).await
@@ -121,202 +121,203 @@ fn busy(workers: usize) -> String {
 /// the network service and the engine, workers included.
 #[tokio::test]
 async fn pages_run_at_a_lower_priority() {
-    for kind in [Kind::HeadlessShell, Kind::Chromium] {
-        let rooms = Rooms::with(|options| {
+    for kind in [BrowserKind::HeadlessShell, BrowserKind::Chromium] {
+        let fixture = InstanceFixture::with(|options| {
             options.pool.browser = browser(kind);
         })
         .await;
-        let mut sitter = rooms.sit().await;
-        sitter.navigate(&rooms.site.url("/title?t=x")).await;
-        sitter.evaluate(&busy(1)).await;
+        let mut seat = fixture.open_seat().await;
+        seat.navigate(&fixture.site.url("/title?t=x")).await;
+        seat.evaluate(&busy(1)).await;
         let own = nice(std::process::id())[0];
-        let renderers = rooms.renderers();
+        let renderers = fixture.renderers();
         assert!(!renderers.is_empty());
         for renderer in renderers {
             let nice = nice(renderer);
             assert!(nice.iter().all(|nice| *nice >= own + 5), "{kind:?}: {nice:?}");
         }
-        let others = rooms.below("--type=gpu-process").into_iter().chain(rooms.below("NetworkService"));
-        let others: Vec<_> = others.chain(rooms.instance.process_ids()).collect();
+        let others =
+            fixture.helpers("--type=gpu-process").into_iter().chain(fixture.helpers("NetworkService"));
+        let others: Vec<_> = others.chain(fixture.instance.process_ids()).collect();
         assert!(others.len() >= 3, "{kind:?}: {others:?}");
         for other in others {
             let nice = nice(other);
             assert!(nice.iter().all(|nice| *nice <= own), "{kind:?}: {}: {nice:?}", command(other));
         }
-        sitter.0.close().await;
-        rooms.instance.stop(GRACE).await;
+        seat.0.close().await;
+        fixture.instance.stop(GRACE).await;
     }
 }
 
 /// A page whose workers keep every core busy ends no other session: its neighbour's calls go on, a new seat opens or only is
 /// late, and the instance stays. A context that was made too late is removed.
 #[tokio::test]
-async fn a_busy_page() {
-    let rooms = Rooms::start().await;
-    let (mut hog, mut neighbour) = (rooms.sit().await, rooms.sit().await);
-    neighbour.navigate(&rooms.site.url("/canary?name=neighbour")).await;
-    hog.navigate(&rooms.site.url("/title?t=hog")).await;
+async fn busy_page_ends_no_other_session() {
+    let fixture = InstanceFixture::start().await;
+    let (mut hog, mut neighbour) = (fixture.open_seat().await, fixture.open_seat().await);
+    neighbour.navigate(&fixture.site.url("/canary?name=neighbour")).await;
+    hog.navigate(&fixture.site.url("/title?t=hog")).await;
     // More than the browser can run beside at its usual speed. Only one seat is opened: while it lasts, no other test runs.
     let cores = std::thread::available_parallelism().unwrap().get();
     hog.evaluate(&busy(20 * cores)).await;
-    match within(PATIENCE, rooms.instance.open(Arc::new(NoAgent))).await {
+    match within(PATIENCE, fixture.instance.open(Arc::new(NoAgent))).await {
         Ok(seat) => seat.close().await,
         Err(OpenError::Late(why)) => assert!(why.message.contains("within 15 s"), "{why}"),
         Err(other) => panic!("{other}"),
     }
     assert!(neighbour.evaluate("() => document.cookie").await.contains("canary=neighbour"));
-    within(PATIENCE, rooms.instance.ping()).await.unwrap();
-    assert_eq!(rooms.lost(), None);
+    within(PATIENCE, fixture.instance.ping()).await.unwrap();
+    assert_eq!(fixture.lost(), None);
     hog.0.close().await;
     // The next seat gets a context of its own, whichever appeared late.
-    let mut next = rooms.sit().await;
-    next.navigate(&rooms.site.url("/canary?name=next")).await;
+    let mut next = fixture.open_seat().await;
+    next.navigate(&fixture.site.url("/canary?name=next")).await;
     assert!(!next.evaluate("() => document.cookie").await.contains("neighbour"));
     assert!(neighbour.evaluate("() => document.cookie").await.contains("canary=neighbour"));
-    rooms.instance.stop(GRACE).await;
+    fixture.instance.stop(GRACE).await;
 }
 
 /// A stopped engine makes a seat late and does not end the instance. When it continues, the seat that was given up is
 /// removed, and is not taken for the next one.
 #[tokio::test]
-async fn a_late_seat_is_cleared_away() {
-    let rooms = Rooms::start().await;
-    let mut neighbour = rooms.sit().await;
-    neighbour.navigate(&rooms.site.url("/canary?name=neighbour")).await;
-    let node = rooms.instance.process_ids()[0];
+async fn late_seat_is_removed() {
+    let fixture = InstanceFixture::start().await;
+    let mut neighbour = fixture.open_seat().await;
+    neighbour.navigate(&fixture.site.url("/canary?name=neighbour")).await;
+    let node = fixture.instance.process_ids()[0];
     signal(node, Signal::STOP);
-    let late = within(PATIENCE, rooms.instance.open(Arc::new(NoAgent))).await.err().unwrap();
+    let late = within(PATIENCE, fixture.instance.open(Arc::new(NoAgent))).await.err().unwrap();
     assert!(matches!(late, OpenError::Late(_)), "{late}");
     assert_eq!(late.to_string(), "the engine did not open a browser context within 15 s");
-    assert_eq!(rooms.lost(), None);
+    assert_eq!(fixture.lost(), None);
     signal(node, Signal::CONT);
-    let (mut one, mut other) = (rooms.sit().await, rooms.sit().await);
-    one.navigate(&rooms.site.url("/canary?name=one")).await;
-    other.navigate(&rooms.site.url("/canary?name=other")).await;
-    for (sitter, name) in [(&mut one, "one"), (&mut other, "other"), (&mut neighbour, "neighbour")] {
-        let seen = sitter.evaluate("() => document.cookie").await;
+    let (mut one, mut other) = (fixture.open_seat().await, fixture.open_seat().await);
+    one.navigate(&fixture.site.url("/canary?name=one")).await;
+    other.navigate(&fixture.site.url("/canary?name=other")).await;
+    for (seat, name) in [(&mut one, "one"), (&mut other, "other"), (&mut neighbour, "neighbour")] {
+        let seen = seat.evaluate("() => document.cookie").await;
         assert!(seen.contains(&format!("canary={name}")), "{name}: {seen}");
-        let view = sitter.0.view().borrow().clone();
+        let view = seat.0.view().borrow().clone();
         assert!(view.url.ends_with(name), "it follows its own context: {view:?}");
     }
     // Three seats, three pages: nothing of the late one is left.
-    eventually("the end of the late one", || (rooms.renderers().len() == 3).then_some(())).await;
-    rooms.instance.stop(GRACE).await;
+    eventually("the end of the late one", || (fixture.renderers().len() == 3).then_some(())).await;
+    fixture.instance.stop(GRACE).await;
 }
 
 /// A page that crashes loses its tab: cookies and other tabs stay, the call that ran in it fails, and the crash is reported
 /// once with its URL. Between calls as well as during one.
 #[tokio::test]
-async fn a_crashed_page_costs_its_tab() {
-    let rooms = Rooms::start().await;
-    let mut sitter = rooms.sit().await;
-    let (first, second) = (rooms.site.url("/canary?name=mine"), rooms.site.url("/title?t=second"));
-    sitter.navigate(&first).await;
-    let before = rooms.renderers();
-    sitter.call("browser_tabs", json!({ "action": "new" })).await;
-    sitter.navigate(&second).await;
+async fn crashed_page_loses_its_tab() {
+    let fixture = InstanceFixture::start().await;
+    let mut seat = fixture.open_seat().await;
+    let (first, second) = (fixture.site.url("/canary?name=mine"), fixture.site.url("/title?t=second"));
+    seat.navigate(&first).await;
+    let before = fixture.renderers();
+    seat.call("browser_tabs", json!({ "action": "new" })).await;
+    seat.navigate(&second).await;
     let kill_second = || {
-        let new = rooms.renderers().into_iter().filter(|pid| !before.contains(pid)).collect::<Vec<_>>();
+        let new = fixture.renderers().into_iter().filter(|pid| !before.contains(pid)).collect::<Vec<_>>();
         new.into_iter().for_each(|pid| signal(pid, Signal::KILL));
     };
 
     // During a call.
     let hang = "() => { fetch('/hang-1'); return new Promise(() => {}); }";
-    let called = async { sitter.try_call("browser_evaluate", json!({ "function": hang })).await };
+    let called = async { seat.try_call("browser_evaluate", json!({ "function": hang })).await };
     let (called, ()) = tokio::join!(called, async {
-        rooms.site.wait_for_hit("/hang-1").await;
+        fixture.site.wait_for_hit("/hang-1").await;
         kill_second();
     });
     let called = called.unwrap();
     assert!(called.is_failure() && text(&called).contains("crash"), "{}", text(&called));
-    let told = sitter.crashes().await;
-    assert_eq!(told.iter().map(|crash| &*crash.url).collect::<Vec<_>>(), [second.as_str()]);
-    assert_eq!(*sitter.0.lost().borrow(), None);
-    sitter.navigate(&second).await;
-    assert_eq!(sitter.0.take_crashes(), []);
+    let crashes = seat.crashes().await;
+    assert_eq!(crashes.iter().map(|crash| &*crash.url).collect::<Vec<_>>(), [second.as_str()]);
+    assert_eq!(*seat.0.lost().borrow(), None);
+    seat.navigate(&second).await;
+    assert_eq!(seat.0.take_crashes(), []);
 
     // Between calls.
     kill_second();
-    assert_eq!(sitter.crashes().await.len(), 1);
+    assert_eq!(seat.crashes().await.len(), 1);
     // The engine may notice it a moment later than greenroom: then the first call fails by it.
-    let third = json!({ "url": rooms.site.url("/title?t=third") });
-    let first = sitter.try_call("browser_navigate", third.clone()).await.unwrap();
+    let third = json!({ "url": fixture.site.url("/title?t=third") });
+    let first = seat.try_call("browser_navigate", third.clone()).await.unwrap();
     assert!(!first.is_failure() || text(&first).contains("crash"), "{}", text(&first));
-    sitter.call("browser_navigate", third).await;
-    assert!(sitter.evaluate("() => document.cookie").await.contains("canary=mine"));
-    let tabs = sitter.call("browser_tabs", json!({ "action": "list" })).await;
+    seat.call("browser_navigate", third).await;
+    assert!(seat.evaluate("() => document.cookie").await.contains("canary=mine"));
+    let tabs = seat.call("browser_tabs", json!({ "action": "list" })).await;
     assert!(tabs.contains("/canary?name=mine") && tabs.contains("t=third"), "{tabs}");
-    sitter.call("browser_tabs", json!({ "action": "select", "index": 0 })).await;
-    assert!(sitter.evaluate("() => document.title").await.contains("canary mine"));
-    assert_eq!(rooms.lost(), None);
-    rooms.instance.stop(GRACE).await;
+    seat.call("browser_tabs", json!({ "action": "select", "index": 0 })).await;
+    assert!(seat.evaluate("() => document.title").await.contains("canary mine"));
+    assert_eq!(fixture.lost(), None);
+    fixture.instance.stop(GRACE).await;
 }
 
 /// A page that crashes whenever it is opened is a loss in the end.
 #[tokio::test]
-async fn a_crash_loop_ends() {
-    let rooms = Rooms::start().await;
-    let mut sitter = rooms.sit().await;
-    let mut lost = sitter.0.lost();
-    let page = json!({ "url": rooms.site.url("/title?t=x") });
+async fn crash_loop_loses_the_seat() {
+    let fixture = InstanceFixture::start().await;
+    let mut seat = fixture.open_seat().await;
+    let mut lost = seat.0.lost();
+    let page = json!({ "url": fixture.site.url("/title?t=x") });
     // A call may hit the crash of the page before it: then it fails, and opens none.
     for crash in 0..50 {
-        if sitter.try_call("browser_navigate", page.clone()).await.is_err() {
+        if seat.try_call("browser_navigate", page.clone()).await.is_err() {
             break;
         }
         assert!(crash < 40, "it goes on for ever");
-        rooms.renderers().into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        fixture.renderers().into_iter().for_each(|pid| signal(pid, Signal::KILL));
     }
     let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
     assert_eq!(why.to_string(), "the page crashed (10 times within 60 s)");
-    assert_eq!(rooms.lost(), None, "its instance goes on");
-    sitter.0.close().await;
-    rooms.sit().await.navigate(&rooms.site.url("/title?t=y")).await;
-    rooms.instance.stop(GRACE).await;
+    assert_eq!(fixture.lost(), None, "its instance goes on");
+    seat.0.close().await;
+    fixture.open_seat().await.navigate(&fixture.site.url("/title?t=y")).await;
+    fixture.instance.stop(GRACE).await;
 }
 
 /// A browser whose zygotes die opens no more pages. That is a loss, too, in both browsers.
 #[tokio::test]
-async fn killed_zygotes() {
-    for kind in [Kind::HeadlessShell, Kind::Chromium] {
-        let rooms = Rooms::with(|options| options.pool.browser = browser(kind)).await;
-        let sitter = rooms.sit().await;
-        let zygotes = rooms.below("--type=zygote");
+async fn killed_zygotes_lose_the_browser() {
+    for kind in [BrowserKind::HeadlessShell, BrowserKind::Chromium] {
+        let fixture = InstanceFixture::with(|options| options.pool.browser = browser(kind)).await;
+        let seat = fixture.open_seat().await;
+        let zygotes = fixture.helpers("--type=zygote");
         assert!(!zygotes.is_empty(), "{kind:?}");
         zygotes.into_iter().for_each(|zygote| signal(zygote, Signal::KILL));
-        let why = rooms.until_lost().await.to_string();
+        let why = fixture.wait_until_lost().await.to_string();
         assert!(why.contains("its zygote ended: it can open no more pages"), "{kind:?}: {why}");
-        sitter.0.close().await;
-        rooms.instance.stop(GRACE).await;
+        seat.0.close().await;
+        fixture.instance.stop(GRACE).await;
     }
 }
 
 /// A browser whose network service dies has lost the cookies of its sessions. That is a loss, by its own name, in both
 /// browsers; a browser that dies as a whole is lost as a browser.
 #[tokio::test]
-async fn a_killed_network_service() {
-    for kind in [Kind::HeadlessShell, Kind::Chromium] {
-        let with = || Rooms::with(|options| options.pool.browser = browser(kind));
-        let rooms = with().await;
-        let mut sitter = rooms.sit().await;
-        sitter.navigate(&rooms.site.url("/canary?name=gone")).await;
-        let [network] = rooms.below("NetworkService")[..] else { panic!("one network service") };
+async fn killed_network_service_loses_the_cookies() {
+    for kind in [BrowserKind::HeadlessShell, BrowserKind::Chromium] {
+        let with = || InstanceFixture::with(|options| options.pool.browser = browser(kind));
+        let fixture = with().await;
+        let mut seat = fixture.open_seat().await;
+        seat.navigate(&fixture.site.url("/canary?name=gone")).await;
+        let [network] = fixture.helpers("NetworkService")[..] else { panic!("one network service") };
         signal(network, Signal::KILL);
-        let why = rooms.until_lost().await;
+        let why = fixture.wait_until_lost().await;
         assert_eq!(why, Lost::Cookies, "{kind:?}");
         assert!(why.to_string().starts_with("the browser's network service ended: cookies"), "{why}");
-        let mut lost = sitter.0.lost();
+        let mut lost = seat.0.lost();
         assert_eq!(
             within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone(),
             Some(Lost::Cookies)
         );
-        sitter.0.close().await;
-        rooms.instance.stop(GRACE).await;
+        seat.0.close().await;
+        fixture.instance.stop(GRACE).await;
 
-        let rooms = with().await;
-        signal(rooms.browser(), Signal::KILL);
-        let why = rooms.until_lost().await;
+        let fixture = with().await;
+        signal(fixture.browser(), Signal::KILL);
+        let why = fixture.wait_until_lost().await;
         assert!(matches!(why, Lost::Browser { .. }), "{why:?}");
-        rooms.instance.stop(GRACE).await;
+        fixture.instance.stop(GRACE).await;
     }
 }

@@ -11,12 +11,12 @@ use greenroom_engine::{
 };
 use greenroom_testkit::fake_engine_path;
 
-use super::stage::{Stage, open, start};
+use super::fixture::{FakeEngineFixture, open, start};
 
 /// A data folder with an engine as npm leaves it, and Firefox with a persistent profile.
-fn firefox(stage: &Stage) -> PlaywrightEngine {
+fn firefox(fixture: &FakeEngineFixture) -> PlaywrightEngine {
     let modules =
-        stage.path("data/engines/playwright").join(install::PLAYWRIGHT.version()).join("node_modules");
+        fixture.path("data/engines/playwright").join(install::PLAYWRIGHT.version()).join("node_modules");
     for (file, content) in [
         ("@playwright/mcp/package.json", format!(r#"{{"version": "{}"}}"#, install::PLAYWRIGHT.version())),
         ("@playwright/mcp/cli.js", "// engine".to_owned()),
@@ -26,18 +26,18 @@ fn firefox(stage: &Stage) -> PlaywrightEngine {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
-    let node = stage.script("node", &format!("exec {}", fake_engine_path().display()));
+    let node = fixture.script("node", &format!("exec {}", fake_engine_path().display()));
     let places =
-        Places { system: System::Linux, root: stage.path("root"), home: None, search_path: "".into() };
-    let mut options = EngineOptions::new(stage.path("data"), places);
+        Places { system: System::Linux, root: fixture.path("root"), home: None, search_path: "".into() };
+    let mut options = EngineOptions::new(fixture.path("data"), places);
     (options.pool.browser, options.pool.isolated) = (Browser::Firefox, false);
-    options.profile = Some(stage.path("profile"));
+    options.profile = Some(fixture.path("profile"));
     options.settings_mut().node = Some(node);
     PlaywrightEngine(EngineBase {
         options: Arc::new(options),
-        launcher: stage.launcher.clone(),
-        run: stage.run.clone(),
-        ports: Ports::new(&stage.run),
+        launcher: fixture.launcher.clone(),
+        run: fixture.run.clone(),
+        ports: Ports::new(&fixture.run),
         proxy: "127.0.0.1:4000".parse().unwrap(),
         tools_changed: Arc::new(|_| {}),
     })
@@ -45,10 +45,10 @@ fn firefox(stage: &Stage) -> PlaywrightEngine {
 
 /// A profile of Firefox belongs to one instance until that has stopped, and is closed to other users.
 #[tokio::test]
-async fn a_profile_has_one_instance() {
-    let stage = Stage::new();
-    let engine = firefox(&stage);
-    let profile = stage.path("profile");
+async fn profile_belongs_to_one_instance() {
+    let fixture = FakeEngineFixture::new();
+    let engine = firefox(&fixture);
+    let profile = fixture.path("profile");
     fs::create_dir(&profile).unwrap();
     fs::set_permissions(&profile, fs::Permissions::from_mode(0o755)).unwrap();
 

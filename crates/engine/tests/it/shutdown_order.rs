@@ -4,28 +4,28 @@ use std::time::{Duration, Instant};
 
 use greenroom_testkit::process::{Signal, alive, signal, zombie};
 
-use super::stage::{Stage, open, pid};
+use super::fixture::{FakeEngineFixture, open, pid};
 
 const CLOSE: [&str; 2] = ["--extra-tool", "browser_close"];
 
 /// The log's entries about the end, after the last `from`.
-fn end(stage: &Stage, from: &str) -> Vec<String> {
-    let lines = stage.log().lines();
+fn entries_after(fixture: &FakeEngineFixture, from: &str) -> Vec<String> {
+    let lines = fixture.log().lines();
     let at = lines.iter().rposition(|line| line == from).unwrap();
     lines.into_iter().skip(at + 1).collect()
 }
 
 /// A seat closes its browser, then its process gets SIGTERM, and a process that ignores it is killed and reaped.
 #[tokio::test]
-async fn a_seat_ends_in_order() {
+async fn seat_closes_browser_then_process() {
     for (flag, killed) in [("--note-sigterm", false), ("--ignore-sigterm", true)] {
-        let stage = Stage::new();
-        let instance = stage.start(1, &[&CLOSE[..], &[flag]].concat()).await;
+        let fixture = FakeEngineFixture::new();
+        let instance = fixture.start(1, &[&CLOSE[..], &[flag]].concat()).await;
         let mut seat = open(&instance).await;
         let pid = pid(&mut seat).await;
         let began = Instant::now();
         seat.close().await;
-        assert_eq!(end(&stage, "tools/call pid"), ["tools/call browser_close", "SIGTERM"]);
+        assert_eq!(entries_after(&fixture, "tools/call pid"), ["tools/call browser_close", "SIGTERM"]);
         assert!(!alive(pid) && !zombie(pid));
         assert_eq!(
             began.elapsed() >= Duration::from_secs(2),
@@ -38,20 +38,20 @@ async fn a_seat_ends_in_order() {
 
 /// A server without such a tool does not get the call.
 #[tokio::test]
-async fn no_tool_is_called_that_is_not_there() {
-    let stage = Stage::new();
-    let instance = stage.start(2, &["--note-sigterm"]).await;
+async fn missing_close_tool_is_not_called() {
+    let fixture = FakeEngineFixture::new();
+    let instance = fixture.start(2, &["--note-sigterm"]).await;
     let mut seat = open(&instance).await;
     pid(&mut seat).await;
     seat.close().await;
-    assert_eq!(end(&stage, "tools/call pid"), ["SIGTERM"]);
+    assert_eq!(entries_after(&fixture, "tools/call pid"), ["SIGTERM"]);
 }
 
 /// A process that does not even read any more delays closing no longer than the five seconds of a seat.
 #[tokio::test]
-async fn a_hung_process_is_ended_all_the_same() {
-    let stage = Stage::new();
-    let instance = stage.start(1, &CLOSE).await;
+async fn hung_process_is_ended() {
+    let fixture = FakeEngineFixture::new();
+    let instance = fixture.start(1, &CLOSE).await;
     let mut seat = open(&instance).await;
     let pid = pid(&mut seat).await;
     signal(pid, Signal::STOP);
@@ -61,15 +61,15 @@ async fn a_hung_process_is_ended_all_the_same() {
 
 /// A stopped instance sends SIGTERM, waits for the given grace, and kills what is left.
 #[tokio::test]
-async fn an_instance_stops_in_order() {
+async fn instance_stops_with_sigterm_then_kill() {
     for (flag, grace, killed) in [("--note-sigterm", 60_000, false), ("--ignore-sigterm", 300, true)] {
-        let stage = Stage::new();
-        let instance = stage.start(1, &[flag]).await;
+        let fixture = FakeEngineFixture::new();
+        let instance = fixture.start(1, &[flag]).await;
         let [pid] = instance.process_ids()[..] else { panic!("one process") };
         let grace = Duration::from_millis(grace);
         let began = Instant::now();
         instance.stop(grace).await;
-        assert_eq!(end(&stage, "tools/list"), ["SIGTERM"]);
+        assert_eq!(entries_after(&fixture, "tools/list"), ["SIGTERM"]);
         assert!(!alive(pid) && !zombie(pid));
         assert_eq!(began.elapsed() >= grace, killed);
     }

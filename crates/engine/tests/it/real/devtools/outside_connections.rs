@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use serde_json::json;
 
-use super::{super::text, Room};
+use super::{super::text, DevtoolsFixture};
 
 /// Logs what a Node process connects to, looks up and starts.
 const SPY: &str = r#"
@@ -29,13 +29,13 @@ note({ began: process.argv.slice(2) });
 /// Through navigation, a page with source maps, scripts, traces and audits, the engine connects to its browser alone. The
 /// browser goes through the proxy, which is the site here: no other server got a request either.
 #[tokio::test]
-async fn only_the_debugger() {
-    let spies = tempfile::tempdir().unwrap();
+async fn engine_connects_to_its_browser_only() {
+    let spy_folder = tempfile::tempdir().unwrap();
     let (spy, node, log, home) = (
-        spies.path().join("spy.cjs"),
-        spies.path().join("node"),
-        spies.path().join("log"),
-        spies.path().join("home"),
+        spy_folder.path().join("spy.cjs"),
+        spy_folder.path().join("node"),
+        spy_folder.path().join("log"),
+        spy_folder.path().join("home"),
     );
     fs::write(&spy, SPY).unwrap();
     fs::create_dir(&home).unwrap();
@@ -48,25 +48,25 @@ async fn only_the_debugger() {
     fs::write(&node, script).unwrap();
     fs::set_permissions(&node, fs::Permissions::from_mode(0o755)).unwrap();
 
-    let room = Room::with(|options| options.settings_mut().node = Some(node)).await;
-    let mut sitter = room.sit().await;
-    sitter.navigate(&room.site.url("/title?t=quiet")).await;
+    let fixture = DevtoolsFixture::with(|options| options.settings_mut().node = Some(node)).await;
+    let mut seat = fixture.open_seat().await;
+    seat.navigate(&fixture.site.url("/title?t=quiet")).await;
     // The engine would load the source maps that a page names, by itself if the page cannot.
-    let map = room.site.url("/map-of-the-source");
+    let map = fixture.site.url("/map-of-the-source");
     let code = format!("console.error(new Error('x'));\n//# sourceMappingURL={map}");
-    sitter
-        .evaluate(&format!(
-            "() => new Promise(done => {{ const s = document.createElement('script'); s.onload = done; \
+    seat.evaluate(&format!(
+        "() => new Promise(done => {{ const s = document.createElement('script'); s.onload = done; \
              s.src = URL.createObjectURL(new Blob([{}])); document.head.append(s); }}).then(() => 1)",
-            json!(code)
-        ))
-        .await;
-    let said = sitter.call("list_console_messages", json!({ "pageId": 1, "includeStackTraces": true })).await;
-    assert!(text(&said).contains("[error]"), "{}", text(&said));
-    sitter.call("performance_start_trace", json!({ "pageId": 1, "reload": true, "autoStop": true })).await;
-    sitter.call("lighthouse_audit", json!({ "pageId": 1, "mode": "snapshot" })).await;
-    sitter.seat.close().await;
-    room.instance.stop(super::GRACE).await;
+        json!(code)
+    ))
+    .await;
+    let messages =
+        seat.call("list_console_messages", json!({ "pageId": 1, "includeStackTraces": true })).await;
+    assert!(text(&messages).contains("[error]"), "{}", text(&messages));
+    seat.call("performance_start_trace", json!({ "pageId": 1, "reload": true, "autoStop": true })).await;
+    seat.call("lighthouse_audit", json!({ "pageId": 1, "mode": "snapshot" })).await;
+    seat.seat.close().await;
+    fixture.instance.stop(super::GRACE).await;
 
     let noted = fs::read_to_string(&log).unwrap();
     let debugger: std::collections::BTreeSet<_> =
@@ -77,9 +77,9 @@ async fn only_the_debugger() {
         "{noted}"
     );
     assert!(noted.contains("--no-usage-statistics"), "the spy was loaded: {noted}");
-    assert_eq!(room.site.hits("/map-of-the-source"), 0);
-    let own = format!("127.0.0.1:{}", room.site.port());
-    let others = room.site.requests().into_iter().filter(|seen| seen.host.as_deref() != Some(&*own));
+    assert_eq!(fixture.site.hits("/map-of-the-source"), 0);
+    let own = format!("127.0.0.1:{}", fixture.site.port());
+    let others = fixture.site.requests().into_iter().filter(|seen| seen.host.as_deref() != Some(&*own));
     assert_eq!(others.collect::<Vec<_>>(), [], "the proxy got a request for another server");
     assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "nothing is left in a user's home");
 }

@@ -4,31 +4,31 @@
 use greenroom_core::{Call, Reply};
 
 use crate::{
-    disk_use::{DiskUse, WriteRefused},
+    disk_use::{DiskUse, WriteRefusal},
     size_limits::{self, SIZE_REFUSED},
-    tool_answer::failed,
+    tool_answer::failed_reply,
     workspace,
 };
 
 /// Why a call is refused.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RefusedCall {
+pub(crate) enum CallRefusal {
     #[error(transparent)]
-    Size(#[from] size_limits::Refused),
+    Size(#[from] size_limits::SizeRefusal),
     #[error(transparent)]
-    Disk(#[from] WriteRefused),
+    Disk(#[from] WriteRefusal),
     #[error(transparent)]
-    File(#[from] workspace::Refused),
+    File(#[from] workspace::WorkspaceRefusal),
 }
 
-impl From<RefusedCall> for Reply {
-    fn from(refused: RefusedCall) -> Self {
+impl From<CallRefusal> for Reply {
+    fn from(refused: CallRefusal) -> Self {
         let code = match &refused {
-            RefusedCall::Size(_) => SIZE_REFUSED,
-            RefusedCall::Disk(refused) => refused.code(),
-            RefusedCall::File(refused) => refused.code(),
+            CallRefusal::Size(_) => SIZE_REFUSED,
+            CallRefusal::Disk(refused) => refused.code(),
+            CallRefusal::File(refused) => refused.code(),
         };
-        failed(code, &refused.to_string())
+        failed_reply(code, &refused.to_string())
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn check(
     writes: bool,
     disk_used: impl Future<Output = DiskUse>,
     bytes_max: u64,
-) -> Result<(), RefusedCall> {
+) -> Result<(), CallRefusal> {
     size_limits::check(call)?;
     if writes {
         disk_used.await.check(bytes_max)?;

@@ -7,13 +7,13 @@ use crate::cdp_proxy::message::TargetInfo;
 use parking_lot::{Mutex, MutexGuard};
 
 #[derive(Default)]
-pub(crate) struct Own(Mutex<Known>);
+pub(crate) struct EngineTabs(Mutex<TabList>);
 
 /// How many of each are remembered. A session has a few; tabs that it left behind are long closed when they are forgotten.
-const REMEMBERED: usize = 1_024;
+const REMEMBERED_MAX: usize = 1_024;
 
 #[derive(Default)]
-struct Known {
+struct TabList {
     tabs: VecDeque<String>,
     contexts: VecDeque<String>,
 }
@@ -22,13 +22,13 @@ fn remember(list: &mut VecDeque<String>, id: &str) {
     if !list.iter().any(|known| known == id) {
         list.push_back(id.to_owned());
     }
-    if list.len() > REMEMBERED {
+    if list.len() > REMEMBERED_MAX {
         list.pop_front();
     }
 }
 
-impl Own {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+impl EngineTabs {
+    fn lock(&self) -> MutexGuard<'_, TabList> {
         self.0.lock()
     }
 
@@ -41,7 +41,7 @@ impl Own {
     }
 
     /// Adds a tab that has just appeared, if its opener or context is the engine's.
-    pub(super) fn meet(&self, tab: &TargetInfo) {
+    pub(super) fn add_if_own(&self, tab: &TargetInfo) {
         let mut known = self.lock();
         let context = tab.browser_context_id.as_ref();
         let opener = tab.opener_id.as_ref();
@@ -52,7 +52,7 @@ impl Own {
         }
     }
 
-    pub(super) fn has(&self, tab: &str) -> bool {
+    pub(super) fn contains(&self, tab: &str) -> bool {
         self.lock().tabs.iter().any(|known| known == tab)
     }
 

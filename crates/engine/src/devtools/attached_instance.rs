@@ -21,25 +21,25 @@ use crate::{
     exit_reason::Loss,
     observed_browser::ObservedBrowser,
     own_tabs,
-    per_seat::{CallAdapter, Connection, Kind, Processes, SeatBrowser},
-    run_folder::{Scratch, unwritable},
+    per_seat::{CallAdapter, EngineConnection, ProcessInstance, SeatBrowser, SeatProcessFactory},
+    run_folder::{ScratchFolder, unwritable_error},
     seat_folder::SeatFolder,
-    tool_answer::{failure, first_text},
+    tool_answer::{ensure_success, first_text},
     upstream::Upstream,
 };
 
 /// How long the engine may take to connect to the browser. It usually takes a tenth of a second; it attaches to every tab
 /// before it answers, so a single hanging tab delays it.
-const CONNECT: Duration = Duration::from_secs(15);
+const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 
 /// The address of a seat's first tab, by which programs and people recognise it.
-const FIRST: &str = "about:blank#greenroom";
+const FIRST_TAB_URL: &str = "about:blank#greenroom";
 
-struct Attached {
+struct AttachedFactory {
     engine: DevtoolsEngine,
     browser: Arc<ObservedBrowser>,
     /// The list of own tabs, and the configuration that only Node may read.
-    folder: Scratch,
+    folder: ScratchFolder,
 }
 
 /// Attaches to a browser. Changes nothing in it until a seat opens.
@@ -47,28 +47,30 @@ pub(super) async fn start(
     engine: DevtoolsEngine,
     endpoint: Arc<Endpoint>,
 ) -> Result<Arc<dyn Instance>, StartError> {
-    let folder = engine.run.fresh("instances").map_err(|error| unwritable(&engine.run, &error))?;
-    command::write_keeper(folder.path()).map_err(|error| unwritable(&engine.run, &error))?;
+    let folder = engine.run.new_folder("instances").map_err(|error| unwritable_error(&engine.run, &error))?;
+    command::write_keeper(folder.path()).map_err(|error| unwritable_error(&engine.run, &error))?;
     let EngineBase { run, ports, .. } = &engine.0;
-    let driven = BrowserHandle::attach(&endpoint, run, ports, Targets::responsive(), None).await?;
-    let browser = Arc::new(ObservedBrowser::new(driven, Loss::default()));
-    Processes::start(Box::new(Attached { engine, browser, folder }), 1).await
+    let handle = BrowserHandle::attach(&endpoint, run, ports, Targets::responsive(), None).await?;
+    let browser = Arc::new(ObservedBrowser::new(handle, Loss::default()));
+    ProcessInstance::start(Box::new(AttachedFactory { engine, browser, folder }), 1).await
 }
 
-impl Attached {
+impl AttachedFactory {
     fn cdp_proxy(&self) -> &Arc<CdpProxy> {
-        &self.browser.driven().cdp_proxy
+        &self.browser.handle().cdp_proxy
     }
 }
 
-impl Kind for Attached {
+impl SeatProcessFactory for AttachedFactory {
     fn is_process(&self) -> bool {
         false
     }
 
     fn browser<'a>(&'a self, _: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(async move {
-            let browser = SeatBrowser::among(self.browser.clone(), self.folder.path(), FIRST).await?;
+            let browser =
+                SeatBrowser::in_attached_browser(self.browser.clone(), self.folder.path(), FIRST_TAB_URL)
+                    .await?;
             Ok(Some(browser))
         })
     }
@@ -77,13 +79,13 @@ impl Kind for Attached {
         &'a self,
         folder: &'a Path,
         browser: Option<&'a SeatBrowser>,
-    ) -> BoxFuture<'a, Result<Connection, StartError>> {
+    ) -> BoxFuture<'a, Result<EngineConnection, StartError>> {
         Box::pin(async move {
             let tab = browser.and_then(SeatBrowser::first_tab);
             let tab = tab.ok_or_else(|| StartError::new("there is no tab for the seat"))?;
-            let spec = command::attached(&self.engine.options, folder)?;
-            let spec = command::keep(spec, &self.engine.options, self.folder.path(), tab)?;
-            let spec = command::configure(spec, self.browser.driven().address(), self.folder.path())?;
+            let spec = command::for_seat(&self.engine.options, folder)?;
+            let spec = command::load_keeper(spec, &self.engine.options, self.folder.path(), tab)?;
+            let spec = command::configure_address(spec, self.browser.handle().address(), self.folder.path())?;
             self.engine.start_node(spec).await.map(Into::into)
         })
     }
@@ -92,20 +94,21 @@ impl Kind for Attached {
     fn prepare<'a>(&'a self, upstream: &'a Upstream) -> BoxFuture<'a, Result<(), StartError>> {
         Box::pin(async move {
             let list = encode(&json!({ "name": "list_pages", "arguments": {} }));
-            let listed = timeout(CONNECT, upstream.call(&list, Arc::new(NoAgent))).await.map_err(|_| {
-                StartError::new(format!(
-                    "the engine could not attach to the browser's tabs within {}",
-                    human(CONNECT)
-                ))
-                .hint("a tab there may hang, or show a dialog that waits for an answer")
-            })?;
+            let listed =
+                timeout(CONNECT_WITHIN, upstream.call(&list, Arc::new(NoAgent))).await.map_err(|_| {
+                    StartError::new(format!(
+                        "the engine could not attach to the browser's tabs within {}",
+                        human(CONNECT_WITHIN)
+                    ))
+                    .hint("a tab there may hang, or show a dialog that waits for an answer")
+                })?;
             let body = listed.map_err(|gone| StartError::new(gone.to_string()))?;
-            failure(&body).map_err(|text| {
+            ensure_success(&body).map_err(|text| {
                 let text = self.cdp_proxy().without_secret(text);
                 StartError::new(format!("the engine cannot use the browser: {text}"))
             })?;
             let text = body.ok().and_then(|body| first_text(body.get())).unwrap_or_default();
-            let is_first = |line: &str| line.ends_with("[selected]") && line.contains(FIRST);
+            let is_first = |line: &str| line.ends_with("[selected]") && line.contains(FIRST_TAB_URL);
             match text.lines().any(is_first) {
                 true => Ok(()),
                 false => Err(StartError::new("the engine does not keep to a tab of its own")),
@@ -147,13 +150,14 @@ impl Kind for Attached {
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            own_tabs::leave(self.browser.observer(), &self.engine.run, self.folder.path()).await;
+            own_tabs::close_remaining_tabs(self.browser.observer(), &self.engine.run, self.folder.path())
+                .await;
             self.folder.clear().await;
         })
     }
 
     fn adapter(&self) -> Box<dyn CallAdapter> {
-        let is_here = self.browser.observer().local_port().is_some();
-        Box::new(DevtoolsCalls::new(self.engine.options.clone(), is_here))
+        let is_local = self.browser.observer().local_port().is_some();
+        Box::new(DevtoolsCalls::new(self.engine.options.clone(), is_local))
     }
 }
