@@ -71,7 +71,7 @@ pub enum ConfigVerb {
 }
 
 /// Settings whose flags also have a short name, for frequent use.
-const SHORT: [(&str, &str); 2] = [("server.listen", "listen"), ("pool.engine", "engine")];
+const SHORT_FLAGS: [(&str, &str); 2] = [("server.listen", "listen"), ("pool.engine", "engine")];
 
 /// The flags of the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,7 +85,8 @@ pub struct Flags {
 impl Flags {
     /// The name of a given flag, without its dashes.
     pub fn first(&self) -> Option<String> {
-        let setting = self.settings.first().and_then(|(key, _)| SETTINGS.iter().find(|one| one.key == *key));
+        let setting =
+            self.settings.first().and_then(|(key, _)| SETTINGS.iter().find(|setting| setting.key == *key));
         let browser = || Some(self.browsers.first()?.flag.trim_start_matches('-').to_owned());
         setting.map(Setting::flag).or_else(browser)
     }
@@ -98,7 +99,7 @@ const SETTINGS_SHOWN: [&str; 3] = ["mcp", "serve", SETTINGS_TOPIC];
 const SETTINGS_TOPIC: &str = "settings";
 
 /// What the help of every other verb says about the settings.
-const WHERE_SETTINGS: &str = "Every setting is also a flag: see `greenroom help settings`.";
+const SETTINGS_NOTE: &str = "Every setting is also a flag: see `greenroom help settings`.";
 
 /// Parses a command line into its verb and the settings it gives, as keys and values. The error is clap's: a mistake, or
 /// a request for `--help` or `--version`.
@@ -111,7 +112,7 @@ pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<(Cli, Flags), c
         let help = command.find_subcommand_mut(SETTINGS_TOPIC).map(Command::render_long_help);
         return Err(command.error(ErrorKind::DisplayHelp, help.unwrap_or_default().ansi()));
     }
-    Ok((Cli::from_arg_matches(&matches)?, given(&matches)))
+    Ok((Cli::from_arg_matches(&matches)?, given_flags(&matches)))
 }
 
 fn command(defaults: &Settings) -> Command {
@@ -125,11 +126,11 @@ fn command(defaults: &Settings) -> Command {
         // clap hands a global flag down only to verbs that have no flag of that name.
         command = command.mut_subcommand(verb, |verb| verb.args(flags()));
     }
-    with_browsers(command, false)
+    with_browser_flags(command, false)
 }
 
 /// The flags that name browsers, with their other spellings and their help.
-const BROWSERS: [(&str, &str, &str); 2] = [
+const BROWSER_FLAGS: [(&str, &str, &str); 2] = [
     (
         BROWSER_URL,
         "browser-url",
@@ -150,8 +151,8 @@ const BROWSERS: [(&str, &str, &str); 2] = [
 /// verb, and loses their order.
 ///
 /// The verbs that show settings show these too; the others say where they are shown.
-fn with_browsers(command: Command, shown: bool) -> Command {
-    let args = BROWSERS.map(|(flag, alias, help)| {
+fn with_browser_flags(command: Command, shown: bool) -> Command {
+    let args = BROWSER_FLAGS.map(|(flag, alias, help)| {
         Arg::new(flag)
             .long(flag.trim_start_matches('-'))
             .alias(alias)
@@ -162,10 +163,10 @@ fn with_browsers(command: Command, shown: bool) -> Command {
             .hide(!shown)
             .help(help)
     });
-    let command = if shown { command } else { command.after_help(WHERE_SETTINGS) };
+    let command = if shown { command } else { command.after_help(SETTINGS_NOTE) };
     command.args(args).mut_subcommands(|verb| {
         let shown = shown || SETTINGS_SHOWN.contains(&verb.get_name());
-        with_browsers(verb, shown)
+        with_browser_flags(verb, shown)
     })
 }
 
@@ -174,7 +175,7 @@ fn flag(setting: &Setting, defaults: &Settings) -> Arg {
     let default = setting.show(defaults);
     let variables: Vec<_> =
         std::iter::once(setting.variable()).chain(setting.alias.map(str::to_owned)).collect();
-    let short = SHORT.into_iter().find(|(key, _)| *key == setting.key).map(|(_, short)| short);
+    let short = SHORT_FLAGS.into_iter().find(|(key, _)| *key == setting.key).map(|(_, short)| short);
     let arg = Arg::new(setting.key)
         .long(setting.flag())
         .visible_aliases(short)
@@ -194,12 +195,12 @@ fn flag(setting: &Setting, defaults: &Settings) -> Arg {
 
 /// The given flags. clap hands global flags down to the innermost verb, wherever they stood; the others stay where they
 /// stood.
-fn given(matches: &ArgMatches) -> Flags {
-    let mut browsers = browsers(matches);
+fn given_flags(matches: &ArgMatches) -> Flags {
+    let mut browsers = browser_flags(matches);
     let mut innermost = matches;
     while let Some((_, next)) = innermost.subcommand() {
         innermost = next;
-        browsers.extend(self::browsers(next));
+        browsers.extend(browser_flags(next));
     }
     let settings = SETTINGS.iter().filter_map(|setting| {
         let values: Vec<_> = innermost.get_many::<String>(setting.key)?.cloned().collect();
@@ -209,14 +210,14 @@ fn given(matches: &ArgMatches) -> Flags {
 }
 
 /// The browsers named between one verb and the next, in their order across both flags.
-fn browsers(matches: &ArgMatches) -> Vec<BrowserFlag> {
-    let of = |flag: &'static str| {
+fn browser_flags(matches: &ArgMatches) -> Vec<BrowserFlag> {
+    let flags_of = |flag: &'static str| {
         let values = matches.get_many::<String>(flag).into_iter().flatten().cloned();
-        let places = matches.indices_of(flag).into_iter().flatten();
-        places.zip(values).map(move |(place, value)| (place, BrowserFlag { flag, value }))
+        let positions = matches.indices_of(flag).into_iter().flatten();
+        positions.zip(values).map(move |(position, value)| (position, BrowserFlag { flag, value }))
     };
-    let mut all: Vec<_> = BROWSERS.into_iter().flat_map(|(flag, ..)| of(flag)).collect();
-    all.sort_by_key(|(place, _)| *place);
+    let mut all: Vec<_> = BROWSER_FLAGS.into_iter().flat_map(|(flag, ..)| flags_of(flag)).collect();
+    all.sort_by_key(|(position, _)| *position);
     all.into_iter().map(|(_, browser)| browser).collect()
 }
 
@@ -230,7 +231,7 @@ mod tests {
 
     /// clap accepts the flags that the table makes.
     #[test]
-    fn flags_are_sound() {
+    fn clap_accepts_every_flag() {
         command(&Settings::defaults(PathBuf::new())).debug_assert();
     }
 
@@ -251,14 +252,14 @@ mod tests {
         ];
         assert_eq!(named, expected.map(|(flag, value)| (flag, value.to_owned())));
         let line = ["greenroom", "mcp", "--browserUrl", "http://a|x -y, z", "--engine", "devtools"];
-        let given = parse(line.map(OsString::from)).unwrap().1;
-        assert_eq!(given.browsers[0].value, "http://a|x -y, z");
-        assert_eq!(given.settings, [("pool.engine", "devtools".to_owned())]);
+        let given_flags = parse(line.map(OsString::from)).unwrap().1;
+        assert_eq!(given_flags.browsers[0].value, "http://a|x -y, z");
+        assert_eq!(given_flags.settings, [("pool.engine", "devtools".to_owned())]);
     }
 
     /// Any given flag can be named, for the error that it would be lost.
     #[test]
-    fn a_flag_can_be_named() {
+    fn first_names_any_given_flag() {
         assert_eq!(flags("greenroom mcp").first(), None);
         assert_eq!(flags("greenroom mcp --wsEndpoint ws://a").first().as_deref(), Some("wsEndpoint"));
         assert_eq!(flags("greenroom mcp --engine devtools").first().as_deref(), Some("pool-engine"));

@@ -26,7 +26,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::{control, tcp};
 
 /// How long a server may take to accept a front. It does so at once, even when it is busy.
-const LET_IN: Duration = Duration::from_secs(5);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A refusal is a sentence or two; no more than this is read.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -54,7 +54,7 @@ impl ServerLocation {
     pub fn has_server(&self) -> bool {
         match self {
             Self::DataFolder(folder) => {
-                control::find(folder).iter().any(|greenroom| greenroom.server.is_some())
+                control::find_endpoints(folder).iter().any(|greenroom| greenroom.server.is_some())
             }
             Self::Url(_) => true,
         }
@@ -66,13 +66,14 @@ impl ServerConnector for ServerLocation {
         Box::pin(async move {
             match self {
                 Self::DataFolder(folder) => {
-                    let servers =
-                        control::find(folder).into_iter().filter(|greenroom| greenroom.server.is_some());
+                    let servers = control::find_endpoints(folder)
+                        .into_iter()
+                        .filter(|greenroom| greenroom.server.is_some());
                     let mut last = format!("none runs with the data folder `{}`", folder.display());
                     for server in servers {
                         let opened =
                             async { upgrade(control::connect(&server.socket).await, "greenroom").await };
-                        match within(opened).await {
+                        match with_timeout(opened).await {
                             Ok(link) => return Ok(link),
                             Err(why) => last = format!("process {}: {why}", server.pid),
                         }
@@ -84,21 +85,23 @@ impl ServerConnector for ServerLocation {
                     let opened = async {
                         let stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await;
                         if let Ok(stream) = &stream {
-                            tcp::prepare(stream);
+                            tcp::set_options(stream);
                         }
                         upgrade(stream, &format!("{host}:{port}")).await
                     };
-                    within(opened).await.map_err(|why| format!("`{uri}`: {why}"))
+                    with_timeout(opened).await.map_err(|why| format!("`{uri}`: {why}"))
                 }
             }
         })
     }
 }
 
-async fn within(
+async fn with_timeout(
     opened: impl Future<Output = Result<Box<dyn ServerStream>, String>>,
 ) -> Result<Box<dyn ServerStream>, String> {
-    timeout(LET_IN, opened).await.unwrap_or_else(|_| Err(format!("no answer within {} s", LET_IN.as_secs())))
+    timeout(JOIN_TIMEOUT, opened)
+        .await
+        .unwrap_or_else(|_| Err(format!("no answer within {} s", JOIN_TIMEOUT.as_secs())))
 }
 
 /// Asks for an upgrade to the protocol of fronts on a new connection.
@@ -121,7 +124,7 @@ async fn upgrade(
         .map_err(|error| error.to_string())?;
     let response = requests.send_request(request).await.map_err(broken)?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Err(refusal(response).await);
+        return Err(read_refusal(response).await);
     }
     let upgraded = hyper::upgrade::on(response).await.map_err(broken)?;
     drop(driver);
@@ -129,20 +132,20 @@ async fn upgrade(
 }
 
 /// Why the server refuses: in its own words, if it gave some.
-async fn refusal(response: Response<Incoming>) -> String {
+async fn read_refusal(response: Response<Incoming>) -> String {
     #[derive(serde::Deserialize)]
-    struct Refused {
-        error: Why,
+    struct RefusalBody {
+        error: RefusalError,
     }
     #[derive(serde::Deserialize)]
-    struct Why {
+    struct RefusalError {
         message: String,
     }
     let status = response.status();
     let body = Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
-    let said = body.ok().and_then(|body| serde_json::from_slice::<Refused>(&body.to_bytes()).ok());
-    match said {
-        Some(Refused { error }) => error.message,
+    let parsed = body.ok().and_then(|body| serde_json::from_slice::<RefusalBody>(&body.to_bytes()).ok());
+    match parsed {
+        Some(RefusalBody { error }) => error.message,
         None => format!("it is no greenroom server, or too old to be joined: status {status}"),
     }
 }
@@ -153,7 +156,7 @@ mod tests {
 
     /// A URL is accepted with or without a path; one that cannot work is refused before any attempt.
     #[test]
-    fn urls() {
+    fn server_urls_are_checked() {
         for fine in ["http://127.0.0.1:34501", "http://127.0.0.1:34501/mcp", "http://[::1]:1", "http://host"]
         {
             assert!(ServerLocation::url(fine).is_ok(), "{fine}");

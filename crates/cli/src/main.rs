@@ -40,7 +40,7 @@ use crate::{
 
 /// How long the end of the process waits for threads that are busy with the disk or a name server. Their results are not
 /// needed any more, and some of the work cannot be cancelled.
-const LEFTOVERS: Duration = Duration::from_secs(1);
+const BLOCKING_THREADS_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let (cli, flags) = match args::parse(std::env::args_os()) {
@@ -54,7 +54,7 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
     if let Verb::Setup(setup) = &cli.verb {
         setup.check(cli.config.is_some(), &flags)?;
     }
-    let inputs = Inputs { surroundings: ProcessEnv::read()?, config: cli.config, flags };
+    let inputs = Inputs { env: ProcessEnv::read()?, config: cli.config, flags };
     let settings = inputs.resolve()?;
     let journal = start_logging(&settings, matches!(cli.verb, Verb::Doctor(_)))?;
     for warning in &settings.warnings {
@@ -68,7 +68,7 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
         .context("cannot start the runtime")?;
     raise_descriptor_limit();
     let outcome = runtime.block_on(dispatch(cli.verb, settings, inputs, journal));
-    runtime.shutdown_timeout(LEFTOVERS);
+    runtime.shutdown_timeout(BLOCKING_THREADS_TIMEOUT);
     outcome
 }
 
@@ -89,19 +89,19 @@ async fn dispatch(
     inputs: Inputs,
     journal: Arc<RecentLog>,
 ) -> anyhow::Result<ExitCode> {
-    let surroundings = inputs.surroundings.clone();
+    let env = inputs.env.clone();
     match verb {
-        Verb::Mcp(args) => verb::mcp::run(&settings, &surroundings, journal, &args).await,
+        Verb::Mcp(args) => verb::mcp::run(&settings, &env, journal, &args).await,
         Verb::Serve(args) => verb::serve::run(settings, &inputs, journal, &args).await,
-        Verb::Setup(args) => verb::setup::run(&settings, &surroundings, &args).await,
-        Verb::Doctor(args) => verb::doctor::run(settings, surroundings, &args).await,
-        Verb::Demo(args) => verb::demo::run(&settings, &surroundings, &args).await,
-        Verb::Status(args) => verb::status::run(&settings, &surroundings, &args).await,
-        Verb::Sessions(args) => verb::sessions::run(&settings, &surroundings, &args).await,
-        Verb::Pool(args) => verb::pool::run(&settings, &surroundings, &args).await,
-        Verb::Browsers(args) => verb::browsers::run(&settings, &surroundings, &args).await,
+        Verb::Setup(args) => verb::setup::run(&settings, &env, &args).await,
+        Verb::Doctor(args) => verb::doctor::run(settings, env, &args).await,
+        Verb::Demo(args) => verb::demo::run(&settings, &env, &args).await,
+        Verb::Status(args) => verb::status::run(&settings, &env, &args).await,
+        Verb::Sessions(args) => verb::sessions::run(&settings, &env, &args).await,
+        Verb::Pool(args) => verb::pool::run(&settings, &env, &args).await,
+        Verb::Browsers(args) => verb::browsers::run(&settings, &env, &args).await,
         Verb::Logs(args) => verb::logs::run(&settings, &args).await,
-        Verb::Db(DbVerb::Stats(args)) => verb::db::stats(&settings, &surroundings, &args),
+        Verb::Db(DbVerb::Stats(args)) => verb::db::stats(&settings, &env, &args),
         Verb::Db(DbVerb::Vacuum(args)) => verb::db::vacuum(&settings, &args).await,
         Verb::Db(DbVerb::Export(args)) => verb::db::export(&settings, &args),
         Verb::Config(ConfigVerb::Show(args)) => verb::config::show(&settings, &args),

@@ -16,36 +16,36 @@ use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 
 /// The layer that writes to this journal.
 pub fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(journal: Arc<RecentLog>) -> impl Layer<S> {
-    Keeper(journal).with_filter(LevelFilter::INFO)
+    RecentLogLayer(journal).with_filter(LevelFilter::INFO)
 }
 
-struct Keeper(Arc<RecentLog>);
+struct RecentLogLayer(Arc<RecentLog>);
 
-impl<S: Subscriber> Layer<S> for Keeper {
+impl<S: Subscriber> Layer<S> for RecentLogLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut words = Words::default();
-        event.record(&mut words);
-        let about = event.metadata();
+        let mut text = EventText::default();
+        event.record(&mut text);
+        let metadata = event.metadata();
         self.0.write(LogEntry {
             time: SystemTime::now(),
-            level: about.level().as_str(),
-            target: about.target().to_owned(),
-            message: words.message,
-            fields: words.fields,
+            level: metadata.level().as_str(),
+            target: metadata.target().to_owned(),
+            message: text.message,
+            fields: text.fields,
         });
     }
 }
 
 /// An event's message and fields, as text.
 #[derive(Default)]
-struct Words {
+struct EventText {
     message: String,
     fields: Vec<(&'static str, String)>,
 }
 
-impl Words {
+impl EventText {
     /// Escaped as on stderr, since terminals show it too.
-    fn keep(&mut self, field: &Field, text: &str) {
+    fn add(&mut self, field: &Field, text: &str) {
         let text = printable(text).into_owned();
         match field.name() {
             "message" => self.message = text,
@@ -54,12 +54,12 @@ impl Words {
     }
 }
 
-impl Visit for Words {
+impl Visit for EventText {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.keep(field, value);
+        self.add(field, value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.keep(field, &format!("{value:?}"));
+        self.add(field, &format!("{value:?}"));
     }
 }

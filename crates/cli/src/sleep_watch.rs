@@ -7,7 +7,7 @@ use greenroom_fleet::Fleet;
 use tokio_util::task::AbortOnDropHandle;
 
 /// How often the clocks are compared. A sleep is detected at most this long after it.
-const EVERY: Duration = Duration::from_secs(2);
+const COMPARE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A shorter gap is no sleep: the clocks are read one after the other, and a busy machine may pause in between.
 const SLEEP_MIN: Duration = Duration::from_secs(5);
@@ -17,7 +17,7 @@ pub fn watch(fleet: Fleet) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut ahead = clocks_apart();
         loop {
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(COMPARE_INTERVAL).await;
             let now = clocks_apart();
             if let Some(slept) = slept(ahead, now) {
                 tracing::info!(seconds = slept.as_secs(), "the machine slept; checking every browser");
@@ -58,7 +58,7 @@ mod tests {
     /// A jump of one clock against the other is a sleep; a moment between two readings is not, nor is a clock that was set
     /// back.
     #[test]
-    fn a_sleep_is_a_jump() {
+    fn only_a_large_jump_is_a_sleep() {
         let seconds = Duration::from_secs;
         assert_eq!(slept(seconds(100), seconds(3_700)), Some(seconds(3_600)));
         assert_eq!(slept(seconds(100), seconds(100) + Duration::from_millis(3)), None);

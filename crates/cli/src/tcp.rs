@@ -7,27 +7,27 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A connection is probed after this much silence, at this interval, and given up after this many unanswered probes: within
 /// a minute. A front may be silent for hours, and the other end may vanish without closing.
-const SILENCE: Duration = Duration::from_secs(20);
-const AGAIN: Duration = Duration::from_secs(10);
-const MISSED_MAX: u32 = 3;
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
 
 /// Sets the options. Messages are written whole, so waiting for more would only delay them; and probes detect an end that
 /// has vanished.
-pub fn prepare(stream: &TcpStream) {
-    let prepared = stream.set_nodelay(true).and_then(|()| {
+pub fn set_options(stream: &TcpStream) {
+    let with_options = stream.set_nodelay(true).and_then(|()| {
         sockopt::set_socket_keepalive(stream, true)?;
-        sockopt::set_tcp_keepidle(stream, SILENCE)?;
-        sockopt::set_tcp_keepintvl(stream, AGAIN)?;
-        Ok(sockopt::set_tcp_keepcnt(stream, MISSED_MAX)?)
+        sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+        Ok(sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?)
     });
-    if let Err(error) = prepared {
+    if let Err(error) = with_options {
         tracing::debug!(%error, "cannot set the options of a connection");
     }
 }
 
 /// A listener whose connections are prepared.
-pub fn prepared(listener: TcpListener) -> impl Listener<Addr = SocketAddr, Io = TcpStream> {
-    listener.tap_io(|stream| prepare(stream))
+pub fn with_options(listener: TcpListener) -> impl Listener<Addr = SocketAddr, Io = TcpStream> {
+    listener.tap_io(|stream| set_options(stream))
 }
 
 #[cfg(test)]
@@ -36,17 +36,17 @@ mod tests {
 
     /// A prepared connection sends at once and detects an end that has vanished.
     #[tokio::test]
-    async fn connections_are_prepared() {
+    async fn connections_have_nodelay_and_keepalive() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut listener = prepared(listener);
+        let mut listener = with_options(listener);
         let (stream, (accepted, _)) = tokio::join!(TcpStream::connect(address), listener.accept());
         let stream = stream.unwrap();
-        prepare(&stream);
+        set_options(&stream);
         for stream in [&stream, &accepted] {
             assert!(stream.nodelay().unwrap());
             assert!(sockopt::socket_keepalive(stream).unwrap());
-            assert_eq!(sockopt::tcp_keepidle(stream).unwrap(), SILENCE);
+            assert_eq!(sockopt::tcp_keepidle(stream).unwrap(), KEEPALIVE_IDLE);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The browsers that already run: configured ones, and those that agents attach while the house runs.
+//! The browsers that already run: configured ones, and those that agents attach while greenroom runs.
 //!
 //! An address that an agent names is checked before greenroom connects to it: a debugger of greenroom's own would give the
 //! agent the browsers of others, and a cloud's metadata service its machine's keys. A name is resolved once, and greenroom
@@ -24,32 +24,32 @@ use tokio::{
 use super::engines::Engines;
 
 /// How long resolving a name may take. Milliseconds are usual.
-const LOOKUP: Duration = Duration::from_secs(5);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long one of a name's several addresses may take to accept. A reachable machine takes milliseconds, one on another
 /// continent a few hundred.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Attaches browsers while the house runs.
+/// Attaches browsers while greenroom runs.
 pub struct Attacher {
     pub settings: Arc<Settings>,
     pub engines: Engines,
 }
 
 impl Attach for Attacher {
-    fn prepare(&self, asked: AttachRequest) -> BoxFuture<'_, Result<AttachmentBuilder, AttachError>> {
+    fn prepare(&self, request: AttachRequest) -> BoxFuture<'_, Result<AttachmentBuilder, AttachError>> {
         Box::pin(async move {
             let mut pool = self.settings.attached().map_err(AttachError::new)?;
-            if let Some(engine) = asked.engine {
+            if let Some(engine) = request.engine {
                 pool.engine = EngineKind::from(engine);
             }
             if pool.engine == EngineKind::Devtools && pool.isolated {
                 let message = "the devtools engine has no contexts of its own, and `pool.isolated` is set";
                 return Err(AttachError::new(message).hint("leave `engine` out, or say `playwright`"));
             }
-            let AttachRequest { url, label, tags, .. } = asked;
+            let AttachRequest { url, label, tags, .. } = request;
             let browser = AttachedBrowser { label, tags, ..AttachedBrowser::at(url, pool) };
-            let endpoint = self.look_at(endpoint(&browser)).await?;
+            let endpoint = self.resolve_and_check(endpoint(&browser)).await?;
             // An unreachable browser must not force all agents to name theirs.
             endpoint
                 .check()
@@ -70,7 +70,7 @@ impl Attacher {
     }
 
     /// The browser at the machine that its address means now, if an agent may name it.
-    async fn look_at(&self, endpoint: Endpoint) -> Result<Endpoint, AttachError> {
+    async fn resolve_and_check(&self, endpoint: Endpoint) -> Result<Endpoint, AttachError> {
         let shown = endpoint.shown();
         let refused =
             |why: &dyn std::fmt::Display| AttachError::new(format!("cannot attach to `{shown}`: {why}"));
@@ -78,21 +78,22 @@ impl Attacher {
         if net::is_metadata_name(&host) {
             return Err(refused(&net::Blocked::Metadata));
         }
-        let addresses: Vec<IpAddr> = match timeout(LOOKUP, lookup_host((host.as_str(), port))).await {
+        let addresses: Vec<IpAddr> = match timeout(LOOKUP_TIMEOUT, lookup_host((host.as_str(), port))).await {
             Ok(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
             Ok(Err(error)) => return Err(refused(&error)),
             Err(_) => return Err(refused(&"its name is not found in time")),
         };
-        judge(&host, port, &addresses, &GreenroomPorts(self.engines.ports.clone()), &ThisMachine)
+        check_addresses(&host, port, &addresses, &GreenroomPorts(self.engines.ports.clone()), &ThisMachine)
             .map_err(|blocked| refused(&blocked))?;
-        let address = choose(&addresses, port).await.ok_or_else(|| refused(&"its name has no address"))?;
+        let address =
+            first_reachable(&addresses, port).await.ok_or_else(|| refused(&"its name has no address"))?;
         Ok(endpoint.pinned(address))
     }
 }
 
 /// Whether an agent may name all addresses of a name. One forbidden address is enough to refuse: the agent cannot choose
 /// which of them greenroom connects to.
-fn judge(
+fn check_addresses(
     host: &str,
     port: u16,
     addresses: &[IpAddr],
@@ -105,10 +106,10 @@ fn judge(
 
 /// The address to use: the first one that accepts a connection. A name may have several, of which a debugger listens at one:
 /// `localhost` has two on most machines. If none accepts, the first one, for the error.
-async fn choose(addresses: &[IpAddr], port: u16) -> Option<IpAddr> {
+async fn first_reachable(addresses: &[IpAddr], port: u16) -> Option<IpAddr> {
     if let [_, _, ..] = addresses {
         for address in addresses {
-            if let Ok(Ok(_)) = timeout(CONNECT, TcpStream::connect((*address, port))).await {
+            if let Ok(Ok(_)) = timeout(CONNECT_TIMEOUT, TcpStream::connect((*address, port))).await {
                 return Some(*address);
             }
         }
@@ -154,7 +155,7 @@ fn attachment(
         browser: super::pools::browser(pool).to_owned(),
         headless: pool.headless,
     };
-    let driven = PoolSettings {
+    let pool_settings = PoolSettings {
         name: name.to_string(),
         description: String::new(),
         is_default: false,
@@ -176,7 +177,7 @@ fn attachment(
         label: label.clone(),
         tags: tags.clone(),
         engine: pool.engine.to_string(),
-        pool: driven,
+        pool: pool_settings,
     };
     Attachment { settings, engine, responses: pool.responses }
 }
@@ -189,18 +190,18 @@ mod tests {
 
     use super::*;
 
-    struct Own(u16);
+    struct OwnPort(u16);
 
-    impl OwnPorts for Own {
+    impl OwnPorts for OwnPort {
         fn contains(&self, port: u16) -> bool {
             port == self.0
         }
     }
 
     /// A machine that has this address and loopback.
-    struct Machine(&'static str);
+    struct MachineWith(&'static str);
 
-    impl OwnAddresses for Machine {
+    impl OwnAddresses for MachineWith {
         fn contains(&self, address: IpAddr) -> Option<bool> {
             Some(self.0.parse() == Ok(address))
         }
@@ -213,14 +214,14 @@ mod tests {
     /// Of several addresses the first that accepts is taken; a single address is taken without a connection; if none
     /// accepts, the first.
     #[tokio::test]
-    async fn the_address_where_somebody_listens() {
+    async fn the_first_address_that_accepts_is_chosen() {
         // All of 127.0.0.0/8 is this machine, and each of its addresses has ports of its own.
         let third = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 3), 0)).await.unwrap();
         let port = third.local_addr().unwrap().port();
-        let chosen = async |texts: &[&str]| choose(&ips(texts), port).await.map(|ip| ip.to_string());
+        let chosen = async |texts: &[&str]| first_reachable(&ips(texts), port).await.map(|ip| ip.to_string());
         assert_eq!(chosen(&["127.0.0.3"]).await.as_deref(), Some("127.0.0.3"));
-        let visit = tokio::time::timeout(Duration::ZERO, third.accept()).await;
-        assert!(visit.is_err(), "there is nothing to choose");
+        let connection = tokio::time::timeout(Duration::ZERO, third.accept()).await;
+        assert!(connection.is_err(), "there is nothing to choose");
         assert_eq!(chosen(&["127.0.0.1", "127.0.0.2", "127.0.0.3"]).await.as_deref(), Some("127.0.0.3"));
         assert_eq!(chosen(&["127.0.0.2", "127.0.0.1"]).await.as_deref(), Some("127.0.0.2"));
         assert_eq!(chosen(&[]).await, None);
@@ -228,13 +229,14 @@ mod tests {
 
     /// Every address of a name is checked: one forbidden address is enough, wherever it stands.
     #[test]
-    fn all_addresses_are_judged() {
-        let machine = Machine("203.0.113.7");
-        let judged = |texts: &[&str], port| judge("chrome.lan", port, &ips(texts), &Own(9222), &machine);
-        assert_eq!(judged(&["192.0.2.1", "127.0.0.1"], 9223), Ok(()));
-        assert_eq!(judged(&["192.0.2.1", "127.0.0.1"], 9222), Err(net::Blocked::OwnPort));
-        assert_eq!(judged(&["192.0.2.1"], 9222), Ok(()), "another machine's port");
-        assert_eq!(judged(&["192.0.2.1", "203.0.113.7"], 9222), Err(net::Blocked::OwnPort));
-        assert_eq!(judged(&["192.0.2.1", "169.254.169.254"], 80), Err(net::Blocked::Metadata));
+    fn one_forbidden_address_is_enough_to_refuse() {
+        let machine = MachineWith("203.0.113.7");
+        let checked =
+            |texts: &[&str], port| check_addresses("chrome.lan", port, &ips(texts), &OwnPort(9222), &machine);
+        assert_eq!(checked(&["192.0.2.1", "127.0.0.1"], 9223), Ok(()));
+        assert_eq!(checked(&["192.0.2.1", "127.0.0.1"], 9222), Err(net::Blocked::OwnPort));
+        assert_eq!(checked(&["192.0.2.1"], 9222), Ok(()), "another machine's port");
+        assert_eq!(checked(&["192.0.2.1", "203.0.113.7"], 9222), Err(net::Blocked::OwnPort));
+        assert_eq!(checked(&["192.0.2.1", "169.254.169.254"], 80), Err(net::Blocked::Metadata));
     }
 }

@@ -10,14 +10,14 @@ use parking_lot::{Mutex, MutexGuard};
 use super::attached_browsers::Attacher;
 
 /// The declared browsers, each with the index that agents know it by.
-pub struct Declared {
-    by: Arc<Attacher>,
+pub struct DeclaredBrowsers {
+    attacher: Arc<Attacher>,
     attached: Mutex<Vec<(String, u32)>>,
 }
 
-impl Declared {
-    pub fn new(by: Arc<Attacher>) -> Self {
-        Self { by, attached: Mutex::default() }
+impl DeclaredBrowsers {
+    pub fn new(attacher: Arc<Attacher>) -> Self {
+        Self { attacher, attached: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(String, u32)>> {
@@ -26,7 +26,7 @@ impl Declared {
 
     /// Adds a browser without connecting to it.
     pub fn attach(&self, gateway: &Gateway, browser: &AttachedBrowser) -> Result<(), FleetError> {
-        let index = gateway.attach(|index| self.by.declared(browser, index))?.index;
+        let index = gateway.attach(|index| self.attacher.declared(browser, index))?.index;
         self.lock().push((browser.url.clone(), index));
         Ok(())
     }

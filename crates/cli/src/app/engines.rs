@@ -85,10 +85,10 @@ impl Engines {
     }
 
     fn tools_changed(&self, name: &Arc<str>) -> ToolsChanged {
-        let told = self.catalog.clone();
+        let catalog_cell = self.catalog.clone();
         let pool = name.clone();
         Arc::new(move |offer| {
-            let Some(catalog) = told.get().and_then(Weak::upgrade) else { return };
+            let Some(catalog) = catalog_cell.get().and_then(Weak::upgrade) else { return };
             let Offer { tools, at_start, partial } = offer;
             match at_start {
                 true => catalog.offered(&pool, &tools, partial),

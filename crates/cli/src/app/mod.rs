@@ -1,6 +1,6 @@
-//! The house is everything that runs in a greenroom that serves agents: run folder, launcher, egress proxies, engines,
+//! [`App`] is everything that runs in a greenroom that serves agents: run folder, launcher, egress proxies, engines,
 //! store, fleet, gateway, control socket. [`App::build`] makes these parts, [`App::shut_down`] ends them in an order
-//! that leaves nothing behind. `verb/serve.rs` and `verb/mcp.rs` own the house and add their fronts.
+//! that leaves nothing behind. `verb/serve.rs` and `verb/mcp.rs` own the app and add their fronts.
 
 mod attached_browsers;
 mod declared;
@@ -35,12 +35,12 @@ use greenroom_store::Store;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use self::{attached_browsers::Attacher, declared::Declared, engines::Engines, proxies::Proxies};
-use crate::{config::ProcessEnv, control::Listening, reload::BrowserChanges, sleep_watch};
+use self::{attached_browsers::Attacher, declared::DeclaredBrowsers, engines::Engines, proxies::Proxies};
+use crate::{config::ProcessEnv, control::ControlServer, reload::BrowserChanges, sleep_watch};
 
 /// How long a shutdown may take. Sessions close within a second or two; processes that take longer are killed when this
 /// process ends.
-const SHUTDOWN: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Everything that has to be taken down again.
 pub struct App {
@@ -52,31 +52,27 @@ pub struct App {
     launcher: Launcher,
     proxies: Proxies,
     engines: Engines,
-    declared: Declared,
+    declared: DeclaredBrowsers,
     ports: Ports,
     run: Arc<RunFolder>,
     /// The store of call records, if they are kept.
     store: Option<Arc<Store>>,
     data_folder: PathBuf,
     /// Detects that the machine slept.
-    _wake: AbortOnDropHandle<()>,
-    /// The control socket for this process's user; `None` for a house that serves no agents.
-    control: Option<Listening>,
+    _sleep_watch: AbortOnDropHandle<()>,
+    /// The control socket for this process's user; `None` in a process that serves no agents.
+    control: Option<ControlServer>,
 }
 
 impl App {
     /// Makes all parts, and starts no browser and no engine.
-    pub async fn build(
-        kind: ProcessKind,
-        settings: &Settings,
-        surroundings: &ProcessEnv,
-    ) -> anyhow::Result<Self> {
+    pub async fn build(kind: ProcessKind, settings: &Settings, env: &ProcessEnv) -> anyhow::Result<Self> {
         engines::check(settings)?;
         let data = &settings.data_dir;
-        let place = || format!("cannot use the data folder: `{}`", data.display());
-        run_folder::make_private(data).with_context(place)?;
+        let context = || format!("cannot use the data folder: `{}`", data.display());
+        run_folder::make_private(data).with_context(context)?;
         run_folder::reap(data);
-        let run = Arc::new(RunFolder::claim(data).with_context(place)?);
+        let run = Arc::new(RunFolder::claim(data).with_context(context)?);
         let launcher = Launcher::start(run.tag()).context("cannot start the launcher's thread")?;
         let ports = Ports::new(&run);
         let proxies = Proxies::start(settings, &ports).await?;
@@ -84,7 +80,7 @@ impl App {
             launcher: launcher.clone(),
             run: run.clone(),
             ports: ports.clone(),
-            places: surroundings.places(),
+            places: env.places(),
             proxies: proxies.addresses(),
             catalog: Arc::default(),
         };
@@ -120,7 +116,7 @@ impl App {
                 configured: !settings.browsers.is_empty(),
                 by: Some(attacher.clone()),
             },
-            folder: surroundings.working_dir.clone(),
+            folder: env.working_dir.clone(),
             suspended_calls: greenroom_gateway::SuspendedCalls::default(),
             metrics,
             answering: tokio_util::task::TaskTracker::new(),
@@ -133,13 +129,13 @@ impl App {
                 ..Recall::none()
             },
         });
-        let declared = Declared::new(attacher);
+        let declared = DeclaredBrowsers::new(attacher);
         for browser in &settings.browsers {
             declared.attach(&gateway, browser)?;
         }
         let data_folder = data.clone();
         let control = None;
-        let _wake = sleep_watch::watch(gateway.fleet.clone());
+        let _sleep_watch = sleep_watch::watch(gateway.fleet.clone());
         Ok(Self {
             gateway,
             eager,
@@ -156,12 +152,12 @@ impl App {
             run,
             store,
             data_folder,
-            _wake,
+            _sleep_watch,
             control,
         })
     }
 
-    /// Begins to start the first browser and its spares, if this house has them ready before the first call.
+    /// Begins to start the first browser and its spares, if this process keeps them ready before the first call.
     pub fn warm_up(&self) {
         if self.eager {
             self.gateway.fleet.start();
@@ -181,7 +177,7 @@ impl App {
         (self.run.path(), self.run.tag())
     }
 
-    /// Opens the control socket with these further routes. A house that serves agents does so before it serves the first
+    /// Opens the control socket with these further routes. A process that serves agents does so before it serves the first
     /// one. Without a socket greenroom serves agents all the same: some file systems have none.
     pub fn open_control(
         &mut self,
@@ -198,7 +194,7 @@ impl App {
             closing: closing.clone(),
         });
         let routes = control::router(control).merge(routes).fallback(control::fallback);
-        match Listening::open(self.run.path(), routes, closing) {
+        match ControlServer::open(self.run.path(), routes, closing) {
             Ok(listening) => self.control = Some(listening),
             Err(error) => {
                 tracing::warn!(%error, "cannot open the control socket: `greenroom status` will not show this process");
@@ -206,7 +202,7 @@ impl App {
         }
     }
 
-    /// Applies new settings, as far as they can change while the house runs. The caller reports the others.
+    /// Applies new settings, as far as they can change while greenroom runs. The caller reports the others.
     pub fn apply(&self, kind: ProcessKind, settings: &Settings) -> anyhow::Result<()> {
         let known = self.gateway.fleet.pool_names();
         for pool in pools::settings(kind, settings, &self.engines) {
@@ -220,12 +216,12 @@ impl App {
 
     /// Adds browsers that are now declared, and removes those that no longer are. Returns the addresses of those that could
     /// not be added.
-    pub async fn apply_browser_changes(&self, turnover: &BrowserChanges) -> Vec<String> {
+    pub async fn apply_browser_changes(&self, changes: &BrowserChanges) -> Vec<String> {
         // Add new ones first, so that there is always a browser. A new one that conflicts with an old one waits for its
         // removal.
-        let mut waiting = turnover.new.clone();
+        let mut waiting = changes.new.clone();
         waiting.retain(|browser| self.declared.attach(&self.gateway, browser).is_err());
-        for browser in &turnover.gone {
+        for browser in &changes.gone {
             self.declared.detach(&self.gateway, browser).await;
         }
         let mut refused = Vec::new();
@@ -235,7 +231,7 @@ impl App {
                 refused.push(browser.url.clone());
             }
         }
-        if self.connects && !turnover.new.is_empty() {
+        if self.connects && !changes.new.is_empty() {
             self.gateway.fleet.connect_browsers();
         }
         refused
@@ -255,7 +251,7 @@ impl App {
             launcher.all_ended().await;
             proxies.shutdown().await;
         };
-        if timeout(SHUTDOWN, orderly).await.is_err() {
+        if timeout(SHUTDOWN_TIMEOUT, orderly).await.is_err() {
             tracing::warn!("the shutdown took too long; killing the processes that are left");
         }
         if let Some(control) = control {

@@ -19,7 +19,7 @@ pub struct Proxies(HashMap<Option<String>, (Proxy, PortGuard)>);
 impl Proxies {
     pub async fn start(settings: &Settings, ports: &Ports) -> anyhow::Result<Self> {
         let mut proxies = HashMap::new();
-        for name in wanted(settings) {
+        for name in upstreams(settings) {
             let upstream: Option<Upstream> = match &name {
                 None => None,
                 Some(url) => {
@@ -49,7 +49,7 @@ impl Proxies {
 }
 
 /// Every configured upstream, and `None` for direct connections.
-fn wanted(settings: &Settings) -> BTreeSet<Option<String>> {
+fn upstreams(settings: &Settings) -> BTreeSet<Option<String>> {
     let declared = settings
         .pools
         .iter()
@@ -66,7 +66,7 @@ mod tests {
 
     /// The setting and the egress proxy both parse the address, and agree on credentials.
     #[test]
-    fn both_readers_agree() {
+    fn setting_and_proxy_agree_on_credentials() {
         for credentials in [
             "ann:secret@",
             "ann@",

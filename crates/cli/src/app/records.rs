@@ -15,7 +15,7 @@ pub fn open(settings: &Settings, run: &str) -> Option<Arc<Store>> {
         Arc::new(Store::open(StoreSettings {
             folder: folder(settings).to_owned(),
             run: run.to_owned(),
-            living: living(&settings.data_dir),
+            living: running_tags(&settings.data_dir),
             began,
             max_age: records.max_age,
             bytes_max: records.bytes_max,
@@ -32,7 +32,7 @@ pub fn folder(settings: &Settings) -> &Path {
 }
 
 /// The names of all living processes, whose sessions go on.
-fn living(data: &Path) -> Vec<String> {
-    let name = |living: run_folder::RunningGreenroom| Some(living.path.file_name()?.to_str()?.to_owned());
+fn running_tags(data: &Path) -> Vec<String> {
+    let name = |running: run_folder::RunningGreenroom| Some(running.path.file_name()?.to_str()?.to_owned());
     run_folder::running_greenrooms(data).into_iter().filter_map(name).collect()
 }

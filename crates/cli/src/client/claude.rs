@@ -1,22 +1,22 @@
 //! Claude Code. The user's own servers are in `~/.claude.json`, with much that does not concern greenroom; a project's in
 //! `.mcp.json` at its root, for all who work on it.
 
-use super::{Format, Recipe, Scope, typed_entry};
+use super::{ClientSpec, ConfigFormat, EntryScope, typed_entry};
 
-pub(super) const RECIPE: Recipe = Recipe {
+pub(super) const SPEC: ClientSpec = ClientSpec {
     name: "Claude Code",
-    file: |surroundings, scope| match scope {
-        Scope::User => {
+    file: |env, scope| match scope {
+        EntryScope::User => {
             // A user with several configurations names the one in force in this variable.
-            let folder = surroundings.folder("CLAUDE_CONFIG_DIR").or_else(|| surroundings.home())?;
+            let folder = env.folder("CLAUDE_CONFIG_DIR").or_else(|| env.home())?;
             Some(folder.join(".claude.json"))
         }
-        Scope::Project => Some(surroundings.working_dir.join(".mcp.json")),
+        EntryScope::Project => Some(env.working_dir.join(".mcp.json")),
     },
     entry: typed_entry,
-    format: Format::Json("mcpServers"),
-    next: |scope| match scope {
-        Scope::User => "start Claude Code anew; `claude mcp list` shows greenroom",
-        Scope::Project => "start Claude Code anew in this folder and approve greenroom",
+    format: ConfigFormat::Json("mcpServers"),
+    next_step: |scope| match scope {
+        EntryScope::User => "start Claude Code anew; `claude mcp list` shows greenroom",
+        EntryScope::Project => "start Claude Code anew in this folder and approve greenroom",
     },
 };

@@ -20,13 +20,13 @@ pub fn show(old: &str, new: &str) -> String {
     {
         tail -= 1;
     }
-    let (gone, come) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
+    let (removed, added) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
     let mut shown = if old.is_empty() { String::new() } else { format!("line {}\n", head + 1) };
-    for (n, line) in gone.iter().enumerate() {
-        shown += &format!("- {}\n", clipped(line, come.get(n)));
+    for (n, line) in removed.iter().enumerate() {
+        shown += &format!("- {}\n", clipped(line, added.get(n)));
     }
-    for (n, line) in come.iter().enumerate() {
-        shown += &format!("+ {}\n", clipped(line, gone.get(n)));
+    for (n, line) in added.iter().enumerate() {
+        shown += &format!("+ {}\n", clipped(line, removed.get(n)));
     }
     shown
 }

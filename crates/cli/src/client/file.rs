@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Context;
 
-use super::Scope;
+use super::EntryScope;
 use crate::report::Hinted;
 
 /// No client's configuration is this large; a larger file is something else.
@@ -40,23 +40,23 @@ impl File {
     }
 
     /// Writes the new text, if the file is still as it was read.
-    pub fn write(&self, text: &str, scope: Scope) -> anyhow::Result<()> {
-        let place = || format!("cannot write `{}`", self.path.display());
-        if read(&self.path).with_context(place)? != self.text {
+    pub fn write(&self, text: &str, scope: EntryScope) -> anyhow::Result<()> {
+        let context = || format!("cannot write `{}`", self.path.display());
+        if read(&self.path).with_context(context)? != self.text {
             return Err(Hinted::failure(format!("`{}` has just been changed", self.path.display()))
                 .hint("run this again")
                 .into());
         }
-        self.put(text, scope).with_context(place)
+        self.replace(text, scope).with_context(context)
     }
 
-    fn put(&self, text: &str, scope: Scope) -> io::Result<()> {
+    fn replace(&self, text: &str, scope: EntryScope) -> io::Result<()> {
         let path = if self.exists() { fs::canonicalize(&self.path)? } else { self.path.clone() };
         if self.exists() && !fs::metadata(&path)?.is_file() {
             return Err(io::Error::other(format!("`{}` is not a regular file", path.display())));
         }
         // A link that came with a project may point to any file of its user.
-        if scope == Scope::Project
+        if scope == EntryScope::Project
             && [Some(&*self.path), own_folder(&self.path)].into_iter().flatten().any(is_link)
         {
             return Err(io::Error::other(
@@ -68,7 +68,7 @@ impl File {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let part = folder.join(format!(".{name}.{}.part", std::process::id()));
         // Others may read a project's file; the user's own file may hold secrets later.
-        let mode = if scope == Scope::Project { 0o666 } else { 0o600 };
+        let mode = if scope == EntryScope::Project { 0o666 } else { 0o600 };
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&part)?;
         let written = self
             .keep_attributes(&path, &file)
@@ -126,14 +126,14 @@ mod tests {
     /// A link that came with a project and leads out of its folder is not written through, and a device is not replaced; the
     /// user's own link is written through.
     #[test]
-    fn links() {
+    fn project_links_are_refused_and_user_links_followed() {
         let folder = tempfile::tempdir().unwrap();
         let (project, other) = (folder.path().join("project"), folder.path().join("other.json"));
         fs::create_dir(&project).unwrap();
         fs::write(&other, "{}").unwrap();
         let link = project.join("mcp.json");
         symlink(&other, &link).unwrap();
-        let refused = File::read(link.clone()).unwrap().write("new", Scope::Project).unwrap_err();
+        let refused = File::read(link.clone()).unwrap().write("new", EntryScope::Project).unwrap_err();
         assert!(format!("{refused:#}").contains("may lead out of the project"), "{refused:#}");
         let home = folder.path().join("home");
         let own = project.join(".cursor");
@@ -143,21 +143,22 @@ mod tests {
             if let Some(text) = text {
                 fs::write(home.join("mcp.json"), text).unwrap();
             }
-            let refused = File::read(own.join("mcp.json")).unwrap().write("new", Scope::Project).unwrap_err();
+            let refused =
+                File::read(own.join("mcp.json")).unwrap().write("new", EntryScope::Project).unwrap_err();
             assert!(format!("{refused:#}").contains("may lead out of the project"), "{refused:#}");
             assert_eq!(fs::read_to_string(home.join("mcp.json")).ok().as_deref(), text);
         }
         assert_eq!(fs::read_to_string(&other).unwrap(), "{}");
-        File::read(link).unwrap().write("new", Scope::User).unwrap();
+        File::read(link).unwrap().write("new", EntryScope::User).unwrap();
         assert_eq!(fs::read_to_string(&other).unwrap(), "new");
     }
 
     /// Only a regular file is replaced.
     #[test]
-    fn devices() {
+    fn only_regular_files_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let file = File { path: folder.path().to_owned(), text: Some(String::new()) };
-        let refused = file.put("new", Scope::User).unwrap_err();
+        let refused = file.replace("new", EntryScope::User).unwrap_err();
         assert!(refused.to_string().contains("is not a regular file"), "{refused}");
         assert!(folder.path().is_dir());
     }

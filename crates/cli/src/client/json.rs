@@ -9,7 +9,7 @@ use jsonc_parser::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Broken, Entry, Merge, NAME, Scope, joined};
+use super::{BrokenFile, EntryScope, MergeOutcome, NAME, ServerEntry, replacement};
 
 /// The extensions of JSON that editors accept in these files, and no more.
 const OPTIONS: ParseOptions = ParseOptions {
@@ -29,18 +29,23 @@ const OPTIONS: ParseOptions = ParseOptions {
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The text of a file with nothing but the entry.
-pub fn alone(section: &str, entry: &Entry) -> String {
+pub fn new_file_text(section: &str, entry: &ServerEntry) -> String {
     let value = json!({ section: { NAME: entry } });
     // A value can always be written; on one line it is correct too.
     serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string()) + "\n"
 }
 
 /// Puts the entry into the section of that name.
-pub fn merge(text: &str, section: &str, scope: Scope, entry: &Entry) -> Result<Merge, Broken> {
+pub fn merge(
+    text: &str,
+    section: &str,
+    scope: EntryScope,
+    entry: &ServerEntry,
+) -> Result<MergeOutcome, BrokenFile> {
     let rest = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let mark = &text[..text.len() - rest.len()];
     if rest.trim().is_empty() {
-        return Ok(Merge::Changed { text: alone(section, entry), replaced: false });
+        return Ok(MergeOutcome::Changed { text: new_file_text(section, entry), replaced: false });
     }
     let root = parse(rest)?;
     let before = root.to_serde_value().unwrap_or_default();
@@ -56,15 +61,15 @@ pub fn merge(text: &str, section: &str, scope: Scope, entry: &Entry) -> Result<M
         return Ok(checked(mark, &root, before, section, entry, false));
     };
     let entry = match old.to_serde_value() {
-        Some(Value::Object(old)) => joined(&old, entry, scope),
+        Some(Value::Object(old)) => replacement(&old, entry, scope),
         _ => entry.clone(),
     };
     let new = Value::Object(entry.clone());
     if old.to_serde_value().as_ref() == Some(&new) {
-        return Ok(Merge::Same);
+        return Ok(MergeOutcome::Same);
     }
     if has_comment(&old) {
-        return Ok(Merge::Refused("the entry that is there has comments, which would be lost"));
+        return Ok(MergeOutcome::Refused("the entry that is there has comments, which would be lost"));
     }
     if let Some(property) = old.parent().and_then(|parent| parent.as_object_prop()) {
         property.set_value(input(&new));
@@ -72,19 +77,19 @@ pub fn merge(text: &str, section: &str, scope: Scope, entry: &Entry) -> Result<M
     Ok(checked(mark, &root, before, section, &entry, true))
 }
 
-fn parse(text: &str) -> Result<CstRootNode, Broken> {
+fn parse(text: &str) -> Result<CstRootNode, BrokenFile> {
     CstRootNode::parse(text, &OPTIONS).map_err(|error| {
-        let place = (error.line_display(), error.column_display());
+        let position = (error.line_display(), error.column_display());
         let mut message = error.kind().to_string();
         if let Some(first) = message.get_mut(..1) {
             first.make_ascii_lowercase();
         }
-        Broken { place: Some(place), message }
+        BrokenFile { position: Some(position), message }
     })
 }
 
-fn not_an_object(what: &str) -> Broken {
-    Broken { place: None, message: format!("{what} is not an object") }
+fn not_an_object(what: &str) -> BrokenFile {
+    BrokenFile { position: None, message: format!("{what} is not an object") }
 }
 
 /// The value of this member; of several the last one, which counts for every client.
@@ -103,20 +108,20 @@ fn checked(
     root: &CstRootNode,
     before: Value,
     section: &str,
-    entry: &Entry,
+    entry: &ServerEntry,
     replaced: bool,
-) -> Merge {
-    let mut meant = before;
-    if !meant[section].is_object() {
-        meant[section] = Value::Object(Map::new());
+) -> MergeOutcome {
+    let mut expected = before;
+    if !expected[section].is_object() {
+        expected[section] = Value::Object(Map::new());
     }
-    meant[section][NAME] = Value::Object(entry.clone());
+    expected[section][NAME] = Value::Object(entry.clone());
     let text = root.to_string();
     match parse(&text) {
-        Ok(after) if after.to_serde_value().as_ref() == Some(&meant) => {
-            Merge::Changed { text: format!("{mark}{text}"), replaced }
+        Ok(after) if after.to_serde_value().as_ref() == Some(&expected) => {
+            MergeOutcome::Changed { text: format!("{mark}{text}"), replaced }
         }
-        _ => Merge::Refused("the file is written in a way that greenroom cannot add to"),
+        _ => MergeOutcome::Refused("the file is written in a way that greenroom cannot add to"),
     }
 }
 
@@ -137,15 +142,15 @@ fn input(value: &Value) -> CstInputValue {
 mod tests {
     use super::*;
 
-    fn entry() -> Entry {
+    fn entry() -> ServerEntry {
         let Value::Object(entry) = json!({"command": "/bin/greenroom", "args": ["mcp"]}) else { panic!() };
         entry
     }
 
     #[track_caller]
     fn check(before: &str, after: &str) {
-        match merge(before, "servers", Scope::User, &entry()).unwrap() {
-            Merge::Changed { text, .. } => assert_eq!(text, after),
+        match merge(before, "servers", EntryScope::User, &entry()).unwrap() {
+            MergeOutcome::Changed { text, .. } => assert_eq!(text, after),
             other => panic!("{other:?}"),
         }
     }
@@ -167,7 +172,7 @@ mod tests {
 
     /// The entry is added to objects without members or with only a comment; an object on one line gets a line per member.
     #[test]
-    fn odd_objects() {
+    fn empty_and_one_line_objects_are_added_to() {
         let entry =
             "\"greenroom\": {\n      \"command\": \"/bin/greenroom\",\n      \"args\": [\"mcp\"]\n    }";
         let lines = format!("{{\"servers\":{{\n    \"a\":1,\n    {entry}\n  }}}}");
@@ -177,20 +182,21 @@ mod tests {
         let lines = format!("\n  \"servers\": {{\n    {entry}\n  }}\n");
         check("{}", &format!("{{{lines}}}"));
         check("{\r\n}", &format!("{{{lines}}}").replace('\n', "\r\n"));
-        let commented = merge("{ /* none */ }\n", "servers", Scope::User, &self::entry()).unwrap();
-        let Merge::Changed { text, .. } = commented else { panic!("{commented:?}") };
+        let commented = merge("{ /* none */ }\n", "servers", EntryScope::User, &self::entry()).unwrap();
+        let MergeOutcome::Changed { text, .. } = commented else { panic!("{commented:?}") };
         assert!(text.contains("/* none */"), "{text}");
-        let Merge::Changed { text, .. } = merge(" \n", "servers", Scope::User, &self::entry()).unwrap()
+        let MergeOutcome::Changed { text, .. } =
+            merge(" \n", "servers", EntryScope::User, &self::entry()).unwrap()
         else {
             panic!()
         };
-        assert_eq!(text, alone("servers", &self::entry()));
+        assert_eq!(text, new_file_text("servers", &self::entry()));
     }
 
     /// Replacing keeps what the user added to the entry, unless it belongs to the other transport; an entry with a comment
     /// is not replaced.
     #[test]
-    fn replacing() {
+    fn replacing_keeps_what_the_user_added() {
         let one = "\n      \"command\": \"/bin/greenroom\",\n      \"args\": [\"mcp\"]";
         check(
             "{\"servers\": {\"greenroom\": {\"command\":\"old\",\"args\":[],\"env\":{\"A\":\"b\"}}}}",
@@ -203,18 +209,21 @@ mod tests {
             &format!("{{\"servers\": {{\"greenroom\": {{{one}\n    }}}}}}"),
         );
         let same = "{\"servers\": {\"greenroom\": {\"args\":[\"mcp\"],\"command\":\"/bin/greenroom\",\"disabled\":false}}}";
-        assert!(matches!(merge(same, "servers", Scope::User, &entry()), Ok(Merge::Same)));
+        assert!(matches!(merge(same, "servers", EntryScope::User, &entry()), Ok(MergeOutcome::Same)));
         let foreign = "{\"servers\": {\"greenroom\": {\"command\":\"old\",\"env\":{\"GREENROOM_POOL_COMMAND\":\"touch x\"}}}}";
-        let project = merge(foreign, "servers", Scope::Project, &entry()).unwrap();
-        let Merge::Changed { text, replaced: true } = project else { panic!("{project:?}") };
+        let project = merge(foreign, "servers", EntryScope::Project, &entry()).unwrap();
+        let MergeOutcome::Changed { text, replaced: true } = project else { panic!("{project:?}") };
         assert!(!text.contains("env"), "what came with a project does not stay: {text}");
         let comment = "{\"servers\": {\"greenroom\": {\"command\":\"old\" /* mine */}}}";
-        assert!(matches!(merge(comment, "servers", Scope::User, &entry()), Ok(Merge::Refused(_))));
+        assert!(matches!(
+            merge(comment, "servers", EntryScope::User, &entry()),
+            Ok(MergeOutcome::Refused(_))
+        ));
     }
 
     /// The error for a file of another shape or with a mistake names it; the file is not overwritten, and nothing panics.
     #[test]
-    fn other_shapes() {
+    fn broken_files_are_named_and_kept() {
         for (text, message) in [
             ("[]", "the file is not an object"),
             ("{\n\"servers\": null}", "`servers` is not an object"),
@@ -228,20 +237,24 @@ mod tests {
             ("{\"a\": 1", "line 1, column 1: unterminated object"),
         ] {
             assert_eq!(
-                merge(text, "servers", Scope::User, &entry()).unwrap_err().to_string(),
+                merge(text, "servers", EntryScope::User, &entry()).unwrap_err().to_string(),
                 message,
                 "{text}"
             );
         }
         let deep = "[".repeat(100_000);
-        assert!(merge(&deep, "servers", Scope::User, &entry()).unwrap_err().to_string().contains("nesting"));
+        assert!(
+            merge(&deep, "servers", EntryScope::User, &entry()).unwrap_err().to_string().contains("nesting")
+        );
     }
 
     /// Of several members with one name the last one counts, and a string that looks like a comment is not one.
     #[test]
-    fn odd_members() {
+    fn the_last_member_of_a_name_counts() {
         let twice = "{\"servers\": 1, \"servers\": {\"greenroom\": {\"command\": \"http://x /* y */\"}}}";
-        let Merge::Changed { replaced, .. } = merge(twice, "servers", Scope::User, &entry()).unwrap() else {
+        let MergeOutcome::Changed { replaced, .. } =
+            merge(twice, "servers", EntryScope::User, &entry()).unwrap()
+        else {
             panic!()
         };
         assert!(replaced);

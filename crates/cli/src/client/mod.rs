@@ -23,7 +23,7 @@ use crate::config::ProcessEnv;
 const NAME: &str = "greenroom";
 
 /// The value under greenroom's name in a client's file.
-pub type Entry = Map<String, Value>;
+pub type ServerEntry = Map<String, Value>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ClientApp {
@@ -39,7 +39,7 @@ pub enum ClientApp {
 
 /// Where an entry applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum EntryScope {
     /// In everything that this user does.
     User,
     /// In the project in the working directory.
@@ -48,7 +48,7 @@ pub enum Scope {
 
 /// How a client reaches greenroom.
 #[derive(Debug)]
-pub enum Server {
+pub enum ClientTransport {
     /// The client starts the program.
     Command { program: String, args: Vec<String> },
     /// The client connects to a running `greenroom serve`.
@@ -56,17 +56,17 @@ pub enum Server {
 }
 
 /// What differs between clients.
-struct Recipe {
+struct ClientSpec {
     name: &'static str,
-    file: fn(&ProcessEnv, Scope) -> Option<PathBuf>,
-    entry: fn(&Server) -> Entry,
-    format: Format,
+    file: fn(&ProcessEnv, EntryScope) -> Option<PathBuf>,
+    entry: fn(&ClientTransport) -> ServerEntry,
+    format: ConfigFormat,
     /// What the user does next.
-    next: fn(Scope) -> &'static str,
+    next_step: fn(EntryScope) -> &'static str,
 }
 
 /// The format of a client's file.
-enum Format {
+enum ConfigFormat {
     /// JSON, with the servers in the section of this name.
     Json(&'static str),
     /// TOML, with the servers in the table of this name.
@@ -74,22 +74,22 @@ enum Format {
 }
 
 impl ClientApp {
-    fn recipe(self) -> &'static Recipe {
+    fn spec(self) -> &'static ClientSpec {
         match self {
-            Self::Claude => &claude::RECIPE,
-            Self::Cursor => &cursor::RECIPE,
-            Self::Vscode => &vscode::RECIPE,
-            Self::Codex => &codex::RECIPE,
+            Self::Claude => &claude::SPEC,
+            Self::Cursor => &cursor::SPEC,
+            Self::Vscode => &vscode::SPEC,
+            Self::Codex => &codex::SPEC,
         }
     }
 
     /// Its makers' name for it.
     pub fn name(self) -> &'static str {
-        self.recipe().name
+        self.spec().name
     }
 
     /// Its name on the command line.
-    pub fn word(self) -> &'static str {
+    pub fn cli_name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
             Self::Cursor => "cursor",
@@ -99,38 +99,43 @@ impl ClientApp {
     }
 
     /// The file from which it reads its servers. `None` without a home folder.
-    pub fn file(self, surroundings: &ProcessEnv, scope: Scope) -> Option<PathBuf> {
-        (self.recipe().file)(surroundings, scope)
+    pub fn file(self, env: &ProcessEnv, scope: EntryScope) -> Option<PathBuf> {
+        (self.spec().file)(env, scope)
     }
 
-    pub fn entry(self, server: &Server) -> Entry {
-        (self.recipe().entry)(server)
+    pub fn entry(self, server: &ClientTransport) -> ServerEntry {
+        (self.spec().entry)(server)
     }
 
-    pub fn next(self, scope: Scope) -> &'static str {
-        (self.recipe().next)(scope)
+    pub fn next_step(self, scope: EntryScope) -> &'static str {
+        (self.spec().next_step)(scope)
     }
 
     /// The text of a file that has nothing but the entry.
-    pub fn alone(self, entry: &Entry) -> String {
-        match self.recipe().format {
-            Format::Json(section) => json::alone(section, entry),
-            Format::Toml(table) => toml::alone(table, entry),
+    pub fn new_file_text(self, entry: &ServerEntry) -> String {
+        match self.spec().format {
+            ConfigFormat::Json(section) => json::new_file_text(section, entry),
+            ConfigFormat::Toml(table) => toml::new_file_text(table, entry),
         }
     }
 
     /// Puts the entry into the text of a file.
-    pub fn merge(self, text: &str, scope: Scope, entry: &Entry) -> Result<Merge, Broken> {
-        match self.recipe().format {
-            Format::Json(section) => json::merge(text, section, scope, entry),
-            Format::Toml(table) => toml::merge(text, table, scope, entry),
+    pub fn merge(
+        self,
+        text: &str,
+        scope: EntryScope,
+        entry: &ServerEntry,
+    ) -> Result<MergeOutcome, BrokenFile> {
+        match self.spec().format {
+            ConfigFormat::Json(section) => json::merge(text, section, scope, entry),
+            ConfigFormat::Toml(table) => toml::merge(text, table, scope, entry),
         }
     }
 }
 
 /// The outcome of adding an entry.
 #[derive(Debug)]
-pub enum Merge {
+pub enum MergeOutcome {
     /// The entry is already there.
     Same,
     /// The file's new text, and whether another entry was replaced in it.
@@ -141,69 +146,69 @@ pub enum Merge {
 
 /// A client's file that cannot be read, and where.
 #[derive(Debug)]
-pub struct Broken {
+pub struct BrokenFile {
     /// Line and column, where they are known.
-    place: Option<(usize, usize)>,
+    position: Option<(usize, usize)>,
     message: String,
 }
 
-impl Broken {
+impl BrokenFile {
     fn at(text: &str, at: usize, message: impl Into<String>) -> Self {
         let before = text.get(..at).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
         let line = before.matches('\n').count() + 1;
         let column = before[line_start..].chars().count() + 1;
-        Self { place: Some((line, column)), message: message.into() }
+        Self { position: Some((line, column)), message: message.into() }
     }
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for BrokenFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((line, column)) = self.place {
+        if let Some((line, column)) = self.position {
             write!(f, "line {line}, column {column}: ")?;
         }
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for BrokenFile {}
 
 /// The entry that replaces an existing one. What the user added to it, such as variables, stays, as long as the client
 /// still reaches greenroom in the same way; some clients would refuse what belongs to the other way. An entry of a project
 /// may have come with the project, and its variables could make greenroom start other programs: nothing of it stays.
-fn joined(old: &Entry, new: &Entry, scope: Scope) -> Entry {
-    let way = |entry: &Entry| entry.contains_key("command");
-    if scope == Scope::Project || way(old) != way(new) {
+fn replacement(old: &ServerEntry, new: &ServerEntry, scope: EntryScope) -> ServerEntry {
+    let is_command = |entry: &ServerEntry| entry.contains_key("command");
+    if scope == EntryScope::Project || is_command(old) != is_command(new) {
         return new.clone();
     }
-    let mut joined = old.clone();
+    let mut replacement = old.clone();
     for (key, value) in new {
         // The user keeps the variables of the old entry; the new entry adds its own.
-        if let (Some(Value::Object(old)), Value::Object(new)) = (joined.get_mut(key), value) {
+        if let (Some(Value::Object(old)), Value::Object(new)) = (replacement.get_mut(key), value) {
             old.extend(new.clone());
             continue;
         }
         // To every client, a command without a type is a program to start.
         if key != "type" || old.contains_key(key) || value != "stdio" {
-            joined.insert(key.clone(), value.clone());
+            replacement.insert(key.clone(), value.clone());
         }
     }
-    joined
+    replacement
 }
 
 /// An entry with its type.
-fn typed_entry(server: &Server) -> Entry {
+fn typed_entry(server: &ClientTransport) -> ServerEntry {
     match server {
-        Server::Command { program, args } => entry([
+        ClientTransport::Command { program, args } => entry([
             ("type", "stdio".into()),
             ("command", program.clone().into()),
             ("args", args.clone().into()),
         ]),
-        Server::Url(url) => entry([("type", "http".into()), ("url", url.clone().into())]),
+        ClientTransport::Url(url) => entry([("type", "http".into()), ("url", url.clone().into())]),
     }
 }
 
 /// An entry of string keys, in the order given.
-fn entry<const N: usize>(pairs: [(&str, Value); N]) -> Entry {
+fn entry<const N: usize>(pairs: [(&str, Value); N]) -> ServerEntry {
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }

@@ -5,10 +5,10 @@
 use serde_json::Value as Json;
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value, value};
 
-use super::{Broken, Entry, Merge, NAME, Scope, joined};
+use super::{BrokenFile, EntryScope, MergeOutcome, NAME, ServerEntry, replacement};
 
 /// The text of a file with nothing but the entry.
-pub fn alone(section: &str, entry: &Entry) -> String {
+pub fn new_file_text(section: &str, entry: &ServerEntry) -> String {
     let mut servers = Table::new();
     // `[mcp_servers.greenroom]` is enough; the outer table needs no header of its own.
     servers.set_implicit(true);
@@ -19,14 +19,19 @@ pub fn alone(section: &str, entry: &Entry) -> String {
 }
 
 /// Puts the entry into the table of that name.
-pub fn merge(text: &str, section: &str, scope: Scope, entry: &Entry) -> Result<Merge, Broken> {
+pub fn merge(
+    text: &str,
+    section: &str,
+    scope: EntryScope,
+    entry: &ServerEntry,
+) -> Result<MergeOutcome, BrokenFile> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
-        return Ok(Merge::Changed { text: alone(section, entry), replaced: false });
+        return Ok(MergeOutcome::Changed { text: new_file_text(section, entry), replaced: false });
     }
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         // The library's message may have several lines.
         let message = error.message().split('\n').collect::<Vec<_>>().join("; ");
-        Broken::at(text, error.span().map_or(0, |span| span.start), message)
+        BrokenFile::at(text, error.span().map_or(0, |span| span.start), message)
     })?;
     let before = to_json(document.as_item());
     let servers = servers(&mut document, text, section)?;
@@ -39,12 +44,14 @@ pub fn merge(text: &str, section: &str, scope: Scope, entry: &Entry) -> Result<M
         }
         Some(old) => {
             let was = to_json(old);
-            let entry = was.as_object().map_or_else(|| entry.clone(), |was| joined(was, entry, scope));
+            let entry = was.as_object().map_or_else(|| entry.clone(), |was| replacement(was, entry, scope));
             if was == Json::Object(entry.clone()) {
-                return Ok(Merge::Same);
+                return Ok(MergeOutcome::Same);
             }
             if old.to_string().contains('#') {
-                return Ok(Merge::Refused("the entry that is there has comments, which could be lost"));
+                return Ok(MergeOutcome::Refused(
+                    "the entry that is there has comments, which could be lost",
+                ));
             }
             rewrite(old, &entry);
             (entry, true)
@@ -59,7 +66,7 @@ fn servers<'a>(
     document: &'a mut DocumentMut,
     text: &str,
     section: &str,
-) -> Result<&'a mut dyn TableLike, Broken> {
+) -> Result<&'a mut dyn TableLike, BrokenFile> {
     let item = document.entry(section).or_insert_with(|| {
         let mut servers = Table::new();
         servers.set_implicit(true);
@@ -67,18 +74,18 @@ fn servers<'a>(
     });
     let at = item.span().map_or(0, |span| span.start);
     item.as_table_like_mut()
-        .ok_or_else(|| Broken::at(text, at, format!("`{section}` is not a table of servers")))
+        .ok_or_else(|| BrokenFile::at(text, at, format!("`{section}` is not a table of servers")))
 }
 
 /// Changes only the values that differ, so that the rest keeps its spelling.
-fn rewrite(old: &mut Item, entry: &Entry) {
+fn rewrite(old: &mut Item, entry: &ServerEntry) {
     let Some(old) = old.as_table_like_mut() else {
         *old = Item::Table(table(entry));
         return;
     };
-    let gone: Vec<_> =
+    let removed: Vec<_> =
         old.iter().map(|(key, _)| key.to_owned()).filter(|key| !entry.contains_key(key)).collect();
-    for key in gone {
+    for key in removed {
         old.remove(&key);
     }
     for (key, new) in entry {
@@ -90,19 +97,25 @@ fn rewrite(old: &mut Item, entry: &Entry) {
     }
 }
 
-fn table(entry: &Entry) -> Table {
+fn table(entry: &ServerEntry) -> Table {
     entry.iter().filter_map(|(key, new)| Some((key, value(from_json(new)?)))).collect()
 }
 
 /// Reads the result back: it must have the file's former content and the entry.
-fn checked(text: String, mut meant: Json, section: &str, entry: &Entry, replaced: bool) -> Merge {
-    if !meant[section].is_object() {
-        meant[section] = Json::Object(serde_json::Map::new());
+fn checked(
+    text: String,
+    mut expected: Json,
+    section: &str,
+    entry: &ServerEntry,
+    replaced: bool,
+) -> MergeOutcome {
+    if !expected[section].is_object() {
+        expected[section] = Json::Object(serde_json::Map::new());
     }
-    meant[section][NAME] = Json::Object(entry.clone());
+    expected[section][NAME] = Json::Object(entry.clone());
     match text.parse::<DocumentMut>() {
-        Ok(after) if to_json(after.as_item()) == meant => Merge::Changed { text, replaced },
-        _ => Merge::Refused("the file is written in a way that greenroom cannot add to"),
+        Ok(after) if to_json(after.as_item()) == expected => MergeOutcome::Changed { text, replaced },
+        _ => MergeOutcome::Refused("the file is written in a way that greenroom cannot add to"),
     }
 }
 
@@ -122,7 +135,7 @@ fn from_json(json: &Json) -> Option<Value> {
 /// A form for comparison: tables, lists and strings as they are, all else by its spelling.
 fn to_json(item: &Item) -> Json {
     if let Some(table) = item.as_table_like() {
-        table.iter().map(|(key, item)| (key.to_owned(), to_json(item))).collect::<Entry>().into()
+        table.iter().map(|(key, item)| (key.to_owned(), to_json(item))).collect::<ServerEntry>().into()
     } else if let Some(tables) = item.as_array_of_tables() {
         tables.iter().map(|table| to_json(&Item::Table(table.clone()))).collect()
     } else if let Some(items) = item.as_array() {
@@ -146,7 +159,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn entry() -> Entry {
+    fn entry() -> ServerEntry {
         let Json::Object(entry) = json!({"command": "/bin/greenroom", "args": ["mcp"]}) else { panic!() };
         entry
     }
@@ -155,8 +168,8 @@ mod tests {
 
     #[track_caller]
     fn check(before: &str, after: &str) {
-        match merge(before, "mcp_servers", Scope::User, &entry()).unwrap() {
-            Merge::Changed { text, .. } => assert_eq!(text, after),
+        match merge(before, "mcp_servers", EntryScope::User, &entry()).unwrap() {
+            MergeOutcome::Changed { text, .. } => assert_eq!(text, after),
             other => panic!("{other:?}"),
         }
     }
@@ -174,7 +187,7 @@ mod tests {
 
     /// Servers on one line or as dotted keys are added to in their own style.
     #[test]
-    fn other_spellings() {
+    fn inline_and_dotted_tables_are_added_to() {
         check(
             "mcp_servers = { other = { command = \"a\" } }\n",
             "mcp_servers = { other = { command = \"a\" } , greenroom = { command = \"/bin/greenroom\", args = [\"mcp\"] } }\n",
@@ -187,7 +200,7 @@ mod tests {
 
     /// Replacing keeps what the user added and how it is written; an entry with comments is left alone.
     #[test]
-    fn replacing() {
+    fn replacing_keeps_what_the_user_added() {
         check(
             "[mcp_servers.greenroom]\nstartup_timeout_sec = 0x10\ncommand = 'old'\n\n[mcp_servers.greenroom.env]\nA = 'b'\n",
             "[mcp_servers.greenroom]\nstartup_timeout_sec = 0x10\ncommand = \"/bin/greenroom\"\nargs = [\"mcp\"]\n\n\
@@ -195,15 +208,18 @@ mod tests {
         );
         check("[mcp_servers.greenroom]\nurl = \"http://x/mcp\"\n", LINES);
         let same = format!("{LINES}enabled = true\n");
-        assert!(matches!(merge(&same, "mcp_servers", Scope::User, &entry()), Ok(Merge::Same)));
+        assert!(matches!(merge(&same, "mcp_servers", EntryScope::User, &entry()), Ok(MergeOutcome::Same)));
         let comment = "[mcp_servers.greenroom]\n# mine\ncommand = 'old'\n";
-        assert!(matches!(merge(comment, "mcp_servers", Scope::User, &entry()), Ok(Merge::Refused(_))));
+        assert!(matches!(
+            merge(comment, "mcp_servers", EntryScope::User, &entry()),
+            Ok(MergeOutcome::Refused(_))
+        ));
     }
 
     /// The error for a broken file or one of another shape names it; the file is not overwritten.
     #[test]
-    fn broken() {
-        let message = |text| merge(text, "mcp_servers", Scope::User, &entry()).unwrap_err().to_string();
+    fn broken_files_are_named() {
+        let message = |text| merge(text, "mcp_servers", EntryScope::User, &entry()).unwrap_err().to_string();
         assert!(message("a = 1\nb = \n").starts_with("line 2, column 5: "), "{}", message("a = 1\nb = \n"));
         assert!(message("mcp_servers = 3").contains("`mcp_servers` is not a table of servers"));
     }

@@ -4,15 +4,15 @@
 //! Other builds (Insiders, VSCodium), other profiles, and windows whose code runs on another machine have
 //! other user folders; there a project's file is the one that works.
 
-use super::{Format, Recipe, Scope, typed_entry};
+use super::{ClientSpec, ConfigFormat, EntryScope, typed_entry};
 
-pub(super) const RECIPE: Recipe = Recipe {
+pub(super) const SPEC: ClientSpec = ClientSpec {
     name: "VS Code",
-    file: |surroundings, scope| match scope {
-        Scope::User => Some(surroundings.app_config_dir()?.join("Code/User/mcp.json")),
-        Scope::Project => Some(surroundings.working_dir.join(".vscode/mcp.json")),
+    file: |env, scope| match scope {
+        EntryScope::User => Some(env.app_config_dir()?.join("Code/User/mcp.json")),
+        EntryScope::Project => Some(env.working_dir.join(".vscode/mcp.json")),
     },
     entry: typed_entry,
-    format: Format::Json("servers"),
-    next: |_| "run `MCP: List Servers` from VS Code's command palette and start greenroom",
+    format: ConfigFormat::Json("servers"),
+    next_step: |_| "run `MCP: List Servers` from VS Code's command palette and start greenroom",
 };

@@ -16,13 +16,12 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The config files, later ones winning: only the named one, if one is named; else the user's own and then the working
 /// directory's.
-pub fn config(surroundings: &ProcessEnv, named: Option<PathBuf>) -> Result<Vec<ConfigFile>, Hinted> {
-    let by_variable =
-        || surroundings.variable(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+pub fn config(env: &ProcessEnv, named: Option<PathBuf>) -> Result<Vec<ConfigFile>, Hinted> {
+    let by_variable = || env.variable(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     if let Some((path, by)) =
         named.map(|path| (path, "--config")).or_else(|| by_variable().map(|path| (path, CONFIG_VARIABLE)))
     {
-        let path = surroundings.working_dir.join(path);
+        let path = env.working_dir.join(path);
         return match read(&path)? {
             Some(text) => Ok(vec![ConfigFile { path, text, trusted: true }]),
             None => Err(Hinted::usage(format!(
@@ -31,8 +30,8 @@ pub fn config(surroundings: &ProcessEnv, named: Option<PathBuf>) -> Result<Vec<C
             ))),
         };
     }
-    let own = surroundings.user_file();
-    let near = surroundings.working_dir.join("greenroom.toml");
+    let own = env.user_file();
+    let near = env.working_dir.join("greenroom.toml");
     let mut files = Vec::new();
     // If the working directory is the user's config folder, the two are one file.
     for (path, trusted) in
@@ -48,23 +47,20 @@ pub fn config(surroundings: &ProcessEnv, named: Option<PathBuf>) -> Result<Vec<C
 }
 
 /// The files that the configuration is read from, whether they exist or not.
-pub fn watched(surroundings: &ProcessEnv, named: Option<PathBuf>) -> Vec<PathBuf> {
-    let by_variable =
-        surroundings.variable(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let near = |name: PathBuf| surroundings.working_dir.join(name);
+pub fn watched(env: &ProcessEnv, named: Option<PathBuf>) -> Vec<PathBuf> {
+    let by_variable = env.variable(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let near = |name: PathBuf| env.working_dir.join(name);
     match named.or(by_variable) {
         Some(path) => vec![near(path), near(".env".into())],
-        None => surroundings
-            .user_file()
-            .into_iter()
-            .chain([near("greenroom.toml".into()), near(".env".into())])
-            .collect(),
+        None => {
+            env.user_file().into_iter().chain([near("greenroom.toml".into()), near(".env".into())]).collect()
+        }
     }
 }
 
 /// The `.env` of the working directory.
-pub fn dotenv(surroundings: &ProcessEnv) -> Result<Option<DotEnv>, Hinted> {
-    let path = surroundings.working_dir.join(".env");
+pub fn dotenv(env: &ProcessEnv) -> Result<Option<DotEnv>, Hinted> {
+    let path = env.working_dir.join(".env");
     // A Python virtual environment is often a folder with this name.
     if path.is_dir() {
         return Ok(None);

@@ -14,7 +14,7 @@ use crate::args::Flags;
 /// The sources of the configuration. The files may change; the rest stays as it was when the process started.
 #[derive(Debug, Clone)]
 pub struct Inputs {
-    pub surroundings: ProcessEnv,
+    pub env: ProcessEnv,
     /// The value of `--config`.
     pub config: Option<PathBuf>,
     /// The flags of the command line.
@@ -24,14 +24,14 @@ pub struct Inputs {
 impl Inputs {
     /// Reads everything and resolves the settings.
     pub fn resolve(&self) -> anyhow::Result<Resolved> {
-        let surroundings = &self.surroundings;
+        let env = &self.env;
         let sources = Sources {
-            files: files::config(surroundings, self.config.clone())?,
-            dotenv: files::dotenv(surroundings)?,
-            data_dir: surroundings.data_dir(),
-            user_file: surroundings.user_file(),
-            working_dir: surroundings.working_dir.clone(),
-            environment: surroundings.variables.clone(),
+            files: files::config(env, self.config.clone())?,
+            dotenv: files::dotenv(env)?,
+            data_dir: env.data_dir(),
+            user_file: env.user_file(),
+            working_dir: env.working_dir.clone(),
+            environment: env.variables.clone(),
             flags: self.flags.settings.clone(),
             browsers: self.flags.browsers.clone(),
         };
@@ -40,6 +40,6 @@ impl Inputs {
 
     /// The files that are read, whether they exist or not.
     pub fn files(&self) -> Vec<PathBuf> {
-        files::watched(&self.surroundings, self.config.clone())
+        files::watched(&self.env, self.config.clone())
     }
 }

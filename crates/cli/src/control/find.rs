@@ -14,7 +14,7 @@ const URL_BYTES_MAX: u64 = 4096;
 
 /// A greenroom that listens on a control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Neighbour {
+pub struct ControlEndpoint {
     pub pid: u32,
     pub socket: PathBuf,
     /// Its URL, if it is a server.
@@ -23,12 +23,12 @@ pub struct Neighbour {
 
 /// The greenrooms of a data folder that run and have a socket. Dead ones, foreign files, and processes that serve no
 /// agents are skipped.
-pub fn find(data_folder: &Path) -> Vec<Neighbour> {
-    let neighbour = |RunningGreenroom { pid, path }| {
+pub fn find_endpoints(data_folder: &Path) -> Vec<ControlEndpoint> {
+    let endpoint = |RunningGreenroom { pid, path }| {
         let socket = socket_path::socket(&path);
         let server = greenroom_files::read_text(&path.join(SERVER), URL_BYTES_MAX).ok();
         let server = server.map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
-        socket.exists().then_some(Neighbour { pid, socket, server })
+        socket.exists().then_some(ControlEndpoint { pid, socket, server })
     };
-    run_folder::running_greenrooms(data_folder).into_iter().filter_map(neighbour).collect()
+    run_folder::running_greenrooms(data_folder).into_iter().filter_map(endpoint).collect()
 }

@@ -1,5 +1,5 @@
 //! The server of the control socket: binds the socket of this process's run folder, for this user only, and serves
-//! HTTP/1.1 on it until it is closed. The house owns it, opens it before it serves the first agent and closes it last.
+//! HTTP/1.1 on it until it is closed. The app owns it, opens it before it serves the first agent and closes it last.
 
 use std::{
     fs, io,
@@ -12,18 +12,18 @@ use greenroom_gateway::front::http;
 use tokio::net::UnixListener;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::socket_path::{self, Address};
+use super::socket_path::{self, SocketAddress};
 
 /// A socket that is being served.
-pub struct Listening {
+pub struct ControlServer {
     socket: PathBuf,
     closing: CancellationToken,
     task: AbortOnDropHandle<()>,
 }
 
-impl Listening {
+impl ControlServer {
     /// Binds the run folder's socket and serves the routes on it. Streams among them end when `closing` is
-    /// cancelled, which [`Listening::close`] does.
+    /// cancelled, which [`ControlServer::close`] does.
     pub fn open(run_folder: &Path, routes: Router, closing: CancellationToken) -> io::Result<Self> {
         let socket = socket_path::socket(run_folder);
         let listener = bind(&socket)?;
@@ -43,7 +43,7 @@ impl Listening {
 }
 
 fn bind(socket: &Path) -> io::Result<UnixListener> {
-    let address = Address::of(socket)?;
+    let address = SocketAddress::new(socket)?;
     let listener = UnixListener::bind(address.path())?;
     // The folder around it is already private, so others cannot connect at any moment.
     fs::set_permissions(address.path(), fs::Permissions::from_mode(0o600))?;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use axum::routing::get;
 
-    use crate::control::Asker;
+    use crate::control::ControlClient;
 
     /// A socket with a path longer than a socket address is bound and found; only this user may use it; closing removes it.
     #[tokio::test]
@@ -65,11 +65,11 @@ mod tests {
             let run = (0..depth).fold(folder.path().to_owned(), |path, _| path.join("a-folder-name"));
             fs::create_dir_all(&run).unwrap();
             let routes = Router::new().route("/", get(|| async { "\"here\"" }));
-            let listening = Listening::open(&run, routes, CancellationToken::new()).unwrap();
+            let listening = ControlServer::open(&run, routes, CancellationToken::new()).unwrap();
             let socket = socket_path::socket(&run);
             assert_eq!(socket.as_os_str().len() > 107, depth > 0);
             assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
-            let answer: String = Asker::open(&socket).await.unwrap().get("/").await.unwrap();
+            let answer: String = ControlClient::open(&socket).await.unwrap().get("/").await.unwrap();
             assert_eq!(answer, "here");
             listening.close().await;
             assert!(!socket.exists());

@@ -1,7 +1,7 @@
 //! The control socket: every greenroom that serves agents listens on one in its run folder, and speaks HTTP on it.
 //!
-//! `listen` serves it; the house owns that. `ask` connects and sends requests, `find` finds the sockets, `look` asks all of
-//! them, and `say` prints the answers. The routes are in `greenroom_gateway::control`.
+//! `listen` serves it; the app owns that. `client` connects and sends requests, `find` finds the sockets, `query_all` asks all of
+//! them, and `print` prints the answers. The routes are in `greenroom_gateway::control`.
 
 mod client;
 mod find;
@@ -10,7 +10,7 @@ pub mod print;
 mod query_all;
 mod socket_path;
 
-pub use client::{ANSWER_WITHIN, AskError, Asker, connect};
-pub use find::{Neighbour, SERVER, find};
-pub use listen::Listening;
-pub use query_all::{Answered, Look, answers, look, nobody};
+pub use client::{ANSWER_TIMEOUT, ControlClient, ControlError, connect};
+pub use find::{ControlEndpoint, SERVER, find_endpoints};
+pub use listen::ControlServer;
+pub use query_all::{GreenroomReport, QueryOutcome, none_running_message, query_all, reports};

@@ -10,14 +10,14 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Answered, Look,
-    query_all::{nobody, print, silent},
+    GreenroomReport, QueryOutcome,
+    query_all::{none_running_message, print, unanswered_messages},
 };
-use crate::{report::Hinted, view::words};
+use crate::{report::Hinted, view::text};
 
 /// An item for programs, with the process that it is from.
 #[derive(Serialize)]
-struct WithPid<T> {
+struct ItemWithPid<T> {
     pid: u32,
     #[serde(flatten)]
     what: T,
@@ -25,31 +25,31 @@ struct WithPid<T> {
 
 /// Prints a list, each item with its greenroom's process.
 pub fn list<T: Serialize>(
-    (data, looks): (&Path, &[Look]),
+    (data, outcomes): (&Path, &[QueryOutcome]),
     all: &[(u32, T)],
     json: bool,
     for_people: impl FnOnce() -> String,
 ) -> anyhow::Result<ExitCode> {
     let text = if json {
-        let all: Vec<_> = all.iter().map(|(pid, what)| WithPid { pid: *pid, what }).collect();
+        let all: Vec<_> = all.iter().map(|(pid, what)| ItemWithPid { pid: *pid, what }).collect();
         serde_json::to_string_pretty(&all)? + "\n"
-    } else if looks.is_empty() {
-        nobody(data)
+    } else if outcomes.is_empty() {
+        none_running_message(data)
     } else {
         for_people()
     };
-    print(&text, looks)
+    print(&text, outcomes)
 }
 
 /// Prints one item of a greenroom.
-pub fn one<T: Serialize>(
+pub fn item<T: Serialize>(
     pid: u32,
     what: &T,
     json: bool,
     for_people: impl FnOnce() -> String,
 ) -> anyhow::Result<ExitCode> {
     let text = match json {
-        true => serde_json::to_string_pretty(&WithPid { pid, what })? + "\n",
+        true => serde_json::to_string_pretty(&ItemWithPid { pid, what })? + "\n",
         false => for_people(),
     };
     io::stdout().lock().write_all(text.as_bytes())?;
@@ -57,19 +57,19 @@ pub fn one<T: Serialize>(
 }
 
 /// A hint for a missing item that is not mistyped: no greenroom runs, or one that may have it does not answer.
-pub fn why_missing(data: &Path, looks: &[Look]) -> Option<String> {
-    if looks.is_empty() {
+pub fn why_missing(data: &Path, outcomes: &[QueryOutcome]) -> Option<String> {
+    if outcomes.is_empty() {
         return Some(format!("no greenroom is running with the data folder `{}`", data.display()));
     }
-    let silent = silent(looks);
-    (!silent.is_empty()).then(|| format!("{}; it may have it", silent.join(", ")))
+    let unanswered_messages = unanswered_messages(outcomes);
+    (!unanswered_messages.is_empty()).then(|| format!("{}; it may have it", unanswered_messages.join(", ")))
 }
 
 /// The error that several greenrooms match where one must.
-pub fn several<'a>(what: &str, several: impl Iterator<Item = &'a Answered>) -> Hinted {
+pub fn ambiguous_error<'a>(what: &str, several: impl Iterator<Item = &'a GreenroomReport>) -> Hinted {
     let mut message = format!("{what}:");
-    for answered in several {
-        let _ = write!(message, "\n  pid {}, {}", answered.status.pid, words::clean(&answered.status.kind));
+    for report in several {
+        let _ = write!(message, "\n  pid {}, {}", report.status.pid, text::clean(&report.status.kind));
     }
     Hinted::failure(message).hint("choose one with `--pid`")
 }

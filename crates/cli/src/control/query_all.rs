@@ -9,53 +9,55 @@ use std::{
 use futures_util::future::join_all;
 use greenroom_gateway::control::{OpenSession, OpenSessions, ProcessStatus};
 
-use super::{AskError, Asker, Neighbour, find};
+use super::{ControlClient, ControlEndpoint, ControlError, find_endpoints};
 use crate::report;
 
 /// The answers of a greenroom.
 #[derive(Debug, Clone)]
-pub struct Answered {
-    pub neighbour: Neighbour,
+pub struct GreenroomReport {
+    pub endpoint: ControlEndpoint,
     pub status: ProcessStatus,
     pub sessions: Vec<OpenSession>,
 }
 
 /// The outcome of asking a greenroom.
 #[derive(Debug, Clone)]
-pub enum Look {
-    Answered(Box<Answered>),
+pub enum QueryOutcome {
+    Answered(Box<GreenroomReport>),
     /// It runs and does not answer, or its answer cannot be read.
     Unanswered {
-        neighbour: Neighbour,
+        endpoint: ControlEndpoint,
         why: String,
     },
 }
 
 /// Asks all of them at once. Those that ended meanwhile, and sockets without a process, are left out.
-pub async fn look(data_folder: &Path) -> Vec<Look> {
-    join_all(find(data_folder).into_iter().map(one)).await.into_iter().flatten().collect()
+pub async fn query_all(data_folder: &Path) -> Vec<QueryOutcome> {
+    join_all(find_endpoints(data_folder).into_iter().map(query)).await.into_iter().flatten().collect()
 }
 
-async fn one(neighbour: Neighbour) -> Option<Look> {
-    let asked = async {
-        let mut asker = Asker::open(&neighbour.socket).await?;
-        let status: ProcessStatus = asker.get("/control/status").await?;
-        let OpenSessions { sessions } = asker.get("/control/sessions").await?;
+async fn query(endpoint: ControlEndpoint) -> Option<QueryOutcome> {
+    let queried = async {
+        let mut client = ControlClient::open(&endpoint.socket).await?;
+        let status: ProcessStatus = client.get("/control/status").await?;
+        let OpenSessions { sessions } = client.get("/control/sessions").await?;
         Ok((status, sessions))
     };
-    match asked.await {
+    match queried.await {
         Ok((mut status, sessions)) => {
-            status.listen = status.listen.or_else(|| neighbour.server.clone());
-            Some(Look::Answered(Box::new(Answered { neighbour, status, sessions })))
+            status.listen = status.listen.or_else(|| endpoint.server.clone());
+            Some(QueryOutcome::Answered(Box::new(GreenroomReport { endpoint, status, sessions })))
         }
-        Err(AskError::NotRunning) => None,
-        Err(AskError::Silent(_)) => Some(Look::Unanswered { neighbour, why: "does not answer".to_owned() }),
-        Err(error) => Some(Look::Unanswered { neighbour, why: format!("cannot be asked: {error}") }),
+        Err(ControlError::NotRunning) => None,
+        Err(ControlError::Silent(_)) => {
+            Some(QueryOutcome::Unanswered { endpoint, why: "does not answer".to_owned() })
+        }
+        Err(error) => Some(QueryOutcome::Unanswered { endpoint, why: format!("cannot be asked: {error}") }),
     }
 }
 
 /// The message where no greenroom runs.
-pub fn nobody(data_folder: &Path) -> String {
+pub fn none_running_message(data_folder: &Path) -> String {
     format!(
         "no greenroom is running with the data folder `{}`\n\nhint: an agent's client starts one, with `greenroom mcp`; \
          `--data-dir` looks into another folder\n",
@@ -64,28 +66,28 @@ pub fn nobody(data_folder: &Path) -> String {
 }
 
 /// Prints what was found, and on stderr who did not answer: then the list is incomplete, and the exit code a failure.
-pub fn print(text: &str, looks: &[Look]) -> anyhow::Result<ExitCode> {
+pub fn print(text: &str, outcomes: &[QueryOutcome]) -> anyhow::Result<ExitCode> {
     io::stdout().lock().write_all(text.as_bytes())?;
-    let silent = silent(looks);
-    for problem in &silent {
+    let unanswered_messages = unanswered_messages(outcomes);
+    for problem in &unanswered_messages {
         report::problem(problem, None);
     }
-    Ok(if silent.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if unanswered_messages.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Those that answered.
-pub fn answers(looks: &[Look]) -> impl Iterator<Item = &Answered> {
-    looks.iter().filter_map(|look| match look {
-        Look::Answered(answered) => Some(&**answered),
-        Look::Unanswered { .. } => None,
+pub fn reports(outcomes: &[QueryOutcome]) -> impl Iterator<Item = &GreenroomReport> {
+    outcomes.iter().filter_map(|outcome| match outcome {
+        QueryOutcome::Answered(report) => Some(&**report),
+        QueryOutcome::Unanswered { .. } => None,
     })
 }
 
 /// The messages about those that did not answer.
-pub fn silent(looks: &[Look]) -> Vec<String> {
-    let silent = |look: &Look| match look {
-        Look::Answered(_) => None,
-        Look::Unanswered { neighbour, why } => Some(format!("pid {} {why}", neighbour.pid)),
+pub fn unanswered_messages(outcomes: &[QueryOutcome]) -> Vec<String> {
+    let unanswered_messages = |outcome: &QueryOutcome| match outcome {
+        QueryOutcome::Answered(_) => None,
+        QueryOutcome::Unanswered { endpoint, why } => Some(format!("pid {} {why}", endpoint.pid)),
     };
-    looks.iter().filter_map(silent).collect()
+    outcomes.iter().filter_map(unanswered_messages).collect()
 }

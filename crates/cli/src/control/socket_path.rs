@@ -23,14 +23,14 @@ pub fn socket(run_folder: &Path) -> PathBuf {
 
 /// A socket address that the kernel accepts, valid for as long as this is held.
 #[derive(Debug)]
-pub struct Address {
+pub struct SocketAddress {
     path: PathBuf,
     _folder: Option<File>,
 }
 
-impl Address {
+impl SocketAddress {
     #[cfg(target_os = "linux")]
-    pub fn of(socket: &Path) -> io::Result<Self> {
+    pub fn new(socket: &Path) -> io::Result<Self> {
         use std::os::fd::AsRawFd;
         let (Some(folder), Some(name)) = (socket.parent(), socket.file_name()) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no socket has such a path"));
@@ -45,7 +45,7 @@ impl Address {
 
     /// Other platforms have no such way; there the kernel refuses a path that is too long.
     #[cfg(not(target_os = "linux"))]
-    pub fn of(socket: &Path) -> io::Result<Self> {
+    pub fn new(socket: &Path) -> io::Result<Self> {
         Ok(Self { path: socket.to_owned(), _folder: None })
     }
 

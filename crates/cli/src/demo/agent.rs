@@ -20,12 +20,12 @@ const REVISION: &str = "2025-11-25";
 
 /// Why a step did not work, in the words of the server that refused it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct StepError {
     pub message: String,
     pub hint: Option<String>,
 }
 
-impl Trouble {
+impl StepError {
     /// From an answer's text: `what happened`, perhaps below a heading and with details; a blank line; `hint: what to do`.
     pub fn new(text: &str) -> Self {
         let hint = text.split_once("\n\nhint: ").and_then(|(_, hint)| hint.lines().next());
@@ -44,7 +44,7 @@ pub struct DemoAnswer {
 
 impl DemoAnswer {
     /// The rest of the first line that contains these words.
-    pub fn after(&self, words: &str) -> Option<&str> {
+    pub fn rest_of_line(&self, words: &str) -> Option<&str> {
         let rest = self.text.split_once(words)?.1.lines().next().unwrap_or_default();
         Some(rest.trim_end_matches('"').trim())
     }
@@ -52,16 +52,16 @@ impl DemoAnswer {
 
 /// What a page says of the agent that looks at it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenPage {
     pub customer: String,
     /// Empty, or its items, with commas between.
     pub basket: String,
 }
 
-impl Seen {
-    fn of(answer: &DemoAnswer) -> Option<Self> {
-        let customer = answer.after("Signed in as ")?.to_owned();
-        let basket = answer.after("Basket holds ").unwrap_or_default().to_owned();
+impl SeenPage {
+    fn read(answer: &DemoAnswer) -> Option<Self> {
+        let customer = answer.rest_of_line("Signed in as ")?.to_owned();
+        let basket = answer.rest_of_line("Basket holds ").unwrap_or_default().to_owned();
         Some(Self { customer, basket })
     }
 }
@@ -74,8 +74,8 @@ pub struct DemoAgent {
     /// Time spent waiting for answers.
     pub busy: Duration,
     /// What the last page said.
-    pub seen: Seen,
-    pub trouble: Option<Trouble>,
+    pub seen: SeenPage,
+    pub error: Option<StepError>,
     peer: Peer,
 }
 
@@ -83,68 +83,68 @@ impl DemoAgent {
     pub fn new(role: Role, front: &Endpoint) -> Self {
         // The server's own messages are not read; it asks nothing of a client without capabilities.
         let (peer, _) = front.connect();
-        Self { role, calls: 0, pages: 0, busy: Duration::ZERO, seen: Seen::default(), trouble: None, peer }
+        Self { role, calls: 0, pages: 0, busy: Duration::ZERO, seen: SeenPage::default(), error: None, peer }
     }
 
     /// The handshake.
-    pub async fn introduce(&self) -> Result<(), Trouble> {
+    pub async fn initialize(&self) -> Result<(), StepError> {
         let hello = InitializeParams {
             protocol_version: REVISION,
             capabilities: encode(&json!({})),
             client_info: ClientInfo { name: "greenroom-demo", version: env!("CARGO_PKG_VERSION") },
         };
         let answer = self.peer.initialize(&hello).await;
-        refusals(answer).map(drop)
+        flatten_result(answer).map(drop)
     }
 
     /// Starts counting anew: earlier calls were preparation.
-    pub fn begin(&mut self) {
+    pub fn reset_counters(&mut self) {
         (self.calls, self.busy) = (0, Duration::ZERO);
     }
 
     /// Calls a tool in this agent's session.
-    pub async fn call(&mut self, tool: &str, mut arguments: Value) -> Result<DemoAnswer, Trouble> {
+    pub async fn call(&mut self, tool: &str, mut arguments: Value) -> Result<DemoAnswer, StepError> {
         arguments["sessionId"] = json!(self.role.session());
         let params = encode(&json!({ "name": tool, "arguments": arguments }));
         let start = Instant::now();
         let answered = self.peer.request("tools/call", Some(&params)).await;
         self.busy += start.elapsed();
         self.calls += 1;
-        let answer = read(&refusals(answered)?)?;
-        if let Some(seen) = Seen::of(&answer) {
+        let answer = read(&flatten_result(answered)?)?;
+        if let Some(seen) = SeenPage::read(&answer) {
             self.seen = seen;
         }
         Ok(answer)
     }
 }
 
-type Answered = Result<Result<Raw, Raw>, greenroom_mcp::PeerError>;
+type PeerResult = Result<Result<Raw, Raw>, greenroom_mcp::PeerError>;
 
 /// Turns the protocol's refusals and the end of the connection into trouble.
-fn refusals(answered: Answered) -> Result<Raw, Trouble> {
+fn flatten_result(answered: PeerResult) -> Result<Raw, StepError> {
     match answered {
         Ok(Ok(result)) => Ok(result),
-        Ok(Err(error)) => Err(Trouble::new(error.get())),
-        Err(gone) => Err(Trouble::new(&gone.to_string())),
+        Ok(Err(error)) => Err(StepError::new(error.get())),
+        Err(gone) => Err(StepError::new(&gone.to_string())),
     }
 }
 
 /// Reads a tool's answer. A failed tool is trouble.
-fn read(result: &Raw) -> Result<DemoAnswer, Trouble> {
+fn read(result: &Raw) -> Result<DemoAnswer, StepError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Shape {
-        content: Vec<Part>,
+    struct ToolResult {
+        content: Vec<ContentPart>,
         #[serde(default)]
         is_error: bool,
     }
     #[derive(Deserialize)]
-    struct Part {
+    struct ContentPart {
         text: Option<String>,
         data: Option<String>,
     }
-    let Shape { content, is_error } =
-        serde_json::from_str(result.get()).map_err(|error| Trouble::new(&error.to_string()))?;
+    let ToolResult { content, is_error } =
+        serde_json::from_str(result.get()).map_err(|error| StepError::new(&error.to_string()))?;
     let mut answer = DemoAnswer::default();
     for part in content {
         if let Some(text) = part.text {
@@ -153,14 +153,14 @@ fn read(result: &Raw) -> Result<DemoAnswer, Trouble> {
         }
         answer.picture_chars = answer.picture_chars.or(part.data.map(|data| data.len()));
     }
-    if is_error { Err(Trouble::new(&answer.text)) } else { Ok(answer) }
+    if is_error { Err(StepError::new(&answer.text)) } else { Ok(answer) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn answer(value: &Value) -> Result<DemoAnswer, Trouble> {
+    fn answer(value: &Value) -> Result<DemoAnswer, StepError> {
         read(&encode(value))
     }
 
@@ -170,10 +170,10 @@ mod tests {
         let text = "### Page\n- Page URL: http://x/\n```yaml\n- paragraph [ref=e3]: Signed in as Ada\n\
                     - paragraph [ref=e4]: \"Basket holds Sencha, Biscuits\"\n- button \"Take Mint\"\n```";
         let read = answer(&json!({"content": [{"type": "text", "text": text}]})).unwrap();
-        let seen = Seen { customer: "Ada".to_owned(), basket: "Sencha, Biscuits".to_owned() };
-        assert_eq!(Seen::of(&read), Some(seen));
-        assert_eq!(read.after("- Page URL: "), Some("http://x/"));
-        assert_eq!(Seen::of(&DemoAnswer::default()), None);
+        let seen = SeenPage { customer: "Ada".to_owned(), basket: "Sencha, Biscuits".to_owned() };
+        assert_eq!(SeenPage::read(&read), Some(seen));
+        assert_eq!(read.rest_of_line("- Page URL: "), Some("http://x/"));
+        assert_eq!(SeenPage::read(&DemoAnswer::default()), None);
     }
 
     /// A failed tool is trouble, with its hint separate.
@@ -181,11 +181,11 @@ mod tests {
     fn failures_are_read() {
         let text = "no browser free within 1 s: pool \"DEFAULT\"\n\nhint: close a session";
         let failed = answer(&json!({"isError": true, "content": [{"type": "text", "text": text}]}));
-        let trouble = failed.unwrap_err();
-        assert_eq!(trouble.message, "no browser free within 1 s: pool \"DEFAULT\"");
-        assert_eq!(trouble.hint.as_deref(), Some("close a session"));
-        let trouble = Trouble::new("### Error\nTypeError: no such thing\n    at eval (1:2)\n");
-        assert_eq!((trouble.message.as_str(), trouble.hint), ("TypeError: no such thing", None));
+        let error = failed.unwrap_err();
+        assert_eq!(error.message, "no browser free within 1 s: pool \"DEFAULT\"");
+        assert_eq!(error.hint.as_deref(), Some("close a session"));
+        let error = StepError::new("### Error\nTypeError: no such thing\n    at eval (1:2)\n");
+        assert_eq!((error.message.as_str(), error.hint), ("TypeError: no such thing", None));
         assert_eq!(answer(&json!({"content": []})).unwrap().text, "");
         assert!(answer(&json!({"nothing": 1})).is_err());
     }

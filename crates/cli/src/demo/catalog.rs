@@ -38,7 +38,7 @@ const PAINTS: [Paint; 5] = [Paint::Green, Paint::Yellow, Paint::Cyan, Paint::Mag
 
 /// What an agent wants to buy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Errand {
+pub enum ShoppingTask {
     /// Takes tea and biscuits.
     Snack,
     /// Looks at the price list first.
@@ -55,7 +55,7 @@ pub struct Role {
     pub name: &'static str,
     pub paint: Paint,
     pub tea: &'static str,
-    pub errand: Errand,
+    pub task: ShoppingTask,
 }
 
 impl Role {
@@ -64,12 +64,12 @@ impl Role {
         self.tea.to_lowercase().replace(' ', "-")
     }
 
-    /// What is in the basket when the errand is done.
+    /// What is in the basket when the task is done.
     pub fn basket(&self) -> String {
-        match self.errand {
-            Errand::Snack => format!("{}, {BISCUITS}", self.tea),
-            Errand::Compare | Errand::Picture => self.tea.to_owned(),
-            Errand::Gift => gift(self.tea, "Grandma", true),
+        match self.task {
+            ShoppingTask::Snack => format!("{}, {BISCUITS}", self.tea),
+            ShoppingTask::Compare | ShoppingTask::Picture => self.tea.to_owned(),
+            ShoppingTask::Gift => gift(self.tea, "Grandma", true),
         }
     }
 }
@@ -81,7 +81,7 @@ pub fn gift(tea: &str, person: &str, wrapped: bool) -> String {
 
 /// The first agents, this many.
 pub fn roles(count: u8) -> Vec<Role> {
-    let errands = [Errand::Snack, Errand::Compare, Errand::Gift, Errand::Picture];
+    let tasks = [ShoppingTask::Snack, ShoppingTask::Compare, ShoppingTask::Gift, ShoppingTask::Picture];
     NAMES
         .iter()
         .zip(TEAS)
@@ -90,7 +90,7 @@ pub fn roles(count: u8) -> Vec<Role> {
             name,
             paint: PAINTS[n % PAINTS.len()],
             tea,
-            errand: errands[n % errands.len()],
+            task: tasks[n % tasks.len()],
         })
         .take(usize::from(count))
         .collect()
@@ -104,7 +104,7 @@ mod tests {
 
     /// No two agents have a name, a session or a basket in common, however many there are.
     #[test]
-    fn all_differ() {
+    fn agents_differ_in_name_session_and_basket() {
         let roles = roles(AGENTS_MAX);
         let count = |of: fn(&Role) -> String| roles.iter().map(of).collect::<BTreeSet<_>>().len();
         assert_eq!(count(|role| role.name.to_owned()), usize::from(AGENTS_MAX));

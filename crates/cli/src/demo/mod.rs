@@ -37,11 +37,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{app::App, config::ProcessEnv, report::Hinted, view::terminal::Terminal};
 use agent::DemoAgent;
 use catalog::{Role, roles};
-use script::{ACTS, Act, play};
-use view::{Show, Totals};
+use script::{DemoStep, STEPS, run_step};
+use view::{DemoPrinter, DemoTotals};
 
 /// How the demo ended, if it was played at all.
-pub enum Outcome {
+pub enum DemoOutcome {
     Fine,
     /// The first problem, and how many agents had one.
     Failed {
@@ -52,7 +52,7 @@ pub enum Outcome {
 }
 
 /// Reports what is missing before anything starts.
-pub fn check(settings: &Settings, surroundings: &ProcessEnv) -> anyhow::Result<()> {
+pub fn check(settings: &Settings, env: &ProcessEnv) -> anyhow::Result<()> {
     let pool = &settings.pool;
     if pool.engine != EngineKind::Playwright {
         return Err(Hinted::usage(format!(
@@ -63,24 +63,19 @@ pub fn check(settings: &Settings, surroundings: &ProcessEnv) -> anyhow::Result<(
         .into());
     }
     install::PLAYWRIGHT.locate(&settings.data_dir).map_err(StartError::from)?;
-    browser::find(
-        &surroundings.places(),
-        pool.headless,
-        pool.browser.into(),
-        pool.executable_path.as_deref(),
-    )
-    .map_err(|error| Hinted::failure(error.to_string()).hint(error.hint()))?;
+    browser::find(&env.places(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
+        .map_err(|error| Hinted::failure(error.to_string()).hint(error.hint()))?;
     Ok(())
 }
 
 /// Plays the demo from beginning to end, and takes everything down again. `None` when it was stopped before its end.
 pub async fn run(
     settings: &Settings,
-    surroundings: &ProcessEnv,
+    env: &ProcessEnv,
     agents: u8,
     json: bool,
     stop: CancellationToken,
-) -> anyhow::Result<Option<Outcome>> {
+) -> anyhow::Result<Option<DemoOutcome>> {
     let mut settings = settings.clone();
     // No further session comes: a spare would be opened in vain.
     settings.pool.warm = Some(0);
@@ -92,44 +87,44 @@ pub async fn run(
     let (shop, shop_url) = listen().await?;
     let (front, front_url) = listen().await?;
     let address = front.local_addr().context("cannot tell where the front listens")?;
-    let house = App::build(ProcessKind::Server, &settings, surroundings).await?;
+    let app = App::build(ProcessKind::Server, &settings, env).await?;
     // Before any page can know the port.
-    let port = house.hold(address.port())?;
+    let port = app.hold(address.port())?;
     let closing = CancellationToken::new();
-    let door = Arc::new(HttpState {
-        gateway: house.gateway.clone(),
+    let http_state = Arc::new(HttpState {
+        gateway: app.gateway.clone(),
         sessions: Arc::new(HttpClients::default()),
-        probes: Arc::new(Probes { server: house.run_folder().1.to_owned() }),
+        probes: Arc::new(Probes { server: app.run_folder().1.to_owned() }),
         reach: ClientLocation::Network,
         owner: Owner::local(),
         rules: Some(HostRules { address: Some(address.ip()), hosts: Vec::new() }),
         stop: closing.clone(),
         tasks: TaskTracker::new(),
     });
-    house.warm_up();
-    let stage = Stage {
+    app.warm_up();
+    let demo = DemoRun {
         roles: roles(agents),
-        house: &house,
+        app: &app,
         shop: shop_url,
         front: format!("{front_url}/mcp"),
-        show: Show::new(&roles(agents), json, Terminal::stdout(surroundings)),
+        show: DemoPrinter::new(&roles(agents), json, Terminal::stdout(env)),
     };
     let playing = async {
-        let played = tokio::select! {
-            played = stage.play() => Some(played),
+        let done = tokio::select! {
+            done = demo.play() => Some(done),
             () = stop.cancelled() => None,
         };
         closing.cancel();
-        played.transpose()
+        done.transpose()
     };
     let (outcome, (), (), ()) = tokio::join!(
         playing,
         http::serve(shop, site::router(), closing.clone()),
-        http::serve(front, http::site(door.clone()), closing.clone()),
-        http::maintain_clients(door.clone()),
+        http::serve(front, http::site(http_state.clone()), closing.clone()),
+        http::maintain_clients(http_state.clone()),
     );
-    drop(stage);
-    house.shut_down(door.end()).await;
+    drop(demo);
+    app.shut_down(http_state.end()).await;
     drop(port);
     outcome
 }
@@ -138,55 +133,55 @@ pub async fn run(
 async fn listen() -> anyhow::Result<(impl Listener<Addr = std::net::SocketAddr>, String)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen on 127.0.0.1")?;
     let url = format!("http://{}", listener.local_addr().context("cannot tell where the demo listens")?);
-    Ok((crate::tcp::prepared(listener), url))
+    Ok((crate::tcp::with_options(listener), url))
 }
 
 /// The parts that run while agents play.
-struct Stage<'a> {
+struct DemoRun<'a> {
     roles: Vec<Role>,
-    house: &'a App,
+    app: &'a App,
     shop: String,
     front: String,
-    show: Show,
+    show: DemoPrinter,
 }
 
-impl Stage<'_> {
-    async fn play(&self) -> anyhow::Result<Outcome> {
+impl DemoRun<'_> {
+    async fn play(&self) -> anyhow::Result<DemoOutcome> {
         let front = Endpoint::new(self.front.parse().context("the front's own URL cannot be read")?)?;
         let mut agents: Vec<_> = self.roles.iter().map(|role| DemoAgent::new(*role, &front)).collect();
         self.show.opening(agents.len(), &self.shop, &self.front)?;
         let mut start = Duration::ZERO;
         let mut began = Instant::now();
-        for act in ACTS {
-            self.show.act(act.title())?;
-            let parts = agents.iter_mut().map(|agent| play(act, agent, &self.shop, &self.show));
+        for step in STEPS {
+            self.show.act(step.title())?;
+            let parts = agents.iter_mut().map(|agent| run_step(step, agent, &self.shop, &self.show));
             try_join_all(parts).await?;
-            if agents.iter().all(|agent| agent.trouble.is_some()) {
+            if agents.iter().all(|agent| agent.error.is_some()) {
                 // No agent is left to play on.
                 break;
             }
-            if act == Act::Open {
+            if step == DemoStep::Open {
                 // A running server has its browser ready; so the start is measured separately.
                 (start, began) = (began.elapsed(), Instant::now());
-                agents.iter_mut().for_each(DemoAgent::begin);
+                agents.iter_mut().for_each(DemoAgent::reset_counters);
             }
         }
         let took = began.elapsed();
         let chromiums = self.chromiums();
-        self.show.ending(&agents, &Totals { chromiums, start, took })?;
-        let mut troubled = agents.iter().filter_map(|agent| Some((agent, agent.trouble.as_ref()?)));
+        self.show.ending(&agents, &DemoTotals { chromiums, start, took })?;
+        let mut troubled = agents.iter().filter_map(|agent| Some((agent, agent.error.as_ref()?)));
         Ok(match troubled.next() {
-            None => Outcome::Fine,
-            Some((agent, trouble)) => Outcome::Failed {
+            None => DemoOutcome::Fine,
+            Some((agent, error)) => DemoOutcome::Failed {
                 agents: 1 + troubled.count(),
-                message: format!("{}: {}", agent.role.name, trouble.message),
-                hint: trouble.hint.clone(),
+                message: format!("{}: {}", agent.role.name, error.message),
+                hint: error.hint.clone(),
             },
         })
     }
 
     /// How many browsers the agents shared.
     fn chromiums(&self) -> usize {
-        self.house.gateway.fleet.pools().iter().map(|pool| pool.instances.len()).sum()
+        self.app.gateway.fleet.pools().iter().map(|pool| pool.instances.len()).sum()
     }
 }

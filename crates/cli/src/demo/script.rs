@@ -1,16 +1,16 @@
-//! What the agents of the demo do, act by act. All of them play an act at the same time; the next begins when all are done,
+//! What the agents of the demo do, step by step. All of them take a step at the same time; the next begins when all are done,
 //! so that all are signed in before any shops, and all have shopped before any looks back.
 
 use serde_json::json;
 
 use super::{
-    agent::{DemoAgent, Trouble},
-    catalog::{BISCUITS, Errand, Role, TEAS, gift},
-    view::Show,
+    agent::{DemoAgent, StepError},
+    catalog::{BISCUITS, Role, ShoppingTask, TEAS, gift},
+    view::DemoPrinter,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
+pub enum DemoStep {
     Open,
     Arrive,
     SignIn,
@@ -18,8 +18,8 @@ pub enum Act {
     LookBack,
 }
 
-impl Act {
-    /// The headline of the act.
+impl DemoStep {
+    /// The headline of the step.
     pub fn title(self) -> &'static str {
         match self {
             Self::Open => "A browser each",
@@ -31,30 +31,36 @@ impl Act {
     }
 }
 
-pub const ACTS: [Act; 5] = [Act::Open, Act::Arrive, Act::SignIn, Act::Shop, Act::LookBack];
+pub const STEPS: [DemoStep; 5] =
+    [DemoStep::Open, DemoStep::Arrive, DemoStep::SignIn, DemoStep::Shop, DemoStep::LookBack];
 
 /// Picks the cheapest tea off the price list.
 const CHEAPEST: &str = "() => [...document.querySelectorAll('tr')].map(row => [...row.cells].map(cell => cell.textContent))\
      .sort((a, b) => a[1] - b[1])[0].join(' at ')";
 
-/// Plays one act. A problem is shown, kept, and ends this agent's part.
-pub async fn play(act: Act, agent: &mut DemoAgent, shop: &str, show: &Show) -> anyhow::Result<()> {
-    if agent.trouble.is_some() {
+/// Runs one step of an agent. An error is printed and stored, and the agent skips all later steps.
+pub async fn run_step(
+    step: DemoStep,
+    agent: &mut DemoAgent,
+    shop: &str,
+    show: &DemoPrinter,
+) -> anyhow::Result<()> {
+    if agent.error.is_some() {
         return Ok(());
     }
-    let mut scene = Scene { agent, shop, show };
-    let played = match act {
-        Act::Open => scene.open().await,
-        Act::Arrive => scene.arrive().await,
-        Act::SignIn => scene.sign_in().await,
-        Act::Shop => scene.shop().await,
-        Act::LookBack => scene.look_back().await,
+    let mut current = AgentStep { agent, shop, show };
+    let done = match step {
+        DemoStep::Open => current.open().await,
+        DemoStep::Arrive => current.arrive().await,
+        DemoStep::SignIn => current.sign_in().await,
+        DemoStep::Shop => current.shop().await,
+        DemoStep::LookBack => current.look_back().await,
     };
-    match played {
+    match done {
         Ok(()) => Ok(()),
-        Err(Stop::Trouble(trouble)) => {
-            scene.show.failed(&scene.agent.role, &trouble)?;
-            scene.agent.trouble = Some(trouble);
+        Err(Stop::StepError(error)) => {
+            current.show.failed(&current.agent.role, &error)?;
+            current.agent.error = Some(error);
             Ok(())
         }
         Err(Stop::Output(error)) => Err(error.into()),
@@ -63,13 +69,13 @@ pub async fn play(act: Act, agent: &mut DemoAgent, shop: &str, show: &Show) -> a
 
 /// Why an agent stops: a problem, or stdout is closed.
 enum Stop {
-    Trouble(Trouble),
+    StepError(StepError),
     Output(std::io::Error),
 }
 
-impl From<Trouble> for Stop {
-    fn from(trouble: Trouble) -> Self {
-        Self::Trouble(trouble)
+impl From<StepError> for Stop {
+    fn from(error: StepError) -> Self {
+        Self::StepError(error)
     }
 }
 
@@ -79,24 +85,24 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-struct Scene<'a> {
+struct AgentStep<'a> {
     agent: &'a mut DemoAgent,
     shop: &'a str,
-    show: &'a Show,
+    show: &'a DemoPrinter,
 }
 
-impl Scene<'_> {
+impl AgentStep<'_> {
     async fn open(&mut self) -> Result<(), Stop> {
-        self.agent.introduce().await?;
+        self.agent.initialize().await?;
         self.agent.call("create_new_session", json!({})).await?;
         let session = self.agent.role.session();
-        self.tell("create_new_session", "gets a browser", &format!("session \"{session}\""))
+        self.print_step("create_new_session", "gets a browser", &format!("session \"{session}\""))
     }
 
     async fn arrive(&mut self) -> Result<(), Stop> {
         self.visit("/").await?;
         self.expect("nobody", "")?;
-        self.tell_seen("browser_navigate", "opens the shop")
+        self.print_seen("browser_navigate", "opens the shop")
     }
 
     async fn sign_in(&mut self) -> Result<(), Stop> {
@@ -106,23 +112,23 @@ impl Scene<'_> {
         self.agent.call("browser_type", arguments).await?;
         self.agent.pages += 1;
         self.expect(name, "")?;
-        self.tell_seen("browser_type", &format!("signs in as {name}"))
+        self.print_seen("browser_type", &format!("signs in as {name}"))
     }
 
     async fn shop(&mut self) -> Result<(), Stop> {
         let role = self.agent.role;
-        match role.errand {
-            Errand::Snack => {
+        match role.task {
+            ShoppingTask::Snack => {
                 self.take(role.tea).await?;
                 self.take(BISCUITS).await
             }
-            Errand::Compare => {
+            ShoppingTask::Compare => {
                 self.compare().await?;
                 self.visit("/").await?;
                 self.take(role.tea).await
             }
-            Errand::Gift => self.gift().await,
-            Errand::Picture => {
+            ShoppingTask::Gift => self.gift().await,
+            ShoppingTask::Picture => {
                 self.take(role.tea).await?;
                 self.picture().await
             }
@@ -134,28 +140,28 @@ impl Scene<'_> {
         self.visit("/").await?;
         let role = self.agent.role;
         self.expect(role.name, &role.basket())?;
-        self.tell_seen("browser_navigate", "looks again")
+        self.print_seen("browser_navigate", "looks again")
     }
 
-    async fn take(&mut self, ware: &str) -> Result<(), Stop> {
-        let button = format!("Take {ware}");
+    async fn take(&mut self, item: &str) -> Result<(), Stop> {
+        let button = format!("Take {item}");
         let target = format!("getByRole(\"button\", {{ name: \"{button}\", exact: true }})");
         self.agent.call("browser_click", json!({ "element": button, "target": target })).await?;
-        if !self.agent.seen.basket.contains(ware) {
-            return Err(self.unexpected(&format!("{ware} in the basket")));
+        if !self.agent.seen.basket.contains(item) {
+            return Err(self.unexpected(&format!("{item} in the basket")));
         }
-        self.tell_basket(&format!("takes {ware}"))
+        self.print_basket(&format!("takes {item}"))
     }
 
     async fn compare(&mut self) -> Result<(), Stop> {
         self.visit("/prices").await?;
         let answer = self.agent.call("browser_evaluate", json!({ "function": CHEAPEST })).await?;
-        let found = answer.after("### Result\n\"").unwrap_or_default();
+        let found = answer.rest_of_line("### Result\n\"").unwrap_or_default();
         let cheapest = TEAS.iter().min_by_key(|(_, cents)| *cents).map_or("", |(tea, _)| *tea);
         if !found.starts_with(cheapest) {
             return Err(self.unexpected(&format!("{cheapest} as the cheapest tea, not \"{found}\"")));
         }
-        self.tell("browser_evaluate", "reads the prices", &format!("the cheapest is {found}"))
+        self.print_step("browser_evaluate", "reads the prices", &format!("the cheapest is {found}"))
     }
 
     async fn gift(&mut self) -> Result<(), Stop> {
@@ -168,7 +174,7 @@ impl Scene<'_> {
             field("Wrapped", "checkbox", "true"),
         ];
         self.agent.call("browser_fill_form", json!({ "fields": fields })).await?;
-        self.tell(
+        self.print_step(
             "browser_fill_form",
             "fills in a form",
             &format!("{}, please", gift(tea, "Grandma", true)),
@@ -176,7 +182,7 @@ impl Scene<'_> {
         let send = json!({ "element": "Send the gift", "target": "text=Send the gift" });
         self.agent.call("browser_click", send).await?;
         self.agent.pages += 1;
-        self.tell_basket("sends it")
+        self.print_basket("sends it")
     }
 
     async fn picture(&mut self) -> Result<(), Stop> {
@@ -185,7 +191,7 @@ impl Scene<'_> {
         // Four characters of base64 are three bytes.
         let Some(chars) = answer.picture_chars else { return Err(self.unexpected("a picture")) };
         let size = (chars * 3 / 4).div_ceil(1_000);
-        self.tell("browser_take_screenshot", "takes a picture", &format!("a JPEG of {size} kB"))
+        self.print_step("browser_take_screenshot", "takes a picture", &format!("a JPEG of {size} kB"))
     }
 
     async fn visit(&mut self, path: &str) -> Result<(), Stop> {
@@ -207,18 +213,18 @@ impl Scene<'_> {
         let seen = &self.agent.seen;
         let message =
             format!("expected {wanted}; sees customer \"{}\" with \"{}\"", seen.customer, seen.basket);
-        Stop::Trouble(Trouble { message, hint: None })
+        Stop::StepError(StepError { message, hint: None })
     }
 
-    fn tell(&self, tool: &str, does: &str, sees: &str) -> Result<(), Stop> {
+    fn print_step(&self, tool: &str, does: &str, sees: &str) -> Result<(), Stop> {
         Ok(self.show.step(&self.agent.role, tool, does, sees)?)
     }
 
-    fn tell_basket(&self, does: &str) -> Result<(), Stop> {
-        self.tell("browser_click", does, &format!("basket: {}", self.agent.seen.basket))
+    fn print_basket(&self, does: &str) -> Result<(), Stop> {
+        self.print_step("browser_click", does, &format!("basket: {}", self.agent.seen.basket))
     }
 
-    fn tell_seen(&self, tool: &str, does: &str) -> Result<(), Stop> {
-        self.tell(tool, does, &self.show.seen(&self.agent.seen))
+    fn print_seen(&self, tool: &str, does: &str) -> Result<(), Stop> {
+        self.print_step(tool, does, &self.show.seen(&self.agent.seen))
     }
 }

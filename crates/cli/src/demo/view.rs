@@ -8,20 +8,20 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    agent::{DemoAgent, Seen, Trouble},
+    agent::{DemoAgent, SeenPage, StepError},
     catalog::Role,
 };
 use crate::view::{
     table::{Cell, table},
     terminal::{Paint, Terminal},
-    words::{clean, count, shorten, width},
+    text::{clean, count, shorten, width},
 };
 
 /// The columns of what an agent does: as wide as the longest, and one.
-const DOES: usize = 21;
+const ACTION_COLUMNS: usize = 21;
 
 /// Where the demo prints, and when it began.
-pub struct Show {
+pub struct DemoPrinter {
     pub terminal: Terminal,
     pub json: bool,
     /// The columns of the longest name.
@@ -30,14 +30,14 @@ pub struct Show {
 }
 
 /// The figures of the whole demo.
-pub struct Totals {
+pub struct DemoTotals {
     pub chromiums: usize,
     /// Until every agent had a browser.
     pub start: Duration,
     pub took: Duration,
 }
 
-impl Show {
+impl DemoPrinter {
     pub fn new(roles: &[Role], json: bool, terminal: Terminal) -> Self {
         let names = roles.iter().map(|role| width(role.name)).max().unwrap_or(0);
         Self { terminal, json, names, start: Instant::now() }
@@ -80,38 +80,38 @@ impl Show {
         write(&self.line(role, at, does, sees, Paint::Plain))
     }
 
-    pub fn failed(&self, role: &Role, trouble: &Trouble) -> io::Result<()> {
+    pub fn failed(&self, role: &Role, error: &StepError) -> io::Result<()> {
         let at = self.start.elapsed();
         if self.json {
             return object(&json!({
                 "event": "failed", "agent": role.name, "session": role.session(), "at_ms": ms(at),
-                "error": trouble.message, "hint": trouble.hint,
+                "error": error.message, "hint": error.hint,
             }));
         }
-        write(&self.line(role, at, "FAILED", &trouble.message, Paint::Red))
+        write(&self.line(role, at, "FAILED", &error.message, Paint::Red))
     }
 
     fn line(&self, role: &Role, at: Duration, does: &str, sees: &str, paint: Paint) -> String {
         let name = self.terminal.paint(role.paint, &format!("{:<1$}", role.name, self.names));
         let at = format!("{:>8}", seconds(at));
-        let before = self.names + at.len() + DOES + 4;
+        let before = self.names + at.len() + ACTION_COLUMNS + 4;
         let room = self.terminal.columns.map_or(usize::MAX, |columns| columns.saturating_sub(before));
         let sees = shorten(&clean(sees), room);
         let at = self.terminal.paint(Paint::Dim, &at);
-        let does = self.terminal.paint(paint, &format!("{does:<DOES$}"));
+        let does = self.terminal.paint(paint, &format!("{does:<ACTION_COLUMNS$}"));
         format!("{name}{at}  {does}  {sees}\n")
     }
 
     /// What a page says of an agent, in one sentence.
-    pub fn seen(&self, seen: &Seen) -> String {
-        let Seen { customer, basket } = seen;
+    pub fn seen(&self, seen: &SeenPage) -> String {
+        let SeenPage { customer, basket } = seen;
         match basket.as_str() {
             "" => format!("signed in as {customer}, basket empty"),
             _ => format!("signed in as {customer}, basket: {basket}"),
         }
     }
 
-    pub fn ending(&self, agents: &[DemoAgent], totals: &Totals) -> io::Result<()> {
+    pub fn ending(&self, agents: &[DemoAgent], totals: &DemoTotals) -> io::Result<()> {
         if !self.json {
             return write(&self.ending_text(agents, totals));
         }
@@ -119,18 +119,18 @@ impl Show {
             object(&json!({
                 "event": "agent", "agent": agent.role.name, "session": agent.role.session(),
                 "pages": agent.pages, "calls": agent.calls, "ms": ms(agent.busy),
-                "signed_in_as": agent.seen.customer, "basket": agent.seen.basket, "ok": agent.trouble.is_none(),
+                "signed_in_as": agent.seen.customer, "basket": agent.seen.basket, "ok": agent.error.is_none(),
             }))?;
         }
         object(&json!({
             "event": "end", "browsers": agents.len(), "chromiums": totals.chromiums,
             "start_ms": ms(totals.start),
             "calls": agents.iter().map(|agent| agent.calls).sum::<usize>(), "ms": ms(totals.took),
-            "ok": agents.iter().all(|agent| agent.trouble.is_none()),
+            "ok": agents.iter().all(|agent| agent.error.is_none()),
         }))
     }
 
-    fn ending_text(&self, agents: &[DemoAgent], totals: &Totals) -> String {
+    fn ending_text(&self, agents: &[DemoAgent], totals: &DemoTotals) -> String {
         if agents.iter().all(|agent| agent.pages == 0) {
             // They did not reach a page; the error says why.
             return "\n".to_owned();
@@ -159,7 +159,7 @@ impl Show {
         );
         let mut text = format!("\n{}\n", table(&heads, &rows, "", self.terminal));
         text += &format!("{}\n", self.terminal.paint(Paint::Bold, &figures));
-        if agents.iter().all(|agent| agent.trouble.is_none()) {
+        if agents.iter().all(|agent| agent.error.is_none()) {
             text += "One shop, one moment, and every agent saw its own name and basket only.\n\n";
             text += "next: `greenroom setup claude` connects your agent (or cursor, vscode, codex)\n";
         }

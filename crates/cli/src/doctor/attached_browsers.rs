@@ -5,44 +5,49 @@ use greenroom_core::{StartError, settings::AttachedBrowser};
 use greenroom_engine::{Endpoint, StartCommand};
 use tokio::task::JoinSet;
 
-use super::{Patient, Verdict};
+use super::{CheckOutcome, Installation};
 
-pub(super) async fn check(patient: &Patient) -> Vec<Verdict> {
-    let browsers = &patient.resolved.settings.browsers;
+pub(super) async fn check(installation: &Installation) -> Vec<CheckOutcome> {
+    let browsers = &installation.resolved.settings.browsers;
     if browsers.is_empty() {
-        return vec![Verdict::skipped("none are configured")];
+        return vec![CheckOutcome::skipped("none are configured")];
     }
     // All at once: a slow one would delay the others.
-    let mut asked = JoinSet::new();
-    for (at, browser) in browsers.iter().enumerate() {
+    let mut checks = JoinSet::new();
+    for (index, browser) in browsers.iter().enumerate() {
         let headers = browser.headers.iter().map(|header| (header.name.clone(), header.value.clone()));
         let (url, headers) = (browser.url.clone(), headers.collect());
         let endpoint = Endpoint { url, headers, start_command: StartCommand::default() };
-        asked.spawn(async move { (at, endpoint.check().await) });
+        checks.spawn(async move { (index, endpoint.check().await) });
     }
-    let mut answers = asked.join_all().await;
-    answers.sort_by_key(|(at, _)| *at);
-    let answers =
-        browsers.iter().zip(answers).map(|(browser, (at, answer))| (name(at, browser), browser, answer));
-    judge(answers.collect())
+    let mut answers = checks.join_all().await;
+    answers.sort_by_key(|(index, _)| *index);
+    let answers = browsers
+        .iter()
+        .zip(answers)
+        .map(|(browser, (index, answer))| (name(index, browser), browser, answer));
+    outcomes_of(answers.collect())
 }
 
-fn judge(answers: Vec<(String, &AttachedBrowser, Result<(), StartError>)>) -> Vec<Verdict> {
-    let (mut there, mut away) = (Vec::new(), Vec::new());
+fn outcomes_of(answers: Vec<(String, &AttachedBrowser, Result<(), StartError>)>) -> Vec<CheckOutcome> {
+    let (mut reachable, mut unreachable) = (Vec::new(), Vec::new());
     for (name, browser, answer) in answers {
         match answer {
-            Ok(()) => there.push(name),
-            Err(error) => away.push(Verdict::warning(format!("{name}: {error}")).fix(fix(browser, &error))),
+            Ok(()) => reachable.push(name),
+            Err(error) => {
+                unreachable.push(CheckOutcome::warning(format!("{name}: {error}")).fix(fix(browser, &error)))
+            }
         }
     }
-    let reached = (!there.is_empty()).then(|| Verdict::ok(format!("reached: {}", there.join(", "))));
-    reached.into_iter().chain(away).collect()
+    let reached =
+        (!reachable.is_empty()).then(|| CheckOutcome::ok(format!("reached: {}", reachable.join(", "))));
+    reached.into_iter().chain(unreachable).collect()
 }
 
 /// Its name for people: its index, and its label or its address.
-fn name(at: usize, browser: &AttachedBrowser) -> String {
+fn name(index: usize, browser: &AttachedBrowser) -> String {
     let known = browser.label.clone().unwrap_or_else(|| browser.shown_url());
-    format!("browser {} ({known})", at + 1)
+    format!("browser {} ({known})", index + 1)
 }
 
 /// The fix for an unreachable one.
@@ -68,29 +73,32 @@ mod tests {
     /// Each unreachable browser has a line of its own, with the reason and the fix: its start command, or a hint. Reachable
     /// ones share a line.
     #[test]
-    fn what_is_away_is_named() {
+    fn each_unreachable_browser_has_a_line() {
         let (one, mut two, three) =
             (browser("http://a:1"), browser("http://b:1?key=hunter2"), browser("http://c:1"));
         (two.label, two.start_command) = (Some("work".to_owned()), vec!["start".into(), "{url}".into()]);
         let all = |answers: [Result<(), StartError>; 3]| {
             let browsers = [&one, &two, &three].into_iter().zip(answers).enumerate();
-            let verdicts = judge(browsers.map(|(at, (of, answer))| (name(at, of), of, answer)).collect());
-            let lines = verdicts.into_iter().map(|Verdict { status, message, fix }| (status, message, fix));
+            let outcomes = outcomes_of(
+                browsers.map(|(index, (browser, answer))| (name(index, browser), browser, answer)).collect(),
+            );
+            let lines =
+                outcomes.into_iter().map(|CheckOutcome { status, message, fix }| (status, message, fix));
             lines.collect::<Vec<_>>()
         };
-        let gone = || Err(StartError::new("connection refused").hint("is it running?"));
+        let refused = || Err(StartError::new("connection refused").hint("is it running?"));
         let ok = |message: &str| (CheckStatus::Ok, message.to_owned(), None);
-        let away =
+        let unreachable =
             |message: &str, fix: &str| (CheckStatus::Warning, message.to_owned(), Some(fix.to_owned()));
-        let first = away("browser 1 (http://a:1): connection refused", "is it running?");
-        let second = away(
+        let first = unreachable("browser 1 (http://a:1): connection refused", "is it running?");
+        let second = unreachable(
             "browser 2 (work): connection refused",
             "start it with `start http://b:1?***`, or let `reconnect_browser` do so",
         );
-        let third = away("browser 3 (http://c:1): connection refused", "is it running?");
-        assert_eq!(all([gone(), gone(), gone()]), [first, second.clone(), third]);
+        let third = unreachable("browser 3 (http://c:1): connection refused", "is it running?");
+        assert_eq!(all([refused(), refused(), refused()]), [first, second.clone(), third]);
         assert_eq!(
-            all([Ok(()), gone(), Ok(())]),
+            all([Ok(()), refused(), Ok(())]),
             [ok("reached: browser 1 (http://a:1), browser 3 (http://c:1)"), second]
         );
         two.label = None;

@@ -8,7 +8,7 @@ use greenroom_engine::{chromium::DOCTOR_HINT, registry};
 use greenroom_fleet::{FleetError, SessionKey, Target};
 use serde_json::json;
 
-use super::{Patient, Verdict};
+use super::{CheckOutcome, Installation};
 use greenroom_gateway::control::ProcessKind;
 
 use crate::app::App;
@@ -16,47 +16,46 @@ use crate::app::App;
 /// A page that needs no network.
 const PAGE: &str = "data:text/html,<title>greenroom</title>ready";
 
-/// `well` says that no other check failed: only then is a page that does not open a finding of its own.
-pub(super) async fn check(patient: &Patient, well: bool) -> Verdict {
-    if !patient.browse {
-        return Verdict::skipped("not asked for");
+/// `others_passed` says that no other check failed: only then is a page that does not open a finding of its own.
+pub(super) async fn check(installation: &Installation, others_passed: bool) -> CheckOutcome {
+    if !installation.browse {
+        return CheckOutcome::skipped("not asked for");
     }
-    if !well {
-        return Verdict::skipped("fix the failed checks first");
+    if !others_passed {
+        return CheckOutcome::skipped("fix the failed checks first");
     }
-    let Some(pool) = patient.resolved.settings.default_pool() else {
-        return Verdict::skipped("all browsers are attached; no page is opened in them");
+    let Some(pool) = installation.resolved.settings.default_pool() else {
+        return CheckOutcome::skipped("all browsers are attached; no page is opened in them");
     };
     let Some(tool) = registry::entry(pool.engine).page_tool else {
-        return Verdict::skipped(format!("the {} engine's tools are its own", pool.engine));
+        return CheckOutcome::skipped(format!("the {} engine's tools are its own", pool.engine));
     };
-    let house = match App::build(ProcessKind::Stdio, &patient.resolved.settings, &patient.surroundings).await
-    {
-        Ok(house) => house,
-        Err(error) => return Verdict::failed(format!("{error:#}")),
+    let app = match App::build(ProcessKind::Stdio, &installation.resolved.settings, &installation.env).await {
+        Ok(app) => app,
+        Err(error) => return CheckOutcome::failed(format!("{error:#}")),
     };
-    let seen = browse(&house, tool).await;
-    house.shut_down(std::future::ready(())).await;
-    match seen {
-        Ok(()) => Verdict::ok("a browser opened a page"),
-        Err(Trouble { why, fix }) => Verdict::failed(why)
+    let opened = browse(&app, tool).await;
+    app.shut_down(std::future::ready(())).await;
+    match opened {
+        Ok(()) => CheckOutcome::ok("a browser opened a page"),
+        Err(PageFailure { why, fix }) => CheckOutcome::failed(why)
             .fix(fix.as_deref().unwrap_or("see the checks above, or run again with --log debug")),
     }
 }
 
 /// Why no page was opened, and the fix, if one is known.
-struct Trouble {
+struct PageFailure {
     why: String,
     fix: Option<String>,
 }
 
-impl Trouble {
+impl PageFailure {
     /// A problem without a known fix.
     fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), fix: None }
     }
 
-    fn of(error: &FleetError) -> Self {
+    fn from_fleet_error(error: &FleetError) -> Self {
         let hint = match error {
             FleetError::Start(start) => start.hint.as_deref().filter(|hint| *hint != DOCTOR_HINT),
             _ => None,
@@ -66,29 +65,29 @@ impl Trouble {
 }
 
 /// Opens the page with a tool that takes its `url`.
-async fn browse(house: &App, tool: &'static str) -> Result<(), Trouble> {
+async fn browse(app: &App, tool: &'static str) -> Result<(), PageFailure> {
     // The agent's tools may be restricted; this is not an agent.
     let policy =
-        Policy::new(&[], &[], BTreeSet::new(), false).map_err(|error| Trouble::new(error.to_string()))?;
-    let permit = policy.permit(&Owner::local(), tool).map_err(|error| Trouble::new(error.to_string()))?;
-    let session = SessionId::new("doctor").map_err(|error| Trouble::new(error.to_string()))?;
+        Policy::new(&[], &[], BTreeSet::new(), false).map_err(|error| PageFailure::new(error.to_string()))?;
+    let permit = policy.permit(&Owner::local(), tool).map_err(|error| PageFailure::new(error.to_string()))?;
+    let session = SessionId::new("doctor").map_err(|error| PageFailure::new(error.to_string()))?;
     let params = encode(&json!({ "name": tool, "arguments": { "url": PAGE } }));
     let call = Call::new(tool, params);
-    let (answer, _) = house
+    let (answer, _) = app
         .gateway
         .fleet
         .call(permit, SessionKey::Named(session.clone()), Target::default(), call, Arc::new(NoAgent))
         .await
-        .map_err(|error| Trouble::of(&error))?;
-    let result = answer.reply.body.map_err(|error| Trouble::new(error.get()))?;
+        .map_err(|error| PageFailure::from_fleet_error(&error))?;
+    let result = answer.reply.body.map_err(|error| PageFailure::new(error.get()))?;
     let failed = Fields::open(&result).ok().and_then(|fields| fields.read::<bool>("isError").ok()?);
     if failed == Some(true) {
-        return Err(Trouble::new(format!("the engine answered: {result}")));
+        return Err(PageFailure::new(format!("the engine answered: {result}")));
     }
-    let sessions = house.gateway.fleet.list(&Owner::local());
+    let sessions = app.gateway.fleet.list(&Owner::local());
     match sessions.first() {
         Some(status) if status.view.title == "greenroom" => Ok(()),
-        Some(status) => Err(Trouble::new(format!("the page's title is \"{}\"", status.view.title))),
-        None => Err(Trouble::new("the session is gone")),
+        Some(status) => Err(PageFailure::new(format!("the page's title is \"{}\"", status.view.title))),
+        None => Err(PageFailure::new("the session is gone")),
     }
 }

@@ -3,30 +3,30 @@
 use greenroom_core::settings::Pool;
 use greenroom_engine::browser::{self, Browser, NoBrowser};
 
-use super::{Patient, Verdict};
+use super::{CheckOutcome, Installation};
 
-pub(super) fn check(patient: &Patient) -> Verdict {
-    let settings = &patient.resolved.settings;
+pub(super) fn check(installation: &Installation) -> CheckOutcome {
+    let settings = &installation.resolved.settings;
     if settings.instances().is_empty() {
-        return Verdict::skipped("not needed: greenroom attaches to running browsers and starts none");
+        return CheckOutcome::skipped("not needed: greenroom attaches to running browsers and starts none");
     }
-    if patient.is_custom() {
-        return Verdict::skipped("the custom engine brings its own browser");
+    if installation.is_custom() {
+        return CheckOutcome::skipped("the custom engine brings its own browser");
     }
-    let places = patient.surroundings.places();
+    let places = installation.env.places();
     let find = |pool: &Pool, headless| {
         browser::find(&places, headless, pool.browser.into(), pool.executable_path.as_deref())
     };
     for (place, pool) in settings.instances().into_iter().filter(|(_, pool)| pool.has_chromium()) {
         if let Err(error) = find(pool, pool.headless) {
             let place = if settings.pools.is_empty() { String::new() } else { format!("{place}: ") };
-            return Verdict::failed(format!("{place}{error}")).fix(error.hint());
+            return CheckOutcome::failed(format!("{place}{error}")).fix(error.hint());
         }
     }
     let Some(pool) = settings.default_pool().filter(|pool| pool.has_chromium()) else {
-        return Verdict::skipped("the engine starts the default pool's browser itself");
+        return CheckOutcome::skipped("the engine starts the default pool's browser itself");
     };
-    Verdict::ok(format!("headless: {}; headed: {}", name(&find(pool, true)), name(&find(pool, false))))
+    CheckOutcome::ok(format!("headless: {}; headed: {}", name(&find(pool, true)), name(&find(pool, false))))
 }
 
 fn name(found: &Result<Browser, NoBrowser>) -> String {

@@ -3,16 +3,16 @@
 
 use greenroom_core::settings::{Origin, Resolved, SETTINGS};
 
-use super::{Patient, Verdict};
+use super::{CheckOutcome, Installation};
 
-pub(super) fn check(patient: &Patient) -> Verdict {
-    let sources = sources(&patient.resolved);
+pub(super) fn check(installation: &Installation) -> CheckOutcome {
+    let sources = sources(&installation.resolved);
     if sources.is_empty() {
-        return Verdict::ok("all settings have their defaults");
+        return CheckOutcome::ok("all settings have their defaults");
     }
     let sources: Vec<_> =
         sources.iter().map(|(source, settings)| format!("`{source}` ({})", settings.join(", "))).collect();
-    Verdict::ok(format!("set by {}", sources.join(", ")))
+    CheckOutcome::ok(format!("set by {}", sources.join(", ")))
 }
 
 /// Each source with the settings it decides, in the order of the settings; then those of declared pools, and of browsers.
@@ -52,7 +52,7 @@ mod tests {
 
     /// Declared pools are named once for each source that sets some of their keys.
     #[test]
-    fn pools_have_sources() {
+    fn declared_pools_are_listed_by_source() {
         let variables =
             [("PW_MCP_PROXY__A_IS_DEFAULT", "1"), ("PW_MCP_PROXY__A_SLOTS", "1"), ("HEADLESS", "0")];
         let text = "PW_MCP_PROXY__A_INSTANCES=2\nPW_MCP_PROXY__A__1_ALIAS=x".to_owned();

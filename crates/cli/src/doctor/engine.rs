@@ -3,28 +3,29 @@
 
 use greenroom_core::settings::{EngineKind, Pool};
 
-use super::{Patient, Verdict};
+use super::{CheckOutcome, Installation};
 use crate::packages;
 
-pub(super) fn check(patient: &Patient) -> Verdict {
-    let settings = &patient.resolved.settings;
-    let mut there = Vec::new();
+pub(super) fn check(installation: &Installation) -> CheckOutcome {
+    let settings = &installation.resolved.settings;
+    let mut installed = Vec::new();
     for package in packages::needed(settings) {
         match package.locate(&settings.data_dir) {
             Ok(engine) => {
-                there.push(format!("{} {}: `{}`", package.name, engine.version, engine.cli.display()));
+                installed.push(format!("{} {}: `{}`", package.name, engine.version, engine.cli.display()));
             }
-            Err(error) => return Verdict::failed(error.to_string()).fix(error.hint()),
+            Err(error) => return CheckOutcome::failed(error.to_string()).fix(error.hint()),
         }
     }
-    let mut custom: Vec<_> = settings.instances().into_iter().filter_map(|(_, pool)| own(pool)).collect();
+    let mut custom: Vec<_> =
+        settings.instances().into_iter().filter_map(|(_, pool)| custom_engine(pool)).collect();
     custom.dedup();
-    let all = [there, custom].concat().join("; ");
-    if patient.is_custom() { Verdict::skipped(all) } else { Verdict::ok(all) }
+    let all = [installed, custom].concat().join("; ");
+    if installation.is_custom() { CheckOutcome::skipped(all) } else { CheckOutcome::ok(all) }
 }
 
 /// An engine of the user's own. Its command line is not checked any further, and its address is shown without its query.
-fn own(pool: &Pool) -> Option<String> {
+fn custom_engine(pool: &Pool) -> Option<String> {
     if pool.engine != EngineKind::Custom {
         return None;
     }

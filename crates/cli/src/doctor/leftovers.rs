@@ -2,13 +2,13 @@
 
 use greenroom_engine::run_folder;
 
-use super::{Patient, Verdict};
+use super::{CheckOutcome, Installation};
 
-pub(super) fn check(patient: &Patient) -> Verdict {
-    match run_folder::left_behind(&patient.resolved.settings.data_dir).len() {
-        0 => Verdict::ok("none"),
-        1 => Verdict::ok("one run folder of a greenroom that is gone; the next start removes it"),
-        count => Verdict::ok(format!(
+pub(super) fn check(installation: &Installation) -> CheckOutcome {
+    match run_folder::left_behind(&installation.resolved.settings.data_dir).len() {
+        0 => CheckOutcome::ok("none"),
+        1 => CheckOutcome::ok("one run folder of a greenroom that is gone; the next start removes it"),
+        count => CheckOutcome::ok(format!(
             "{count} run folders of greenrooms that are gone; the next start removes them"
         )),
     }

@@ -26,21 +26,21 @@ use tokio::{sync::oneshot, time::timeout};
 use crate::{config::ProcessEnv, packages, progress};
 
 /// Reading a file takes microseconds and `npm --version` a second; a check that takes longer than this hangs.
-const DEADLINE: Duration = Duration::from_secs(30);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Opening a page has deadlines of its own: a browser's start, a session's, a call's, and the shutdown.
-const BROWSE: Duration = Duration::from_secs(180);
+const BROWSE_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// The installation that is examined.
-pub struct Patient {
+/// The installation that the checks examine.
+pub struct Installation {
     pub resolved: Resolved,
-    pub surroundings: ProcessEnv,
+    pub env: ProcessEnv,
     pub launcher: Launcher,
     /// Whether a browser may be started.
     pub browse: bool,
 }
 
-impl Patient {
+impl Installation {
     /// Whether every engine is the user's own, which needs neither greenroom's engine nor its browser.
     fn is_custom(&self) -> bool {
         packages::needed(&self.resolved.settings).is_empty()
@@ -78,14 +78,14 @@ impl CheckStatus {
     }
 }
 
-/// What a check found; [`examine`] adds the check's name.
-struct Verdict {
+/// What a check found; [`run_checks`] adds the check's name.
+struct CheckOutcome {
     status: CheckStatus,
     message: String,
     fix: Option<String>,
 }
 
-impl Verdict {
+impl CheckOutcome {
     fn new(status: CheckStatus, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), fix: None }
     }
@@ -106,12 +106,12 @@ impl Verdict {
         Self::new(CheckStatus::Skipped, message)
     }
 
-    fn late(deadline: Duration) -> Self {
+    fn timed_out(deadline: Duration) -> Self {
         Self::failed(format!("no result within {}", human(deadline)))
             .fix("see whether the disk, a network drive or the program behind it hangs")
     }
 
-    fn of(self, id: &'static str) -> Finding {
+    fn into_finding(self, id: &'static str) -> Finding {
         let Self { status, message, fix } = self;
         Finding { id, status, message, fix }
     }
@@ -123,25 +123,25 @@ impl Verdict {
 }
 
 /// Runs every check, in order: those that others depend on come first.
-pub async fn examine(patient: Patient) -> Vec<Finding> {
-    let patient = Arc::new(patient);
+pub async fn run_checks(installation: Installation) -> Vec<Finding> {
+    let installation = Arc::new(installation);
     let mut findings = vec![
-        check("config", look(&patient, config::check)).await,
-        check("data-folder", look(&patient, data_folder::check)).await,
-        check("node", node::check(&patient)).await,
-        check("npm", npm::check(&patient)).await,
-        check("engine", look(&patient, engine::check)).await,
-        check("browser", look(&patient, browser::check)).await,
-        check("browser-age", browser_age::check(&patient)).await,
+        check("config", check_on_thread(&installation, config::check)).await,
+        check("data-folder", check_on_thread(&installation, data_folder::check)).await,
+        check("node", node::check(&installation)).await,
+        check("npm", npm::check(&installation)).await,
+        check("engine", check_on_thread(&installation, engine::check)).await,
+        check("browser", check_on_thread(&installation, browser::check)).await,
+        check("browser-age", browser_age::check(&installation)).await,
     ];
-    findings.extend(check_each("browsers", DEADLINE, attached_browsers::check(&patient)).await);
+    findings.extend(check_each("browsers", CHECK_TIMEOUT, attached_browsers::check(&installation)).await);
     findings.extend([
-        check("display", look(&patient, display::check)).await,
-        check("sandbox", look(&patient, sandbox::check)).await,
-        check("leftovers", look(&patient, leftovers::check)).await,
+        check("display", check_on_thread(&installation, display::check)).await,
+        check("sandbox", check_on_thread(&installation, sandbox::check)).await,
+        check("leftovers", check_on_thread(&installation, leftovers::check)).await,
     ]);
-    let well = findings.iter().all(|finding| finding.status != CheckStatus::Failed);
-    findings.push(check_within("browse", BROWSE, browse::check(&patient, well)).await);
+    let others_passed = findings.iter().all(|finding| finding.status != CheckStatus::Failed);
+    findings.push(check_within("browse", BROWSE_TIMEOUT, browse::check(&installation, others_passed)).await);
     findings
 }
 
@@ -149,32 +149,39 @@ pub async fn examine(patient: Patient) -> Vec<Finding> {
 async fn check_each(
     id: &'static str,
     deadline: Duration,
-    check: impl Future<Output = Vec<Verdict>>,
+    check: impl Future<Output = Vec<CheckOutcome>>,
 ) -> Vec<Finding> {
-    let verdicts = progress::step(&format!("checking {id}"), timeout(deadline, check)).await;
-    let verdicts = verdicts.unwrap_or_else(|_| vec![Verdict::late(deadline)]);
-    verdicts.into_iter().map(|verdict| verdict.of(id)).collect()
+    let outcomes = progress::step(&format!("checking {id}"), timeout(deadline, check)).await;
+    let outcomes = outcomes.unwrap_or_else(|_| vec![CheckOutcome::timed_out(deadline)]);
+    outcomes.into_iter().map(|outcome| outcome.into_finding(id)).collect()
 }
 
 /// Runs one check within its deadline.
-async fn check(id: &'static str, check: impl Future<Output = Verdict>) -> Finding {
-    check_within(id, DEADLINE, check).await
+async fn check(id: &'static str, check: impl Future<Output = CheckOutcome>) -> Finding {
+    check_within(id, CHECK_TIMEOUT, check).await
 }
 
-async fn check_within(id: &'static str, deadline: Duration, check: impl Future<Output = Verdict>) -> Finding {
-    let verdict = progress::step(&format!("checking {id}"), timeout(deadline, check)).await;
-    verdict.unwrap_or_else(|_| Verdict::late(deadline)).of(id)
+async fn check_within(
+    id: &'static str,
+    deadline: Duration,
+    check: impl Future<Output = CheckOutcome>,
+) -> Finding {
+    let outcome = progress::step(&format!("checking {id}"), timeout(deadline, check)).await;
+    outcome.unwrap_or_else(|_| CheckOutcome::timed_out(deadline)).into_finding(id)
 }
 
 /// Runs a check of files on a thread of its own. Access to a dead network drive cannot be cancelled; such a thread is
 /// abandoned, and ends with the process. A thread of the runtime would keep the process from ending.
-async fn look(patient: &Arc<Patient>, check: fn(&Patient) -> Verdict) -> Verdict {
-    let (done, verdict) = oneshot::channel();
-    let patient = patient.clone();
-    let started = thread::Builder::new().name("check".into()).spawn(move || done.send(check(&patient)));
+async fn check_on_thread(
+    installation: &Arc<Installation>,
+    check: fn(&Installation) -> CheckOutcome,
+) -> CheckOutcome {
+    let (done, outcome) = oneshot::channel();
+    let installation = installation.clone();
+    let started = thread::Builder::new().name("check".into()).spawn(move || done.send(check(&installation)));
     match started {
-        Ok(_) => verdict.await.unwrap_or_else(|_| Verdict::failed("the check itself broke")),
-        Err(error) => Verdict::failed(format!("cannot start a thread: {error}")),
+        Ok(_) => outcome.await.unwrap_or_else(|_| CheckOutcome::failed("the check itself broke")),
+        Err(error) => CheckOutcome::failed(format!("cannot start a thread: {error}")),
     }
 }
 
@@ -184,7 +191,7 @@ mod tests {
 
     /// A check that never ends is a failed check, and the ones after it still run.
     #[tokio::test(start_paused = true)]
-    async fn no_check_hangs() {
+    async fn a_check_that_hangs_fails() {
         let finding = check("stuck", std::future::pending()).await;
         assert_eq!((finding.status, &*finding.message), (CheckStatus::Failed, "no result within 30 s"));
     }

@@ -3,34 +3,34 @@
 
 use rustix::process::geteuid;
 
-use super::{Patient, Verdict};
+use super::{CheckOutcome, Installation};
 
-pub(super) fn check(patient: &Patient) -> Verdict {
-    let settings = &patient.resolved.settings;
+pub(super) fn check(installation: &Installation) -> CheckOutcome {
+    let settings = &installation.resolved.settings;
     let Some(default) = settings.default_pool() else {
-        return Verdict::skipped("not needed: greenroom attaches to running browsers and starts none");
+        return CheckOutcome::skipped("not needed: greenroom attaches to running browsers and starts none");
     };
-    let without = settings.instances().into_iter().find(|(_, pool)| pool.no_sandbox == Some(true));
-    let (setting, origin) = match without {
+    let unsandboxed = settings.instances().into_iter().find(|(_, pool)| pool.no_sandbox == Some(true));
+    let (setting, origin) = match unsandboxed {
         Some((place, pool)) if !settings.pools.is_empty() => (pool.no_sandbox, place),
-        _ => (default.no_sandbox, patient.resolved.origin("pool.no_sandbox").to_string()),
+        _ => (default.no_sandbox, installation.resolved.origin("pool.no_sandbox").to_string()),
     };
-    judge(setting, geteuid().is_root(), &origin)
+    outcome_for(setting, geteuid().is_root(), &origin)
 }
 
-fn judge(no_sandbox: Option<bool>, root: bool, origin: &str) -> Verdict {
+fn outcome_for(no_sandbox: Option<bool>, root: bool, origin: &str) -> CheckOutcome {
     const USER: &str = "run greenroom as an ordinary user";
     match (no_sandbox, root) {
-        (Some(true), _) => Verdict::warning(format!(
+        (Some(true), _) => CheckOutcome::warning(format!(
             "the browser runs without its sandbox: `pool.no_sandbox` is true (from {origin})"
         ))
         .fix("leave `pool.no_sandbox` out"),
-        (Some(false), true) => Verdict::failed(
+        (Some(false), true) => CheckOutcome::failed(
             "as root, Chromium refuses to start with its sandbox, and `pool.no_sandbox` is false",
         )
         .fix(USER),
-        (None, true) => Verdict::warning("as root, the browser runs without its sandbox").fix(USER),
-        (_, false) => Verdict::ok("the browser runs inside its sandbox"),
+        (None, true) => CheckOutcome::warning("as root, the browser runs without its sandbox").fix(USER),
+        (_, false) => CheckOutcome::ok("the browser runs inside its sandbox"),
     }
 }
 
@@ -41,7 +41,7 @@ mod tests {
 
     /// Only an ordinary user who did not turn it off has the sandbox; root with the sandbox has no browser.
     #[test]
-    fn who_has_the_sandbox() {
+    fn the_sandbox_needs_an_ordinary_user() {
         for (setting, root, status) in [
             (None, false, CheckStatus::Ok),
             (Some(false), false, CheckStatus::Ok),
@@ -50,7 +50,7 @@ mod tests {
             (Some(true), true, CheckStatus::Warning),
             (Some(false), true, CheckStatus::Failed),
         ] {
-            assert_eq!(judge(setting, root, "--flag").status, status, "{setting:?} {root}");
+            assert_eq!(outcome_for(setting, root, "--flag").status, status, "{setting:?} {root}");
         }
     }
 }

@@ -9,7 +9,7 @@ use greenroom_core::{
     web_address::Place,
 };
 
-use super::change::{Change, Effect};
+use super::change::{Effect, SettingChange};
 
 /// The changes of the declared browsers.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct BrowserChanges {
     pub gone: Vec<AttachedBrowser>,
     changed: Vec<AttachedBrowser>,
     /// The changes wait for the next start of greenroom.
-    waits: bool,
+    needs_restart: bool,
 }
 
 impl BrowserChanges {
@@ -37,13 +37,13 @@ impl BrowserChanges {
             new: missing(after, before),
             gone: missing(before, after),
             changed: after.iter().filter(is_other).cloned().collect(),
-            waits: before.is_empty() || after.is_empty(),
+            needs_restart: before.is_empty() || after.is_empty(),
         }
     }
 
     /// Changes the list of declared and attached browsers accordingly.
-    pub fn onto(self, browsers: &mut Vec<AttachedBrowser>) {
-        if self.waits {
+    pub fn apply_to(self, browsers: &mut Vec<AttachedBrowser>) {
+        if self.needs_restart {
             return;
         }
         browsers.retain(|one| self.gone.iter().all(|gone| gone.url != one.url));
@@ -51,15 +51,15 @@ impl BrowserChanges {
     }
 
     /// The changes for the log. Each browser is named by its address without its query, which may be a secret.
-    pub fn changes(&self) -> Vec<Change> {
-        let effect = if self.waits { Effect::Never } else { Effect::AtOnce };
+    pub fn changes(&self) -> Vec<SettingChange> {
+        let effect = if self.needs_restart { Effect::OnRestart } else { Effect::Immediate };
         let said = |list: &[AttachedBrowser], what: &'static str, effect: Effect| {
             let say = |one: &AttachedBrowser| format!("browser `{}` {what}", one.shown_url());
-            list.iter().map(say).map(|what| Change { what, effect }).collect::<Vec<_>>()
+            list.iter().map(say).map(|what| SettingChange { what, effect }).collect::<Vec<_>>()
         };
         let mut changes = said(&self.gone, "is gone", effect);
         changes.extend(said(&self.new, "is new", effect));
-        changes.extend(said(&self.changed, "has other values", Effect::Never));
+        changes.extend(said(&self.changed, "has other values", Effect::OnRestart));
         changes
     }
 }

@@ -8,24 +8,24 @@ use greenroom_core::{
 use super::attached_browsers::BrowserChanges;
 
 /// Keys of a pool that take effect at once.
-const AT_ONCE: [&str; 7] =
+const IMMEDIATE: [&str; 7] =
     ["lease_timeout", "lease_strategy", "warm", "timeout", "health_interval", "health_timeout", "restarts"];
 
 /// Keys of a pool that are fixed when greenroom starts: what they configure is made then.
-const NEVER: [&str; 6] = ["instances_max", "instance_idle", "proxy_server", "engine", "command", "url"];
+const ON_RESTART: [&str; 6] = ["instances_max", "instance_idle", "proxy_server", "engine", "command", "url"];
 
 /// When a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    AtOnce,
+    Immediate,
     /// With the instances that start from now on.
-    NextStart,
+    NewInstances,
     /// Not before greenroom is restarted.
-    Never,
+    OnRestart,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct SettingChange {
     pub what: String,
     pub effect: Effect,
 }
@@ -34,7 +34,7 @@ pub struct Change {
 /// everything else as it was.
 pub fn in_force(before: &Settings, after: &Settings) -> Settings {
     let mut settings = before.clone();
-    BrowserChanges::between(before, after).onto(&mut settings.browsers);
+    BrowserChanges::between(before, after).apply_to(&mut settings.browsers);
     let one = before.tools.r#unsafe;
     if before.pools.is_empty() {
         // Newly declared pools and browsers have to wait, and the built-in pool goes on as it was.
@@ -73,12 +73,12 @@ fn changed(before: &Pool, after: &Pool, one_slot: bool) -> Pool {
     }
 }
 
-pub fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
+pub fn changes(before: &Settings, after: &Settings) -> Vec<SettingChange> {
     let mut changes = Vec::new();
     for setting in SETTINGS.iter().filter(|setting| !setting.is_of_pools()) {
         if !setting.is_same(before, after) {
             let what = format!("`{}` is `{}`", setting.key, setting.show(after));
-            changes.push(Change { what, effect: Effect::Never });
+            changes.push(SettingChange { what, effect: Effect::OnRestart });
         }
     }
     if let (Some(before), Some(after)) = (before.built_in(), after.built_in()) {
@@ -91,35 +91,41 @@ pub fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
         match find(&after.pools, &pool.name) {
             Some(now) => changes.extend(in_declared(pool, &now)),
             None => {
-                changes.push(Change { what: format!("pool {} is gone", pool.name), effect: Effect::Never });
+                changes.push(SettingChange {
+                    what: format!("pool {} is gone", pool.name),
+                    effect: Effect::OnRestart,
+                });
             }
         }
     }
     for pool in after.pools.iter().filter(|pool| find(&before.pools, &pool.name).is_none()) {
-        changes.push(Change { what: format!("pool {} is new", pool.name), effect: Effect::Never });
+        changes.push(SettingChange { what: format!("pool {} is new", pool.name), effect: Effect::OnRestart });
     }
     changes
 }
 
-fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<Change> {
+fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<SettingChange> {
     let name = &after.name;
     let mut changes = Vec::new();
-    let mut at_once = |differs: bool, what: String| {
+    let mut immediate = |differs: bool, what: String| {
         if differs {
-            changes.push(Change { what, effect: Effect::AtOnce });
+            changes.push(SettingChange { what, effect: Effect::Immediate });
         }
     };
     let count = after.instances.len();
-    at_once(before.instances.len() != count, format!("pool {name} has {}", plural::count(count, "instance")));
-    at_once(before.description != after.description, format!("pool {name} has another description"));
+    immediate(
+        before.instances.len() != count,
+        format!("pool {name} has {}", plural::count(count, "instance")),
+    );
+    immediate(before.description != after.description, format!("pool {name} has another description"));
     let aliases =
         |pool: &DeclaredPool| pool.instances.iter().map(|one| one.alias.clone()).collect::<Vec<_>>();
     let both = before.instances.len().min(count);
-    at_once(aliases(before)[..both] != aliases(after)[..both], format!("pool {name} has other aliases"));
+    immediate(aliases(before)[..both] != aliases(after)[..both], format!("pool {name} has other aliases"));
     if before.is_default != after.is_default {
-        changes.push(Change {
+        changes.push(SettingChange {
             what: format!("pool {name} is the default: {}", after.is_default),
-            effect: Effect::Never,
+            effect: Effect::OnRestart,
         });
     }
     changes.extend(in_pool(name, &before.common, &after.common));
@@ -127,7 +133,7 @@ fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<Change> {
         let of_pool = in_pool(name, &before.common, &after.common);
         // A change of all instances of a pool is listed once.
         let own = in_pool(&format!("{name}.{id}"), &old.pool, &new.pool);
-        let said = |change: &Change| of_pool.iter().any(|all| tail(&all.what) == tail(&change.what));
+        let said = |change: &SettingChange| of_pool.iter().any(|all| tail(&all.what) == tail(&change.what));
         changes.extend(own.into_iter().filter(|change| !said(change)));
     }
     changes
@@ -138,17 +144,20 @@ fn tail(what: &str) -> &str {
     what.split_once(": ").map_or(what, |(_, tail)| tail)
 }
 
-fn in_pool(place: &str, before: &Pool, after: &Pool) -> Vec<Change> {
+fn in_pool(place: &str, before: &Pool, after: &Pool) -> Vec<SettingChange> {
     let of_pools = SETTINGS.iter().filter(|setting| setting.is_of_pools());
     let changed = of_pools.filter(|setting| !setting.is_same_in(before, after));
     changed
         .map(|setting| {
             let effect = match setting.name() {
-                key if AT_ONCE.contains(&key) => Effect::AtOnce,
-                key if NEVER.contains(&key) => Effect::Never,
-                _ => Effect::NextStart,
+                key if IMMEDIATE.contains(&key) => Effect::Immediate,
+                key if ON_RESTART.contains(&key) => Effect::OnRestart,
+                _ => Effect::NewInstances,
             };
-            Change { what: format!("{place}: `{}` is `{}`", setting.name(), setting.show_in(after)), effect }
+            SettingChange {
+                what: format!("{place}: `{}` is `{}`", setting.name(), setting.show_in(after)),
+                effect,
+            }
         })
         .collect()
 }
@@ -175,7 +184,7 @@ mod tests {
 
     /// A change that could not be applied is reported again the next time; a pool that was never made is not missed.
     #[test]
-    fn what_holds_after_a_change() {
+    fn unapplied_changes_are_reported_again() {
         let with_c = format!("{TWO}[pools.C]\ninstances = 1\n");
         let now = in_force(&settings(TWO), &settings(&with_c.replace("instances = 2", "instances = 5")));
         assert_eq!(
@@ -190,7 +199,7 @@ mod tests {
     /// What is fixed at the start stays, whatever the files say: the isolation that `tools.unsafe` needs, programs, proxies,
     /// folders and the default pool.
     #[test]
-    fn what_a_change_cannot_move() {
+    fn settings_fixed_at_start_stay() {
         let before = settings("data_dir = \"/a\"\n[tools]\nunsafe = true\n[pool]\nslots = 1\n");
         let after = settings(
             "data_dir = \"/b\"\n[pool]\nslots = 16\nproxy_server = \"http://p:1\"\nheadless = false\n",
@@ -210,7 +219,7 @@ mod tests {
     /// Browsers come and go by their addresses; the first, the last and new values wait for the next start. Changes are
     /// reported without secrets.
     #[test]
-    fn browsers_come_and_go() {
+    fn browsers_are_matched_by_address() {
         let one = "[[browsers]]\nurl = 'http://a:1'\nheaders = { A = 'x' }\n";
         let two = format!("[[browsers]]\nurl = 'ws://b:1/?key=secret'\n{one}");
         let other = "[[browsers]]\nurl = 'http://c:1'\n";
@@ -220,29 +229,29 @@ mod tests {
             now.into_iter().map(|browser| browser.url).collect::<Vec<_>>()
         };
         check(one, one, &[]);
-        check(one, &two, &[(&format!("{b} is new"), Effect::AtOnce)]);
+        check(one, &two, &[(&format!("{b} is new"), Effect::Immediate)]);
         assert_eq!(urls(one, &two), ["http://a:1", "ws://b:1/?key=secret"]);
-        check(&two, one, &[(&format!("{b} is gone"), Effect::AtOnce)]);
+        check(&two, one, &[(&format!("{b} is gone"), Effect::Immediate)]);
         assert_eq!(urls(&two, one), ["http://a:1"]);
         check(
             one,
             other,
-            &[(&format!("{a} is gone"), Effect::AtOnce), (&format!("{c} is new"), Effect::AtOnce)],
+            &[(&format!("{a} is gone"), Effect::Immediate), (&format!("{c} is new"), Effect::Immediate)],
         );
         for changed in [one.replace("'x'", "'y'"), format!("pool.timeout = 5\n{one}")] {
-            check(one, &changed, &[(&format!("{a} has other values"), Effect::Never)]);
+            check(one, &changed, &[(&format!("{a} has other values"), Effect::OnRestart)]);
             assert_eq!(in_force(&settings(one), &settings(&changed)), settings(one));
         }
         let here = "[[browsers]]\nurl = 'http://localhost:1'\n";
         let spelled = here.replace("localhost", "127.0.0.1");
-        check(here, &spelled, &[("browser `http://127.0.0.1:1` has other values", Effect::Never)]);
-        let scope = ("`sessions.scope` is `call`", Effect::Never);
-        check("", one, &[scope, (&format!("{a} is new"), Effect::Never)]);
+        check(here, &spelled, &[("browser `http://127.0.0.1:1` has other values", Effect::OnRestart)]);
+        let scope = ("`sessions.scope` is `call`", Effect::OnRestart);
+        check("", one, &[scope, (&format!("{a} is new"), Effect::OnRestart)]);
         assert_eq!(in_force(&settings(""), &settings(one)), settings(""));
         check(
             &format!("sessions.scope = 'call'\n{one}"),
             "sessions.scope = 'call'\n",
-            &[(&format!("{a} is gone"), Effect::Never)],
+            &[(&format!("{a} is gone"), Effect::OnRestart)],
         );
         let pools = format!("{one}{TWO}");
         let now = in_force(&settings(&pools), &settings(&format!("{two}{}", TWO.replace("= 2", "= 3"))));
@@ -251,34 +260,34 @@ mod tests {
 
     /// Every change is found, reported once, and classified by when it takes effect.
     #[test]
-    fn what_a_change_comes_to() {
+    fn every_change_has_one_effect() {
         check(TWO, TWO, &[]);
-        check("", "log = \"info\"", &[("`log` is `info`", Effect::Never)]);
+        check("", "log = \"info\"", &[("`log` is `info`", Effect::OnRestart)]);
         check(
             "pool.proxy_server = \"http://ann:old@proxy:1\"",
             "pool.proxy_server = \"http://ann:new@proxy:1\"",
-            &[("pool: `proxy_server` is `http://ann:***@proxy:1`", Effect::Never)],
+            &[("pool: `proxy_server` is `http://ann:***@proxy:1`", Effect::OnRestart)],
         );
         check(
             "",
             "[pool]\nlease_timeout = 5000\nheadless = false\ninstances_max = 2",
             &[
-                ("pool: `instances_max` is `2`", Effect::Never),
-                ("pool: `lease_timeout` is `5s`", Effect::AtOnce),
-                ("pool: `headless` is `false`", Effect::NextStart),
+                ("pool: `instances_max` is `2`", Effect::OnRestart),
+                ("pool: `lease_timeout` is `5s`", Effect::Immediate),
+                ("pool: `headless` is `false`", Effect::NewInstances),
             ],
         );
         check(
             TWO,
             "[pools.A]\ninstances.count = 3\nis_default = true\ndescription = \"x\"\nuser_agent = \"u\"\n[pools.A.instances.1]\nalias = \"one\"\nheadless = false\n[pools.C]\ninstances = 1",
             &[
-                ("pool A has 3 instances", Effect::AtOnce),
-                ("pool A has another description", Effect::AtOnce),
-                ("pool A has other aliases", Effect::AtOnce),
-                ("A: `user_agent` is `u`", Effect::NextStart),
-                ("A.1: `headless` is `false`", Effect::NextStart),
-                ("pool B is gone", Effect::Never),
-                ("pool C is new", Effect::Never),
+                ("pool A has 3 instances", Effect::Immediate),
+                ("pool A has another description", Effect::Immediate),
+                ("pool A has other aliases", Effect::Immediate),
+                ("A: `user_agent` is `u`", Effect::NewInstances),
+                ("A.1: `headless` is `false`", Effect::NewInstances),
+                ("pool B is gone", Effect::OnRestart),
+                ("pool C is new", Effect::OnRestart),
             ],
         );
     }

@@ -15,27 +15,27 @@ use greenroom_gateway::control::ProcessKind;
 use tokio::time::sleep;
 
 pub use self::attached_browsers::BrowserChanges;
-use self::change::{Change, Effect, changes, in_force};
+use self::change::{Effect, SettingChange, changes, in_force};
 use crate::{app::App, config::Inputs, signals::Signals};
 
 /// How often the files are checked. A person who has just saved one waits about this long.
-const EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Waits for reasons to read the configuration again, and does so. Never returns.
-pub async fn watch(house: &App, inputs: &Inputs, mut current: Settings, signals: &Signals) {
+pub async fn watch(app: &App, inputs: &Inputs, mut current: Settings, signals: &Signals) {
     let mut seen = stamps(inputs);
     loop {
-        let told = tokio::select! {
+        let signalled = tokio::select! {
             () = signals.reload.notified() => true,
-            () = sleep(EVERY) => false,
+            () = sleep(POLL_INTERVAL) => false,
         };
         let now = stamps(inputs);
-        if !told && now == seen {
+        if !signalled && now == seen {
             continue;
         }
         // The writer of a file may not be done yet: read the file when it has not changed for a while.
-        if !told {
-            sleep(EVERY).await;
+        if !signalled {
+            sleep(POLL_INTERVAL).await;
             if stamps(inputs) != now {
                 continue;
             }
@@ -44,8 +44,8 @@ pub async fn watch(house: &App, inputs: &Inputs, mut current: Settings, signals:
         match resolve(inputs).await {
             Ok(after) => {
                 let merged = in_force(&current, &after.settings);
-                take_on(house, &merged, changes(&current, &after.settings));
-                let refused = house.apply_browser_changes(&BrowserChanges::between(&current, &merged)).await;
+                apply(app, &merged, changes(&current, &after.settings));
+                let refused = app.apply_browser_changes(&BrowserChanges::between(&current, &merged)).await;
                 current = merged;
                 current.browsers.retain(|browser| !refused.contains(&browser.url));
             }
@@ -64,23 +64,23 @@ async fn resolve(inputs: &Inputs) -> anyhow::Result<Resolved> {
     tokio::task::spawn_blocking(move || inputs.resolve()).await?
 }
 
-fn take_on(house: &App, settings: &Settings, changes: Vec<Change>) {
+fn apply(app: &App, settings: &Settings, changes: Vec<SettingChange>) {
     if changes.is_empty() {
         tracing::info!("reloaded the configuration: nothing has changed");
         return;
     }
-    if let Err(error) = house.apply(ProcessKind::Server, settings) {
+    if let Err(error) = app.apply(ProcessKind::Server, settings) {
         tracing::error!("cannot apply the changed configuration: {error:#}");
     }
-    for Change { what, effect } in changes {
+    for SettingChange { what, effect } in changes {
         match effect {
-            Effect::AtOnce => tracing::info!("configuration: {what}"),
-            Effect::NextStart => {
+            Effect::Immediate => tracing::info!("configuration: {what}"),
+            Effect::NewInstances => {
                 tracing::warn!(
                     "configuration: {what}; it applies to instances that start from now on; `greenroom pool restart` applies it to all"
                 );
             }
-            Effect::Never => {
+            Effect::OnRestart => {
                 tracing::warn!("configuration: {what}; it takes effect only when greenroom is restarted");
             }
         }

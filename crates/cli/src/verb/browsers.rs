@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::{
     config::ProcessEnv,
-    control::{Answered, AskError, Asker, Look, answers, look, print},
+    control::{ControlClient, ControlError, GreenroomReport, QueryOutcome, print, query_all, reports},
     progress,
     report::Hinted,
-    view::{self, terminal::Terminal, words},
+    view::{self, terminal::Terminal, text},
 };
 
 /// How long connecting a browser, which may start it, or removing one may take. Its greenroom gives up earlier.
-const DONE_WITHIN: Duration = Duration::from_secs(120);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
 pub struct BrowsersArgs {
@@ -69,128 +69,144 @@ pub struct AttachArgs {
     pub engine: Option<String>,
 }
 
-pub async fn run(
-    resolved: &Resolved,
-    surroundings: &ProcessEnv,
-    args: &BrowsersArgs,
-) -> anyhow::Result<ExitCode> {
+pub async fn run(resolved: &Resolved, env: &ProcessEnv, args: &BrowsersArgs) -> anyhow::Result<ExitCode> {
     let data = &resolved.settings.data_dir;
-    let looks = look(data).await;
+    let outcomes = query_all(data).await;
     match args.verb.as_ref().unwrap_or(&BrowsersVerb::List) {
-        BrowsersVerb::List => list(data, surroundings, args, &looks),
+        BrowsersVerb::List => list(data, env, args, &outcomes),
         BrowsersVerb::Reconnect { which } => {
-            let (answered, browser) = self::which(data, &looks, which, args)?;
+            let (report, browser) = select_browser(data, &outcomes, which, args)?;
             let path = format!("/api/browsers/{}/reconnect", browser.index);
-            let again = tell(answered, Method::POST, path, Value::Null);
-            let again = progress::step(&format!("connecting browser {}", browser.index), again).await?;
-            tell_of(answered, args, &again, view::browsers::browser)
+            let reconnected = send_command(report, Method::POST, path, Value::Null);
+            let reconnected =
+                progress::step(&format!("connecting browser {}", browser.index), reconnected).await?;
+            print_browser(report, args, &reconnected, view::browsers::browser)
         }
         BrowsersVerb::Connect(AttachArgs { url, label, tags, engine }) => {
-            let answered = the_only(data, &looks, args)?;
-            let mut asked = json!({ "url": url, "tags": tags });
+            let report = only_report(data, &outcomes, args)?;
+            let mut request = json!({ "url": url, "tags": tags });
             // Parameters that were not given are not sent.
             for (name, value) in [("label", label), ("engine", engine)] {
                 if let Some(value) = value {
-                    asked[name] = json!(value);
+                    request[name] = json!(value);
                 }
             }
-            let attached = tell(answered, Method::POST, "/api/browsers".to_owned(), asked);
+            let attached = send_command(report, Method::POST, "/api/browsers".to_owned(), request);
             let attached = progress::step("connecting the browser", attached).await?;
-            tell_of(answered, args, &attached, view::browsers::browser)
+            print_browser(report, args, &attached, view::browsers::browser)
         }
         BrowsersVerb::Disconnect { which } => {
-            let (answered, browser) = self::which(data, &looks, which, args)?;
+            let (report, browser) = select_browser(data, &outcomes, which, args)?;
             let path = format!("/api/browsers/{}", browser.index);
-            let left = tell(answered, Method::DELETE, path, Value::Null);
-            let left = progress::step(&format!("removing browser {}", browser.index), left).await?;
-            tell_of(answered, args, &left, view::browsers::left)
+            let detached = send_command(report, Method::DELETE, path, Value::Null);
+            let detached = progress::step(&format!("removing browser {}", browser.index), detached).await?;
+            print_browser(report, args, &detached, view::browsers::detached)
         }
     }
 }
 
 fn list(
     data: &Path,
-    surroundings: &ProcessEnv,
+    env: &ProcessEnv,
     args: &BrowsersArgs,
-    looks: &[Look],
+    outcomes: &[QueryOutcome],
 ) -> anyhow::Result<ExitCode> {
     let all: Vec<_> =
-        browsers(looks, args).map(|(answered, browser)| (answered.status.pid, browser)).collect();
-    print::list((data, looks), &all, args.json, || match all.is_empty() {
+        browsers(outcomes, args).map(|(report, browser)| (report.status.pid, browser)).collect();
+    print::list((data, outcomes), &all, args.json, || match all.is_empty() {
         true => "no attached browsers\n".to_owned(),
-        false => view::browsers::browsers(&all, "", Terminal::stdout(surroundings)),
+        false => view::browsers::browsers(&all, "", Terminal::stdout(env)),
     })
 }
 
-fn tell_of(
-    answered: &Answered,
+fn print_browser(
+    report: &GreenroomReport,
     args: &BrowsersArgs,
     browser: &Browser,
     for_people: impl FnOnce(u32, &Browser) -> String,
 ) -> anyhow::Result<ExitCode> {
-    let pid = answered.status.pid;
-    print::one(pid, browser, args.json, || for_people(pid, browser))
+    let pid = report.status.pid;
+    print::item(pid, browser, args.json, || for_people(pid, browser))
 }
 
-async fn tell(answered: &Answered, method: Method, path: String, body: Value) -> Result<Browser, Hinted> {
-    let asked = async {
-        let mut asker = Asker::open(&answered.neighbour.socket).await?;
-        asker.tell(method, &path, &body, DONE_WITHIN).await
+async fn send_command(
+    report: &GreenroomReport,
+    method: Method,
+    path: String,
+    body: Value,
+) -> Result<Browser, Hinted> {
+    let request = async {
+        let mut client = ControlClient::open(&report.endpoint.socket).await?;
+        client.send_json(method, &path, &body, COMMAND_TIMEOUT).await
     };
-    asked.await.map_err(|error| match error {
-        AskError::Refused(problem) => {
-            let failure = Hinted::failure(words::clean(&problem.message));
+    request.await.map_err(|error| match error {
+        ControlError::Refused(problem) => {
+            let failure = Hinted::failure(text::clean(&problem.message));
             match problem.hint {
-                Some(hint) => failure.hint(words::clean(&hint)),
+                Some(hint) => failure.hint(text::clean(&hint)),
                 None => failure,
             }
         }
-        error => Hinted::failure(format!("greenroom (pid {}): {error}", answered.status.pid)),
+        error => Hinted::failure(format!("greenroom (pid {}): {error}", report.status.pid)),
     })
 }
 
 /// The greenrooms that the arguments select.
-fn considered<'a>(looks: &'a [Look], args: &BrowsersArgs) -> impl Iterator<Item = &'a Answered> {
+fn selected_reports<'a>(
+    outcomes: &'a [QueryOutcome],
+    args: &BrowsersArgs,
+) -> impl Iterator<Item = &'a GreenroomReport> {
     let pid = args.pid;
-    answers(looks).filter(move |answered| pid.is_none_or(|pid| pid == answered.status.pid))
+    reports(outcomes).filter(move |report| pid.is_none_or(|pid| pid == report.status.pid))
 }
 
-fn browsers<'a>(looks: &'a [Look], args: &BrowsersArgs) -> impl Iterator<Item = (&'a Answered, &'a Browser)> {
-    considered(looks, args)
-        .flat_map(|answered| answered.status.browsers.iter().map(move |browser| (answered, browser)))
+fn browsers<'a>(
+    outcomes: &'a [QueryOutcome],
+    args: &BrowsersArgs,
+) -> impl Iterator<Item = (&'a GreenroomReport, &'a Browser)> {
+    selected_reports(outcomes, args)
+        .flat_map(|report| report.status.browsers.iter().map(move |browser| (report, browser)))
 }
 
 /// The greenroom to attach to, if exactly one runs.
-fn the_only<'a>(data: &Path, looks: &'a [Look], args: &BrowsersArgs) -> Result<&'a Answered, Hinted> {
-    let considered: Vec<_> = considered(looks, args).collect();
-    match considered.as_slice() {
+fn only_report<'a>(
+    data: &Path,
+    outcomes: &'a [QueryOutcome],
+    args: &BrowsersArgs,
+) -> Result<&'a GreenroomReport, Hinted> {
+    let selected_reports: Vec<_> = selected_reports(outcomes, args).collect();
+    match selected_reports.as_slice() {
         [one] => Ok(*one),
-        [] => Err(none(data, looks, Hinted::failure("there is no greenroom to attach it to"))),
-        several => Err(print::several("several greenrooms run", several.iter().copied())),
+        [] => Err(not_found(data, outcomes, Hinted::failure("there is no greenroom to attach it to"))),
+        several => Err(print::ambiguous_error("several greenrooms run", several.iter().copied())),
     }
 }
 
 /// The one browser that the arguments select.
-fn which<'a>(
+fn select_browser<'a>(
     data: &Path,
-    looks: &'a [Look],
+    outcomes: &'a [QueryOutcome],
     name: &str,
     args: &BrowsersArgs,
-) -> Result<(&'a Answered, &'a Browser), Hinted> {
+) -> Result<(&'a GreenroomReport, &'a Browser), Hinted> {
     let is_called =
         |browser: &Browser| browser.index.to_string() == name || browser.label.as_deref() == Some(name);
-    let found: Vec<_> = browsers(looks, args).filter(|(_, browser)| is_called(browser)).collect();
+    let found: Vec<_> = browsers(outcomes, args).filter(|(_, browser)| is_called(browser)).collect();
     match found.as_slice() {
         [one] => Ok(*one),
-        [] => Err(none(data, looks, Hinted::failure(format!("no such browser: \"{}\"", words::clean(name))))),
+        [] => Err(not_found(
+            data,
+            outcomes,
+            Hinted::failure(format!("no such browser: \"{}\"", text::clean(name))),
+        )),
         several => {
-            let what = format!("several greenrooms have a browser \"{}\"", words::clean(name));
-            Err(print::several(&what, several.iter().map(|(answered, _)| *answered)))
+            let what = format!("several greenrooms have a browser \"{}\"", text::clean(name));
+            Err(print::ambiguous_error(&what, several.iter().map(|(report, _)| *report)))
         }
     }
 }
 
-fn none(data: &Path, looks: &[Look], error: Hinted) -> Hinted {
-    let why = print::why_missing(data, looks);
+fn not_found(data: &Path, outcomes: &[QueryOutcome], error: Hinted) -> Hinted {
+    let why = print::why_missing(data, outcomes);
     error.hint(why.unwrap_or_else(|| "`greenroom browsers` shows what there is".to_owned()))
 }

@@ -49,12 +49,12 @@ pub struct ExportArgs {
     pub since: Option<Duration>,
 
     /// The output format
-    #[arg(long, value_enum, default_value_t = Format::Jsonl)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
+    pub format: ExportFormat,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub enum Format {
+pub enum ExportFormat {
     /// One JSON object per line
     Jsonl,
 }
@@ -63,16 +63,16 @@ fn since(text: &str) -> Result<Duration, &'static str> {
     parse_duration(text).ok_or("give a duration such as `90s`, `30m` or `24h`, at most 365 days")
 }
 
-pub fn stats(resolved: &Resolved, surroundings: &ProcessEnv, args: &StatsArgs) -> anyhow::Result<ExitCode> {
+pub fn stats(resolved: &Resolved, env: &ProcessEnv, args: &StatsArgs) -> anyhow::Result<ExitCode> {
     let data = records::folder(&resolved.settings);
     if !maintenance::exists(data) {
-        return nothing(data, if args.json { "null\n" } else { "" });
+        return no_records(data, if args.json { "null\n" } else { "" });
     }
     let stats = maintenance::stats(data).map_err(hinted)?;
     let text = if args.json {
         serde_json::to_string_pretty(&stats)? + "\n"
     } else {
-        view::records::stats(&stats, Terminal::stdout(surroundings))
+        view::records::stats(&stats, Terminal::stdout(env))
     };
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -81,20 +81,20 @@ pub fn stats(resolved: &Resolved, surroundings: &ProcessEnv, args: &StatsArgs) -
 pub async fn vacuum(resolved: &Resolved, args: &VacuumArgs) -> anyhow::Result<ExitCode> {
     let settings = &resolved.settings;
     if !maintenance::exists(records::folder(settings)) {
-        return nothing(records::folder(settings), if args.json { "null\n" } else { "" });
+        return no_records(records::folder(settings), if args.json { "null\n" } else { "" });
     }
     // Rewriting the file would hold up the calls of all greenrooms that use it.
-    let others: Vec<u32> =
+    let running_pids: Vec<u32> =
         run_folder::running_greenrooms(&settings.data_dir).iter().map(|living| living.pid).collect();
-    let store = by_hand(settings);
-    let alone = others.is_empty();
+    let store = maintenance_settings(settings);
+    let alone = running_pids.is_empty();
     let work = tokio::task::spawn_blocking(move || maintenance::vacuum(&store, alone));
     let vacuumed =
         progress::step("making room", work).await.context("the work was given up")?.map_err(hinted)?;
     let text = if args.json {
         serde_json::to_string_pretty(&vacuumed)? + "\n"
     } else {
-        view::records::vacuumed(&vacuumed, &others)
+        view::records::vacuumed(&vacuumed, &running_pids)
     };
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -103,14 +103,14 @@ pub async fn vacuum(resolved: &Resolved, args: &VacuumArgs) -> anyhow::Result<Ex
 pub fn export(resolved: &Resolved, args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let data = records::folder(&resolved.settings);
     if !maintenance::exists(data) {
-        return nothing(data, "");
+        return no_records(data, "");
     }
     let since = args.since.and_then(|since| SystemTime::now().checked_sub(since));
     let wanted = Wanted { session: args.session.clone(), since };
     let mut stdout = BufWriter::new(io::stdout().lock());
     maintenance::export(data, &wanted, |record| -> anyhow::Result<()> {
         match args.format {
-            Format::Jsonl => serde_json::to_writer(&mut stdout, record).map_err(io::Error::from)?,
+            ExportFormat::Jsonl => serde_json::to_writer(&mut stdout, record).map_err(io::Error::from)?,
         }
         Ok(stdout.write_all(b"\n")?)
     })
@@ -123,14 +123,14 @@ pub fn export(resolved: &Resolved, args: &ExportArgs) -> anyhow::Result<ExitCode
 }
 
 /// No call was ever recorded here. That is no failure, so the note goes to stderr.
-fn nothing(data: &Path, text: &str) -> anyhow::Result<ExitCode> {
+fn no_records(data: &Path, text: &str) -> anyhow::Result<ExitCode> {
     progress::note(&format!("nothing is recorded in `{}` yet", data.display()));
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The limits, for a store that no process keeps open.
-fn by_hand(settings: &Settings) -> StoreSettings {
+fn maintenance_settings(settings: &Settings) -> StoreSettings {
     StoreSettings {
         folder: records::folder(settings).to_owned(),
         run: "by-hand".to_owned(),

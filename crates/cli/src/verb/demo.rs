@@ -9,13 +9,13 @@ use tokio::time::timeout;
 
 use crate::{
     config::ProcessEnv,
-    demo::{self, Outcome, catalog::AGENTS_MAX},
+    demo::{self, DemoOutcome, catalog::AGENTS_MAX},
     report::Hinted,
     signals::Signals,
 };
 
 /// How long the demo may take. It takes a few seconds; a machine this slow shows nothing useful.
-const DEMO: Duration = Duration::from_secs(120);
+const DEMO_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
@@ -28,19 +28,15 @@ pub struct DemoArgs {
     pub json: bool,
 }
 
-pub async fn run(
-    resolved: &Resolved,
-    surroundings: &ProcessEnv,
-    args: &DemoArgs,
-) -> anyhow::Result<ExitCode> {
+pub async fn run(resolved: &Resolved, env: &ProcessEnv, args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let settings = &resolved.settings;
-    demo::check(settings, surroundings)?;
+    demo::check(settings, env)?;
     let stop = Signals::listen(false)?.stop;
     // Whatever ends the demo early, everything it started is taken down in order.
     let ending = stop.child_token();
-    let playing = demo::run(settings, surroundings, args.agents, args.json, ending.clone());
+    let playing = demo::run(settings, env, args.agents, args.json, ending.clone());
     let mut playing = std::pin::pin!(playing);
-    let (in_time, outcome) = match timeout(DEMO, &mut playing).await {
+    let (in_time, outcome) = match timeout(DEMO_TIMEOUT, &mut playing).await {
         Ok(outcome) => (true, outcome?),
         Err(_) => {
             ending.cancel();
@@ -48,13 +44,13 @@ pub async fn run(
         }
     };
     match outcome {
-        Some(Outcome::Fine) => Ok(ExitCode::SUCCESS),
-        Some(Outcome::Failed { agents, message, hint }) => {
+        Some(DemoOutcome::Fine) => Ok(ExitCode::SUCCESS),
+        Some(DemoOutcome::Failed { agents, message, hint }) => {
             let failure = Hinted::failure(failed(agents, args.agents, &message));
             Err(failure.hint(hint.unwrap_or_else(|| "run `greenroom doctor`".to_owned())).into())
         }
         None if !in_time => {
-            let message = format!("the demo did not end within {}", human(DEMO));
+            let message = format!("the demo did not end within {}", human(DEMO_TIMEOUT));
             Err(Hinted::failure(message).hint("run `greenroom doctor`").into())
         }
         None => Err(Hinted::failure("the demo was interrupted").into()),
@@ -71,7 +67,7 @@ mod tests {
 
     /// The count is in the singular for one agent.
     #[test]
-    fn how_many_failed() {
+    fn the_message_counts_failed_agents() {
         assert_eq!(failed(1, 1, "no browser"), "1 of 1 agent failed; no browser");
         assert_eq!(failed(1, 4, "no browser"), "1 of 4 agents failed; no browser");
     }

@@ -13,7 +13,7 @@ use greenroom_engine::launcher::Launcher;
 
 use crate::{
     config::ProcessEnv,
-    doctor::{self, CheckStatus, Finding, Patient},
+    doctor::{self, CheckStatus, Finding, Installation},
     view::terminal::{Paint, Terminal},
 };
 
@@ -28,15 +28,11 @@ pub struct DoctorArgs {
     pub no_browse: bool,
 }
 
-pub async fn run(
-    resolved: Resolved,
-    surroundings: ProcessEnv,
-    args: &DoctorArgs,
-) -> anyhow::Result<ExitCode> {
-    let terminal = Terminal::stdout(&surroundings);
+pub async fn run(resolved: Resolved, env: ProcessEnv, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let terminal = Terminal::stdout(&env);
     let launcher = Launcher::start("doctor").context("cannot start the launcher's thread")?;
     let findings =
-        doctor::examine(Patient { resolved, surroundings, launcher, browse: !args.no_browse }).await;
+        doctor::run_checks(Installation { resolved, env, launcher, browse: !args.no_browse }).await;
     let text = if args.json {
         serde_json::to_string_pretty(&findings)? + "\n"
     } else {
@@ -86,7 +82,7 @@ mod tests {
     /// On a terminal the status has a colour, which repeats the word; elsewhere there is none, and findings cannot control
     /// the terminal.
     #[test]
-    fn colours() {
+    fn only_a_terminal_gets_colours() {
         let found = |status, message: &str| Finding {
             id: "node",
             status,

@@ -18,7 +18,9 @@ use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 
 use super::timeline;
 use crate::{
-    control::{ANSWER_WITHIN, AskError, Asker, Neighbour, find, nobody},
+    control::{
+        ANSWER_TIMEOUT, ControlClient, ControlEndpoint, ControlError, find_endpoints, none_running_message,
+    },
     progress,
     report::{self, Hinted},
     view,
@@ -59,7 +61,7 @@ pub struct LogsArgs {
 
 /// A line for programs: its process, and the line itself.
 #[derive(Serialize)]
-struct WithPid<'a> {
+struct LogLineWithPid<'a> {
     pid: u32,
     #[serde(flatten)]
     line: &'a LogLine,
@@ -70,35 +72,35 @@ pub async fn run(resolved: &Resolved, args: &LogsArgs) -> anyhow::Result<ExitCod
         return timeline::run(resolved, args, session).await;
     }
     let data = &resolved.settings.data_dir;
-    let mut neighbours = find(data);
+    let mut endpoints = find_endpoints(data);
     if let Some(pid) = args.pid {
-        neighbours.retain(|neighbour| neighbour.pid == pid);
-        if neighbours.is_empty() {
+        endpoints.retain(|endpoint| endpoint.pid == pid);
+        if endpoints.is_empty() {
             return Err(Hinted::failure(format!("no greenroom runs as pid {pid}"))
                 .hint("`greenroom status` shows which run")
                 .into());
         }
     }
-    if neighbours.is_empty() {
+    if endpoints.is_empty() {
         if !args.json {
-            io::stdout().lock().write_all(nobody(data).as_bytes())?;
+            io::stdout().lock().write_all(none_running_message(data).as_bytes())?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let print = Printer { several: neighbours.len() > 1, verbose: args.verbose, json: args.json };
-    if args.follow { follow(neighbours, print).await } else { recent(neighbours, print).await }
+    let print = Printer { several: endpoints.len() > 1, verbose: args.verbose, json: args.json };
+    if args.follow { follow(endpoints, print).await } else { recent(endpoints, print).await }
 }
 
 /// The lines kept now, in the order of time.
-async fn recent(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<ExitCode> {
-    let mut readers = Readers::start(neighbours, false);
+async fn recent(endpoints: Vec<ControlEndpoint>, print: Printer) -> anyhow::Result<ExitCode> {
+    let mut readers = LogReaders::start(endpoints, false);
     let mut lines = Vec::new();
     let mut code = ExitCode::SUCCESS;
-    while let Some(news) = readers.news.recv().await {
-        match news {
-            News::Line(pid, line) => lines.push((pid, line)),
-            News::End(_, Ok(()) | Err(AskError::NotRunning)) => {}
-            News::End(pid, Err(error)) => code = failed(pid, &error),
+    while let Some(events) = readers.events.recv().await {
+        match events {
+            LogEvent::Line(pid, line) => lines.push((pid, line)),
+            LogEvent::End(_, Ok(()) | Err(ControlError::NotRunning)) => {}
+            LogEvent::End(pid, Err(error)) => code = failed(pid, &error),
         }
     }
     // Times of one form and one zone are in order when their texts are.
@@ -110,22 +112,22 @@ async fn recent(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<Ex
 }
 
 /// The lines kept now and new ones, as they come.
-async fn follow(neighbours: Vec<Neighbour>, print: Printer) -> anyhow::Result<ExitCode> {
-    let mut readers = Readers::start(neighbours, true);
+async fn follow(endpoints: Vec<ControlEndpoint>, print: Printer) -> anyhow::Result<ExitCode> {
+    let mut readers = LogReaders::start(endpoints, true);
     let mut code = ExitCode::SUCCESS;
-    while let Some(news) = readers.news.recv().await {
-        match news {
-            News::Line(pid, line) => print.line(pid, &line)?,
-            News::End(pid, Ok(()) | Err(AskError::NotRunning)) => {
+    while let Some(events) = readers.events.recv().await {
+        match events {
+            LogEvent::Line(pid, line) => print.line(pid, &line)?,
+            LogEvent::End(pid, Ok(()) | Err(ControlError::NotRunning)) => {
                 progress::note(&format!("pid {pid} has ended"));
             }
-            News::End(pid, Err(error)) => code = failed(pid, &error),
+            LogEvent::End(pid, Err(error)) => code = failed(pid, &error),
         }
     }
     Ok(code)
 }
 
-fn failed(pid: u32, error: &AskError) -> ExitCode {
+fn failed(pid: u32, error: &ControlError) -> ExitCode {
     report::problem(&format!("pid {pid}: {error}"), None);
     ExitCode::FAILURE
 }
@@ -146,7 +148,7 @@ struct Printer {
 impl Printer {
     fn line(&self, pid: u32, line: &LogLine) -> anyhow::Result<()> {
         let text = if self.json {
-            serde_json::to_string(&WithPid { pid, line })? + "\n"
+            serde_json::to_string(&LogLineWithPid { pid, line })? + "\n"
         } else {
             let pid = self.several.then_some(pid);
             if self.verbose { view::logs::verbose(pid, line) } else { view::logs::line(pid, line) }
@@ -157,54 +159,59 @@ impl Printer {
     }
 }
 
-enum News {
+enum LogEvent {
     Line(u32, LogLine),
-    End(u32, Result<(), AskError>),
+    End(u32, Result<(), ControlError>),
 }
 
 /// A task for each greenroom that is read. Dropping this ends them.
-struct Readers {
-    news: mpsc::Receiver<News>,
+struct LogReaders {
+    events: mpsc::Receiver<LogEvent>,
     _tasks: JoinSet<()>,
 }
 
-impl Readers {
-    fn start(neighbours: Vec<Neighbour>, follow: bool) -> Self {
-        let (sender, news) = mpsc::channel(PRINT_QUEUE);
+impl LogReaders {
+    fn start(endpoints: Vec<ControlEndpoint>, follow: bool) -> Self {
+        let (sender, events) = mpsc::channel(PRINT_QUEUE);
         let mut tasks = JoinSet::new();
-        for neighbour in neighbours {
+        for endpoint in endpoints {
             let sender = sender.clone();
             tasks.spawn(async move {
                 let end = if follow {
-                    read(&neighbour, "/control/logs?follow=true", &sender).await
+                    read(&endpoint, "/control/logs?follow=true", &sender).await
                 } else {
-                    let whole = timeout(ANSWER_WITHIN, read(&neighbour, "/control/logs", &sender)).await;
-                    whole.unwrap_or(Err(AskError::Silent(ANSWER_WITHIN)))
+                    let whole = timeout(ANSWER_TIMEOUT, read(&endpoint, "/control/logs", &sender)).await;
+                    whole.unwrap_or(Err(ControlError::Silent(ANSWER_TIMEOUT)))
                 };
-                let _ = sender.send(News::End(neighbour.pid, end)).await;
+                let _ = sender.send(LogEvent::End(endpoint.pid, end)).await;
             });
         }
-        Self { news, _tasks: tasks }
+        Self { events, _tasks: tasks }
     }
 }
 
 /// Reads the stream to its end: a process that is killed ends in the middle of a line.
-async fn read(neighbour: &Neighbour, path: &str, news: &mpsc::Sender<News>) -> Result<(), AskError> {
-    let mut asker = Asker::open(&neighbour.socket).await?;
-    let mut body = asker.stream(path).await?;
+async fn read(
+    endpoint: &ControlEndpoint,
+    path: &str,
+    events: &mpsc::Sender<LogEvent>,
+) -> Result<(), ControlError> {
+    let mut client = ControlClient::open(&endpoint.socket).await?;
+    let mut body = client.stream(path).await?;
     let mut text = BytesMut::new();
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
         text.extend_from_slice(&data);
         while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
             let line = text.split_to(end + 1);
-            let line = serde_json::from_slice(&line).map_err(|error| AskError::Broken(error.to_string()))?;
-            if news.send(News::Line(neighbour.pid, line)).await.is_err() {
+            let line =
+                serde_json::from_slice(&line).map_err(|error| ControlError::Broken(error.to_string()))?;
+            if events.send(LogEvent::Line(endpoint.pid, line)).await.is_err() {
                 return Ok(());
             }
         }
         if text.len() > LINE_BYTES_MAX {
-            return Err(AskError::Broken(format!("a line of more than {LINE_BYTES_MAX} bytes")));
+            return Err(ControlError::Broken(format!("a line of more than {LINE_BYTES_MAX} bytes")));
         }
     }
     Ok(())

@@ -22,7 +22,7 @@ use crate::{
 const OWN_SETTINGS: [&str; 2] = ["data_dir", "log"];
 
 /// The note for a person who started it in a terminal.
-const BY_HAND: &str = "greenroom mcp speaks MCP with a client over stdin and stdout; clients start it themselves, and there is nothing to type here.
+const TERMINAL_NOTE: &str = "greenroom mcp speaks MCP with a client over stdin and stdout; clients start it themselves, and there is nothing to type here.
 To connect a client: `greenroom setup claude` (or cursor, vscode, codex). To serve many over HTTP: `greenroom serve`.
 To see it at work: `greenroom demo`. Ctrl-C ends this.";
 
@@ -39,62 +39,62 @@ pub struct McpArgs {
 
 pub async fn run(
     resolved: &Resolved,
-    surroundings: &ProcessEnv,
+    env: &ProcessEnv,
     journal: Arc<RecentLog>,
     args: &McpArgs,
 ) -> anyhow::Result<ExitCode> {
     if std::io::stdin().is_terminal() {
-        progress::note(BY_HAND);
+        progress::note(TERMINAL_NOTE);
     }
     let stop = Signals::listen(false)?.stop;
     parent::watch(stop.clone());
     if let Some(url) = &args.server {
-        let place =
+        let location =
             ServerLocation::url(url).map_err(|why| Hinted::usage(format!("`--server {url}`: {why}")))?;
         let hint = "start one there with `greenroom serve`, or leave `--server` out";
         let first = tokio::select! {
-            first = place.connect() => first.map_err(|why| cannot_join(&why, hint))?,
+            first = location.connect() => first.map_err(|why| cannot_join(&why, hint))?,
             () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
         };
-        return join(resolved, surroundings, place, first, stop).await;
+        return join(resolved, env, location, first, stop).await;
     }
-    let place = ServerLocation::DataFolder(resolved.settings.data_dir.clone());
+    let location = ServerLocation::DataFolder(resolved.settings.data_dir.clone());
     // A user who names a browser here wants that one, which the server may not know.
     let names_browsers = (0..resolved.settings.browsers.len())
         .any(|at| matches!(resolved.browser_origin(at), Origin::Flag(_)));
     // The server's file may be there while it is ending or hangs; then this process goes on without it.
-    if !args.standalone && !names_browsers && place.has_server() {
+    if !args.standalone && !names_browsers && location.has_server() {
         let first = tokio::select! {
-            first = place.connect() => first,
+            first = location.connect() => first,
             () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
         };
         match first {
-            Ok(first) => return join(resolved, surroundings, place, first, stop).await,
+            Ok(first) => return join(resolved, env, location, first, stop).await,
             Err(why) => tracing::warn!(why, "cannot join the running server; going on without it"),
         }
     }
-    stand_alone(resolved, surroundings, journal, stop).await
+    stand_alone(resolved, env, journal, stop).await
 }
 
 async fn stand_alone(
     resolved: &Resolved,
-    surroundings: &ProcessEnv,
+    env: &ProcessEnv,
     journal: Arc<RecentLog>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    let mut house = App::build(ProcessKind::Stdio, &resolved.settings, surroundings).await?;
-    house.open_control(ProcessKind::Stdio, None, journal, axum::Router::new());
-    house.warm_up();
+    let mut app = App::build(ProcessKind::Stdio, &resolved.settings, env).await?;
+    app.open_control(ProcessKind::Stdio, None, journal, axum::Router::new());
+    app.warm_up();
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
-    front::stdio::serve(house.gateway.clone(), stdio, stop).await;
-    house.shut_down(std::future::ready(())).await;
+    front::stdio::serve(app.gateway.clone(), stdio, stop).await;
+    app.shut_down(std::future::ready(())).await;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn join(
     resolved: &Resolved,
-    surroundings: &ProcessEnv,
-    place: ServerLocation,
+    env: &ProcessEnv,
+    location: ServerLocation,
     first: Box<dyn ServerStream>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
@@ -115,10 +115,10 @@ async fn join(
             );
         }
     }
-    let thin = Relay { servers: place, secret: Secret::random(), folder: surroundings.working_dir.clone() };
+    let relay = Relay { servers: location, secret: Secret::random(), folder: env.working_dir.clone() };
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     let hint = "if it hangs, restart it, or give --standalone to do without";
-    thin.run(first, stdio, stop).await.map_err(|why| cannot_join(&why, hint))?;
+    relay.run(first, stdio, stop).await.map_err(|why| cannot_join(&why, hint))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use crate::{
     config::ProcessEnv,
-    control::{Answered, AskError, Asker, Look, answers, look, print},
+    control::{ControlClient, ControlError, GreenroomReport, QueryOutcome, print, query_all, reports},
     report::Hinted,
-    view::{self, terminal::Terminal, words},
+    view::{self, terminal::Terminal, text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -71,126 +71,133 @@ pub struct InstanceArgs {
 
 /// What a command does to instances.
 #[derive(Debug, Clone, Copy)]
-pub enum Command {
+pub enum InstanceCommand {
     Restart,
     Drain,
 }
 
-pub async fn run(
-    resolved: &Resolved,
-    surroundings: &ProcessEnv,
-    args: &PoolArgs,
-) -> anyhow::Result<ExitCode> {
+pub async fn run(resolved: &Resolved, env: &ProcessEnv, args: &PoolArgs) -> anyhow::Result<ExitCode> {
     let data = &resolved.settings.data_dir;
-    let looks = look(data).await;
+    let outcomes = query_all(data).await;
     match args.verb.as_ref().unwrap_or(&PoolVerb::List) {
-        PoolVerb::List => list(data, &looks, surroundings, args),
+        PoolVerb::List => list(data, &outcomes, env, args),
         PoolVerb::Show { pool } => {
-            let (answered, pool) = which(data, &looks, pool, args.pid)?;
-            let pid = answered.status.pid;
-            let terminal = Terminal::stdout(surroundings);
-            let kind = &answered.status.kind;
-            print::one(pid, pool, args.json, || view::pools::pool(pid, kind, pool, terminal))
+            let (report, pool) = select_pool(data, &outcomes, pool, args.pid)?;
+            let pid = report.status.pid;
+            let terminal = Terminal::stdout(env);
+            let kind = &report.status.kind;
+            print::item(pid, pool, args.json, || view::pools::pool(pid, kind, pool, terminal))
         }
         PoolVerb::Scale(ScaleArgs { pool, instances }) => {
-            let (answered, _) = which(data, &looks, pool, args.pid)?;
+            let (report, _) = select_pool(data, &outcomes, pool, args.pid)?;
             let body = json!({ "instances": instances });
-            let scaled: ScaleResult = tell(answered, pool, "scale", &body).await?;
-            let pid = answered.status.pid;
-            print::one(pid, &scaled, args.json, || view::pools::scaled(pid, &scaled))
+            let scaled: ScaleResult = send_command(report, pool, "scale", &body).await?;
+            let pid = report.status.pid;
+            print::item(pid, &scaled, args.json, || view::pools::scaled(pid, &scaled))
         }
-        PoolVerb::Restart(which) => command(data, &looks, which, args, Command::Restart).await,
-        PoolVerb::Drain(which) => command(data, &looks, which, args, Command::Drain).await,
+        PoolVerb::Restart(which) => command(data, &outcomes, which, args, InstanceCommand::Restart).await,
+        PoolVerb::Drain(which) => command(data, &outcomes, which, args, InstanceCommand::Drain).await,
     }
 }
 
-fn list(data: &Path, looks: &[Look], surroundings: &ProcessEnv, args: &PoolArgs) -> anyhow::Result<ExitCode> {
+fn list(
+    data: &Path,
+    outcomes: &[QueryOutcome],
+    env: &ProcessEnv,
+    args: &PoolArgs,
+) -> anyhow::Result<ExitCode> {
     let all: Vec<_> =
-        considered(looks, args.pid).map(|(answered, pool)| (answered.status.pid, pool)).collect();
-    print::list((data, looks), &all, args.json, || {
-        view::pools::pools(&all, "", Terminal::stdout(surroundings))
-    })
+        candidates(outcomes, args.pid).map(|(report, pool)| (report.status.pid, pool)).collect();
+    print::list((data, outcomes), &all, args.json, || view::pools::pools(&all, "", Terminal::stdout(env)))
 }
 
 async fn command(
     data: &Path,
-    looks: &[Look],
+    outcomes: &[QueryOutcome],
     instances: &InstanceArgs,
     args: &PoolArgs,
-    command: Command,
+    command: InstanceCommand,
 ) -> anyhow::Result<ExitCode> {
     let InstanceArgs { pool, id } = instances;
-    let (answered, before) = which(data, looks, pool, args.pid)?;
+    let (report, before) = select_pool(data, outcomes, pool, args.pid)?;
     let verb = match command {
-        Command::Restart => "restart",
-        Command::Drain => "drain",
+        InstanceCommand::Restart => "restart",
+        InstanceCommand::Drain => "drain",
     };
-    let changed: CommandedInstances = tell(answered, pool, verb, &json!({ "instance": id })).await?;
-    let pid = answered.status.pid;
-    print::one(pid, &changed, args.json, || match command {
-        Command::Restart => view::pools::restarted(pid, &changed, before),
-        Command::Drain => view::pools::drained(pid, &changed, before),
+    let changed: CommandedInstances = send_command(report, pool, verb, &json!({ "instance": id })).await?;
+    let pid = report.status.pid;
+    print::item(pid, &changed, args.json, || match command {
+        InstanceCommand::Restart => view::pools::restarted(pid, &changed, before),
+        InstanceCommand::Drain => view::pools::drained(pid, &changed, before),
     })
 }
 
-async fn tell<T: DeserializeOwned>(
-    answered: &Answered,
+async fn send_command<T: DeserializeOwned>(
+    report: &GreenroomReport,
     pool: &str,
     verb: &str,
     body: &Value,
 ) -> Result<T, Hinted> {
     let path = format!("/api/pools/{}/{verb}", utf8_percent_encode(pool, NON_ALPHANUMERIC));
-    let asked = async { Asker::open(&answered.neighbour.socket).await?.post(&path, body).await };
-    asked.await.map_err(|error| {
-        let pid = answered.status.pid;
-        let name = words::clean(pool);
+    let answer = async { ControlClient::open(&report.endpoint.socket).await?.post(&path, body).await };
+    answer.await.map_err(|error| {
+        let pid = report.status.pid;
+        let name = text::clean(pool);
         match error {
-            AskError::Refused(problem) => Hinted::failure(words::clean(&problem.message)),
+            ControlError::Refused(problem) => Hinted::failure(text::clean(&problem.message)),
             error => Hinted::failure(format!("cannot {verb} pool \"{name}\" (pid {pid}): {error}")),
         }
     })
 }
 
-fn pools(looks: &[Look]) -> impl Iterator<Item = (&Answered, &PoolReport)> {
-    answers(looks).flat_map(|answered| answered.status.pools.iter().map(move |pool| (answered, pool)))
+fn pools(outcomes: &[QueryOutcome]) -> impl Iterator<Item = (&GreenroomReport, &PoolReport)> {
+    reports(outcomes).flat_map(|report| report.status.pools.iter().map(move |pool| (report, pool)))
 }
 
 /// The pools of the greenrooms that the arguments select.
-fn considered(looks: &[Look], pid: Option<u32>) -> impl Iterator<Item = (&Answered, &PoolReport)> {
-    pools(looks).filter(move |(answered, _)| pid.is_none_or(|pid| pid == answered.status.pid))
+fn candidates(
+    outcomes: &[QueryOutcome],
+    pid: Option<u32>,
+) -> impl Iterator<Item = (&GreenroomReport, &PoolReport)> {
+    pools(outcomes).filter(move |(report, _)| pid.is_none_or(|pid| pid == report.status.pid))
 }
 
 /// The one pool that the arguments select.
-fn which<'a>(
+fn select_pool<'a>(
     data: &Path,
-    looks: &'a [Look],
+    outcomes: &'a [QueryOutcome],
     name: &str,
     pid: Option<u32>,
-) -> Result<(&'a Answered, &'a PoolReport), Hinted> {
-    let considered: Vec<_> = considered(looks, pid).collect();
-    let found: Vec<_> = considered.iter().copied().filter(|(_, pool)| pool.name == name).collect();
+) -> Result<(&'a GreenroomReport, &'a PoolReport), Hinted> {
+    let candidates: Vec<_> = candidates(outcomes, pid).collect();
+    let found: Vec<_> = candidates.iter().copied().filter(|(_, pool)| pool.name == name).collect();
     match found.as_slice() {
         [one] => Ok(*one),
-        [] => Err(missing(data, looks, &considered, name)),
+        [] => Err(missing(data, outcomes, &candidates, name)),
         several => {
-            let what = format!("several greenrooms have a pool \"{}\"", words::clean(name));
-            Err(print::several(&what, several.iter().map(|(answered, _)| *answered)))
+            let what = format!("several greenrooms have a pool \"{}\"", text::clean(name));
+            Err(print::ambiguous_error(&what, several.iter().map(|(report, _)| *report)))
         }
     }
 }
 
-fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &PoolReport)], wanted: &str) -> Hinted {
-    let error = Hinted::failure(format!("no such pool: \"{}\"", words::clean(wanted)));
-    if let Some(why) = print::why_missing(data, looks) {
+fn missing(
+    data: &Path,
+    outcomes: &[QueryOutcome],
+    candidates: &[(&GreenroomReport, &PoolReport)],
+    wanted: &str,
+) -> Hinted {
+    let error = Hinted::failure(format!("no such pool: \"{}\"", text::clean(wanted)));
+    if let Some(why) = print::why_missing(data, outcomes) {
         return error.hint(why);
     }
-    let mut names: Vec<_> = considered.iter().map(|(_, pool)| pool.name.as_str()).collect();
+    let mut names: Vec<_> = candidates.iter().map(|(_, pool)| pool.name.as_str()).collect();
     names.dedup();
     match nearest(&wanted.to_uppercase(), names.iter()) {
-        Some(nearest) => error.hint(format!("did you mean \"{}\"?", words::clean(nearest))),
+        Some(nearest) => error.hint(format!("did you mean \"{}\"?", text::clean(nearest))),
         None => {
-            let names: Vec<_> = names.iter().map(|name| format!("\"{}\"", words::clean(name))).collect();
-            error.hint(words::there(&names))
+            let names: Vec<_> = names.iter().map(|name| format!("\"{}\"", text::clean(name))).collect();
+            error.hint(text::there(&names))
         }
     }
 }

@@ -38,63 +38,63 @@ pub async fn run(
     _: &ServeArgs,
 ) -> anyhow::Result<ExitCode> {
     let settings = &resolved.settings;
-    let surroundings = &inputs.surroundings;
+    let env = &inputs.env;
     let signals = Signals::listen(true)?;
     let listener = bind(&resolved).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;
-    let mut house = App::build(ProcessKind::Server, settings, surroundings).await?;
+    let mut app = App::build(ProcessKind::Server, settings, env).await?;
     // Before any page can know the port.
-    let _port = house.hold(address.port())?;
+    let _port = app.hold(address.port())?;
     let url = format!("http://{address}");
     // Set once; answers read it to link to files that can be fetched here.
-    let _ = house.gateway.recall.site.set(url.clone());
+    let _ = app.gateway.recall.site.set(url.clone());
     let closing = CancellationToken::new();
     let socket = HttpState {
-        gateway: house.gateway.clone(),
+        gateway: app.gateway.clone(),
         sessions: Arc::new(HttpClients::default()),
-        probes: Arc::new(Probes { server: house.run_folder().1.to_owned() }),
-        reach: ClientLocation::Local { folder: surroundings.working_dir.clone() },
+        probes: Arc::new(Probes { server: app.run_folder().1.to_owned() }),
+        reach: ClientLocation::Local { folder: env.working_dir.clone() },
         owner: Owner::local(),
         rules: None,
         stop: closing.clone(),
         tasks: TaskTracker::new(),
     };
-    let door = Arc::new(HttpState {
+    let http_state = Arc::new(HttpState {
         reach: ClientLocation::Network,
         rules: Some(HostRules { address: Some(address.ip()), hosts: settings.server.allowed_hosts.clone() }),
         ..socket.clone()
     });
-    house.open_control(ProcessKind::Server, Some(url.clone()), journal, http::router(Arc::new(socket)));
-    house.warm_up();
+    app.open_control(ProcessKind::Server, Some(url.clone()), journal, http::router(Arc::new(socket)));
+    app.warm_up();
     // Written after the socket exists, so that its readers find the socket.
-    let mark = house.run_folder().0.join(control::SERVER);
-    run_folder::write_atomically(&mark, url.as_bytes()).context("cannot write to the data folder")?;
+    let server_file = app.run_folder().0.join(control::SERVER);
+    run_folder::write_atomically(&server_file, url.as_bytes()).context("cannot write to the data folder")?;
     // The kernel accepts connections from here on; a program that waits for this line may connect. A closed stdout is fine.
     let _ = writeln!(std::io::stdout().lock(), "ready: {url}/mcp");
     tracing::info!(url, "ready");
-    let serving = http::serve(tcp::prepared(listener), http::site(door.clone()), closing.clone());
+    let serving = http::serve(tcp::with_options(listener), http::site(http_state.clone()), closing.clone());
     let stopping = async {
         signals.stop.cancelled().await;
         // First, so that fronts which lose this server do not find it again.
-        let _ = std::fs::remove_file(&mark);
-        drain(&house, settings.server.drain_timeout, &signals).await;
+        let _ = std::fs::remove_file(&server_file);
+        drain(&app, settings.server.drain_timeout, &signals).await;
         closing.cancel();
     };
     let reloading = async {
         tokio::select! {
-            () = reload::watch(&house, inputs, resolved.settings.clone(), &signals) => {}
+            () = reload::watch(&app, inputs, resolved.settings.clone(), &signals) => {}
             () = signals.stop.cancelled() => {}
         }
     };
-    tokio::join!(serving, http::maintain_clients(door.clone()), stopping, reloading);
-    house.shut_down(door.end()).await;
+    tokio::join!(serving, http::maintain_clients(http_state.clone()), stopping, reloading);
+    app.shut_down(http_state.end()).await;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Lets running calls end, for a limited time, unless a second signal asks to hurry.
-async fn drain(house: &App, within: Duration, signals: &Signals) {
+async fn drain(app: &App, within: Duration, signals: &Signals) {
     tokio::select! {
-        done = house.gateway.drain(within) => {
+        done = app.gateway.drain(within) => {
             if !done {
                 tracing::warn!("calls still run after {}; ending them now", human(within));
             }
@@ -127,11 +127,11 @@ async fn listen(address: SocketAddr, may_move: bool) -> anyhow::Result<TcpListen
     let holder = (error.kind() == ErrorKind::AddrInUse).then(|| port_holder::holder(address)).flatten();
     let (who, hint) = match &holder {
         Some(holder) if holder.listens => (
-            format!("{} listens there", holder.shown()),
+            format!("{} listens there", holder.describe()),
             "end it, or give another port with --listen; if it is a greenroom, `greenroom status` shows it",
         ),
         Some(holder) => (
-            format!("a connection of {} has that port, and no program listens there", holder.shown()),
+            format!("a connection of {} has that port, and no program listens there", holder.describe()),
             "try again when that connection has ended, or give another port with --listen",
         ),
         None if error.kind() == ErrorKind::AddrInUse => (
@@ -166,11 +166,11 @@ mod tests {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.53.4:0".parse().unwrap()).unwrap();
         let stream = socket.connect(taken.local_addr().unwrap()).await.unwrap();
-        let near = stream.local_addr().unwrap();
-        let moved = listen(near, true).await.unwrap().local_addr().unwrap();
-        assert!(moved.ip() == near.ip() && moved.port() != near.port(), "{moved}");
+        let local = stream.local_addr().unwrap();
+        let moved = listen(local, true).await.unwrap().local_addr().unwrap();
+        assert!(moved.ip() == local.ip() && moved.port() != local.port(), "{moved}");
         let own = format!("(pid {})", std::process::id());
-        let error = listen(near, false).await.unwrap_err().to_string();
+        let error = listen(local, false).await.unwrap_err().to_string();
         assert!(error.contains("a connection of `") && error.contains(&own), "{error}");
         for may_move in [true, false] {
             let error = listen(taken.local_addr().unwrap(), may_move).await.unwrap_err().to_string();

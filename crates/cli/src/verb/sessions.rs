@@ -9,14 +9,14 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
     config::ProcessEnv,
-    control::{Answered, AskError, Asker, Look, answers, look, print},
+    control::{ControlClient, ControlError, GreenroomReport, QueryOutcome, print, query_all, reports},
     progress,
     report::Hinted,
-    view::{self, terminal::Terminal, words},
+    view::{self, terminal::Terminal, text},
 };
 
 /// How long closing may take: a greenroom answers within 8 s, whatever its browser does.
-const CLOSE_WITHIN: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
 pub struct SessionsArgs {
@@ -33,13 +33,13 @@ pub enum SessionsVerb {
     /// List the sessions of every running greenroom process (the default)
     List,
     /// Show a session
-    Show(WhichArgs),
+    Show(SessionArgs),
     /// Close a session and free its browser; its agent learns of it with its next call
-    Close(WhichArgs),
+    Close(SessionArgs),
 }
 
 #[derive(Debug, clap::Args)]
-pub struct WhichArgs {
+pub struct SessionArgs {
     /// The session: its id, its key, or for a connection's default session the connection's name (`Claude Code 1`)
     pub id: String,
 
@@ -52,120 +52,126 @@ pub struct WhichArgs {
     pub owner: Option<String>,
 }
 
-pub async fn run(
-    resolved: &Resolved,
-    surroundings: &ProcessEnv,
-    args: &SessionsArgs,
-) -> anyhow::Result<ExitCode> {
+pub async fn run(resolved: &Resolved, env: &ProcessEnv, args: &SessionsArgs) -> anyhow::Result<ExitCode> {
     let data = &resolved.settings.data_dir;
-    let looks = look(data).await;
+    let outcomes = query_all(data).await;
     match args.verb.as_ref().unwrap_or(&SessionsVerb::List) {
-        SessionsVerb::List => list(data, &looks, surroundings, args.json),
-        SessionsVerb::Show(which) => show(data, &looks, which, args.json),
-        SessionsVerb::Close(which) => close(data, &looks, which, args.json).await,
+        SessionsVerb::List => list(data, &outcomes, env, args.json),
+        SessionsVerb::Show(which) => show(data, &outcomes, which, args.json),
+        SessionsVerb::Close(which) => close(data, &outcomes, which, args.json).await,
     }
 }
 
-fn list(data: &Path, looks: &[Look], surroundings: &ProcessEnv, json: bool) -> anyhow::Result<ExitCode> {
-    let all: Vec<_> = sessions(looks).map(|(answered, session)| (answered.status.pid, session)).collect();
-    print::list((data, looks), &all, json, || match all.is_empty() {
+fn list(data: &Path, outcomes: &[QueryOutcome], env: &ProcessEnv, json: bool) -> anyhow::Result<ExitCode> {
+    let all: Vec<_> = sessions(outcomes).map(|(report, session)| (report.status.pid, session)).collect();
+    print::list((data, outcomes), &all, json, || match all.is_empty() {
         true => "no sessions\n".to_owned(),
-        false => view::sessions::sessions(&all, "", Terminal::stdout(surroundings)),
+        false => view::sessions::sessions(&all, "", Terminal::stdout(env)),
     })
 }
 
-fn show(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> anyhow::Result<ExitCode> {
-    let (answered, session) = which(data, looks, args)?;
-    let pid = answered.status.pid;
-    print::one(pid, session, json, || view::sessions::session(pid, &answered.status.kind, session))
+fn show(data: &Path, outcomes: &[QueryOutcome], args: &SessionArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let (report, session) = select_session(data, outcomes, args)?;
+    let pid = report.status.pid;
+    print::item(pid, session, json, || view::sessions::session(pid, &report.status.kind, session))
 }
 
-async fn close(data: &Path, looks: &[Look], args: &WhichArgs, json: bool) -> anyhow::Result<ExitCode> {
-    let (answered, session) = which(data, looks, args)?;
-    let pid = answered.status.pid;
-    let name = words::clean(&session.label());
+async fn close(
+    data: &Path,
+    outcomes: &[QueryOutcome],
+    args: &SessionArgs,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let (report, session) = select_session(data, outcomes, args)?;
+    let pid = report.status.pid;
+    let name = text::clean(&session.label());
     let path = format!("/control/sessions/{}", utf8_percent_encode(&session.key, NON_ALPHANUMERIC));
-    let asked = async {
-        let mut asker = Asker::open(&answered.neighbour.socket).await?;
-        asker.ask::<ClosedSession>(Method::DELETE, &path, CLOSE_WITHIN).await
+    let closing = async {
+        let mut client = ControlClient::open(&report.endpoint.socket).await?;
+        client.request::<ClosedSession>(Method::DELETE, &path, CLOSE_TIMEOUT).await
     };
     let closed =
-        progress::step(&format!("closing \"{name}\""), asked).await.map_err(|error| match error {
-            AskError::Refused(problem) if problem.code == "no_session" => {
+        progress::step(&format!("closing \"{name}\""), closing).await.map_err(|error| match error {
+            ControlError::Refused(problem) if problem.code == "no_session" => {
                 Hinted::failure(format!("the session was closed meanwhile: \"{name}\""))
             }
             error => Hinted::failure(format!("cannot close \"{name}\" (pid {pid}): {error}")),
         })?;
-    print::one(pid, &closed, json, || match closed.gone {
+    print::item(pid, &closed, json, || match closed.gone {
         true => format!("closed \"{name}\" (pid {pid})\n"),
         false => format!("closed \"{name}\" (pid {pid}); its browser is still ending\n"),
     })
 }
 
-fn sessions(looks: &[Look]) -> impl Iterator<Item = (&Answered, &OpenSession)> {
-    answers(looks).flat_map(|answered| answered.sessions.iter().map(move |session| (answered, session)))
+fn sessions(outcomes: &[QueryOutcome]) -> impl Iterator<Item = (&GreenroomReport, &OpenSession)> {
+    reports(outcomes).flat_map(|report| report.sessions.iter().map(move |session| (report, session)))
 }
 
 /// A connection's number, for programs that read it from `--json`: `connection 1`.
-pub(super) fn number_of(given: &str) -> Option<u64> {
+pub(super) fn connection_number(given: &str) -> Option<u64> {
     given.strip_prefix("connection ")?.parse().ok()
 }
 
 /// The one session that the arguments select.
-fn which<'a>(
+fn select_session<'a>(
     data: &Path,
-    looks: &'a [Look],
-    args: &WhichArgs,
-) -> Result<(&'a Answered, &'a OpenSession), Hinted> {
-    let considered: Vec<_> = sessions(looks)
-        .filter(|(answered, _)| args.pid.is_none_or(|pid| pid == answered.status.pid))
+    outcomes: &'a [QueryOutcome],
+    args: &SessionArgs,
+) -> Result<(&'a GreenroomReport, &'a OpenSession), Hinted> {
+    let candidates: Vec<_> = sessions(outcomes)
+        .filter(|(report, _)| args.pid.is_none_or(|pid| pid == report.status.pid))
         .filter(|(_, session)| args.owner.as_ref().is_none_or(|owner| *owner == session.owner))
         .collect();
-    let called = |named: &dyn Fn(&OpenSession) -> bool| {
-        considered.iter().copied().filter(|(_, session)| named(session)).collect::<Vec<_>>()
+    let matching = |named: &dyn Fn(&OpenSession) -> bool| {
+        candidates.iter().copied().filter(|(_, session)| named(session)).collect::<Vec<_>>()
     };
-    let mut found = called(&|session| session.label() == args.id);
-    if let Some(number) = number_of(&args.id).filter(|_| found.is_empty()) {
-        found = called(&|session| session.id.is_none() && session.connection == Some(number));
+    let mut found = matching(&|session| session.label() == args.id);
+    if let Some(number) = connection_number(&args.id).filter(|_| found.is_empty()) {
+        found = matching(&|session| session.id.is_none() && session.connection == Some(number));
     }
     if found.is_empty() {
-        found = called(&|session| session.key == args.id);
+        found = matching(&|session| session.key == args.id);
     }
     match found.as_slice() {
         [one] => Ok(*one),
-        [] => Err(missing(data, looks, &considered, &args.id)),
+        [] => Err(missing(data, outcomes, &candidates, &args.id)),
         several => Err(ambiguous(several, &args.id)),
     }
 }
 
-fn missing(data: &Path, looks: &[Look], considered: &[(&Answered, &OpenSession)], wanted: &str) -> Hinted {
-    let error = Hinted::failure(format!("no such session: \"{}\"", words::clean(wanted)));
-    if let Some(why) = print::why_missing(data, looks) {
+fn missing(
+    data: &Path,
+    outcomes: &[QueryOutcome],
+    candidates: &[(&GreenroomReport, &OpenSession)],
+    wanted: &str,
+) -> Hinted {
+    let error = Hinted::failure(format!("no such session: \"{}\"", text::clean(wanted)));
+    if let Some(why) = print::why_missing(data, outcomes) {
         return error.hint(why);
     }
-    match nearest(wanted, considered.iter().map(|(_, session)| session.label())) {
-        Some(nearest) => error.hint(format!("did you mean \"{}\"?", words::clean(&nearest))),
+    match nearest(wanted, candidates.iter().map(|(_, session)| session.label())) {
+        Some(nearest) => error.hint(format!("did you mean \"{}\"?", text::clean(&nearest))),
         None => error.hint("`greenroom sessions` shows what there is"),
     }
 }
 
-fn ambiguous(several: &[(&Answered, &OpenSession)], wanted: &str) -> Hinted {
-    let mut message = format!("several sessions are called \"{}\":", words::clean(wanted));
-    for (answered, session) in several {
+fn ambiguous(several: &[(&GreenroomReport, &OpenSession)], wanted: &str) -> Hinted {
+    let mut message = format!("several sessions are called \"{}\":", text::clean(wanted));
+    for (report, session) in several {
         let _ = write!(
             message,
             "\n  pid {}, owner {}, key {}",
-            answered.status.pid,
-            words::clean(&session.owner),
-            words::id(&session.key)
+            report.status.pid,
+            text::clean(&session.owner),
+            text::id(&session.key)
         );
     }
-    let differ = |part: &dyn Fn(&(&Answered, &OpenSession)) -> String| {
+    let values_differ = |part: &dyn Fn(&(&GreenroomReport, &OpenSession)) -> String| {
         several.iter().any(|one| part(one) != part(&several[0]))
     };
-    let how = if differ(&|(answered, _)| answered.status.pid.to_string()) {
+    let how = if values_differ(&|(report, _)| report.status.pid.to_string()) {
         "choose one with `--pid`"
-    } else if differ(&|(_, session)| session.owner.clone()) {
+    } else if values_differ(&|(_, session)| session.owner.clone()) {
         "choose one with `--owner`"
     } else {
         "give the key of the one you mean"

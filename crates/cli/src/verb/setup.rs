@@ -56,7 +56,7 @@ impl SetupArgs {
 
 /// What was found, installed, or missing.
 #[derive(Default)]
-struct Outcome {
+struct SetupOutcome {
     node: Option<Node>,
     /// The installed engines, by name.
     engines: Vec<(&'static str, InstalledEngine)>,
@@ -65,33 +65,29 @@ struct Outcome {
     tools: Option<usize>,
     /// Every engine is the user's own and needs nothing of greenroom's.
     custom: bool,
-    problems: Vec<Problem>,
+    problems: Vec<SetupProblem>,
 }
 
-struct Problem {
+struct SetupProblem {
     step: &'static str,
     message: String,
     hint: String,
 }
 
-impl Outcome {
+impl SetupOutcome {
     /// Keeps a step's result, or its problem.
-    fn keep<T>(&mut self, step: &'static str, result: Result<T, (String, String)>) -> Option<T> {
-        result.map_err(|(message, hint)| self.problems.push(Problem { step, message, hint })).ok()
+    fn record<T>(&mut self, step: &'static str, result: Result<T, (String, String)>) -> Option<T> {
+        result.map_err(|(message, hint)| self.problems.push(SetupProblem { step, message, hint })).ok()
     }
 }
 
-pub async fn run(
-    resolved: &Resolved,
-    surroundings: &ProcessEnv,
-    args: &SetupArgs,
-) -> anyhow::Result<ExitCode> {
+pub async fn run(resolved: &Resolved, env: &ProcessEnv, args: &SetupArgs) -> anyhow::Result<ExitCode> {
     if let Some(client) = args.client {
-        return setup_client::run(resolved, surroundings, client, &args.connect, args.json);
+        return setup_client::run(resolved, env, client, &args.connect, args.json);
     }
     let launcher = Launcher::start("setup").context("cannot start the launcher's thread")?;
     let packages = packages::needed(&resolved.settings);
-    let mut outcome = Outcome { custom: packages.is_empty(), ..Outcome::default() };
+    let mut outcome = SetupOutcome { custom: packages.is_empty(), ..SetupOutcome::default() };
     let folder = make_private(&resolved.settings.data_dir).map_err(|error| {
         let path = resolved.settings.data_dir.display();
         (
@@ -99,28 +95,27 @@ pub async fn run(
             "set `data_dir` to another folder".to_owned(),
         )
     });
-    outcome.keep("data-folder", folder);
+    outcome.record("data-folder", folder);
     if !outcome.custom {
-        let node = find_node(&launcher, resolved, surroundings, &packages).await;
+        let node = find_node(&launcher, resolved, env, &packages).await;
         let mut engines = Vec::new();
         for package in packages {
-            let installed = install_engine(&launcher, resolved, surroundings, package, node.as_ref()).await;
+            let installed = install_engine(&launcher, resolved, env, package, node.as_ref()).await;
             engines.push((package.name, installed));
         }
-        outcome.node = outcome.keep("node", node.map_err(|error| (error.to_string(), error.hint())));
+        outcome.node = outcome.record("node", node.map_err(|error| (error.to_string(), error.hint())));
         for (name, installed) in engines {
-            let installed = outcome.keep("engine", installed);
+            let installed = outcome.record("engine", installed);
             outcome.engines.extend(installed.map(|installed| (name, installed)));
         }
         if let Some(pool) = resolved.settings.default_pool().filter(|pool| pool.has_chromium()) {
-            let browser = find_browser(pool, surroundings);
-            outcome.browser = outcome.keep("browser", browser);
+            let browser = find_browser(pool, env);
+            outcome.browser = outcome.record("browser", browser);
         }
     }
     if outcome.problems.is_empty() {
-        let tools =
-            progress::step("asking the engine for its tools", list_tools(resolved, surroundings)).await;
-        outcome.tools = outcome.keep("tools", tools);
+        let tools = progress::step("asking the engine for its tools", list_tools(resolved, env)).await;
+        outcome.tools = outcome.record("tools", tools);
     }
     let text = if args.json { as_json(&outcome)? } else { printable_lines(&as_lines(&outcome)).into_owned() };
     io::stdout().lock().write_all(text.as_bytes())?;
@@ -136,11 +131,11 @@ pub async fn run(
 async fn find_node(
     launcher: &Launcher,
     resolved: &Resolved,
-    surroundings: &ProcessEnv,
+    env: &ProcessEnv,
     packages: &[&Package],
 ) -> Result<Node, NodeError> {
     let named = resolved.settings.node.as_deref();
-    let found = node::find(launcher, named, surroundings.search_path());
+    let found = node::find(launcher, named, env.search_path());
     let node = progress::step("asking Node for its version", found).await?;
     packages.iter().try_for_each(|package| package.runs_on(&node))?;
     Ok(node)
@@ -150,7 +145,7 @@ async fn find_node(
 async fn install_engine(
     launcher: &Launcher,
     resolved: &Resolved,
-    surroundings: &ProcessEnv,
+    env: &ProcessEnv,
     package: &Package,
     node: Result<&Node, &NodeError>,
 ) -> Result<InstalledEngine, (String, String)> {
@@ -162,32 +157,31 @@ async fn install_engine(
     let Ok(node) = node else {
         return Err((missing.to_string(), "run `greenroom setup` again when Node is there".to_owned()));
     };
-    let npm =
-        node::npm(node, surroundings.search_path()).map_err(|error| (error.to_string(), error.hint()))?;
-    let mut tell = |at| match at {
+    let npm = node::npm(node, env.search_path()).map_err(|error| (error.to_string(), error.hint()))?;
+    let mut on_progress = |at| match at {
         InstallProgress::Waiting => {
             progress::note("waiting for another greenroom that is installing the engine …");
         }
         InstallProgress::Downloading => {}
     };
     let what = format!("installing the {} engine {}", package.name, package.version());
-    progress::step(&what, package.install(launcher, data_folder, &npm, &mut tell))
+    progress::step(&what, package.install(launcher, data_folder, &npm, &mut on_progress))
         .await
         .map_err(|error| (error.to_string(), error.hint()))
 }
 
-fn find_browser(pool: &Pool, surroundings: &ProcessEnv) -> Result<Browser, (String, String)> {
-    browser::find(&surroundings.places(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
+fn find_browser(pool: &Pool, env: &ProcessEnv) -> Result<Browser, (String, String)> {
+    browser::find(&env.places(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
         .map_err(|error| (error.to_string(), error.hint()))
 }
 
 /// Asks the engine for its tools and caches the list, so that the first agent does not wait for it.
-async fn list_tools(resolved: &Resolved, surroundings: &ProcessEnv) -> Result<usize, (String, String)> {
-    let house = App::build(ProcessKind::Stdio, &resolved.settings, surroundings)
+async fn list_tools(resolved: &Resolved, env: &ProcessEnv) -> Result<usize, (String, String)> {
+    let app = App::build(ProcessKind::Stdio, &resolved.settings, env)
         .await
         .map_err(|error| (format!("{error:#}"), "set `data_dir` to another folder".to_owned()))?;
-    let listed = house.gateway.catalog.refresh().await;
-    house.shut_down(std::future::ready(())).await;
+    let listed = app.gateway.catalog.refresh().await;
+    app.shut_down(std::future::ready(())).await;
     match listed {
         Ok(listed) => Ok(listed.iter().count()),
         Err(error) => Err((
@@ -197,7 +191,7 @@ async fn list_tools(resolved: &Resolved, surroundings: &ProcessEnv) -> Result<us
     }
 }
 
-fn as_lines(outcome: &Outcome) -> String {
+fn as_lines(outcome: &SetupOutcome) -> String {
     let mut lines = String::new();
     let mut line = |what: &str, text: String| lines += &format!("{what:7}  {text}\n");
     if outcome.custom {
@@ -219,9 +213,8 @@ fn as_lines(outcome: &Outcome) -> String {
     lines
 }
 
-fn as_json(outcome: &Outcome) -> serde_json::Result<String> {
-    let problem =
-        |problem: &Problem| json!({"step": problem.step, "message": problem.message, "hint": problem.hint});
+fn as_json(outcome: &SetupOutcome) -> serde_json::Result<String> {
+    let problem = |problem: &SetupProblem| json!({"step": problem.step, "message": problem.message, "hint": problem.hint});
     let object = json!({
         "ok": outcome.problems.is_empty(),
         "node": outcome.node.as_ref().map(|node| json!({"version": node.version, "path": node.path})),
@@ -236,7 +229,7 @@ fn as_json(outcome: &Outcome) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(&object)? + "\n")
 }
 
-fn engines_json(outcome: &Outcome) -> Value {
+fn engines_json(outcome: &SetupOutcome) -> Value {
     let engine = |(name, InstalledEngine { engine, already }): &(&str, InstalledEngine)| json!({ "kind": name, "version": engine.version, "path": engine.cli, "already": already });
     match outcome.custom {
         true => json!([{ "kind": "custom" }]),

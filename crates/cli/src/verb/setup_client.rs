@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::{
     args::{self, Flags},
-    client::{ClientApp, Entry, Merge, Scope, Server, diff, file::File},
+    client::{ClientApp, ClientTransport, EntryScope, MergeOutcome, ServerEntry, diff, file::File},
     config::{Inputs, ProcessEnv},
     packages, progress,
     report::Hinted,
@@ -51,7 +51,7 @@ pub struct ClientArgs {
 
 /// How the command ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum ClientSetupOutcome {
     Added,
     Replaced,
     Already,
@@ -60,7 +60,7 @@ enum Outcome {
     Declined,
 }
 
-impl Outcome {
+impl ClientSetupOutcome {
     fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -73,10 +73,10 @@ impl Outcome {
 }
 
 /// Which client to connect, and how.
-struct Order {
+struct ClientSetup {
     client: ClientApp,
-    scope: Scope,
-    entry: Entry,
+    scope: EntryScope,
+    entry: ServerEntry,
     path: PathBuf,
     /// What the user must do first, before the client can use greenroom.
     needs: Option<&'static str>,
@@ -84,19 +84,19 @@ struct Order {
 
 pub fn run(
     resolved: &Resolved,
-    surroundings: &ProcessEnv,
+    env: &ProcessEnv,
     client: ClientApp,
     args: &ClientArgs,
     as_json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let scope = if args.project { Scope::Project } else { Scope::User };
-    let path = client.file(surroundings, scope).ok_or_else(|| {
+    let scope = if args.project { EntryScope::Project } else { EntryScope::User };
+    let path = client.file(env, scope).ok_or_else(|| {
         Hinted::usage("there is no home folder to look for the client's file in")
             .hint("set HOME, or give --project")
     })?;
-    let mut entry = client.entry(&server(surroundings, args)?);
+    let mut entry = client.entry(&server(env, args)?);
     if args.url.is_none() {
-        let Carried { variables, withheld } = carried(surroundings);
+        let EnvSettings { variables, withheld } = settings_from_env(env);
         if !variables.is_empty() {
             entry.insert("env".to_owned(), variables.into());
         }
@@ -111,18 +111,18 @@ pub fn run(
     } else {
         engine_is_missing(resolved).then_some("run `greenroom setup`, which installs the engine")
     };
-    let order = Order { client, scope, entry, path, needs };
-    let outcome = if args.print { Outcome::Printed } else { write(&order, args.yes)? };
+    let setup = ClientSetup { client, scope, entry, path, needs };
+    let outcome = if args.print { ClientSetupOutcome::Printed } else { write(&setup, args.yes)? };
     let text = if as_json {
-        to_json(&order, outcome)?
+        to_json(&setup, outcome)?
     } else {
-        printable_lines(&to_lines(&order, outcome)).into_owned()
+        printable_lines(&to_lines(&setup, outcome)).into_owned()
     };
     io::stdout().lock().write_all(text.as_bytes())?;
     if args.print && !as_json {
-        progress::note(&format!("this belongs in `{}`", order.path.display()));
+        progress::note(&format!("this belongs in `{}`", setup.path.display()));
     }
-    Ok(if outcome == Outcome::Declined { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if outcome == ClientSetupOutcome::Declined { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Refuses settings on this command line: they would apply to this run, which does not use them, and not to the client's.
@@ -134,39 +134,39 @@ pub fn refuse_settings(client: ClientApp, config: bool, flags: &Flags) -> Result
     };
     Err(Hinted::usage(format!("`--{flag}` would not reach the client")).hint(format!(
         "put it after `--`: `greenroom setup {} -- --{flag} …`; or set it in your greenroom.toml",
-        client.word()
+        client.cli_name()
     )))
 }
 
 /// Settings in the environment, which the client's greenroom would otherwise lack.
-struct Carried {
-    variables: Entry,
+struct EnvSettings {
+    variables: ServerEntry,
     /// Names of variables that are not written to a file, since they may hold a secret.
     withheld: Vec<String>,
 }
 
-fn carried(surroundings: &ProcessEnv) -> Carried {
-    let mut carried = Carried { variables: Entry::new(), withheld: Vec::new() };
+fn settings_from_env(env: &ProcessEnv) -> EnvSettings {
+    let mut settings = EnvSettings { variables: ServerEntry::new(), withheld: Vec::new() };
     let is_setting = |name: &str| {
         name == CONFIG_VARIABLE
             || (name.starts_with("PW_MCP_PROXY_") && is_ours(name))
             || SETTINGS.iter().any(|setting| setting.variable() == name)
     };
-    let ours = surroundings
+    let own_variables = env
         .variables
         .iter()
         .filter_map(|(name, value)| Some((name.to_str().filter(|name| is_setting(name))?, value.to_str()?)));
-    for (name, value) in ours {
+    for (name, value) in own_variables {
         if may_be_secret(value) {
-            carried.withheld.push(name.to_owned());
+            settings.withheld.push(name.to_owned());
         } else {
-            carried.variables.insert(name.to_owned(), value.into());
+            settings.variables.insert(name.to_owned(), value.into());
         }
     }
     // A fixed order, whatever the environment's is.
-    carried.variables.sort_keys();
-    carried.withheld.sort();
-    carried
+    settings.variables.sort_keys();
+    settings.withheld.sort();
+    settings
 }
 
 /// Whether a value has a user and a password in an address, or names a credential.
@@ -185,31 +185,31 @@ fn engine_is_missing(resolved: &Resolved) -> bool {
     packages::needed(settings).iter().any(|package| package.locate(&settings.data_dir).is_err())
 }
 
-fn server(surroundings: &ProcessEnv, args: &ClientArgs) -> anyhow::Result<Server> {
+fn server(env: &ProcessEnv, args: &ClientArgs) -> anyhow::Result<ClientTransport> {
     if let Some(url) = &args.url {
-        return Ok(Server::Url(checked_url(url)?));
+        return Ok(ClientTransport::Url(checked_url(url)?));
     }
-    check_flags(surroundings, &args.mcp_args)?;
+    check_flags(env, &args.mcp_args)?;
     let program = std::env::current_exe().context("cannot tell where this program lies")?;
     let program = program.into_os_string().into_string().map_err(|path| {
         Hinted::failure(format!("this program's path is not UTF-8: `{}`", path.display()))
             .hint("move it to a folder with a plain name")
     })?;
     let args = std::iter::once("mcp".to_owned()).chain(args.mcp_args.iter().cloned()).collect();
-    Ok(Server::Command { program, args })
+    Ok(ClientTransport::Command { program, args })
 }
 
 /// Checks the flags: a mistake would otherwise show only in the client, as a server that does not start.
-fn check_flags(surroundings: &ProcessEnv, flags: &[String]) -> anyhow::Result<()> {
+fn check_flags(env: &ProcessEnv, flags: &[String]) -> anyhow::Result<()> {
     let line = ["greenroom", "mcp"].into_iter().map(OsString::from).chain(flags.iter().map(OsString::from));
     let parsed = args::parse(line).map_err(|stop| {
-        let said = stop.to_string();
-        let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let message = stop.to_string();
+        let first = message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         Hinted::usage(format!("`greenroom mcp` would not take these flags: {first}"))
             .hint("see `greenroom mcp --help`")
     });
     let (cli, flags) = parsed?;
-    Inputs { surroundings: surroundings.clone(), config: cli.config, flags }.resolve()?;
+    Inputs { env: env.clone(), config: cli.config, flags }.resolve()?;
     Ok(())
 }
 
@@ -226,18 +226,18 @@ fn checked_url(url: &str) -> Result<String, Hinted> {
 }
 
 /// Shows the change, asks, writes.
-fn write(order: &Order, yes: bool) -> anyhow::Result<Outcome> {
-    let Order { client, scope, entry, path, .. } = order;
+fn write(setup: &ClientSetup, yes: bool) -> anyhow::Result<ClientSetupOutcome> {
+    let ClientSetup { client, scope, entry, path, .. } = setup;
     let file = File::read(path.clone())?;
     let shown = path.display();
     let merge = client.merge(file.text(), *scope, entry).map_err(|broken| {
         Hinted::failure(format!("cannot read `{shown}`: {broken}")).hint("correct it; nothing was written")
     })?;
     let (text, replaced) = match merge {
-        Merge::Same => return Ok(Outcome::Already),
-        Merge::Changed { text, replaced } => (text, replaced),
-        Merge::Refused(why) => {
-            progress::note(&client.alone(entry));
+        MergeOutcome::Same => return Ok(ClientSetupOutcome::Already),
+        MergeOutcome::Changed { text, replaced } => (text, replaced),
+        MergeOutcome::Refused(why) => {
+            progress::note(&client.new_file_text(entry));
             return Err(Hinted::failure(format!("cannot change `{shown}`: {why}"))
                 .hint("put the lines above in by hand; nothing was written")
                 .into());
@@ -246,7 +246,7 @@ fn write(order: &Order, yes: bool) -> anyhow::Result<Outcome> {
     let new = if file.exists() { "" } else { ", a new file" };
     progress::note(&format!("{}: `{shown}`{new}\n", client.name()));
     progress::note(&diff::show(file.text(), &text));
-    if *scope == Scope::Project && entry.contains_key("command") {
+    if *scope == EntryScope::Project && entry.contains_key("command") {
         progress::note("note: others may share this file, and the path is this machine's\n");
     }
     if !yes {
@@ -256,47 +256,47 @@ fn write(order: &Order, yes: bool) -> anyhow::Result<Outcome> {
                 .into());
         }
         let question = if replaced { "Replace the entry?" } else { "Write this?" };
-        if !agreed(question, &mut io::stdin().lock(), &mut io::stderr().lock())? {
-            return Ok(Outcome::Declined);
+        if !confirm(question, &mut io::stdin().lock(), &mut io::stderr().lock())? {
+            return Ok(ClientSetupOutcome::Declined);
         }
     }
     file.write(&text, *scope)?;
-    Ok(if replaced { Outcome::Replaced } else { Outcome::Added })
+    Ok(if replaced { ClientSetupOutcome::Replaced } else { ClientSetupOutcome::Added })
 }
 
 /// Asks once. Only a yes counts; the end of the input is a no.
-fn agreed(question: &str, answers: &mut impl BufRead, screen: &mut impl Write) -> io::Result<bool> {
+fn confirm(question: &str, reports: &mut impl BufRead, screen: &mut impl Write) -> io::Result<bool> {
     write!(screen, "{question} [y/N] ")?;
     screen.flush()?;
     let mut answer = String::new();
-    if answers.read_line(&mut answer)? == 0 {
+    if reports.read_line(&mut answer)? == 0 {
         writeln!(screen)?;
     }
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-fn to_lines(order: &Order, outcome: Outcome) -> String {
-    let Order { client, scope, entry, path, .. } = order;
-    let word = client.word();
+fn to_lines(setup: &ClientSetup, outcome: ClientSetupOutcome) -> String {
+    let ClientSetup { client, scope, entry, path, .. } = setup;
+    let word = client.cli_name();
     let line = format!("{word:7}  {}: `{}`\n", outcome.as_str(), path.display());
     match outcome {
-        Outcome::Printed => client.alone(entry),
-        Outcome::Declined => format!("{word:7}  nothing written\n"),
-        Outcome::Already => format!("{word:7}  already there: `{}`\n", path.display()),
-        Outcome::Added | Outcome::Replaced => {
-            let next = client.next(*scope);
-            let needs = order.needs.map_or_else(String::new, |needs| format!("next     {needs}\n"));
+        ClientSetupOutcome::Printed => client.new_file_text(entry),
+        ClientSetupOutcome::Declined => format!("{word:7}  nothing written\n"),
+        ClientSetupOutcome::Already => format!("{word:7}  already there: `{}`\n", path.display()),
+        ClientSetupOutcome::Added | ClientSetupOutcome::Replaced => {
+            let next = client.next_step(*scope);
+            let needs = setup.needs.map_or_else(String::new, |needs| format!("next     {needs}\n"));
             format!("{line}{needs}next     {next}\n")
         }
     }
 }
 
-fn to_json(order: &Order, outcome: Outcome) -> serde_json::Result<String> {
+fn to_json(setup: &ClientSetup, outcome: ClientSetupOutcome) -> serde_json::Result<String> {
     let object = json!({
-        "client": order.client.word(),
-        "file": order.path,
+        "client": setup.client.cli_name(),
+        "file": setup.path,
         "outcome": outcome.as_str(),
-        "entry": order.entry,
+        "entry": setup.entry,
     });
     Ok(serde_json::to_string_pretty(&object)? + "\n")
 }
@@ -307,7 +307,7 @@ mod tests {
 
     /// Yes is yes in any spelling; everything else is no, the end of the input too.
     #[test]
-    fn only_yes_is_yes() {
+    fn only_yes_confirms() {
         for (answer, yes) in [
             ("y\n", true),
             (" YES \n", true),
@@ -319,7 +319,7 @@ mod tests {
         ] {
             let mut screen = Vec::new();
             assert_eq!(
-                agreed("Write this?", &mut answer.as_bytes(), &mut screen).unwrap(),
+                confirm("Write this?", &mut answer.as_bytes(), &mut screen).unwrap(),
                 yes,
                 "{answer:?}"
             );
@@ -329,7 +329,7 @@ mod tests {
 
     /// An address needs a scheme, a host and a path.
     #[test]
-    fn addresses() {
+    fn a_url_needs_scheme_host_and_path() {
         for url in ["http://127.0.0.1:34501/mcp", "https://gr.example/mcp?x=1"] {
             assert_eq!(checked_url(url).unwrap(), url);
         }

@@ -14,11 +14,11 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
     config::ProcessEnv,
-    control::{Look, look, nobody},
+    control::{QueryOutcome, none_running_message, query_all},
     report::Hinted,
     signals::Signals,
     view::{
-        status::{Shown, status},
+        status::{StatusView, status},
         terminal::{Paint, Screen, Terminal},
     },
 };
@@ -37,35 +37,31 @@ pub struct StatusArgs {
     pub json: bool,
 }
 
-pub async fn run(
-    resolved: &Resolved,
-    surroundings: &ProcessEnv,
-    args: &StatusArgs,
-) -> anyhow::Result<ExitCode> {
+pub async fn run(resolved: &Resolved, env: &ProcessEnv, args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let data = &resolved.settings.data_dir;
     if args.watch {
-        return watch(data, surroundings, args.json).await;
+        return watch(data, env, args.json).await;
     }
-    let looks = look(data).await;
+    let outcomes = query_all(data).await;
     let text = if args.json {
-        serde_json::to_string_pretty(&shown(&looks))? + "\n"
+        serde_json::to_string_pretty(&views(&outcomes))? + "\n"
     } else {
-        for_people(data, &looks, Terminal::stdout(surroundings))
+        for_people(data, &outcomes, Terminal::stdout(env))
     };
     io::stdout().lock().write_all(text.as_bytes())?;
-    let silent = looks.iter().any(|look| matches!(look, Look::Unanswered { .. }));
+    let silent = outcomes.iter().any(|outcome| matches!(outcome, QueryOutcome::Unanswered { .. }));
     Ok(if silent { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn shown(looks: &[Look]) -> Vec<Shown<'_>> {
-    looks.iter().map(Shown::from).collect()
+fn views(outcomes: &[QueryOutcome]) -> Vec<StatusView<'_>> {
+    outcomes.iter().map(StatusView::from).collect()
 }
 
-fn for_people(data: &Path, looks: &[Look], terminal: Terminal) -> String {
-    if looks.is_empty() { nobody(data) } else { status(looks, terminal) }
+fn for_people(data: &Path, outcomes: &[QueryOutcome], terminal: Terminal) -> String {
+    if outcomes.is_empty() { none_running_message(data) } else { status(outcomes, terminal) }
 }
 
-async fn watch(data: &Path, surroundings: &ProcessEnv, json: bool) -> anyhow::Result<ExitCode> {
+async fn watch(data: &Path, env: &ProcessEnv, json: bool) -> anyhow::Result<ExitCode> {
     if !json && !Terminal::is_there() {
         return Err(Hinted::usage("`--watch` draws on a terminal, and stdout is none")
             .hint("leave `--watch` out, or add `--json` for a line every second")
@@ -79,13 +75,13 @@ async fn watch(data: &Path, surroundings: &ProcessEnv, json: bool) -> anyhow::Re
     loop {
         let draw = async {
             ticks.tick().await;
-            let looks = look(data).await;
+            let outcomes = query_all(data).await;
             match &screen {
-                None => line(&looks),
+                None => line(&outcomes),
                 Some(screen) => {
-                    let terminal = Terminal::stdout(surroundings);
+                    let terminal = Terminal::stdout(env);
                     let foot = terminal.paint(Paint::Dim, "every second; Ctrl-C ends this");
-                    let text = format!("{}\n{foot}", for_people(data, &looks, terminal));
+                    let text = format!("{}\n{foot}", for_people(data, &outcomes, terminal));
                     screen.draw(&text, terminal.rows).map_err(Into::into)
                 }
             }
@@ -97,8 +93,8 @@ async fn watch(data: &Path, surroundings: &ProcessEnv, json: bool) -> anyhow::Re
     }
 }
 
-fn line(looks: &[Look]) -> anyhow::Result<()> {
+fn line(outcomes: &[QueryOutcome]) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all((serde_json::to_string(&shown(looks))? + "\n").as_bytes())?;
+    stdout.write_all((serde_json::to_string(&views(outcomes))? + "\n").as_bytes())?;
     Ok(stdout.flush()?)
 }

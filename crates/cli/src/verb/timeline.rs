@@ -20,39 +20,39 @@ use greenroom_gateway::{
 use greenroom_store::Store;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::{logs::LogsArgs, sessions::number_of};
+use super::{logs::LogsArgs, sessions::connection_number};
 use crate::{
     app::records,
-    control::{AskError, Asker, answers, find, look},
+    control::{ControlClient, ControlError, find_endpoints, query_all, reports},
     report::Hinted,
-    view::{self, words},
+    view::{self, text},
 };
 
-/// How many calls are requested at once. Even with hundreds of console lines each, the answer stays far below the limit
+/// How many calls one request asks for. Even with hundreds of console lines each, the answer stays far below the limit
 /// that is read.
-const PART: usize = 50;
+const PAGE_CALLS: usize = 50;
 
 /// How long following waits before it looks again. Short enough to feel live, long enough to cost nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub async fn run(resolved: &Resolved, args: &LogsArgs, session: &str) -> anyhow::Result<ExitCode> {
-    let mut source = Source {
+    let mut source = TimelineSource {
         data: &resolved.settings.data_dir,
         records: records::folder(&resolved.settings),
         pid: args.pid,
         owner: &args.owner,
         disk: None,
     };
-    let mut name = name_of(&resolved.settings.data_dir, args, session).await;
+    let mut name = stored_name(&resolved.settings.data_dir, args, session).await;
     let mut from = 0;
-    let mut shown = Shown::default();
+    let mut printed = PrintedEvents::default();
     loop {
-        let (view, living) = source.part(&name, from).await?;
+        let (view, running) = source.read_page(&name, from).await?;
         // Another session may take the name; continue with this one by its UUID.
         name.clone_from(&view.session.session_id);
         // Where no greenroom runs nothing more happens, even if the session's end was not recorded.
-        let over = !living || view.session.state != "active";
-        let waits = shown.print(&view, args.follow && !over, args.json)?;
+        let over = !running || view.session.state != "active";
+        let waits = printed.print(&view, args.follow && !over, args.json)?;
         // The next part may begin with a call that still runs; while that is so, nothing comes after it.
         let moves = !waits && view.next > from;
         if moves {
@@ -62,18 +62,19 @@ pub async fn run(resolved: &Resolved, args: &LogsArgs, session: &str) -> anyhow:
         if over || !args.follow {
             return Ok(ExitCode::SUCCESS);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// The name under which a session is kept: connections' own ones have a number. Only the running greenroom knows a
 /// connection's name.
-async fn name_of(data: &Path, args: &LogsArgs, given: &str) -> String {
-    let mut number = number_of(given);
+async fn stored_name(data: &Path, args: &LogsArgs, given: &str) -> String {
+    let mut number = connection_number(given);
     if number.is_none() {
-        let looks = look(data).await;
-        let here = answers(&looks).filter(|answered| args.pid.is_none_or(|pid| pid == answered.status.pid));
-        let mut sessions = here.flat_map(|answered| &answered.sessions);
+        let outcomes = query_all(data).await;
+        let reports_of_pid =
+            reports(&outcomes).filter(|report| args.pid.is_none_or(|pid| pid == report.status.pid));
+        let mut sessions = reports_of_pid.flat_map(|report| &report.sessions);
         let is_meant = |session: &&OpenSession| session.owner == args.owner && session.label() == given;
         number =
             sessions.find(is_meant).filter(|session| session.id.is_none()).and_then(|one| one.connection);
@@ -83,11 +84,11 @@ async fn name_of(data: &Path, args: &LogsArgs, given: &str) -> String {
 
 /// What was printed of the last part: some of it is read again if a call in it has not ended.
 #[derive(Default)]
-struct Shown {
+struct PrintedEvents {
     calls: HashSet<String>,
 }
 
-impl Shown {
+impl PrintedEvents {
     /// Prints what is new. With `hold`, calls that have not ended wait, and the part is read again; unless it is full, as a
     /// call that never ends must not hide those after it.
     fn print(&mut self, view: &TimelineView, hold: bool, json: bool) -> anyhow::Result<bool> {
@@ -95,7 +96,7 @@ impl Shown {
             matches!(event.what, TimelineEventKind::Call { status: CallStatus::Pending, .. })
         };
         let is_call = |event: &&TimelineEvent| matches!(event.what, TimelineEventKind::Call { .. });
-        let full = view.events.iter().filter(is_call).count() >= PART;
+        let full = view.events.iter().filter(is_call).count() >= PAGE_CALLS;
         let hold = hold && !full;
         let held: HashSet<&str> =
             view.events.iter().filter(pending).map(|event| &*event.ref_id).filter(|_| hold).collect();
@@ -113,14 +114,14 @@ impl Shown {
         stdout.flush()?;
         let again = !held.is_empty();
         self.calls.clear();
-        let printed = view.events.iter().filter(|event| !held.contains(&*event.ref_id));
-        self.calls.extend(printed.map(|event| event.ref_id.clone()));
+        let now_printed = view.events.iter().filter(|event| !held.contains(&*event.ref_id));
+        self.calls.extend(now_printed.map(|event| event.ref_id.clone()));
         Ok(again)
     }
 }
 
 /// Where the timeline is read from: a running greenroom, or the disk.
-struct Source<'a> {
+struct TimelineSource<'a> {
     data: &'a Path,
     records: &'a Path,
     pid: Option<u32>,
@@ -128,27 +129,30 @@ struct Source<'a> {
     disk: Option<Store>,
 }
 
-impl Source<'_> {
+impl TimelineSource<'_> {
     /// A part, and whether a running greenroom could add to it.
-    async fn part(&mut self, name: &str, from: u64) -> anyhow::Result<(TimelineView, bool)> {
-        let mut neighbours = find(self.data);
-        neighbours.retain(|neighbour| self.pid.is_none_or(|pid| neighbour.pid == pid));
+    async fn read_page(&mut self, name: &str, from: u64) -> anyhow::Result<(TimelineView, bool)> {
+        let mut endpoints = find_endpoints(self.data);
+        endpoints.retain(|endpoint| self.pid.is_none_or(|pid| endpoint.pid == pid));
         let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let path = format!(
-            "/control/timeline?owner={}&session={}&from={from}&limit={PART}",
+            "/control/timeline?owner={}&session={}&from={from}&limit={PAGE_CALLS}",
             encoded(self.owner),
             encoded(name)
         );
-        for neighbour in &neighbours {
-            let asked = async { Asker::open(&neighbour.socket).await?.get::<TimelineView>(&path).await };
-            match asked.await {
+        for endpoint in &endpoints {
+            let answer =
+                async { ControlClient::open(&endpoint.socket).await?.get::<TimelineView>(&path).await };
+            match answer.await {
                 Ok(view) => return Ok((view, true)),
                 // It has just ended, or keeps no records: others may.
-                Err(AskError::NotRunning) => {}
-                Err(AskError::Refused(problem)) if problem.code == "records_off" => {}
-                Err(AskError::Refused(problem)) if problem.code == "no_session" => return Err(missing(name)),
+                Err(ControlError::NotRunning) => {}
+                Err(ControlError::Refused(problem)) if problem.code == "records_off" => {}
+                Err(ControlError::Refused(problem)) if problem.code == "no_session" => {
+                    return Err(missing(name));
+                }
                 Err(error) => {
-                    return Err(Hinted::failure(format!("pid {}: {error}", neighbour.pid)).into());
+                    return Err(Hinted::failure(format!("pid {}: {error}", endpoint.pid)).into());
                 }
             }
         }
@@ -156,10 +160,10 @@ impl Source<'_> {
             let message = format!("no greenroom that keeps records runs as pid {pid}");
             return Err(Hinted::failure(message).hint("leave `--pid` out: any greenroom can tell").into());
         }
-        Ok((self.on_disk(name, from).await?, false))
+        Ok((self.read_from_disk(name, from).await?, false))
     }
 
-    async fn on_disk(&mut self, name: &str, from: u64) -> anyhow::Result<TimelineView> {
+    async fn read_from_disk(&mut self, name: &str, from: u64) -> anyhow::Result<TimelineView> {
         if self.disk.is_none() {
             self.disk = Store::look(self.records);
         }
@@ -167,13 +171,13 @@ impl Source<'_> {
             let message = format!("no records are kept in the data folder `{}`", self.records.display());
             return Err(Hinted::failure(message).hint("`--data-dir` looks into another folder").into());
         };
-        let view = timeline_of(records, &Owner::new(self.owner), name, from, PART).await?;
+        let view = timeline_of(records, &Owner::new(self.owner), name, from, PAGE_CALLS).await?;
         view.ok_or_else(|| missing(name))
     }
 }
 
 fn missing(name: &str) -> anyhow::Error {
-    Hinted::failure(format!("there are no records of this session: \"{}\"", words::clean(name)))
+    Hinted::failure(format!("there are no records of this session: \"{}\"", text::clean(name)))
         .hint("a session is kept from its first call on, until it is older than `records.max_age`")
         .into()
 }

@@ -5,7 +5,7 @@ use greenroom_gateway::Browser;
 use super::{
     table::{Cell, table},
     terminal::{Paint, Terminal},
-    words::{clean, span},
+    text::{clean, span},
 };
 
 /// A table of browsers, with the process of each where several are shown, and a line for each that has a problem.
@@ -58,7 +58,8 @@ fn name(browser: &Browser) -> String {
 /// The problem of the connection, and when the next attempt is; usually none.
 fn trouble(browser: &Browser, indent: &str) -> Option<String> {
     let error = browser.last_error.as_ref().filter(|_| browser.state != "connected")?;
-    let again = browser.retry_in_seconds.map(|left| format!("; again in {}", span(left))).unwrap_or_default();
+    let again =
+        browser.retry_in_seconds.map(|detached| format!("; again in {}", span(detached))).unwrap_or_default();
     Some(format!("{indent}browser {} {}: {}{again}\n", name(browser), clean(&browser.state), clean(error)))
 }
 
@@ -70,7 +71,7 @@ pub fn browser(pid: u32, browser: &Browser) -> String {
 }
 
 /// A browser that was removed.
-pub fn left(pid: u32, browser: &Browser) -> String {
+pub fn detached(pid: u32, browser: &Browser) -> String {
     let url = clean(&browser.url);
     format!("browser {} (pid {pid}) is no longer attached: {url}\n", name(browser))
 }
@@ -79,7 +80,7 @@ pub fn left(pid: u32, browser: &Browser) -> String {
 mod tests {
     use super::*;
 
-    fn work() -> Browser {
+    fn connected() -> Browser {
         Browser {
             index: 1,
             url: "http://127.0.0.1:9222".to_owned(),
@@ -93,7 +94,7 @@ mod tests {
         }
     }
 
-    fn down() -> Browser {
+    fn disconnected() -> Browser {
         Browser {
             index: 4,
             url: "ws://10.0.0.7:9222/devtools/browser/3f2a".to_owned(),
@@ -104,7 +105,7 @@ mod tests {
             last_error: Some("connection refused".to_owned()),
             retry_in_seconds: Some(42),
             sessions: 0,
-            ..work()
+            ..connected()
         }
     }
 
@@ -113,8 +114,8 @@ mod tests {
     /// Browsers are listed one per line, with their processes where there are several; texts of others cannot control the
     /// terminal.
     #[test]
-    fn many() {
-        let (one, other) = (work(), down());
+    fn browsers_of_several_processes_have_a_pid_column() {
+        let (one, other) = (connected(), disconnected());
         let same = browsers(&[(7, &one), (7, &other)], "", WIDE);
         let apart = browsers(&[(7, &one), (8, &other)], "  ", WIDE);
         insta::assert_snapshot!(format!("{same}\n{apart}"));
@@ -122,7 +123,9 @@ mod tests {
 
     /// The text names what was done, and any problem.
     #[test]
-    fn commands() {
-        insta::assert_snapshot!([browser(7, &work()), browser(7, &down()), left(7, &down())].concat());
+    fn command_results_name_the_browser() {
+        insta::assert_snapshot!(
+            [browser(7, &connected()), browser(7, &disconnected()), detached(7, &disconnected())].concat()
+        );
     }
 }

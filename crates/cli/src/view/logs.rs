@@ -4,9 +4,9 @@ use greenroom_gateway::control::LogLine;
 
 use serde_json::{Map, Value};
 
-use super::words::{clean, count};
+use super::text::{clean, count};
 
-type Fields = Map<String, Value>;
+type LogFields = Map<String, Value>;
 
 /// One line: when, and what happened. With its process where there are several.
 pub fn line(pid: Option<u32>, line: &LogLine) -> String {
@@ -52,22 +52,22 @@ fn moment(time: &str) -> String {
 }
 
 /// What happened to whom, and why. The subject comes first, the cause after a colon, and other fields in brackets.
-fn sentence(message: &str, fields: &Fields) -> String {
+fn sentence(message: &str, fields: &LogFields) -> String {
     let text = |name: &str| fields.get(name).map(plain);
-    let mut said: Vec<&str> = vec!["why", "error", "hint"];
+    let mut used: Vec<&str> = vec!["why", "error", "hint"];
     let mut sentence = if let Some(session) = text("session") {
-        said.push("session");
+        used.push("session");
         let name = format!("\"{}\"", session.strip_prefix("local/").unwrap_or(&session));
         match message.strip_prefix("session ") {
             Some(what) => format!("session {name} {what}"),
             None => format!("session {name}: {message}"),
         }
     } else if let Some(pool) = text("pool") {
-        said.extend(["pool", "instance"]);
+        used.extend(["pool", "instance"]);
         let instance = text("instance").map(|id| format!(", instance {id}")).unwrap_or_default();
         format!("pool {pool}{instance}: {message}")
     } else if let Some(client) = text("client") {
-        said.push("client");
+        used.push("client");
         format!("{client}: {message}")
     } else {
         message.to_owned()
@@ -75,7 +75,7 @@ fn sentence(message: &str, fields: &Fields) -> String {
     for cause in ["why", "error"].into_iter().filter_map(text) {
         sentence = format!("{sentence}: {cause}");
     }
-    let others = fields.iter().filter(|(name, _)| !said.contains(&name.as_str()));
+    let others = fields.iter().filter(|(name, _)| !used.contains(&name.as_str()));
     let others: Vec<_> =
         others.map(|(name, value)| format!("{} {}", name.replace('_', " "), plain(value))).collect();
     if !others.is_empty() {
@@ -101,7 +101,7 @@ fn value_of(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn said(level: &str, message: &str, fields: &[(&str, &str)]) -> String {
+    fn rendered(level: &str, message: &str, fields: &[(&str, &str)]) -> String {
         let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         let entry = LogLine::Entry {
             time: "2026-01-02T03:04:05.678Z".to_owned(),
@@ -115,28 +115,28 @@ mod tests {
 
     /// By default a line says who did what and why; modules and field names are for `--verbose`.
     #[test]
-    fn sentences() {
+    fn a_line_is_a_sentence() {
         let at = "2026-01-02 03:04:05Z  ";
         for (line, sentence) in [
             (
-                said("INFO", "session opened", &[("session", "local/a"), ("instance", "0")]),
+                rendered("INFO", "session opened", &[("session", "local/a"), ("instance", "0")]),
                 "session \"a\" opened (instance 0)",
             ),
             (
-                said("INFO", "ready", &[("pool", "DEFAULT"), ("instance", "0")]),
+                rendered("INFO", "ready", &[("pool", "DEFAULT"), ("instance", "0")]),
                 "pool DEFAULT, instance 0: ready",
             ),
             (
-                said(
+                rendered(
                     "WARN",
                     "cannot start",
                     &[("pool", "A"), ("instance", "1"), ("error", "no browser"), ("hint", "install one")],
                 ),
                 "warning: pool A, instance 1: cannot start: no browser; hint: install one",
             ),
-            (said("INFO", "connected", &[("client", "Claude Code 1")]), "Claude Code 1: connected"),
+            (rendered("INFO", "connected", &[("client", "Claude Code 1")]), "Claude Code 1: connected"),
             (
-                said("ERROR", "the process ended unexpectedly", &[("last_words", "oh")]),
+                rendered("ERROR", "the process ended unexpectedly", &[("last_words", "oh")]),
                 "error: the process ended unexpectedly (last words oh)",
             ),
         ] {
@@ -146,7 +146,7 @@ mod tests {
 
     /// A verbose line holds time, level, origin, message and fields; texts of a page cannot control the terminal.
     #[test]
-    fn lines() {
+    fn a_verbose_line_has_all_fields() {
         let entry = LogLine::Entry {
             time: "2026-01-02T03:04:05.678Z".to_owned(),
             level: "INFO".to_owned(),

@@ -9,5 +9,5 @@ pub mod sessions;
 pub mod status;
 pub mod table;
 pub mod terminal;
+pub mod text;
 pub mod timeline;
-pub mod words;

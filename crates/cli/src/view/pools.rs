@@ -8,7 +8,7 @@ use greenroom_gateway::{
 use super::{
     table::{Cell, table},
     terminal::{Paint, Terminal},
-    words::{clean, count, span},
+    text::{clean, count, span},
 };
 
 /// A table of pools, with the process of each where several are shown.
@@ -84,25 +84,26 @@ fn instances(members: &[InstanceReport], indent: &str, terminal: Terminal) -> St
     let heads = ["ID", "ALIAS", "STATUS", "LEASED", "FOR", "BROWSER", "PROCESS", "RESTARTS", "NOTE"];
     let rows: Vec<_> = members
         .iter()
-        .map(|one| {
-            let state = state(one);
+        .map(|instance| {
+            let state = state(instance);
             let paint = match state {
                 "healthy" => Paint::Green,
                 "failed" => Paint::Red,
                 _ => Paint::Dim,
             };
             let dash = || "-".to_owned();
-            let browser = format!("{}{}", clean(&one.browser), if one.headless { "" } else { " (window)" });
+            let browser =
+                format!("{}{}", clean(&instance.browser), if instance.headless { "" } else { " (window)" });
             vec![
-                Cell::Text(Paint::Bold, one.id.to_string()),
-                Cell::plain(one.alias.as_deref().map_or_else(dash, clean)),
+                Cell::Text(Paint::Bold, instance.id.to_string()),
+                Cell::plain(instance.alias.as_deref().map_or_else(dash, clean)),
                 Cell::Text(paint, clean(state)),
-                Cell::Number(format!("{} of {}", one.leased, one.slots)),
-                Cell::Number(one.leased_seconds.map_or_else(dash, span)),
+                Cell::Number(format!("{} of {}", instance.leased, instance.slots)),
+                Cell::Number(instance.leased_seconds.map_or_else(dash, span)),
                 Cell::plain(browser),
-                Cell::Number(one.process_id.map_or_else(dash, |pid| pid.to_string())),
-                Cell::Number(one.restarts.to_string()),
-                Cell::plain(note(one)),
+                Cell::Number(instance.process_id.map_or_else(dash, |pid| pid.to_string())),
+                Cell::Number(instance.restarts.to_string()),
+                Cell::plain(note(instance)),
             ]
         })
         .collect();
@@ -129,12 +130,17 @@ fn note(instance: &InstanceReport) -> String {
 
 /// A line for each instance that has a problem.
 pub fn trouble(pool: &PoolReport, indent: &str) -> String {
-    let odd = pool.members.iter().filter(|one| one.status == "failed" || one.draining);
-    odd.map(|one| {
-        let alias = one.alias.as_deref().map(|alias| format!(" ({})", clean(alias))).unwrap_or_default();
-        let note = Some(note(one)).filter(|note| !note.is_empty());
+    let odd = pool.members.iter().filter(|instance| instance.status == "failed" || instance.draining);
+    odd.map(|instance| {
+        let alias = instance.alias.as_deref().map(|alias| format!(" ({})", clean(alias))).unwrap_or_default();
+        let note = Some(note(instance)).filter(|note| !note.is_empty());
         let note = note.map(|note| format!(": {note}")).unwrap_or_default();
-        format!("{indent}{} instance {}{alias} {}{note}\n", clean(&pool.name), one.id, clean(state(one)))
+        format!(
+            "{indent}{} instance {}{alias} {}{note}\n",
+            clean(&pool.name),
+            instance.id,
+            clean(state(instance))
+        )
     })
     .collect()
 }
@@ -142,13 +148,13 @@ pub fn trouble(pool: &PoolReport, indent: &str) -> String {
 pub fn scaled(pid: u32, ScaleResult { pool, from, to, draining }: &ScaleResult) -> String {
     let leaving = match draining.as_slice() {
         [] => String::new(),
-        leaving => format!("; {} when their sessions have ended", left(leaving)),
+        leaving => format!("; {} when their sessions have ended", leaving_text(leaving)),
     };
     let pool = clean(pool);
     format!("pool \"{pool}\" (pid {pid}): {} now, {from} before{leaving}\n", count(*to, "instance"))
 }
 
-fn left(ids: &[String]) -> String {
+fn leaving_text(ids: &[String]) -> String {
     let ids: Vec<_> = ids.iter().map(|id| clean(id)).collect();
     format!("{} stop", ids.join(", "))
 }
@@ -160,7 +166,7 @@ pub fn restarted(pid: u32, changed: &CommandedInstances, before: &PoolReport) ->
         (true, false) => "no instance runs, so there is none to restart",
         (false, _) => "nothing to do",
     };
-    told(pid, changed, "restarting", "those in use when their sessions have ended", nothing)
+    command_result(pid, changed, "restarting", "those in use when their sessions have ended", nothing)
 }
 
 pub fn drained(pid: u32, changed: &CommandedInstances, before: &PoolReport) -> String {
@@ -168,10 +174,10 @@ pub fn drained(pid: u32, changed: &CommandedInstances, before: &PoolReport) -> S
         true => "no instance runs, and none starts until `greenroom pool restart`",
         false => "nothing to do",
     };
-    told(pid, changed, "draining", "`greenroom pool restart` brings them back", nothing)
+    command_result(pid, changed, "draining", "`greenroom pool restart` brings them back", nothing)
 }
 
-fn told(
+fn command_result(
     pid: u32,
     CommandedInstances { pool, instances }: &CommandedInstances,
     what: &str,
@@ -241,22 +247,22 @@ mod tests {
 
     /// Pools are listed one per line, with their processes where there are several.
     #[test]
-    fn many() {
-        let (one, other) = (chromium(), firefox());
-        let same = pools(&[(7, &one), (7, &other)], "", WIDE);
-        let apart = pools(&[(7, &one), (8, &other)], "", WIDE);
-        insta::assert_snapshot!(format!("{same}\n{apart}\n{}", trouble(&one, "  ")));
+    fn pools_of_several_processes_have_a_pid_column() {
+        let (instance, other) = (chromium(), firefox());
+        let same = pools(&[(7, &instance), (7, &other)], "", WIDE);
+        let apart = pools(&[(7, &instance), (8, &other)], "", WIDE);
+        insta::assert_snapshot!(format!("{same}\n{apart}\n{}", trouble(&instance, "  ")));
     }
 
     /// One pool is shown in full; texts of others cannot control the terminal.
     #[test]
-    fn one() {
+    fn one_pool_in_full() {
         insta::assert_snapshot!(pool(7, "server", &chromium(), WIDE));
     }
 
     /// The text names what was done, and what is still to come.
     #[test]
-    fn changes() {
+    fn command_results_name_the_instances() {
         let scaled = |draining: &[&str]| {
             let draining = draining.iter().map(|id| (*id).to_owned()).collect();
             super::scaled(7, &ScaleResult { pool: "A".to_owned(), from: 3, to: 1, draining })

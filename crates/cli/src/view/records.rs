@@ -7,7 +7,7 @@ use greenroom_store::maintenance::{Stats, Vacuumed};
 use super::{
     table::{Cell, table},
     terminal::Terminal,
-    words::{bytes, clean, count, id},
+    text::{bytes, clean, count, id},
 };
 
 /// How much is kept, of what and since when.

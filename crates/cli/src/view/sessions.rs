@@ -5,7 +5,7 @@ use greenroom_gateway::control::OpenSession;
 use super::{
     table::{Cell, table},
     terminal::{Paint, Terminal},
-    words::{clean, count, id, span},
+    text::{clean, count, id, span},
 };
 
 /// A table of sessions, with the process of each where several are shown, and the owner where one is not the local one.

@@ -8,23 +8,23 @@ use super::{
     pools::{pools as pool_table, trouble},
     sessions::sessions,
     terminal::{Paint, Terminal},
-    words::{clean, count, count_of, span},
+    text::{clean, count, count_of, span},
 };
-use crate::control::{Answered, Look};
+use crate::control::{GreenroomReport, QueryOutcome};
 
 /// The indent below a heading.
 const INDENT: &str = "  ";
 
 /// All of them, a blank line between two.
-pub fn status(looks: &[Look], terminal: Terminal) -> String {
-    let shown: Vec<_> = looks.iter().map(|look| one(look, terminal)).collect();
+pub fn status(outcomes: &[QueryOutcome], terminal: Terminal) -> String {
+    let shown: Vec<_> = outcomes.iter().map(|outcome| greenroom(outcome, terminal)).collect();
     shown.join("\n")
 }
 
-fn one(look: &Look, terminal: Terminal) -> String {
-    match look {
-        Look::Answered(answered) => {
-            let Answered { status, sessions: list, .. } = &**answered;
+fn greenroom(outcome: &QueryOutcome, terminal: Terminal) -> String {
+    match outcome {
+        QueryOutcome::Answered(report) => {
+            let GreenroomReport { status, sessions: list, .. } = &**report;
             let rows: Vec<_> = list.iter().map(|session| (status.pid, session)).collect();
             let mut text = heading(status, terminal);
             if rows.is_empty() {
@@ -34,10 +34,10 @@ fn one(look: &Look, terminal: Terminal) -> String {
             }
             text + &pools(status, terminal) + &browsers(status, terminal)
         }
-        Look::Unanswered { neighbour, why } => {
+        QueryOutcome::Unanswered { endpoint, why } => {
             let server =
-                neighbour.server.as_deref().map(|url| format!("  {}", clean(url))).unwrap_or_default();
-            let silent = terminal.paint(Paint::Red, &format!("pid {} {}", neighbour.pid, clean(why)));
+                endpoint.server.as_deref().map(|url| format!("  {}", clean(url))).unwrap_or_default();
+            let silent = terminal.paint(Paint::Red, &format!("pid {} {}", endpoint.pid, clean(why)));
             format!("greenroom  {silent}{server}\n")
         }
     }
@@ -85,8 +85,8 @@ fn pool(pool: &PoolReport) -> String {
 /// The same for programs.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Shown<'a> {
-    Answered {
+pub enum StatusView<'a> {
+    GreenroomReport {
         answers: bool,
         #[serde(flatten)]
         status: &'a ProcessStatus,
@@ -100,16 +100,16 @@ pub enum Shown<'a> {
     },
 }
 
-impl<'a> From<&'a Look> for Shown<'a> {
-    fn from(look: &'a Look) -> Self {
-        match look {
-            Look::Answered(answered) => {
-                Self::Answered { answers: true, status: &answered.status, sessions: &answered.sessions }
+impl<'a> From<&'a QueryOutcome> for StatusView<'a> {
+    fn from(outcome: &'a QueryOutcome) -> Self {
+        match outcome {
+            QueryOutcome::Answered(report) => {
+                Self::GreenroomReport { answers: true, status: &report.status, sessions: &report.sessions }
             }
-            Look::Unanswered { neighbour, why } => Self::Unanswered {
+            QueryOutcome::Unanswered { endpoint, why } => Self::Unanswered {
                 answers: false,
-                pid: neighbour.pid,
-                listen: neighbour.server.as_deref(),
+                pid: endpoint.pid,
+                listen: endpoint.server.as_deref(),
                 error: why,
             },
         }
@@ -119,11 +119,11 @@ impl<'a> From<&'a Look> for Shown<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::Neighbour;
+    use crate::control::ControlEndpoint;
     use greenroom_gateway::{Browser, control::InstanceReport};
 
-    fn neighbour(pid: u32) -> Neighbour {
-        Neighbour { pid, socket: "/run/control.sock".into(), server: None }
+    fn endpoint(pid: u32) -> ControlEndpoint {
+        ControlEndpoint { pid, socket: "/run/control.sock".into(), server: None }
     }
 
     fn session(id: Option<&str>, owner: &str, state: &str, title: &str, url: &str) -> OpenSession {
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    fn looks() -> Vec<Look> {
+    fn outcomes() -> Vec<QueryOutcome> {
         let pools = vec![PoolReport {
             name: "DEFAULT".to_owned(),
             instances: 1,
@@ -198,15 +198,15 @@ mod tests {
         };
         let stdio = ProcessStatus { browsers: vec![browser(1, "connected"), browser(2, "pending")], ..stdio };
         let idle = ProcessStatus { pid: 4400, kind: "stdio".to_owned(), uptime_seconds: 3, ..status };
-        let answered = |status: ProcessStatus, sessions| {
-            let neighbour = neighbour(status.pid);
-            Look::Answered(Box::new(Answered { neighbour, status, sessions }))
+        let report = |status: ProcessStatus, sessions| {
+            let endpoint = endpoint(status.pid);
+            QueryOutcome::Answered(Box::new(GreenroomReport { endpoint, status, sessions }))
         };
         vec![
-            answered(stdio, sessions),
-            answered(server, others),
-            answered(idle, Vec::new()),
-            Look::Unanswered { neighbour: neighbour(4500), why: "does not answer".to_owned() },
+            report(stdio, sessions),
+            report(server, others),
+            report(idle, Vec::new()),
+            QueryOutcome::Unanswered { endpoint: endpoint(4500), why: "does not answer".to_owned() },
         ]
     }
 
@@ -214,14 +214,14 @@ mod tests {
     #[test]
     fn for_people() {
         let terminal = Terminal { columns: Some(100), ..Terminal::default() };
-        insta::assert_snapshot!(status(&looks(), terminal));
+        insta::assert_snapshot!(status(&outcomes(), terminal));
     }
 
     /// Programs get every field by name.
     #[test]
     fn for_programs() {
-        let looks = looks();
-        let shown: Vec<_> = looks.iter().skip(1).map(Shown::from).collect();
+        let outcomes = outcomes();
+        let shown: Vec<_> = outcomes.iter().skip(1).map(StatusView::from).collect();
         insta::assert_snapshot!(serde_json::to_string_pretty(&shown).unwrap());
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{
     terminal::{Paint, Terminal},
-    words::{clean, shorten, width},
+    text::{clean, shorten, width},
 };
 
-/// Between two columns.
+/// Separates two columns.
 const GAP: &str = "  ";
 
 /// The widest that any column but the last gets on a terminal, so that one long id leaves room for the others.
@@ -15,7 +15,7 @@ const COLUMNS_MAX: usize = 32;
 const LAST_COLUMNS_MIN: usize = 16;
 
 /// Between the two texts of a [`Cell::Pair`].
-const BETWEEN: &str = " · ";
+const PAIR_SEPARATOR: &str = " · ";
 
 #[derive(Debug, Clone)]
 pub enum Cell {
@@ -103,9 +103,9 @@ fn pair(one: &str, other: &str, columns: usize) -> String {
     if one.is_empty() || other.is_empty() {
         return shorten(&format!("{one}{other}"), columns);
     }
-    let room = columns.saturating_sub(width(BETWEEN));
+    let room = columns.saturating_sub(width(PAIR_SEPARATOR));
     let for_one = width(one).min((room - room / 2).max(room.saturating_sub(width(other))));
-    format!("{}{BETWEEN}{}", shorten(one, for_one), shorten(other, room.saturating_sub(for_one)))
+    format!("{}{PAIR_SEPARATOR}{}", shorten(one, for_one), shorten(other, room.saturating_sub(for_one)))
 }
 
 #[cfg(test)]
@@ -134,13 +134,13 @@ mod tests {
 
     /// Without a limit nothing is cut; columns line up by what a terminal shows, not by characters.
     #[test]
-    fn unlimited() {
+    fn nothing_is_cut_without_a_limit() {
         insta::assert_snapshot!(at(None));
     }
 
     /// On a terminal no line is wider than it, and a cut text has a mark.
     #[test]
-    fn limited() {
+    fn lines_fit_the_terminal() {
         for columns in [60, 80, 120] {
             for line in at(Some(columns)).lines() {
                 assert!(width(line) <= columns, "{line}");
@@ -151,7 +151,7 @@ mod tests {
 
     /// A terminal too narrow for any table gets one all the same.
     #[test]
-    fn narrow() {
+    fn a_narrow_terminal_gets_a_table() {
         for columns in 0..40 {
             assert_eq!(at(Some(columns)).lines().count(), 5);
         }
@@ -159,7 +159,7 @@ mod tests {
 
     /// Colours change nothing but colours.
     #[test]
-    fn colours() {
+    fn colours_change_only_colours() {
         let cells = vec![vec![Cell::Text(Paint::Green, "idle".to_owned()), Cell::plain("x")]];
         let show = |colour| table(&["STATE", "X"], &cells, "", Terminal { colour, ..Terminal::default() });
         let coloured = show(true);

@@ -15,7 +15,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// Reads the properties of stdout as they are now.
-    pub fn stdout(surroundings: &ProcessEnv) -> Self {
+    pub fn stdout(env: &ProcessEnv) -> Self {
         let stdout = io::stdout();
         if !stdout.is_terminal() {
             return Self::default();
@@ -24,7 +24,7 @@ impl Terminal {
         // A terminal that does not know its size reports 0.
         let some = |size: u16| (size > 0).then_some(usize::from(size));
         Self {
-            colour: wants_colour(surroundings),
+            colour: wants_colour(env),
             columns: size.and_then(|size| some(size.ws_col)),
             rows: size.and_then(|size| some(size.ws_row)),
         }
@@ -51,9 +51,9 @@ impl Terminal {
     }
 }
 
-fn wants_colour(surroundings: &ProcessEnv) -> bool {
-    let forbidden = surroundings.variable("NO_COLOR").is_some_and(|value| !value.is_empty());
-    !forbidden && surroundings.variable("TERM").is_none_or(|term| term != "dumb")
+fn wants_colour(env: &ProcessEnv) -> bool {
+    let forbidden = env.variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !forbidden && env.variable("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// How a text is shown where there are colours. No information is in the colour alone.

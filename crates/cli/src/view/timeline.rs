@@ -4,7 +4,7 @@ use greenroom_core::port::human;
 use greenroom_gateway::rest::{CallStatus, TimelineEvent, TimelineEventKind};
 use std::time::Duration;
 
-use super::words::clean;
+use super::text::clean;
 
 /// One event: when, which kind, and what.
 pub fn line(event: &TimelineEvent) -> String {
@@ -36,7 +36,7 @@ pub fn line(event: &TimelineEvent) -> String {
 mod tests {
     use super::*;
 
-    fn said(what: TimelineEventKind) -> String {
+    fn rendered(what: TimelineEventKind) -> String {
         let timestamp = "2026-01-02T03:04:05.678Z".to_owned();
         let line = line(&TimelineEvent { timestamp, ref_id: String::new(), what });
         line.strip_prefix("2026-01-02T03:04:05.678Z  ").unwrap().trim_end().to_owned()
@@ -44,19 +44,19 @@ mod tests {
 
     /// Every kind of event has its text, and texts of a page cannot control the terminal.
     #[test]
-    fn lines() {
+    fn every_kind_of_event_has_a_line() {
         let call =
             |status, took_ms| TimelineEventKind::Call { tool: "browser_click".to_owned(), status, took_ms };
-        assert_eq!(said(call(CallStatus::Success, Some(250))), "call     browser_click (250 ms)");
-        assert_eq!(said(call(CallStatus::Error, Some(1_500))), "call     browser_click failed (1.5 s)");
-        assert_eq!(said(call(CallStatus::Pending, None)), "call     browser_click has not ended");
+        assert_eq!(rendered(call(CallStatus::Success, Some(250))), "call     browser_click (250 ms)");
+        assert_eq!(rendered(call(CallStatus::Error, Some(1_500))), "call     browser_click failed (1.5 s)");
+        assert_eq!(rendered(call(CallStatus::Pending, None)), "call     browser_click has not ended");
         let (url, title) = ("http://a.example/".to_owned(), Some("A\x1b[2J".to_owned()));
         assert_eq!(
-            said(TimelineEventKind::Navigation { url, title }),
+            rendered(TimelineEventKind::Navigation { url, title }),
             r#"page     http://a.example/ "A\u{1b}[2J""#
         );
         let (level, message) = ("warn".to_owned(), "a\nb".to_owned());
-        assert_eq!(said(TimelineEventKind::Console { level, message }), r"console  warn: a\nb");
-        assert_eq!(said(TimelineEventKind::Error { message: "no luck".to_owned() }), "error    no luck");
+        assert_eq!(rendered(TimelineEventKind::Console { level, message }), r"console  warn: a\nb");
+        assert_eq!(rendered(TimelineEventKind::Error { message: "no luck".to_owned() }), "error    no luck");
     }
 }

@@ -2,8 +2,8 @@ use greenroom_mcp::link::http::Endpoint;
 
 use super::{super::catalog::roles, *};
 
-fn show(columns: Option<usize>, colour: bool) -> Show {
-    Show::new(&roles(4), false, Terminal { colour, columns, rows: None })
+fn printer(columns: Option<usize>, colour: bool) -> DemoPrinter {
+    DemoPrinter::new(&roles(4), false, Terminal { colour, columns, rows: None })
 }
 
 fn agents() -> Vec<DemoAgent> {
@@ -11,53 +11,53 @@ fn agents() -> Vec<DemoAgent> {
     let agent = |role: Role| {
         let mut agent = DemoAgent::new(role, &front);
         (agent.pages, agent.calls, agent.busy) = (3, 6, Duration::from_millis(1_230));
-        agent.seen = Seen { customer: role.name.to_owned(), basket: role.basket() };
+        agent.seen = SeenPage { customer: role.name.to_owned(), basket: role.basket() };
         agent
     };
     roles(4).into_iter().map(agent).collect()
 }
 
-const TOTALS: Totals =
-    Totals { chromiums: 1, start: Duration::from_millis(950), took: Duration::from_millis(2_140) };
+const TOTALS: DemoTotals =
+    DemoTotals { chromiums: 1, start: Duration::from_millis(950), took: Duration::from_millis(2_140) };
 
 /// The whole demo, as a log shows it.
 #[test]
-fn without_colours() {
-    let show = show(None, false);
+fn the_whole_demo_without_colours() {
+    let show = printer(None, false);
     let [ada, ben, ..] = roles(4)[..] else { unreachable!() };
     let at = Duration::from_millis(812);
-    let seen = show.seen(&Seen { customer: "nobody".to_owned(), basket: String::new() });
-    let told = [
+    let seen = show.seen(&SeenPage { customer: "nobody".to_owned(), basket: String::new() });
+    let lines = [
         show.opening_text(4, "http://127.0.0.1:1", "http://127.0.0.1:2/mcp"),
         show.act_text("All open the same shop"),
         show.line(&ada, at, "opens the shop", &seen, Paint::Plain),
         show.line(&ben, at, "FAILED", "no browser\x1b[2J free", Paint::Red),
         show.ending_text(&agents(), &TOTALS),
     ];
-    insta::assert_snapshot!(told.concat());
+    insta::assert_snapshot!(lines.concat());
 }
 
 /// After a failure the summary does not praise.
 #[test]
-fn after_a_failure() {
+fn a_failure_leaves_the_praise_out() {
     let mut agents = agents();
-    agents[1].trouble = Some(Trouble::new("gone"));
-    let text = show(None, false).ending_text(&agents, &TOTALS);
+    agents[1].error = Some(StepError::new("gone"));
+    let text = printer(None, false).ending_text(&agents, &TOTALS);
     assert!(text.contains("SIGNED IN AS"), "{text}");
     assert!(!text.contains("every agent") && !text.contains("next:"), "{text}");
 }
 
 /// No line is wider than the terminal, and colours change nothing but colours.
 #[test]
-fn on_a_terminal() {
+fn lines_fit_the_terminal() {
     let [ada, ..] = roles(4)[..] else { unreachable!() };
-    let line = |show: &Show| {
+    let line = |show: &DemoPrinter| {
         show.line(&ada, Duration::from_secs(12), "looks again", &"Sencha, ".repeat(20), Paint::Plain)
     };
     for columns in [40, 60, 80, 100] {
-        let plain = line(&show(Some(columns), false));
+        let plain = line(&printer(Some(columns), false));
         assert!(width(plain.trim_end()) <= columns, "{plain}");
-        let coloured = line(&show(Some(columns), true));
+        let coloured = line(&printer(Some(columns), true));
         assert!(coloured.contains("\x1b[32mAda"), "{coloured}");
         let bare = coloured.replace("\x1b[32m", "").replace("\x1b[2m", "").replace("\x1b[0m", "");
         assert_eq!(bare, plain);

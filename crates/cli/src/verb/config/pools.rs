@@ -5,7 +5,7 @@ use greenroom_core::settings::{DeclaredInstance, DeclaredPool, KeyLevel, Resolve
 use serde_json::{Value, json};
 
 use super::{source, table};
-use crate::view::words::count;
+use crate::view::text::count;
 
 /// The keys that have a column.
 const COLUMNS: [&str; 5] = ["browser", "headless", "isolated", "slots", "timeout"];
@@ -20,7 +20,7 @@ pub(super) fn as_tables(resolved: &Resolved, pool: &DeclaredPool) -> String {
         if pool.description.is_empty() { String::new() } else { format!(": {}", pool.description) };
     let instances = pool.instances.iter().enumerate().map(|(id, instance)| row(resolved, pool, id, instance));
     let head = ["INSTANCE", "BROWSER", "HEADLESS", "ISOLATED", "SLOTS", "TIMEOUT", "SOURCE"];
-    let keys = keys(resolved, pool).into_iter().map(|Set { name, key, instance, .. }| {
+    let keys = keys(resolved, pool).into_iter().map(|SetKey { name, key, instance, .. }| {
         let (level, origin) = resolved.pool_origin(&pool.name, instance, key);
         [name, show(pool, instance, key), level.as_str().to_owned(), origin.to_string()]
     });
@@ -56,7 +56,7 @@ fn summary(levels: &[(&str, KeyLevel)]) -> String {
 }
 
 /// A key that was set.
-struct Set {
+struct SetKey {
     /// As people write it: `headless`, or `0.headless` of an instance.
     name: String,
     key: &'static str,
@@ -64,14 +64,14 @@ struct Set {
 }
 
 /// Keys that were set for all pools and not again for this one, then the pool's own keys, then those of its instances.
-fn keys(resolved: &Resolved, pool: &DeclaredPool) -> Vec<Set> {
+fn keys(resolved: &Resolved, pool: &DeclaredPool) -> Vec<SetKey> {
     let is_global = |key: &&str| resolved.pool_origin(&pool.name, None, key).0 == KeyLevel::Global;
     let global = settings().map(Setting::name).filter(is_global).map(|key| (None, key));
     let own = resolved.pool_keys(&pool.name).into_iter().map(|(instance, key, _)| (instance, key));
     let name = |instance: Option<usize>, key: &str| {
         instance.map_or_else(|| key.to_owned(), |id| format!("{id}.{key}"))
     };
-    global.chain(own).map(|(instance, key)| Set { name: name(instance, key), key, instance }).collect()
+    global.chain(own).map(|(instance, key)| SetKey { name: name(instance, key), key, instance }).collect()
 }
 
 fn settings() -> impl Iterator<Item = &'static Setting> {
@@ -134,7 +134,7 @@ mod tests {
 
     /// Levels are named strongest first; the last group is the rest, unless it is a single key or all there is.
     #[test]
-    fn sources_in_few_words() {
+    fn levels_are_summarised() {
         use KeyLevel::{Default, Global, Instance, Pool};
         let summary = |levels: [KeyLevel; 3]| {
             let keys = ["browser", "headless", "timeout"];

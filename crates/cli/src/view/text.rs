@@ -77,7 +77,7 @@ mod tests {
 
     /// The longer a span, the less its small units matter.
     #[test]
-    fn spans() {
+    fn spans_have_at_most_two_units() {
         for (seconds, text) in [
             (0, "0 s"),
             (59, "59 s"),
@@ -96,7 +96,7 @@ mod tests {
 
     /// Sizes have the unit that suits them.
     #[test]
-    fn sizes() {
+    fn sizes_have_a_fitting_unit() {
         for (size, text) in
             [(0, "0 bytes"), (1, "1 byte"), (1_023, "1023 bytes"), (1_536, "1.5 KiB"), (3 << 30, "3.0 GiB")]
         {
@@ -106,7 +106,7 @@ mod tests {
 
     /// An id shows where it begins and ends.
     #[test]
-    fn ids() {
+    fn unclear_ids_are_quoted() {
         for (given, shown) in [
             ("prices", "prices"),
             ("price check", "price check"),
@@ -121,7 +121,7 @@ mod tests {
 
     /// A shortened text never takes more columns than allowed, wide characters included.
     #[test]
-    fn shortened() {
+    fn shortened_texts_fit() {
         assert_eq!(shorten("kettle", 6), "kettle");
         assert_eq!(shorten("kettles", 6), "kettl…");
         assert_eq!(shorten("茶茶茶茶", 8), "茶茶茶茶");
