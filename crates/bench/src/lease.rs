@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use greenroom_core::lease::{Ledger, Strategy, Want};
+use greenroom_core::lease::{Ledger, SlotRequest, Strategy};
 use greenroom_fleet::queue::{LeaseAnswer, Queue, SlotGuard};
 use tokio::{
     runtime::{Builder, Runtime},
@@ -95,7 +95,7 @@ impl Lends for Arc<Queue> {
     type Lease = SlotGuard;
 
     async fn lease(&self) -> SlotGuard {
-        match self.ask(Want::default()) {
+        match self.ask(SlotRequest::default()) {
             LeaseAnswer::Leased(lease) => lease,
             LeaseAnswer::Waits(waiting) => waiting.await.expect("every instance runs"),
             LeaseAnswer::Refused(why) => panic!("refused: {why:?}"),

@@ -12,7 +12,7 @@ use std::{
 
 use greenroom_core::{
     InstanceId,
-    lease::{Strategy, Want},
+    lease::{SlotRequest, Strategy},
 };
 use greenroom_fleet::queue::{LeaseAnswer, Queue, SlotGuard, Waiting};
 
@@ -108,15 +108,16 @@ impl Chooser {
     fn new(strategy: Strategy, instances: usize) -> Self {
         let queue = queue(strategy, instances);
         let odd = (1..u32::try_from(instances).expect("few instances")).step_by(2);
-        let held =
-            odd.map(|number| lent(queue.ask(Want { key: Some(InstanceId(number)), ..Want::default() })));
+        let held = odd.map(|number| {
+            lent(queue.ask(SlotRequest { key: Some(InstanceId(number)), ..SlotRequest::default() }))
+        });
         Self { _held: held.collect(), queue }
     }
 }
 
 impl Step for Chooser {
     fn step(&mut self, round: u64) {
-        let want = Want { caller: Some(round % CALLERS), ..Want::default() };
+        let want = SlotRequest { caller: Some(round % CALLERS), ..SlotRequest::default() };
         drop(black_box(lent(self.queue.ask(want))));
     }
 }
@@ -131,14 +132,14 @@ struct Line {
 impl Line {
     fn new(strategy: Strategy, waiters: usize) -> Self {
         let queue = queue(strategy, BUSY);
-        let held = (0..BUSY).map(|_| lent(queue.ask(Want::default()))).collect();
+        let held = (0..BUSY).map(|_| lent(queue.ask(SlotRequest::default()))).collect();
         let mut line = Self { queue, held, waiting: VecDeque::new() };
         (0..waiters).for_each(|caller| line.join(caller as u64));
         line
     }
 
     fn join(&mut self, caller: u64) {
-        let want = Want { caller: Some(caller % CALLERS), ..Want::default() };
+        let want = SlotRequest { caller: Some(caller % CALLERS), ..SlotRequest::default() };
         let LeaseAnswer::Waits(mut waiting) = self.queue.ask(want) else { panic!("everything is lent") };
         assert!(poll(&mut waiting).is_none(), "everything is lent");
         self.waiting.push_back(waiting);

@@ -23,14 +23,14 @@ pub const DEPTH_MAX: usize = 100;
 pub const VALUES_MAX: usize = 100_000;
 
 /// How many bytes of a place are shown in an error.
-const PLACE_BYTES_MAX: usize = 200;
+const PATH_BYTES_MAX: usize = 200;
 
 /// A number of fewer bytes than this, and without an exponent, is within the range of a 64-bit float, whose greatest has 309
 /// digits.
 const LONG_NUMBER_BYTES: usize = 300;
 
 /// From this many members on, an object's names are looked up by hash instead of one by one.
-const FEW: usize = 16;
+const LINEAR_SEARCH_MAX: usize = 16;
 
 /// Why readers could disagree about a text, and at which place in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,11 +38,11 @@ const FEW: usize = 16;
 pub struct Ambiguous {
     /// As in `arguments.commands[2].args.url`.
     pub place: String,
-    pub why: Why,
+    pub why: AmbiguityKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum AmbiguityKind {
     LoneSurrogate,
     SecondOfItsName,
     Prototype,
@@ -51,7 +51,7 @@ pub enum Why {
     NumberOutOfRange,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for AmbiguityKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LoneSurrogate => f.write_str("is not valid Unicode: it has half of a surrogate pair"),
@@ -66,7 +66,7 @@ impl fmt::Display for Why {
 
 /// Checks a text, which `serde_json` has found to be JSON.
 pub fn check(raw: &RawValue) -> Result<(), Ambiguous> {
-    Walk { text: raw.get(), at: 0, values: 0, open: Vec::new() }.run()
+    JsonWalk { text: raw.get(), at: 0, values: 0, open: Vec::new() }.run()
 }
 
 /// An answer's text with half surrogate pairs replaced by U+FFFD, as browsers show them, so that Rust can read the rest of
@@ -95,9 +95,9 @@ pub fn mended(text: &str) -> Cow<'_, str> {
 }
 
 /// An object or array whose end has not been read yet.
-enum Open<'a> {
+enum OpenContainer<'a> {
     Object {
-        names: Names<'a>,
+        names: MemberNames<'a>,
         /// The last name that was read, in quotes, as it is written.
         name: &'a str,
         /// Whether the next string is a name.
@@ -109,22 +109,22 @@ enum Open<'a> {
 }
 
 #[derive(Default)]
-struct Names<'a> {
-    few: Vec<Name<'a>>,
-    many: HashSet<Name<'a>>,
+struct MemberNames<'a> {
+    few: Vec<MemberName<'a>>,
+    many: HashSet<MemberName<'a>>,
 }
 
-type Name<'a> = Cow<'a, str>;
+type MemberName<'a> = Cow<'a, str>;
 
-impl<'a> Names<'a> {
+impl<'a> MemberNames<'a> {
     /// `false` if the object already has the name.
-    fn add(&mut self, name: Name<'a>) -> bool {
+    fn add(&mut self, name: MemberName<'a>) -> bool {
         if self.many.is_empty() {
             if self.few.contains(&name) {
                 return false;
             }
             self.few.push(name);
-            if self.few.len() > FEW {
+            if self.few.len() > LINEAR_SEARCH_MAX {
                 self.many.extend(self.few.drain(..));
             }
             return true;
@@ -133,30 +133,34 @@ impl<'a> Names<'a> {
     }
 }
 
-struct Walk<'a> {
+struct JsonWalk<'a> {
     text: &'a str,
     at: usize,
     /// Commas and opening brackets so far. Each stands for one value, so an empty list or object counts twice.
     values: usize,
-    open: Vec<Open<'a>>,
+    open: Vec<OpenContainer<'a>>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> JsonWalk<'a> {
     fn run(mut self) -> Result<(), Ambiguous> {
         let bytes = self.text.as_bytes();
         while let Some(byte) = bytes.get(self.at) {
             match byte {
                 b'"' => self.string()?,
-                b'{' => self.enter(Open::Object { names: Names::default(), name: "", expects_name: true })?,
-                b'[' => self.enter(Open::Array { index: 0 })?,
+                b'{' => self.enter(OpenContainer::Object {
+                    names: MemberNames::default(),
+                    name: "",
+                    expects_name: true,
+                })?,
+                b'[' => self.enter(OpenContainer::Array { index: 0 })?,
                 b'}' | b']' => {
                     self.open.pop();
                     self.at += 1;
                 }
                 b',' => {
                     match self.open.last_mut() {
-                        Some(Open::Object { expects_name, .. }) => *expects_name = true,
-                        Some(Open::Array { index }) => *index += 1,
+                        Some(OpenContainer::Object { expects_name, .. }) => *expects_name = true,
+                        Some(OpenContainer::Array { index }) => *index += 1,
                         None => {}
                     }
                     self.count()?;
@@ -176,15 +180,15 @@ impl<'a> Walk<'a> {
         let length = rest.bytes().take_while(is_part).count();
         let number = rest.get(..length).unwrap_or_default();
         if !is_in_range(number) {
-            return Err(self.ambiguous(Why::NumberOutOfRange));
+            return Err(self.ambiguous(AmbiguityKind::NumberOutOfRange));
         }
         self.at += length;
         Ok(())
     }
 
-    fn enter(&mut self, open: Open<'a>) -> Result<(), Ambiguous> {
+    fn enter(&mut self, open: OpenContainer<'a>) -> Result<(), Ambiguous> {
         if self.open.len() == DEPTH_MAX {
-            return Err(self.ambiguous(Why::TooDeep));
+            return Err(self.ambiguous(AmbiguityKind::TooDeep));
         }
         self.open.push(open);
         self.count()?;
@@ -195,7 +199,7 @@ impl<'a> Walk<'a> {
     /// Counts what begins a value: a comma before it, or the bracket around it.
     fn count(&mut self) -> Result<(), Ambiguous> {
         self.values += 1;
-        if self.values > VALUES_MAX { Err(self.ambiguous(Why::TooMany)) } else { Ok(()) }
+        if self.values > VALUES_MAX { Err(self.ambiguous(AmbiguityKind::TooMany)) } else { Ok(()) }
     }
 
     /// Reads the string that begins here: a name, or a value.
@@ -204,36 +208,36 @@ impl<'a> Walk<'a> {
         let (end, has_escapes, is_unicode) = string_end(text.as_bytes(), self.at);
         let quoted = text.get(self.at..end).unwrap_or_default();
         self.at = end;
-        let Some(Open::Object { names, name, expects_name }) = self.open.last_mut() else {
-            return if is_unicode { Ok(()) } else { Err(self.ambiguous(Why::LoneSurrogate)) };
+        let Some(OpenContainer::Object { names, name, expects_name }) = self.open.last_mut() else {
+            return if is_unicode { Ok(()) } else { Err(self.ambiguous(AmbiguityKind::LoneSurrogate)) };
         };
         if !*expects_name {
-            return if is_unicode { Ok(()) } else { Err(self.ambiguous(Why::LoneSurrogate)) };
+            return if is_unicode { Ok(()) } else { Err(self.ambiguous(AmbiguityKind::LoneSurrogate)) };
         }
         (*name, *expects_name) = (quoted, false);
         let plain = || quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
         let read = match has_escapes {
-            false => Some(Name::Borrowed(plain())),
-            true => serde_json::from_str::<String>(quoted).ok().filter(|_| is_unicode).map(Name::Owned),
+            false => Some(MemberName::Borrowed(plain())),
+            true => serde_json::from_str::<String>(quoted).ok().filter(|_| is_unicode).map(MemberName::Owned),
         };
         let why = match read {
-            None => Some(Why::LoneSurrogate),
-            Some(name) if name == "__proto__" => Some(Why::Prototype),
-            Some(name) => (!names.add(name)).then_some(Why::SecondOfItsName),
+            None => Some(AmbiguityKind::LoneSurrogate),
+            Some(name) if name == "__proto__" => Some(AmbiguityKind::Prototype),
+            Some(name) => (!names.add(name)).then_some(AmbiguityKind::SecondOfItsName),
         };
         why.map_or(Ok(()), |why| Err(self.ambiguous(why)))
     }
 
-    fn ambiguous(&self, why: Why) -> Ambiguous {
+    fn ambiguous(&self, why: AmbiguityKind) -> Ambiguous {
         let mut place = String::new();
         for open in &self.open {
-            if place.len() > PLACE_BYTES_MAX {
+            if place.len() > PATH_BYTES_MAX {
                 break;
             }
             match open {
-                Open::Array { index } => place.push_str(&format!("[{index}]")),
-                Open::Object { name: "", .. } => {}
-                Open::Object { name, .. } => {
+                OpenContainer::Array { index } => place.push_str(&format!("[{index}]")),
+                OpenContainer::Object { name: "", .. } => {}
+                OpenContainer::Object { name, .. } => {
                     if !place.is_empty() {
                         place.push('.');
                     }
@@ -262,7 +266,7 @@ fn cut(text: &str) -> String {
     let printable = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
     let mut shown = String::new();
     for c in printable {
-        if shown.len() >= PLACE_BYTES_MAX {
+        if shown.len() >= PATH_BYTES_MAX {
             shown.push('…');
             break;
         }

@@ -26,7 +26,7 @@ pub mod web_address;
 
 pub use backoff::Backoff;
 pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId, SessionUid};
-pub use policy::{Permit, Policy, Refused};
+pub use policy::{Permit, Policy, PolicyRefusal};
 pub use port::{
     Agent, Artifact, ArtifactKind, BoxFuture, Call, CallRecorder, Crash, Engine, EngineFormat,
     HealthCheckFailed, Instance, Introduction, Lost, NoAgent, NoAnswer, OpenError, Queued, Reply, Seat,

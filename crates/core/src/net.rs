@@ -35,7 +35,11 @@ pub trait OwnAddresses: Send + Sync {
 
 /// Judges one connection. A port of greenroom's own is refused at every address of this machine, since a socket that listens
 /// on all interfaces is reached through each of them, and at every address whose machine is unknown.
-pub fn judge(target: &Target, ports: &dyn OwnPorts, addresses: &dyn OwnAddresses) -> Result<(), Blocked> {
+pub fn check_target(
+    target: &Target,
+    ports: &dyn OwnPorts,
+    addresses: &dyn OwnAddresses,
+) -> Result<(), Blocked> {
     let address = canonical(target.address);
     if is_metadata(&target.host, address) {
         return Err(Blocked::Metadata);
@@ -99,26 +103,32 @@ fn canonical(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    struct Own;
-    impl OwnPorts for Own {
+    struct FixedOwnPorts;
+    impl OwnPorts for FixedOwnPorts {
         fn contains(&self, port: u16) -> bool {
             port == 9222
         }
     }
 
     /// A machine with these addresses besides loopback; `None` does not know its own.
-    struct Machine(Option<&'static [&'static str]>);
-    impl OwnAddresses for Machine {
+    struct KnownAddresses(Option<&'static [&'static str]>);
+    impl OwnAddresses for KnownAddresses {
         fn contains(&self, address: IpAddr) -> Option<bool> {
             self.0.map(|list| list.iter().any(|own| own.parse::<IpAddr>().unwrap() == address))
         }
     }
 
-    const NONE: Machine = Machine(Some(&[]));
+    const NONE: KnownAddresses = KnownAddresses(Some(&[]));
 
-    fn check_on(machine: &Machine, host: &str, address: &str, port: u16, expected: Result<(), Blocked>) {
+    fn check_on(
+        machine: &KnownAddresses,
+        host: &str,
+        address: &str,
+        port: u16,
+        expected: Result<(), Blocked>,
+    ) {
         let target = Target { host: host.to_owned(), address: address.parse().unwrap(), port };
-        assert_eq!(judge(&target, &Own, machine), expected, "{host} {address}:{port}");
+        assert_eq!(check_target(&target, &FixedOwnPorts, machine), expected, "{host} {address}:{port}");
     }
 
     fn check(host: &str, address: &str, port: u16, expected: Result<(), Blocked>) {
@@ -150,8 +160,13 @@ mod tests {
     #[test]
     fn own_ports_at_every_interface() {
         // An Ethernet with a second address, a container bridge, a global and a link-local IPv6 address.
-        let machine =
-            Machine(Some(&["192.0.2.7", "192.0.2.8", "172.17.0.1", "2001:db8::7", "fe80::fc:ff:fe00:1"]));
+        let machine = KnownAddresses(Some(&[
+            "192.0.2.7",
+            "192.0.2.8",
+            "172.17.0.1",
+            "2001:db8::7",
+            "fe80::fc:ff:fe00:1",
+        ]));
         for address in [
             "192.0.2.7",
             "192.0.2.8",
@@ -174,8 +189,8 @@ mod tests {
     #[test]
     fn own_ports_where_addresses_are_unknown() {
         for address in ["192.0.2.7", "2001:db8::7", "127.0.0.1"] {
-            check_on(&Machine(None), "x", address, 9222, Err(Blocked::OwnPort));
-            check_on(&Machine(None), "x", address, 8080, Ok(()));
+            check_on(&KnownAddresses(None), "x", address, 9222, Err(Blocked::OwnPort));
+            check_on(&KnownAddresses(None), "x", address, 8080, Ok(()));
         }
     }
 

@@ -27,7 +27,7 @@ impl Permit {
 
 /// Why a tool may not be called.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum PolicyRefusal {
     #[error("tool \"{0}\" is switched off by `tools.deny`")]
     Denied(String),
     #[error("tool \"{0}\" is not among `tools.allow`")]
@@ -68,15 +68,15 @@ impl Policy {
         self.unsafe_tools.read().contains(tool)
     }
 
-    pub fn permit(&self, owner: &Owner, tool: &str) -> Result<Permit, Refused> {
+    pub fn permit(&self, owner: &Owner, tool: &str) -> Result<Permit, PolicyRefusal> {
         if self.is_unsafe(tool) && !(self.unsafe_allowed && owner.is_local()) {
-            return Err(Refused::Unsafe(tool.to_owned()));
+            return Err(PolicyRefusal::Unsafe(tool.to_owned()));
         }
         if self.deny.is_match(tool) {
-            return Err(Refused::Denied(tool.to_owned()));
+            return Err(PolicyRefusal::Denied(tool.to_owned()));
         }
         if self.allow.as_ref().is_some_and(|allow| !allow.is_match(tool)) {
-            return Err(Refused::NotAllowed(tool.to_owned()));
+            return Err(PolicyRefusal::NotAllowed(tool.to_owned()));
         }
         Ok(Permit { owner: owner.clone(), tool: tool.to_owned() })
     }
@@ -111,11 +111,11 @@ mod tests {
         assert!(policy(&[], &[], false).shows(&local, "browser_click"));
         assert_eq!(
             policy(&["browser_*"], &["*_click"], false).permit(&local, "browser_click").unwrap_err(),
-            Refused::Denied("browser_click".into())
+            PolicyRefusal::Denied("browser_click".into())
         );
         assert_eq!(
             policy(&["browser_nav*"], &[], false).permit(&local, "browser_click").unwrap_err(),
-            Refused::NotAllowed("browser_click".into())
+            PolicyRefusal::NotAllowed("browser_click".into())
         );
         assert!(Policy::new(&["a[".to_owned()], &[], BTreeSet::new(), false).is_err());
     }
@@ -123,7 +123,7 @@ mod tests {
     /// Tools that run code in the engine's process need the setting and the local owner, both.
     #[test]
     fn unsafe_tools_are_refused() {
-        let refused = Refused::Unsafe("run_unsafe".into());
+        let refused = PolicyRefusal::Unsafe("run_unsafe".into());
         assert_eq!(policy(&[], &[], false).permit(&Owner::local(), "run_unsafe").unwrap_err(), refused);
         assert_eq!(policy(&[], &[], true).permit(&Owner::new("key"), "run_unsafe").unwrap_err(), refused);
         assert_eq!(

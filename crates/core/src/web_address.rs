@@ -3,7 +3,7 @@
 //!
 //! An address may hold secrets: user and password before the host, a key in the query; in a text that is not a valid
 //! address any part may be one. [`shown`] is the only way in which an address comes into a list, a log or an error.
-//! [`Place`] compares addresses without resolving names, so two names of one machine count as two, except for this
+//! [`ServerAddress`] compares addresses without resolving names, so two names of one machine count as two, except for this
 //! machine's own. Settings, the fleet and the adapters call it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -34,14 +34,14 @@ pub fn shown(text: &str) -> String {
 
 /// Where an address leads, for comparison alone.
 #[derive(Debug, Clone)]
-pub struct Place(Read);
+pub struct ServerAddress(ParsedAddress);
 
 #[derive(Debug, Clone)]
-enum Read {
+enum ParsedAddress {
     /// A text that is no address equals only itself.
     Text(String),
     Server {
-        host: Name,
+        host: HostName,
         port: Option<u16>,
         /// Everything else that has to be equal, letter by letter: encryption, user, protocol, path and query.
         rest: String,
@@ -49,18 +49,18 @@ enum Read {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Name {
+enum HostName {
     /// This machine, by one of its two numbers.
     Localhost,
     Other(String),
     Number(IpAddr),
 }
 
-impl Place {
-    pub fn of(address: &str) -> Self {
+impl ServerAddress {
+    pub fn parse(address: &str) -> Self {
         let url = Url::parse(address).ok();
-        let read = url.and_then(|url| Some((Name::of(&url.host()?), url)));
-        let Some((host, url)) = read else { return Self(Read::Text(address.to_owned())) };
+        let read = url.and_then(|url| Some((HostName::new(&url.host()?), url)));
+        let Some((host, url)) = read else { return Self(ParsedAddress::Text(address.to_owned())) };
         let path = url.path().trim_end_matches('/');
         let (protocol, is_encrypted) = match url.scheme() {
             "https" => ("http", true),
@@ -72,25 +72,25 @@ impl Place {
         let (user, password) = (url.username(), url.password().unwrap_or_default());
         let query = url.query().unwrap_or_default();
         let rest = format!("{protocol} {is_encrypted} {user}:{password} {path}?{query}");
-        Self(Read::Server { host, port: url.port_or_known_default(), rest })
+        Self(ParsedAddress::Server { host, port: url.port_or_known_default(), rest })
     }
 
     /// Whether both may well lead to one server. `localhost` matches either of this machine's numbers, which are two places:
     /// so this is no equality, and not transitive.
-    pub fn may_be(&self, other: &Self) -> bool {
+    pub fn may_equal(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Read::Text(one), Read::Text(other)) => one == other,
+            (ParsedAddress::Text(one), ParsedAddress::Text(other)) => one == other,
             (
-                Read::Server { host: one, port, rest },
-                Read::Server { host: other, port: other_port, rest: other_rest },
-            ) => port == other_port && rest == other_rest && one.may_be(other),
+                ParsedAddress::Server { host: one, port, rest },
+                ParsedAddress::Server { host: other, port: other_port, rest: other_rest },
+            ) => port == other_port && rest == other_rest && one.may_equal(other),
             _ => false,
         }
     }
 }
 
-impl Name {
-    fn of(host: &Host<&str>) -> Self {
+impl HostName {
+    fn new(host: &Host<&str>) -> Self {
         match host {
             Host::Domain(name) => match name.trim_end_matches('.') {
                 // A server may tell names below `localhost` apart.
@@ -111,7 +111,7 @@ impl Name {
         })
     }
 
-    fn may_be(&self, other: &Self) -> bool {
+    fn may_equal(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Localhost, Self::Number(ip)) | (Self::Number(ip), Self::Localhost) => {
                 *ip == Ipv4Addr::LOCALHOST || *ip == Ipv6Addr::LOCALHOST
@@ -155,10 +155,14 @@ mod tests {
 
     /// Spellings of one place are equal, `localhost` matches either number of this machine, and any other difference counts.
     #[test]
-    fn places() {
+    fn equal_addresses_are_recognised() {
         let check = |one: &str, other: &str, expected: bool| {
-            let (left, right) = (Place::of(one), Place::of(other));
-            assert_eq!((left.may_be(&right), right.may_be(&left)), (expected, expected), "{one} {other}");
+            let (left, right) = (ServerAddress::parse(one), ServerAddress::parse(other));
+            assert_eq!(
+                (left.may_equal(&right), right.may_equal(&left)),
+                (expected, expected),
+                "{one} {other}"
+            );
         };
         for (one, other) in [
             ("http://localhost:9222", "http://127.0.0.1:9222"),

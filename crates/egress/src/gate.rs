@@ -43,7 +43,7 @@ impl Gate {
     /// May this very address be dialled?
     pub(crate) fn admit(&self, host: &str, address: SocketAddr) -> Result<(), Blocked> {
         let target = Target { host: host.to_owned(), address: address.ip(), port: address.port() };
-        net::judge(&target, &self.ports, self.addresses.as_ref())
+        net::check_target(&target, &self.ports, self.addresses.as_ref())
     }
 
     /// The same for an address that the upstream will dial: only greenroom's own ports are refused.

@@ -10,7 +10,7 @@ use std::{fmt, net::IpAddr, time::Duration};
 use greenroom_cdp::{CdpClient, Unreachable};
 use greenroom_core::{
     Backoff, StartError,
-    port::{human, last_words},
+    port::{human, stderr_suffix},
     raw::encode,
     web_address,
 };
@@ -165,7 +165,7 @@ impl Endpoint {
 
     fn start_failed_error(&self, started: &StartedProcess, exit: &Exit) -> StartError {
         let program = self.start_command.program();
-        let stderr = self.stderr_tail(started);
+        let stderr = self.stderr_suffix(started);
         StartError::new(format!("the start command ended ({exit}): `{program}`{stderr}")).hint(
             "run it by hand to see why; a browser that runs on the same profile already is a common cause",
         )
@@ -173,7 +173,7 @@ impl Endpoint {
 
     fn not_revived_error(&self, started: &StartedProcess) -> StartError {
         let program = self.start_command.program();
-        let stderr = self.stderr_tail(started);
+        let stderr = self.stderr_suffix(started);
         let shown = self.shown();
         let limit = human(REVIVED_WITHIN);
         let flag = self.flag();
@@ -193,8 +193,8 @@ impl Endpoint {
     }
 
     /// The process's last output, for the end of a message. The process may know the address, secrets included.
-    fn stderr_tail(&self, started: &StartedProcess) -> String {
-        last_words(&started.stderr_tail(|stderr| self.without_secrets(stderr)))
+    fn stderr_suffix(&self, started: &StartedProcess) -> String {
+        stderr_suffix(&started.stderr_tail(|stderr| self.without_secrets(stderr)))
     }
 
     /// A failed attempt, with a hint.

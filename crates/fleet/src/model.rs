@@ -29,7 +29,7 @@ use std::{pin::pin, task::Poll};
 
 use greenroom_core::{
     InstanceId,
-    lease::{Ledger, RestartOutlook, Strategy, Want},
+    lease::{Ledger, RestartOutlook, SlotRequest, Strategy},
 };
 use shuttle::{
     future::block_on,
@@ -59,7 +59,7 @@ fn queue(instances: usize) -> std::sync::Arc<Queue> {
 }
 
 fn lease(queue: &std::sync::Arc<Queue>, key: Option<u32>) -> Result<SlotGuard, Refusal> {
-    match queue.ask(Want { key: key.map(InstanceId), ..Want::default() }) {
+    match queue.ask(SlotRequest { key: key.map(InstanceId), ..SlotRequest::default() }) {
         LeaseAnswer::Leased(lease) => Ok(lease),
         LeaseAnswer::Waits(waiting) => block_on(waiting),
         LeaseAnswer::Refused(why) => Err(why),
@@ -104,7 +104,7 @@ fn who_leaves_keeps_nothing() {
         let leaver = {
             let queue = queue.clone();
             thread::spawn(move || {
-                let LeaseAnswer::Waits(waiting) = queue.ask(Want::default()) else { return };
+                let LeaseAnswer::Waits(waiting) = queue.ask(SlotRequest::default()) else { return };
                 let mut waiting = pin!(waiting);
                 // Poll once, then leave.
                 block_on(std::future::poll_fn(|context| {

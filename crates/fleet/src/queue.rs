@@ -16,23 +16,23 @@ use std::{
 use greenroom_core::{
     InstanceId, StartError,
     lease::{
-        Asked, Changes, Figures, Grant, InternalSlot, LeaseId, LeaseRefused, Ledger, RestartOutlook,
-        WaiterId, Want,
+        Changes, Figures, Grant, InternalSlot, LeaseId, LeaseRefused, Ledger, RestartOutlook, SlotAnswer,
+        SlotRequest, WaiterId,
     },
 };
 
 use super::sync::{Mutex, MutexGuard};
 
-pub struct Queue(Mutex<State>);
+pub struct Queue(Mutex<QueueState>);
 
-struct State {
+struct QueueState {
     ledger: Ledger,
-    places: HashMap<WaiterId, Place>,
+    waiters: HashMap<WaiterId, WaiterState>,
     closed: bool,
 }
 
 /// The state of a waiter.
-enum Place {
+enum WaiterState {
     Waits(Option<Waker>),
     Granted(LeaseId),
     Refused(Refusal),
@@ -68,39 +68,39 @@ pub struct Waiting {
 
 impl Queue {
     pub fn new(ledger: Ledger) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(State { ledger, places: HashMap::new(), closed: false })))
+        Arc::new(Self(Mutex::new(QueueState { ledger, waiters: HashMap::new(), closed: false })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.0.lock()
     }
 
     /// Asks for a slot.
-    pub fn ask(self: &Arc<Self>, want: Want) -> LeaseAnswer {
+    pub fn ask(self: &Arc<Self>, request: SlotRequest) -> LeaseAnswer {
         let mut state = self.lock();
         if state.closed {
             return LeaseAnswer::Refused(Refusal::Closed);
         }
-        let asked = state.ledger.ask(want);
-        self.answer(&mut state, asked)
+        let answer = state.ledger.request(request);
+        self.answer(&mut state, answer)
     }
 
     /// Asks again at the head of the line, for a waiter whose granted slot is void.
-    pub(crate) fn ask_again(self: &Arc<Self>, waiter: WaiterId) -> LeaseAnswer {
+    pub(crate) fn request_again(self: &Arc<Self>, waiter: WaiterId) -> LeaseAnswer {
         let mut state = self.lock();
         if state.closed {
             return LeaseAnswer::Refused(Refusal::Closed);
         }
-        let asked = state.ledger.ask_again(waiter);
-        self.answer(&mut state, asked)
+        let answer = state.ledger.request_again(waiter);
+        self.answer(&mut state, answer)
     }
 
-    fn answer(self: &Arc<Self>, state: &mut State, asked: Asked) -> LeaseAnswer {
-        match asked {
-            Asked::Leased(lent) => LeaseAnswer::Leased(self.guard(lent)),
-            Asked::Refused(why) => LeaseAnswer::Refused(Refusal::Refused(why)),
-            Asked::Wait(waiter) => {
-                state.places.insert(waiter, Place::Waits(None));
+    fn answer(self: &Arc<Self>, state: &mut QueueState, answer: SlotAnswer) -> LeaseAnswer {
+        match answer {
+            SlotAnswer::Leased(lent) => LeaseAnswer::Leased(self.guard(lent)),
+            SlotAnswer::Refused(why) => LeaseAnswer::Refused(Refusal::Refused(why)),
+            SlotAnswer::Wait(waiter) => {
+                state.waiters.insert(waiter, WaiterState::Waits(None));
                 LeaseAnswer::Waits(Waiting { queue: self.clone(), waiter })
             }
         }
@@ -118,7 +118,7 @@ impl Queue {
 
     /// Takes a slot for internal use that makes no caller wait, if one is free and suits.
     pub(crate) fn spare(self: &Arc<Self>, suits: impl Fn(InstanceId, usize) -> bool) -> Option<SlotGuard> {
-        match self.lock().ledger.spare(suits) {
+        match self.lock().ledger.take_spare(suits) {
             InternalSlot::Slot(lent) => Some(self.guard(lent)),
             InternalSlot::Soon | InternalSlot::NoRoom => None,
         }
@@ -128,9 +128,10 @@ impl Queue {
     pub fn change(&self, change: impl FnOnce(&mut Ledger) -> Changes) {
         let mut state = self.lock();
         let Changes { granted, refused } = change(&mut state.ledger);
-        let granted = granted.into_iter().map(|Grant { waiter, lent }| (waiter, Place::Granted(lent)));
+        let granted =
+            granted.into_iter().map(|Grant { waiter, lease }| (waiter, WaiterState::Granted(lease)));
         let refused =
-            refused.into_iter().map(|(waiter, why)| (waiter, Place::Refused(Refusal::Refused(why))));
+            refused.into_iter().map(|(waiter, why)| (waiter, WaiterState::Refused(Refusal::Refused(why))));
         let outcomes: Vec<_> = granted.chain(refused).collect();
         let wakers: Vec<_> =
             outcomes.into_iter().filter_map(|(waiter, outcome)| state.settle(waiter, outcome)).collect();
@@ -145,7 +146,7 @@ impl Queue {
         let mut refused = state.ledger.refuse_all();
         let keyed = state.ledger.lost(instance, RestartOutlook::OnDemand).refused;
         refused.extend(keyed.into_iter().map(|(waiter, _)| waiter));
-        let outcome = || Place::Refused(Refusal::Start(error.clone()));
+        let outcome = || WaiterState::Refused(Refusal::Start(error.clone()));
         let wakers: Vec<_> =
             refused.into_iter().filter_map(|waiter| state.settle(waiter, outcome())).collect();
         drop(state);
@@ -156,13 +157,13 @@ impl Queue {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        let waiting: Vec<_> = state.places.keys().copied().collect();
+        let waiting: Vec<_> = state.waiters.keys().copied().collect();
         let mut wakers = Vec::new();
         for waiter in waiting {
             // A granted slot stays granted: its waiter is about to take it.
-            if matches!(state.places.get(&waiter), Some(Place::Waits(_))) {
-                state.ledger.forget(waiter);
-                wakers.extend(state.settle(waiter, Place::Refused(Refusal::Closed)));
+            if matches!(state.waiters.get(&waiter), Some(WaiterState::Waits(_))) {
+                state.ledger.remove_waiter(waiter);
+                wakers.extend(state.settle(waiter, WaiterState::Refused(Refusal::Closed)));
             }
         }
         drop(state);
@@ -170,8 +171,8 @@ impl Queue {
     }
 
     /// Reads the ledger, or changes it in a way that concerns no waiter.
-    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Ledger) -> T) -> T {
-        look(&mut self.lock().ledger)
+    pub(crate) fn with<T>(&self, read: impl FnOnce(&mut Ledger) -> T) -> T {
+        read(&mut self.lock().ledger)
     }
 
     pub(crate) fn figures(&self) -> Figures {
@@ -180,8 +181,9 @@ impl Queue {
 
     fn give_back(&self, lent: LeaseId) {
         let mut state = self.lock();
-        let granted = state.ledger.give_back(lent);
-        let waker = granted.and_then(|Grant { waiter, lent }| state.settle(waiter, Place::Granted(lent)));
+        let granted = state.ledger.release(lent);
+        let waker =
+            granted.and_then(|Grant { waiter, lease }| state.settle(waiter, WaiterState::Granted(lease)));
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
@@ -189,12 +191,12 @@ impl Queue {
     }
 }
 
-impl State {
+impl QueueState {
     /// Notes the outcome of a waiter. Returns its waker.
-    fn settle(&mut self, waiter: WaiterId, outcome: Place) -> Option<Waker> {
-        match self.places.insert(waiter, outcome) {
-            Some(Place::Waits(waker)) => waker,
-            Some(Place::Granted(_) | Place::Refused(_)) | None => None,
+    fn settle(&mut self, waiter: WaiterId, outcome: WaiterState) -> Option<Waker> {
+        match self.waiters.insert(waiter, outcome) {
+            Some(WaiterState::Waits(waker)) => waker,
+            Some(WaiterState::Granted(_) | WaiterState::Refused(_)) | None => None,
         }
     }
 }
@@ -215,7 +217,7 @@ impl Waiting {
     /// The waiter's position, and how many wait in all; `None` once it is settled.
     pub(crate) fn place(&self) -> Option<(usize, usize)> {
         let state = self.queue.lock();
-        Some((state.ledger.place_in_line(self.waiter)?, state.ledger.waiting()))
+        Some((state.ledger.queue_position(self.waiter)?, state.ledger.waiting()))
     }
 }
 
@@ -224,13 +226,13 @@ impl Future for Waiting {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.queue.lock();
-        match state.places.remove(&self.waiter) {
-            Some(Place::Waits(_)) => {
-                state.places.insert(self.waiter, Place::Waits(Some(context.waker().clone())));
+        match state.waiters.remove(&self.waiter) {
+            Some(WaiterState::Waits(_)) => {
+                state.waiters.insert(self.waiter, WaiterState::Waits(Some(context.waker().clone())));
                 Poll::Pending
             }
-            Some(Place::Granted(lent)) => Poll::Ready(Ok(self.queue.guard(lent))),
-            Some(Place::Refused(why)) => Poll::Ready(Err(why)),
+            Some(WaiterState::Granted(lent)) => Poll::Ready(Ok(self.queue.guard(lent))),
+            Some(WaiterState::Refused(why)) => Poll::Ready(Err(why)),
             // The outcome was already returned; nothing more comes.
             None => Poll::Ready(Err(Refusal::Closed)),
         }
@@ -241,17 +243,17 @@ impl Waiting {
     /// Leaves the line. Returns the instance of which a slot had already been granted; that slot is given back.
     pub(crate) fn leave(&mut self) -> Option<InstanceId> {
         let mut state = self.queue.lock();
-        match state.places.remove(&self.waiter)? {
-            Place::Waits(_) => {
-                state.ledger.forget(self.waiter);
+        match state.waiters.remove(&self.waiter)? {
+            WaiterState::Waits(_) => {
+                state.ledger.remove_waiter(self.waiter);
                 None
             }
-            Place::Granted(lent) => {
+            WaiterState::Granted(lent) => {
                 drop(state);
                 self.queue.give_back(lent);
                 Some(lent.instance)
             }
-            Place::Refused(_) => None,
+            WaiterState::Refused(_) => None,
         }
     }
 }

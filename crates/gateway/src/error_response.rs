@@ -6,8 +6,8 @@
 mod attached;
 
 use greenroom_core::{
-    ConnectionId, InvalidSessionId, Raw, RefId, Refused, SessionId, StartError, excerpt::echoed, plural,
-    port::human, raw::encode, record::Summary, time::timestamp,
+    ConnectionId, InvalidSessionId, PolicyRefusal, Raw, RefId, SessionId, StartError, excerpt::echoed,
+    plural, port::human, raw::encode, record::Summary, time::timestamp,
 };
 use greenroom_fleet::{FleetError, LeaseTimeout, NotChosen};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
@@ -404,11 +404,15 @@ impl From<StartError> for ErrorResponse {
     }
 }
 
-impl From<Refused> for ErrorResponse {
-    fn from(refused: Refused) -> Self {
+impl From<PolicyRefusal> for ErrorResponse {
+    fn from(refused: PolicyRefusal) -> Self {
         let hint = match &refused {
-            Refused::Denied(_) | Refused::NotAllowed(_) => "the operator decides which tools may be used",
-            Refused::Unsafe(_) => "the operator can allow it with `tools.unsafe = true` and `pool.slots = 1`",
+            PolicyRefusal::Denied(_) | PolicyRefusal::NotAllowed(_) => {
+                "the operator decides which tools may be used"
+            }
+            PolicyRefusal::Unsafe(_) => {
+                "the operator can allow it with `tools.unsafe = true` and `pool.slots = 1`"
+            }
         };
         Self::new("tool_refused", refused.to_string()).hint(hint)
     }

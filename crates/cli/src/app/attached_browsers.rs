@@ -101,7 +101,7 @@ fn check_addresses(
     machine: &dyn OwnAddresses,
 ) -> Result<(), net::Blocked> {
     let target = |address: &IpAddr| net::Target { host: host.to_owned(), address: *address, port };
-    addresses.iter().try_for_each(|address| net::judge(&target(address), own, machine))
+    addresses.iter().try_for_each(|address| net::check_target(&target(address), own, machine))
 }
 
 /// The address to use: the first one that accepts a connection. A name may have several, of which a debugger listens at one:

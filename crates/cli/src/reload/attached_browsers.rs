@@ -6,7 +6,7 @@
 
 use greenroom_core::{
     settings::{AttachedBrowser, Settings},
-    web_address::Place,
+    web_address::ServerAddress,
 };
 
 use super::change::{Effect, SettingChange};
@@ -26,8 +26,8 @@ impl BrowserChanges {
         let (before, after) = (&before.browsers, &after.browsers);
         // Another spelling of an address means the same browser.
         let at = |list: &[AttachedBrowser], url: &str| {
-            let place = Place::of(url);
-            list.iter().find(|one| place.may_be(&Place::of(&one.url))).cloned()
+            let place = ServerAddress::parse(url);
+            list.iter().find(|one| place.may_equal(&ServerAddress::parse(&one.url))).cloned()
         };
         let missing = |of: &[AttachedBrowser], from: &[AttachedBrowser]| {
             of.iter().filter(|one| at(from, &one.url).is_none()).cloned().collect()

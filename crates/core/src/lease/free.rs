@@ -9,7 +9,7 @@ use super::Strategy;
 pub const SLOTS_MAX: usize = 256;
 
 #[derive(Debug, Default)]
-pub(super) struct Free {
+pub(super) struct FreeSlots {
     /// Numbers events: the lower number was earlier.
     clock: u64,
     /// When each free slot of each instance came back.
@@ -27,7 +27,7 @@ pub(super) struct Free {
     next: usize,
 }
 
-impl Free {
+impl FreeSlots {
     pub(super) fn put(&mut self, instance: usize, slot: usize) {
         self.take(instance, slot);
         let now = self.tick();
@@ -79,11 +79,11 @@ impl Free {
 
     /// The instance's slot that was returned first.
     pub(super) fn first_of(&self, instance: usize) -> Option<usize> {
-        self.of(instance).next()
+        self.slots_of(instance).next()
     }
 
     /// The instance's free slots, the one returned first before the others.
-    pub(super) fn of(&self, instance: usize) -> impl Iterator<Item = usize> {
+    pub(super) fn slots_of(&self, instance: usize) -> impl Iterator<Item = usize> {
         self.own.get(&instance).into_iter().flat_map(|own| own.values().copied())
     }
 

@@ -25,34 +25,34 @@ pub(super) enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
     Free,
-    Out { serial: u64, to: To },
+    Leased { serial: u64, holder: SlotHolder },
 }
 
-/// Who has a slot.
+/// The holder of a leased slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum To {
+pub(super) enum SlotHolder {
     Caller,
     /// Internal use: the pool prepares the slot, or clears it up.
     Internal,
 }
 
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct InstanceSlots {
     pub(super) phase: Phase,
     pub(super) slots: Vec<Slot>,
     /// Slots leased to callers, and slots in internal use.
-    pub(super) lent: usize,
-    pub(super) upkeep: usize,
+    pub(super) leased: usize,
+    pub(super) internal: usize,
     /// The waiters that want this instance and no other.
-    pub(super) line: BTreeSet<WaiterId>,
+    pub(super) waiters: BTreeSet<WaiterId>,
 }
 
-impl Place {
-    pub(super) fn out(&self) -> usize {
-        self.lent + self.upkeep
+impl InstanceSlots {
+    pub(super) fn taken(&self) -> usize {
+        self.leased + self.internal
     }
 
-    pub(super) fn is_hopeful(&self) -> bool {
+    pub(super) fn may_lease(&self) -> bool {
         !matches!(self.phase, Phase::Down { back: false } | Phase::Draining { back: false })
     }
 }

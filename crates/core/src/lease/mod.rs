@@ -50,7 +50,7 @@ pub struct WaiterId {
 
 /// What a caller asks for.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Want {
+pub struct SlotRequest {
     /// A slot of this instance and no other.
     pub key: Option<InstanceId>,
     /// This slot, if it is free.
@@ -70,7 +70,7 @@ pub struct LeaseId {
 
 /// The result of a request for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum SlotAnswer {
     Leased(LeaseId),
     /// All slots are leased: wait for a [`Grant`].
     Wait(WaiterId),
@@ -94,7 +94,7 @@ pub enum LeaseRefused {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     pub waiter: WaiterId,
-    pub lent: LeaseId,
+    pub lease: LeaseId,
 }
 
 /// What a change means to the waiters.

@@ -9,11 +9,14 @@ use proptest::{
     strategy::Strategy as Generator,
 };
 
-use super::{Asked, Changes, Grant, InternalSlot, LeaseId, Ledger, RestartOutlook, Strategy, WaiterId, Want};
+use super::{
+    Changes, Grant, InternalSlot, LeaseId, Ledger, RestartOutlook, SlotAnswer, SlotRequest, Strategy,
+    WaiterId,
+};
 use crate::id::InstanceId;
 
 #[derive(Debug, Clone)]
-enum Event {
+enum LedgerEvent {
     Ask { key: Option<u32>, caller: Option<u64> },
     GiveBack(usize),
     Forget(usize),
@@ -30,29 +33,29 @@ enum Event {
     Spare(u32),
 }
 
-fn event() -> impl Generator<Value = Event> {
+fn event() -> impl Generator<Value = LedgerEvent> {
     let id = 0..4_u32;
     prop_oneof![
-        8 => (prop::option::weighted(0.3, id.clone()), prop::option::of(0..3_u64)).prop_map(|(key, caller)| Event::Ask { key, caller }),
-        8 => any::<usize>().prop_map(Event::GiveBack),
-        2 => any::<usize>().prop_map(Event::Forget),
-        3 => Just(Event::Start),
-        3 => id.clone().prop_map(Event::Started),
-        1 => (id.clone(), 0..3_u8).prop_map(|(id, hope)| Event::Lost(id, hope)),
-        1 => (id.clone(), any::<bool>()).prop_map(|(id, back)| Event::Drain(id, back)),
-        1 => id.clone().prop_map(Event::Reopen),
-        1 => id.clone().prop_map(Event::Withhold),
-        1 => id.clone().prop_map(Event::AnswersAgain),
-        1 => id.clone().prop_map(Event::Retire),
-        1 => (1..3_usize, any::<bool>()).prop_map(|(slots, cold)| Event::Add { slots, cold }),
-        1 => id.clone().prop_map(Event::Remove),
-        1 => id.prop_map(Event::Spare),
+        8 => (prop::option::weighted(0.3, id.clone()), prop::option::of(0..3_u64)).prop_map(|(key, caller)| LedgerEvent::Ask { key, caller }),
+        8 => any::<usize>().prop_map(LedgerEvent::GiveBack),
+        2 => any::<usize>().prop_map(LedgerEvent::Forget),
+        3 => Just(LedgerEvent::Start),
+        3 => id.clone().prop_map(LedgerEvent::Started),
+        1 => (id.clone(), 0..3_u8).prop_map(|(id, outlook)| LedgerEvent::Lost(id, outlook)),
+        1 => (id.clone(), any::<bool>()).prop_map(|(id, back)| LedgerEvent::Drain(id, back)),
+        1 => id.clone().prop_map(LedgerEvent::Reopen),
+        1 => id.clone().prop_map(LedgerEvent::Withhold),
+        1 => id.clone().prop_map(LedgerEvent::AnswersAgain),
+        1 => id.clone().prop_map(LedgerEvent::Retire),
+        1 => (1..3_usize, any::<bool>()).prop_map(|(slots, cold)| LedgerEvent::Add { slots, cold }),
+        1 => id.clone().prop_map(LedgerEvent::Remove),
+        1 => id.prop_map(LedgerEvent::Spare),
     ]
 }
 
 /// What the model knows of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ModelInstance {
     Open,
     Withheld,
     Draining,
@@ -60,38 +63,39 @@ enum State {
 }
 
 #[derive(Default)]
-struct Model {
-    instances: BTreeMap<u32, (State, usize)>,
+struct LedgerModel {
+    instances: BTreeMap<u32, (ModelInstance, usize)>,
     /// Valid leases; the second says whether it is for internal use.
-    lent: Vec<(LeaseId, bool)>,
+    leases: Vec<(LeaseId, bool)>,
     waiting: BTreeSet<WaiterId>,
     to_start: Vec<InstanceId>,
 }
 
-impl Model {
+impl LedgerModel {
     fn free_in(&self, id: u32) -> usize {
         match self.instances.get(&id) {
-            Some((State::Open, slots)) => {
-                slots - self.lent.iter().filter(|(lent, _)| lent.instance.0 == id).count()
+            Some((ModelInstance::Open, slots)) => {
+                slots - self.leases.iter().filter(|(lease, _)| lease.instance.0 == id).count()
             }
             _ => 0,
         }
     }
 
-    fn take(&mut self, lent: LeaseId, house: bool) {
-        let open = self.instances.get(&lent.instance.0).map(|(state, _)| *state);
-        assert_eq!(open, Some(State::Open), "only a running instance lends");
-        let twice = |(other, _): &(LeaseId, bool)| (other.instance, other.slot) == (lent.instance, lent.slot);
-        assert!(!self.lent.iter().any(twice), "lent twice: {lent:?}");
-        self.lent.push((lent, house));
+    fn take(&mut self, lease: LeaseId, internal: bool) {
+        let open = self.instances.get(&lease.instance.0).map(|(state, _)| *state);
+        assert_eq!(open, Some(ModelInstance::Open), "only a running instance lends");
+        let twice =
+            |(other, _): &(LeaseId, bool)| (other.instance, other.slot) == (lease.instance, lease.slot);
+        assert!(!self.leases.iter().any(twice), "leased twice: {lease:?}");
+        self.leases.push((lease, internal));
     }
 
     fn grant(&mut self, grant: Grant) {
-        let id = grant.lent.instance;
+        let id = grant.lease.instance;
         let could = |waiter: &&WaiterId| waiter.key.is_none_or(|key| key == id);
         assert_eq!(self.waiting.iter().find(could), Some(&grant.waiter), "passed over");
         self.waiting.remove(&grant.waiter);
-        self.take(grant.lent, false);
+        self.take(grant.lease, false);
     }
 
     fn apply(&mut self, changes: Changes) {
@@ -101,8 +105,8 @@ impl Model {
         changes.granted.into_iter().for_each(|grant| self.grant(grant));
     }
 
-    fn end(&mut self, id: u32, state: State) {
-        self.lent.retain(|(lent, _)| lent.instance.0 != id);
+    fn end(&mut self, id: u32, state: ModelInstance) {
+        self.leases.retain(|(lease, _)| lease.instance.0 != id);
         if let Some(instance) = self.instances.get_mut(&id) {
             instance.0 = state;
         }
@@ -115,147 +119,147 @@ impl Model {
                 None => self.instances.keys().map(|id| self.free_in(*id)).sum(),
             };
             assert_eq!(free, 0, "{waiter:?} waits for what is free");
-            assert!(ledger.place_in_line(*waiter).is_some());
+            assert!(ledger.queue_position(*waiter).is_some());
         }
         let figures = ledger.figures();
         assert_eq!(figures.waiting, self.waiting.len());
         assert!(figures.leased <= figures.slots, "{figures:?}");
-        assert_eq!(figures.leased, self.lent.iter().filter(|(_, house)| !house).count());
+        assert_eq!(figures.leased, self.leases.iter().filter(|(_, internal)| !internal).count());
         assert_eq!(ledger.room(), self.instances.keys().map(|id| self.free_in(*id)).sum::<usize>());
         for id in self.instances.keys() {
-            let out = self.lent.iter().filter(|(lent, _)| lent.instance.0 == *id).count();
-            assert_eq!(ledger.out(InstanceId(*id)), out);
+            let out = self.leases.iter().filter(|(lease, _)| lease.instance.0 == *id).count();
+            assert_eq!(ledger.taken(InstanceId(*id)), out);
         }
         // While cold instances are left, one is on its way for everyone who waits for any slot.
         let unkeyed = self.waiting.iter().filter(|waiter| waiter.key.is_none()).count();
-        assert!(unkeyed <= ledger.coming || ledger.cold.is_empty());
+        assert!(unkeyed <= ledger.starting_slots || ledger.cold.is_empty());
     }
 }
 
-fn run(strategy: Strategy, events: Vec<Event>) {
-    let (mut ledger, mut model) = (Ledger::new(strategy), Model::default());
+fn run(strategy: Strategy, events: Vec<LedgerEvent>) {
+    let (mut ledger, mut model) = (Ledger::new(strategy), LedgerModel::default());
     for event in events {
         match event {
-            Event::Ask { key, caller } => {
-                match ledger.ask(Want { key: key.map(InstanceId), prefer: None, caller }) {
-                    Asked::Leased(lent) => {
-                        assert!(key.is_none_or(|key| key == lent.instance.0));
-                        model.take(lent, false);
+            LedgerEvent::Ask { key, caller } => {
+                match ledger.request(SlotRequest { key: key.map(InstanceId), prefer: None, caller }) {
+                    SlotAnswer::Leased(lease) => {
+                        assert!(key.is_none_or(|key| key == lease.instance.0));
+                        model.take(lease, false);
                     }
-                    Asked::Wait(waiter) => {
+                    SlotAnswer::Wait(waiter) => {
                         model.waiting.insert(waiter);
                     }
-                    Asked::Refused(_) => {}
+                    SlotAnswer::Refused(_) => {}
                 }
             }
-            Event::GiveBack(which) if !model.lent.is_empty() => {
-                let (lent, _) = model.lent.swap_remove(which % model.lent.len());
-                if let Some(grant) = ledger.give_back(lent) {
+            LedgerEvent::GiveBack(which) if !model.leases.is_empty() => {
+                let (lease, _) = model.leases.swap_remove(which % model.leases.len());
+                if let Some(grant) = ledger.release(lease) {
                     model.grant(grant);
                 }
-                assert_eq!(ledger.give_back(lent).map(|grant| model.grant(grant)), None, "returned twice");
+                assert_eq!(ledger.release(lease).map(|grant| model.grant(grant)), None, "returned twice");
             }
-            Event::Forget(which) if !model.waiting.is_empty() => {
+            LedgerEvent::Forget(which) if !model.waiting.is_empty() => {
                 let waiter = *model.waiting.iter().nth(which % model.waiting.len()).unwrap();
                 model.waiting.remove(&waiter);
-                ledger.forget(waiter);
-                ledger.forget(waiter);
+                ledger.remove_waiter(waiter);
+                ledger.remove_waiter(waiter);
             }
-            Event::Start => {
+            LedgerEvent::Start => {
                 while let Some(id) = ledger.take_start() {
                     model.to_start.push(id);
                 }
             }
-            Event::Started(id) if model.to_start.contains(&InstanceId(id)) => {
+            LedgerEvent::Started(id) if model.to_start.contains(&InstanceId(id)) => {
                 model.to_start.retain(|other| other.0 != id);
-                model.end(id, State::Open);
+                model.end(id, ModelInstance::Open);
                 model.apply(ledger.started(InstanceId(id)));
             }
-            Event::Lost(id, hope) if model.instances.contains_key(&id) => {
+            LedgerEvent::Lost(id, outlook) if model.instances.contains_key(&id) => {
                 model.to_start.retain(|other| other.0 != id);
-                model.end(id, State::Other);
-                let hope =
-                    [RestartOutlook::OnDemand, RestartOutlook::Soon, RestartOutlook::None][usize::from(hope)];
-                model.apply(ledger.lost(InstanceId(id), hope));
-                if hope != RestartOutlook::OnDemand {
+                model.end(id, ModelInstance::Other);
+                let outlook = [RestartOutlook::OnDemand, RestartOutlook::Soon, RestartOutlook::None]
+                    [usize::from(outlook)];
+                model.apply(ledger.lost(InstanceId(id), outlook));
+                if outlook != RestartOutlook::OnDemand {
                     ledger.starting(InstanceId(id));
                     model.to_start.push(InstanceId(id));
                 }
             }
-            Event::Drain(id, back) if model.instances.contains_key(&id) => {
+            LedgerEvent::Drain(id, back) if model.instances.contains_key(&id) => {
                 model.to_start.retain(|other| other.0 != id);
-                if model.instances[&id].0 == State::Other {
-                    model.end(id, State::Draining);
+                if model.instances[&id].0 == ModelInstance::Other {
+                    model.end(id, ModelInstance::Draining);
                 }
-                model.instances.insert(id, (State::Draining, model.instances[&id].1));
+                model.instances.insert(id, (ModelInstance::Draining, model.instances[&id].1));
                 model.apply(ledger.drain(InstanceId(id), back));
             }
-            Event::Reopen(id)
-                if model.instances.get(&id).is_some_and(|(state, _)| *state == State::Draining) =>
+            LedgerEvent::Reopen(id)
+                if model.instances.get(&id).is_some_and(|(state, _)| *state == ModelInstance::Draining) =>
             {
-                model.instances.insert(id, (State::Open, model.instances[&id].1));
+                model.instances.insert(id, (ModelInstance::Open, model.instances[&id].1));
                 model.apply(ledger.reopen(InstanceId(id)));
             }
-            Event::Withhold(id) => {
+            LedgerEvent::Withhold(id) => {
                 ledger.withhold(InstanceId(id));
                 if let Some(instance) =
-                    model.instances.get_mut(&id).filter(|(state, _)| *state == State::Open)
+                    model.instances.get_mut(&id).filter(|(state, _)| *state == ModelInstance::Open)
                 {
-                    instance.0 = State::Withheld;
+                    instance.0 = ModelInstance::Withheld;
                 }
             }
-            Event::AnswersAgain(id) => {
+            LedgerEvent::AnswersAgain(id) => {
                 if let Some(instance) =
-                    model.instances.get_mut(&id).filter(|(state, _)| *state == State::Withheld)
+                    model.instances.get_mut(&id).filter(|(state, _)| *state == ModelInstance::Withheld)
                 {
-                    instance.0 = State::Open;
+                    instance.0 = ModelInstance::Open;
                 }
-                model.apply(ledger.answers_again(InstanceId(id)));
+                model.apply(ledger.responds_again(InstanceId(id)));
             }
-            Event::Retire(id) if ledger.retire(InstanceId(id)) => {
-                assert!(!model.lent.iter().any(|(lent, _)| lent.instance.0 == id), "it was lent");
-                model.end(id, State::Other);
+            LedgerEvent::Retire(id) if ledger.retire(InstanceId(id)) => {
+                assert!(!model.leases.iter().any(|(lease, _)| lease.instance.0 == id), "it was leased");
+                model.end(id, ModelInstance::Other);
             }
-            Event::Add { slots, cold } if model.instances.len() < 4 => {
+            LedgerEvent::Add { slots, cold } if model.instances.len() < 4 => {
                 let id = ledger.add(slots, cold).unwrap();
-                model.instances.insert(id.0, (State::Other, slots));
+                model.instances.insert(id.0, (ModelInstance::Other, slots));
                 if !cold {
                     model.to_start.push(id);
                 }
             }
-            Event::Remove(id) if model.instances.contains_key(&id) => {
+            LedgerEvent::Remove(id) if model.instances.contains_key(&id) => {
                 model.to_start.retain(|other| other.0 != id);
-                model.end(id, State::Other);
+                model.end(id, ModelInstance::Other);
                 model.instances.remove(&id);
                 model.apply(ledger.remove(InstanceId(id)));
             }
-            Event::Spare(id) => match ledger.spare(|instance, _| instance.0 == id) {
-                InternalSlot::Slot(lent) => model.take(lent, true),
+            LedgerEvent::Spare(id) => match ledger.take_spare(|instance, _| instance.0 == id) {
+                InternalSlot::Slot(lease) => model.take(lease, true),
                 InternalSlot::Soon | InternalSlot::NoRoom => {}
             },
             _ => {}
         }
         model.check(&ledger);
     }
-    nobody_starves(ledger, model);
+    every_waiter_is_served(ledger, model);
 }
 
 /// Once instances start and leases come back, every waiter is served.
-fn nobody_starves(mut ledger: Ledger, mut model: Model) {
+fn every_waiter_is_served(mut ledger: Ledger, mut model: LedgerModel) {
     for _ in 0..10_000 {
         let unstarted: Vec<_> = model
             .instances
             .iter()
-            .filter(|(_, (state, _))| *state != State::Open)
+            .filter(|(_, (state, _))| *state != ModelInstance::Open)
             .map(|(id, _)| *id)
             .collect();
         for id in unstarted {
-            model.end(id, State::Open);
+            model.end(id, ModelInstance::Open);
             ledger.starting(InstanceId(id));
             model.apply(ledger.started(InstanceId(id)));
         }
-        let Some((lent, _)) = model.lent.pop() else { break };
-        if let Some(grant) = ledger.give_back(lent) {
+        let Some((lease, _)) = model.leases.pop() else { break };
+        if let Some(grant) = ledger.release(lease) {
             model.grant(grant);
         }
         model.check(&ledger);

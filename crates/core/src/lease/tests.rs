@@ -19,23 +19,23 @@ fn elastic(instances: usize, slots: usize) -> Ledger {
     ledger
 }
 
-fn any(ledger: &mut Ledger) -> Asked {
-    ledger.ask(Want::default())
+fn any(ledger: &mut Ledger) -> SlotAnswer {
+    ledger.request(SlotRequest::default())
 }
 
-fn keyed(ledger: &mut Ledger, id: u32) -> Asked {
-    ledger.ask(Want { key: Some(InstanceId(id)), ..Want::default() })
+fn keyed(ledger: &mut Ledger, id: u32) -> SlotAnswer {
+    ledger.request(SlotRequest { key: Some(InstanceId(id)), ..SlotRequest::default() })
 }
 
 #[track_caller]
-fn lent(asked: Asked) -> LeaseId {
-    let Asked::Leased(lent) = asked else { panic!("{asked:?}") };
+fn lent(asked: SlotAnswer) -> LeaseId {
+    let SlotAnswer::Leased(lent) = asked else { panic!("{asked:?}") };
     lent
 }
 
 #[track_caller]
-fn waits(asked: Asked) -> WaiterId {
-    let Asked::Wait(waiter) = asked else { panic!("{asked:?}") };
+fn waits(asked: SlotAnswer) -> WaiterId {
+    let SlotAnswer::Wait(waiter) = asked else { panic!("{asked:?}") };
     waiter
 }
 
@@ -49,42 +49,43 @@ fn fifo_lends_what_was_returned_first() {
     let mut ledger = ledger(Strategy::Fifo, 4, 1);
     let leases: Vec<_> = (0..4).map(|_| lent(any(&mut ledger))).collect();
     for at in [2, 0, 3, 1] {
-        ledger.give_back(leases[at]);
+        ledger.release(leases[at]);
     }
     assert_eq!(takes(&mut ledger, 4), [2, 0, 3, 1]);
 }
 
 /// In turn, whatever order they come back in; an instance without room is passed over.
 #[test]
-fn round_robin_goes_round() {
+fn round_robin_takes_instances_in_turn() {
     let mut ledger = ledger(Strategy::RoundRobin, 3, 1);
     let first = lent(any(&mut ledger));
     let second = lent(any(&mut ledger));
-    ledger.give_back(second);
-    ledger.give_back(first);
+    ledger.release(second);
+    ledger.release(first);
     assert_eq!(takes(&mut ledger, 3), [2, 0, 1]);
 }
 
 /// The instance with the fewest leases comes first; among equals, the one that has been so for longest.
 #[test]
-fn least_used_evens_out() {
+fn least_used_takes_the_emptiest_instance() {
     let mut ledger = ledger(Strategy::LeastUsed, 3, 3);
     let on_0 = lent(keyed(&mut ledger, 0));
     assert_eq!(takes(&mut ledger, 5), [1, 2, 0, 1, 2]);
-    ledger.give_back(on_0);
+    ledger.release(on_0);
     assert_eq!(takes(&mut ledger, 4), [0, 1, 2, 0]);
     assert_eq!(ledger.room(), 0);
 }
 
 /// A caller gets the slot that it had last, if that is free.
 #[test]
-fn sticky_remembers() {
+fn sticky_gives_a_caller_its_last_slot() {
     let mut ledger = ledger(Strategy::Sticky, 3, 1);
-    let as_caller =
-        |ledger: &mut Ledger, caller| lent(ledger.ask(Want { caller: Some(caller), ..Want::default() }));
+    let as_caller = |ledger: &mut Ledger, caller| {
+        lent(ledger.request(SlotRequest { caller: Some(caller), ..SlotRequest::default() }))
+    };
     let (one, two) = (as_caller(&mut ledger, 1), as_caller(&mut ledger, 2));
-    ledger.give_back(one);
-    ledger.give_back(two);
+    ledger.release(one);
+    ledger.release(two);
     assert_eq!(as_caller(&mut ledger, 2).instance, two.instance);
     let elsewhere = as_caller(&mut ledger, 2);
     assert_ne!(elsewhere.instance, two.instance, "its own is taken, by itself");
@@ -93,13 +94,13 @@ fn sticky_remembers() {
 
 /// A caller can name a slot that it knows to have what it wants.
 #[test]
-fn a_preferred_slot() {
+fn a_free_preferred_slot_is_taken() {
     let mut ledger = ledger(Strategy::Fifo, 2, 2);
-    let prefer = |id, slot| Want { prefer: Some((InstanceId(id), slot)), ..Want::default() };
-    let named = lent(ledger.ask(prefer(1, 1)));
+    let prefer = |id, slot| SlotRequest { prefer: Some((InstanceId(id), slot)), ..SlotRequest::default() };
+    let named = lent(ledger.request(prefer(1, 1)));
     assert_eq!((named.instance.0, named.slot), (1, 1));
-    assert_eq!(lent(ledger.ask(prefer(1, 1))).instance.0, 0, "it is taken");
-    assert!(matches!(ledger.ask(prefer(9, 9)), Asked::Leased(_)));
+    assert_eq!(lent(ledger.request(prefer(1, 1))).instance.0, 0, "it is taken");
+    assert!(matches!(ledger.request(prefer(9, 9)), SlotAnswer::Leased(_)));
 }
 
 /// Instances are filled one after the other, started when all others are full, and no more are started than the waiters
@@ -120,14 +121,14 @@ fn grows_only_when_full() {
 
 /// A waiter that gave up before anything was started has nothing started for it.
 #[test]
-fn who_left_starts_nothing() {
+fn a_waiter_that_left_starts_no_instance() {
     let mut ledger = elastic(2, 1);
     let first = waits(any(&mut ledger));
     assert_eq!(ledger.take_start(), Some(InstanceId(0)));
     let second = waits(any(&mut ledger));
     assert_eq!(ledger.take_start(), Some(InstanceId(1)));
-    ledger.forget(first);
-    ledger.forget(second);
+    ledger.remove_waiter(first);
+    ledger.remove_waiter(second);
     ledger.lost(InstanceId(0), RestartOutlook::OnDemand);
     assert_eq!((ledger.take_start(), ledger.figures().waiting), (None, 0));
 }
@@ -139,47 +140,47 @@ fn waiters_are_served_in_order() {
     let lease = lent(any(&mut ledger));
     let [first, second, third] = [0; 3].map(|_| waits(any(&mut ledger)));
     assert_eq!(
-        [first, second, third].map(|waiter| ledger.place_in_line(waiter)),
+        [first, second, third].map(|waiter| ledger.queue_position(waiter)),
         [Some(1), Some(2), Some(3)]
     );
-    ledger.forget(second);
-    assert_eq!(ledger.place_in_line(third), Some(2));
-    let grant = ledger.give_back(lease).unwrap();
+    ledger.remove_waiter(second);
+    assert_eq!(ledger.queue_position(third), Some(2));
+    let grant = ledger.release(lease).unwrap();
     assert_eq!(grant.waiter, first);
-    let grant = ledger.give_back(grant.lent).unwrap();
+    let grant = ledger.release(grant.lease).unwrap();
     assert_eq!(grant.waiter, third);
-    assert_eq!(ledger.give_back(grant.lent), None);
+    assert_eq!(ledger.release(grant.lease), None);
     lent(any(&mut ledger));
 }
 
 /// Of a waiter for this instance and a waiter for any slot, the earlier one is served first, both ways.
 #[test]
-fn keyed_and_unkeyed_waiters_are_equals() {
+fn keyed_and_unkeyed_waiters_are_served_in_order() {
     let mut ledger = ledger(Strategy::Fifo, 2, 1);
     let leases = [lent(any(&mut ledger)), lent(any(&mut ledger))];
     let wants_0 = waits(keyed(&mut ledger, 0));
     let takes_any = waits(any(&mut ledger));
     let wants_1 = waits(keyed(&mut ledger, 1));
     let takes_any_too = waits(any(&mut ledger));
-    assert_eq!(ledger.place_in_line(wants_1), Some(2));
-    let first = ledger.give_back(leases[1]).unwrap();
+    assert_eq!(ledger.queue_position(wants_1), Some(2));
+    let first = ledger.release(leases[1]).unwrap();
     assert_eq!(first.waiter, takes_any, "it came before the one who wants this instance");
-    let second = ledger.give_back(leases[0]).unwrap();
+    let second = ledger.release(leases[0]).unwrap();
     assert_eq!(second.waiter, wants_0);
-    assert_eq!(ledger.give_back(first.lent).unwrap().waiter, wants_1);
-    assert_eq!(ledger.give_back(second.lent).unwrap().waiter, takes_any_too);
+    assert_eq!(ledger.release(first.lease).unwrap().waiter, wants_1);
+    assert_eq!(ledger.release(second.lease).unwrap().waiter, takes_any_too);
 }
 
 /// A waiter whose slot turned out unusable is served before later ones.
 #[test]
-fn a_worthless_grant_costs_no_place() {
+fn a_waiter_with_an_unusable_grant_goes_first() {
     let mut ledger = ledger(Strategy::Fifo, 2, 1);
     let leases = [lent(any(&mut ledger)), lent(any(&mut ledger))];
     let [first, second] = [0; 2].map(|_| waits(any(&mut ledger)));
-    assert_eq!(ledger.give_back(leases[0]).unwrap().waiter, first);
+    assert_eq!(ledger.release(leases[0]).unwrap().waiter, first);
     ledger.lost(InstanceId(0), RestartOutlook::Soon);
-    assert_eq!(ledger.ask_again(first), Asked::Wait(first));
-    assert_eq!(ledger.give_back(leases[1]).unwrap().waiter, first);
+    assert_eq!(ledger.request_again(first), SlotAnswer::Wait(first));
+    assert_eq!(ledger.release(leases[1]).unwrap().waiter, first);
     assert_eq!(ledger.started(InstanceId(0)).granted[0].waiter, second);
 }
 
@@ -193,26 +194,26 @@ fn a_dead_instance_lends_nothing() {
     let changes = ledger.lost(InstanceId(0), RestartOutlook::Soon);
     assert_eq!(changes.refused, [(wants_0, LeaseRefused::Failed(InstanceId(0)))]);
     assert!(!ledger.is_valid(lease));
-    assert_eq!(ledger.give_back(lease), None);
+    assert_eq!(ledger.release(lease), None);
     let blocks = waits(keyed(&mut ledger, 0));
     ledger.starting(InstanceId(0));
     let granted = ledger.started(InstanceId(0)).granted;
     assert_eq!(granted[0].waiter, takes_any);
-    assert_eq!(ledger.give_back(granted[0].lent).unwrap().waiter, blocks);
+    assert_eq!(ledger.release(granted[0].lease).unwrap().waiter, blocks);
     assert_eq!(ledger.figures().leased, 1);
 }
 
 /// When no instance is left that could ever lease, all waiters are refused, and so are later callers.
 #[test]
-fn no_hope_is_said() {
+fn waiters_are_refused_when_no_instance_may_lease() {
     let mut ledger = ledger(Strategy::Fifo, 2, 1);
     takes(&mut ledger, 2);
     let waiter = waits(any(&mut ledger));
     assert_eq!(ledger.lost(InstanceId(0), RestartOutlook::None).refused, []);
     assert_eq!(ledger.lost(InstanceId(1), RestartOutlook::None).refused, [(waiter, LeaseRefused::Hopeless)]);
-    assert_eq!(any(&mut ledger), Asked::Refused(LeaseRefused::Hopeless));
-    assert_eq!(keyed(&mut ledger, 1), Asked::Refused(LeaseRefused::Failed(InstanceId(1))));
-    assert_eq!(keyed(&mut ledger, 7), Asked::Refused(LeaseRefused::Gone(InstanceId(7))));
+    assert_eq!(any(&mut ledger), SlotAnswer::Refused(LeaseRefused::Hopeless));
+    assert_eq!(keyed(&mut ledger, 1), SlotAnswer::Refused(LeaseRefused::Failed(InstanceId(1))));
+    assert_eq!(keyed(&mut ledger, 7), SlotAnswer::Refused(LeaseRefused::Gone(InstanceId(7))));
     ledger.starting(InstanceId(1));
     ledger.started(InstanceId(1));
     assert_eq!(lent(any(&mut ledger)).instance.0, 1);
@@ -220,19 +221,19 @@ fn no_hope_is_said() {
 
 /// Draining voids no lease: it ends when the last one is back. A slot that comes back is not leased again.
 #[test]
-fn draining_cuts_no_lease() {
+fn draining_keeps_leases_valid() {
     let mut ledger = ledger(Strategy::Fifo, 2, 2);
     let lease = lent(keyed(&mut ledger, 1));
     assert_eq!(ledger.drain(InstanceId(1), false), Changes::default());
     assert!(ledger.is_valid(lease));
     assert_eq!(takes(&mut ledger, 2), [0, 0]);
-    assert_eq!(keyed(&mut ledger, 1), Asked::Refused(LeaseRefused::Draining(InstanceId(1))));
+    assert_eq!(keyed(&mut ledger, 1), SlotAnswer::Refused(LeaseRefused::Draining(InstanceId(1))));
     let waiter = waits(any(&mut ledger));
-    assert_eq!((ledger.give_back(lease), ledger.out(InstanceId(1))), (None, 0));
+    assert_eq!((ledger.release(lease), ledger.taken(InstanceId(1))), (None, 0));
     assert_eq!(ledger.figures(), Figures { instances: 2, leased: 2, slots: 2, waiting: 1 });
     ledger.remove(InstanceId(1));
     assert_eq!(ledger.add(2, false), Some(InstanceId(1)), "its number is free again");
-    assert_eq!(ledger.give_back(lease), None, "a lease of its former life is void");
+    assert_eq!(ledger.release(lease), None, "a lease of its former life is void");
     assert_eq!(ledger.started(InstanceId(1)).granted[0].waiter, waiter);
 }
 
@@ -246,13 +247,13 @@ fn a_draining_instance_is_reopened() {
     let waiter = waits(any(&mut ledger));
     let Changes { granted, refused } = ledger.reopen(InstanceId(0));
     assert_eq!((granted.len(), granted[0].waiter, refused.len()), (1, waiter, 0));
-    assert!(ledger.is_valid(out) && granted[0].lent.slot != out.slot);
+    assert!(ledger.is_valid(out) && granted[0].lease.slot != out.slot);
     waits(any(&mut ledger));
-    assert_eq!(ledger.give_back(out).map(|grant| grant.lent.slot), Some(out.slot));
+    assert_eq!(ledger.release(out).map(|grant| grant.lease.slot), Some(out.slot));
     assert_eq!(ledger.reopen(InstanceId(0)), Changes::default(), "it is open");
     ledger.lost(InstanceId(0), RestartOutlook::None);
     assert_eq!(ledger.reopen(InstanceId(0)), Changes::default());
-    assert_eq!(any(&mut ledger), Asked::Refused(LeaseRefused::Hopeless));
+    assert_eq!(any(&mut ledger), SlotAnswer::Refused(LeaseRefused::Hopeless));
 }
 
 /// An instance that did not answer leases nothing until it has answered; its leases stay valid, and those who wait for any
@@ -270,21 +271,21 @@ fn a_silent_instance_is_withheld() {
     // The keeper of open seats may still take its slot to clear it, and no waiter gets it when it comes back.
     let cleared = ledger.take(InstanceId(0), 1 - kept.slot).unwrap();
     assert_eq!(ledger.take(InstanceId(0), 1 - kept.slot), None);
-    assert_eq!(ledger.give_back(cleared), None);
-    assert_eq!(ledger.give_back(kept), None);
+    assert_eq!(ledger.release(cleared), None);
+    assert_eq!(ledger.release(kept), None);
     assert!(!ledger.retire(InstanceId(0)));
-    let granted = ledger.answers_again(InstanceId(0)).granted;
+    let granted = ledger.responds_again(InstanceId(0)).granted;
     assert_eq!(granted.iter().map(|grant| grant.waiter).collect::<Vec<_>>(), [keyed_waiter, waiter]);
-    assert_eq!(ledger.answers_again(InstanceId(0)), Changes::default(), "it lends already");
+    assert_eq!(ledger.responds_again(InstanceId(0)), Changes::default(), "it lends already");
 
     // An instance that was drained or lost meanwhile stays so when it answers.
     ledger.withhold(InstanceId(0));
     ledger.drain(InstanceId(0), true);
-    assert!(ledger.is_valid(granted[0].lent));
-    assert_eq!(ledger.answers_again(InstanceId(0)), Changes::default());
+    assert!(ledger.is_valid(granted[0].lease));
+    assert_eq!(ledger.responds_again(InstanceId(0)), Changes::default());
     ledger.lost(InstanceId(0), RestartOutlook::Soon);
     ledger.withhold(InstanceId(0));
-    assert_eq!(ledger.answers_again(InstanceId(0)), Changes::default());
+    assert_eq!(ledger.responds_again(InstanceId(0)), Changes::default());
 }
 
 /// Where instances are added as they are needed, another one is started when the only one does not answer.
@@ -293,9 +294,9 @@ fn a_silent_instance_has_another_one_started() {
     let mut ledger = elastic(2, 1);
     waits(any(&mut ledger));
     let first = ledger.take_start().unwrap();
-    let lease = ledger.started(first).granted[0].lent;
+    let lease = ledger.started(first).granted[0].lease;
     ledger.withhold(first);
-    assert_eq!((ledger.give_back(lease), ledger.take_start()), (None, None), "there is no waiter");
+    assert_eq!((ledger.release(lease), ledger.take_start()), (None, None), "there is no waiter");
     waits(any(&mut ledger));
     assert!(ledger.take_start().is_some_and(|second| second != first));
 }
@@ -306,9 +307,9 @@ fn idle_instances_retire() {
     let mut ledger = elastic(1, 2);
     waits(any(&mut ledger));
     ledger.take_start();
-    let lease = ledger.started(InstanceId(0)).granted[0].lent;
+    let lease = ledger.started(InstanceId(0)).granted[0].lease;
     assert!(!ledger.retire(InstanceId(0)), "it is lent");
-    ledger.give_back(lease);
+    ledger.release(lease);
     assert!(ledger.retire(InstanceId(0)));
     waits(any(&mut ledger));
     assert_eq!(ledger.take_start(), Some(InstanceId(0)));
@@ -317,16 +318,19 @@ fn idle_instances_retire() {
 /// Internal use takes free slots that suit, the lowest instance first where instances are filled; it makes no caller wait,
 /// has an instance started for it, and does not count as leased.
 #[test]
-fn the_house_makes_nobody_wait() {
+fn internal_use_makes_no_caller_wait() {
     let mut ledger = elastic(2, 1);
-    assert_eq!(ledger.spare(|_, _| true), InternalSlot::Soon);
-    assert_eq!((ledger.take_start(), ledger.spare(|_, _| true)), (Some(InstanceId(0)), InternalSlot::Soon));
+    assert_eq!(ledger.take_spare(|_, _| true), InternalSlot::Soon);
+    assert_eq!(
+        (ledger.take_start(), ledger.take_spare(|_, _| true)),
+        (Some(InstanceId(0)), InternalSlot::Soon)
+    );
     ledger.started(InstanceId(0));
-    assert_eq!(ledger.spare(|_, _| false), InternalSlot::Soon, "another instance is started");
-    let InternalSlot::Slot(spare) = ledger.spare(|_, _| true) else { panic!("a slot is free") };
-    assert_eq!((ledger.figures().leased, ledger.out(InstanceId(0))), (0, 1));
+    assert_eq!(ledger.take_spare(|_, _| false), InternalSlot::Soon, "another instance is started");
+    let InternalSlot::Slot(spare) = ledger.take_spare(|_, _| true) else { panic!("a slot is free") };
+    assert_eq!((ledger.figures().leased, ledger.taken(InstanceId(0))), (0, 1));
     let waiter = waits(any(&mut ledger));
-    assert_eq!(ledger.spare(|_, _| true), InternalSlot::NoRoom);
-    assert_eq!(ledger.give_back(spare).unwrap().waiter, waiter);
+    assert_eq!(ledger.take_spare(|_, _| true), InternalSlot::NoRoom);
+    assert_eq!(ledger.release(spare).unwrap().waiter, waiter);
     assert_eq!(ledger.take(InstanceId(0), 0), None);
 }

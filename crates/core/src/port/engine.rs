@@ -67,7 +67,7 @@ pub trait Seat: Send {
     /// Becomes `Some` once, when this seat can take no more calls.
     fn lost(&self) -> watch::Receiver<Option<Lost>>;
     /// The tabs that crashed since the last call of this method, oldest first, and no more than
-    /// [`super::CRASHES_TOLD_MAX`]. The seat goes on without them.
+    /// [`super::CRASHES_REPORTED_MAX`]. The seat goes on without them.
     fn take_crashes(&mut self) -> Vec<Crash> {
         Vec::new()
     }

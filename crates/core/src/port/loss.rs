@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 /// Why a seat or an instance is gone. A process's exit or the observer shows it; it is never guessed from an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    #[error("the engine process ended ({status}){}", last_words(.stderr_tail))]
+    #[error("the engine process ended ({status}){}", stderr_suffix(.stderr_tail))]
     Process { status: Arc<str>, stderr_tail: Arc<str> },
-    #[error("the browser ended ({status}){}", last_words(.stderr_tail))]
+    #[error("the browser ended ({status}){}", stderr_suffix(.stderr_tail))]
     Browser { status: Arc<str>, stderr_tail: Arc<str> },
     /// Its pages crashed too often. One crash costs one tab; see [`super::Seat::take_crashes`].
     #[error("the page crashed ({0})")]
@@ -27,7 +27,7 @@ pub enum Lost {
 }
 
 /// The end of a process's stderr, to append to a message about the process; empty where it wrote nothing.
-pub fn last_words(stderr: &str) -> String {
+pub fn stderr_suffix(stderr: &str) -> String {
     if stderr.is_empty() { String::new() } else { format!("; its last output: {stderr}") }
 }
 
@@ -60,7 +60,7 @@ pub struct StoppedDownloads {
 }
 
 /// How many crashes one answer reports to an agent. More than a few say nothing new.
-pub const CRASHES_TOLD_MAX: usize = 8;
+pub const CRASHES_REPORTED_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {

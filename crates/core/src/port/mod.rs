@@ -18,7 +18,7 @@ pub use engine::{
     Engine, HealthCheckFailed, Instance, Introduction, OpenError, Seat, StartError, Tool, Toolset, View,
 };
 pub use format::{EngineFormat, Field, PlainFormat};
-pub use loss::{CRASHES_TOLD_MAX, Crash, Lost, StoppedDownloads, human, last_words};
+pub use loss::{CRASHES_REPORTED_MAX, Crash, Lost, StoppedDownloads, human, stderr_suffix};
 
 /// A boxed future: what an object-safe async method returns.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

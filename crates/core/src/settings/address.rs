@@ -2,21 +2,21 @@
 
 use std::net::SocketAddr;
 
-use super::kind::{Given, Kind, Shape, Wrong};
+use super::kind::{GivenValue, InvalidValue, Shape, ValueType};
 
 /// An address and a port. Names are not resolved: their meaning may change, and with it who can connect.
-pub(super) struct Address;
+pub(super) struct ListenAddress;
 
-impl Kind for Address {
+impl ValueType for ListenAddress {
     type Value = SocketAddr;
 
-    fn parse(&self, given: Given<'_>) -> Result<SocketAddr, Wrong> {
-        let text = given.text().ok_or(Wrong(None))?;
+    fn parse(&self, given: GivenValue<'_>) -> Result<SocketAddr, InvalidValue> {
+        let text = given.text().ok_or(InvalidValue(None))?;
         let numbers = match text.strip_prefix("localhost:") {
             Some(port) => format!("127.0.0.1:{port}"),
             None => text.to_owned(),
         };
-        numbers.parse().map_err(|_| Wrong(None))
+        numbers.parse().map_err(|_| InvalidValue(None))
     }
 
     fn show(&self, value: &SocketAddr) -> String {
@@ -40,11 +40,11 @@ mod tests {
     /// An address is numbers with a port; `localhost`, the one name that means the same everywhere, is accepted too.
     #[test]
     fn addresses() {
-        assert_eq!(text(&Address, "127.0.0.1:0"), Ok("127.0.0.1:0".parse().unwrap()));
-        assert_eq!(text(&Address, "localhost:80"), Ok("127.0.0.1:80".parse().unwrap()));
-        assert_eq!(text(&Address, "[::1]:34501"), Ok("[::1]:34501".parse().unwrap()));
+        assert_eq!(text(&ListenAddress, "127.0.0.1:0"), Ok("127.0.0.1:0".parse().unwrap()));
+        assert_eq!(text(&ListenAddress, "localhost:80"), Ok("127.0.0.1:80".parse().unwrap()));
+        assert_eq!(text(&ListenAddress, "[::1]:34501"), Ok("[::1]:34501".parse().unwrap()));
         for wrong in ["", "34501", ":34501", "127.0.0.1", "example.com:1", "127.0.0.1:65536", "localhost:x"] {
-            assert_eq!(text(&Address, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(text(&ListenAddress, wrong), Err(InvalidValue(None)), "{wrong}");
         }
     }
 }

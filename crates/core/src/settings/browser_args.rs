@@ -4,7 +4,7 @@
 use serde_json::Value as Json;
 
 use super::{
-    kind::{Given, Kind, Shape, Wrong},
+    kind::{GivenValue, InvalidValue, Shape, ValueType},
     list::items,
 };
 
@@ -31,13 +31,13 @@ const OWN: &[(&str, &str)] = &[
 /// Flags, each with its value. As text they are separated by blanks.
 pub(super) struct BrowserArgs;
 
-impl Kind for BrowserArgs {
+impl ValueType for BrowserArgs {
     type Value = Vec<String>;
 
-    fn parse(&self, given: Given<'_>) -> Result<Vec<String>, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Vec<String>, InvalidValue> {
         let flags = items(given, |text| Ok(text.split_whitespace().map(ToOwned::to_owned).collect()))?;
         for flag in &flags {
-            let of = |why: &str| Wrong(Some(format!("`{}`: {why}", flag.escape_debug())));
+            let of = |why: &str| InvalidValue(Some(format!("`{}`: {why}", flag.escape_debug())));
             let name = flag.strip_prefix("--").and_then(|rest| rest.split('=').next());
             let is_name = |name: &str| {
                 name.starts_with(|c: char| c.is_ascii_alphanumeric())

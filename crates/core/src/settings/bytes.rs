@@ -4,23 +4,23 @@ use std::ops::RangeInclusive;
 
 use super::{
     duration::with_unit,
-    kind::{Given, Kind, Shape, Written, Wrong},
+    kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType},
 };
 
 const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
 pub(super) struct Bytes(pub(super) RangeInclusive<u64>);
 
-impl Kind for Bytes {
+impl ValueType for Bytes {
     type Value = u64;
 
-    fn parse(&self, given: Given<'_>) -> Result<u64, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<u64, InvalidValue> {
         match given.written {
-            Written::Toml(toml::Value::Integer(bytes)) => u64::try_from(*bytes).ok(),
+            GivenForm::Toml(toml::Value::Integer(bytes)) => u64::try_from(*bytes).ok(),
             _ => given.text().and_then(|text| with_unit(text, &UNITS)),
         }
         .filter(|bytes| self.0.contains(bytes))
-        .ok_or(Wrong(None))
+        .ok_or(InvalidValue(None))
     }
 
     /// Uses the largest unit that divides it.
@@ -54,7 +54,7 @@ mod tests {
         assert_eq!((text(&kind, "512MiB"), toml(&kind, "\"2 GiB\"")), (Ok(512 << 20), Ok(2 << 30)));
         assert_eq!((text(&kind, "1048577"), toml(&kind, "1048577")), (Ok(1_048_577), Ok(1_048_577)));
         for wrong in ["", "MiB", "1MB", "1.5GiB", "-1", "1023KiB", "2000TiB", "99999999999999999999TiB"] {
-            assert_eq!(text(&kind, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(text(&kind, wrong), Err(InvalidValue(None)), "{wrong}");
         }
         assert_eq!((kind.show(&(512 << 20)), kind.show(&1_048_577)), ("512MiB".into(), "1048577".into()));
     }

@@ -8,25 +8,25 @@ pub(super) use rules::of_other_engines;
 
 use std::collections::BTreeSet;
 
-use self::subject::{Of, Subject};
+use self::subject::{ConflictSubject, SubjectKind};
 use super::{problem::Problem, resolve::Resolved, source::Origin, table::Pool};
 
 /// Settings that do not go together. A setting in `wrong` has no valid value to compare.
 pub(super) fn conflicts(resolved: &Resolved, wrong: &BTreeSet<&'static str>) -> Vec<Problem> {
     let settings = &resolved.settings;
-    let subject = |of, pool| Subject { resolved, wrong, of, pool }.conflicts();
+    let subject = |of, pool| ConflictSubject { resolved, wrong, of, pool }.conflicts();
     if let Some(pool) = settings.built_in() {
-        return subject(Of::BuiltIn, pool);
+        return subject(SubjectKind::BuiltIn, pool);
     }
     let mut problems = if settings.pools.is_empty() { Vec::new() } else { built_in_only(resolved) };
     for pool in &settings.pools {
-        problems.extend(subject(Of::Pool(&pool.name), &pool.common));
+        problems.extend(subject(SubjectKind::Pool(&pool.name), &pool.common));
         for (id, instance) in pool.instances.iter().enumerate() {
-            problems.extend(subject(Of::Instance(&pool.name, id), &instance.pool));
+            problems.extend(subject(SubjectKind::Instance(&pool.name, id), &instance.pool));
         }
     }
     for (at, browser) in settings.browsers.iter().enumerate() {
-        problems.extend(subject(Of::Browser(at), &browser.pool));
+        problems.extend(subject(SubjectKind::Browser(at), &browser.pool));
     }
     problems
 }
@@ -34,7 +34,8 @@ pub(super) fn conflicts(resolved: &Resolved, wrong: &BTreeSet<&'static str>) -> 
 /// Whether these values suit a browser that is attached while greenroom runs; if not, why.
 pub(super) fn at_run_time(resolved: &Resolved, pool: Pool) -> Result<Pool, String> {
     let wrong = BTreeSet::new();
-    let problems = Subject { resolved, wrong: &wrong, of: Of::AtRunTime, pool: &pool }.conflicts();
+    let problems =
+        ConflictSubject { resolved, wrong: &wrong, of: SubjectKind::AtRunTime, pool: &pool }.conflicts();
     match problems.first() {
         None => Ok(pool),
         Some(problem) => Err(problem.to_string()),

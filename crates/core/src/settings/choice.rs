@@ -2,14 +2,14 @@
 
 use std::{fmt, marker::PhantomData};
 
-use super::kind::{Given, Kind, Shape, Wrong};
+use super::kind::{GivenValue, InvalidValue, Shape, ValueType};
 use crate::lease::Strategy;
 
 /// An enum with a word for each variant.
-pub(super) trait Words: Copy + 'static {
+pub(super) trait ChoiceWords: Copy + 'static {
     const ALL: &'static [(&'static str, Self)];
     /// Words that users know from other programs, and what to use instead.
-    const ELSEWHERE: &'static [(&'static str, &'static str)];
+    const OTHER_TOOLS_WORDS: &'static [(&'static str, &'static str)];
     fn word(self) -> &'static str;
 }
 
@@ -26,9 +26,9 @@ macro_rules! words {
             }
         }
 
-        impl Words for $name {
+        impl ChoiceWords for $name {
             const ALL: &'static [(&'static str, Self)] = &[$( ($word, Self::$variant), )+];
-            const ELSEWHERE: &'static [(&'static str, &'static str)] = &[$($( ($word_there, $instead), )+)?];
+            const OTHER_TOOLS_WORDS: &'static [(&'static str, &'static str)] = &[$($( ($word_there, $instead), )+)?];
             fn word(self) -> &'static str {
                 self.as_str()
             }
@@ -201,7 +201,7 @@ impl Cap {
     }
 }
 
-impl Words for Strategy {
+impl ChoiceWords for Strategy {
     /// The built-in pool's own strategy has no word: there `auto` means it.
     const ALL: &'static [(&'static str, Self)] = &[
         ("fifo", Self::Fifo),
@@ -209,7 +209,7 @@ impl Words for Strategy {
         ("least_used", Self::LeastUsed),
         ("sticky", Self::Sticky),
     ];
-    const ELSEWHERE: &'static [(&'static str, &'static str)] = &[];
+    const OTHER_TOOLS_WORDS: &'static [(&'static str, &'static str)] = &[];
 
     fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, strategy)| *strategy == self).map_or("auto", |(word, _)| word)
@@ -223,15 +223,15 @@ impl<T> Choice<T> {
     pub(super) const ANY: Self = Self(PhantomData);
 }
 
-impl<T: Words> Kind for Choice<T> {
+impl<T: ChoiceWords> ValueType for Choice<T> {
     type Value = T;
 
-    fn parse(&self, given: Given<'_>) -> Result<T, Wrong> {
-        let text = given.text().ok_or(Wrong(None))?;
+    fn parse(&self, given: GivenValue<'_>) -> Result<T, InvalidValue> {
+        let text = given.text().ok_or(InvalidValue(None))?;
         let known = T::ALL.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         known.ok_or_else(|| {
-            let elsewhere = T::ELSEWHERE.iter().find(|(word, _)| *word == text);
-            Wrong(elsewhere.map(|(_, instead)| (*instead).to_owned()))
+            let elsewhere = T::OTHER_TOOLS_WORDS.iter().find(|(word, _)| *word == text);
+            InvalidValue(elsewhere.map(|(_, instead)| (*instead).to_owned()))
         })
     }
 
@@ -256,10 +256,10 @@ mod tests {
 
     /// A word that users know from other versions of an engine is refused, in lists too, and the error says what to use.
     #[test]
-    fn words_from_elsewhere() {
+    fn words_of_other_tools_have_a_hint() {
         let why = "its tools are in `devtools`".to_owned();
-        assert_eq!(text(&Choice::<Cap>::ANY, "tracing"), Err(Wrong(Some(why.clone()))));
-        let listed = Wrong(Some(format!("`tracing` is not one of them: {why}")));
+        assert_eq!(text(&Choice::<Cap>::ANY, "tracing"), Err(InvalidValue(Some(why.clone()))));
+        let listed = InvalidValue(Some(format!("`tracing` is not one of them: {why}")));
         assert_eq!(text(&crate::settings::list::Many(Choice::<Cap>::ANY), "pdf,tracing"), Err(listed));
     }
 
@@ -270,9 +270,9 @@ mod tests {
         assert_eq!(text(&kind, "headless-shell"), Ok(Browser::HeadlessShell));
         assert_eq!(toml(&kind, "\"msedge\""), Ok(Browser::Msedge));
         for wrong in ["", "Chrome", "opera", "headless_shell"] {
-            assert_eq!(text(&kind, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(text(&kind, wrong), Err(InvalidValue(None)), "{wrong}");
         }
-        assert_eq!(toml(&kind, "1"), Err(Wrong(None)));
+        assert_eq!(toml(&kind, "1"), Err(InvalidValue(None)));
         let words = "`auto`, `headless-shell`, `chromium`, `chrome`, `msedge`, `firefox`, `webkit`";
         assert_eq!(kind.allowed(), format!("one of {words}"));
     }

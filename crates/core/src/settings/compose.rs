@@ -10,7 +10,7 @@ use super::{
     pools::{DeclaredInstance, DeclaredPool},
     problem::Problem,
     resolve::Resolved,
-    source::{Origin, Site},
+    source::{Origin, SettingLocation},
     table::{Pool, Settings},
 };
 
@@ -88,7 +88,7 @@ fn missing_count(name: &str, draft: &Draft, drafts: &BTreeMap<String, Draft>) ->
 /// A `.env` may lie in any cloned folder: it must not drop the proxy or the sandbox that the user chose.
 fn dropped_guarded_values(name: &str, draft: &Draft) -> Option<Problem> {
     let by = &draft.declared_by;
-    let robbed: Vec<_> = draft.robs.iter().map(Site::to_string).collect();
+    let robbed: Vec<_> = draft.robs.iter().map(SettingLocation::to_string).collect();
     (!robbed.is_empty()).then(|| Problem::Pool {
         message: format!(
             "pool `{name}` may not be replaced by a file in the working directory: {by} would drop {}",
@@ -109,7 +109,8 @@ fn unknown_instances(draft: &Draft, count: usize) -> impl Iterator<Item = Proble
             _ => format!("use ID 0-{} or increase `INSTANCES`", count - 1),
         };
         let others = layer.sites.values().filter(|site| **site != layer.declared_by);
-        let sites: Vec<_> = std::iter::once(&layer.declared_by).chain(others).map(Site::to_string).collect();
+        let sites: Vec<_> =
+            std::iter::once(&layer.declared_by).chain(others).map(SettingLocation::to_string).collect();
         let sites = sites.join(", ");
         Problem::Pool {
             message: format!(
@@ -122,7 +123,7 @@ fn unknown_instances(draft: &Draft, count: usize) -> impl Iterator<Item = Proble
 
 /// Aliases that two instances of a pool share.
 fn duplicate_aliases(name: &str, draft: &Draft) -> Vec<Problem> {
-    let mut first: BTreeMap<&str, &Site> = BTreeMap::new();
+    let mut first: BTreeMap<&str, &SettingLocation> = BTreeMap::new();
     let mut problems = Vec::new();
     for layer in draft.instances.values() {
         if let (Some(alias), Some(site)) = (layer.alias.as_deref(), layer.sites.get("alias")) {

@@ -4,7 +4,7 @@
 use super::{
     attached_browsers::AppliesTo,
     choice::EngineKind,
-    kind::{Given, Shape, Wrong},
+    kind::{GivenValue, InvalidValue, Shape},
     table::{Pool, Settings},
 };
 
@@ -25,10 +25,10 @@ pub struct Setting {
     /// The only engine that has it, if it is not for all.
     pub(super) only: Option<EngineKind>,
     pub(super) copy: fn(&Settings, &mut Settings),
-    pub(super) set: fn(&mut Settings, Given<'_>) -> Result<(), Wrong>,
+    pub(super) set: fn(&mut Settings, GivenValue<'_>) -> Result<(), InvalidValue>,
     pub(super) same: fn(&Settings, &Settings) -> bool,
     pub(super) show: fn(&Settings) -> String,
-    pub(super) show_wrong: fn(Given<'_>) -> String,
+    pub(super) show_wrong: fn(GivenValue<'_>) -> String,
     pub(super) json: fn(&Settings) -> serde_json::Value,
     pub(super) allowed: fn() -> String,
     pub(super) shape: fn() -> Shape,

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     declare::Setting,
-    grammar::Spot,
+    grammar::PoolKeyPath,
     key::{INSTANCES, Key, KeyLevel},
-    kind::{Given, Kind, Switch, Text, Wrong},
+    kind::{GivenValue, InvalidValue, Switch, TextLine, ValueType},
     problem::Problem,
-    source::{Origin, Site},
+    source::{Origin, SettingLocation},
     table::{Pool, Settings},
 };
 
@@ -25,12 +25,12 @@ pub(super) struct Drafts {
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     /// The first source that mentions it.
-    pub declared_by: Site,
+    pub declared_by: SettingLocation,
     /// The pool of a file that this one replaces.
     pub replaces: Option<Box<Self>>,
     /// Guarded values of that pool that a `.env` would drop by replacing it. An untrusted file may not set such values, so
     /// these are the user's own.
-    pub robs: Vec<Site>,
+    pub robs: Vec<SettingLocation>,
     pub count: Option<usize>,
     pub is_default: bool,
     pub description: String,
@@ -43,18 +43,18 @@ pub(super) struct Draft {
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
     /// The first source that mentions it.
-    pub declared_by: Site,
+    pub declared_by: SettingLocation,
     /// Only the keys in `sites` count.
     values: Settings,
     pub alias: Option<String>,
-    pub sites: BTreeMap<&'static str, Site>,
+    pub sites: BTreeMap<&'static str, SettingLocation>,
     /// Keys with a problem of their own: their conflicts with others are not reported.
     pub wrong: BTreeSet<&'static str>,
 }
 
 impl Drafts {
     /// The draft of a pool that `site` mentions.
-    pub(super) fn declare(&mut self, pool: &str, site: &Site) -> &mut Draft {
+    pub(super) fn declare(&mut self, pool: &str, site: &SettingLocation) -> &mut Draft {
         let drafts = if site.is_in_file() { &mut self.files } else { &mut self.variables };
         drafts.entry(pool.to_owned()).or_insert_with(|| Draft {
             declared_by: site.clone(),
@@ -69,7 +69,12 @@ impl Drafts {
     }
 
     /// Adds a value.
-    pub(super) fn set(&mut self, spot: &Spot, given: Given<'_>, site: Site) -> Result<(), Problem> {
+    pub(super) fn set(
+        &mut self,
+        spot: &PoolKeyPath,
+        given: GivenValue<'_>,
+        site: SettingLocation,
+    ) -> Result<(), Problem> {
         let key = spot.key;
         let draft = self.declare(&spot.pool, &site);
         let level = if spot.instance.is_some() { KeyLevel::Instance } else { KeyLevel::Pool };
@@ -81,7 +86,7 @@ impl Drafts {
                 draft.layer(spot.instance, &site).sites.insert(key.name(), site);
                 Ok(())
             }
-            Err(Wrong(why)) => {
+            Err(InvalidValue(why)) => {
                 draft.layer(spot.instance, &site).wrong.insert(key.name());
                 let value = key.show_wrong(given);
                 let place = site.place();
@@ -92,7 +97,7 @@ impl Drafts {
     }
 
     /// Notes that a value cannot be read, or may not be set there.
-    pub(super) fn spoil(&mut self, spot: &Spot, site: &Site) {
+    pub(super) fn spoil(&mut self, spot: &PoolKeyPath, site: &SettingLocation) {
         self.declare(&spot.pool, site).layer(spot.instance, site).wrong.insert(spot.key.name());
     }
 
@@ -114,7 +119,7 @@ impl Drafts {
 
 impl Draft {
     /// The level that a value belongs to: the pool's own, or an instance's.
-    pub(super) fn layer(&mut self, instance: Option<usize>, site: &Site) -> &mut Layer {
+    pub(super) fn layer(&mut self, instance: Option<usize>, site: &SettingLocation) -> &mut Layer {
         match instance {
             None => &mut self.own,
             Some(id) => self.instances.entry(id).or_insert_with(|| Layer::new(site)),
@@ -146,7 +151,7 @@ impl Draft {
     }
 
     /// Where guarded values were set, for the pool or for an instance.
-    fn guarded(&self) -> Vec<Site> {
+    fn guarded(&self) -> Vec<SettingLocation> {
         let layers = std::iter::once(&self.own).chain(self.instances.values());
         let sites = layers.flat_map(|layer| &layer.sites);
         let guarded = sites.filter(|(name, _)| Key::find(name).is_some_and(Key::is_guarded));
@@ -160,7 +165,12 @@ impl Draft {
         }
     }
 
-    fn put(&mut self, spot: &Spot, given: Given<'_>, site: &Site) -> Result<(), Wrong> {
+    fn put(
+        &mut self,
+        spot: &PoolKeyPath,
+        given: GivenValue<'_>,
+        site: &SettingLocation,
+    ) -> Result<(), InvalidValue> {
         match spot.key {
             Key::Instances => self.count = Some(INSTANCES.parse(given)?),
             Key::IsDefault => self.is_default = Switch.parse(given)?,
@@ -173,7 +183,7 @@ impl Draft {
 }
 
 impl Layer {
-    pub(super) fn new(site: &Site) -> Self {
+    pub(super) fn new(site: &SettingLocation) -> Self {
         Self {
             declared_by: site.clone(),
             values: Settings::around(Pool::declared_defaults()),
@@ -183,7 +193,7 @@ impl Layer {
         }
     }
 
-    pub(super) fn set(&mut self, setting: &Setting, given: Given<'_>) -> Result<(), Wrong> {
+    pub(super) fn set(&mut self, setting: &Setting, given: GivenValue<'_>) -> Result<(), InvalidValue> {
         (setting.set)(&mut self.values, given)
     }
 
@@ -215,15 +225,15 @@ impl Layer {
 }
 
 /// One line of text, possibly empty.
-pub(super) fn line(given: Given<'_>) -> Result<String, Wrong> {
-    if given.text() == Some("") { Ok(String::new()) } else { Text("TEXT").parse(given) }
+pub(super) fn line(given: GivenValue<'_>) -> Result<String, InvalidValue> {
+    if given.text() == Some("") { Ok(String::new()) } else { TextLine("TEXT").parse(given) }
 }
 
 /// An alias, unless it is empty. A number would be another instance's ID.
-fn alias(given: Given<'_>) -> Result<Option<String>, Wrong> {
+fn alias(given: GivenValue<'_>) -> Result<Option<String>, InvalidValue> {
     let alias = line(given)?;
     if !alias.is_empty() && alias.chars().all(|c| c.is_ascii_digit()) {
-        return Err(Wrong(Some("numbers are the IDs of instances".to_owned())));
+        return Err(InvalidValue(Some("numbers are the IDs of instances".to_owned())));
     }
     Ok(Some(alias).filter(|alias| !alias.is_empty()))
 }

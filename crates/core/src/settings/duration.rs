@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::kind::{Given, Kind, Shape, Written, Wrong};
+use super::kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType};
 
 /// The longest duration, in days. A year is as good as for ever for everything here, and adding it to the clock cannot
 /// overflow.
@@ -20,17 +20,17 @@ impl Span {
     pub(super) const FROM_ZERO: Self = Self { ms_min: 0 };
 }
 
-impl Kind for Span {
+impl ValueType for Span {
     type Value = Duration;
 
-    fn parse(&self, given: Given<'_>) -> Result<Duration, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Duration, InvalidValue> {
         match given.written {
-            Written::Toml(toml::Value::Integer(ms)) => u64::try_from(*ms).ok(),
+            GivenForm::Toml(toml::Value::Integer(ms)) => u64::try_from(*ms).ok(),
             _ => given.text().and_then(milliseconds),
         }
         .filter(|ms| (self.ms_min..=MS_MAX).contains(ms))
         .map(Duration::from_millis)
-        .ok_or(Wrong(None))
+        .ok_or(InvalidValue(None))
     }
 
     /// The largest unit that divides it, so that what was written as `5m` is shown as `5m`.
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::settings::kind::tests::{text, toml};
 
-    fn ms(ms: u64) -> Result<Duration, Wrong> {
+    fn ms(ms: u64) -> Result<Duration, InvalidValue> {
         Ok(Duration::from_millis(ms))
     }
 
@@ -112,10 +112,10 @@ mod tests {
             "99999999999999999999h",
             "18446744073709551615h",
         ] {
-            assert_eq!(text(&Span::POSITIVE, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(text(&Span::POSITIVE, wrong), Err(InvalidValue(None)), "{wrong}");
         }
         for wrong in ["-1", "1.5", "true", "[1]"] {
-            assert_eq!(toml(&Span::POSITIVE, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(toml(&Span::POSITIVE, wrong), Err(InvalidValue(None)), "{wrong}");
         }
         assert_eq!((text(&Span::FROM_ZERO, "0"), text(&Span::POSITIVE, "8760h")), (ms(0), ms(MS_MAX)));
     }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::kind::{Given, Kind, Shape, Written, Wrong};
+use super::kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType};
 use crate::page_size::SCALE_MAX;
 
 /// The longest language tag in use has about 35 letters, the longest name of a time zone about 32.
@@ -15,19 +15,19 @@ pub(super) struct Locale;
 /// A time zone as the IANA names it: `Europe/Zurich`.
 pub(super) struct TimeZone;
 
-fn named(given: Given<'_>, is_part: fn(char) -> bool) -> Result<String, Wrong> {
+fn named(given: GivenValue<'_>, is_part: fn(char) -> bool) -> Result<String, InvalidValue> {
     let fits = |text: &&str| {
         text.len() <= NAME_BYTES_MAX
             && text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.chars().all(is_part)
     };
-    given.text().filter(fits).map(ToOwned::to_owned).ok_or(Wrong(None))
+    given.text().filter(fits).map(ToOwned::to_owned).ok_or(InvalidValue(None))
 }
 
-impl Kind for Locale {
+impl ValueType for Locale {
     type Value = String;
 
-    fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<String, InvalidValue> {
         named(given, |c| c.is_ascii_alphanumeric() || c == '-')
     }
 
@@ -44,10 +44,10 @@ impl Kind for Locale {
     }
 }
 
-impl Kind for TimeZone {
+impl ValueType for TimeZone {
     type Value = String;
 
-    fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<String, InvalidValue> {
         named(given, |c| c.is_ascii_alphanumeric() || "/_+-".contains(c))
     }
 
@@ -96,17 +96,17 @@ impl fmt::Display for Geolocation {
     }
 }
 
-pub(super) struct Position;
+pub(super) struct GeoPosition;
 
-impl Kind for Position {
+impl ValueType for GeoPosition {
     type Value = Geolocation;
 
-    fn parse(&self, given: Given<'_>) -> Result<Geolocation, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Geolocation, InvalidValue> {
         let degrees = |text: &str| text.trim().parse().ok();
         let place = given.text().and_then(|text| text.split_once(','));
         let place =
             place.and_then(|(latitude, longitude)| Geolocation::new(degrees(latitude)?, degrees(longitude)?));
-        place.ok_or(Wrong(None))
+        place.ok_or(InvalidValue(None))
     }
 
     fn show(&self, value: &Geolocation) -> String {
@@ -146,16 +146,18 @@ impl fmt::Display for Scale {
 
 pub(super) struct ScaleFactor;
 
-impl Kind for ScaleFactor {
+impl ValueType for ScaleFactor {
     type Value = Scale;
 
-    fn parse(&self, given: Given<'_>) -> Result<Scale, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Scale, InvalidValue> {
         let factor = match given.written {
             #[allow(clippy::cast_precision_loss, reason = "large ones are refused below")]
-            Written::Toml(value) => value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64)),
-            Written::Text(text) => text.parse().ok(),
+            GivenForm::Toml(value) => {
+                value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
+            }
+            GivenForm::Text(text) => text.parse().ok(),
         };
-        factor.and_then(Scale::new).ok_or(Wrong(None))
+        factor.and_then(Scale::new).ok_or(InvalidValue(None))
     }
 
     fn show(&self, value: &Scale) -> String {
@@ -182,7 +184,7 @@ mod tests {
 
     /// Languages, time zones, places and scales are read as they are written; invalid ones are refused.
     #[test]
-    fn what_pages_are_told() {
+    fn emulated_values_are_checked() {
         for (locale, fits) in
             [("en", true), ("de-CH", true), ("zh-Hant-TW", true), ("", false), ("de_CH", false)]
         {
@@ -197,16 +199,16 @@ mod tests {
         ] {
             assert_eq!(text(&TimeZone, zone).is_ok(), fits, "{zone}");
         }
-        let place = text(&Position, " 47.3769, -8.5417001").unwrap();
+        let place = text(&GeoPosition, " 47.3769, -8.5417001").unwrap();
         assert_eq!((place.latitude(), place.longitude()), (47.3769, -8.5417));
-        assert_eq!(Position.show(&place), "47.3769,-8.5417");
+        assert_eq!(GeoPosition.show(&place), "47.3769,-8.5417");
         for wrong in ["", "1", "91,0", "0,181", "NaN,0", "0,inf", "a,b"] {
-            assert_eq!(text(&Position, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(text(&GeoPosition, wrong), Err(InvalidValue(None)), "{wrong}");
         }
         assert_eq!(text(&ScaleFactor, "2.625").map(Scale::factor), Ok(2.625));
         assert_eq!(toml(&ScaleFactor, "2"), text(&ScaleFactor, "2.0"));
         for wrong in ["0", "-1", "8.1", "NaN", "x"] {
-            assert_eq!(text(&ScaleFactor, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(text(&ScaleFactor, wrong), Err(InvalidValue(None)), "{wrong}");
         }
     }
 }

@@ -46,21 +46,21 @@ const OLD_KEYS: [&str; 25] = [
 ];
 
 /// What a variable sets.
-pub(super) enum Named {
+pub(super) enum VariableName {
     Global(Key),
     /// A key of a declared pool, or of one of its instances.
-    Of(Spot),
+    Of(PoolKeyPath),
 }
 
 /// One value of a declared pool.
-pub(super) struct Spot {
+pub(super) struct PoolKeyPath {
     pub pool: String,
     pub instance: Option<usize>,
     pub key: Key,
 }
 
 /// Why a variable with our prefix sets nothing.
-pub(super) enum Misnamed {
+pub(super) enum VariableNameError {
     Unknown { nearest: Option<String> },
     Pool { name: String },
     NoPool { key: Key },
@@ -68,11 +68,11 @@ pub(super) enum Misnamed {
 }
 
 /// Reads a name; `None` when it has another prefix.
-pub(super) fn read(variable: &str) -> Option<Result<Named, Misnamed>> {
+pub(super) fn read(variable: &str) -> Option<Result<VariableName, VariableNameError>> {
     let rest = variable.strip_prefix(PREFIX)?;
     Some(match rest.strip_prefix('_') {
-        Some(rest) => declared(rest).map(Named::Of),
-        None => global(rest).map(Named::Global),
+        Some(rest) => declared(rest).map(VariableName::Of),
+        None => global(rest).map(VariableName::Global),
     })
 }
 
@@ -108,18 +108,18 @@ pub(super) fn bad_pool_name(name: &str, site: &str) -> Problem {
     }
 }
 
-fn global(rest: &str) -> Result<Key, Misnamed> {
+fn global(rest: &str) -> Result<Key, VariableNameError> {
     Key::find_upper(rest).ok_or_else(|| {
         // One underscore too few is likelier than a key with a pool's name in front.
         let pool_level = declared(rest).ok().filter(|_| !rest.contains("__"));
         let nearest = pool_level
             .map(|spot| spell(false, &spot.pool, None, spot.key))
             .or_else(|| closest_key(rest).map(|(_, key)| format!("{PREFIX}{}", key.upper())));
-        Misnamed::Unknown { nearest }
+        VariableNameError::Unknown { nearest }
     })
 }
 
-fn declared(rest: &str) -> Result<Spot, Misnamed> {
+fn declared(rest: &str) -> Result<PoolKeyPath, VariableNameError> {
     if let Some((pool, tail)) = rest.split_once("__") {
         return instance(pool, tail);
     }
@@ -129,29 +129,31 @@ fn declared(rest: &str) -> Result<Spot, Misnamed> {
         (!pool.is_empty()).then_some((pool, key))
     };
     match Key::all().filter_map(split).max_by_key(|(_, key)| key.name().len()) {
-        Some((pool, key)) if is_pool_name(pool) => Ok(Spot { pool: pool.to_owned(), instance: None, key }),
-        Some((pool, _)) => Err(Misnamed::Pool { name: pool.to_owned() }),
+        Some((pool, key)) if is_pool_name(pool) => {
+            Ok(PoolKeyPath { pool: pool.to_owned(), instance: None, key })
+        }
+        Some((pool, _)) => Err(VariableNameError::Pool { name: pool.to_owned() }),
         None => Err(match Key::find_upper(rest) {
-            Some(key) => Misnamed::NoPool { key },
-            None => Misnamed::Unknown { nearest: nearest_in_pool(rest) },
+            Some(key) => VariableNameError::NoPool { key },
+            None => VariableNameError::Unknown { nearest: nearest_in_pool(rest) },
         }),
     }
 }
 
-fn instance(pool: &str, tail: &str) -> Result<Spot, Misnamed> {
+fn instance(pool: &str, tail: &str) -> Result<PoolKeyPath, VariableNameError> {
     if !is_pool_name(pool) {
-        return Err(Misnamed::Pool { name: pool.to_owned() });
+        return Err(VariableNameError::Pool { name: pool.to_owned() });
     }
     let (id, key) = tail.split_once('_').unwrap_or((tail, ""));
     let Some(instance) = instance_id(id) else {
         let (pool, id) = (pool.to_owned(), id.to_owned());
-        return Err(Misnamed::Instance { pool, id, key: Key::find_upper(tail) });
+        return Err(VariableNameError::Instance { pool, id, key: Key::find_upper(tail) });
     };
     match Key::find_upper(key) {
-        Some(key) => Ok(Spot { pool: pool.to_owned(), instance: Some(instance), key }),
+        Some(key) => Ok(PoolKeyPath { pool: pool.to_owned(), instance: Some(instance), key }),
         None => {
             let nearest = closest_key(key).map(|(_, key)| spell(false, pool, Some(id), key));
-            Err(Misnamed::Unknown { nearest })
+            Err(VariableNameError::Unknown { nearest })
         }
     }
 }
@@ -171,7 +173,7 @@ fn closest_key(wrong: &str) -> Option<(usize, Key)> {
     Some((mistakes, Key::find(name)?))
 }
 
-impl Misnamed {
+impl VariableNameError {
     /// The problem of a variable in `place`.
     pub(super) fn problem(self, variable: &str, place: &str) -> Problem {
         let site = format!("`{}` in {place}", variable.escape_debug());
@@ -217,9 +219,13 @@ mod tests {
     /// What a name is read as, in a line.
     fn reading(variable: &str) -> String {
         match read(variable).expect("our prefix") {
-            Ok(Named::Global(key)) => format!("global {}", key.name()),
-            Ok(Named::Of(Spot { pool, instance: None, key })) => format!("{pool} {}", key.name()),
-            Ok(Named::Of(Spot { pool, instance: Some(id), key })) => format!("{pool} {id} {}", key.name()),
+            Ok(VariableName::Global(key)) => format!("global {}", key.name()),
+            Ok(VariableName::Of(PoolKeyPath { pool, instance: None, key })) => {
+                format!("{pool} {}", key.name())
+            }
+            Ok(VariableName::Of(PoolKeyPath { pool, instance: Some(id), key })) => {
+                format!("{pool} {id} {}", key.name())
+            }
             Err(misnamed) => {
                 let problem = misnamed.problem(variable, "the environment");
                 format!("{problem} -> {}", problem.hint().expect("a hint"))
@@ -287,7 +293,7 @@ mod tests {
     fn old_names() {
         for old in OLD_KEYS {
             let new = renamed(&format!("PLAYWRIGHT_{old}")).expect("a new name");
-            assert!(matches!(read(&new), Some(Ok(Named::Global(_)))), "{new}");
+            assert!(matches!(read(&new), Some(Ok(VariableName::Global(_)))), "{new}");
         }
         assert_eq!(renamed("PLAYWRIGHT_VIEWPORT").as_deref(), Some("PW_MCP_PROXY_VIEWPORT_SIZE"));
         for theirs in [

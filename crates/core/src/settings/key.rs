@@ -4,15 +4,15 @@
 use super::{
     SETTINGS,
     declare::{Guard, Reach, Setting},
-    kind::{Given, Kind, Switch, Text, Whole},
+    kind::{GivenValue, Switch, TextLine, ValueType, WholeNumber},
     problem::Problem,
-    source::Site,
+    source::SettingLocation,
 };
 use crate::lease::INSTANCES_MAX;
 
 /// How many instances a pool may declare: far more than one machine can run, and few enough that a typing mistake
 /// starts no million processes.
-pub(super) const INSTANCES: Whole = Whole(1..=INSTANCES_MAX);
+pub(super) const INSTANCES: WholeNumber = WholeNumber(1..=INSTANCES_MAX);
 
 /// Where a value of a declared pool was set; the later ones beat the earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,14 +118,14 @@ impl Key {
         match self {
             Self::Instances => INSTANCES.allowed(),
             Self::IsDefault => Switch.allowed(),
-            Self::Description => Text("TEXT").allowed(),
+            Self::Description => TextLine("TEXT").allowed(),
             Self::Alias => "a name that is no number".to_owned(),
             Self::Setting(setting) => setting.allowed(),
         }
     }
 
     /// A wrong value for a message.
-    pub(super) fn show_wrong(self, given: Given<'_>) -> String {
+    pub(super) fn show_wrong(self, given: GivenValue<'_>) -> String {
         match self {
             Self::Setting(setting) => (setting.show_wrong)(given),
             Self::Instances | Self::IsDefault | Self::Description | Self::Alias => given.display(),
@@ -133,7 +133,7 @@ impl Key {
     }
 
     /// Why it cannot be set on `level`, where `site` tries to. `pool` is the pool's name, where there is one.
-    pub(super) fn refused(self, level: KeyLevel, pool: &str, site: &Site) -> Problem {
+    pub(super) fn refused(self, level: KeyLevel, pool: &str, site: &SettingLocation) -> Problem {
         let upper = self.upper();
         let spelled = |pool: &str, instance: Option<&str>| spell(site.is_in_file(), pool, instance, self);
         let (whom, hint) = match (self, level) {

@@ -9,32 +9,34 @@ use serde_json::Value as Json;
 
 /// One value as it was written.
 #[derive(Clone, Copy)]
-pub(super) struct Given<'a> {
-    pub written: Written<'a>,
+pub(super) struct GivenValue<'a> {
+    pub written: GivenForm<'a>,
     /// The folder that a relative path starts from: the config file's own, else the working directory.
     pub base: &'a Path,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Written<'a> {
+pub(super) enum GivenForm<'a> {
     Text(&'a str),
     Toml(&'a toml::Value),
 }
 
-impl<'a> Given<'a> {
+impl<'a> GivenValue<'a> {
     /// The value as text, if it is text in either form.
     pub(super) fn text(self) -> Option<&'a str> {
         match self.written {
-            Written::Text(text) => Some(text),
-            Written::Toml(value) => value.as_str(),
+            GivenForm::Text(text) => Some(text),
+            GivenForm::Toml(value) => value.as_str(),
         }
     }
 
     /// The value for a message, with control characters made visible: it may come from a foreign file.
     pub(super) fn display(self) -> String {
         match self.written {
-            Written::Text(text) => text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'"),
-            Written::Toml(value) => display(value),
+            GivenForm::Text(text) => {
+                text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'")
+            }
+            GivenForm::Toml(value) => display(value),
         }
     }
 }
@@ -47,7 +49,7 @@ pub(super) fn display(value: &toml::Value) -> String {
 
 /// The value is not allowed. Carries the reason where the description of allowed values does not show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wrong(pub Option<String>);
+pub(super) struct InvalidValue(pub Option<String>);
 
 /// How a setting is given on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,13 +62,13 @@ pub enum Shape {
     Many(String),
 }
 
-pub(super) trait Kind {
+pub(super) trait ValueType {
     type Value;
-    fn parse(&self, given: Given<'_>) -> Result<Self::Value, Wrong>;
+    fn parse(&self, given: GivenValue<'_>) -> Result<Self::Value, InvalidValue>;
     /// The value as people write it, without its secrets.
     fn show(&self, value: &Self::Value) -> String;
     /// A wrong value for a message, without its secrets.
-    fn show_wrong(&self, given: Given<'_>) -> String {
+    fn show_wrong(&self, given: GivenValue<'_>) -> String {
         given.display()
     }
     /// What is allowed, to stand after "expected".
@@ -84,19 +86,19 @@ pub(super) trait Kind {
 /// Yes or no.
 pub(super) struct Switch;
 
-impl Kind for Switch {
+impl ValueType for Switch {
     type Value = bool;
 
-    fn parse(&self, given: Given<'_>) -> Result<bool, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<bool, InvalidValue> {
         match given.written {
-            Written::Toml(value) => value.as_bool(),
-            Written::Text(text) => match text.to_ascii_lowercase().as_str() {
+            GivenForm::Toml(value) => value.as_bool(),
+            GivenForm::Text(text) => match text.to_ascii_lowercase().as_str() {
                 "true" | "1" | "yes" | "on" => Some(true),
                 "false" | "0" | "no" | "off" => Some(false),
                 _ => None,
             },
         }
-        .ok_or(Wrong(None))
+        .ok_or(InvalidValue(None))
     }
 
     fn show(&self, value: &bool) -> String {
@@ -117,18 +119,18 @@ impl Kind for Switch {
 }
 
 /// A whole number within bounds.
-pub(super) struct Whole(pub RangeInclusive<usize>);
+pub(super) struct WholeNumber(pub RangeInclusive<usize>);
 
-impl Kind for Whole {
+impl ValueType for WholeNumber {
     type Value = usize;
 
-    fn parse(&self, given: Given<'_>) -> Result<usize, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<usize, InvalidValue> {
         match given.written {
-            Written::Toml(value) => value.as_integer().and_then(|number| usize::try_from(number).ok()),
-            Written::Text(text) => text.parse().ok(),
+            GivenForm::Toml(value) => value.as_integer().and_then(|number| usize::try_from(number).ok()),
+            GivenForm::Text(text) => text.parse().ok(),
         }
         .filter(|number| self.0.contains(number))
-        .ok_or(Wrong(None))
+        .ok_or(InvalidValue(None))
     }
 
     fn show(&self, value: &usize) -> String {
@@ -153,15 +155,15 @@ impl Kind for Whole {
 }
 
 /// A line of text, with the name its value has in `--help`.
-pub(super) struct Text(pub &'static str);
+pub(super) struct TextLine(pub &'static str);
 
-impl Kind for Text {
+impl ValueType for TextLine {
     type Value = String;
 
-    fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<String, InvalidValue> {
         match given.text() {
             Some(text) if !text.trim().is_empty() && !text.contains(char::is_control) => Ok(text.to_owned()),
-            _ => Err(Wrong(None)),
+            _ => Err(InvalidValue(None)),
         }
     }
 
@@ -197,15 +199,15 @@ impl LogFilter {
     }
 }
 
-impl Kind for LogFilter {
+impl ValueType for LogFilter {
     type Value = String;
 
-    fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<String, InvalidValue> {
         match given.text() {
             Some(text) if text.split(',').all(Self::is_part) && !text.contains(char::is_control) => {
                 Ok(text.to_owned())
             }
-            _ => Err(Wrong(None)),
+            _ => Err(InvalidValue(None)),
         }
     }
 
@@ -225,12 +227,12 @@ impl Kind for LogFilter {
 
 /// A value that may be absent, and the word for that. Empty text says the same, so that `NAME=` in a compose file
 /// unsets what a lower source has set.
-pub(super) struct Or<K>(pub &'static str, pub K);
+pub(super) struct OrWord<K>(pub &'static str, pub K);
 
-impl<K: Kind> Kind for Or<K> {
+impl<K: ValueType> ValueType for OrWord<K> {
     type Value = Option<K::Value>;
 
-    fn parse(&self, given: Given<'_>) -> Result<Self::Value, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Self::Value, InvalidValue> {
         match given.text() {
             Some(text) if text.is_empty() || text == self.0 => Ok(None),
             _ => self.1.parse(given).map(Some),
@@ -241,7 +243,7 @@ impl<K: Kind> Kind for Or<K> {
         value.as_ref().map_or_else(|| self.0.to_owned(), |value| self.1.show(value))
     }
 
-    fn show_wrong(&self, given: Given<'_>) -> String {
+    fn show_wrong(&self, given: GivenValue<'_>) -> String {
         self.1.show_wrong(given)
     }
 
@@ -267,14 +269,14 @@ pub(super) mod tests {
     use super::*;
 
     /// Reads text as the environment and flags give it, from the folder `/base`.
-    pub(in crate::settings) fn text<K: Kind>(kind: &K, text: &str) -> Result<K::Value, Wrong> {
-        kind.parse(Given { written: Written::Text(text), base: Path::new("/base") })
+    pub(in crate::settings) fn text<K: ValueType>(kind: &K, text: &str) -> Result<K::Value, InvalidValue> {
+        kind.parse(GivenValue { written: GivenForm::Text(text), base: Path::new("/base") })
     }
 
     /// Reads a TOML value.
-    pub(in crate::settings) fn toml<K: Kind>(kind: &K, value: &str) -> Result<K::Value, Wrong> {
+    pub(in crate::settings) fn toml<K: ValueType>(kind: &K, value: &str) -> Result<K::Value, InvalidValue> {
         let table: toml::Table = format!("value = {value}").parse().unwrap();
-        kind.parse(Given { written: Written::Toml(&table["value"]), base: Path::new("/base") })
+        kind.parse(GivenValue { written: GivenForm::Toml(&table["value"]), base: Path::new("/base") })
     }
 
     /// Switches take the usual words as text, and booleans only in TOML.
@@ -285,11 +287,11 @@ pub(super) mod tests {
         {
             assert_eq!(text(&Switch, written), Ok(value), "{written}");
         }
-        assert_eq!(text(&Switch, "maybe"), Err(Wrong(None)));
-        assert_eq!(text(&Switch, ""), Err(Wrong(None)));
+        assert_eq!(text(&Switch, "maybe"), Err(InvalidValue(None)));
+        assert_eq!(text(&Switch, ""), Err(InvalidValue(None)));
         assert_eq!(toml(&Switch, "true"), Ok(true));
-        assert_eq!(toml(&Switch, "\"true\""), Err(Wrong(None)));
-        assert_eq!(toml(&Switch, "1"), Err(Wrong(None)));
+        assert_eq!(toml(&Switch, "\"true\""), Err(InvalidValue(None)));
+        assert_eq!(toml(&Switch, "1"), Err(InvalidValue(None)));
     }
 
     /// Levels and filters are accepted; a mistyped level is not taken for a module's name, which would silence the log.
@@ -302,44 +304,44 @@ pub(super) mod tests {
         }
         for odd in ["inffo", "verbose", "nonsense=,,", "info,", "", "=info", "info,greenroom=loud", "info\n"]
         {
-            assert_eq!(text(&LogFilter, odd), Err(Wrong(None)), "{odd}");
+            assert_eq!(text(&LogFilter, odd), Err(InvalidValue(None)), "{odd}");
         }
     }
 
     /// Both ends of a range are exact; signs, fractions and TOML strings are not whole numbers.
     #[test]
     fn whole_numbers() {
-        let kind = Whole(1..=256);
+        let kind = WholeNumber(1..=256);
         assert_eq!((text(&kind, "1"), text(&kind, "256")), (Ok(1), Ok(256)));
         for wrong in ["0", "257", "-1", "1.5", "", "many"] {
-            assert_eq!(text(&kind, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(text(&kind, wrong), Err(InvalidValue(None)), "{wrong}");
         }
         assert_eq!(toml(&kind, "16"), Ok(16));
         for wrong in ["-1", "\"16\"", "16.0", "true"] {
-            assert_eq!(toml(&kind, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(toml(&kind, wrong), Err(InvalidValue(None)), "{wrong}");
         }
     }
 
     /// Text is one line with something on it.
     #[test]
     fn lines_of_text() {
-        assert_eq!(text(&Text("X"), "Mozilla/5.0 (X11)"), Ok("Mozilla/5.0 (X11)".to_owned()));
+        assert_eq!(text(&TextLine("X"), "Mozilla/5.0 (X11)"), Ok("Mozilla/5.0 (X11)".to_owned()));
         for wrong in ["", "  ", "two\nlines", "bell\u{7}"] {
-            assert_eq!(text(&Text("X"), wrong), Err(Wrong(None)), "{wrong:?}");
+            assert_eq!(text(&TextLine("X"), wrong), Err(InvalidValue(None)), "{wrong:?}");
         }
-        assert_eq!(toml(&Text("X"), "3"), Err(Wrong(None)));
+        assert_eq!(toml(&TextLine("X"), "3"), Err(InvalidValue(None)));
     }
 
     /// An optional value is absent by its word or by empty text, and otherwise as strict as its kind.
     #[test]
     fn optional_values() {
-        let kind = Or("auto", Switch);
+        let kind = OrWord("auto", Switch);
         assert_eq!(
             (text(&kind, "auto"), text(&kind, ""), text(&kind, "true")),
             (Ok(None), Ok(None), Ok(Some(true)))
         );
         assert_eq!((toml(&kind, "\"auto\""), toml(&kind, "false")), (Ok(None), Ok(Some(false))));
-        assert_eq!(toml(&kind, "\"false\""), Err(Wrong(None)));
+        assert_eq!(toml(&kind, "\"false\""), Err(InvalidValue(None)));
         assert_eq!((kind.show(&None), kind.json(&None)), ("auto".to_owned(), Json::Null));
         assert_eq!(kind.allowed(), "`true` or `false`, or `auto`");
     }

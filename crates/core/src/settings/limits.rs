@@ -19,7 +19,7 @@ use super::{
     pools::DeclaredPool,
     problem::Problem,
     resolve::{Resolved, find, merge},
-    source::{Origin, Site, Sources},
+    source::{Origin, SettingLocation, Sources},
     table::Pool,
 };
 
@@ -32,7 +32,7 @@ pub(super) fn loosened(resolved: &Resolved, sources: &Sources) -> Vec<Problem> {
     own.complete_from_files();
     let common = compose::global(&own);
     let mut check =
-        Check { own: &own, resolved, sources, common, told: BTreeSet::new(), problems: Vec::new() };
+        LimitCheck { own: &own, resolved, sources, common, told: BTreeSet::new(), problems: Vec::new() };
     for setting in SETTINGS.iter().filter(|setting| setting.is_limit()) {
         check.of_all(setting);
     }
@@ -42,7 +42,7 @@ pub(super) fn loosened(resolved: &Resolved, sources: &Sources) -> Vec<Problem> {
     check.problems
 }
 
-struct Check<'a> {
+struct LimitCheck<'a> {
     /// The user's own sources, resolved.
     own: &'a Resolved,
     /// All sources, resolved.
@@ -57,13 +57,13 @@ struct Check<'a> {
 
 /// A declared pool, or one of its instances, as all sources have it.
 #[derive(Clone, Copy)]
-struct Subject<'a> {
+struct LimitSubject<'a> {
     pool: &'a str,
     instance: Option<usize>,
     draft: &'a Draft,
 }
 
-impl<'a> Check<'a> {
+impl<'a> LimitCheck<'a> {
     /// Checks a setting in its own table, for all pools if it is one of `[pool]`.
     fn of_all(&mut self, setting: &'static Setting) {
         let (own, now) = (&self.own.settings, &self.resolved.settings);
@@ -72,7 +72,7 @@ impl<'a> Check<'a> {
             let rule = holder.rule(&setting.show(own));
             let place = self.resolved.origin(setting.key).to_string();
             let instead = self.sources.instead(setting);
-            self.tell(setting.key.to_owned(), changed(setting, own, now), place, rule, instead);
+            self.report(setting.key.to_owned(), changed(setting, own, now), place, rule, instead);
         }
     }
 
@@ -85,13 +85,13 @@ impl<'a> Check<'a> {
         self.declaration(&pool.name, draft);
         let instances = pool.instances.iter().enumerate().map(|(id, instance)| (Some(id), &instance.pool));
         for (instance, now) in std::iter::once((None, &pool.common)).chain(instances) {
-            self.values(Subject { pool: &pool.name, instance, draft }, now);
+            self.values(LimitSubject { pool: &pool.name, instance, draft }, now);
         }
     }
 
     /// Checks the values of a pool, or of one of its instances.
-    fn values(&mut self, subject: Subject<'_>, now: &Pool) {
-        let Subject { pool, instance, .. } = subject;
+    fn values(&mut self, subject: LimitSubject<'_>, now: &Pool) {
+        let LimitSubject { pool, instance, .. } = subject;
         let (own, now) = (Settings::around(self.own_values(pool, instance)), Settings::around(now.clone()));
         let is_declared = self.own.drafts().get(pool).is_some_and(|own| own.count.is_some());
         for setting in SETTINGS.iter().filter(|setting| setting.is_of_pools() && setting.is_limit()) {
@@ -106,7 +106,7 @@ impl<'a> Check<'a> {
             let is_told = level < KeyLevel::Pool && site.is_none();
             if !setting.is_as_strict(&own, &now) && !is_told {
                 let rule = holder.rule(&setting.show(&own));
-                self.tell_of_pool(subject, Key::Setting(setting), site, changed(setting, &own, &now), rule);
+                self.report_in_pool(subject, Key::Setting(setting), site, changed(setting, &own, &now), rule);
             }
         }
     }
@@ -123,8 +123,8 @@ impl<'a> Check<'a> {
     }
 
     /// The source that sets a value now, for the instance or for its pool.
-    fn site(&self, subject: Subject<'_>, setting: &Setting) -> Option<&'a Site> {
-        let Subject { pool, instance, .. } = subject;
+    fn site(&self, subject: LimitSubject<'_>, setting: &Setting) -> Option<&'a SettingLocation> {
+        let LimitSubject { pool, instance, .. } = subject;
         let own = self.resolved.site(pool, instance, setting.name());
         own.or_else(|| self.resolved.site(pool, None, setting.name()))
     }
@@ -154,34 +154,34 @@ impl<'a> Check<'a> {
         }
         for (instance, key, value, now) in lost {
             if let Some(site) = self.own.site(pool, instance, key.name()) {
-                let rule = Holder::Itself(site.origin.clone()).rule(&value);
+                let rule = LimitHolder::Itself(site.origin.clone()).rule(&value);
                 let site = self.resolved.site(pool, instance, key.name());
                 let refused = format!("{now} {BY_FOLDER}");
-                self.tell_of_pool(Subject { pool, instance, draft }, key, site, refused, rule);
+                self.report_in_pool(LimitSubject { pool, instance, draft }, key, site, refused, rule);
             }
         }
     }
 
     /// What makes a setting a limit of the user's; `origin` is where the user has set it.
-    fn holder(&self, setting: &Setting, origin: &Origin) -> Option<Holder> {
+    fn holder(&self, setting: &Setting, origin: &Origin) -> Option<LimitHolder> {
         if *origin != Origin::Default {
-            return Some(Holder::Itself(origin.clone()));
+            return Some(LimitHolder::Itself(origin.clone()));
         }
         self.other(setting)
     }
 
     /// A setting that was written for the user's value of this one.
-    fn other(&self, setting: &Setting) -> Option<Holder> {
+    fn other(&self, setting: &Setting) -> Option<LimitHolder> {
         let Guard::LimitWith(others) = setting.guard else { return None };
         let defaults = Settings::defaults(self.own.settings.data_dir.clone());
         let mut others = others.iter().filter_map(|key| find(key));
         let other = others.find(|other| !other.is_same(&self.own.settings, &defaults))?;
-        Some(Holder::Other(other.key, self.own.origin(other.key).clone()))
+        Some(LimitHolder::Other(other.key, self.own.origin(other.key).clone()))
     }
 
     /// Checks a value that the user has not set, in a pool that the working directory adds. It must be as strict as the
     /// user's limit on every pool and browser.
-    fn added(&mut self, subject: Subject<'_>, setting: &'static Setting, now: &Settings) {
+    fn added(&mut self, subject: LimitSubject<'_>, setting: &'static Setting, now: &Settings) {
         let limits = self.limits(setting);
         let site = self.site(subject, setting);
         let broken = limits.iter().find(|limit| {
@@ -213,7 +213,7 @@ impl<'a> Check<'a> {
             (None, None) => return,
         };
         let refused = format!("`{}` in a pool that a file in the working directory adds", setting.show(now));
-        self.tell_of_pool(subject, Key::Setting(setting), site, refused, rule);
+        self.report_in_pool(subject, Key::Setting(setting), site, refused, rule);
     }
 
     /// Where the user has limited a setting: for all pools, for a pool, an instance or a browser. A setting that is a
@@ -223,7 +223,7 @@ impl<'a> Check<'a> {
         let mut limits = Vec::new();
         let origin = self.own.origin(setting.key);
         if *origin != Origin::Default {
-            let site = Site { name: setting.key.to_owned(), origin: origin.clone() };
+            let site = SettingLocation { name: setting.key.to_owned(), origin: origin.clone() };
             let values = Settings::around(self.common.clone());
             limits.push(Limit { site, values, is_global: true });
         }
@@ -261,15 +261,15 @@ impl<'a> Check<'a> {
     }
 
     /// `site` sets the value now; there is none where the pool is added, or replaced by a `.env`, and leaves it out.
-    fn tell_of_pool(
+    fn report_in_pool(
         &mut self,
-        subject: Subject<'_>,
+        subject: LimitSubject<'_>,
         key: Key,
-        site: Option<&Site>,
+        site: Option<&SettingLocation>,
         refused: String,
         rule: String,
     ) {
-        let Subject { pool, instance, draft } = subject;
+        let LimitSubject { pool, instance, draft } = subject;
         // The number of instances makes a declaration a pool.
         let made_by = draft.own.sites.get(Key::Instances.name()).unwrap_or(&draft.declared_by);
         let by = site.unwrap_or(made_by);
@@ -281,10 +281,10 @@ impl<'a> Check<'a> {
         };
         let place = by.place().unwrap_or_else(|| by.name.clone());
         let instead = self.sources.instead_in_pool(&name, by);
-        self.tell(name, refused, place, rule, instead);
+        self.report(name, refused, place, rule, instead);
     }
 
-    fn tell(&mut self, key: String, refused: String, place: String, rule: String, instead: String) {
+    fn report(&mut self, key: String, refused: String, place: String, rule: String, instead: String) {
         if self.told.insert((key.clone(), place.clone())) {
             self.problems.push(Problem::Limited { key, refused, place, rule, instead });
         }
@@ -302,7 +302,7 @@ fn changed(setting: &Setting, own: &Settings, now: &Settings) -> String {
 
 /// A limit that the user has set somewhere, with the values that hold there.
 struct Limit {
-    site: Site,
+    site: SettingLocation,
     values: Settings,
     /// Whether it was set for all pools.
     is_global: bool,
@@ -311,7 +311,7 @@ struct Limit {
 impl Limit {
     /// What was set to what, and where, to stand after "you set".
     fn set_to(&self, setting: &Setting) -> String {
-        let Site { name, origin } = &self.site;
+        let SettingLocation { name, origin } = &self.site;
         let value = setting.show(&self.values);
         match origin.to_string() {
             from if from == *name => format!("`{name}` to `{value}`"),
@@ -321,14 +321,14 @@ impl Limit {
 }
 
 /// Why a limit holds.
-enum Holder {
+enum LimitHolder {
     /// The user set it, there.
     Itself(Origin),
     /// The user set another setting, there.
     Other(&'static str, Origin),
 }
 
-impl Holder {
+impl LimitHolder {
     /// Why the change is refused, for a message; `value` is the limit's own.
     fn rule(&self, value: &str) -> String {
         match self {

@@ -4,22 +4,22 @@
 use globset::Glob;
 use serde_json::Value as Json;
 
-use super::kind::{Given, Kind, Shape, Written, Wrong};
+use super::kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType};
 
 /// Several values of one kind.
 pub(super) struct Many<K>(pub K);
 
-impl<K: Kind> Kind for Many<K> {
+impl<K: ValueType> ValueType for Many<K> {
     type Value = Vec<K::Value>;
 
-    fn parse(&self, given: Given<'_>) -> Result<Self::Value, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Self::Value, InvalidValue> {
         items(given, |text| Ok(split_at_commas(text)))?
             .iter()
             .map(|item| {
-                let parsed = self.0.parse(Given { written: Written::Text(item), base: given.base });
-                parsed.map_err(|Wrong(why)| {
+                let parsed = self.0.parse(GivenValue { written: GivenForm::Text(item), base: given.base });
+                parsed.map_err(|InvalidValue(why)| {
                     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-                    Wrong(Some(format!("`{}` is not one of them{why}", item.escape_debug())))
+                    InvalidValue(Some(format!("`{}` is not one of them{why}", item.escape_debug())))
                 })
             })
             .collect()
@@ -48,13 +48,13 @@ impl<K: Kind> Kind for Many<K> {
 /// Patterns over tool names, checked here so that a bad one stops the start and not the first call.
 pub(super) struct Globs;
 
-impl Kind for Globs {
+impl ValueType for Globs {
     type Value = Vec<String>;
 
-    fn parse(&self, given: Given<'_>) -> Result<Vec<String>, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Vec<String>, InvalidValue> {
         let patterns = items(given, |text| Ok(split_at_commas(text)))?;
         for pattern in &patterns {
-            Glob::new(pattern).map_err(|error| Wrong(Some(error.to_string())))?;
+            Glob::new(pattern).map_err(|error| InvalidValue(Some(error.to_string())))?;
         }
         Ok(patterns)
     }
@@ -79,16 +79,16 @@ impl Kind for Globs {
 /// A program and its arguments.
 pub(super) struct Argv;
 
-impl Kind for Argv {
+impl ValueType for Argv {
     type Value = Vec<String>;
 
-    fn parse(&self, given: Given<'_>) -> Result<Vec<String>, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Vec<String>, InvalidValue> {
         let argv = items(given, split_command)?;
         if argv.first().is_some_and(String::is_empty) {
-            return Err(Wrong(Some("the program's name is empty".to_owned())));
+            return Err(InvalidValue(Some("the program's name is empty".to_owned())));
         }
         if argv.iter().any(|word| word.contains('\0')) {
-            return Err(Wrong(None));
+            return Err(InvalidValue(None));
         }
         Ok(argv)
     }
@@ -112,15 +112,15 @@ impl Kind for Argv {
 
 /// The items of a TOML array or a JSON array of strings; any other text is split.
 pub(super) fn items(
-    given: Given<'_>,
-    split: fn(&str) -> Result<Vec<String>, Wrong>,
-) -> Result<Vec<String>, Wrong> {
+    given: GivenValue<'_>,
+    split: fn(&str) -> Result<Vec<String>, InvalidValue>,
+) -> Result<Vec<String>, InvalidValue> {
     match given.written {
-        Written::Toml(value) => value
+        GivenForm::Toml(value) => value
             .as_array()
             .and_then(|array| array.iter().map(|item| item.as_str().map(str::to_owned)).collect())
-            .ok_or(Wrong(Some("in TOML a list is an array of strings".to_owned()))),
-        Written::Text(text) => serde_json::from_str(text).or_else(|_| split(text)),
+            .ok_or(InvalidValue(Some("in TOML a list is an array of strings".to_owned()))),
+        GivenForm::Text(text) => serde_json::from_str(text).or_else(|_| split(text)),
     }
 }
 
@@ -141,9 +141,9 @@ pub(super) fn split_at_commas(text: &str) -> Vec<String> {
 }
 
 /// Splits at white space. Single quotes keep everything; double quotes keep everything but `\"` and `\\`.
-fn split_command(text: &str) -> Result<Vec<String>, Wrong> {
+fn split_command(text: &str) -> Result<Vec<String>, InvalidValue> {
     if text.trim_start().starts_with('[') {
-        return Err(Wrong(Some("it starts as a JSON array, but is no array of strings".to_owned())));
+        return Err(InvalidValue(Some("it starts as a JSON array, but is no array of strings".to_owned())));
     }
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -164,7 +164,7 @@ fn split_command(text: &str) -> Result<Vec<String>, Wrong> {
         }
     }
     if quote.is_some() {
-        return Err(Wrong(Some("a quote is not closed".to_owned())));
+        return Err(InvalidValue(Some("a quote is not closed".to_owned())));
     }
     words.extend(word);
     Ok(words)
@@ -178,7 +178,7 @@ mod tests {
         kind::tests::{text, toml},
     };
 
-    fn strings(items: &[&str]) -> Result<Vec<String>, Wrong> {
+    fn strings(items: &[&str]) -> Result<Vec<String>, InvalidValue> {
         Ok(items.iter().map(|item| (*item).to_owned()).collect())
     }
 
@@ -203,7 +203,10 @@ mod tests {
         let kind = Many(Choice::<Cap>::ANY);
         assert_eq!(text(&kind, "pdf,vision"), Ok(vec![Cap::Pdf, Cap::Vision]));
         assert_eq!(toml(&kind, "[\"pdf\"]"), Ok(vec![Cap::Pdf]));
-        assert_eq!(text(&kind, "pdf,bogus"), Err(Wrong(Some("`bogus` is not one of them".to_owned()))));
+        assert_eq!(
+            text(&kind, "pdf,bogus"),
+            Err(InvalidValue(Some("`bogus` is not one of them".to_owned())))
+        );
         assert_eq!(kind.show(&vec![Cap::Pdf, Cap::Vision]), r#"["pdf","vision"]"#);
     }
 

@@ -2,22 +2,22 @@
 
 use std::path::PathBuf;
 
-use super::kind::{Given, Kind, Shape, Wrong};
+use super::kind::{GivenValue, InvalidValue, Shape, ValueType};
 
-/// A file or folder. Relative paths start from [`Given::base`], so the result is absolute.
-pub(super) struct Place;
+/// A file or folder. Relative paths start from [`GivenValue::base`], so the result is absolute.
+pub(super) struct FilePath;
 
-impl Kind for Place {
+impl ValueType for FilePath {
     type Value = PathBuf;
 
-    fn parse(&self, given: Given<'_>) -> Result<PathBuf, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<PathBuf, InvalidValue> {
         match given.text() {
-            None | Some("") => Err(Wrong(None)),
+            None | Some("") => Err(InvalidValue(None)),
             // No shell has expanded this value; if it were accepted, greenroom would make a folder named `~`.
             Some(text) if text == "~" || text.starts_with("~/") => {
-                Err(Wrong(Some("`~` is not expanded here".to_owned())))
+                Err(InvalidValue(Some("`~` is not expanded here".to_owned())))
             }
-            Some(text) if text.contains('\0') => Err(Wrong(None)),
+            Some(text) if text.contains('\0') => Err(InvalidValue(None)),
             Some(text) => Ok(given.base.join(text)),
         }
     }
@@ -36,13 +36,13 @@ impl Kind for Place {
 }
 
 /// A program: a path, or a bare name that is looked up on `PATH` when it is started.
-pub(super) struct Program;
+pub(super) struct ProgramPath;
 
-impl Kind for Program {
+impl ValueType for ProgramPath {
     type Value = PathBuf;
 
-    fn parse(&self, given: Given<'_>) -> Result<PathBuf, Wrong> {
-        let path = Place.parse(given)?;
+    fn parse(&self, given: GivenValue<'_>) -> Result<PathBuf, InvalidValue> {
+        let path = FilePath.parse(given)?;
         match given.text() {
             Some(text) if !text.contains('/') && !text.starts_with('.') => Ok(PathBuf::from(text)),
             _ => Ok(path),
@@ -50,7 +50,7 @@ impl Kind for Program {
     }
 
     fn show(&self, value: &PathBuf) -> String {
-        Place.show(value)
+        FilePath.show(value)
     }
 
     fn allowed(&self) -> String {
@@ -70,13 +70,13 @@ mod tests {
     /// Relative paths start from the base, `~` is refused rather than taken literally, and only programs keep bare names.
     #[test]
     fn paths() {
-        assert_eq!(text(&Place, "/abs/x"), Ok(PathBuf::from("/abs/x")));
-        assert_eq!(text(&Place, "rel/x"), Ok(PathBuf::from("/base/rel/x")));
-        assert_eq!(text(&Place, "rel"), Ok(PathBuf::from("/base/rel")));
-        assert_eq!(text(&Place, ""), Err(Wrong(None)));
-        assert!(text(&Place, "~/x").unwrap_err().0.unwrap().contains('~'));
-        assert_eq!(text(&Program, "node22"), Ok(PathBuf::from("node22")));
-        assert_eq!(text(&Program, "./node"), Ok(PathBuf::from("/base/./node")));
-        assert_eq!(toml(&Program, "\"bin/node\""), Ok(PathBuf::from("/base/bin/node")));
+        assert_eq!(text(&FilePath, "/abs/x"), Ok(PathBuf::from("/abs/x")));
+        assert_eq!(text(&FilePath, "rel/x"), Ok(PathBuf::from("/base/rel/x")));
+        assert_eq!(text(&FilePath, "rel"), Ok(PathBuf::from("/base/rel")));
+        assert_eq!(text(&FilePath, ""), Err(InvalidValue(None)));
+        assert!(text(&FilePath, "~/x").unwrap_err().0.unwrap().contains('~'));
+        assert_eq!(text(&ProgramPath, "node22"), Ok(PathBuf::from("node22")));
+        assert_eq!(text(&ProgramPath, "./node"), Ok(PathBuf::from("/base/./node")));
+        assert_eq!(toml(&ProgramPath, "\"bin/node\""), Ok(PathBuf::from("/base/bin/node")));
     }
 }

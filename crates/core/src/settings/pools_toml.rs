@@ -6,13 +6,13 @@
 use std::path::Path;
 
 use super::{
-    grammar::{Spot, bad_pool_name, instance_id, is_pool_name},
+    grammar::{PoolKeyPath, bad_pool_name, instance_id, is_pool_name},
     key::{Key, spell},
-    kind::{Given, Written, display},
+    kind::{GivenForm, GivenValue, display},
     nearest::nearest,
     problem::Problem,
-    resolve::Merge,
-    source::{ConfigFile, Origin, Site},
+    resolve::SettingsMerge,
+    source::{ConfigFile, Origin, SettingLocation},
 };
 
 /// The name of the table that holds the pools.
@@ -21,7 +21,7 @@ pub(super) const POOLS: &str = "pools";
 /// The key for the number of instances in a table of instances.
 const COUNT: &str = "count";
 
-impl Merge<'_> {
+impl SettingsMerge<'_> {
     /// `value` is what stands under `pools`.
     pub(super) fn pools(&mut self, file: &ConfigFile, value: &toml::Value) {
         let Some(pools) = value.as_table() else {
@@ -87,12 +87,12 @@ impl Merge<'_> {
     ) {
         let id = instance.map(|id| id.to_string());
         let site = site(file, spell(true, pool, id.as_deref(), key));
-        let spot = Spot { pool: pool.to_owned(), instance, key };
+        let spot = PoolKeyPath { pool: pool.to_owned(), instance, key };
         if key.is_guarded() && !file.trusted {
             return self.guarded_in_pool(&spot, &site);
         }
         let base = file.path.parent().unwrap_or(Path::new(""));
-        let given = Given { written: Written::Toml(value), base };
+        let given = GivenValue { written: GivenForm::Toml(value), base };
         self.problems.extend(self.drafts.set(&spot, given, site).err());
     }
 
@@ -116,6 +116,6 @@ impl Merge<'_> {
     }
 }
 
-fn site(file: &ConfigFile, name: String) -> Site {
-    Site { name, origin: Origin::File(file.path.clone()) }
+fn site(file: &ConfigFile, name: String) -> SettingLocation {
+    SettingLocation { name, origin: Origin::File(file.path.clone()) }
 }

@@ -3,7 +3,7 @@
 use super::{
     declare::Reach,
     key::{INSTANCES, Key, KeyLevel},
-    kind::Kind,
+    kind::ValueType,
     table::Pool,
 };
 

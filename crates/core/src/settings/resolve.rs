@@ -14,14 +14,14 @@ use super::{
     attached_browsers::{self, BROWSERS, BrowserDraft},
     check, compose, dotenv,
     draft::{self, Draft, Drafts},
-    grammar::Spot,
+    grammar::PoolKeyPath,
     key::{Key, KeyLevel, spell},
-    kind::{Given, Written},
+    kind::{GivenForm, GivenValue},
     limits,
     nearest::nearest,
     pools_toml::POOLS,
     problem::{Problem, Problems},
-    source::{ConfigFile, DotEnv, Origin, Site, Sources},
+    source::{ConfigFile, DotEnv, Origin, SettingLocation, Sources},
     variables::{Variables, is_ours},
 };
 
@@ -72,7 +72,7 @@ impl Resolved {
     }
 
     /// Where a key of a pool, or of an instance itself, was set.
-    pub(super) fn site(&self, pool: &str, instance: Option<usize>, key: &str) -> Option<&Site> {
+    pub(super) fn site(&self, pool: &str, instance: Option<usize>, key: &str) -> Option<&SettingLocation> {
         let draft = self.drafts.get(pool)?;
         match instance {
             None => draft.own.sites.get(key),
@@ -105,7 +105,7 @@ pub fn resolve(sources: &Sources) -> Result<Resolved, Problems> {
 /// What the sources say, as far as it can be understood, and all problems.
 pub(super) fn merge(sources: &Sources) -> (Resolved, Vec<Problem>) {
     let defaults = Settings::defaults(sources.data_dir.clone().unwrap_or_default());
-    let mut merge = Merge {
+    let mut merge = SettingsMerge {
         sources,
         resolved: Resolved {
             settings: defaults,
@@ -135,8 +135,8 @@ pub(super) fn merge(sources: &Sources) -> (Resolved, Vec<Problem>) {
     for (key, value) in &sources.flags {
         if let Some(setting) = find(key) {
             let flag = format!("--{}", setting.flag());
-            let label = Label { key: setting.key.to_owned(), place: Some(flag.clone()) };
-            let given = Given { written: Written::Text(value), base: &sources.working_dir };
+            let label = SettingLabel { key: setting.key.to_owned(), place: Some(flag.clone()) };
+            let given = GivenValue { written: GivenForm::Text(value), base: &sources.working_dir };
             merge.set(setting, given, Origin::Flag(flag), label);
         }
     }
@@ -151,12 +151,12 @@ pub(super) fn find(key: &str) -> Option<&'static Setting> {
 }
 
 /// How messages name a wrong value: its setting or its variable, and where it was set, unless the name says it.
-pub(super) struct Label {
+pub(super) struct SettingLabel {
     pub key: String,
     pub place: Option<String>,
 }
 
-pub(super) struct Merge<'a> {
+pub(super) struct SettingsMerge<'a> {
     pub sources: &'a Sources,
     resolved: Resolved,
     /// Keys with a problem of their own: their conflicts with others are not reported.
@@ -169,7 +169,7 @@ pub(super) struct Merge<'a> {
     pub warnings: Vec<Problem>,
 }
 
-impl Merge<'_> {
+impl SettingsMerge<'_> {
     fn file(&mut self, file: &ConfigFile) {
         match file.text.parse::<toml::Table>() {
             Ok(table) => self.table(file, "", &table),
@@ -192,8 +192,8 @@ impl Merge<'_> {
                     self.guarded(setting, place);
                 } else {
                     let base = file.path.parent().unwrap_or(Path::new(""));
-                    let given = Given { written: Written::Toml(value), base };
-                    self.set(setting, given, origin, Label { key, place: Some(place) });
+                    let given = GivenValue { written: GivenForm::Toml(value), base };
+                    self.set(setting, given, origin, SettingLabel { key, place: Some(place) });
                 }
             } else if key == POOLS {
                 self.pools(file, value);
@@ -205,9 +205,9 @@ impl Merge<'_> {
                     None => self.no_table(file, name, value, &format!("a table, `[{name}]`")),
                 }
             } else if let Some(key) = Key::declaring(name).filter(|_| section == "pool") {
-                let site = Site { name: format!("pool.{name}"), origin };
+                let site = SettingLocation { name: format!("pool.{name}"), origin };
                 let base = file.path.parent().unwrap_or(Path::new(""));
-                self.declare_for_all(key, Given { written: Written::Toml(value), base }, &site);
+                self.declare_for_all(key, GivenValue { written: GivenForm::Toml(value), base }, &site);
             } else {
                 // A list of tables can only have been meant for `browsers`, the one key that is a list of tables.
                 let several = value.as_array().is_some_and(|list| list.iter().any(toml::Value::is_table));
@@ -227,7 +227,7 @@ impl Merge<'_> {
     }
 
     /// Sets a key of declarations for all pools, or refuses it.
-    pub(super) fn declare_for_all(&mut self, key: Key, given: Given<'_>, site: &Site) {
+    pub(super) fn declare_for_all(&mut self, key: Key, given: GivenValue<'_>, site: &SettingLocation) {
         if !key.is_of(KeyLevel::Global) {
             return self.problems.push(key.refused(KeyLevel::Global, "", site));
         }
@@ -240,14 +240,20 @@ impl Merge<'_> {
         }
     }
 
-    pub(super) fn set(&mut self, setting: &'static Setting, given: Given<'_>, origin: Origin, label: Label) {
+    pub(super) fn set(
+        &mut self,
+        setting: &'static Setting,
+        given: GivenValue<'_>,
+        origin: Origin,
+        label: SettingLabel,
+    ) {
         match (setting.set)(&mut self.resolved.settings, given) {
             Ok(()) => {
                 self.resolved.origins.insert(setting.key, origin);
             }
             Err(wrong) => {
                 self.wrong.insert(setting.key);
-                let Label { key, place } = label;
+                let SettingLabel { key, place } = label;
                 let (value, allowed) = ((setting.show_wrong)(given), setting.allowed());
                 self.problems.push(Problem::Value { key, value, place, allowed, why: wrong.0 });
             }
@@ -261,7 +267,7 @@ impl Merge<'_> {
     }
 
     /// The same for a value of a declared pool.
-    pub(super) fn guarded_in_pool(&mut self, spot: &Spot, site: &Site) {
+    pub(super) fn guarded_in_pool(&mut self, spot: &PoolKeyPath, site: &SettingLocation) {
         self.drafts.spoil(spot, site);
         let id = spot.instance.map(|id| id.to_string());
         let key = spell(site.is_in_file(), &spot.pool, id.as_deref(), spot.key);

@@ -3,7 +3,7 @@
 
 use url::Url;
 
-use super::kind::{Given, Kind, Shape, Written, Wrong};
+use super::kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType};
 use crate::web_address::{HIDDEN, shown};
 
 /// Paths of a debugger's own pages, which people copy from their address bar. They mean the debugger.
@@ -30,16 +30,16 @@ impl ServerUrl {
         debugger: false,
     };
 
-    pub(super) fn read(&self, text: &str) -> Result<String, Wrong> {
-        let because = |why: &str| Wrong(Some(why.to_owned()));
+    pub(super) fn read(&self, text: &str) -> Result<String, InvalidValue> {
+        let because = |why: &str| InvalidValue(Some(why.to_owned()));
         // An address that the library would repair was probably meant otherwise.
         let written = text.split_once("://").filter(|(_, rest)| !rest.starts_with(['/', '\\']));
         if written.is_none() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(Wrong(None));
+            return Err(InvalidValue(None));
         }
-        let mut url = Url::parse(text).map_err(|error| Wrong(Some(error.to_string())))?;
+        let mut url = Url::parse(text).map_err(|error| InvalidValue(Some(error.to_string())))?;
         if !self.schemes.contains(&url.scheme()) {
-            return Err(Wrong(None));
+            return Err(InvalidValue(None));
         }
         if !self.debugger && (!url.username().is_empty() || url.password().is_some()) {
             return Err(because("user and password cannot be sent to it"));
@@ -62,24 +62,24 @@ impl ServerUrl {
     }
 }
 
-impl Kind for ServerUrl {
+impl ValueType for ServerUrl {
     type Value = String;
 
-    fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
-        self.read(given.text().ok_or(Wrong(None))?)
+    fn parse(&self, given: GivenValue<'_>) -> Result<String, InvalidValue> {
+        self.read(given.text().ok_or(InvalidValue(None))?)
     }
 
     fn show(&self, value: &String) -> String {
         shown(value)
     }
 
-    fn show_wrong(&self, given: Given<'_>) -> String {
+    fn show_wrong(&self, given: GivenValue<'_>) -> String {
         let base = given.base;
         match given.written {
-            Written::Text(text) => Given { written: Written::Text(&shown(text)), base }.display(),
-            Written::Toml(toml::Value::String(text)) => toml::Value::String(shown(text)).to_string(),
-            Written::Toml(toml::Value::Table(_) | toml::Value::Array(_)) => HIDDEN.to_owned(),
-            Written::Toml(_) => given.display(),
+            GivenForm::Text(text) => GivenValue { written: GivenForm::Text(&shown(text)), base }.display(),
+            GivenForm::Toml(toml::Value::String(text)) => toml::Value::String(shown(text)).to_string(),
+            GivenForm::Toml(toml::Value::Table(_) | toml::Value::Array(_)) => HIDDEN.to_owned(),
+            GivenForm::Toml(_) => given.display(),
         }
     }
 
@@ -149,20 +149,20 @@ mod tests {
     fn mcp_servers() {
         assert_eq!(text(&ServerUrl::MCP, "http://h:1/mcp/"), Ok("http://h:1/mcp/".to_owned()));
         assert_eq!(text(&ServerUrl::MCP, "https://h/json?k=v"), Ok("https://h/json?k=v".to_owned()));
-        assert_eq!(text(&ServerUrl::MCP, "ws://h:1/mcp"), Err(Wrong(None)));
+        assert_eq!(text(&ServerUrl::MCP, "ws://h:1/mcp"), Err(InvalidValue(None)));
         assert!(text(&ServerUrl::MCP, "http://ann:pw@h:1/mcp").is_err());
     }
 
     /// Neither a shown value nor an error repeats a key or a password.
     #[test]
     fn secrets_are_hidden() {
-        let given = |written| Given { written, base: std::path::Path::new("/") };
+        let given = |written| GivenValue { written, base: std::path::Path::new("/") };
         let key = "wss://ann:s3cret@h/p?token=s3cret".to_owned();
         assert_eq!(ServerUrl::DEBUGGER.show(&key), "wss://***@h/p?***");
-        assert_eq!(ServerUrl::DEBUGGER.show_wrong(given(Written::Text(&key))), "wss://***@h/p?***");
+        assert_eq!(ServerUrl::DEBUGGER.show_wrong(given(GivenForm::Text(&key))), "wss://***@h/p?***");
         let value = toml::Value::String(key.clone());
-        assert_eq!(ServerUrl::DEBUGGER.show_wrong(given(Written::Toml(&value))), "\"wss://***@h/p?***\"");
+        assert_eq!(ServerUrl::DEBUGGER.show_wrong(given(GivenForm::Toml(&value))), "\"wss://***@h/p?***\"");
         let table: toml::Table = "value = { url = 's3cret' }".parse().unwrap();
-        assert_eq!(ServerUrl::MCP.show_wrong(given(Written::Toml(&table["value"]))), "***");
+        assert_eq!(ServerUrl::MCP.show_wrong(given(GivenForm::Toml(&table["value"]))), "***");
     }
 }

@@ -45,7 +45,7 @@ impl Sources {
 
     /// The same for a value of a declared pool. A value that a file may not set belongs into the user's own file, whose pool
     /// the other file extends; a variable would replace the file's whole pool.
-    pub(super) fn instead_in_pool(&self, key: &str, site: &Site) -> String {
+    pub(super) fn instead_in_pool(&self, key: &str, site: &SettingLocation) -> String {
         match &self.user_file {
             _ if !site.is_in_file() => format!("set {key} in the environment"),
             Some(file) => format!("set it in {}", file.display()),
@@ -105,12 +105,12 @@ impl fmt::Display for Origin {
 
 /// One place where something about a pool is set: the variable or the dotted key as written there, and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Site {
+pub(super) struct SettingLocation {
     pub name: String,
     pub origin: Origin,
 }
 
-impl Site {
+impl SettingLocation {
     /// The source, unless the name alone says it.
     pub(super) fn place(&self) -> Option<String> {
         match &self.origin {
@@ -124,7 +124,7 @@ impl Site {
     }
 }
 
-impl fmt::Display for Site {
+impl fmt::Display for SettingLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.name)?;
         self.place().map_or(Ok(()), |place| write!(f, " in {place}"))

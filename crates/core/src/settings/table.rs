@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    address::Address,
+    address::ListenAddress,
     attached_browsers::{
         AttachedBrowser,
         fits::{CUSTOM, ISOLATED, ONE, RUNS, YES, no},
@@ -30,13 +30,13 @@ use super::{
         Reach, Section, Setting, settings,
     },
     duration::Span,
-    emulation::{Geolocation, Locale, Position, Scale, ScaleFactor, TimeZone},
-    kind::{Kind, LogFilter, Or, Switch, Text, Whole},
+    emulation::{GeoPosition, Geolocation, Locale, Scale, ScaleFactor, TimeZone},
+    kind::{LogFilter, OrWord, Switch, TextLine, ValueType, WholeNumber},
     list::{Argv, Globs, Many},
-    path::{Place, Program},
+    path::{FilePath, ProgramPath},
     pools::DeclaredPool,
     server_url::ServerUrl,
-    viewport::{Size, Viewport},
+    viewport::{Viewport, ViewportSize},
     web::{Origins, ProxyUrl},
 };
 use crate::lease::{INSTANCES_MAX, SLOTS_MAX, Strategy};
@@ -50,7 +50,7 @@ settings! {
     /// The data folder, the log, and what agents get of answers.
     {
         /// The folder where greenroom keeps engines, caches, profiles, records and the files of running processes.
-        "data_dir" data_dir: PathBuf = data_dir => Place, Guarded;
+        "data_dir" data_dir: PathBuf = data_dir => FilePath, Guarded;
         /// What greenroom logs to stderr: a level, or a filter such as `info,greenroom_fleet=debug`.
         "log" log: String = "warn".to_owned() => LogFilter, Open;
         /// How much of an engine's answer greenroom sends to the agent: `auto` sends a page whole unless it has just
@@ -62,19 +62,19 @@ settings! {
         /// How many tokens of an answer greenroom sends with `auto` and `inline`, by its own estimate. greenroom folds
         /// repeated parts of a longer snapshot, and sends the beginning of a longer text. The answer then says how much is
         /// missing and how to get it.
-        "inline_tokens" inline_tokens: usize = 8_000 => Whole(200..=1_000_000), Open;
+        "inline_tokens" inline_tokens: usize = 8_000 => WholeNumber(200..=1_000_000), Open;
         /// The Node.js executable that runs the engine. When unset, greenroom looks for `node` on `PATH`.
-        "node" node: Option<PathBuf> = None => Or("unset", Program), Guarded;
+        "node" node: Option<PathBuf> = None => OrWord("unset", ProgramPath), Guarded;
     }
 
     /// `greenroom serve`: one server for many clients.
     server: Server {
         /// The address and port on which `greenroom serve` listens; with port 0 the system picks a free port.
         /// greenroom refuses addresses other than loopback, because it has no API keys yet.
-        "server.listen" listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 34501)) => Address, Open;
+        "server.listen" listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 34501)) => ListenAddress, Open;
         /// Further host names, without ports, that greenroom accepts in the `Host` header, such as the name of a
         /// reverse proxy in front of it.
-        "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(Text("HOST")), Guarded;
+        "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(TextLine("HOST")), Guarded;
         /// How long a server that is told to stop lets running calls go on. A second signal ends them at once.
         "server.drain_timeout" drain_timeout: Duration = Duration::from_secs(5) => Span::FROM_ZERO, Open;
     }
@@ -89,7 +89,7 @@ settings! {
         /// greenroom closes a session that has had no call for this long. A running call keeps its session open.
         "sessions.idle_timeout" idle_timeout: Duration = Duration::from_secs(300) => Span::POSITIVE, Limit;
         /// greenroom closes a session that is older than this, even if it is in use.
-        "sessions.max_lifetime" max_lifetime: Option<Duration> = None => Or("off", Span::POSITIVE), Limit;
+        "sessions.max_lifetime" max_lifetime: Option<Duration> = None => OrWord("off", Span::POSITIVE), Limit;
         /// How much disk space the files of a session may take: downloads, and files that its tools write. Over this
         /// limit the browser cancels the session's downloads and starts no new ones, and greenroom refuses tools that
         /// write files. Traces, and videos while they are recorded, do not count. Pages may store as much again in a
@@ -99,7 +99,7 @@ settings! {
         /// Over this limit greenroom ends the page that takes most: that tab is lost, and other tabs and sessions go
         /// on. `auto` is half of the memory of the machine or container.
         "sessions.memory_bytes_max" memory_bytes_max: Option<u64> = None
-            => Or("auto", Bytes(1 << 28..=1 << 50)), Guarded;
+            => OrWord("auto", Bytes(1 << 28..=1 << 50)), Guarded;
     }
 
     /// What greenroom records of every call, and for how long.
@@ -109,10 +109,10 @@ settings! {
         "records.enabled" enabled: bool = true => Switch, Guarded;
         /// The folder of the database `records.db` and of the blobs; `data_dir` when unset. greenroom processes that
         /// share this folder must share `data_dir` too.
-        "records.dir" dir: Option<PathBuf> = None => Or("unset", Place), Guarded;
+        "records.dir" dir: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded;
         /// Names of tool arguments whose values greenroom does not record. It never records values of arguments that
         /// are named like secrets: passwords, tokens, keys.
-        "records.redact" redact: Vec<String> = Vec::new() => Many(Text("NAME")), Guarded;
+        "records.redact" redact: Vec<String> = Vec::new() => Many(TextLine("NAME")), Guarded;
         /// greenroom removes records that are older than this.
         "records.max_age" max_age: Duration = Duration::from_secs(7 * 24 * 3600) => Span::POSITIVE, Guarded;
         /// When the database is larger than this, greenroom removes the oldest records.
@@ -171,22 +171,22 @@ settings! {
             fit = no("it starts a custom engine; to start this browser, set `start_command`");
         /// The address of a custom engine that already runs and speaks MCP over HTTP, instead of `pool.command`.
         "pool.url" url: Option<String> = None
-            => Or("unset", ServerUrl::MCP), Guarded, reach = Reach::Pool, fit = CUSTOM;
+            => OrWord("unset", ServerUrl::MCP), Guarded, reach = Reach::Pool, fit = CUSTOM;
         /// Whether each session has its own browser context, which ends with the session. If not, each instance is
         /// one browser with a permanent profile, for one owner.
         "pool.isolated" isolated: bool = true => Switch, Limit, fit = YES;
         /// How many isolated sessions one instance holds at once; 1 in declared pools. With the custom engine each
         /// session is a process of its own, or an MCP session at `pool.url`. With the devtools engine each session is
         /// a Node process and a browser of its own.
-        "pool.slots" slots: usize = 16 => Whole(1..=SLOTS_MAX), Limit, fit = YES;
+        "pool.slots" slots: usize = 16 => WholeNumber(1..=SLOTS_MAX), Limit, fit = YES;
         /// How many instances may run at once. greenroom starts another one when all slots are taken.
         "pool.instances_max" instances_max: usize = 8
-            => Whole(1..=INSTANCES_MAX), Limit, reach = Reach::BuiltIn, fit = ONE;
+            => WholeNumber(1..=INSTANCES_MAX), Limit, reach = Reach::BuiltIn, fit = ONE;
         /// How many browser contexts greenroom keeps open in advance, so that a new session does not wait for one.
         /// Each takes a free slot, and greenroom starts an instance for it if necessary. `auto` is 1 in the built-in
         /// pool of `greenroom serve`, and 0 otherwise.
         "pool.warm" warm: Option<usize> = None
-            => Or("auto", Whole(0..=64)), Limit, reach = Reach::Pool,
+            => OrWord("auto", WholeNumber(0..=64)), Limit, reach = Reach::Pool,
             fit = no("greenroom opens nothing in a running browser in advance");
         /// Whether instances of declared pools start with the first call that needs them, instead of when greenroom
         /// starts.
@@ -204,26 +204,26 @@ settings! {
         /// same session or owner used last. `auto` is `fifo` in declared pools; the built-in pool fills one instance
         /// before the next.
         "pool.lease_strategy" lease_strategy: Option<Strategy> = None
-            => Or("auto", Choice::<Strategy>::ANY), Open, reach = Reach::Pool, fit = ONE;
+            => OrWord("auto", Choice::<Strategy>::ANY), Open, reach = Reach::Pool, fit = ONE;
         /// How often greenroom checks whether each instance answers.
         "pool.health_interval" health_interval: Duration = Duration::from_secs(20) => Span::POSITIVE, Open, fit = YES;
         /// How long an instance may take to answer a health check.
         "pool.health_timeout" health_timeout: Duration = Duration::from_secs(5) => Span::POSITIVE, Open, fit = YES;
         /// How many times within five minutes greenroom restarts an instance before it gives it up as failed.
         "pool.restarts" restarts: usize = 3
-            => Whole(0..=100), Open, fit = no("greenroom reconnects to a lost browser until it is back; see `attach.cooldown`");
+            => WholeNumber(0..=100), Open, fit = no("greenroom reconnects to a lost browser until it is back; see `attach.cooldown`");
         /// How long a call may take; 30 s in declared pools. A call that asks for a longer wait itself extends it.
         "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE, Open, fit = YES;
         /// Replaces the setting `responses` for this pool; `inherit` takes its value.
         "pool.responses" responses: Option<Responses> = None
-            => Or("inherit", Choice::<Responses>::ANY), Open, reach = Reach::Pool, fit = YES;
+            => OrWord("inherit", Choice::<Responses>::ANY), Open, reach = Reach::Pool, fit = YES;
         /// Whether browsers run without a window.
         "pool.headless" headless: bool = true => Switch, Open, alias = Some("HEADLESS"), fit = RUNS;
         /// Which browser greenroom starts; `auto` is the best Chromium that is installed. `firefox` and `webkit` hold
         /// one session per instance.
         "pool.browser" browser: Browser = Browser::Auto => Choice::<Browser>::ANY, Limit, fit = RUNS;
         /// The browser's executable, instead of the one that greenroom finds for `pool.browser`.
-        "pool.executable_path" executable_path: Option<PathBuf> = None => Or("unset", Place), Guarded, fit = RUNS;
+        "pool.executable_path" executable_path: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded, fit = RUNS;
         /// Runs engine and browser on Windows, from within WSL: `cmd.exe` starts the pinned engine there.
         "pool.wsl_windows" wsl_windows: bool = false => Switch, Limit, fit = RUNS;
         /// Uses a browser that is already open, through the Playwright extension installed in it.
@@ -231,78 +231,78 @@ settings! {
             => Switch, Guarded, fit = no("the extension is a setting of pools, not of attached browsers");
         /// The folder for the profiles of instances that are not isolated. Each instance has a subfolder named by its
         /// ID. When unset, the folder is in `data_dir`.
-        "pool.user_data_dir" user_data_dir: Option<PathBuf> = None => Or("unset", Place), Guarded, fit = RUNS;
+        "pool.user_data_dir" user_data_dir: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded, fit = RUNS;
         /// A file of cookies and local storage, in Playwright's format, with which isolated sessions begin.
         "pool.storage_state" storage_state: Option<PathBuf> = None
-            => Or("unset", Place), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", FilePath), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
         /// Whether greenroom starts the browser without its process sandbox. `auto` does so only as root, because
         /// Chromium refuses to start with its sandbox as root.
-        "pool.no_sandbox" no_sandbox: Option<bool> = None => Or("auto", Switch), Guarded, fit = RUNS;
+        "pool.no_sandbox" no_sandbox: Option<bool> = None => OrWord("auto", Switch), Guarded, fit = RUNS;
         /// The size of a new page, in CSS pixels.
         "pool.viewport_size" viewport_size: Viewport = Viewport { width: 1280, height: 720 }
-            => Size, Open, fit = ISOLATED;
+            => ViewportSize, Open, fit = ISOLATED;
         /// Optional groups of engine tools to switch on.
         "pool.caps" caps: Vec<Cap> = Vec::new()
             => Many(Choice::<Cap>::ANY), Guarded, reach = Reach::Pool, fit = YES, only = PLAYWRIGHT;
         /// Scripts that run in every page before the page's own scripts.
         "pool.init_script" init_script: Vec<PathBuf> = Vec::new()
-            => Many(Place), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
+            => Many(FilePath), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
         /// The only origins from which pages may load; an empty list allows all. This filter of the engine is not a
         /// security boundary: redirects pass it.
         "pool.allowed_origins" allowed_origins: Vec<String> = Vec::new() => Origins, Limit, fit = ISOLATED;
         /// Origins from which pages may not load, even if `pool.allowed_origins` has them.
         "pool.blocked_origins" blocked_origins: Vec<String> = Vec::new() => Origins, Limit, fit = ISOLATED;
         /// An HTTP proxy through which greenroom's own proxy sends the browsers' traffic.
-        "pool.proxy_server" proxy_server: Option<String> = None => Or("unset", ProxyUrl), Guarded, fit = RUNS;
+        "pool.proxy_server" proxy_server: Option<String> = None => OrWord("unset", ProxyUrl), Guarded, fit = RUNS;
         /// Whether the engine writes its log of each session into the session's folder.
         "pool.save_session" save_session: bool = false => Switch, Limit, fit = YES, only = PLAYWRIGHT;
         /// The folder for files that the engine names itself, instead of the session's own folder.
-        "pool.output_dir" output_dir: Option<PathBuf> = None => Or("unset", Place), Guarded, fit = YES;
+        "pool.output_dir" output_dir: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded, fit = YES;
         /// Whether answers contain images: `allow`, `omit`, or `only` for images without the text.
         "pool.image_responses" image_responses: ImageResponses = ImageResponses::Allow
             => Choice::<ImageResponses>::ANY, Limit, fit = YES, only = PLAYWRIGHT;
         /// How long one action, such as a click, may take in the engine; the engine's own default when unset.
         "pool.timeout_action" timeout_action: Option<Duration> = None
-            => Or("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
+            => OrWord("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
         /// How long a navigation may take in the engine; the engine's own default when unset.
         "pool.timeout_navigation" timeout_navigation: Option<Duration> = None
-            => Or("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
+            => OrWord("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
         /// How long the engine always waits after an action. When unset, greenroom observes the page, and the answer
         /// follows as soon as no timer, request, navigation or animation of that action is pending, after 500 ms at
         /// the latest.
         "pool.timeout_settle" timeout_settle: Option<Duration> = None
-            => Or("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
+            => OrWord("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
         /// The `User-Agent` that browsers send, instead of their own.
-        "pool.user_agent" user_agent: Option<String> = None => Or("unset", Text("TEXT")), Open, fit = ISOLATED;
+        "pool.user_agent" user_agent: Option<String> = None => OrWord("unset", TextLine("TEXT")), Open, fit = ISOLATED;
         /// Whether browsers accept invalid TLS certificates.
         "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch, Guarded, fit = ISOLATED;
         /// The device that pages emulate, by Playwright's name for it, such as `iPhone 15`.
         "pool.device" device: Option<String> = None
-            => Or("unset", Text("NAME")), Open, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", TextLine("NAME")), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// The language that browsers ask sites for and in which they format numbers and dates.
-        "pool.locale" locale: Option<String> = None => Or("unset", Locale), Open, fit = ISOLATED, only = PLAYWRIGHT;
+        "pool.locale" locale: Option<String> = None => OrWord("unset", Locale), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// The time zone of pages.
         "pool.timezone" timezone: Option<String> = None
-            => Or("unset", TimeZone), Open, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", TimeZone), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// The position that browsers report to pages. Pages learn it only if `pool.permissions` has `geolocation`.
         "pool.geolocation" geolocation: Option<Geolocation> = None
-            => Or("unset", Position), Open, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", GeoPosition), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// Permissions that pages have without asking. The clipboard is not among them: Chromium has one clipboard
         /// for all sessions of a browser. Copying and pasting work without a permission.
         "pool.permissions" permissions: Vec<Permission> = Vec::new()
             => Many(Choice::<Permission>::ANY), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
         /// The colour scheme that browsers report to pages; `light` when unset.
         "pool.color_scheme" color_scheme: Option<ColorScheme> = None
-            => Or("unset", Choice::<ColorScheme>::ANY), Open, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", Choice::<ColorScheme>::ANY), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// How many device pixels one CSS pixel has in each direction; 1 when unset.
         "pool.device_scale_factor" device_scale_factor: Option<Scale> = None
-            => Or("unset", ScaleFactor), Open, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", ScaleFactor), Open, fit = ISOLATED, only = PLAYWRIGHT;
         /// Whether scripts of the engine and of `pool.init_script` may do what a page's content security policy
         /// forbids.
         "pool.bypass_csp" bypass_csp: bool = false => Switch, Guarded, fit = ISOLATED, only = PLAYWRIGHT;
         /// The attribute in which locators look for test ids; `data-testid` when unset.
         "pool.test_id_attribute" test_id_attribute: Option<String> = None
-            => Or("unset", Text("NAME")), Open, fit = YES, only = PLAYWRIGHT;
+            => OrWord("unset", TextLine("NAME")), Open, fit = YES, only = PLAYWRIGHT;
         /// Whether snapshots show the position and size of every element. They become half as long again, or longer.
         "pool.snapshot_boxes" snapshot_boxes: bool = false => Switch, Open, fit = YES, only = PLAYWRIGHT;
         /// The programming language in which answers show the code of an action.
@@ -311,7 +311,7 @@ settings! {
         /// A file of `NAME=value` lines. The engine replaces these values by `<secret>NAME</secret>` in answers, and
         /// agents type a value by its name. This is not a security boundary: a page can show a value in another form.
         "pool.secrets_file" secrets_file: Option<PathBuf> = None
-            => Or("unset", Place), Guarded, fit = YES, only = PLAYWRIGHT;
+            => OrWord("unset", FilePath), Guarded, fit = YES, only = PLAYWRIGHT;
         /// Further command-line flags for browsers that greenroom starts.
         "pool.browser_args" browser_args: Vec<String> = Vec::new() => BrowserArgs, Guarded, fit = RUNS;
     }
@@ -322,7 +322,7 @@ mod tests {
     use std::{collections::BTreeSet, path::Path};
 
     use super::*;
-    use crate::settings::kind::{Given, Written};
+    use crate::settings::kind::{GivenForm, GivenValue};
 
     /// Keys, variables and flags are each unique, and every key belongs to a declared section.
     #[test]
@@ -343,8 +343,11 @@ mod tests {
         for setting in SETTINGS {
             let mut settings = defaults.clone();
             let shown = setting.show(&settings);
-            (setting.set)(&mut settings, Given { written: Written::Text(&shown), base: Path::new("/") })
-                .unwrap_or_else(|wrong| panic!("{}: {shown}: {wrong:?}", setting.key));
+            (setting.set)(
+                &mut settings,
+                GivenValue { written: GivenForm::Text(&shown), base: Path::new("/") },
+            )
+            .unwrap_or_else(|wrong| panic!("{}: {shown}: {wrong:?}", setting.key));
             assert_eq!(settings, defaults, "{}", setting.key);
         }
     }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::{
     SETTINGS, Setting,
-    grammar::{self, Named, Spot},
+    grammar::{self, PoolKeyPath, VariableName},
     key::Key,
-    kind::{Given, Written},
+    kind::{GivenForm, GivenValue},
     nearest::nearest,
     problem::Problem,
-    resolve::{Label, Merge, find},
-    source::{CONFIG_FLAG, CONFIG_VARIABLE, Origin, Site},
+    resolve::{SettingLabel, SettingsMerge, find},
+    source::{CONFIG_FLAG, CONFIG_VARIABLE, Origin, SettingLocation},
 };
 
 const PREFIX: &str = "GREENROOM_";
@@ -45,16 +45,16 @@ impl Variables {
         self.dotenv.as_ref().map_or_else(|| "the environment".to_owned(), |path| path.display().to_string())
     }
 
-    fn site(&self, name: &str) -> Site {
+    fn site(&self, name: &str) -> SettingLocation {
         let origin = match &self.dotenv {
             Some(path) => Origin::DotEnv(path.clone()),
             None => Origin::Env(name.to_owned()),
         };
-        Site { name: name.escape_debug().to_string(), origin }
+        SettingLocation { name: name.escape_debug().to_string(), origin }
     }
 }
 
-impl Merge<'_> {
+impl SettingsMerge<'_> {
     pub(super) fn variables(&mut self, from: &Variables, mut variables: Vec<(String, Option<String>)>) {
         // Whatever the order of the lines, the proper name wins, and the plainest loses.
         variables.sort_by_key(|(name, _)| (name.starts_with(PREFIX), name.starts_with(grammar::PREFIX)));
@@ -69,13 +69,13 @@ impl Merge<'_> {
             match grammar::read(&name) {
                 None => self.setting(from, &name, value.as_deref()),
                 Some(Err(misnamed)) => self.problems.push(misnamed.problem(&name, &from.place())),
-                Some(Ok(Named::Global(Key::Setting(setting)))) => {
+                Some(Ok(VariableName::Global(Key::Setting(setting)))) => {
                     let place = from.dotenv.as_ref().map(|path| path.display().to_string());
-                    let label = Label { key: name.clone(), place };
+                    let label = SettingLabel { key: name.clone(), place };
                     self.assign(from, setting, &name, value.as_deref(), label);
                 }
-                Some(Ok(Named::Global(key))) => self.of_all_pools(from, key, &name, value.as_deref()),
-                Some(Ok(Named::Of(spot))) => self.of_pool(from, &spot, &name, value.as_deref()),
+                Some(Ok(VariableName::Global(key))) => self.of_all_pools(from, key, &name, value.as_deref()),
+                Some(Ok(VariableName::Of(spot))) => self.of_pool(from, &spot, &name, value.as_deref()),
             }
         }
     }
@@ -93,7 +93,7 @@ impl Merge<'_> {
             Some(setting) => {
                 let place = from.dotenv.as_ref().map(|path| format!("{name} in {}", path.display()));
                 let place = Some(place.unwrap_or_else(|| name.to_owned()));
-                let label = Label { key: setting.key.to_owned(), place };
+                let label = SettingLabel { key: setting.key.to_owned(), place };
                 self.assign(from, setting, name, value, label);
             }
             // A `.env` that names the config file would make any file in its folder a trusted one.
@@ -130,7 +130,7 @@ impl Merge<'_> {
         setting: &'static Setting,
         name: &str,
         value: Option<&str>,
-        label: Label,
+        label: SettingLabel,
     ) {
         match value {
             _ if setting.is_guarded() && from.dotenv.is_some() => {
@@ -144,7 +144,7 @@ impl Merge<'_> {
                 let base: &Path = &self.sources.working_dir;
                 self.set(
                     setting,
-                    Given { written: Written::Text(value), base },
+                    GivenValue { written: GivenForm::Text(value), base },
                     from.site(name).origin,
                     label,
                 );
@@ -158,13 +158,13 @@ impl Merge<'_> {
         match value {
             None => self.problems.push(Problem::NoText { variable: site.name, place: from.place() }),
             Some(value) => {
-                let given = Given { written: Written::Text(value), base: &self.sources.working_dir };
+                let given = GivenValue { written: GivenForm::Text(value), base: &self.sources.working_dir };
                 self.declare_for_all(key, given, &site);
             }
         }
     }
 
-    fn of_pool(&mut self, from: &Variables, spot: &Spot, name: &str, value: Option<&str>) {
+    fn of_pool(&mut self, from: &Variables, spot: &PoolKeyPath, name: &str, value: Option<&str>) {
         let site = from.site(name);
         match value {
             _ if spot.key.is_guarded() && from.dotenv.is_some() => self.guarded_in_pool(spot, &site),
@@ -173,7 +173,7 @@ impl Merge<'_> {
                 self.problems.push(Problem::NoText { variable: site.name, place: from.place() });
             }
             Some(value) => {
-                let given = Given { written: Written::Text(value), base: &self.sources.working_dir };
+                let given = GivenValue { written: GivenForm::Text(value), base: &self.sources.working_dir };
                 self.problems.extend(self.drafts.set(spot, given, site).err());
             }
         }

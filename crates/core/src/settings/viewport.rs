@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::kind::{Given, Kind, Shape, Wrong};
+use super::kind::{GivenValue, InvalidValue, Shape, ValueType};
 use crate::page_size::{self, PIXELS_MAX, SIDE_MAX};
 
 /// The size of a page in CSS pixels.
@@ -18,12 +18,12 @@ impl fmt::Display for Viewport {
     }
 }
 
-pub(super) struct Size;
+pub(super) struct ViewportSize;
 
-impl Kind for Size {
+impl ValueType for ViewportSize {
     type Value = Viewport;
 
-    fn parse(&self, given: Given<'_>) -> Result<Viewport, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Viewport, InvalidValue> {
         let fits = |size: &Viewport| page_size::check(size.width.into(), size.height.into(), 1.0).is_ok();
         given
             .text()
@@ -32,7 +32,7 @@ impl Kind for Size {
                 Some(Viewport { width: width.parse().ok()?, height: height.parse().ok()? })
             })
             .filter(fits)
-            .ok_or(Wrong(None))
+            .ok_or(InvalidValue(None))
     }
 
     fn show(&self, value: &Viewport) -> String {
@@ -58,11 +58,11 @@ mod tests {
     /// A viewport is two sides within what Chromium can paint.
     #[test]
     fn viewports() {
-        assert_eq!(text(&Size, "1280x720"), Ok(Viewport { width: 1280, height: 720 }));
-        assert_eq!(text(&Size, "1X16384"), Ok(Viewport { width: 1, height: 16_384 }));
+        assert_eq!(text(&ViewportSize, "1280x720"), Ok(Viewport { width: 1280, height: 720 }));
+        assert_eq!(text(&ViewportSize, "1X16384"), Ok(Viewport { width: 1, height: 16_384 }));
         for wrong in ["", "1280", "0x720", "1280x16385", "16384x16384", "1280x-1", "1280x720x1", "1280 x 720"]
         {
-            assert_eq!(text(&Size, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(text(&ViewportSize, wrong), Err(InvalidValue(None)), "{wrong}");
         }
     }
 }

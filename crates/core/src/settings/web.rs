@@ -4,7 +4,7 @@
 use serde_json::Value as Json;
 
 use super::{
-    kind::{Given, Kind, Shape, Written, Wrong},
+    kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType},
     list::{items, split_at_commas},
 };
 
@@ -12,13 +12,13 @@ use super::{
 /// text they may be separated by semicolons too, as in the engine's own option.
 pub(super) struct Origins;
 
-impl Kind for Origins {
+impl ValueType for Origins {
     type Value = Vec<String>;
 
-    fn parse(&self, given: Given<'_>) -> Result<Vec<String>, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Vec<String>, InvalidValue> {
         let origins = items(given, |text| Ok(split_at_commas(&text.replace(';', ","))))?;
         match origins.iter().find(|origin| !is_origin(origin)) {
-            Some(wrong) => Err(Wrong(Some(format!("`{}` is none", wrong.escape_debug())))),
+            Some(wrong) => Err(InvalidValue(Some(format!("`{}` is none", wrong.escape_debug())))),
             None => Ok(origins),
         }
     }
@@ -55,14 +55,14 @@ fn is_origin(text: &str) -> bool {
 /// password are percent-encoded, as strictly as the egress proxy reads them.
 pub(super) struct ProxyUrl;
 
-impl Kind for ProxyUrl {
+impl ValueType for ProxyUrl {
     type Value = String;
 
-    fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
-        let text = given.text().ok_or(Wrong(None))?;
-        let (scheme, rest) = text.split_once("://").ok_or(Wrong(None))?;
+    fn parse(&self, given: GivenValue<'_>) -> Result<String, InvalidValue> {
+        let text = given.text().ok_or(InvalidValue(None))?;
+        let (scheme, rest) = text.split_once("://").ok_or(InvalidValue(None))?;
         if !scheme.eq_ignore_ascii_case("http") {
-            return Err(Wrong(None));
+            return Err(InvalidValue(None));
         }
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let place = match rest.rsplit_once('@') {
@@ -74,7 +74,7 @@ impl Kind for ProxyUrl {
         };
         match split_port(place) {
             (host, Some(port)) if is_host(host) && is_port(port) => Ok(format!("http://{rest}")),
-            _ => Err(Wrong(None)),
+            _ => Err(InvalidValue(None)),
         }
     }
 
@@ -82,16 +82,18 @@ impl Kind for ProxyUrl {
         without_password(value)
     }
 
-    fn show_wrong(&self, given: Given<'_>) -> String {
+    fn show_wrong(&self, given: GivenValue<'_>) -> String {
         let base = given.base;
         match given.written {
-            Written::Text(text) => Given { written: Written::Text(&without_password(text)), base }.display(),
-            Written::Toml(toml::Value::String(text)) => {
+            GivenForm::Text(text) => {
+                GivenValue { written: GivenForm::Text(&without_password(text)), base }.display()
+            }
+            GivenForm::Toml(toml::Value::String(text)) => {
                 toml::Value::String(without_password(text)).to_string()
             }
             // Playwright's own form is a table, with the password in it.
-            Written::Toml(toml::Value::Table(_) | toml::Value::Array(_)) => HIDDEN.to_owned(),
-            Written::Toml(_) => given.display(),
+            GivenForm::Toml(toml::Value::Table(_) | toml::Value::Array(_)) => HIDDEN.to_owned(),
+            GivenForm::Toml(_) => given.display(),
         }
     }
 
@@ -109,16 +111,16 @@ impl Kind for ProxyUrl {
 const HIDDEN: &str = "***";
 
 /// `user[:password]`. A character that ends an address early, or an invalid escape, would be read otherwise than meant.
-fn check_credentials(text: &str) -> Result<(), Wrong> {
+fn check_credentials(text: &str) -> Result<(), InvalidValue> {
     let user = text.split(':').next().unwrap_or_default();
     if user.is_empty() || user.to_ascii_lowercase().contains("%3a") {
-        return Err(Wrong(Some("the user must not be empty or contain a colon".to_owned())));
+        return Err(InvalidValue(Some("the user must not be empty or contain a colon".to_owned())));
     }
     let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
     let is_encoded = text.split('%').skip(1).all(is_escape);
     if !is_encoded || text.contains(['@', '/', '?', '#']) || text.contains(char::is_control) {
         let why = "user and password are percent-encoded: `%25` for `%`, `%40` for `@`, `%2F` for `/`";
-        return Err(Wrong(Some(why.to_owned())));
+        return Err(InvalidValue(Some(why.to_owned())));
     }
     Ok(())
 }
@@ -225,7 +227,7 @@ mod tests {
             "http://me:secret@proxy",
             "http://me:secret@:1",
         ] {
-            assert_eq!(text(&ProxyUrl, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(text(&ProxyUrl, wrong), Err(InvalidValue(None)), "{wrong}");
         }
     }
 
@@ -250,8 +252,8 @@ mod tests {
             ("ann:secret://x@proxy:1", "***"),
             ("socks5://x:1", "socks5://x:1"),
         ] {
-            let written = Written::Text(value);
-            assert_eq!(ProxyUrl.show_wrong(Given { written, base: std::path::Path::new("/") }), shown);
+            let written = GivenForm::Text(value);
+            assert_eq!(ProxyUrl.show_wrong(GivenValue { written, base: std::path::Path::new("/") }), shown);
             assert_eq!(ProxyUrl.show(&value.to_owned()), shown);
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use greenroom_core::{
     Crash, Lost,
-    port::{CRASHES_TOLD_MAX, human},
+    port::{CRASHES_REPORTED_MAX, human},
 };
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ const LOOP_WITHIN: Duration = Duration::from_secs(60);
 pub(crate) struct Crashes {
     /// The total number of crashes.
     pub(crate) count: u64,
-    /// The last crashes with their tabs' ids, oldest first; at most [`CRASHES_TOLD_MAX`].
+    /// The last crashes with their tabs' ids, oldest first; at most [`CRASHES_REPORTED_MAX`].
     recent: VecDeque<(String, Crash)>,
     /// The times of the last crashes; at most [`LOOP_MAX`].
     times: VecDeque<Instant>,
@@ -31,7 +31,7 @@ impl Crashes {
         self.count += 1;
         self.recent.push_back((tab.to_owned(), Crash { url: url.into(), why: why.into() }));
         self.times.push_back(now);
-        while self.recent.len() > CRASHES_TOLD_MAX {
+        while self.recent.len() > CRASHES_REPORTED_MAX {
             self.recent.pop_front();
         }
         while self.times.len() > LOOP_MAX {
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!((crashes.count, &crashes.lost), (30, &None));
         assert_eq!(crashes.since(30).count(), 0);
         assert_eq!(crashes.since(29).map(|(_, crash)| &*crash.url).collect::<Vec<_>>(), ["http://site/29"]);
-        assert_eq!(crashes.since(0).count(), CRASHES_TOLD_MAX);
+        assert_eq!(crashes.since(0).count(), CRASHES_REPORTED_MAX);
         tokio::time::advance(LOOP_WITHIN).await;
         for _ in 0..LOOP_MAX {
             assert_eq!(crashes.lost, None);

@@ -11,7 +11,7 @@ mod status;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use greenroom_core::web_address::Place;
+use greenroom_core::web_address::ServerAddress;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
@@ -30,7 +30,7 @@ pub use status::{BrowserState, BrowserStatus};
 pub struct BrowserSettings {
     /// Where it is, without secrets, for lists.
     pub url: String,
-    /// Where it is, with secrets. Two addresses that may be one [`Place`] are one browser. Never shown.
+    /// Where it is, with secrets. Two addresses that may be one [`ServerAddress`] are one browser. Never shown.
     pub address: String,
     pub label: Option<String>,
     pub tags: Vec<String>,
@@ -122,10 +122,10 @@ impl Browsers {
         if let Some(label) = settings.label.as_ref().filter(|label| !name::is_label(label)) {
             return Err(FleetError::BadLabel { label: label.clone() });
         }
-        let place = Place::of(&settings.address);
+        let place = ServerAddress::parse(&settings.address);
         for other in registry.entries.values() {
             let label = settings.label.as_ref().filter(|_| other.settings.label == settings.label);
-            let is_there = Place::of(&other.settings.address).may_be(&place);
+            let is_there = ServerAddress::parse(&other.settings.address).may_equal(&place);
             let taken = if is_there { Some(&settings.url) } else { label };
             if let Some(name) = taken {
                 return Err(FleetError::BrowserExists { name: name.clone(), index: other.index });

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, Instance, InstanceId, Owner, Queued, Seat,
-    lease::{Changes, LeaseRefused, RestartOutlook, WaiterId, Want},
+    lease::{Changes, LeaseRefused, RestartOutlook, SlotRequest, WaiterId},
 };
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -107,12 +107,12 @@ impl Acquire<'_> {
             let spare_suits =
                 place.is_some_and(|place| place.engine().spare_suits(self.request.agent.as_ref()));
             let answer = match waiter {
-                None => instances.queue.ask(Want {
+                None => instances.queue.ask(SlotRequest {
                     key,
                     prefer: self.pool.idle_seats.prefer(self.request, spare_suits),
                     caller: Some(self.request.caller),
                 }),
-                Some(waiter) => instances.queue.ask_again(waiter),
+                Some(waiter) => instances.queue.request_again(waiter),
             };
             instances.start_wanted();
             let guard = match answer {
@@ -214,7 +214,7 @@ impl Acquire<'_> {
     }
 
     fn is_coming(&self, waiter: WaiterId) -> bool {
-        self.pool.instances.queue.with(|ledger| ledger.is_coming(waiter))
+        self.pool.instances.queue.with(|ledger| ledger.has_room_coming(waiter))
     }
 
     fn too_late(&self, waited: Duration) -> FleetError {
@@ -225,7 +225,7 @@ impl Acquire<'_> {
         }
         let figures = instances.queue.figures();
         let (leased, slots) = match key {
-            Some(id) => instances.queue.with(|ledger| ledger.lent(id)),
+            Some(id) => instances.queue.with(|ledger| ledger.leased_in(id)),
             None => (figures.leased, figures.slots),
         };
         let pool = instances.name.to_string();

@@ -76,7 +76,7 @@ impl Drop for Lease {
             state.idle_since = Instant::now();
         }
         drop(self.guard.take());
-        if self.instances.queue.with(|ledger| ledger.out(self.lent.instance)) == 0 {
+        if self.instances.queue.with(|ledger| ledger.taken(self.lent.instance)) == 0 {
             self.place.emptied.notify_one();
         }
         self.instances.room.notify_one();

@@ -57,7 +57,7 @@ impl Pool {
     }
 
     fn instance_status(&self, place: &Place) -> InstanceStatus {
-        let (lent, slots) = self.instances.queue.with(|ledger| ledger.lent(place.id));
+        let (lent, slots) = self.instances.queue.with(|ledger| ledger.leased_in(place.id));
         let spares = self.idle_seats.spares(|id| id == place.id);
         let state = place.lock();
         let dead = state.instance.as_ref().and_then(|instance| instance.lost().borrow().clone());

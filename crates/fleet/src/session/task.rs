@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, Call, InstanceId, Lost, Reply, Seat, StartError, View,
-    port::{CRASHES_TOLD_MAX, StoppedDownloads},
+    port::{CRASHES_REPORTED_MAX, StoppedDownloads},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -408,7 +408,7 @@ fn add_stopped(notes: &mut Vec<Note>, mut stopped: StoppedDownloads) {
 /// Limits the notes of crashes to the last few: unsent notes add up, and a page may crash any number of times.
 fn forget_old_crashes(notes: &mut Vec<Note>) {
     let crashes = notes.iter().filter(|note| matches!(note, Note::Crashed(_))).count();
-    let mut surplus = crashes.saturating_sub(CRASHES_TOLD_MAX);
+    let mut surplus = crashes.saturating_sub(CRASHES_REPORTED_MAX);
     notes.retain(|note| {
         let is_old = surplus > 0 && matches!(note, Note::Crashed(_));
         surplus -= usize::from(is_old);

@@ -6,17 +6,17 @@ use std::path::Path;
 use super::{AppliesTo, NAMED, draft::BrowserDraft, fit, key::names};
 use crate::settings::{
     key::Key,
-    kind::{Given, Written},
+    kind::{GivenForm, GivenValue},
     nearest::nearest,
     problem::Problem,
-    resolve::Merge,
-    source::{ConfigFile, Origin, Site},
+    resolve::SettingsMerge,
+    source::{ConfigFile, Origin, SettingLocation},
 };
 
 /// The name of the list that holds the browsers.
 pub(in crate::settings) const BROWSERS: &str = "browsers";
 
-impl Merge<'_> {
+impl SettingsMerge<'_> {
     /// `value` is what stands under `browsers`.
     pub(in crate::settings) fn browsers(&mut self, file: &ConfigFile, value: &toml::Value) {
         let place = file.path.display().to_string();
@@ -53,7 +53,7 @@ impl Merge<'_> {
         let declared_by = draft.declared_by.clone();
         let base = file.path.parent().unwrap_or(Path::new(""));
         for (name, value) in table {
-            let given = Given { written: Written::Toml(value), base };
+            let given = GivenValue { written: GivenForm::Toml(value), base };
             let site = site(file, format!("{}.{}", declared_by.name, name.escape_debug()));
             let taken = match (NAMED.into_iter().find(|key| key == name), Key::find(name), fit(name)) {
                 (Some(key), ..) => draft.name(key, given, site),
@@ -79,6 +79,6 @@ impl Merge<'_> {
     }
 }
 
-fn site(file: &ConfigFile, name: String) -> Site {
-    Site { name, origin: Origin::File(file.path.clone()) }
+fn site(file: &ConfigFile, name: String) -> SettingLocation {
+    SettingLocation { name, origin: Origin::File(file.path.clone()) }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{
     AppliesTo, AttachedBrowser, BROWSERS_MAX, Header,
-    part::{Headers, Label, StartCommand, Tags},
+    part::{BrowserLabel, BrowserTags, HeaderTable, StartCommandLine},
 };
 use crate::{
     settings::{
@@ -15,21 +15,21 @@ use crate::{
         choice::EngineKind,
         declare::Setting,
         draft::Layer,
-        kind::{Given, Kind, Wrong},
+        kind::{GivenValue, InvalidValue, ValueType},
         problem::Problem,
         resolve::Resolved,
         server_url::ServerUrl,
-        source::{Origin, Site},
+        source::{Origin, SettingLocation},
         table::{Pool, Settings},
     },
-    web_address::{Place, shown},
+    web_address::{ServerAddress, shown},
 };
 
 /// What the sources say of one browser.
 #[derive(Debug, Clone)]
 pub(in crate::settings) struct BrowserDraft {
     /// The source that names it: `browsers.1` of a file, or a flag.
-    pub declared_by: Site,
+    pub declared_by: SettingLocation,
     /// Empty when it is not given, or cannot be read.
     pub url: String,
     pub label: Option<String>,
@@ -37,13 +37,13 @@ pub(in crate::settings) struct BrowserDraft {
     pub headers: Vec<Header>,
     pub start_command: Vec<String>,
     /// Where each of these was set.
-    pub named: BTreeMap<&'static str, Site>,
+    pub named: BTreeMap<&'static str, SettingLocation>,
     /// Its values of a pool's settings.
     pub own: Layer,
 }
 
 impl BrowserDraft {
-    pub(super) fn new(declared_by: Site) -> Self {
+    pub(super) fn new(declared_by: SettingLocation) -> Self {
         Self {
             own: Layer::new(&declared_by),
             declared_by,
@@ -57,20 +57,25 @@ impl BrowserDraft {
     }
 
     /// Adds a value of one of the keys in [`NAMED`](super::NAMED).
-    pub(super) fn name(&mut self, key: &'static str, given: Given<'_>, site: Site) -> Result<(), Problem> {
+    pub(super) fn name(
+        &mut self,
+        key: &'static str,
+        given: GivenValue<'_>,
+        site: SettingLocation,
+    ) -> Result<(), Problem> {
         let read = match key {
             "url" => ServerUrl::DEBUGGER.parse(given).map(|url| self.url = url),
-            "label" => Label.parse(given).map(|label| self.label = Some(label)),
-            "tags" => Tags.parse(given).map(|tags| self.tags = tags),
-            "headers" => Headers.parse(given).map(|headers| self.headers = headers),
-            _ => StartCommand.parse(given).map(|command| self.start_command = command),
+            "label" => BrowserLabel.parse(given).map(|label| self.label = Some(label)),
+            "tags" => BrowserTags.parse(given).map(|tags| self.tags = tags),
+            "headers" => HeaderTable.parse(given).map(|headers| self.headers = headers),
+            _ => StartCommandLine.parse(given).map(|command| self.start_command = command),
         };
         match read {
             Ok(()) => {
                 self.named.insert(key, site);
                 Ok(())
             }
-            Err(Wrong(why)) => {
+            Err(InvalidValue(why)) => {
                 let (value, allowed) = wrong(key, given);
                 Err(Problem::Value { key: site.name.clone(), value, place: site.place(), allowed, why })
             }
@@ -81,15 +86,15 @@ impl BrowserDraft {
     pub(super) fn set(
         &mut self,
         setting: &'static Setting,
-        given: Given<'_>,
-        site: Site,
+        given: GivenValue<'_>,
+        site: SettingLocation,
     ) -> Result<(), Problem> {
         match self.own.set(setting, given) {
             Ok(()) => {
                 self.own.sites.insert(setting.name(), site);
                 Ok(())
             }
-            Err(Wrong(why)) => {
+            Err(InvalidValue(why)) => {
                 self.own.wrong.insert(setting.name());
                 let (value, allowed) = ((setting.show_wrong)(given), setting.allowed());
                 Err(Problem::Value { key: site.name.clone(), value, place: site.place(), allowed, why })
@@ -112,19 +117,19 @@ impl BrowserDraft {
     }
 
     /// Where a part of it was set.
-    fn site(&self, key: &str) -> &Site {
+    fn site(&self, key: &str) -> &SettingLocation {
         self.named.get(key).unwrap_or(&self.declared_by)
     }
 }
 
 /// A wrong value for a message, and what was expected.
-fn wrong(key: &str, given: Given<'_>) -> (String, String) {
+fn wrong(key: &str, given: GivenValue<'_>) -> (String, String) {
     match key {
         "url" => (ServerUrl::DEBUGGER.show_wrong(given), ServerUrl::DEBUGGER.allowed()),
-        "label" => (Label.show_wrong(given), Label.allowed()),
-        "tags" => (Tags.show_wrong(given), Tags.allowed()),
-        "headers" => (Headers.show_wrong(given), Headers.allowed()),
-        _ => (StartCommand.show_wrong(given), StartCommand.allowed()),
+        "label" => (BrowserLabel.show_wrong(given), BrowserLabel.allowed()),
+        "tags" => (BrowserTags.show_wrong(given), BrowserTags.allowed()),
+        "headers" => (HeaderTable.show_wrong(given), HeaderTable.allowed()),
+        _ => (StartCommandLine.show_wrong(given), StartCommandLine.allowed()),
     }
 }
 
@@ -174,13 +179,13 @@ pub(in crate::settings) fn problems(drafts: &[BrowserDraft]) -> Vec<Problem> {
             hint: "start a second greenroom for the others".to_owned(),
         });
     }
-    let mut places: Vec<(Place, &BrowserDraft)> = Vec::new();
-    let mut labels: BTreeMap<&str, &Site> = BTreeMap::new();
+    let mut places: Vec<(ServerAddress, &BrowserDraft)> = Vec::new();
+    let mut labels: BTreeMap<&str, &SettingLocation> = BTreeMap::new();
     for draft in drafts {
         if !draft.url.is_empty() {
-            let place = Place::of(&draft.url);
+            let place = ServerAddress::parse(&draft.url);
             // The nearest one before it, so that of three each is reported with one of the others.
-            let other = places.iter().rev().find(|(other, _)| other.may_be(&place));
+            let other = places.iter().rev().find(|(other, _)| other.may_equal(&place));
             problems.extend(other.map(|(_, other)| twice(other, draft)));
             places.push((place, draft));
         }

@@ -5,9 +5,9 @@
 use super::BrowserDraft;
 use crate::{
     settings::{
-        kind::{Given, Written},
-        resolve::Merge,
-        source::{BrowserFlag, Origin, Site},
+        kind::{GivenForm, GivenValue},
+        resolve::SettingsMerge,
+        source::{BrowserFlag, Origin, SettingLocation},
     },
     web_address::shown,
 };
@@ -33,17 +33,17 @@ impl<'a> Flag<'a> {
     }
 }
 
-impl Merge<'_> {
+impl SettingsMerge<'_> {
     pub(in crate::settings) fn browser_flag(&mut self, given: &BrowserFlag) {
         let BrowserFlag { flag, value } = given;
         let Flag { label, url, command } = Flag::read(value);
         let origin = Origin::Flag((*flag).to_owned());
-        let site = Site { name: format!("{flag} {}", shown(url)), origin };
+        let site = SettingLocation { name: format!("{flag} {}", shown(url)), origin };
         let mut draft = BrowserDraft::new(site.clone());
         let parts = [("label", label), ("url", Some(url)), ("start_command", command)];
         for (key, text) in parts.into_iter().filter_map(|(key, text)| Some((key, text?))) {
-            let given = Given { written: Written::Text(text), base: &self.sources.working_dir };
-            let part = Site {
+            let given = GivenValue { written: GivenForm::Text(text), base: &self.sources.working_dir };
+            let part = SettingLocation {
                 name: match key {
                     "label" => format!("{flag} LABEL="),
                     "url" => (*flag).to_owned(),

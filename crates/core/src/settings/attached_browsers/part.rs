@@ -2,7 +2,7 @@
 //! starts it. Each is read from TOML and from text in the same way.
 
 use crate::settings::{
-    kind::{Given, Kind, Shape, Written, Wrong},
+    kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType},
     list::{Argv, items, split_at_commas},
     server_url::ServerUrl,
 };
@@ -31,32 +31,32 @@ const PLACEHOLDER: &str = "url";
 /// Reads a debugger's address into its normal form. The error says what is expected and why this is not it.
 pub fn browser_url(text: &str) -> Result<String, String> {
     let kind = ServerUrl::DEBUGGER;
-    kind.read(text).map_err(|wrong| said(&kind, wrong))
+    kind.read(text).map_err(|wrong| message(&kind, wrong))
 }
 
 /// Reads a label, by the same rules as in the configuration.
 pub fn browser_label(text: &str) -> Result<String, String> {
-    name(text, true).map_err(|wrong| said(&Label, wrong))
+    name(text, true).map_err(|wrong| message(&BrowserLabel, wrong))
 }
 
 /// Reads tags, by the same rules as in the configuration.
 pub fn browser_tags<'a>(tags: impl IntoIterator<Item = &'a str>) -> Result<Vec<String>, String> {
-    Tags::read(tags).map_err(|wrong| said(&Tags, wrong))
+    BrowserTags::read(tags).map_err(|wrong| message(&BrowserTags, wrong))
 }
 
-fn said(kind: &impl Kind, Wrong(why): Wrong) -> String {
+fn message(kind: &impl ValueType, InvalidValue(why): InvalidValue) -> String {
     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
     format!("expected {}{why}", kind.allowed())
 }
 
 /// A second name besides the index.
-pub(super) struct Label;
+pub(super) struct BrowserLabel;
 
-impl Kind for Label {
+impl ValueType for BrowserLabel {
     type Value = String;
 
-    fn parse(&self, given: Given<'_>) -> Result<String, Wrong> {
-        name(given.text().ok_or(Wrong(None))?, true)
+    fn parse(&self, given: GivenValue<'_>) -> Result<String, InvalidValue> {
+        name(given.text().ok_or(InvalidValue(None))?, true)
     }
 
     fn show(&self, value: &String) -> String {
@@ -73,29 +73,29 @@ impl Kind for Label {
 }
 
 /// Names that several browsers may share. A tag that is given twice counts once.
-pub(super) struct Tags;
+pub(super) struct BrowserTags;
 
-impl Tags {
-    fn read<'a>(tags: impl IntoIterator<Item = &'a str>) -> Result<Vec<String>, Wrong> {
+impl BrowserTags {
+    fn read<'a>(tags: impl IntoIterator<Item = &'a str>) -> Result<Vec<String>, InvalidValue> {
         let mut read: Vec<String> = Vec::new();
         for tag in tags {
             let tag = name(tag, false)
-                .map_err(|_| Wrong(Some(format!("`{}` is not one of them", tag.escape_debug()))))?;
+                .map_err(|_| InvalidValue(Some(format!("`{}` is not one of them", tag.escape_debug()))))?;
             if !read.contains(&tag) {
                 read.push(tag);
             }
         }
         if read.len() > TAGS_MAX {
-            return Err(Wrong(Some(format!("there are {}", read.len()))));
+            return Err(InvalidValue(Some(format!("there are {}", read.len()))));
         }
         Ok(read)
     }
 }
 
-impl Kind for Tags {
+impl ValueType for BrowserTags {
     type Value = Vec<String>;
 
-    fn parse(&self, given: Given<'_>) -> Result<Vec<String>, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Vec<String>, InvalidValue> {
         let tags = items(given, |text| Ok(split_at_commas(text)))?;
         Self::read(tags.iter().map(String::as_str))
     }
@@ -114,32 +114,34 @@ impl Kind for Tags {
 }
 
 /// A label or a tag: a line of text without spaces around it.
-fn name(text: &str, label: bool) -> Result<String, Wrong> {
+fn name(text: &str, label: bool) -> Result<String, InvalidValue> {
     let text = text.trim();
     if text.is_empty() || text.len() > LABEL_BYTES_MAX || text.contains(char::is_control) {
-        return Err(Wrong(None));
+        return Err(InvalidValue(None));
     }
     // Refuses anything that a program might take for a number, so that no index is ever mistaken for a label.
     if label && text.contains(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok() {
-        return Err(Wrong(Some("numbers are the indices of browsers".to_owned())));
+        return Err(InvalidValue(Some("numbers are the indices of browsers".to_owned())));
     }
     Ok(text.to_owned())
 }
 
 /// Headers of requests to the debugger, by name. Their values are secrets: no message repeats one.
-pub(super) struct Headers;
+pub(super) struct HeaderTable;
 
-impl Kind for Headers {
+impl ValueType for HeaderTable {
     type Value = Vec<Header>;
 
-    fn parse(&self, given: Given<'_>) -> Result<Vec<Header>, Wrong> {
-        let Written::Toml(toml::Value::Table(table)) = given.written else { return Err(Wrong(None)) };
+    fn parse(&self, given: GivenValue<'_>) -> Result<Vec<Header>, InvalidValue> {
+        let GivenForm::Toml(toml::Value::Table(table)) = given.written else {
+            return Err(InvalidValue(None));
+        };
         if table.len() > HEADERS_MAX {
-            return Err(Wrong(Some(format!("there are {}", table.len()))));
+            return Err(InvalidValue(Some(format!("there are {}", table.len()))));
         }
         let mut headers: Vec<Header> = Vec::new();
         for (name, value) in table {
-            let of = |why: &str| Wrong(Some(format!("`{}`: {why}", name.escape_debug())));
+            let of = |why: &str| InvalidValue(Some(format!("`{}`: {why}", name.escape_debug())));
             let own = |start: &&str| match start.strip_suffix('-') {
                 Some(_) => name.to_ascii_lowercase().starts_with(*start),
                 None => name.eq_ignore_ascii_case(start),
@@ -167,7 +169,7 @@ impl Kind for Headers {
         value.iter().map(|header| header.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    fn show_wrong(&self, _: Given<'_>) -> String {
+    fn show_wrong(&self, _: GivenValue<'_>) -> String {
         "…".to_owned()
     }
 
@@ -192,24 +194,24 @@ fn is_printable(c: char) -> bool {
 }
 
 /// Starts the browser: a program and its arguments, in which `{url}` stands for its address.
-pub(super) struct StartCommand;
+pub(super) struct StartCommandLine;
 
-impl Kind for StartCommand {
+impl ValueType for StartCommandLine {
     type Value = Vec<String>;
 
-    fn parse(&self, given: Given<'_>) -> Result<Vec<String>, Wrong> {
+    fn parse(&self, given: GivenValue<'_>) -> Result<Vec<String>, InvalidValue> {
         let argv = match given.written {
-            Written::Toml(toml::Value::String(text)) => {
-                Argv.parse(Given { written: Written::Text(text), base: given.base })
+            GivenForm::Toml(toml::Value::String(text)) => {
+                Argv.parse(GivenValue { written: GivenForm::Text(text), base: given.base })
             }
             _ => Argv.parse(given),
         }?;
         if argv.is_empty() {
-            return Err(Wrong(Some("it is empty".to_owned())));
+            return Err(InvalidValue(Some("it is empty".to_owned())));
         }
         if let Some(name) = argv.iter().flat_map(|word| placeholders(word)).find(|name| *name != PLACEHOLDER)
         {
-            return Err(Wrong(Some(format!("`{{{name}}}` means nothing here"))));
+            return Err(InvalidValue(Some(format!("`{{{name}}}` means nothing here"))));
         }
         Ok(argv)
     }
@@ -261,17 +263,17 @@ mod tests {
         assert!(browser_tags(["qa", ""]).unwrap_err().contains("`` is not one of them"));
         let many: Vec<_> = (0..=TAGS_MAX).map(|n| format!("t{n}")).collect();
         assert!(browser_tags(many.iter().map(String::as_str)).unwrap_err().contains("there are 17"));
-        assert_eq!(text(&Tags, "a, b"), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(text(&BrowserTags, "a, b"), Ok(vec!["a".to_owned(), "b".to_owned()]));
     }
 
     /// Headers are names and texts; a problem names the header and never its value.
     #[test]
     fn headers() {
-        let read = toml(&Headers, "{ Authorization = ' Bearer s3cret ', 'X-Key' = 'b' }").unwrap();
+        let read = toml(&HeaderTable, "{ Authorization = ' Bearer s3cret ', 'X-Key' = 'b' }").unwrap();
         assert_eq!(read[0].value, "Bearer s3cret");
         assert_eq!(format!("{read:?}"), "[Authorization: …, X-Key: …]");
-        assert_eq!(Headers.show(&read), "Authorization, X-Key");
-        assert_eq!(toml(&Headers, "{ A = '' }").unwrap()[0].value, "");
+        assert_eq!(HeaderTable.show(&read), "Authorization, X-Key");
+        assert_eq!(toml(&HeaderTable, "{ A = '' }").unwrap()[0].value, "");
         for (wrong, why) in [
             ("{ A = 1 }", "`A`: its value must be text"),
             ("{ 'A B' = 's3cret' }", "`A B`: this is not a header's name"),
@@ -281,11 +283,11 @@ mod tests {
             ("{ Sec-WebSocket-Key = 's3cret' }", "`Sec-WebSocket-Key`: the connection sets it itself"),
             ("{ a = 's3cret', A = 'b' }", "twice"),
         ] {
-            let said = toml(&Headers, wrong).unwrap_err().0.unwrap();
-            assert!(said.contains(why) && !said.contains("s3c"), "{wrong}: {said}");
+            let message = toml(&HeaderTable, wrong).unwrap_err().0.unwrap();
+            assert!(message.contains(why) && !message.contains("s3c"), "{wrong}: {message}");
         }
         for wrong in ["'Authorization: s3cret'", "['a']", "true"] {
-            assert_eq!(toml(&Headers, wrong), Err(Wrong(None)), "{wrong}");
+            assert_eq!(toml(&HeaderTable, wrong), Err(InvalidValue(None)), "{wrong}");
         }
     }
 
@@ -294,13 +296,13 @@ mod tests {
     fn start_commands() {
         let argv = |words: &[&str]| Ok(words.iter().map(|word| (*word).to_owned()).collect());
         assert_eq!(
-            text(&StartCommand, "chrome --remote-debugging-port=9222 'a b'"),
+            text(&StartCommandLine, "chrome --remote-debugging-port=9222 'a b'"),
             argv(&["chrome", "--remote-debugging-port=9222", "a b"])
         );
-        assert_eq!(toml(&StartCommand, "['start', '{url}/x']"), argv(&["start", "{url}/x"]));
-        assert_eq!(toml(&StartCommand, "'start {url}'"), argv(&["start", "{url}"]));
-        assert_eq!(text(&StartCommand, "a {} {1} {a-b} }{"), argv(&["a", "{}", "{1}", "{a-b}", "}{"]));
-        assert_eq!(text(&StartCommand, r#"a {"x":1}"#), argv(&["a", "{x:1}"]));
+        assert_eq!(toml(&StartCommandLine, "['start', '{url}/x']"), argv(&["start", "{url}/x"]));
+        assert_eq!(toml(&StartCommandLine, "'start {url}'"), argv(&["start", "{url}"]));
+        assert_eq!(text(&StartCommandLine, "a {} {1} {a-b} }{"), argv(&["a", "{}", "{1}", "{a-b}", "}{"]));
+        assert_eq!(text(&StartCommandLine, r#"a {"x":1}"#), argv(&["a", "{x:1}"]));
         for (wrong, why) in [
             ("", "it is empty"),
             ("  ", "it is empty"),
@@ -308,9 +310,9 @@ mod tests {
             ("a {url}{URL}", "`{URL}` means nothing here"),
             ("a 'b", "not closed"),
         ] {
-            assert!(text(&StartCommand, wrong).unwrap_err().0.unwrap().contains(why), "{wrong}");
+            assert!(text(&StartCommandLine, wrong).unwrap_err().0.unwrap().contains(why), "{wrong}");
         }
-        assert!(toml(&StartCommand, "[]").is_err());
-        assert!(toml(&StartCommand, "['a', 1]").is_err());
+        assert!(toml(&StartCommandLine, "[]").is_err());
+        assert!(toml(&StartCommandLine, "['a', 1]").is_err());
     }
 }

@@ -9,13 +9,13 @@ use crate::settings::{
     key::Key,
     problem::Problem,
     resolve::Resolved,
-    source::{Origin, Site},
+    source::{Origin, SettingLocation},
     table::Pool,
 };
 
 /// Whose values they are.
 #[derive(Clone, Copy)]
-pub(super) enum Of<'a> {
+pub(super) enum SubjectKind<'a> {
     BuiltIn,
     /// What a declared pool's instances have in common.
     Pool(&'a str),
@@ -26,15 +26,15 @@ pub(super) enum Of<'a> {
     AtRunTime,
 }
 
-pub(super) struct Subject<'a> {
+pub(super) struct ConflictSubject<'a> {
     pub resolved: &'a Resolved,
     /// Settings without a valid value to compare.
     pub wrong: &'a BTreeSet<&'static str>,
-    pub of: Of<'a>,
+    pub of: SubjectKind<'a>,
     pub pool: &'a Pool,
 }
 
-impl Subject<'_> {
+impl ConflictSubject<'_> {
     pub(super) fn conflicts(&self) -> Vec<Problem> {
         let attached: &[Rule] = if self.is_attached() { ATTACHED } else { &[] };
         let mut problems = Vec::new();
@@ -115,20 +115,20 @@ impl Subject<'_> {
     }
 
     fn is_attached(&self) -> bool {
-        matches!(self.of, Of::Browser(_) | Of::AtRunTime)
+        matches!(self.of, SubjectKind::Browser(_) | SubjectKind::AtRunTime)
     }
 
     /// The levels on which it was configured, the strongest first.
     fn layers(&self) -> Vec<&Layer> {
         let draft = |pool: &str| self.resolved.drafts().get(pool);
         match self.of {
-            Of::BuiltIn | Of::AtRunTime => Vec::new(),
-            Of::Pool(pool) => draft(pool).map(|draft| &draft.own).into_iter().collect(),
-            Of::Instance(pool, id) => {
+            SubjectKind::BuiltIn | SubjectKind::AtRunTime => Vec::new(),
+            SubjectKind::Pool(pool) => draft(pool).map(|draft| &draft.own).into_iter().collect(),
+            SubjectKind::Instance(pool, id) => {
                 let own = draft(pool).and_then(|draft| draft.instances.get(&id));
                 own.into_iter().chain(draft(pool).map(|draft| &draft.own)).collect()
             }
-            Of::Browser(at) => {
+            SubjectKind::Browser(at) => {
                 self.resolved.browser_drafts().get(at).map(|draft| &draft.own).into_iter().collect()
             }
         }
@@ -142,7 +142,7 @@ impl Subject<'_> {
                 || self.wrong.iter().any(|wrong| wrong.strip_prefix("pool.") == Some(key))
         };
         let brought = |key: &&str| match self.of {
-            Of::Instance(pool, id) => self.resolved.site(pool, Some(id), key).is_some(),
+            SubjectKind::Instance(pool, id) => self.resolved.site(pool, Some(id), key).is_some(),
             _ => true,
         };
         !keys.iter().any(is_wrong) && keys.iter().any(brought)
@@ -150,19 +150,19 @@ impl Subject<'_> {
 
     fn who(&self) -> String {
         match self.of {
-            Of::BuiltIn => String::new(),
-            Of::Pool(pool) => format!("pool `{pool}`: "),
-            Of::Instance(pool, id) => format!("pool `{pool}`, instance {id}: "),
-            Of::Browser(at) => format!("browser {}: ", at + 1),
-            Of::AtRunTime => "for a browser that is attached to: ".to_owned(),
+            SubjectKind::BuiltIn => String::new(),
+            SubjectKind::Pool(pool) => format!("pool `{pool}`: "),
+            SubjectKind::Instance(pool, id) => format!("pool `{pool}`, instance {id}: "),
+            SubjectKind::Browser(at) => format!("browser {}: ", at + 1),
+            SubjectKind::AtRunTime => "for a browser that is attached to: ".to_owned(),
         }
     }
 
     fn name(&self, key: &str) -> String {
         match self.of {
-            Of::BuiltIn | Of::AtRunTime => format!("pool.{key}"),
-            Of::Pool(_) | Of::Instance(..) => key.to_uppercase(),
-            Of::Browser(_) => key.to_owned(),
+            SubjectKind::BuiltIn | SubjectKind::AtRunTime => format!("pool.{key}"),
+            SubjectKind::Pool(_) | SubjectKind::Instance(..) => key.to_uppercase(),
+            SubjectKind::Browser(_) => key.to_owned(),
         }
     }
 
@@ -179,7 +179,7 @@ impl Subject<'_> {
     }
 
     fn from(&self, key: &str) -> String {
-        let site: Option<&Site> = self.layers().into_iter().find_map(|layer| layer.sites.get(key));
+        let site: Option<&SettingLocation> = self.layers().into_iter().find_map(|layer| layer.sites.get(key));
         match (site, self.resolved.origin(&format!("pool.{key}"))) {
             (Some(site), _) => format!("from {site}"),
             (None, Origin::Default) => "the default".to_owned(),

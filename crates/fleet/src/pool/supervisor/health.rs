@@ -107,7 +107,7 @@ impl Instances {
         }
         place.looked_at(outcome.clone());
         self.change(|ledger| match answers {
-            true => ledger.answers_again(place.id),
+            true => ledger.responds_again(place.id),
             false => {
                 ledger.withhold(place.id);
                 Changes::default()

@@ -149,7 +149,7 @@ impl Supervisor {
         let mut draining = false;
         let mut probe: Option<BoxFuture<'_, Result<(), String>>> = None;
         loop {
-            if draining && instances.queue.with(|ledger| ledger.out(place.id)) == 0 {
+            if draining && instances.queue.with(|ledger| ledger.taken(place.id)) == 0 {
                 return End::Drained;
             }
             tokio::select! {
