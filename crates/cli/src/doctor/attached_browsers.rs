@@ -35,7 +35,7 @@ fn outcomes_of(answers: Vec<(String, &AttachedBrowser, Result<(), StartError>)>)
         match answer {
             Ok(()) => reachable.push(name),
             Err(error) => {
-                unreachable.push(CheckOutcome::warning(format!("{name}: {error}")).fix(fix(browser, &error)))
+                unreachable.push(CheckOutcome::warning(format!("{name}: {error}")).fix(fix(browser, &error)));
             }
         }
     }

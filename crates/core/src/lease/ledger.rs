@@ -139,10 +139,10 @@ impl Ledger {
         let slot = instance.slots.get_mut(lease.slot)?;
         match *slot {
             Slot::Leased { serial, holder: SlotHolder::Caller } if serial == lease.serial => {
-                instance.leased -= 1
+                instance.leased -= 1;
             }
             Slot::Leased { serial, holder: SlotHolder::Internal } if serial == lease.serial => {
-                instance.internal -= 1
+                instance.internal -= 1;
             }
             Slot::Leased { .. } | Slot::Free => return None,
         }
