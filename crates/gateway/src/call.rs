@@ -36,6 +36,11 @@ pub(crate) async fn run(
         Ok(request) => request,
         Err(error) => return NotRun::from(error).into_body(),
     };
+    let request = match tools::more_tools::inner_call(&request) {
+        None => request,
+        Some(Ok(inner)) => inner,
+        Some(Err(error)) => return NotRun::from(error).into_body(),
+    };
     if let Some(tool) = tools::find(&request.tool) {
         return Ok(tool.answer(gateway, caller, request, turn).await);
     }

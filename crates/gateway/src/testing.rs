@@ -9,7 +9,7 @@ use greenroom_core::{
     Reply, Seat, StartError, Tool, Toolset, View,
     lease::Strategy,
     raw,
-    settings::{Scope, When},
+    settings::{Scope, ToolProfile, When},
 };
 use greenroom_fleet::{
     BrowserSettings, Fleet, FleetSettings, InstanceSettings, PoolSettings, Retry, Size, pool_name,
@@ -90,7 +90,13 @@ pub(crate) fn gateway(pools: &[TestPool], scope: Scope, idle_timeout: Duration) 
     let declared = pools.iter().any(|pool| matches!(pool.size, Size::Fixed(_)));
     let gateway = Gateway {
         fleet: Fleet::new(settings, metrics.clone()),
-        catalog: Catalog::new(engines.iter().map(source).collect(), scope, false, folder.path().to_owned()),
+        catalog: Catalog::new(
+            engines.iter().map(source).collect(),
+            scope,
+            ToolProfile::Full,
+            false,
+            folder.path().to_owned(),
+        ),
         policy: Policy::new(&[], &[], BTreeSet::new(), false).unwrap(),
         scope,
         facts: InstructionFacts {

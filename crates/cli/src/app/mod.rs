@@ -87,6 +87,7 @@ impl App {
         let catalog = Catalog::new(
             pools::sources(settings, &engines),
             settings.sessions.scope,
+            settings.tools.profile,
             settings.records.enabled,
             data.join("cache"),
         );

@@ -21,6 +21,15 @@ pub trait EngineFormat: Send + Sync {
     fn is_missing_ref(&self, _error: &str) -> bool {
         false
     }
+    /// A shorter text for a description in the engine's tool list; an empty one where the description says no more than
+    /// the name it belongs to. `None` if the engine's own text is used.
+    fn brief(&self, _description: &str) -> Option<&'static str> {
+        None
+    }
+    /// The tools that most tasks need. Empty if they are not known.
+    fn core_tools(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// The tool that answers with the current page's snapshot and needs no arguments.
     fn snapshot_tool(&self) -> Option<&'static str> {
         None

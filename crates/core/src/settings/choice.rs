@@ -65,6 +65,16 @@ words! {
         Raw = "raw",
     }
 
+    /// Which tools agents are shown, and in which words.
+    ToolProfile {
+        /// The few that most tasks need, and one that describes and runs the others.
+        Core = "core",
+        /// All of them, in few words.
+        Compact = "compact",
+        /// All of them, in the engine's own words.
+        Full = "full",
+    }
+
     /// What speaks browser tools.
     EngineKind {
         /// The pinned `@playwright/mcp`.

@@ -53,7 +53,8 @@ pub use attached_browsers::{
     browser_tags, browser_url,
 };
 pub use choice::{
-    Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Responses, Scope, When,
+    Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Responses, Scope,
+    ToolProfile, When,
 };
 pub use declare::{Guard, Reach, Section, Setting};
 pub use duration::parse_duration;

@@ -23,7 +23,7 @@ use super::{
     bytes::Bytes,
     choice::{
         Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Responses, Scope,
-        When,
+        ToolProfile, When,
     },
     declare::{
         Guard::{Guarded, Limit, LimitWith, Open},
@@ -132,6 +132,10 @@ settings! {
 
     /// Which tools agents may see and call.
     tools: Tools {
+        /// Which tools agents are shown, and in which words: `compact` shows all tools in few words; `core` shows the
+        /// few tools that most tasks need, and `more_tools`, which describes and runs the others; `full` shows all
+        /// tools in the engine's own words. Agents may call every allowed tool with each of them.
+        "tools.profile" profile: ToolProfile = ToolProfile::Compact => Choice::<ToolProfile>::ANY, Open;
         /// Agents may use only tools whose names match one of these globs. An empty list allows all.
         "tools.allow" allow: Vec<String> = Vec::new() => Globs, Guarded;
         /// Agents may not use tools whose names match one of these globs, even if `tools.allow` has them.

@@ -33,6 +33,10 @@ impl EngineFormat for DevtoolsFormat {
             || (error.contains("Element uid \"") && error.contains(" not found on page "))
     }
 
+    fn core_tools(&self) -> &'static [&'static str] {
+        &["navigate_page", SNAPSHOT, "click", "fill", "fill_form", "press_key", "wait_for", "take_screenshot"]
+    }
+
     fn snapshot_tool(&self) -> Option<&'static str> {
         Some(SNAPSHOT)
     }

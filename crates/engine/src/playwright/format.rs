@@ -4,7 +4,7 @@
 use greenroom_core::{EngineFormat, port::Field};
 use serde_json::Value;
 
-use super::tree;
+use super::{brief, tree};
 use crate::tool_answer::first_text;
 
 /// Tools that answer with a page snapshot, always or by their arguments: `browser_type` does when it submits,
@@ -61,6 +61,14 @@ impl EngineFormat for PlaywrightFormat {
                     || error.ends_with(" does not match any elements.")
             })
         })
+    }
+
+    fn brief(&self, description: &str) -> Option<&'static str> {
+        brief::brief(description)
+    }
+
+    fn core_tools(&self) -> &'static [&'static str] {
+        brief::CORE
     }
 
     fn snapshot_tool(&self) -> Option<&'static str> {

@@ -6,6 +6,7 @@
 //! WebKit, the user's own browser and browsers of Windows ([`launched`]): one process, one seat, and no observer.
 
 mod artifacts;
+mod brief;
 mod caps;
 mod command;
 mod console;

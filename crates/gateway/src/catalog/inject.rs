@@ -4,7 +4,11 @@
 //! The list shows a parameter only where it offers a choice; callers may pass it everywhere. A tool that has a
 //! parameter of that name itself keeps it.
 
-use greenroom_core::{Fields, Raw, raw::encode, settings::Scope};
+use greenroom_core::{
+    Fields, Raw,
+    raw::encode,
+    settings::{Scope, ToolProfile},
+};
 use serde_json::{json, value::RawValue};
 
 use super::source::{KnownSource, SourceName};
@@ -21,7 +25,7 @@ pub(crate) const TAG: &str = "browserTag";
 
 /// Every tool carries these, so every token counts: at most 20 tokens each, without the names of pools; an index with
 /// its minimum, or the choice between index and label, at most 48.
-const SESSION_DESCRIPTION: &str = "Your browser; each agent picks its own id";
+const SESSION_DESCRIPTION: &str = "Your own browser, by any id";
 const INSTANCE_DESCRIPTION: &str = "Number or alias in the pool";
 const BROWSER_DESCRIPTION: &str = "Which browser; see list_browsers";
 const LABEL_DESCRIPTION: &str = "Index or label; see list_browsers";
@@ -42,6 +46,7 @@ pub(crate) enum BrowserChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListOptions {
     pub(crate) scope: Scope,
+    pub(crate) profile: ToolProfile,
     /// The pools to choose from, the default one first; empty where there is no choice.
     pub(crate) pools: Vec<String>,
     /// Whether a pool has several instances to choose from.
@@ -86,17 +91,24 @@ impl InjectedParameters {
 pub(crate) struct AnswerContents {
     pub(crate) snapshots: bool,
     pub(crate) data: bool,
+    /// The tool only takes a snapshot.
+    pub(crate) is_snapshot_tool: bool,
 }
 
 impl ListOptions {
     /// What these sources give callers to choose from.
-    pub(super) fn from_sources(sources: &[KnownSource], scope: Scope, recalls: bool) -> Self {
+    pub(super) fn from_sources(
+        sources: &[KnownSource],
+        (scope, profile): (Scope, ToolProfile),
+        recalls: bool,
+    ) -> Self {
         let (pools, browsers): (Vec<_>, Vec<_>) = sources.iter().partition(|known| known.place.is_pool());
         let has_label =
             |known: &&KnownSource| matches!(&known.place, SourceName::Browser(name) if name.label.is_some());
         let choice = pools.len() > 1 || !browsers.is_empty();
         Self {
             scope,
+            profile,
             instances: pools.iter().any(|known| known.source.several),
             pools: pools.iter().filter(|_| choice).map(|known| known.source.pool.to_string()).collect(),
             tagged: browsers.iter().any(|known| known.tagged),
@@ -168,8 +180,18 @@ impl ListOptions {
         let session = encode(&json!({ "type": "string", "description": SESSION_DESCRIPTION }));
         let own: Vec<_> = std::iter::once((SESSION_ID, session)).chain(self.places()).collect();
         let added: Vec<_> = own.into_iter().filter(|(name, _)| free(name)).collect();
-        let form = (gives.snapshots && response_options.mode && self.recalls).then(|| (MODE, mode()));
-        let parts = response_options.pages.then(pages::parameters).into_iter().flatten();
+        // Every tool accepts them; the list shows them where a model would look for them.
+        let shows_mode = match self.profile {
+            ToolProfile::Core => gives.is_snapshot_tool,
+            ToolProfile::Compact | ToolProfile::Full => gives.snapshots,
+        };
+        let shows_pages = match self.profile {
+            ToolProfile::Core => false,
+            ToolProfile::Compact => gives.is_snapshot_tool,
+            ToolProfile::Full => true,
+        };
+        let form = (shows_mode && response_options.mode && self.recalls).then(|| (MODE, mode()));
+        let parts = (response_options.pages && shows_pages).then(pages::parameters).into_iter().flatten();
         let form: Vec<_> = form.into_iter().chain(parts).collect();
         if added.is_empty() && form.is_empty() {
             return Some((definition.to_owned(), takes));
@@ -225,7 +247,15 @@ mod tests {
 
     fn shown(scope: Scope, pools: &[&str], instances: bool) -> ListOptions {
         let pools = pools.iter().map(|name| (*name).to_owned()).collect();
-        ListOptions { scope, pools, instances, browsers: BrowserChoice::None, tagged: false, recalls: true }
+        ListOptions {
+            scope,
+            profile: ToolProfile::Full,
+            pools,
+            instances,
+            browsers: BrowserChoice::None,
+            tagged: false,
+            recalls: true,
+        }
     }
 
     fn check(definition: &str, shown: &ListOptions, expected: &str) -> InjectedParameters {

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use greenroom_core::Raw;
+use greenroom_core::{Raw, settings::ToolProfile};
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
@@ -17,6 +17,7 @@ use crate::recall::{pages, response_options};
 
 use super::{
     arguments::{ArgumentChecker, InvalidArguments},
+    compact::compact,
     inject::{self, AnswerContents, BrowserChoice, InjectedParameters, ListOptions},
     source::{KnownSource, SourceName},
 };
@@ -35,6 +36,8 @@ pub struct ToolList {
 pub struct ListedTool {
     /// As clients see it.
     pub shown: Raw,
+    /// Whether clients see it in the list; otherwise `more_tools` describes it.
+    pub(crate) is_listed: bool,
     /// Which selectors are greenroom's in this tool; a tool that has such a parameter itself keeps it.
     pub(crate) takes: InjectedParameters,
     /// The definitions of the pools that have it; usually there is only one. Never empty.
@@ -63,10 +66,20 @@ impl ToolList {
             };
             for tool in &set.tools {
                 let entry = tools.entry(tool.name.clone()).or_insert_with(|| {
-                    let (snapshots, data) =
-                        (format.gives_snapshots(&tool.name), format.gives_data(&tool.name));
-                    let (shown, takes) = shown.add_to(&tool.definition, AnswerContents { snapshots, data });
-                    ListedTool { shown, takes, variants: Vec::new() }
+                    let contents = AnswerContents {
+                        snapshots: format.gives_snapshots(&tool.name),
+                        data: format.gives_data(&tool.name),
+                        is_snapshot_tool: format.snapshot_tool() == Some(&*tool.name),
+                    };
+                    // The tools of a custom server keep their words: greenroom does not know what they mean.
+                    let is_compact = shown.profile != ToolProfile::Full && !source.engine.is_server();
+                    let compacted = is_compact.then(|| compact(&tool.definition, format));
+                    let (shown_definition, takes) =
+                        shown.add_to(compacted.as_deref().unwrap_or(&tool.definition), contents);
+                    let core = format.core_tools();
+                    let is_listed =
+                        shown.profile != ToolProfile::Core || core.is_empty() || core.contains(&&*tool.name);
+                    ListedTool { shown: shown_definition, takes, is_listed, variants: Vec::new() }
                 });
                 // If an engine lists a name twice, the first one counts.
                 if entry.variant(pool).is_none() {

@@ -8,6 +8,7 @@
 mod arguments;
 mod attached_browsers;
 mod cache;
+mod compact;
 mod inject;
 mod listed;
 mod source;
@@ -20,7 +21,10 @@ use std::{
     sync::Arc,
 };
 
-use greenroom_core::{Engine, StartError, Tool, Toolset, settings::Scope};
+use greenroom_core::{
+    Engine, StartError, Tool, Toolset,
+    settings::{Scope, ToolProfile},
+};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
@@ -41,6 +45,7 @@ use source::KnownSource;
 /// The tools of all pools and attached browsers, as they are known now.
 pub struct Catalog {
     scope: Scope,
+    profile: ToolProfile,
     recalls: bool,
     folder: PathBuf,
     state: Mutex<CatalogState>,
@@ -61,17 +66,28 @@ struct CatalogState {
 impl Catalog {
     /// `sources` has one entry per pool, the default pool first; `recalls` says whether calls are recorded; `folder`
     /// holds the cached lists.
-    pub fn new(sources: Vec<ToolSource>, scope: Scope, recalls: bool, folder: PathBuf) -> Arc<Self> {
+    pub fn new(
+        sources: Vec<ToolSource>,
+        scope: Scope,
+        profile: ToolProfile,
+        recalls: bool,
+        folder: PathBuf,
+    ) -> Arc<Self> {
         let sources: Vec<_> = sources.into_iter().map(KnownSource::pool).collect();
-        let shown = Arc::new(ListOptions::from_sources(&sources, scope, recalls));
+        let shown = Arc::new(ListOptions::from_sources(&sources, (scope, profile), recalls));
         Arc::new(Self {
             scope,
+            profile,
             recalls,
             folder,
             state: Mutex::new(CatalogState { sources, shown, listed: None }),
             fetching: tokio::sync::Mutex::default(),
             changes: watch::Sender::new(0),
         })
+    }
+
+    pub(crate) fn profile(&self) -> ToolProfile {
+        self.profile
     }
 
     /// The tools of all pools that run code in an engine's own process.
@@ -256,7 +272,8 @@ impl Catalog {
     /// Makes the list anew, and notifies clients if they would see a difference. Before the first `tools/list` there is
     /// no client to notify.
     fn announce(&self, state: &mut CatalogState) {
-        let shown = Arc::new(ListOptions::from_sources(&state.sources, self.scope, self.recalls));
+        let shown =
+            Arc::new(ListOptions::from_sources(&state.sources, (self.scope, self.profile), self.recalls));
         let shown_before = std::mem::replace(&mut state.shown, shown);
         let Some(before) = state.listed.clone() else { return };
         let after = rebuild(state);

@@ -69,7 +69,7 @@ fn catalog(pools: &[(&str, &Arc<CountingEngine>)]) -> (Arc<Catalog>, TempDir) {
         ToolSource { pool: (*pool).into(), engine, several: false }
     };
     let sources = pools.iter().map(source).collect();
-    (Catalog::new(sources, Scope::Call, false, folder.path().to_owned()), folder)
+    (Catalog::new(sources, Scope::Call, ToolProfile::Full, false, folder.path().to_owned()), folder)
 }
 
 fn names(listed: &ToolList) -> Vec<&str> {
@@ -126,7 +126,7 @@ async fn equal_engines_are_asked_once() {
     first.refresh().await.unwrap();
     assert_eq!(list_requests(), 2, "once more, for both");
     let sources = vec![ToolSource { pool: "A".into(), engine: one.clone(), several: true }];
-    let second = Catalog::new(sources, Scope::Call, false, folder.path().to_owned());
+    let second = Catalog::new(sources, Scope::Call, ToolProfile::Full, false, folder.path().to_owned());
     let listed = second.list().await.unwrap();
     let shown = listed.get("pdf").unwrap().1.shown.get();
     assert!(shown.contains("browser_instance") && !shown.contains("browser_pool"), "{shown}");

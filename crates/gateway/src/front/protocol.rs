@@ -362,14 +362,14 @@ pub(crate) async fn list_tools(
     })?;
     // Under `explicit` the list already requires it.
     let demands_session = scope == Scope::Explicit && gateway.scope != scope;
-    let shown = listed.iter().filter(|(name, _)| gateway.policy.shows(owner, name));
+    let shown = listed.iter().filter(|(name, entry)| entry.is_listed && gateway.policy.shows(owner, name));
     let mut list: Vec<Cow<'_, RawValue>> = shown
         .map(|(_, entry)| match demands_session {
             true => entry.shown_with_session_required(),
             false => Cow::Borrowed(&*entry.shown),
         })
         .collect();
-    let own = tools::definitions(gateway, owner, is_local, scope);
+    let own = tools::definitions(gateway, owner, is_local, scope, true);
     list.extend(own.iter().map(|tool| Cow::Borrowed(&**tool)));
     let mut answer = Fields::default();
     answer.set("tools", encode(&list));

@@ -44,6 +44,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             Ok(tool_output(content, &ask))
         })
     },
+    is_core: true,
     ..BARE
 };
 

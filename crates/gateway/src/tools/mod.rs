@@ -9,6 +9,7 @@ mod disconnect_browser;
 pub(crate) mod get_console_content;
 mod get_content;
 mod list_browsers;
+pub(crate) mod more_tools;
 mod reconnect_browser;
 mod session_close;
 mod session_list;
@@ -19,7 +20,11 @@ use std::{
     time::Instant,
 };
 
-use greenroom_core::{Agent, BoxFuture, Fields, Owner, Permit, Raw, Records, raw::encode, settings::Scope};
+use greenroom_core::{
+    Agent, BoxFuture, Fields, Owner, Permit, Raw, Records,
+    raw::encode,
+    settings::{Scope, ToolProfile},
+};
 use greenroom_fleet::{BrowserStatus, SessionKey};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json, value::RawValue};
@@ -61,6 +66,8 @@ pub(crate) struct OwnTool {
     read_only: bool,
     /// Whether it runs tools of engines, and needs their list.
     runs_others: bool,
+    /// Whether the profile `core` lists it.
+    is_core: bool,
     /// Whether it is worth its tokens under this configuration. The flag says whether the client is this user on this
     /// machine.
     usable: fn(&Gateway, bool) -> bool,
@@ -78,11 +85,13 @@ const BARE: OwnTool = OwnTool {
     schema: || json!({ "properties": {} }),
     read_only: false,
     runs_others: false,
+    is_core: false,
     usable: |_, _| true,
     run: |_| Box::pin(async { Ok(Value::Null.into()) }),
 };
 
-const TOOLS: [&OwnTool; 12] = [
+const TOOLS: [&OwnTool; 13] = [
+    &more_tools::TOOL,
     &session_list::TOOL,
     &create_new_session::TOOL,
     &session_close::TOOL,
@@ -204,9 +213,17 @@ pub(crate) fn names(gateway: &Gateway, is_local: bool) -> impl Iterator<Item = &
 }
 
 /// Their definitions, as far as this owner may use them. `scope` says what a call without `sessionId` means to the
-/// client.
-pub(crate) fn definitions(gateway: &Gateway, owner: &Owner, is_local: bool, scope: Scope) -> Vec<Raw> {
-    let shown = usable(gateway, is_local).filter(|tool| gateway.policy.shows(owner, tool.name));
+/// client, `is_listed` whether to return the tools that the profile lists or the others.
+pub(crate) fn definitions(
+    gateway: &Gateway,
+    owner: &Owner,
+    is_local: bool,
+    scope: Scope,
+    is_listed: bool,
+) -> Vec<Raw> {
+    let lists_all = gateway.catalog.profile() != ToolProfile::Core;
+    let shown = usable(gateway, is_local)
+        .filter(|tool| gateway.policy.shows(owner, tool.name) && (tool.is_core || lists_all) == is_listed);
     let parameters = gateway.catalog.shown();
     shown.map(|tool| tool.definition(&parameters, scope)).collect()
 }
@@ -237,13 +254,16 @@ impl OwnTool {
             schema.set(name, value.to_owned());
         }
         schema.set("properties", properties.to_raw());
-        schema.set("additionalProperties", encode(&false));
-        let definition = encode(&json!({
+        let mut definition = json!({
             "name": self.name,
             "description": self.description,
             "inputSchema": schema,
-            "annotations": { "readOnlyHint": self.read_only, "openWorldHint": self.runs_others },
-        }));
+        });
+        // What is not said has the protocol's default: a tool that changes something.
+        if self.read_only {
+            definition["annotations"] = json!({ "readOnlyHint": true });
+        }
+        let definition = encode(&definition);
         let required = scope == Scope::Explicit && self.needs_session;
         required.then(|| with_session_required(&definition)).flatten().unwrap_or(definition)
     }

@@ -16,5 +16,6 @@ pub(super) const TOOL: OwnTool = OwnTool {
             Ok(json!("session closed").into())
         })
     },
+    is_core: true,
     ..BARE
 };
