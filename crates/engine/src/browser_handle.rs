@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(
             loss_text(Closed::Overflow).as_deref(),
             Some(
-                "greenroom gave up the browser: it sends events faster than greenroom can read them: 4096 are waiting"
+                "greenroom gave up the browser: it sends events faster than greenroom can read them: 4096 events or 268435456 bytes are waiting"
             )
         );
         assert!(loss_text(Closed::Protocol("no JSON".into())).unwrap().ends_with("protocol: no JSON"));

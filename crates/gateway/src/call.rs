@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use greenroom_core::{Call, Raw, record::Record, settings::Responses};
-use greenroom_fleet::{SessionKey, Target};
+use greenroom_fleet::{Note, SessionKey, Target};
 use greenroom_mcp::{RpcError, error::INVALID_REQUEST};
 use serde_json::value::RawValue;
 
@@ -162,6 +162,11 @@ pub(crate) async fn make(
             let mut outcome =
                 CallOutcome::answered(gateway, call_record, caller, &session_key, answer, response_options)
                     .await;
+            if let Some(session) = &outcome.record.session
+                && session_notes.iter().any(|note| matches!(note, Note::Crashed(_)))
+            {
+                gateway.recall.sent_pages.forget(&session.uid);
+            }
             outcome.notes = notes(caller, &session_key, session_notes, own_session_call);
             if let Some(tool) = outcome.snapshot_tool(gateway).filter(|_| !caller.is_program) {
                 outcome.page_now = page_now(gateway, caller, &session_key, tool).await.map(Box::new);

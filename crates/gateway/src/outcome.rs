@@ -170,11 +170,18 @@ impl CallOutcome {
         body
     }
 
+    /// Whether the call did nothing but take a snapshot.
+    fn is_snapshot_call(&self, gateway: &Gateway) -> bool {
+        let engine = self.pool.as_deref().and_then(|pool| gateway.catalog.engine(pool));
+        engine.is_some_and(|engine| engine.format().snapshot_tool() == Some(&*self.record.tool))
+    }
+
     /// The document of the reply's page.
     fn document(&self, gateway: &Gateway) -> Option<String> {
-        let snapshot = self.reply.as_ref().ok()?.snapshot_text()?;
+        let reply = self.reply.as_ref().ok()?;
+        let snapshot = reply.snapshot_text()?;
         let engine = gateway.catalog.engine(self.pool.as_deref()?)?;
-        engine.format().document(snapshot)
+        engine.format().document(reply.body.as_ref().ok()?.get(), snapshot)
     }
 
     /// The page to compare with, if this mode sends changes. Without one the agent gets the whole page, which is always
@@ -191,6 +198,8 @@ impl CallOutcome {
         let records = recall.records.as_ref()?;
         match mode {
             ResponseMode::Diff => records.snapshot_before(&caller.owner, ref_id).await.ok()?,
+            // An agent that takes a snapshot wants the page, perhaps because it no longer has it.
+            ResponseMode::As(Responses::Auto) if self.is_snapshot_call(gateway) => None,
             ResponseMode::As(Responses::Auto) => {
                 let session = self.record.session.as_ref()?;
                 let base = recall.sent_pages.base(&session.uid, caller.reader(), document)?;

@@ -205,7 +205,7 @@ fn compose_fits_the_program() {
         let rest = text.split_once(before).unwrap_or_else(|| panic!("no `{before}`")).1;
         rest.split_once(after).unwrap().0.parse().unwrap()
     };
-    let shutdown = seconds(&house, "SHUTDOWN: Duration = Duration::from_secs(", ")");
+    let shutdown = seconds(&house, "SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(", ")");
     assert!(seconds(&compose, "stop_grace_period: ", "s\n") > shutdown + 1);
     assert!(seconds(&unit, "TimeoutStopSec=", "\n") > shutdown + 1);
     assert!(compose.contains(&format!("image: greenroom:{}\n", env!("CARGO_PKG_VERSION"))));

@@ -12,9 +12,9 @@ pub trait EngineFormat: Send + Sync {
     fn fields(&self, _snapshot: &str, _is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
         Vec::new()
     }
-    /// What tells the document of a snapshot from the documents before it: another text means another document. `None`
-    /// if the snapshot does not show it.
-    fn document(&self, _snapshot: &str) -> Option<String> {
+    /// What tells the document in an answer from the documents of other answers: another text means another document, or
+    /// another tab. `None` if the answer does not show it.
+    fn document(&self, _result: &str, _snapshot: &str) -> Option<String> {
         None
     }
     /// Whether the error of a call says that the page has no element of the ref that the call named.

@@ -19,6 +19,7 @@ fn values(setting: &Setting) -> (&'static str, &'static str) {
         "log" => ("'info'", "'debug'"),
         "responses" | "pool.responses" => ("'refs'", "'raw'"),
         "inline_tokens" => ("1000", "2000"),
+        "tools.profile" => ("'core'", "'full'"),
         "server.listen" => ("'127.0.0.1:1'", "'127.0.0.1:2'"),
         "server.allowed_hosts" | "records.redact" | "tools.allow" | "tools.deny" => ("[\"a\"]", "[\"b\"]"),
         "sessions.scope" => ("'explicit'", "'call'"),
@@ -180,6 +181,8 @@ fn decisions() {
         // Other addresses than this machine's loopback are refused in any case.
         "server.listen",
         "server.drain_timeout",
+        // Agents may call the same tools with each of them.
+        "tools.profile",
         "attach.eager",
         "attach.cooldown",
         "pool.lazy",

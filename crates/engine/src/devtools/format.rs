@@ -22,7 +22,7 @@ impl EngineFormat for DevtoolsFormat {
     }
 
     /// The first line is the document: `uid=1_0 RootWebArea "Shop" url="http://shop/#tea"`.
-    fn document(&self, snapshot: &str) -> Option<String> {
+    fn document(&self, _: &str, snapshot: &str) -> Option<String> {
         let (_, url) = snapshot.lines().next()?.rsplit_once(" url=\"")?;
         Some(url.split(['#', '"']).next()?.to_owned())
     }
@@ -100,5 +100,26 @@ mod tests {
         let tree = DevtoolsFormat.data(SNAPSHOT, "{}", Some("uid=1_0 button \"Go\""));
         assert_eq!(tree, Some(json!([{ "role": "button", "name": "Go", "ref": "1_0" }])));
         assert_eq!(DevtoolsFormat.data("click", "{}", Some("uid=1_0 button")), None);
+    }
+
+    /// A document is told by its address without the fragment; errors about elements that are gone are known.
+    #[test]
+    fn documents_and_missing_refs() {
+        let document = |url: &str| {
+            DevtoolsFormat.document(
+                "{}",
+                &format!(
+                    "uid=1_0 RootWebArea \"A \" url=\"x\" url=\"{url}\"\n  uid=1_1 link url=\"http://b/\""
+                ),
+            )
+        };
+        assert_eq!(document("http://a/#1"), document("http://a/#2"));
+        assert_eq!(document("http://a/"), Some("http://a/".to_owned()));
+        assert_ne!(document("http://a/"), document("http://a/b"));
+        assert!(DevtoolsFormat.is_missing_ref("Element uid \"9_9\" not found on page 1."));
+        assert!(
+            DevtoolsFormat.is_missing_ref("No snapshot found for page 1. Use take_snapshot to capture one.")
+        );
+        assert!(!DevtoolsFormat.is_missing_ref("Navigation timed out"));
     }
 }

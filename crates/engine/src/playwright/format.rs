@@ -4,7 +4,7 @@
 use greenroom_core::{EngineFormat, port::Field};
 use serde_json::Value;
 
-use super::{brief, tree};
+use super::{brief, text, tree};
 use crate::tool_answer::first_text;
 
 /// Tools that answer with a page snapshot, always or by their arguments: `browser_type` does when it submits,
@@ -47,11 +47,12 @@ impl EngineFormat for PlaywrightFormat {
         tree::fields(snapshot, is_wanted)
     }
 
-    /// The engine begins the refs of each document with another frame number: `e7`, later `f1e7`, then `f2e7`.
-    fn document(&self, snapshot: &str) -> Option<String> {
+    /// The engine begins the refs of each document of a tab with another frame number: `e7`, later `f1e7`, then `f2e7`. It
+    /// lists the tabs where there are several.
+    fn document(&self, result: &str, snapshot: &str) -> Option<String> {
         let (_, reference) = snapshot.split_once("[ref=")?;
         let (frame, _) = reference.split_once(']')?.0.rsplit_once('e')?;
-        Some(frame.to_owned())
+        Some(format!("{} {frame}", text::current_tab(result)))
     }
 
     fn is_missing_ref(&self, error: &str) -> bool {
@@ -148,5 +149,35 @@ mod tests {
             DATA.iter().all(|tool| PlaywrightFormat.gives_data(tool))
                 && PlaywrightFormat.gives_snapshots("browser_click")
         );
+    }
+
+    /// A document is told by the frame number in its refs and by its tab. Recorded from version 0.0.83.
+    #[test]
+    fn documents() {
+        let page =
+            |reference: &str| format!("- generic [active] [ref={reference}]:\n  - heading \"e\" [ref=e2]");
+        let document = |reference: &str| PlaywrightFormat.document("{}", &page(reference));
+        assert_eq!(document("e1"), document("e77"));
+        assert_ne!(document("e1"), document("f1e1"));
+        assert_ne!(document("f1e1"), document("f2e1"));
+        let second = r####"{"content":[{"type":"text","text":"### Open tabs\n- 0: [](http://a/)\n- 1: (current) [](http://a/two)\n### Page"}]}"####;
+        assert_ne!(PlaywrightFormat.document(second, &page("e1")), document("e1"));
+        assert_eq!(PlaywrightFormat.document("{}", "- text: no ref"), None);
+    }
+
+    /// Errors about refs that the page does not have, recorded from version 0.0.83.
+    #[test]
+    fn missing_refs() {
+        for (error, is_missing) in [
+            (
+                "### Error\nError: Ref e3 not found in the current page snapshot. Try capturing new snapshot.",
+                true,
+            ),
+            ("### Error\nError: \"zz99\" does not match any elements.", true),
+            ("### Error\nTimeoutError: locator.click: Timeout 5000ms exceeded.", false),
+            ("### Error\nError: page.goto: net::ERR_CONNECTION_REFUSED at http://127.0.0.1:1/", false),
+        ] {
+            assert_eq!(PlaywrightFormat.is_missing_ref(error), is_missing, "{error}");
+        }
     }
 }

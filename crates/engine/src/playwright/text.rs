@@ -91,6 +91,17 @@ fn inline(body: &str) -> Option<(Range<usize>, AnswerLink<'_>)> {
     Some((fence, AnswerLink::Inline(rest.get(..end)?)))
 }
 
+/// The number of the tab that an answer is about, in its JSON text. With one tab the engine lists none.
+pub(super) fn current_tab(body: &str) -> usize {
+    // `\n` is two characters here: the text is still JSON.
+    let Some((_, tabs)) = body.split_once("### Open tabs\\n") else { return 0 };
+    let lines = tabs.split("\\n").take_while(|line| line.starts_with("- "));
+    let current = lines
+        .filter_map(|line| line.strip_prefix("- ")?.split_once(": "))
+        .find(|(_, tab)| tab.starts_with("(current) "));
+    current.and_then(|(number, _)| number.parse().ok()).unwrap_or(0)
+}
+
 /// The event that links to new console lines. There is one, the first of its section, and only the section of a pause may
 /// follow it; a page printed anything similar before it.
 fn console(body: &str) -> Option<(Range<usize>, AnswerLink<'_>)> {
@@ -335,5 +346,18 @@ mod tests {
                 end = place.end;
             }
         }
+    }
+
+    /// Recorded from version 0.0.83.
+    #[test]
+    fn current_tab_is_read_from_the_list() {
+        let tabs = |lines: &str| {
+            format!(
+                r####"{{"content":[{{"type":"text","text":"### Open tabs\n{lines}\n### Page\n- Page URL: http://a/"}}]}}"####
+            )
+        };
+        assert_eq!(current_tab(&tabs(r"- 0: [](http://a/)\n- 1: (current) [x](http://a/two)")), 1);
+        assert_eq!(current_tab(&tabs(r"- 0: (current) [](http://a/)\n- 1: [(current) [](http://a/two)")), 0);
+        assert_eq!(current_tab(NAVIGATE), 0);
     }
 }

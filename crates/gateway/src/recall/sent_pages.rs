@@ -60,6 +60,11 @@ impl SentPages {
         }
     }
 
+    /// Forgets the page of this session: the browser has replaced it without a call.
+    pub(crate) fn forget(&self, session: &SessionUid) {
+        self.0.lock().remove(session);
+    }
+
     /// The record of the page that this agent has, if an answer about this document can be its changes.
     pub(crate) fn base(
         &self,
@@ -160,6 +165,9 @@ mod tests {
             pages.answered(&session(1), other);
             assert_eq!(base(&pages, 1), None);
         }
+        let pages = begun();
+        pages.forget(&session(1));
+        assert_eq!(base(&pages, 1), None);
     }
 
     /// The page is sent whole again after enough answers, and after long enough; a whole one begins the count anew.

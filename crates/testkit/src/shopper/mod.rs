@@ -25,7 +25,9 @@ pub enum Sees {
     Files(PathBuf),
     /// Answers have snapshots in them, perhaps cut.
     Inline,
-    /// The same, but once a page is known only changes are asked for.
+    /// The same, or only the changes of a page that the agent was sent before, as greenroom decides.
+    Auto,
+    /// Answers have snapshots, but once a page is known only changes are asked for.
     Diff,
     /// Answers have a ref_id only, by which the agent searches lines.
     Refs,
@@ -35,9 +37,15 @@ pub enum Sees {
 
 /// An agent at work.
 pub struct Shopper<'a> {
-    client: &'a Client,
+    /// The agents that share the errand, each with what it knows. They take turns, in one session.
+    agents: Vec<(&'a Client, Sight)>,
+    /// The index of the agent whose turn it is.
+    turn: usize,
+    /// The session that they name in every call.
+    session: Option<&'static str>,
+    /// After so many calls an agent forgets everything that it was sent.
+    memory: usize,
     sees: Sees,
-    sight: Sight,
     received: Vec<String>,
     /// How often it had to ask for more.
     asked: usize,
@@ -56,13 +64,36 @@ pub struct Errand {
 
 impl<'a> Shopper<'a> {
     pub fn new(client: &'a Client, sees: Sees) -> Self {
-        Self { client, sees, sight: Sight::default(), received: Vec::new(), asked: 0 }
+        let agents = vec![(client, Sight::default())];
+        Self { agents, turn: 0, session: None, memory: usize::MAX, sees, received: Vec::new(), asked: 0 }
+    }
+
+    /// The agent forgets everything that it was sent after so many calls, as a client does that shortens its history.
+    pub fn forgets_after(mut self, calls: usize) -> Self {
+        self.memory = calls;
+        self
+    }
+
+    /// Another agent makes every second call, in the same session.
+    pub fn takes_turns_with(mut self, other: &'a Client, session: &'static str) -> Self {
+        self.agents.push((other, Sight::default()));
+        self.session = Some(session);
+        self
+    }
+
+    fn sight(&mut self) -> &mut Sight {
+        let turn = self.turn;
+        &mut self.agents[turn].1
     }
 
     /// Runs the errand to its end. Panics where an answer does not lead on, and where the shop got another order.
     pub async fn run(mut self, site: &Site) -> Errand {
         let orders = site.hits("/shop/order");
         for (number, Step(act, expected)) in STEPS.iter().enumerate() {
+            self.turn = number % self.agents.len();
+            if number > 0 && number % self.memory == 0 {
+                *self.sight() = Sight::default();
+            }
             self.act(act, site).await;
             let seen = self.sees_now(expected).await;
             let last = self.received.last().map_or("", String::as_str);
@@ -102,12 +133,12 @@ impl<'a> Shopper<'a> {
             Act::Evaluate(function) => ("browser_evaluate", json!({ "function": function })),
             Act::ListTabs => ("browser_tabs", json!({ "action": "list" })),
         };
-        if matches!(self.sees, Sees::Diff) && self.sight.knows_a_page() {
+        if matches!(self.sees, Sees::Diff) && self.sight().knows_a_page() {
             arguments["mode"] = json!("diff");
         }
         let response = self.call(tool, arguments).await;
         let text = self.received.last().cloned().unwrap_or_default();
-        self.sight.answered(&text, response["result"]["_meta"]["greenroom/ref_id"].as_str());
+        self.sight().answered(&text, response["result"]["_meta"]["greenroom/ref_id"].as_str());
     }
 
     /// The arguments that name an element.
@@ -119,7 +150,7 @@ impl<'a> Shopper<'a> {
     async fn find(&mut self, element: &Element) -> String {
         let Element(role, name) = element;
         let words = format!("{role} \"{name}\"");
-        let known = self.sight.texts().find_map(|text| ref_of(text, &words));
+        let known = self.sight().texts().find_map(|text| ref_of(text, &words));
         match known {
             Some(found) => found,
             None => {
@@ -131,12 +162,15 @@ impl<'a> Shopper<'a> {
 
     /// Whether the last call shows this text.
     async fn sees_now(&mut self, expected: &str) -> bool {
-        self.sight.newest().contains(expected) || self.more(expected).await.contains(expected)
+        self.sight().newest().contains(expected) || has_line(&self.more(expected).await, expected)
     }
 
     /// More of the page than was sent: all of it, or the lines with these words.
     async fn more(&mut self, words: &str) -> String {
-        let text = match (&self.sees, self.sight.link(), self.sight.ref_id()) {
+        let (link, ref_id) = (self.sight().link().map(str::to_owned), self.sight().ref_id());
+        let text = match (&self.sees, link, ref_id) {
+            // An agent without a page takes a snapshot.
+            (Sees::Auto, _, None) => return self.look_again(words).await,
             (Sees::Files(folder), Some(link), _) => {
                 let path = folder.join(link);
                 let text = std::fs::read_to_string(&path);
@@ -145,13 +179,32 @@ impl<'a> Shopper<'a> {
                 text
             }
             (Sees::Raw, _, Some(ref_id)) => self.recall(json!({ "ref_id": ref_id })).await,
-            (Sees::Inline | Sees::Diff | Sees::Refs, _, Some(ref_id)) => {
+            (Sees::Inline | Sees::Auto | Sees::Diff | Sees::Refs, _, Some(ref_id)) => {
                 self.recall(json!({ "ref_id": ref_id, "search_for": words })).await
             }
             _ => return String::new(),
         };
         self.asked += 1;
-        self.sight.learnt(&text);
+        self.sight().learnt(&text);
+        // Another agent may have changed the page since this one was sent it.
+        if matches!(self.sees, Sees::Auto) && self.agents.len() > 1 && !has_line(&text, words) {
+            return self.look_again(words).await;
+        }
+        text
+    }
+
+    /// Takes a snapshot, and searches it if it was cut.
+    async fn look_again(&mut self, words: &str) -> String {
+        let response = self.call("browser_snapshot", json!({})).await;
+        let text = self.received.last().cloned().unwrap_or_default();
+        let ref_id = response["result"]["_meta"]["greenroom/ref_id"].as_str();
+        self.sight().answered(&text, ref_id);
+        self.asked += 1;
+        if has_line(&text, words) {
+            return text;
+        }
+        let text = self.recall(json!({ "ref_id": ref_id, "search_for": words })).await;
+        self.sight().learnt(&text);
         text
     }
 
@@ -162,12 +215,21 @@ impl<'a> Shopper<'a> {
 
     /// Calls a tool, which must succeed, and keeps what a model would be given of its answer.
     async fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let response = self.client.call(tool, arguments.clone()).await;
+        let mut arguments = arguments;
+        if let Some(session) = self.session.filter(|_| tool != "get_content") {
+            arguments["sessionId"] = json!(session);
+        }
+        let response = self.agents[self.turn].0.call(tool, arguments.clone()).await;
         let text = text_of(&response);
         assert!(response["result"]["isError"] != true, "`{tool}` failed with {arguments}: {text}");
         self.received.push(text);
         response
     }
+}
+
+/// Whether a line of a page has these words. The note of a search without a hit repeats them.
+fn has_line(text: &str, words: &str) -> bool {
+    text.lines().any(|line| line.contains(words) && !line.starts_with("no line of "))
 }
 
 fn with(mut arguments: Value, name: &str, value: Value) -> Value {

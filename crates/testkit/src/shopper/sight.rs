@@ -19,7 +19,7 @@ impl Sight {
     pub(super) fn answered(&mut self, text: &str, meta: Option<&str>) {
         let link = text.lines().find_map(|line| line.strip_prefix(LINK)?.strip_suffix(')'));
         // An answer tells nothing about the page unless it has a snapshot, a link to one, or a ref_id to recall one by.
-        let only_changes = text.contains("```diff\n") || text.contains("no changes since ref_id");
+        let only_changes = text.contains("```diff\n") || text.contains("no changes since ");
         let shows = link.is_some() || text.contains("```yaml\n") || text.contains("\"has_snapshot\":true");
         if shows && !only_changes {
             self.texts.clear();

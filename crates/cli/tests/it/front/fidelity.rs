@@ -65,14 +65,14 @@ async fn answers_pass_untouched() {
     }
 }
 
-/// Tools are listed as the engine describes them; only `sessionId` is added, in front of their own parameters.
+/// With `tools.profile = "full"` tools are listed as the engine describes them; only `sessionId` is added, in front of their own parameters.
 #[tokio::test]
 async fn tools_pass_untouched() {
-    let stage = Stage::new();
+    let stage = Stage::new().set("tools.profile", "full");
     let (client, engine) = (stage.client().await, engine().await);
     let ours = client.start("tools/list", Value::Null).await.line().await;
     let theirs = engine.start("tools/list", Value::Null).await.line().await;
-    let added = r#""sessionId":{"type":"string","description":"Your browser; each agent picks its own id"}"#;
+    let added = r#""sessionId":{"type":"string","description":"Your own browser, by any id"}"#;
     let without = ours.replace(&format!("{added},"), "").replace(added, "");
     let theirs = body(&theirs).trim_end_matches("]}}");
     let own = r#"{"name":"session_list""#;

@@ -99,7 +99,9 @@ async fn a_session_can_be_required() {
     assert_eq!(code, "session_required");
     let expected = "missing argument: `sessionId`\n\nhint: choose an id for your own browser, any text will do, and give it with every call";
     assert_eq!(text, expected);
-    for tool in tools(&client).await.iter().filter(|tool| tool["annotations"]["openWorldHint"].is_null()) {
+    let own =
+        ["session_list", "create_new_session", "get_content", "get_console_content", "browser_execute_bulk"];
+    for tool in tools(&client).await.iter().filter(|tool| !own.contains(&tool["name"].as_str().unwrap())) {
         assert_eq!(tool["inputSchema"]["required"][0], "sessionId", "{tool}");
     }
     assert_eq!(text_of(&client.call("echo", json!({"text": "a", "sessionId": "s"})).await), "a");

@@ -4,6 +4,7 @@
 //! greenroom and calls it, [`look`] inspects its processes and ports from outside.
 
 mod answers;
+mod auto_responses;
 mod beside;
 mod browsers;
 mod bulk;

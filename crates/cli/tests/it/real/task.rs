@@ -7,13 +7,14 @@ use greenroom_engine::{
     browser::{self, BrowserChoice, Places},
     install,
 };
-use greenroom_testkit::{Client, Launch, Sees, Shopper, Site};
+use greenroom_testkit::{Client, Launch, Sees, Shopper, Site, http::Server};
 use serde_json::json;
 use tiktoken_rs::o200k_base_singleton;
 
 use super::house::{Data, REVISION, launch};
 
-/// The allowed part of the engine's tokens: with changes on request, and with names only.
+/// The allowed part of the engine's tokens: as greenroom decides, with changes on request, and with names only.
+const AUTO_MAX: f64 = 0.12;
 const DIFF_MAX: f64 = 0.25;
 const REFS_MAX: f64 = 0.05;
 /// Without any request: pages of the budget's size instead of whole ones.
@@ -47,6 +48,7 @@ async fn the_errand_succeeds_and_is_cheap() {
     let all = tokens(&alone, Sees::Files(folder), &site).await;
     drop(alone);
     let forms = [
+        (Sees::Auto, "auto", AUTO_MAX),
         (Sees::Inline, "inline", INLINE_MAX),
         (Sees::Diff, "inline", DIFF_MAX),
         (Sees::Refs, "refs", REFS_MAX),
@@ -61,4 +63,27 @@ async fn the_errand_succeeds_and_is_cheap() {
         client.close_stdin().await;
         client.wait().await;
     }
+}
+
+/// The errand succeeds with `auto` also for an agent that forgets everything after eight calls, and for two agents that
+/// take turns in one session.
+#[tokio::test]
+async fn errand_succeeds_for_agents_that_lack_the_page() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let forgetful = launch(data.path(), &[]).spawn();
+    forgetful.initialize(REVISION, json!({})).await;
+    Shopper::new(&forgetful, Sees::Auto).forgets_after(8).run(&site).await;
+    forgetful.close_stdin().await;
+    forgetful.wait().await;
+
+    // Both agents join one server, each with a connection of its own.
+    let flags = ["serve", "--listen", "127.0.0.1:0", "--pool-timeout-settle", "0", "--data-dir"];
+    let _server =
+        Server::start(Launch::new(env!("CARGO_BIN_EXE_greenroom")).args(flags).arg(data.path())).await;
+    let agents = [launch(data.path(), &[]).spawn(), launch(data.path(), &[]).spawn()];
+    for agent in &agents {
+        agent.initialize(REVISION, json!({})).await;
+    }
+    Shopper::new(&agents[0], Sees::Auto).takes_turns_with(&agents[1], "shared").run(&site).await;
 }

@@ -1,0 +1,61 @@
+//! `responses = auto`: a page that the agent has just been sent comes as its changes, any other whole.
+
+use greenroom_testkit::Site;
+use serde_json::{Value, json};
+
+use super::house::{Data, GatewayFixture};
+
+/// The line of an answer that has changes only.
+const CHANGES: &str = "since the page you were last sent (whole page: mode inline)";
+
+fn is_whole(text: &str) -> bool {
+    text.contains("```yaml") && !text.contains(CHANGES)
+}
+
+/// The ref of the first element with these words.
+fn ref_of(text: &str, words: &str) -> String {
+    let line = text.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("no {words}: {text}"));
+    line.split("[ref=").nth(1).unwrap().split(']').next().unwrap().to_owned()
+}
+
+/// A click on a page that the agent has shows what changed; a new document, another tab, a snapshot, `mode: "inline"` and
+/// an element that the page does not have bring the page whole; bulk commands keep to the same.
+#[tokio::test]
+async fn pages_are_sent_once() {
+    let data = Data::new();
+    let site = Site::start().await;
+    let gateway = GatewayFixture::start(&data, &[]).await;
+    let table = site.url("/table?rows=60");
+    let first = gateway.navigate("a", &table).await.ok();
+    assert!(is_whole(&first), "{first}");
+    let click = |text: &str| json!({ "target": ref_of(text, "button \"open 7\""), "element": "open" });
+    let clicked = gateway.call("a", "browser_click", click(&first)).await.ok();
+    assert!(clicked.contains(CHANGES) && clicked.len() < first.len() / 2, "{clicked}");
+    assert!(clicked.contains("ref_id: "), "{clicked}");
+
+    let mut whole = click(&first);
+    whole["mode"] = json!("inline");
+    let whole = gateway.call("a", "browser_click", whole).await.ok();
+    assert!(is_whole(&whole), "{whole}");
+    assert!(is_whole(&gateway.call("a", "browser_snapshot", json!({})).await.ok()), "it asked for the page");
+
+    let missing =
+        gateway.call("a", "browser_click", json!({ "target": "e99999", "element": "none" })).await.failed();
+    assert!(missing.contains("Ref e99999 not found") && is_whole(&missing), "{missing}");
+    assert!(missing.contains("button \"open 60\""), "{missing}");
+
+    let again = gateway.navigate("a", &table).await.ok();
+    assert!(is_whole(&again), "another document at the same address: {again}");
+    let clicked = gateway.call("a", "browser_click", click(&again)).await.ok();
+    assert!(clicked.contains(CHANGES), "{clicked}");
+    let tab = gateway.call("a", "browser_tabs", json!({ "action": "new", "url": table })).await.ok();
+    assert!(is_whole(&tab), "another tab: {tab}");
+    let other = gateway.navigate("b", &table).await.ok();
+    assert!(is_whole(&other), "another session: {other}");
+
+    let step = |target: &Value| json!({ "tool": "browser_click", "args": target, "return_result": true });
+    let commands = json!({ "commands": [step(&click(&other)), step(&click(&other))] });
+    let bulk = gateway.call("b", "browser_execute_bulk", commands).await.ok();
+    assert_eq!(bulk.matches(CHANGES).count(), 2, "{bulk}");
+    gateway.end().await;
+}
