@@ -22,13 +22,13 @@ fn lines(output: &str, keys: &[&str]) -> String {
 
 /// Without any configuration every setting has its default, and says so.
 #[test]
-fn defaults() {
+fn every_setting_has_a_default_and_its_source() {
     assert_snapshot!(place().run(SHOW));
 }
 
 /// Each of the five levels beats the ones before it, and is named as the source.
 #[test]
-fn precedence() {
+fn later_sources_override_earlier_ones() {
     let place = place()
         .file(
             "cwd/greenroom.toml",
@@ -48,7 +48,7 @@ fn precedence() {
 
 /// `--config` beats `GREENROOM_CONFIG`, which beats `./greenroom.toml`, which beats the user's own file.
 #[test]
-fn which_file_is_read() {
+fn config_file_is_found_by_precedence() {
     let restarts = |place: &Place, arguments: &[&str]| {
         lines(&place.run(&[SHOW, arguments].concat()), &["pool.restarts"])
     };
@@ -66,7 +66,7 @@ fn which_file_is_read() {
 
 /// A proxy's password is shown by neither form of `config show`, globally, in a pool or in an instance.
 #[test]
-fn passwords_are_not_shown() {
+fn config_show_hides_proxy_passwords() {
     let place = place()
         .env("PW_MCP_PROXY_PROXY_SERVER", "http://ann:hunter2@proxy:1")
         .env("PW_MCP_PROXY__A_INSTANCES", "1")
@@ -83,25 +83,25 @@ fn passwords_are_not_shown() {
 
 /// A config file that a flag or variable names must exist.
 #[test]
-fn a_named_file_must_exist() {
+fn missing_named_config_file_is_an_error() {
     assert_snapshot!(place().run(&["config", "show", "--config", "nowhere.toml"]));
 }
 
 /// An unknown key names its file and the nearest key.
 #[test]
-fn unknown_key() {
+fn unknown_key_error_names_file_and_nearest_key() {
     assert_snapshot!(place().file("cwd/greenroom.toml", "[sessions]\nidle_timout = \"5m\"").run(SHOW));
 }
 
 /// An unknown variable is an error too, with the nearest one.
 #[test]
-fn unknown_variable() {
+fn unknown_variable_error_names_the_nearest() {
     assert_snapshot!(place().env("GREENROOM_POOL_SLOT", "3").run(SHOW));
 }
 
 /// A variable with greenroom's prefix that resembles no setting may be another program's: greenroom warns and ignores it.
 #[test]
-fn somebody_elses_variable() {
+fn unrelated_greenroom_variable_is_only_warned_about() {
     let output = place().env("GREENROOM_DEPLOYED_BY_TEAM", "tea").run(SHOW);
     assert!(output.starts_with("exit code: 0\n"), "{output}");
     let warning =
@@ -112,7 +112,7 @@ fn somebody_elses_variable() {
 /// A description for all pools applies to every pool without one, from a variable or from the table `[pool]`; keys that make
 /// no sense for all pools stay refused.
 #[test]
-fn a_description_for_all_pools() {
+fn pool_description_applies_to_pools_without_one() {
     let pools = |place: Place| {
         let place = place
             .env("PW_MCP_PROXY__A_INSTANCES", "1")
@@ -135,13 +135,13 @@ fn a_description_for_all_pools() {
 
 /// An unknown flag is bad usage, with the nearest one.
 #[test]
-fn unknown_flag() {
+fn unknown_flag_error_names_the_nearest() {
     assert_snapshot!(place().run(&["mcp", "--pool-slot", "3"]));
 }
 
 /// The user decides where records are kept, not a file that came with a cloned folder.
 #[test]
-fn only_chosen_files_move_records() {
+fn working_directory_file_cannot_move_records() {
     let refused = place().file("cwd/.env", "GREENROOM_RECORDS_DIR=/elsewhere").run(SHOW);
     assert!(refused.contains("`records.dir` may not be set by a file in the working directory"), "{refused}");
     let refused = place().file("cwd/greenroom.toml", "records.dir = \"/elsewhere\"").run(SHOW);
@@ -150,7 +150,7 @@ fn only_chosen_files_move_records() {
 
 /// Every problem of every source is reported in one go, each with its own hint.
 #[test]
-fn all_problems_at_once() {
+fn all_configuration_errors_are_reported_together() {
     let place = place()
         .file("cwd/greenroom.toml", "logg = \"info\"\n[sessions]\nscope = \"galaxy\"\nidle_timeout = true")
         .file("cwd/.env", "GREENROOM_POOL_CAPS=pdf,bogus\nGREENROOM_POOL_HEADLES=1\nSECRET=not ours")
@@ -168,13 +168,13 @@ fn all_problems_at_once() {
 
 /// A broken file is named with its line.
 #[test]
-fn broken_toml() {
+fn invalid_toml_error_has_file_and_line() {
     assert_snapshot!(place().file("cwd/greenroom.toml", "[pool]\nslots = \n").run(SHOW));
 }
 
 /// A filter that the log does not understand is a configuration error, and not ignored.
 #[test]
-fn bad_log_filter() {
+fn invalid_log_filter_is_an_error() {
     assert_snapshot!(place().env("GREENROOM_LOG", "info,x=loud").run(SHOW));
 }
 
@@ -188,7 +188,7 @@ fn dotenv_cannot_run_commands() {
 /// A `greenroom.toml` that merely lies in the working directory cannot name a program; the same file by name can, and so
 /// can the user's own, also from within its folder.
 #[test]
-fn only_chosen_files_run_commands() {
+fn working_directory_file_cannot_name_programs() {
     let text = "[pool]\nengine = \"custom\"\ncommand = [\"./server\", \"--x y\"]";
     let place = place().file("cwd/greenroom.toml", text);
     assert_snapshot!("lies_there", place.run(SHOW));
@@ -205,7 +205,7 @@ fn only_chosen_files_run_commands() {
 /// No file of the working directory loosens a limit that the user's own file sets: it can neither choose another engine,
 /// whose tools have other names than the denied ones, nor set another value for a pool. The error names the value in force.
 #[test]
-fn a_folder_loosens_no_limit() {
+fn working_directory_file_cannot_loosen_limits() {
     let own =
         "[tools]\ndeny = [\"browser_evaluate\"]\n[pool]\nslots = 2\nblocked_origins = [\"evil.example\"]";
     let folder = "[pool]\nengine = \"devtools\"\nslots = 9\nisolated = true\n[pools.A]\nis_default = true\ninstances = 1\nblocked_origins = []";
@@ -218,7 +218,7 @@ fn a_folder_loosens_no_limit() {
 
 /// `HEADLESS=false` shows the browsers, from the environment and from `.env`; the proper name beats it.
 #[test]
-fn headless() {
+fn headless_variable_shows_windows() {
     let line = |place: Place| lines(&place.run(SHOW), &["pool.headless"]);
     assert_snapshot!(
         [
@@ -232,13 +232,13 @@ fn headless() {
 
 /// A folder named `.env`, as Python makes them, is ignored.
 #[test]
-fn dotenv_may_be_a_folder() {
+fn dotenv_folder_is_ignored() {
     assert!(place().file("cwd/.env/bin/activate", "").run(SHOW).starts_with("exit code: 0\n"));
 }
 
 /// For programs: typed values, `null` for what is unset, and sources with their kind.
 #[test]
-fn show_json() {
+fn config_show_json_has_typed_values_and_sources() {
     let own = "home/.config/greenroom/greenroom.toml";
     let place = place().file(own, "[tools]\ndeny = [\"a\", \"b\"]").env("HEADLESS", "0");
     assert_snapshot!(place.run(&["config", "show", "--json", "--pool-timeout-settle=0"]));
@@ -260,7 +260,7 @@ PW_MCP_PROXY__BROWSERS__1_HEADLESS=false
 
 /// Each declared pool is shown with its instances, the level of each value, and every key that was set, with its source.
 #[test]
-fn pools() {
+fn config_show_lists_pools_with_sources() {
     let place = place().file("cwd/.env", THREE_LEVELS);
     let place = place
         .env("PW_MCP_PROXY__SPARE_INSTANCES", "1")
@@ -274,7 +274,7 @@ fn pools() {
 
 /// For programs: every key of a pool with its level, and what differs in each instance.
 #[test]
-fn pools_json() {
+fn config_show_json_lists_pools() {
     let output = place().file("cwd/.env", THREE_LEVELS).run(&["config", "show", "--json"]);
     let (_, pools) = output.split_once("  \"pools\": ").unwrap();
     let (pools, _) = pools.rsplit_once('}').unwrap();
@@ -298,7 +298,7 @@ fn pools_json() {
 
 /// Mistakes in the declaration of pools stop the start, all of them at once, each with its fix.
 #[test]
-fn pools_with_mistakes() {
+fn all_pool_errors_stop_the_start() {
     let place = place()
         .file("cwd/.env", "PLAYWRIGHT_HEADLESS=false\nPW_MCP_PROXY__B_COMMAND=evil\n")
         .env("PW_MCP_PROXY_INSTANCES", "3")
@@ -331,7 +331,7 @@ slots = 2
 
 /// Browsers are shown with their names, every value that was set, and its source; without header values and address keys.
 #[test]
-fn browsers() {
+fn config_show_lists_browsers_without_secrets() {
     let place = place().file("home/own.toml", BROWSERS);
     let output = place.run(&[
         "--wsEndpoint",
@@ -351,7 +351,7 @@ fn browsers() {
 
 /// For programs: every browser with its index, its names, and all its settings.
 #[test]
-fn browsers_json() {
+fn config_show_json_lists_browsers() {
     let place = place().file("home/.config/greenroom/greenroom.toml", BROWSERS);
     let output = place.run(&["config", "show", "--json"]);
     assert!(!output.contains("hunter2"), "{output}");
@@ -374,7 +374,7 @@ fn browsers_json() {
 
 /// Mistakes in the declaration of browsers stop the start, all of them at once, each with its fix.
 #[test]
-fn browsers_with_mistakes() {
+fn all_browser_errors_stop_the_start() {
     let text = "[[browsers]]\nurl = 'http://127.0.0.1:9222'\nheadless = true\nlabl = 'x'\nslots = 3\n[[browsers]]\nlabel = '2'";
     let place = place().file("home/.config/greenroom/greenroom.toml", text);
     assert_snapshot!(place.run(&[
@@ -392,13 +392,13 @@ fn browsers_with_mistakes() {
 
 /// A `greenroom.toml` that merely lies in the working directory names no browsers.
 #[test]
-fn only_chosen_files_name_browsers() {
+fn working_directory_file_cannot_name_browsers() {
     assert_snapshot!(place().file("cwd/greenroom.toml", BROWSERS).run(SHOW));
 }
 
 /// The data folder is the platform's.
 #[test]
-fn platform_data_folder() {
+fn data_folder_follows_the_platform() {
     let data = |place: Place| lines(&place.run(SHOW), &["data_dir"]);
     let home = data(Place::new());
     let xdg = data(Place::new().env("XDG_DATA_HOME", "/xdg"));
@@ -414,7 +414,7 @@ fn platform_data_folder() {
 /// The help of verbs that only read is about the verb, and says where the settings are. `serve`, `mcp` and the topic
 /// `settings` list a flag for every setting.
 #[test]
-fn help() {
+fn help_of_each_verb_names_its_settings() {
     assert_snapshot!("short_help", place().run(&["-h"]));
     assert_snapshot!("status_help", place().run(&["status", "--help"]));
     let settings = |arguments: &[&str]| {
@@ -468,7 +468,7 @@ fn only_regular_files_are_read() {
 
 /// A missing init script stops the start, by name, and not the first call; in whatever pool it is set.
 #[test]
-fn init_scripts_are_there() {
+fn missing_init_script_stops_the_start() {
     let built_in = place().env("GREENROOM_POOL_INIT_SCRIPT", "/nowhere/a.js");
     let declared = place()
         .env("PW_MCP_PROXY__A_INSTANCES", "1")

@@ -44,7 +44,7 @@ fn open(place: &Place) -> Store {
 
 /// Records are where the setting says, and every verb looks for them there.
 #[tokio::test]
-async fn records_in_a_folder_of_their_own() {
+async fn records_folder_setting_is_used_by_every_verb() {
     let stage = crate::front::stage::Stage::new();
     let folder = stage.path("elsewhere");
     let stage = stage.set("records.dir", folder.to_str().unwrap());
@@ -103,7 +103,7 @@ async fn written(place: &Place) {
 
 /// Where nothing was ever recorded, the output says so, and no file is made.
 #[test]
-fn nothing_recorded() {
+fn verbs_without_records_create_no_file() {
     let place = place();
     assert_snapshot!(place.run(&["db", "stats"]));
     assert_eq!(place.run(&["db", "vacuum"]), place.run(&["db", "stats"]));
@@ -114,7 +114,7 @@ fn nothing_recorded() {
 
 /// The figures show how much is kept, of which owners and since when.
 #[tokio::test]
-async fn stats() {
+async fn stats_count_records_by_owner_and_age() {
     let place = place();
     written(&place).await;
     insta::with_settings!({filters => vec![(r"\d+\.\d [KM]iB", "[SIZE]")]}, {
@@ -127,7 +127,7 @@ async fn stats() {
 
 /// Old records are removed, and the output says how much that freed.
 #[tokio::test]
-async fn vacuum() {
+async fn vacuum_removes_old_records() {
     let place = place();
     written(&place).await;
     let store = open(&place);
@@ -143,7 +143,7 @@ async fn vacuum() {
 
 /// Every record is a line, all or those of a session; an unknown session is an error with a hint.
 #[tokio::test]
-async fn export() {
+async fn export_writes_one_line_per_record() {
     let place = place();
     written(&place).await;
     let lines: Vec<Value> =
@@ -162,7 +162,7 @@ async fn export() {
 
 /// A reader that closes the pipe ends the export, and that is no failure.
 #[tokio::test]
-async fn export_ends_with_its_reader() {
+async fn export_to_a_closed_pipe_is_no_failure() {
     let place = place();
     let store = open(&place);
     for second in 0..200 {
@@ -187,7 +187,7 @@ async fn export_ends_with_its_reader() {
 
 /// A database of a newer greenroom is left alone, and the error has a hint.
 #[tokio::test]
-async fn newer() {
+async fn newer_database_is_not_changed() {
     let place = place();
     written(&place).await;
     // The header has the version at byte 60.

@@ -22,7 +22,7 @@ fn config_reference_is_current() {
 
 /// docs/openapi.json matches the handlers; `UPDATE_DOCS=1` writes it again.
 #[test]
-fn the_description_of_rest_is_current() {
+fn openapi_description_is_current() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
     let said = serde_json::to_string_pretty(&greenroom_gateway::rest::document()).unwrap() + "\n";
     if std::env::var_os("UPDATE_DOCS").is_some() {
@@ -37,7 +37,7 @@ fn the_description_of_rest_is_current() {
 
 /// Every configuration file in a page is valid as it stands.
 #[test]
-fn shown_configurations_are_taken() {
+fn configurations_in_docs_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let pages = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let pages = pages.filter(|page| page.extension().is_some_and(|extension| extension == "md"));

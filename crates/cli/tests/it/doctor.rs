@@ -34,7 +34,7 @@ fn patient() -> Place {
 
 /// After a setup nothing has failed; minor findings are warnings.
 #[test]
-fn a_healthy_machine() {
+fn doctor_after_setup_has_no_failures() {
     let patient = patient();
     patient.run(&["setup"]);
     check("healthy", &patient, &["doctor", "--no-browse"]);
@@ -43,7 +43,7 @@ fn a_healthy_machine() {
 
 /// Before a setup the missing parts fail, each with its fix, and the exit code is a failure.
 #[test]
-fn a_new_machine() {
+fn doctor_before_setup_lists_missing_parts() {
     let patient =
         patient().env("GREENROOM_NODE", "nodejs-99").env("GREENROOM_POOL_EXECUTABLE_PATH", "/nowhere");
     check("new", &patient, &["doctor"]);
@@ -51,7 +51,7 @@ fn a_new_machine() {
 
 /// A data folder that others can read is a warning with the command that closes it, and a leftover is mentioned.
 #[test]
-fn an_open_data_folder() {
+fn readable_data_folder_is_a_warning() {
     let patient = patient().file("cwd/data/run/4194304-1-0/lock", "").mode("cwd/data", 0o755);
     check("open_data_folder", &patient, &["doctor", "--data-dir", "data"]);
 }
@@ -59,27 +59,27 @@ fn an_open_data_folder() {
 /// The doctor reports a screen that `DISPLAY` names and that does not exist once, with a hint: it repeats neither the
 /// browser's own lines nor a line of the log.
 #[test]
-fn a_screen_that_is_not_there() {
+fn missing_display_is_reported_once() {
     let browser = r#"case "$*" in *--version*) echo Chromium 156.0.8078.79; exit;; esac
 echo "[7:7:1117/160359.355393:ERROR:ui/ozone/platform/x11/ozone_platform_x11.cc:257] Missing X server or \$DISPLAY" >&2
 echo "[7:7:1117/160359.355425:ERROR:ui/aura/env.cc:253] The platform failed to initialize.  Exiting." >&2
 exit 1"#;
     let patient = patient().program("home/bin/chromium", browser).env("DISPLAY", ":99");
     patient.run(&["setup"]);
-    check("a_screen_that_is_not_there", &patient, &["doctor", "--pool-headless=false"]);
+    check("missing_display", &patient, &["doctor", "--pool-headless=false"]);
 }
 
 /// Windows without a screen are a failure.
 #[test]
-fn no_screen() {
+fn windows_without_a_display_fail() {
     let patient = patient();
     patient.run(&["setup"]);
-    check("no_screen", &patient, &["doctor", "--pool-headless=false"]);
+    check("windows_without_a_display", &patient, &["doctor", "--pool-headless=false"]);
 }
 
 /// The finding for an old Node has its version.
 #[test]
-fn an_old_node() {
+fn old_node_finding_has_its_version() {
     let patient = patient().program("home/bin/node", "echo v18.20.0");
     check("old_node", &patient, &["doctor", "--no-browse"]);
 }
@@ -87,7 +87,7 @@ fn an_old_node() {
 /// A browser below the oldest supported version is a warning, with what does not work and how to upgrade; so is one that
 /// does not print its version. A supported one that lacks something is fine, and the finding says what it lacks.
 #[test]
-fn an_old_browser() {
+fn old_browser_is_a_warning() {
     for (said, row) in [
         (
             "echo Chromium 148.0.7778.1",
@@ -111,7 +111,7 @@ fn an_old_browser() {
 
 /// Each configured engine has a finding, and where all browsers are attached, checks of started browsers are skipped.
 #[test]
-fn two_engines() {
+fn each_configured_engine_has_a_finding() {
     let patient = patient().program("home/bin/node", "echo v22.12.0").file(
         "home/own.toml",
         "[pools.A]\ninstances = 1\nis_default = true\n[pools.B]\ninstances = 1\nengine = 'devtools'\n\
@@ -129,7 +129,7 @@ fn two_engines() {
 /// Attached browsers are contacted, and each unreachable one has its own line and its own fix; no other browser is looked
 /// for, and none is started.
 #[test]
-fn attached_browsers() {
+fn attached_browsers_are_contacted() {
     // A port that was free a moment ago, so no program listens there.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let patient = patient().file(
@@ -167,7 +167,7 @@ fn debugger() -> SocketAddr {
 
 /// A reachable browser is reported as such.
 #[test]
-fn a_browser_that_is_there() {
+fn reachable_browser_is_reported() {
     let url = format!("http://{}", debugger());
     let output = run(&patient(), &["doctor", "--no-browse", "--browserUrl", &url]);
     let line = format!("ok       browsers     reached: browser 1 ({url})\n");
@@ -179,7 +179,7 @@ fn a_browser_that_is_there() {
 
 /// With an engine of the user's own, checks of greenroom's engines are skipped.
 #[test]
-fn a_custom_engine() {
+fn custom_engine_skips_engine_checks() {
     let patient = Place::new().env("GREENROOM_POOL_NO_SANDBOX", "true");
     check("custom", &patient, &["doctor", "--pool-engine", "custom", "--pool-command", "my-server --x"]);
 }

@@ -82,7 +82,7 @@ fn dependencies_point_inward() {
 
 /// Processes are started where they are supervised: no other crate even names `Command`.
 #[test]
-fn only_the_engine_starts_processes() {
+fn only_the_engine_crate_starts_processes() {
     for package in packages() {
         if STARTERS.contains(&name(&package)) {
             continue;

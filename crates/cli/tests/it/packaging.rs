@@ -55,7 +55,7 @@ fn all() -> Vec<Instruction> {
 /// Everything that the image is built from is in the repository and not excluded by `.dockerignore`; and everything that
 /// the program is compiled from is copied.
 #[test]
-fn the_image_is_built_from_what_is_here() {
+fn image_inputs_are_in_the_repository() {
     let ignore = read(".dockerignore");
     assert!(ignore.lines().any(|line| line == "*"), "only the named files are sent");
     let mut copied = BTreeSet::new();
@@ -131,7 +131,7 @@ fn versions_are_pinned() {
 
 /// The browser's package is the one that developers get, and build-only packages are not in the image.
 #[test]
-fn packages() {
+fn image_has_the_runtime_packages_only() {
     let stages = stages();
     let names = |stage: &[Instruction]| -> Vec<String> {
         let installs = stage.iter().filter(|one| one.name == "RUN" && one.has("apt-get install"));
@@ -160,7 +160,7 @@ fn packages() {
 
 /// The program runs as a user that is not root, under an init that reaps orphans, and with a health check.
 #[test]
-fn nobody_special_runs_it() {
+fn image_runs_as_a_non_root_user_under_init() {
     let last = stages().pop().unwrap();
     let position =
         |name: &str| last.iter().position(|one| one.name == name).unwrap_or_else(|| panic!("no {name}"));
@@ -180,7 +180,7 @@ fn nobody_special_runs_it() {
 
 /// All files have the same address, and it is loopback's.
 #[test]
-fn one_address() {
+fn packaging_files_use_the_loopback_address() {
     for (file, at_least) in [
         ("Dockerfile", 2),
         ("compose.yaml", 1),
@@ -197,7 +197,7 @@ fn one_address() {
 
 /// The stop timeout is longer than greenroom takes at most, and the image has the program's version.
 #[test]
-fn compose_fits_the_program() {
+fn compose_stop_timeout_and_version_match() {
     let compose = read("compose.yaml");
     let unit = read("packaging/systemd/greenroom.service");
     let house = read("crates/cli/src/app/mod.rs");
@@ -215,7 +215,7 @@ fn compose_fits_the_program() {
 /// The seccomp profile leaves Chromium's sandbox its namespaces and forbids what would reach the kernel's
 /// insides.
 #[test]
-fn the_sandbox_is_allowed() {
+fn seccomp_profile_allows_the_chromium_sandbox() {
     let compose = read("compose.yaml");
     let path = compose.split_once("seccomp=").unwrap().1.lines().next().unwrap();
     let profile: Value = serde_json::from_str(&read(path)).unwrap();
@@ -241,7 +241,7 @@ fn the_sandbox_is_allowed() {
 /// Every line of the unit is a section, an assignment or a comment; none would keep Chromium from its sandbox
 /// or JavaScript from its compiler; and it starts the verb that serves.
 #[test]
-fn the_unit() {
+fn systemd_unit_is_valid() {
     let unit = read("packaging/systemd/greenroom.service");
     let mut values = std::collections::BTreeMap::new();
     for line in unit.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {

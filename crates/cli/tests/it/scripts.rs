@@ -30,13 +30,13 @@ fn run(greenroom: &str) -> String {
 
 /// `make run` sets up, checks, prints how to connect, and becomes the server.
 #[test]
-fn run_leaves_a_server() {
+fn run_script_starts_a_server() {
     assert_snapshot!("run", run(&greenroom("[]")));
 }
 
 /// If a server of this user already runs, it is named, and no second one starts. Processes that serve stdio do not count.
 #[test]
-fn run_leaves_a_running_server_alone() {
+fn run_script_keeps_a_running_server() {
     let stdio = r#"{ "kind": "stdio",
     "listen": null }"#;
     let server = r#"{ "kind": "server",
@@ -50,7 +50,7 @@ fn run_leaves_a_running_server_alone() {
 
 /// A machine that lacks something gets no server, and the exit code of the failed check.
 #[test]
-fn run_stops_at_what_is_missing() {
+fn run_script_fails_when_a_check_fails() {
     let said = run("#!/bin/sh\necho \"[greenroom $*]\"\n[ \"$1\" != doctor ] || exit 1\n");
     assert_eq!(said, "exit code: 1\n[greenroom setup]\n\n[greenroom doctor]\n");
 }
@@ -125,7 +125,7 @@ const INSTALL: &str =
 
 /// Where both browsers are there and new enough, nothing is installed and nothing printed.
 #[test]
-fn deps_are_quiet_when_nothing_is_missing() {
+fn deps_script_is_silent_when_nothing_is_missing() {
     for version in [format!("{MAJOR_MIN}.0.7871.100"), "1000.0.1.2".to_owned()] {
         let machine = Machine::new("0", None).browsers(&version, &version);
         assert_eq!(machine.run(), (0, String::new(), String::new()), "{version}");
@@ -134,7 +134,7 @@ fn deps_are_quiet_when_nothing_is_missing() {
 
 /// A browser that is missing, or older than greenroom supports, is installed after the lists are refreshed.
 #[test]
-fn deps_are_installed_from_fresh_lists() {
+fn deps_script_installs_from_fresh_lists() {
     let old = format!("{}.0.1.2", MAJOR_MIN - 1);
     let new = format!("{MAJOR_MIN}.0.1.2");
     let half = Machine::new("0", Some(&new));
@@ -153,7 +153,7 @@ fn deps_are_installed_from_fresh_lists() {
 /// A user who may not install gets instructions, and goes on with an old browser; without any it is an error. An archive
 /// with only old browsers is no error either.
 #[test]
-fn deps_that_cannot_be_installed() {
+fn deps_script_without_rights_prints_instructions() {
     let old = format!("{}.0.1.2", MAJOR_MIN - 1);
     let why = format!(
         "chromium is version {}, and {MAJOR_MIN} is the oldest that is supported; going on with the browser that is there\n\n\

@@ -54,7 +54,7 @@ pub fn run(place: &Place, arguments: &[&str]) -> String {
 
 /// The first run installs the engine, the second has nothing to do.
 #[test]
-fn installs_once() {
+fn setup_installs_the_engine_once() {
     let machine = machine();
     assert_snapshot!("first", run(&machine, &["setup"]));
     assert_snapshot!("second", run(&machine, &["setup"]));
@@ -62,7 +62,7 @@ fn installs_once() {
 
 /// Both engines are installed where both are configured, by pools or by browsers, and no engine needlessly.
 #[test]
-fn two_engines() {
+fn setup_installs_every_configured_engine() {
     let new_node = NODE.replace("v22.1.0", "v22.12.0");
     let machine = machine().program("home/bin/node", &new_node);
     let attached = ["setup", "--browserUrl", "http://127.0.0.1:9222", "--engine", "devtools"];
@@ -77,19 +77,19 @@ fn two_engines() {
 
 /// The error for a Node that is too old for one of the engines names what that engine needs.
 #[test]
-fn a_node_too_old_for_one_engine() {
+fn node_too_old_for_one_engine_is_named() {
     assert_snapshot!(run(&machine(), &["setup", "--engine", "devtools"]));
 }
 
 /// For programs: what is installed, and whether it was already.
 #[test]
-fn json() {
+fn setup_json_lists_what_is_installed() {
     assert_snapshot!(run(&machine(), &["setup", "--json"]));
 }
 
 /// One run names everything that is missing, each with its fix, and the exit code is a failure.
 #[test]
-fn all_that_is_missing_is_named() {
+fn setup_names_everything_missing() {
     let machine =
         machine().env("GREENROOM_NODE", "nodejs-99").env("GREENROOM_POOL_EXECUTABLE_PATH", "/nowhere");
     assert_snapshot!("missing", run(&machine, &["setup"]));
@@ -98,7 +98,7 @@ fn all_that_is_missing_is_named() {
 
 /// The error for an npm that cannot reach its registry quotes npm, with a hint.
 #[test]
-fn offline() {
+fn offline_setup_error_quotes_npm() {
     let offline = r#"echo '{"error": {"summary": "request failed, reason: no such host"}}'; exit 1"#;
     assert_snapshot!(run(&machine().program("home/bin/npm", offline), &["setup"]));
 }
@@ -106,7 +106,7 @@ fn offline() {
 /// With an engine of the user's own nothing is installed, and neither Node nor a browser is needed; only its tools are
 /// listed.
 #[test]
-fn a_custom_engine_needs_nothing() {
+fn custom_engine_setup_installs_nothing() {
     let place = Place::new().program("home/bin/my-server", NODE).env("PATH", "/usr/bin:/bin");
     let custom = ["setup", "--pool-engine", "custom", "--pool-command"];
     assert_snapshot!("custom", run(&place, &[&custom[..], &["../home/bin/my-server"]].concat()));

@@ -74,7 +74,7 @@ fn run_and_read(place: &Place, file: &str, arguments: &[&str]) -> String {
 /// Settings of the environment go into the entry as its variables, so that the client's greenroom has them too; one with a
 /// password does not, and the output says so. What the user put there stays.
 #[test]
-fn variables_go_with_the_entry() {
+fn environment_settings_go_into_the_entry() {
     for Case { client, file, .. } in CASES {
         let place = Place::new()
             .env("GREENROOM_POOL_SLOTS", "2")
@@ -100,7 +100,7 @@ fn variables_go_with_the_entry() {
 /// Without a file, and with an empty one, the file holds only the entry; run again, the entry is already there and the
 /// file is not changed.
 #[test]
-fn a_new_file() {
+fn new_client_file_holds_only_the_entry() {
     for Case { client, file, .. } in CASES {
         let place = Place::new();
         let first = run_and_read(&place, file, &["setup", client, "--yes"]);
@@ -126,7 +126,7 @@ fn a_new_file() {
 /// Other servers, unknown keys, comments, trailing commas and indentation stay, and the output shows what is added. The
 /// mode of the file stays too, and nothing else is left in its folder.
 #[test]
-fn beside_other_servers() {
+fn other_servers_and_formatting_stay() {
     for Case { client, file, other, .. } in CASES {
         let place = Place::new().file(file, other).mode(file, 0o640);
         assert_snapshot!(
@@ -147,7 +147,7 @@ fn beside_other_servers() {
 
 /// An entry of the same name with another content is shown with the new one, and replaced only with `--yes`.
 #[test]
-fn a_different_entry() {
+fn different_entry_needs_yes_to_be_replaced() {
     for Case { client, file, .. } in CASES {
         let place = Place::new();
         run(&place, &["setup", client, "--yes"]);
@@ -165,7 +165,7 @@ fn a_different_entry() {
 
 /// The error for a broken file has line and column, and the file stays as it is.
 #[test]
-fn a_broken_file() {
+fn invalid_client_file_stays_unchanged() {
     for Case { client, file, broken, .. } in CASES {
         let place = Place::new().file(file, broken);
         let said = run(&place, &["setup", client, "--yes"]);
@@ -176,7 +176,7 @@ fn a_broken_file() {
 
 /// An entry with comments is not replaced: the lines are printed instead.
 #[test]
-fn comments_in_the_entry() {
+fn entry_with_comments_is_printed_not_replaced() {
     for (client, file, text) in [
         (
             "vscode",
@@ -193,7 +193,7 @@ fn comments_in_the_entry() {
 
 /// A file that is a link stays one, and its target is written; the error for a broken link names the target.
 #[test]
-fn a_link_stays_a_link() {
+fn symlinked_client_file_stays_a_link() {
     for Case { client, file, other, .. } in CASES {
         let place = Place::new().file("home/dotfiles/mine", other).link(file, "/nowhere");
         let dangling = run(&place, &["setup", client, "--yes"]);
@@ -212,7 +212,7 @@ fn a_link_stays_a_link() {
 /// The error for a read-only folder names it. If the tests run as root, which may write everywhere, the program runs as the
 /// user `nobody`.
 #[test]
-fn a_read_only_folder() {
+fn read_only_folder_error_names_it() {
     for Case { client, file, other, .. } in CASES {
         let place = Place::new().file(file, other);
         let folder = place.real(file).parent().unwrap().to_owned();
@@ -245,7 +245,7 @@ fn a_read_only_folder() {
 
 /// A project's entry is in the working directory, readable for all, and the output notes that its path is this machine's.
 #[test]
-fn for_a_project() {
+fn project_entry_is_written_to_the_working_directory() {
     for Case { client, project, .. } in CASES {
         let place = Place::new();
         let said = run(&place, &["setup", client, "--project", "--yes"]);
@@ -259,7 +259,7 @@ fn for_a_project() {
 
 /// `--print` writes nothing, and stdout has only the entry, for either way to reach greenroom.
 #[test]
-fn printing() {
+fn print_flag_writes_nothing() {
     let mut all = String::new();
     for Case { client, file, broken, .. } in CASES {
         for more in [&[][..], &["--url", "http://127.0.0.1:34501/mcp"], &["--json"]] {
@@ -276,7 +276,7 @@ fn printing() {
 /// From a program to start to a server to connect to: keys of the other way are removed, and the output says where the
 /// server is.
 #[test]
-fn from_program_to_server() {
+fn switching_to_a_server_removes_program_keys() {
     let old = "[mcp_servers.greenroom]\ncommand = \"x\"\nenv = { A = \"b\" }\n";
     let place = Place::new().file("home/.codex/config.toml", old);
     let arguments = ["setup", "codex", "--yes", "--url", "http://127.0.0.1:34501/mcp"];
@@ -285,7 +285,7 @@ fn from_program_to_server() {
 
 /// Flags for the client come after `--` and are checked; before it they are refused, and so are meaningless combinations.
 #[test]
-fn flags_and_mistakes() {
+fn client_flags_are_checked() {
     let place = Place::new();
     let mut all = String::new();
     for arguments in [
@@ -310,7 +310,7 @@ fn flags_and_mistakes() {
 
 /// If the engine is missing when a client is connected, the output says to install it; afterwards it does not.
 #[test]
-fn the_engine_comes_first() {
+fn missing_engine_is_mentioned() {
     let machine = crate::setup::machine();
     let hint = "next     run `greenroom setup`, which installs the engine\n";
     assert!(machine.run(&["setup", "cursor", "--yes"]).contains(hint));
@@ -320,7 +320,7 @@ fn the_engine_comes_first() {
 
 /// The paths in the clients' own variables are respected.
 #[test]
-fn named_places() {
+fn client_path_variables_are_respected() {
     let place = Place::new()
         .env("CLAUDE_CONFIG_DIR", "../home/claude")
         .env("CODEX_HOME", "../home/codex")
@@ -377,7 +377,7 @@ fn on_a_terminal_after(
 /// On a terminal the lines are shown and the question is asked; no leaves the file alone, yes writes it, and the question
 /// for a different entry has other words.
 #[test]
-fn the_question() {
+fn terminal_asks_before_writing() {
     let place = Place::new();
     let file = "home/.cursor/mcp.json";
     let (screen, code) = on_a_terminal(&place, &["setup", "cursor"], "n\n");
@@ -405,7 +405,7 @@ fn the_question() {
 
 /// A file that changes while the question is open is not overwritten.
 #[test]
-fn a_change_in_between() {
+fn file_changed_during_the_question_is_kept() {
     let place = Place::new();
     // The file changes before the answer is given.
     let (screen, code) = on_a_terminal_after(&place, &["setup", "cursor"], "y\n", |place| {

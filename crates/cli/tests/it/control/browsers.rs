@@ -7,7 +7,7 @@ use crate::front::stage::Stage;
 
 /// Without attached browsers every verb says so; the error for an unknown name says where to look.
 #[tokio::test]
-async fn there_are_none() {
+async fn verbs_without_attached_browsers_say_so() {
     let stage = Stage::new();
     ask(&stage, &["browsers"]).await.check("nobody", &stage);
     let said = ask(&stage, &["browsers", "reconnect", "1"]).await;
@@ -27,7 +27,7 @@ async fn there_are_none() {
 
 /// Where several greenrooms run, the user has to choose the one that attaches a browser.
 #[tokio::test]
-async fn one_greenroom_is_chosen() {
+async fn attach_needs_a_process_when_several_run() {
     let stage = Stage::new();
     let (_one, _two) = (stage.client().await, stage.client().await);
     let said = ask(&stage, &["browsers", "connect", "http://127.0.0.1:1"]).await;

@@ -8,7 +8,7 @@ use crate::front::stage::{Stage, failure};
 
 /// Closing a session during a call: the call gets the error for it, and the next one says why its browser is new.
 #[tokio::test]
-async fn closed_while_it_works() {
+async fn closing_a_session_fails_its_running_call() {
     let stage = Stage::new();
     let client = stage.client().await;
     let gate = stage.gate("gate");

@@ -25,7 +25,7 @@ fn living_folder(data: &Path, n: u32) -> PathBuf {
 
 /// Sockets without a process, folders of dead processes and foreign files are skipped silently.
 #[tokio::test]
-async fn stale_and_foreign_files() {
+async fn stale_sockets_and_unknown_files_are_skipped() {
     let stage = Stage::new();
     let client = stage.client().await;
     let run = stage.data().join("run");
@@ -51,7 +51,7 @@ async fn stale_and_foreign_files() {
 
 /// A killed greenroom's socket stays until the next start, and no verb takes it for a living one.
 #[tokio::test]
-async fn killed() {
+async fn socket_of_a_killed_process_is_ignored() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.kill();
@@ -62,7 +62,7 @@ async fn killed() {
 
 /// A greenroom that hangs delays no verb: it is named, those that answer are shown, and the exit code is a failure.
 #[tokio::test]
-async fn hung() {
+async fn hung_process_delays_no_verb() {
     let stage = Stage::new();
     let (hung, well) = (stage.client().await, stage.client().await);
     well.call("echo", json!({"sessionId": "prices", "text": "a"})).await;
@@ -87,7 +87,7 @@ async fn hung() {
 
 /// A data folder whose path is longer than a socket address.
 #[tokio::test]
-async fn a_deep_data_folder() {
+async fn long_data_folder_path_works() {
     let stage = Stage::new();
     let data = (0..12).fold(stage.path("home"), |path, _| path.join("a-long-folder-name"));
     let flag = format!("--data-dir={}", data.display());
@@ -107,7 +107,7 @@ async fn a_deep_data_folder() {
 
 /// A closed stdout is no failure, and no panic: `greenroom status | head -0`.
 #[tokio::test]
-async fn a_closed_pipe() {
+async fn closed_stdout_is_no_failure() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.call("echo", json!({"sessionId": "a", "text": "a"})).await;

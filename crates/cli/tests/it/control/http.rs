@@ -25,7 +25,7 @@ async fn request(socket: &Path, line: &str) -> (u16, String) {
 
 /// Refusals have the right status and a code, and disturb nothing else.
 #[tokio::test]
-async fn refusals() {
+async fn control_api_refusals_have_status_and_code() {
     let stage = Stage::new();
     let client = stage.client().await;
     let socket = socket(&stage, &client);
@@ -56,7 +56,7 @@ async fn refusals() {
 
 /// Only its user may connect to the socket.
 #[tokio::test]
-async fn nobody_else_may_connect() {
+async fn control_socket_admits_its_user_only() {
     let stage = Stage::new();
     let client = stage.client().await;
     let socket = socket(&stage, &client);
@@ -66,7 +66,7 @@ async fn nobody_else_may_connect() {
 
 /// A follower that never reads, and a client that sends nothing, keep greenroom neither from working nor from ending.
 #[tokio::test]
-async fn half_open_clients() {
+async fn idle_control_clients_block_nothing() {
     let stage = Stage::new();
     let client = stage.client().await;
     let socket = socket(&stage, &client);

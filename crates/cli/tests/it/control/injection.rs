@@ -20,7 +20,7 @@ fn is_harmless(text: &str) -> bool {
 /// A session id with line breaks and escape sequences is one line of the server's log, and controls no terminal there, in
 /// `greenroom logs`, in tables or in errors.
 #[tokio::test]
-async fn an_id_forges_no_line() {
+async fn session_id_is_escaped_in_logs_and_tables() {
     let stage = Stage::new().set("log", "info");
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
@@ -44,7 +44,7 @@ async fn an_id_forges_no_line() {
 
 /// A configuration from elsewhere controls no terminal either: errors escape its texts.
 #[test]
-fn a_configuration_drives_no_terminal() {
+fn config_errors_escape_control_characters() {
     for (text, shown) in
         [(r#"log = "info\u001b[2J\u009b31m""#, r"\u{9b}31m"), (r#""a\u001b[2J\u202e" = 1"#, r"\u{202e}")]
     {

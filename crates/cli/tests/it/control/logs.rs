@@ -29,7 +29,7 @@ async fn open(client: &Client, session: &str) {
 
 /// Events are kept at info level, though stderr shows warnings only, and no line holds texts of an agent or a page.
 #[tokio::test]
-async fn recent_lines() {
+async fn recent_events_are_kept_at_info_level() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.call("echo", json!({"sessionId": "a", "text": "a secret"})).await;
@@ -54,7 +54,7 @@ async fn recent_lines() {
 
 /// New lines come as they are written. When the process ends, its last lines and a note come, and that is no failure.
 #[tokio::test]
-async fn following_ends_with_the_process() {
+async fn follow_ends_when_the_process_exits() {
     let stage = Stage::new();
     let client = stage.client().await;
     open(&client, "early").await;
@@ -70,7 +70,7 @@ async fn following_ends_with_the_process() {
 
 /// A process that is killed ends its followers too.
 #[tokio::test]
-async fn following_ends_with_a_killed_process() {
+async fn follow_ends_when_the_process_is_killed() {
     let stage = Stage::new();
     let client = stage.client().await;
     open(&client, "a").await;
@@ -91,7 +91,7 @@ async fn ended(child: &mut Child) -> (Option<i32>, String) {
 
 /// Lines of several greenrooms show their process; a pid without a greenroom is an error.
 #[tokio::test]
-async fn lines_of_several() {
+async fn log_lines_of_several_processes_name_their_pid() {
     let stage = Stage::new();
     let (one, two) = (stage.client().await, stage.client().await);
     open(&one, "a").await;

@@ -8,7 +8,7 @@ use crate::front::{pools::two_pools, stage::Stage};
 
 /// Pools are listed and shown; the error for an unknown name lists the known ones, and the built-in pool cannot be scaled.
 #[tokio::test]
-async fn pools_are_shown() {
+async fn pools_are_listed_and_shown() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.call("echo", json!({"sessionId": "a", "text": "a"})).await;
@@ -36,7 +36,7 @@ async fn pools_are_shown() {
 /// The built-in pool can be drained and restarted; messages, status and slots agree with its state, also where nothing
 /// runs.
 #[tokio::test]
-async fn the_built_in_pool_is_drained() {
+async fn built_in_pool_can_be_drained_and_restarted() {
     let stage = Stage::new();
     let client = stage.client().await;
     let drained = ask(&stage, &["pool", "drain", "DEFAULT"]).await.stdout;
@@ -60,7 +60,7 @@ async fn the_built_in_pool_is_drained() {
 
 /// Where several greenrooms have a pool of that name, the user has to choose one; where none runs, the error says so.
 #[tokio::test]
-async fn one_greenroom_is_chosen() {
+async fn pool_verb_needs_a_process_when_several_run() {
     let stage = Stage::new();
     ask(&stage, &["pool", "list"]).await.check("nobody", &stage);
     let (one, _two) = (stage.client().await, stage.client().await);
@@ -86,7 +86,7 @@ async fn until(stage: &Stage, pool: &str, wanted: impl Fn(&Value) -> bool) {
 
 /// Declared pools are a table, also in `status`; they are scaled, drained and restarted, and the output says what was done.
 #[tokio::test]
-async fn pools_are_changed() {
+async fn declared_pools_can_be_scaled_drained_restarted() {
     let stage = two_pools(Stage::new());
     let server = stage.serve().await;
     let size = |count: usize| move |pool: &Value| pool["healthy"] == count && pool["instances"] == count;

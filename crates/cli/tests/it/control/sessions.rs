@@ -7,7 +7,7 @@ use crate::front::stage::{Stage, sessions};
 
 /// Any id that an agent may choose can be shown and closed.
 #[tokio::test]
-async fn odd_ids() {
+async fn any_session_id_can_be_shown_and_closed() {
     let stage = Stage::new();
     let client = stage.client().await;
     let longest = "ä".repeat(128);
@@ -42,7 +42,7 @@ async fn odd_ids() {
 
 /// The error for an unknown session names the nearest known one.
 #[tokio::test]
-async fn unknown_ids() {
+async fn unknown_session_error_names_the_nearest() {
     let stage = Stage::new();
     ask(&stage, &["sessions", "show", "prices"]).await.check("no_session_nobody", &stage);
     let client = stage.client().await;
@@ -56,7 +56,7 @@ async fn unknown_ids() {
 
 /// Where several sessions have one id, none of them is touched until the user chooses.
 #[tokio::test]
-async fn one_id_in_two_greenrooms() {
+async fn ambiguous_session_id_needs_a_process() {
     let stage = Stage::new();
     let (one, two) = (stage.client().await, stage.client().await);
     for client in [&one, &two] {
@@ -70,7 +70,7 @@ async fn one_id_in_two_greenrooms() {
 
 /// A connection's own session, and a named one with the same name, differ by their keys.
 #[tokio::test]
-async fn own_sessions_have_keys() {
+async fn unnamed_and_named_sessions_have_distinct_keys() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.call("echo", json!({"text": "a"})).await;

@@ -9,7 +9,7 @@ use crate::front::stage::{NEWEST, Stage, until_in_flight};
 
 /// Sessions are shown with their state: named ones, the connection's own, and a busy one.
 #[tokio::test]
-async fn sessions_and_pools_are_shown() {
+async fn status_shows_sessions_and_pools() {
     let stage = Stage::new();
     let client = stage.client().await;
     ask(&stage, &["status"]).await.check("status_empty", &stage);
@@ -38,7 +38,7 @@ async fn sessions_and_pools_are_shown() {
 
 /// Every greenroom that shares the data folder is shown, for programs with stable names.
 #[tokio::test]
-async fn two_greenrooms_at_once() {
+async fn status_shows_every_process() {
     let stage = Stage::new();
     let (one, two) = (stage.client().await, stage.client().await);
     one.call("echo", json!({"sessionId": "a", "text": "a"})).await;
@@ -87,7 +87,7 @@ async fn two_greenrooms_at_once() {
 
 /// Where no greenroom runs, or ever ran, the output says so, and that is no failure.
 #[tokio::test]
-async fn nobody_is_there() {
+async fn status_without_a_process_is_no_failure() {
     let stage = Stage::new();
     ask(&stage, &["status"]).await.check("nobody", &stage);
     assert_eq!(ask(&stage, &["status", "--json"]).await.stdout, "[]\n");
@@ -99,7 +99,7 @@ async fn nobody_is_there() {
 
 /// The socket is there as soon as greenroom answers, and a file in the run folder says where a server listens.
 #[tokio::test]
-async fn a_server_says_where_it_listens() {
+async fn run_folder_has_the_servers_address() {
     let stage = Stage::new();
     let client = stage.spawn();
     client.initialize(NEWEST, json!({})).await;
@@ -116,7 +116,7 @@ async fn a_server_says_where_it_listens() {
 /// Fronts that joined a server are shown by their clients' names with a number, in `status`, in `sessions` and in the log;
 /// nowhere by the random number that is their id.
 #[tokio::test]
-async fn windows_have_their_clients_names() {
+async fn joined_fronts_are_shown_by_client_name() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let mut windows = Vec::new();

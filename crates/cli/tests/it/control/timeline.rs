@@ -12,7 +12,7 @@ use crate::front::stage::Stage;
 
 /// People read time, kind and text; programs an object a line; both also after every greenroom has ended.
 #[tokio::test]
-async fn told_now_and_later() {
+async fn timeline_is_printed_during_and_after_a_run() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.call("echo", json!({"sessionId": "a", "text": "a"})).await;
@@ -43,7 +43,7 @@ async fn told_now_and_later() {
 
 /// Following prints calls as they end, and ends with the session.
 #[tokio::test]
-async fn followed_to_its_end() {
+async fn timeline_follow_ends_with_the_session() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.call("echo", json!({"sessionId": "a", "text": "a"})).await;
@@ -68,7 +68,7 @@ async fn followed_to_its_end() {
 
 /// An unknown session is an error that says so, as are a data folder without records and a pid without a greenroom.
 #[tokio::test]
-async fn what_is_not_there() {
+async fn timeline_of_an_unknown_session_is_an_error() {
     let stage = Stage::new();
     ask(&stage, &["logs", "--session", "a"]).await.check("timeline_without_records", &stage);
     let client = stage.client().await;

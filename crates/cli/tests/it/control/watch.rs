@@ -61,7 +61,7 @@ async fn until(pieces: &mut mpsc::UnboundedReceiver<String>, seen: &mut String, 
 /// `greenroom mcp` in a terminal prints what it is and what to do instead; for a client, whose stdin is no terminal, it does
 /// not.
 #[tokio::test]
-async fn mcp_started_by_hand() {
+async fn mcp_on_a_terminal_prints_help() {
     let stage = Stage::new();
     let (_ours, theirs) = terminal(80, 20);
     let mut child =
@@ -77,7 +77,7 @@ async fn mcp_started_by_hand() {
 
 /// The view follows the sessions, has colours, fits the terminal, and Ctrl-C restores the terminal.
 #[tokio::test]
-async fn live_on_a_terminal() {
+async fn watch_draws_sessions_and_restores_the_terminal() {
     let stage = Stage::new();
     let client = stage.client().await;
     let (ours, theirs) = terminal(60, 20);
@@ -101,7 +101,7 @@ async fn live_on_a_terminal() {
 
 /// NO_COLOR is respected, also on a terminal.
 #[tokio::test]
-async fn no_colours() {
+async fn watch_respects_no_color() {
     let stage = Stage::new();
     let _client = stage.client().await;
     for (variable, value, coloured) in
@@ -120,7 +120,7 @@ async fn no_colours() {
 
 /// The doctor respects it too: every colour repeats a word.
 #[tokio::test]
-async fn no_colours_of_the_doctor() {
+async fn doctor_respects_no_color() {
     let stage = Stage::new();
     for (value, coloured) in [("1", false), ("", true)] {
         let (ours, theirs) = terminal(80, 24);
@@ -138,7 +138,7 @@ async fn no_colours_of_the_doctor() {
 
 /// Without a terminal there is nothing to draw on; programs get a line a second instead.
 #[tokio::test]
-async fn without_a_terminal() {
+async fn watch_without_a_terminal_prints_lines() {
     let stage = Stage::new();
     ask(&stage, &["status", "--watch"]).await.check("watch_without_terminal", &stage);
     let client = stage.client().await;

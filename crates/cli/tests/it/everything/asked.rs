@@ -8,7 +8,7 @@ use super::{Both, By, EACH};
 /// Everything that the server sends while a call runs, one case after the other with the same processes: log messages, roots,
 /// progress and questions.
 #[tokio::test]
-async fn while_a_call_runs() {
+async fn server_messages_pass_while_a_call_runs() {
     for by in EACH {
         let both = &Both::raw(by).await;
         // First, since the server logs its roots once.

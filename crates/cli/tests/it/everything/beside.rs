@@ -8,7 +8,7 @@ use crate::front::stage::NEWEST;
 
 /// Prompts, resources, sessions, subscriptions and tasks, one case after the other with the same processes.
 #[tokio::test]
-async fn features_other_than_tools() {
+async fn prompts_resources_and_tasks_pass() {
     for by in EACH {
         let both = &Both::raw(by).await;
         case("prompts_and_completions", prompts_and_completions(by, both)).await;
@@ -148,7 +148,7 @@ async fn a_named_session(both: &Both) {
 /// The handshake offers the server's capabilities once they are known: no more, in the server's own words, and with its
 /// instructions. Listing holds no slot.
 #[tokio::test]
-async fn promises() {
+async fn handshake_offers_the_servers_capabilities() {
     let (stage, _server) = super::behind(By::Command).await;
     let first = stage.client_with(super::capabilities()).await;
     first.request("prompts/list", json!({})).await;

@@ -8,7 +8,7 @@ use crate::front::stage::Stage;
 
 /// Each session of greenroom's is one session with the server, and both end together.
 #[tokio::test]
-async fn sessions_are_sessions() {
+async fn each_session_is_one_upstream_session() {
     let (stage, _server) = behind(By::Url).await;
     let client = stage.client_with(capabilities()).await;
     // The server reports its sessions by their names here.
@@ -27,7 +27,7 @@ async fn sessions_are_sessions() {
 
 /// The loss of a server, between calls and during one, is noticed and reported; when it is back, sessions begin anew.
 #[tokio::test]
-async fn a_server_that_goes_and_comes() {
+async fn lost_server_is_reported_and_reconnected() {
     let mut server = Served::start(0).await;
     let port = server.port;
     let stage = Stage::new().command(&[]).set("pool.url", &server.url());

@@ -46,7 +46,7 @@ fn questions() -> Vec<(&'static str, Value)> {
 
 /// Prompts, completions and resources arrive as they do with a handshake, and so do the server's errors.
 #[tokio::test]
-async fn over_stdio() {
+async fn stateless_features_pass_over_stdio() {
     let both = Both::raw(By::Command).await;
     let (stage, _server) = behind(By::Command).await;
     let stage = stage.set("responses", "raw");
@@ -65,7 +65,7 @@ async fn over_stdio() {
 
 /// The same over HTTP, where a prompt's name is in a header too, and listing needs no session.
 #[tokio::test]
-async fn over_http() {
+async fn stateless_features_pass_over_http() {
     let both = Both::raw(By::Command).await;
     let (stage, _served) = behind(By::Url).await;
     let stage = stage.set("responses", "raw");
@@ -96,7 +96,7 @@ async fn send(server: &Server, method: &str, params: Value) -> Value {
 /// In a fleet with pools of browsers too, the server's features are found. What must persist needs a named session, since
 /// a connection's own is for browsing.
 #[tokio::test]
-async fn beside_other_pools() {
+async fn server_is_found_in_a_fleet_with_browser_pools() {
     let stage = Stage::new()
         .pools("MAIN_INSTANCES", "1")
         .pools("MAIN_IS_DEFAULT", "true")
@@ -129,7 +129,7 @@ async fn beside_other_pools() {
 
 /// A server that cannot be started hides nothing of another that has what is requested.
 #[tokio::test]
-async fn beside_a_server_that_does_not_start() {
+async fn failing_server_hides_no_other() {
     let stage = Stage::new()
         .pools("MAIN_INSTANCES", "1")
         .pools("MAIN_IS_DEFAULT", "true")

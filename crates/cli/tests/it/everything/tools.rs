@@ -8,7 +8,7 @@ use crate::front::stage::{NEWEST, Stage};
 
 /// The server's tools and their answers, one case after the other with the same processes.
 #[tokio::test]
-async fn tools_and_answers() {
+async fn tools_and_answers_pass_unchanged() {
     for by in EACH {
         let both = &Both::raw(by).await;
         // First, since it compares the lists before the first call.
@@ -87,7 +87,7 @@ async fn answers_arrive_as_they_are(by: By, both: &Both) {
 
 /// With greenroom's default additions, everything that the server sent is still there, in its place.
 #[tokio::test]
-async fn what_is_added_comes_last() {
+async fn additions_come_after_the_servers_content() {
     let both = Both::with(By::Command, &[]).await;
     for (tool, arguments) in [
         ("get-tiny-image", json!({})),
@@ -107,7 +107,7 @@ async fn what_is_added_comes_last() {
 
 /// A client that cannot be asked is not asked; tools for all clients work.
 #[tokio::test]
-async fn a_client_that_cannot_be_asked() {
+async fn client_without_capabilities_is_not_asked() {
     for by in EACH {
         let (stage, _server) = super::behind(by).await;
         let client = stage.client_with(json!({})).await;
@@ -121,7 +121,7 @@ async fn a_client_that_cannot_be_asked() {
 
 /// The error for an unreachable server names it, without the secret parts of its address.
 #[tokio::test]
-async fn a_server_that_is_not_there() {
+async fn unreachable_server_error_hides_secrets() {
     let stage = Stage::new().command(&[]).set("pool.url", "http://127.0.0.1:9/mcp?key=sesame-99");
     let client = stage.spawn();
     client.initialize(NEWEST, capabilities()).await;

@@ -21,7 +21,7 @@ async fn refused(client: &Client, line: impl AsRef<[u8]>) -> (i64, String) {
 
 /// A line that is not JSON and JSON that is not a message get different errors, with the id where there is one.
 #[tokio::test]
-async fn lines_that_are_no_messages() {
+async fn invalid_json_and_invalid_messages_get_distinct_errors() {
     let stage = Stage::new();
     let client = stage.client().await;
     for line in ["nonsense", "{", r#"{"jsonrpc":"2.0","id":1,"method":"ping"} x"#, "{'a':1}", "[1,"] {
@@ -66,7 +66,7 @@ async fn lines_that_are_no_messages() {
 
 /// A message is an object: an array with the same values in order is not a message, alone or in a batch.
 #[tokio::test]
-async fn an_array_is_no_message() {
+async fn array_is_not_a_message() {
     let stage = Stage::new();
     let client = stage.client().await;
     let before = client.transcript().len();
@@ -77,7 +77,7 @@ async fn an_array_is_no_message() {
 
 /// A line over 16 MiB is refused with its size, without being kept; the next one is read whole.
 #[tokio::test]
-async fn a_line_over_the_limit() {
+async fn line_over_the_limit_is_refused() {
     const LIMIT: usize = 16 * 1024 * 1024;
     let stage = Stage::new();
     let client = stage.client().await;
@@ -89,7 +89,7 @@ async fn a_line_over_the_limit() {
 
 /// JSON nested a hundred thousand deep costs an error at most, whether it is the message or an argument.
 #[tokio::test]
-async fn deep_nesting() {
+async fn deeply_nested_json_is_refused() {
     const DEPTH: usize = 100_000;
     let stage = Stage::new().set("responses", "raw");
     let client = stage.client().await;
@@ -117,7 +117,7 @@ async fn deep_nesting() {
 /// Arguments that two programs could read differently reach no engine: they are refused with their place, at any depth, and
 /// the connection lives on.
 #[tokio::test]
-async fn arguments_with_two_meanings() {
+async fn ambiguous_arguments_are_refused() {
     let stage = Stage::new();
     let client = stage.client().await;
     lives(&client).await;
@@ -163,7 +163,7 @@ async fn arguments_with_two_meanings() {
 
 /// Selectors that cannot be read, or are spelt with escapes, never send a call to another session.
 #[tokio::test]
-async fn selectors_spelt_oddly() {
+async fn malformed_selectors_reach_no_other_session() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.call("set", json!({"key": "k", "value": "own"})).await;
@@ -181,7 +181,7 @@ async fn selectors_spelt_oddly() {
 
 /// The error for an unknown tool suggests the nearest name, if one is near.
 #[tokio::test]
-async fn unknown_tools() {
+async fn unknown_tool_error_suggests_the_nearest() {
     let stage = Stage::new();
     let client = stage.client().await;
     for (wrong, right) in [("ecko", "echo"), ("session_lst", "session_list")] {
@@ -198,7 +198,7 @@ async fn unknown_tools() {
 
 /// Arguments are checked before an engine sees them: the error names unknown, missing and wrong ones.
 #[tokio::test]
-async fn arguments_that_do_not_fit() {
+async fn arguments_are_checked_against_the_schema() {
     let stage = Stage::new();
     let client = stage.client().await;
     for (tool, arguments, expected) in [
@@ -236,7 +236,7 @@ async fn arguments_that_do_not_fit() {
 
 /// An invalid `sessionId` is refused with the reason; `null` counts as absent.
 #[tokio::test]
-async fn session_ids_that_are_none() {
+async fn invalid_session_id_is_refused() {
     let stage = Stage::new();
     let client = stage.client().await;
     for (id, expected) in [
@@ -266,7 +266,7 @@ async fn session_ids_that_are_none() {
 
 /// Parameters that are not a call are a mistake of the client program, and a JSON-RPC error.
 #[tokio::test]
-async fn calls_that_are_none() {
+async fn invalid_call_parameters_are_a_json_rpc_error() {
     let stage = Stage::new();
     let client = stage.client().await;
     let no_name = "`params` must be an object with the `name` of a tool";
@@ -295,7 +295,7 @@ async fn calls_that_are_none() {
 
 /// An id that is in use by a call in flight is refused; the call itself is answered once.
 #[tokio::test]
-async fn an_id_in_use() {
+async fn request_id_in_use_is_refused() {
     let stage = Stage::new();
     let client = stage.client().await;
     let gate = stage.gate("gate");
@@ -319,7 +319,7 @@ async fn an_id_in_use() {
 
 /// An error repeats a name that a client gave, but not a megabyte of it.
 #[tokio::test]
-async fn names_of_a_megabyte() {
+async fn errors_shorten_long_names() {
     let stage = super::pools::two_pools(Stage::new());
     let client = stage.client().await;
     let long = "n".repeat(1 << 20);
@@ -356,7 +356,7 @@ async fn names_of_a_megabyte() {
 
 /// What needs no answer gets none: unknown notifications, odd cancellations, answers without a question.
 #[tokio::test]
-async fn what_needs_no_answer() {
+async fn notifications_and_stray_responses_get_no_response() {
     let stage = Stage::new();
     let client = stage.client().await;
     let before = client.transcript().len();

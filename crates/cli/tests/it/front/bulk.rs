@@ -64,7 +64,7 @@ async fn commands_run_in_order() {
 
 /// Without a session one browser is held for all commands, even when other calls come in between.
 #[tokio::test]
-async fn one_browser_for_all() {
+async fn bulk_without_a_session_holds_one_browser() {
     let stage = Stage::new().set("sessions.scope", "call");
     let client = stage.client().await;
     let gate = stage.gate("gate");
@@ -81,7 +81,7 @@ async fn one_browser_for_all() {
 
 /// No other call comes between the commands, not even one of the same session.
 #[tokio::test]
-async fn nobody_comes_between() {
+async fn no_other_call_runs_between_commands() {
     let stage = Stage::new();
     let client = stage.client().await;
     let gate = stage.gate("gate");
@@ -102,7 +102,7 @@ async fn nobody_comes_between() {
 
 /// A failed command ends the bulk, unless the call says otherwise; its result says why, in either way a tool can fail.
 #[tokio::test]
-async fn failures() {
+async fn failed_command_ends_the_bulk() {
     let stage = Stage::new();
     let client = stage.client().await;
     let commands = json!([echo("a"), fail("no luck"), echo("b")]);
@@ -123,7 +123,7 @@ async fn failures() {
 
 /// A browser that dies during a command ends the bulk, whatever the call says, and the next call carries a note.
 #[tokio::test]
-async fn a_browser_dies() {
+async fn lost_browser_ends_the_bulk() {
     let stage = Stage::new();
     let client = stage.client().await;
     let commands = json!([echo("a"), {"tool": "die"}, echo("b")]);
@@ -140,7 +140,7 @@ async fn a_browser_dies() {
 
 /// All commands are checked before any runs, and the error names the command.
 #[tokio::test]
-async fn nothing_runs_before_all_is_checked() {
+async fn all_commands_are_checked_before_any_runs() {
     let stage = Stage::new().set("tools.deny", "sleep");
     let client = stage.client().await;
     for (command, code, expected) in [
@@ -206,7 +206,7 @@ async fn nothing_runs_before_all_is_checked() {
 
 /// A client that asks for progress learns how many commands are done; progress inside a command is not mixed in.
 #[tokio::test]
-async fn progress() {
+async fn progress_counts_finished_commands() {
     let stage = Stage::new();
     let client = stage.client().await;
     let commands = json!([echo("a"), {"tool": "progress", "args": {"steps": 3}}]);
@@ -225,7 +225,7 @@ async fn progress() {
 
 /// Arguments reach the engine as they were written, and so do the other parameters of the call.
 #[tokio::test]
-async fn arguments_pass_untouched() {
+async fn arguments_of_commands_pass_unchanged() {
     let stage = Stage::new();
     let client = stage.client().await;
     let sent = r#"{"name":"browser_execute_bulk","arguments":{"commands":[{"tool":"params","args":{"any":{"a":1e300, "b":[1.0]}},"return_result":true}]},"_meta":{"k":[1,  2],"progressToken":"p"}}"#;
@@ -236,7 +236,7 @@ async fn arguments_pass_untouched() {
 
 /// A cancelled bulk call stops after the command that runs.
 #[tokio::test]
-async fn cancelled() {
+async fn cancelled_bulk_stops_after_the_running_command() {
     let stage = Stage::new();
     let client = stage.client().await;
     let gate = stage.gate("gate");

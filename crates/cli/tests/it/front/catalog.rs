@@ -17,7 +17,7 @@ async fn end(client: Client) {
 
 /// A list that the engine gives in pages is shown whole, in its order.
 #[tokio::test]
-async fn pages_of_the_engine_are_joined() {
+async fn paged_tool_list_is_joined() {
     let plain = Stage::new();
     let whole = tool_names(&plain.client().await).await;
     let stage = Stage::new().flags(&["--page-size", "4"]);
@@ -43,7 +43,7 @@ async fn a_new_tool_is_announced() {
 /// An announcement without a change is not passed on, and a new session is no change: a client would read the list again
 /// for nothing.
 #[tokio::test]
-async fn an_equal_list_is_not_announced() {
+async fn unchanged_list_is_not_announced() {
     let stage = Stage::new();
     let client = stage.client().await;
     tool_names(&client).await;
@@ -65,7 +65,7 @@ async fn an_equal_list_is_not_announced() {
 
 /// The second start lists the tools without an engine, and a damaged file is replaced.
 #[tokio::test]
-async fn the_list_is_kept() {
+async fn tool_list_is_cached_across_starts() {
     let stage = Stage::new();
     let log = stage.log();
     let client = stage.client().await;
@@ -94,7 +94,7 @@ async fn the_list_is_kept() {
 
 /// Where the list cannot be kept greenroom asks for it each time, and everything works.
 #[tokio::test]
-async fn a_list_that_cannot_be_kept() {
+async fn unwritable_tool_list_cache_is_harmless() {
     let stage = Stage::new();
     fs::create_dir_all(stage.data()).unwrap();
     fs::write(stage.data().join("cache"), "in the way").unwrap();
@@ -106,7 +106,7 @@ async fn a_list_that_cannot_be_kept() {
 /// If an engine's tools differ from its kept list, under the same command, greenroom finds out when its first session
 /// opens: it announces and keeps the new list, and the tools can be called.
 #[tokio::test]
-async fn a_changed_engine_is_found_out() {
+async fn changed_engine_replaces_the_cached_list() {
     let stage = Stage::new().script(r#"exec "$@" $(cat "$0/flags" 2>/dev/null)"#);
     let client = stage.client().await;
     let old = tool_names(&client).await;
@@ -133,7 +133,7 @@ async fn a_changed_engine_is_found_out() {
 
 /// A tool that an engine adds while it runs is not kept: the next engine does not have it.
 #[tokio::test]
-async fn a_passing_tool_is_not_kept() {
+async fn tool_added_at_run_time_is_not_cached() {
     let stage = Stage::new();
     let client = stage.client().await;
     let before = tool_names(&client).await;

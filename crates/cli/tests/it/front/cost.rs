@@ -28,7 +28,7 @@ fn tokens(text: &str) -> usize {
 
 /// Every engine tool has `sessionId` as its first parameter, optional, for at most 20 tokens.
 #[tokio::test]
-async fn session_id_is_on_every_tool_and_cheap() {
+async fn session_id_parameter_costs_few_tokens() {
     let stage = Stage::new();
     let listed = tools(&stage.client().await).await;
     let engine_tools = listed.iter().filter(|tool| !OWN.contains(&tool["name"].as_str().unwrap()));
@@ -49,7 +49,7 @@ async fn session_id_is_on_every_tool_and_cheap() {
 
 /// All own tools together cost at most 1,200 tokens, and each is shown only where it can be used.
 #[tokio::test]
-async fn own_tools_are_cheap() {
+async fn own_tools_cost_few_tokens() {
     let own = async |stage: Stage| -> Vec<Value> {
         let listed = tools(&stage.client().await).await;
         listed.into_iter().filter(|tool| OWN.contains(&tool["name"].as_str().unwrap())).collect()
@@ -75,7 +75,7 @@ async fn own_tools_are_cheap() {
 
 /// The parameters for pool and instance cost every tool at most 20 tokens each, without the names of the pools.
 #[tokio::test]
-async fn places_are_cheap() {
+async fn pool_and_instance_parameters_cost_few_tokens() {
     let listed = tools(&two_pools(Stage::new()).client().await).await;
     let echo = listed.iter().find(|tool| tool["name"] == "echo").unwrap();
     let properties = &echo["inputSchema"]["properties"];

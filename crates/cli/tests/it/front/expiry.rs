@@ -13,7 +13,7 @@ fn note(answer: &Value) -> Option<&str> {
 
 /// An idle session is closed, with its process and folder, and its successor carries one note.
 #[tokio::test]
-async fn idle_sessions_end() {
+async fn idle_session_is_closed_with_a_note() {
     let stage = Stage::new().set("sessions.idle_timeout", "300ms");
     let client = stage.client().await;
     let process = pid(&client, "a").await;
@@ -37,7 +37,7 @@ async fn idle_sessions_end() {
 
 /// A call longer than the idle timeout keeps its session: a neighbour that began later ends meanwhile.
 #[tokio::test]
-async fn a_long_call_keeps_its_session() {
+async fn running_call_keeps_its_session() {
     let stage = Stage::new().set("sessions.idle_timeout", "500ms");
     let client = stage.client().await;
     let gate = stage.gate("gate");
@@ -59,7 +59,7 @@ async fn a_long_call_keeps_its_session() {
 
 /// A session at the end of its lifetime ends, used or not, and its successor carries a note.
 #[tokio::test]
-async fn lifetimes_end() {
+async fn session_ends_at_its_lifetime() {
     let stage = Stage::new().set("sessions.max_lifetime", "400ms");
     let client = stage.client().await;
     let process = pid(&client, "a").await;
@@ -73,7 +73,7 @@ async fn lifetimes_end() {
 
 /// Answers warn near the end of a lifetime; `session_renew` restarts it, and then they do not warn.
 #[tokio::test]
-async fn lifetimes_are_renewed() {
+async fn session_renew_restarts_the_lifetime() {
     let stage = Stage::new().set("sessions.max_lifetime", "6s");
     let client = stage.client().await;
     let first = client.call("pid", json!({"sessionId": "a"})).await;

@@ -34,7 +34,7 @@ async fn call(client: &Client, tool: &str, arguments: &str) -> String {
 /// Every kind of answer is the engine's own, byte for byte: rich content, unknown fields and types, number formats,
 /// failures, JSON-RPC errors.
 #[tokio::test]
-async fn answers_pass_untouched() {
+async fn answers_pass_byte_for_byte() {
     let stage = Stage::new().set("responses", "raw");
     let (client, engine) = (stage.client().await, engine().await);
     for (tool, arguments) in [
@@ -67,7 +67,7 @@ async fn answers_pass_untouched() {
 
 /// With `tools.profile = "full"` tools are listed as the engine describes them; only `sessionId` is added, in front of their own parameters.
 #[tokio::test]
-async fn tools_pass_untouched() {
+async fn tools_are_listed_as_the_engine_describes_them() {
     let stage = Stage::new().set("tools.profile", "full");
     let (client, engine) = (stage.client().await, engine().await);
     let ours = client.start("tools/list", Value::Null).await.line().await;
@@ -87,7 +87,7 @@ async fn tools_pass_untouched() {
 
 /// The engine gets the call's parameters as the client wrote them, without `sessionId`.
 #[tokio::test]
-async fn parameters_pass_untouched() {
+async fn call_parameters_pass_as_written() {
     let stage = Stage::new();
     let client = stage.client().await;
     for (sent, expected) in [

@@ -70,7 +70,7 @@ async fn a_thousand_sessions_leave_nothing() {
 mod soak {
     /// Twenty thousand sessions stay within the same bounds: a growth of a few bytes each shows here.
     #[tokio::test]
-    async fn sessions_leave_nothing() {
+    async fn twenty_thousand_sessions_leave_nothing() {
         greenroom_testkit::long_test();
         super::nothing_grows(20_000).await;
     }

@@ -77,7 +77,7 @@ fn text_of(answer: &CallToolResult) -> String {
 
 /// A whole conversation of rmcp's: tools, calls with and without `sessionId`, progress, a question, a cancellation.
 #[tokio::test]
-async fn rmcp_plays_the_whole_script() {
+async fn rmcp_client_completes_a_whole_conversation() {
     let stage = Stage::new();
     let (client, mut told) = connect(&stage).await;
 
@@ -121,7 +121,7 @@ async fn rmcp_plays_the_whole_script() {
 
 /// Many calls of rmcp's at once, over several sessions, each return to their caller.
 #[tokio::test]
-async fn rmcp_calls_side_by_side() {
+async fn rmcp_concurrent_calls_return_to_their_callers() {
     let stage = Stage::new();
     let (client, _) = connect(&stage).await;
     let client = Arc::new(client);

@@ -31,7 +31,7 @@ async fn revisions_are_negotiated() {
 
 /// Before the introduction only `initialize` and `ping` are answered; afterwards a second one is refused.
 #[tokio::test]
-async fn introductions_come_first_and_once() {
+async fn initialize_comes_first_and_once() {
     let stage = Stage::new();
     let client = stage.spawn();
     assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
@@ -65,7 +65,7 @@ async fn pings_do_not_wait_for_calls() {
 
 /// The error for an unknown method names it; ids come back as they were written.
 #[tokio::test]
-async fn unknown_methods_and_odd_ids() {
+async fn unknown_method_error_keeps_the_request_id() {
     let stage = Stage::new();
     let client = stage.client().await;
     for method in ["resources/subscribe", "prompts/list", "completion/complete", "no/such"] {
@@ -112,7 +112,7 @@ async fn batches_are_answered_together() {
 
 /// A batch of notifications is answered with nothing, an empty one with one error.
 #[tokio::test]
-async fn batches_without_requests() {
+async fn batch_of_notifications_gets_no_response() {
     let stage = Stage::new();
     let client = stage.spawn();
     client.initialize("2025-03-26", json!({})).await;
@@ -151,7 +151,7 @@ async fn cancelled_calls_leave_their_batch() {
 
 /// A batch that is followed by the end of stdin is answered before greenroom ends.
 #[tokio::test]
-async fn a_batch_is_answered_before_the_end() {
+async fn batch_before_end_of_stdin_is_answered() {
     let stage = Stage::new();
     for _ in 0..5 {
         let client = stage.spawn();

@@ -13,7 +13,7 @@ fn narrow() -> Stage {
 /// When no slot comes free, a call is refused after `pool.lease_timeout`, with who holds the slots and how many wait; when
 /// one comes back, it is served.
 #[tokio::test]
-async fn all_browsers_are_lent() {
+async fn lease_timeout_error_names_the_slot_holders() {
     let stage = narrow().set("pool.lease_timeout", "200ms");
     let client = stage.client().await;
     pid(&client, "a").await;
@@ -28,7 +28,7 @@ async fn all_browsers_are_lent() {
 
 /// Waiting calls are served in their order as slots come back.
 #[tokio::test]
-async fn waiting_is_fair() {
+async fn waiting_calls_are_served_in_order() {
     let stage = narrow();
     let client = stage.client().await;
     pid(&client, "s0").await;
@@ -45,7 +45,7 @@ async fn waiting_is_fair() {
 
 /// The queue of a session holds 64 calls; the next is refused and has no effect, and the others are all served.
 #[tokio::test]
-async fn the_queue_of_a_session_is_bounded() {
+async fn session_queue_is_bounded() {
     let stage = Stage::new();
     let client = stage.client().await;
     let gate = stage.gate("gate");
@@ -73,7 +73,7 @@ async fn the_queue_of_a_session_is_bounded() {
 
 /// A connection has at most 1,024 calls in flight; the next is refused, pings and cancellations still work.
 #[tokio::test]
-async fn the_calls_of_a_connection_are_bounded() {
+async fn calls_in_flight_per_connection_are_bounded() {
     // None of them gives up waiting for the one browser before all have been sent.
     let stage = narrow().set("pool.lease_timeout", "1h");
     let client = stage.client().await;
@@ -96,7 +96,7 @@ async fn the_calls_of_a_connection_are_bounded() {
 
 /// An answer of 50 MB passes whole.
 #[tokio::test]
-async fn a_big_answer_passes_whole() {
+async fn large_answer_passes_whole() {
     const BYTES: usize = 50_000_000;
     let stage = Stage::new();
     let client = stage.client().await;
@@ -109,7 +109,7 @@ async fn a_big_answer_passes_whole() {
 
 /// An answer over 64 MiB is refused with its size and the limit; the session lives on.
 #[tokio::test]
-async fn an_answer_over_the_limit() {
+async fn answer_over_the_limit_is_refused() {
     const LIMIT: usize = 64 * 1024 * 1024;
     let stage = Stage::new();
     let client = stage.client().await;

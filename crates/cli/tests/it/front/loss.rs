@@ -12,7 +12,7 @@ use super::stage::{Stage, error, failure, pid, pid_of, retryable, until_in_fligh
 /// An engine dies during a call: the call's error says how, with the engine's last output; the next answer says that this
 /// is another browser, the one after it does not; other sessions notice nothing.
 #[tokio::test]
-async fn a_death_under_a_call() {
+async fn engine_death_fails_the_running_call() {
     let stage = Stage::new();
     let client = stage.client().await;
     let (process, neighbour) = (pid(&client, "a").await, pid(&client, "b").await);
@@ -32,7 +32,7 @@ async fn a_death_under_a_call() {
 
 /// An engine that dies between calls is noticed at once, without a call; the next answer carries a note.
 #[tokio::test]
-async fn a_death_between_calls() {
+async fn engine_death_between_calls_is_noticed() {
     let stage = Stage::new();
     let client = stage.client().await;
     assert_eq!(text_of(&client.call("die_after", json!({"sessionId": "a"})).await), "dying");
@@ -49,7 +49,7 @@ async fn a_death_between_calls() {
 
 /// The connection's own session is restarted like any other.
 #[tokio::test]
-async fn the_connections_own_session_dies() {
+async fn lost_unnamed_session_is_restarted() {
     let stage = Stage::new();
     let client = stage.client().await;
     assert_eq!(failure(&client.call("die", json!({})).await).0, "session_lost");
@@ -59,7 +59,7 @@ async fn the_connections_own_session_dies() {
 
 /// Calls that waited behind the one that killed the engine are not run, and their errors say so.
 #[tokio::test]
-async fn calls_behind_a_death_are_not_run() {
+async fn queued_calls_of_a_lost_engine_are_not_run() {
     let stage = Stage::new();
     let client = stage.client().await;
     let gate = stage.gate("gate");
@@ -83,7 +83,7 @@ async fn calls_behind_a_death_are_not_run() {
 
 /// An engine that does not answer is given up after `pool.timeout`; its process ends, and the next answer carries a note.
 #[tokio::test]
-async fn a_hanging_engine_is_given_up() {
+async fn hanging_engine_is_ended_after_the_timeout() {
     let stage = Stage::new().set("pool.timeout", "1s");
     let client = stage.client().await;
     let process = pid(&client, "a").await;
@@ -100,7 +100,7 @@ async fn a_hanging_engine_is_given_up() {
 
 /// A cancelled call that never ends is given up after its deadline too, and its session's next answer carries a note.
 #[tokio::test]
-async fn a_cancelled_call_that_hangs() {
+async fn hanging_cancelled_call_is_ended() {
     let stage = Stage::new().set("pool.timeout", "1s");
     let client = stage.client().await;
     let process = pid(&client, "a").await;
@@ -115,7 +115,7 @@ async fn a_cancelled_call_that_hangs() {
 
 /// Garbage on the engine's stdout, and a tool that fails, destroy nothing.
 #[tokio::test]
-async fn ordinary_trouble_destroys_nothing() {
+async fn engine_garbage_and_failed_tools_keep_the_session() {
     let stage = Stage::new();
     let client = stage.client().await;
     let process = pid(&client, "a").await;
@@ -130,7 +130,7 @@ async fn ordinary_trouble_destroys_nothing() {
 
 /// Notes for the agent come with a JSON-RPC error as well, in its message.
 #[tokio::test]
-async fn notes_come_with_errors_too() {
+async fn notes_are_added_to_json_rpc_errors() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.call("die", json!({"sessionId": "a"})).await;

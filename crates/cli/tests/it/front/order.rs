@@ -47,7 +47,7 @@ async fn calls_of_a_session_run_in_order() {
 
 /// Calls behind one with large arguments do not overtake it, and a client can cancel it.
 #[tokio::test]
-async fn large_calls_keep_their_place() {
+async fn large_call_is_not_overtaken() {
     let stage = Stage::new();
     let client = stage.client().await;
     for size in [1_000_000, 200_000, 3_000_000] {
@@ -73,7 +73,7 @@ async fn large_calls_keep_their_place() {
 
 /// A call that closes or makes a session takes its turn among the others.
 #[tokio::test]
-async fn own_tools_take_their_turn() {
+async fn session_tools_run_in_call_order() {
     let stage = Stage::new();
     let client = stage.client().await;
     let own = json!({"sessionId": "a"});
@@ -112,7 +112,7 @@ async fn a_session_runs_one_call_at_a_time() {
 
 /// Sessions run in parallel: all of them are in a call at the same time.
 #[tokio::test]
-async fn sessions_run_side_by_side() {
+async fn sessions_run_in_parallel() {
     let stage = Stage::new();
     let client = stage.client().await;
     let gate = stage.gate("gate");

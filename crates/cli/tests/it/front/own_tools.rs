@@ -7,7 +7,7 @@ use super::stage::{Stage, failure, pid, pid_of, sessions};
 
 /// `session_list` shows each session with all its fields, busy or idle, oldest first.
 #[tokio::test]
-async fn sessions_are_listed() {
+async fn session_list_shows_every_field() {
     let stage = Stage::new();
     let client = stage.client().await;
     assert_eq!(sessions(&client).await, Vec::<Value>::new());
@@ -60,7 +60,7 @@ async fn sessions_are_listed() {
 
 /// `session_close` returns when process and folder are gone; the id is free, and the next session gets no note.
 #[tokio::test]
-async fn sessions_are_closed() {
+async fn session_close_removes_process_and_folder() {
     let stage = Stage::new();
     let client = stage.client().await;
     let process = pid(&client, "a").await;
@@ -86,7 +86,7 @@ async fn sessions_are_closed() {
 
 /// A call in flight when its session is closed gets that error; the next call has a new session.
 #[tokio::test]
-async fn closing_ends_calls() {
+async fn session_close_fails_the_running_call() {
     let stage = Stage::new();
     let client = stage.client().await;
     let gate = stage.gate("gate");
@@ -105,7 +105,7 @@ async fn closing_ends_calls() {
 /// `create_new_session` opens a browser under an id of its own or of the agent's; an id in use is refused. Its UUID finds
 /// it too, before and after its first call, and finds nothing after it is closed.
 #[tokio::test]
-async fn sessions_are_made() {
+async fn create_new_session_opens_a_browser() {
     let stage = Stage::new();
     let client = stage.client().await;
     let made: Value =
@@ -150,7 +150,7 @@ async fn sessions_are_made() {
 
 /// The UUID of a connection's own session finds it from that connection only.
 #[tokio::test]
-async fn own_sessions_stay_own() {
+async fn unnamed_session_uuid_works_on_its_connection_only() {
     let stage = Stage::new().set("responses", "refs");
     let server = stage.serve().await;
     let (one, other) = (crate::http::remote(&server).await, crate::http::remote(&server).await);

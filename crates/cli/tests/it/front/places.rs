@@ -8,7 +8,7 @@ use super::stage::{Stage, failure, tools};
 /// Where there is no choice no parameter is shown, and a call may name the only pool; other names are refused with the
 /// known ones.
 #[tokio::test]
-async fn one_pool_needs_no_name() {
+async fn single_pool_shows_no_pool_parameter() {
     let stage = Stage::new();
     let client = stage.client().await;
     let listed = Value::from(tools(&client).await).to_string();
@@ -28,7 +28,7 @@ async fn one_pool_needs_no_name() {
 
 /// `browser_pool_status` answers even where it is not listed, with every pool or the requested one.
 #[tokio::test]
-async fn the_status_of_pools() {
+async fn pool_status_is_answered_when_not_listed() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.call("echo", json!({"text": "a"})).await;

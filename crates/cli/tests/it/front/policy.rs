@@ -7,7 +7,7 @@ use super::stage::{Stage, failure, tool_names};
 
 /// `tools.allow` and `tools.deny` hide tools, greenroom's own too, and refuse their calls with the reason.
 #[tokio::test]
-async fn tools_are_allowed_and_denied() {
+async fn tool_rules_hide_tools_and_refuse_calls() {
     let stage = Stage::new().set("tools.allow", "e*,session_*,pid").set("tools.deny", "session_list,elicit");
     let client = stage.client().await;
     assert_eq!(tool_names(&client).await, ["echo", "pid", "session_close"]);
@@ -27,7 +27,7 @@ async fn tools_are_allowed_and_denied() {
 
 /// The rules also apply to a tool that appears at run time.
 #[tokio::test]
-async fn new_tools_are_denied_too() {
+async fn tool_rules_apply_to_new_tools() {
     let stage = Stage::new().set("tools.deny", "extra_*");
     let client = stage.client().await;
     let before = tool_names(&client).await;

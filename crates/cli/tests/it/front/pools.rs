@@ -28,7 +28,7 @@ async fn status(client: &Client, arguments: Value) -> Value {
 /// Calls run in the pool and the instance that they name, by number or by alias, and otherwise in the default pool; each
 /// instance is a process of its own.
 #[tokio::test]
-async fn calls_choose_their_place() {
+async fn calls_run_in_the_named_pool_and_instance() {
     let stage = two_pools(Stage::new());
     let client = stage.client().await;
     let mut processes = Vec::new();
@@ -53,7 +53,7 @@ async fn calls_choose_their_place() {
 
 /// A call for an instance that is lent waits for exactly that one, even if others are free.
 #[tokio::test]
-async fn a_certain_instance_is_waited_for() {
+async fn call_waits_for_the_named_instance() {
     let stage = two_pools(Stage::new());
     let client = stage.client().await;
     let gate = stage.gate("gate");
@@ -70,7 +70,7 @@ async fn a_certain_instance_is_waited_for() {
 
 /// Unknown names are refused with the known ones, and a session does not move.
 #[tokio::test]
-async fn wrong_names() {
+async fn unknown_pool_error_lists_the_known_ones() {
     let stage = two_pools(Stage::new());
     let client = stage.client().await;
     let fails = async |arguments: Value| failure(&client.call("pid", arguments).await);
@@ -97,7 +97,7 @@ async fn wrong_names() {
 
 /// Commands of a bulk call run in the one instance that it names.
 #[tokio::test]
-async fn several_commands_in_one_instance() {
+async fn bulk_runs_in_the_named_instance() {
     let stage = two_pools(Stage::new());
     let client = stage.client().await;
     let process = place(&client, json!({"browser_instance": "2"})).await;
@@ -113,7 +113,7 @@ async fn several_commands_in_one_instance() {
 
 /// Every tool shows the parameters, the instructions name the pools, and agents can ask for their state.
 #[tokio::test]
-async fn pools_are_shown() {
+async fn tools_and_instructions_name_the_pools() {
     let stage = two_pools(Stage::new());
     let client = stage.spawn();
     let hello = client.initialize(super::stage::NEWEST, json!({})).await;
@@ -153,7 +153,7 @@ async fn pools_are_shown() {
 
 /// The error for a full pool says who holds its only instance and which settings would help.
 #[tokio::test]
-async fn a_full_pool() {
+async fn full_pool_error_names_the_lease_holder() {
     let stage = two_pools(Stage::new()).pools("SIDE_JOBS_LEASE_TIMEOUT", "200");
     let client = stage.client().await;
     place(&client, json!({"sessionId": "a", "browser_pool": "SIDE_JOBS"})).await;
@@ -168,7 +168,7 @@ async fn a_full_pool() {
 
 /// A pool of which no instance can start gives the documented error; another pool is not affected.
 #[tokio::test]
-async fn a_pool_without_a_healthy_instance() {
+async fn pool_without_a_healthy_instance_refuses_calls() {
     let stage = Stage::new()
         .pools("MAIN_INSTANCES", "1")
         .pools("MAIN_IS_DEFAULT", "true")

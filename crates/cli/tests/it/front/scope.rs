@@ -9,7 +9,7 @@ const HINT: &str = "hint: calls without sessionId overlapped on this connection"
 
 /// `connection`: calls without `sessionId` share one session of the connection's own, apart from all named ones.
 #[tokio::test]
-async fn a_connection_has_one_session() {
+async fn connection_scope_shares_one_session() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.call("set", json!({"key": "k", "value": "own"})).await;
@@ -28,7 +28,7 @@ async fn a_connection_has_one_session() {
 
 /// The hint to use an own `sessionId` comes with overlapping calls that have none, and with no others.
 #[tokio::test]
-async fn overlapping_calls_are_hinted_at() {
+async fn overlapping_calls_get_a_session_hint() {
     let stage = Stage::new();
     let client = stage.client().await;
     let gate = stage.gate("gate");
@@ -52,7 +52,7 @@ async fn overlapping_calls_are_hinted_at() {
 
 /// `call`: one call after the other finds the same browser as it was left, calls at once get different ones.
 #[tokio::test]
-async fn calls_borrow_browsers() {
+async fn call_scope_leases_a_browser_per_call() {
     let stage = Stage::new().set("sessions.scope", "call");
     let client = stage.client().await;
     client.call("set", json!({"key": "k", "value": "left"})).await;
@@ -76,7 +76,7 @@ async fn calls_borrow_browsers() {
 
 /// `call`: a session that needs the only slot gets a fresh browser, not the one a call left behind.
 #[tokio::test]
-async fn a_session_gets_a_reset_browser() {
+async fn session_gets_a_fresh_browser_after_a_call() {
     let stage =
         Stage::new().set("sessions.scope", "call").set("pool.slots", "1").set("pool.instances_max", "1");
     let client = stage.client().await;
@@ -92,7 +92,7 @@ async fn a_session_gets_a_reset_browser() {
 
 /// `explicit`: `sessionId` is required, in the schema and in fact, and the refusal says what to do.
 #[tokio::test]
-async fn a_session_can_be_required() {
+async fn explicit_scope_requires_a_session_id() {
     let stage = Stage::new().set("sessions.scope", "explicit");
     let client = stage.client().await;
     let (code, text) = failure(&client.call("echo", json!({"text": "a"})).await);

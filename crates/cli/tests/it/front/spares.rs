@@ -16,7 +16,7 @@ async fn warm(capabilities: Value) -> (Stage, Client, Vec<u32>) {
 
 /// An agent without capabilities gets the process that was there before its call.
 #[tokio::test]
-async fn a_session_gets_the_spare() {
+async fn session_gets_the_spare() {
     let (_stage, client, before) = warm(json!({})).await;
     let first = pid(&client, "a").await;
     assert!(before.contains(&first), "{first} is none of {before:?}");
@@ -25,7 +25,7 @@ async fn a_session_gets_the_spare() {
 
 /// An agent that can be asked gets a process of its own, which knows that and asks it.
 #[tokio::test]
-async fn one_that_can_be_asked_gets_its_own() {
+async fn agent_that_can_answer_questions_gets_its_own_process() {
     let (_stage, client, before) = warm(json!({ "elicitation": {} })).await;
     let first = pid(&client, "a").await;
     assert!(!before.contains(&first), "{first} is one of {before:?}");

@@ -54,7 +54,7 @@ async fn works(client: &Client) {
 
 /// The error for a missing command names it and the setting.
 #[tokio::test]
-async fn a_missing_command() {
+async fn missing_command_error_names_command_and_setting() {
     let stage = Stage::new();
     let program = stage.path("no-such-engine");
     let stage = stage.command(&[program.to_str().unwrap()]);
@@ -67,7 +67,7 @@ async fn a_missing_command() {
 
 /// The error for a command that is not executable names it.
 #[tokio::test]
-async fn a_command_that_is_not_executable() {
+async fn non_executable_command_is_named() {
     let stage = Stage::new();
     let program = stage.file("engine", "#!/bin/sh\nexec \"$@\"\n", 0o600);
     let engine = fake_engine_path();
@@ -80,7 +80,7 @@ async fn a_command_that_is_not_executable() {
 
 /// The error for an engine that dies at its start quotes its output.
 #[tokio::test]
-async fn a_death_at_the_start() {
+async fn engine_exit_at_start_error_quotes_its_output() {
     let stage = ill(r#"exec "$@" --die-at-start --stderr 'no licence found'"#);
     fails_and_recovers(
         &stage,
@@ -91,14 +91,14 @@ async fn a_death_at_the_start() {
 
 /// greenroom does not wait for an engine that closes its stdout and stays.
 #[tokio::test]
-async fn an_engine_that_says_nothing_more() {
+async fn engine_that_closes_stdout_is_not_waited_for() {
     let stage = ill("echo nonsense; exec >&-; exec sleep 1000");
     fails_and_recovers(&stage, "the connection to the engine is closed").await;
 }
 
 /// An engine with an unknown revision is refused with that revision.
 #[tokio::test]
-async fn an_unknown_revision() {
+async fn unknown_engine_revision_is_refused() {
     let stage = ill(r#"exec "$@" --protocol 1999-01-01"#);
     fails_and_recovers(&stage, "the engine speaks protocol revision `1999-01-01`, which greenroom does not")
         .await;
@@ -106,7 +106,7 @@ async fn an_unknown_revision() {
 
 /// Garbage before the first message does no harm, nor does a slow start.
 #[tokio::test]
-async fn garbage_at_the_start() {
+async fn garbage_before_the_first_message_is_skipped() {
     let stage = Stage::new().flags(&["--garbage-at-start", "--slow-start", "50"]);
     works(&stage.client().await).await;
 }
@@ -114,7 +114,7 @@ async fn garbage_at_the_start() {
 /// An engine that never answers is given up after 20 s, for all callers that wait, and its process ends. Pings are answered
 /// meanwhile.
 #[tokio::test]
-async fn a_hang_at_the_start() {
+async fn hanging_engine_start_is_ended() {
     let stage = ill(r#"exec "$@" --hang-at-start"#);
     let client = stage.client().await;
     let begin = std::time::Instant::now();

@@ -9,7 +9,7 @@ use super::stage::Stage;
 
 /// Progress carries the client's own token, comes in order, and before the answer.
 #[tokio::test]
-async fn progress_comes_in_order_before_the_answer() {
+async fn progress_precedes_the_answer_in_order() {
     let stage = Stage::new();
     let client = stage.client().await;
     for token in [json!(7), json!("seven"), json!(0)] {
@@ -65,7 +65,7 @@ async fn log_messages_follow_the_level() {
 
 /// An engine without logging never gets a level.
 #[tokio::test]
-async fn an_engine_without_logging() {
+async fn engine_without_logging_gets_no_level() {
     let stage = Stage::new().flags(&["--no-logging"]);
     let client = stage.client().await;
     assert_eq!(client.request("logging/setLevel", json!({"level": "error"})).await["result"], json!({}));
@@ -75,7 +75,7 @@ async fn an_engine_without_logging() {
 
 /// The engine's questions reach the client unchanged, and the client's raw answer or error reaches the engine.
 #[tokio::test]
-async fn questions_and_their_answers_pass() {
+async fn elicitations_and_answers_pass_unchanged() {
     let stage = Stage::new();
     let client = stage.client().await;
     let asking = client.start_call("elicit", json!({"message": "who?"})).await;
@@ -101,7 +101,7 @@ async fn questions_and_their_answers_pass() {
 
 /// Questions of several sessions at once each get their own answer, though every engine counts its ids from one.
 #[tokio::test]
-async fn questions_of_several_sessions() {
+async fn elicitations_of_several_sessions_are_kept_apart() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.on_request("elicitation/create", |params| json!({"action": "accept", "echo": params["message"]}));
@@ -118,7 +118,7 @@ async fn questions_of_several_sessions() {
 
 /// A question that a client cannot answer is refused on its behalf, without asking it.
 #[tokio::test]
-async fn questions_that_the_client_cannot_answer() {
+async fn unsupported_elicitation_is_refused_for_the_client() {
     let stage = Stage::new();
     let client = stage.client_with(json!({})).await;
     for (tool, arguments, method) in [
@@ -135,7 +135,7 @@ async fn questions_that_the_client_cannot_answer() {
 
 /// A question that the engine withdraws is withdrawn from the client, and a late answer disturbs nothing.
 #[tokio::test]
-async fn a_question_is_taken_back() {
+async fn withdrawn_elicitation_is_withdrawn_from_the_client() {
     let stage = Stage::new();
     let client = stage.client().await;
     let gate = stage.gate("gate");
@@ -153,7 +153,7 @@ async fn a_question_is_taken_back() {
 /// An engine sees its session's private folder as its only root: never the client's, never another session's, and
 /// the folder ends with the session.
 #[tokio::test]
-async fn roots_are_private() {
+async fn engine_sees_only_its_sessions_root() {
     let stage = Stage::new();
     let client = stage.client().await;
     client.on_request("roots/list", |_| json!({"roots": [{"uri": "file:///the/clients/own"}]}));

@@ -43,7 +43,7 @@ async fn nothing_is_left(stage: &Stage, engines: Vec<u32>) {
 
 /// A client that closes its end mid-call.
 #[tokio::test]
-async fn stdin_closes_during_calls() {
+async fn closed_stdin_during_calls_ends_greenroom() {
     let stage = stage();
     let (client, engines) = busy(&stage).await;
     client.close_stdin().await;
@@ -53,7 +53,7 @@ async fn stdin_closes_during_calls() {
 
 /// A signal that asks greenroom to end mid-call.
 #[tokio::test]
-async fn a_signal_during_calls() {
+async fn signal_during_calls_ends_greenroom() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let stage = stage();
         let (client, engines) = busy(&stage).await;
@@ -65,7 +65,7 @@ async fn a_signal_during_calls() {
 
 /// greenroom killed without a chance to clean up: its engines end with it, its folder at the next start.
 #[tokio::test]
-async fn killed_during_calls() {
+async fn killed_greenroom_leaves_no_engine() {
     let stage = stage();
     let (client, engines) = busy(&stage).await;
     client.kill();
@@ -82,7 +82,7 @@ async fn killed_during_calls() {
 
 /// A client that closes its end while the list of tools is fetched.
 #[tokio::test]
-async fn stdin_closes_before_the_first_list() {
+async fn closed_stdin_during_tool_listing_ends_greenroom() {
     let stage = stage();
     fs::write(stage.path("ill"), "").unwrap();
     let client = stage.client().await;
@@ -96,7 +96,7 @@ async fn stdin_closes_before_the_first_list() {
 
 /// A client that writes and never reads cannot keep greenroom from ending.
 #[tokio::test]
-async fn a_client_that_never_reads() {
+async fn client_that_never_reads_blocks_no_shutdown() {
     use std::{
         io::Write,
         process::{Command, Stdio},

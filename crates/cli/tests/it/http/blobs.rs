@@ -7,7 +7,7 @@ use crate::front::stage::Stage;
 
 /// A picture is kept once however often it comes, is fetched with its type, and is not sent again to a client that has it.
 #[tokio::test]
-async fn fetched() {
+async fn blob_is_stored_once_and_revalidated() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = remote(&server).await;

@@ -18,7 +18,7 @@ async fn until_one_is_left(server: &Server) {
 
 /// A broken connection does not cancel a call of a client with a handshake.
 #[tokio::test]
-async fn a_call_goes_on() {
+async fn broken_connection_does_not_cancel_a_call() {
     let stage = Stage::new().set("pool.warm", "0");
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
@@ -38,7 +38,7 @@ async fn a_call_goes_on() {
 /// A client of the stateless revision that leaves cancels its call: a call that has not begun never does, and the session
 /// goes on.
 #[tokio::test]
-async fn a_stateless_call_is_cancelled() {
+async fn broken_connection_cancels_a_stateless_call() {
     let stage = Stage::new().set("pool.warm", "0");
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;

@@ -21,7 +21,7 @@ fn id_of(call: &Value) -> &str {
 
 /// A call is answered as documented, runs in the named session, and everything of it is found again.
 #[tokio::test]
-async fn made_and_found_again() {
+async fn call_is_answered_and_recorded() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let set =
@@ -61,7 +61,7 @@ async fn made_and_found_again() {
 
 /// Content is searched and read by lines, and compared with another call's.
 #[tokio::test]
-async fn read_in_parts() {
+async fn content_is_searched_and_read_by_lines() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let text = |third: &str| {
@@ -84,7 +84,7 @@ async fn read_in_parts() {
 
 /// A failed tool is not an HTTP error. A call that can never run is, and is recorded all the same, with its session.
 #[tokio::test]
-async fn failures_are_answers() {
+async fn failed_tool_is_no_http_error() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let failed =
@@ -110,7 +110,7 @@ async fn failures_are_answers() {
 
 /// An unknown pool or instance is 404, one that is not available now is 503; both are recorded.
 #[tokio::test]
-async fn places_that_cannot_be_had() {
+async fn unknown_or_unavailable_instance_is_refused() {
     let stage = Stage::new()
         .pools("MAIN_INSTANCES", "1")
         .pools("MAIN_IS_DEFAULT", "true")
@@ -135,7 +135,7 @@ async fn places_that_cannot_be_had() {
 
 /// A call with a `request_id` is made once, however often it is sent.
 #[tokio::test]
-async fn a_name_is_used_once() {
+async fn request_id_makes_a_call_once() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let name = "0199F3A2-5B0C-4E1D-8F00-1C2D3E4F5A6B";
@@ -157,7 +157,7 @@ async fn a_name_is_used_once() {
 
 /// The error for a wrong request names the mistake, with the right status; nothing has run then.
 #[tokio::test]
-async fn refusals() {
+async fn invalid_call_requests_are_refused() {
     let stage = Stage::new().set("tools.deny", "big");
     let server = stage.serve().await;
     let id = "0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b";
@@ -216,7 +216,7 @@ async fn refusals() {
 
 /// A closed session takes no calls by its UUID; its name is free for a new one.
 #[tokio::test]
-async fn closed_sessions_stay_closed() {
+async fn closed_session_uuid_takes_no_calls() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let first = call(&server, json!({"session_id": "a", "tool": "pid"})).await;
@@ -230,7 +230,7 @@ async fn closed_sessions_stay_closed() {
 
 /// greenroom's own tools work for programs too; they leave no record, so the response holds the answer.
 #[tokio::test]
-async fn own_tools() {
+async fn own_tools_work_without_a_record() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let commands = json!([
@@ -251,7 +251,7 @@ async fn own_tools() {
 
 /// Sessions are opened, listed, shown and closed, by name and by UUID; a closed one is shown from its record.
 #[tokio::test]
-async fn sessions() {
+async fn sessions_are_opened_listed_and_closed() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let (status, opened) = post(&server, "/api/sessions", &[JSON], r#"{"session_id":"shop"}"#).await;
@@ -294,7 +294,7 @@ async fn sessions() {
 
 /// Where nothing is kept, nothing can be read, and the error says what to do.
 #[tokio::test]
-async fn without_records() {
+async fn disabled_records_cannot_be_read() {
     let stage = Stage::new().set("records.enabled", "false");
     let server = stage.serve().await;
     let (status, said) = get(&server, "/api/calls").await;
@@ -306,7 +306,7 @@ async fn without_records() {
 
 /// Web pages cannot use any of it.
 #[tokio::test]
-async fn pages_may_not_ask() {
+async fn web_pages_cannot_use_the_calls_api() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let blob = format!("/api/blobs/{}", "0".repeat(64));
@@ -330,7 +330,7 @@ async fn pages_may_not_ask() {
 
 /// A program, too, learns that its session's browser is another one now.
 #[tokio::test]
-async fn a_lost_browser_is_told() {
+async fn answer_notes_a_lost_browser() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let failed = call(&server, json!({"session_id": "a", "tool": "die"})).await;

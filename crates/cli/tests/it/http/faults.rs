@@ -7,7 +7,7 @@ use crate::front::stage::{NEWEST, Stage};
 
 /// Half a request, silence, and garbage delay no other client; their resources are given back when they leave.
 #[tokio::test]
-async fn half_open_clients() {
+async fn incomplete_requests_delay_no_other_client() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
@@ -40,7 +40,7 @@ async fn half_open_clients() {
 
 /// A client that stops reading does not disturb others, and finds its answer when it reads on.
 #[tokio::test]
-async fn a_slow_reader() {
+async fn slow_reader_disturbs_no_other_client() {
     const STEPS: u64 = 60_000;
     let stage = Stage::new();
     let server = stage.serve().await;

@@ -10,7 +10,7 @@ const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 /// A client of any revision gets a session, its answers as plain JSON when there are no other messages, and 202 for
 /// messages that need no answer.
 #[tokio::test]
-async fn every_revision() {
+async fn every_revision_gets_a_session() {
     let stage = Stage::new();
     let server = stage.serve().await;
     for revision in REVISIONS {
@@ -32,7 +32,7 @@ async fn every_revision() {
 
 /// Ids come back as they were written, whatever they look like.
 #[tokio::test]
-async fn odd_ids() {
+async fn request_ids_come_back_as_written() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, "2025-11-25", json!({})).await;
@@ -49,7 +49,7 @@ async fn odd_ids() {
 
 /// A second `initialize` on one session is refused, and changes nothing; without the header it is another client.
 #[tokio::test]
-async fn initialize_twice() {
+async fn second_initialize_is_refused() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, "2025-06-18", json!({})).await;
@@ -63,7 +63,7 @@ async fn initialize_twice() {
 
 /// An introduction that fails gives no session.
 #[tokio::test]
-async fn a_failed_introduction() {
+async fn failed_initialize_creates_no_session() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let headers = [("content-type", "application/json")];
@@ -75,7 +75,7 @@ async fn a_failed_introduction() {
 
 /// The answers of a batch come together; notifications get none; a batch without requests is accepted silently.
 #[tokio::test]
-async fn batches() {
+async fn batch_answers_come_together() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, "2025-03-26", json!({})).await;

@@ -8,7 +8,7 @@ use crate::front::stage::{NEWEST, Stage};
 /// A listening client learns that the list of tools has changed; one that listens later learns it once, however often it
 /// did.
 #[tokio::test]
-async fn changed_tools() {
+async fn listener_gets_one_tool_list_change() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let (client, late) =
@@ -30,7 +30,7 @@ async fn changed_tools() {
 
 /// One stream has one reader: the newest. The earlier one ends.
 #[tokio::test]
-async fn the_newest_listener_is_served() {
+async fn newest_listener_replaces_the_earlier() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;

@@ -20,7 +20,7 @@ pub async fn post(server: &Server, path: &str, headers: &[(&str, &str)], body: &
 
 /// The pools are listed with their sums, each alone too, and its health.
 #[tokio::test]
-async fn pools_are_shown() {
+async fn pools_are_listed_with_health() {
     let stage = Stage::new().set("pool.warm", "0");
     let server = stage.serve().await;
     remote(&server).await.call("echo", json!({"text": "a"})).await;
@@ -41,7 +41,7 @@ async fn pools_are_shown() {
 
 /// An impossible request has the right status, and the error names the mistake.
 #[tokio::test]
-async fn refusals() {
+async fn invalid_pool_requests_are_refused() {
     let stage = Stage::new();
     let server = stage.serve().await;
     for path in ["/api/pools/TESTING", "/api/pools/TESTING/health"] {
@@ -77,7 +77,7 @@ async fn refusals() {
 
 /// The pools' routes have the same checks as all others of this server.
 #[tokio::test]
-async fn pages_may_not_command() {
+async fn web_pages_cannot_use_the_pools_api() {
     let stage = Stage::new();
     let server = stage.serve().await;
     for header in [("origin", "https://evil.example"), ("host", "evil.example")] {
@@ -102,7 +102,7 @@ pub fn healthy(count: usize) -> impl Fn(&Value) -> bool {
 
 /// A pool grows at once and shrinks without cutting a lease short.
 #[tokio::test]
-async fn pools_are_scaled() {
+async fn pool_scales_without_ending_leases() {
     let stage = two_pools(Stage::new());
     let server = stage.serve().await;
     let client = remote(&server).await;
@@ -126,7 +126,7 @@ async fn pools_are_scaled() {
 
 /// An instance is drained, and brought back by a restart; by number, by alias, or all of a pool.
 #[tokio::test]
-async fn instances_are_drained_and_restarted() {
+async fn instances_can_be_drained_and_restarted() {
     let stage = two_pools(Stage::new());
     let server = stage.serve().await;
     let ids = |pool: &Value| -> Vec<Value> {
@@ -157,7 +157,7 @@ async fn instances_are_drained_and_restarted() {
 /// A pool without a healthy instance is unavailable, with the documented error, in its health; so is the server if it is
 /// the default pool, until a restart repairs it.
 #[tokio::test]
-async fn a_pool_that_fails() {
+async fn pool_without_a_healthy_instance_is_unavailable() {
     let stage = two_pools(Stage::new())
         .script(r#"if test -e "$0/mended" || ! test -e "$0/broken"; then exec "$@"; fi; exit 3"#)
         .pools("MAIN_RESTARTS", "0");

@@ -31,7 +31,7 @@ async fn until_ready(server: &Server, wanted: impl Fn(u16, &str) -> bool) {
 
 /// A server is alive at once, and ready when its first browser is.
 #[tokio::test]
-async fn ready_when_a_browser_is() {
+async fn server_is_ready_when_its_first_browser_is() {
     let stage = Stage::new().script("while ! test -e \"$0/go\"; do sleep 0.01; done; exec \"$@\"");
     let server = stage.serve().await;
     let mut health = server.get("/health").await;
@@ -47,7 +47,7 @@ async fn ready_when_a_browser_is() {
 /// The server's address in a browser shows a page about what it is and how to connect: plain HTML that loads and runs
 /// nothing, at the address that the server listens at.
 #[tokio::test]
-async fn a_page_for_people() {
+async fn root_page_shows_how_to_connect() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let mut page = server.get("/").await;
@@ -69,7 +69,7 @@ async fn a_page_for_people() {
 
 /// A server whose engine cannot start says why, stays alive, and is ready when the engine works.
 #[tokio::test]
-async fn an_engine_that_fails() {
+async fn failing_engine_keeps_the_server_alive_and_unready() {
     let stage = Stage::new()
         .script("if test -e \"$0/mended\"; then exec \"$@\"; fi; echo 'no licence found' >&2; exit 3");
     let server = stage.serve().await;
@@ -84,7 +84,7 @@ async fn an_engine_that_fails() {
 /// A server whose only browser does not answer is not ready, and says so, before that browser is given up; it is ready when
 /// the browser answers again.
 #[tokio::test]
-async fn a_browser_that_does_not_answer() {
+async fn unresponsive_browser_makes_the_server_unready() {
     // The built-in pool would start another browser instead.
     let stage = Stage::new().pools("MAIN_INSTANCES", "1").pools("MAIN_IS_DEFAULT", "true");
     let stage = stage.set("pool.health_interval", "2s").set("pool.health_timeout", "200ms");
@@ -105,7 +105,7 @@ async fn a_browser_that_does_not_answer() {
 
 /// Readers of OpenMetrics can parse the metrics, which count calls by tool and outcome.
 #[tokio::test]
-async fn metrics() {
+async fn metrics_count_calls_by_tool_and_outcome() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = remote(&server).await;
@@ -151,7 +151,7 @@ async fn metrics() {
 
 /// A call whose browser dies during it is counted where it ran.
 #[tokio::test]
-async fn lost_calls_are_counted() {
+async fn metrics_count_lost_calls() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = remote(&server).await;

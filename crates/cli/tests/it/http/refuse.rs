@@ -32,7 +32,7 @@ async fn refused(
 /// A request whose arguments two programs could read differently is answered under its id, with their place: with 200 in
 /// a session, which goes on, and with 400 alone. No engine sees it.
 #[tokio::test]
-async fn arguments_with_two_meanings() {
+async fn ambiguous_arguments_are_refused() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
@@ -64,7 +64,7 @@ async fn arguments_with_two_meanings() {
 
 /// Every mistake has its status and a sentence that names it, and affects no other client.
 #[tokio::test]
-async fn mistakes() {
+async fn invalid_http_requests_are_refused() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
@@ -126,7 +126,7 @@ async fn mistakes() {
 
 /// The server's own pages may use it, and further host names from the settings.
 #[tokio::test]
-async fn names_that_are_let_in() {
+async fn own_origin_and_configured_hosts_are_allowed() {
     let stage = Stage::new().set("server.allowed_hosts", "browsers.example");
     let server = stage.serve().await;
     let host = server.address().to_string();
@@ -144,7 +144,7 @@ async fn names_that_are_let_in() {
 
 /// A body over the limit is refused with the limit: at once when its length is announced, else when it reaches the limit.
 #[tokio::test]
-async fn big_bodies() {
+async fn body_over_the_limit_is_refused() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
@@ -172,7 +172,7 @@ async fn big_bodies() {
 
 /// An error repeats a name from a path, a header or a body, but not all of one that is very long.
 #[tokio::test]
-async fn names_of_any_length() {
+async fn errors_shorten_long_names() {
     let stage = Stage::new();
     let server = stage.serve().await;
     // As long as the head of a request may be, about.

@@ -27,7 +27,7 @@ async fn healthy(server: &Server, count: usize) {
 
 /// The server reads a changed file: it applies what can change, reports what cannot, and a mistake changes nothing.
 #[tokio::test]
-async fn a_changed_file_is_noticed() {
+async fn changed_config_file_is_applied() {
     let stage = Stage::new().set("log", "info");
     fs::write(file(&stage), TWO).unwrap();
     let server = stage.serve().await;
@@ -54,7 +54,7 @@ async fn a_changed_file_is_noticed() {
 
 /// SIGHUP makes a server read its configuration again instead of ending it, and calls go on meanwhile.
 #[tokio::test]
-async fn a_hangup_means_reading_anew() {
+async fn sighup_reloads_the_configuration() {
     let stage = Stage::new().set("log", "info");
     fs::write(file(&stage), TWO).unwrap();
     let server = stage.serve().await;

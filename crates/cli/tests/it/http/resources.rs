@@ -15,7 +15,7 @@ async fn ask(server: &Server, method: &str, params: Value) -> (u16, Value) {
 
 /// Files of answers and templates are listed and read; each revision has its own code for a missing resource.
 #[tokio::test]
-async fn listed_and_read() {
+async fn resources_are_listed_and_read() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = remote(&server).await;
@@ -50,7 +50,7 @@ async fn listed_and_read() {
 
 /// The header must name the resource that the body names.
 #[tokio::test]
-async fn headers_name_the_resource() {
+async fn header_must_match_the_resource_in_the_body() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let request = stateless(1, "resources/read", json!({"uri": "greenroom://blobs/a"}), json!({}));
@@ -69,7 +69,7 @@ async fn headers_name_the_resource() {
 
 /// Where nothing is kept, resources are not offered, and the methods do not exist.
 #[tokio::test]
-async fn without_records() {
+async fn disabled_records_offer_no_resources() {
     let stage = Stage::new().set("records.enabled", "false");
     let server = stage.serve().await;
     let (_, discovered) = ask(&server, "server/discover", json!({})).await;

@@ -14,7 +14,7 @@ async fn asked(client: &Remote) -> (String, serde_json::Value) {
 
 /// A client that resumes after the last event it has seen gets the rest, once; one that resumes again gets it again.
 #[tokio::test]
-async fn the_answer_is_not_lost() {
+async fn resumed_stream_continues_after_the_last_event() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
@@ -30,7 +30,7 @@ async fn the_answer_is_not_lost() {
 
 /// A stream that broke before its first message is resumed from its start.
 #[tokio::test]
-async fn from_the_start() {
+async fn stream_without_events_resumes_from_its_start() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
@@ -46,7 +46,7 @@ async fn from_the_start() {
 
 /// Two clients resume one stream: the newest is served, the other ends, and nothing is lost or comes twice.
 #[tokio::test]
-async fn two_resume_one_stream() {
+async fn newest_resumer_of_a_stream_is_served() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
@@ -62,7 +62,7 @@ async fn two_resume_one_stream() {
 
 /// An unknown event, or one of another client, is refused; so is one that is no longer kept.
 #[tokio::test]
-async fn what_cannot_be_resumed() {
+async fn unknown_or_foreign_events_cannot_be_resumed() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
@@ -99,7 +99,7 @@ async fn what_cannot_be_resumed() {
 
 /// A client that is further behind than what is kept cannot resume there, but still gets its answer.
 #[tokio::test]
-async fn far_behind() {
+async fn client_too_far_behind_still_gets_its_answer() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;

@@ -7,7 +7,7 @@ use crate::front::stage::{NEWEST, Stage, failure};
 
 /// A client's DELETE ends the session of its own, and no other; another client finds a named one again.
 #[tokio::test]
-async fn a_goodbye_ends_the_own_session_only() {
+async fn delete_ends_only_the_unnamed_session() {
     let stage = Stage::new().set("pool.warm", "0");
     let server = stage.serve().await;
     let first = Remote::open(&server, NEWEST, json!({})).await;
@@ -32,7 +32,7 @@ async fn a_goodbye_ends_the_own_session_only() {
 
 /// Two clients have one browser each when they give no `sessionId`, and share the one that they both name.
 #[tokio::test]
-async fn clients_are_apart() {
+async fn clients_share_only_named_sessions() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let first = Remote::open(&server, NEWEST, json!({})).await;
@@ -47,7 +47,7 @@ async fn clients_are_apart() {
 
 /// A DELETE ends what is in flight: streams end, and calls are no longer answered.
 #[tokio::test]
-async fn a_goodbye_with_calls_in_flight() {
+async fn delete_ends_streams_and_running_calls() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
@@ -68,7 +68,7 @@ async fn a_goodbye_with_calls_in_flight() {
 
 /// A session whose time is over carries a note, even when its client never had another connection.
 #[tokio::test]
-async fn a_browser_ends_by_its_own_clock() {
+async fn expired_session_note_reaches_the_same_client() {
     let stage = Stage::new().set("sessions.idle_timeout", "200ms").set("pool.warm", "0");
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;

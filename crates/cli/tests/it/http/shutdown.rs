@@ -19,7 +19,7 @@ fn stopped(answer: &Value) -> Value {
 /// Open streams, calls in flight, joined fronts and half a request keep no server from ending, and nothing is left. Each
 /// call in flight is answered, over REST and MCP alike.
 #[tokio::test]
-async fn everything_at_once() {
+async fn open_streams_and_calls_block_no_shutdown() {
     // The gate never opens, so waiting for the calls behind it makes no sense.
     let stage = Stage::new().set("server.drain_timeout", "0");
     let server = stage.serve().await;
@@ -76,7 +76,7 @@ async fn everything_at_once() {
 
 /// A server that is stopped lets running calls end, accepts no more, and then ends.
 #[tokio::test]
-async fn running_calls_come_to_their_end() {
+async fn shutdown_waits_for_running_calls() {
     let stage = Stage::new().set("server.drain_timeout", "1h");
     let server = stage.serve().await;
     let (client, other) = (remote(&server).await, remote(&server).await);
@@ -103,7 +103,7 @@ async fn running_calls_come_to_their_end() {
 
 /// A second signal means not to wait: running calls are cut off.
 #[tokio::test]
-async fn asked_twice() {
+async fn second_signal_cuts_running_calls() {
     let stage = Stage::new().set("server.drain_timeout", "1h").set("log", "info");
     let server = stage.serve().await;
     let client = remote(&server).await;

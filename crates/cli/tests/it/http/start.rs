@@ -8,7 +8,7 @@ use crate::{control::ask::ask, front::stage::Stage, http::remote};
 
 /// A port in use: a clear error, the exit code of a failure, and a hint.
 #[tokio::test]
-async fn the_port_is_taken() {
+async fn port_in_use_is_an_error() {
     let stage = Stage::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -24,7 +24,7 @@ async fn the_port_is_taken() {
 
 /// The server refuses to listen beyond this machine, and starts nothing before that.
 #[tokio::test]
-async fn beyond_this_machine() {
+async fn non_loopback_address_is_refused() {
     let stage = Stage::new();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
         let said = ask(&stage, &["serve", "--listen", address]).await;
@@ -40,7 +40,7 @@ async fn beyond_this_machine() {
 
 /// A server on the other loopback address is reached by its name there.
 #[tokio::test]
-async fn the_other_loopback() {
+async fn ipv6_loopback_server_is_reachable() {
     let stage = Stage::new();
     if TcpListener::bind("[::1]:0").await.is_err() {
         // This machine has no such address.

@@ -23,7 +23,7 @@ fn call(tool: &str, arguments: impl Into<Value>) -> Value {
 
 /// The server's description and lists come without a handshake, with how long they are valid.
 #[tokio::test]
-async fn discovered_and_listed() {
+async fn discovery_and_lists_need_no_handshake() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let about = send(&server, "server/discover", json!({})).await["result"].take();
@@ -40,7 +40,7 @@ async fn discovered_and_listed() {
 /// Without a connection there is no session of its own: where other clients need none, instructions and schemas demand a
 /// `sessionId`. Where a call without one has its own session, they do not.
 #[tokio::test]
-async fn a_session_is_demanded_where_calls_need_one() {
+async fn schemas_require_a_session_id_where_calls_do() {
     for (scope, is_demanded) in [("connection", true), ("explicit", true), ("call", false)] {
         let stage = Stage::new().set("sessions.scope", scope);
         let server = stage.serve().await;
@@ -66,7 +66,7 @@ async fn a_session_is_demanded_where_calls_need_one() {
 
 /// A call names its session, which later calls find again; a call without one is refused, with what to do.
 #[tokio::test]
-async fn calls_name_their_session() {
+async fn stateless_calls_find_their_named_session() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let set =
@@ -86,7 +86,7 @@ async fn calls_name_their_session() {
 
 /// Wrong requests: the right status, the right code, and the mistake.
 #[tokio::test]
-async fn wrong_requests() {
+async fn invalid_stateless_requests_are_refused() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let list = stateless(7, "tools/list", json!({}), json!({}));
@@ -137,7 +137,7 @@ async fn wrong_requests() {
 
 /// A session id of the other revisions means nothing here, and a name with other letters is encoded.
 #[tokio::test]
-async fn odd_headers() {
+async fn foreign_session_headers_are_ignored() {
     let stage = Stage::new().flags(&["--extra-tool", "größe"]);
     let server = stage.serve().await;
     let request = stateless(1, "tools/call", call("größe", json!({"sessionId": "a"})), json!({}));
@@ -154,7 +154,7 @@ async fn odd_headers() {
 
 /// Progress makes the answer a stream, whose events have no ids: it cannot be resumed.
 #[tokio::test]
-async fn progress_then_the_answer() {
+async fn progress_makes_the_answer_a_stream() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let mut params = call("progress", json!({"steps": 2, "sessionId": "a"}));
@@ -173,7 +173,7 @@ async fn progress_then_the_answer() {
 
 /// Log lines come only to clients that ask for a level.
 #[tokio::test]
-async fn log_lines_on_request() {
+async fn log_lines_need_a_requested_level() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let mut params = call("log", json!({"level": "error", "data": "x", "sessionId": "a"}));
@@ -188,7 +188,7 @@ async fn log_lines_on_request() {
 
 /// A subscription is acknowledged, reports changed tools if the client asked for that, and ends with the connection.
 #[tokio::test]
-async fn subscriptions() {
+async fn subscription_reports_changed_tools() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let listen =

@@ -37,7 +37,7 @@ fn asks(answer: &Value) -> (&Value, &Value) {
 
 /// A question comes as a result; the retry brings the answer, and the call completes without running twice.
 #[tokio::test]
-async fn asked_and_answered() {
+async fn retry_with_the_input_completes_the_call() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let answer = send(&server, elicit("which?")).await;
@@ -52,7 +52,7 @@ async fn asked_and_answered() {
 
 /// A question without an answer is asked again, under another state.
 #[tokio::test]
-async fn asked_again() {
+async fn retry_without_the_input_asks_again() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let first = send(&server, elicit("which?")).await;
@@ -68,7 +68,7 @@ async fn asked_again() {
 
 /// A state is valid once and for its own call; any other use is refused, and does not affect the call.
 #[tokio::test]
-async fn states_that_are_not_honoured() {
+async fn request_state_is_valid_once_for_its_call() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let answer = send(&server, elicit("which?")).await;
@@ -97,7 +97,7 @@ async fn states_that_are_not_honoured() {
 /// A client that never comes back: the call ends by its own deadline, the engine learns that no client answers, the
 /// session is free, and a client that comes back late gets the outcome.
 #[tokio::test]
-async fn nobody_comes_back() {
+async fn call_without_a_retry_ends_at_its_deadline() {
     let stage = Stage::new()
         .set("pool.timeout", "1s")
         .set("pool.warm", "0")
@@ -129,7 +129,7 @@ async fn nobody_comes_back() {
 
 /// A client without the capability is not asked.
 #[tokio::test]
-async fn who_cannot_be_asked() {
+async fn client_without_elicitation_is_not_asked() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let request = stateless(1, "tools/call", elicit("which?"), json!({}));

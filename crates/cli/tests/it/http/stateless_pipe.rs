@@ -21,7 +21,7 @@ async fn text(client: &Client, tool: &str, arguments: Value) -> String {
 
 /// The server's description without a handshake; calls without `sessionId` share the process's own session.
 #[tokio::test]
-async fn the_process_is_the_connection() {
+async fn calls_share_the_process_session() {
     let stage = Stage::new();
     let client = stage.spawn();
     let about = client.request("server/discover", of(json!({}), json!({}))).await;
@@ -42,7 +42,7 @@ async fn the_process_is_the_connection() {
 
 /// A subscription goes on while calls are made, and ends when it is cancelled.
 #[tokio::test]
-async fn a_subscription_holds_nobody_up() {
+async fn subscription_delays_no_call() {
     let stage = Stage::new();
     let client = stage.spawn();
     let params = of(json!({"notifications": {"toolsListChanged": true}}), json!({}));
@@ -56,7 +56,7 @@ async fn a_subscription_holds_nobody_up() {
 
 /// A call that resumes with its answers delays no call after it.
 #[tokio::test]
-async fn a_resumed_call_holds_nobody_up() {
+async fn retried_call_delays_no_other() {
     let stage = Stage::new();
     let client = stage.spawn();
     let gate = stage.gate("gate");
@@ -74,7 +74,7 @@ async fn a_resumed_call_holds_nobody_up() {
 
 /// Progress comes before the answer, and log lines only on request.
 #[tokio::test]
-async fn told_on_the_way() {
+async fn progress_and_requested_log_lines_precede_the_answer() {
     let stage = Stage::new();
     let client = stage.spawn();
     let mut params = call("progress", json!({"steps": 1}));

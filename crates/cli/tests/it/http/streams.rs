@@ -8,7 +8,7 @@ use crate::front::stage::{NEWEST, Stage};
 /// Progress comes first and in order, the answer last, each event with an id of its own. The first event says how long to
 /// wait after a break.
 #[tokio::test]
-async fn progress_before_the_answer() {
+async fn progress_precedes_the_answer_with_event_ids() {
     let stage = Stage::new();
     let server = stage.serve().await;
     for revision in ["2025-03-26", "2025-06-18", NEWEST] {
@@ -37,7 +37,7 @@ async fn progress_before_the_answer() {
 /// The head of a long call's answer comes while the engine still works; the call goes on after the client has left, and the
 /// client finds its answer when it comes back.
 #[tokio::test]
-async fn a_long_call() {
+async fn long_call_continues_after_its_client_leaves() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
@@ -65,7 +65,7 @@ async fn a_long_call() {
 
 /// A log line comes on the stream of the call that it belongs to.
 #[tokio::test]
-async fn log_lines() {
+async fn log_line_comes_on_its_calls_stream() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
@@ -79,7 +79,7 @@ async fn log_lines() {
 
 /// Questions come on the call's stream, are answered by requests of their own, and the answer follows.
 #[tokio::test]
-async fn questions() {
+async fn elicitation_comes_on_the_calls_stream() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({"elicitation": {}, "sampling": {}})).await;
@@ -101,7 +101,7 @@ async fn questions() {
 
 /// A client without the capability is not asked, and its call's answer says so.
 #[tokio::test]
-async fn who_cannot_be_asked() {
+async fn client_without_elicitation_is_not_asked() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;
@@ -113,7 +113,7 @@ async fn who_cannot_be_asked() {
 
 /// A cancelled call ends its stream without an answer, and the engine's open question is withdrawn.
 #[tokio::test]
-async fn a_cancelled_call() {
+async fn cancelled_call_ends_its_stream() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
@@ -131,7 +131,7 @@ async fn a_cancelled_call() {
 
 /// A client that accepts no streams gets its answer all the same; one that accepts only streams gets a stream.
 #[tokio::test]
-async fn one_kind_of_answer_only() {
+async fn accept_header_chooses_json_or_stream() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = Remote::open(&server, NEWEST, json!({})).await;

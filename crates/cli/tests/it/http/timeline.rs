@@ -11,7 +11,7 @@ fn kinds(part: &Value) -> Vec<&str> {
 
 /// Calls and errors come in their order, part by part; a closed session has its timeline too, also after a restart.
 #[tokio::test]
-async fn in_order() {
+async fn timeline_lists_calls_and_errors_in_order() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = remote(&server).await;

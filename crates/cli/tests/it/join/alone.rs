@@ -11,7 +11,7 @@ use crate::{
 
 /// `--standalone` brings its own browsers, even if a server runs.
 #[tokio::test]
-async fn standalone() {
+async fn standalone_flag_ignores_a_running_server() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = stage.launch(&["mcp", "--standalone"]).spawn();
@@ -29,7 +29,7 @@ async fn standalone() {
 
 /// A front that names a browser on the command line uses that one, even if a server runs.
 #[tokio::test]
-async fn with_a_browser_named() {
+async fn browser_flag_ignores_a_running_server() {
     let stage = Stage::new();
     let _server = stage.serve().await;
     let url = format!("http://{}", greenroom_testkit::nobody());
@@ -41,7 +41,7 @@ async fn with_a_browser_named() {
 
 /// `--server URL` joins the server at this URL, from a home that knows of none.
 #[tokio::test]
-async fn by_url() {
+async fn server_flag_joins_by_url() {
     let (stage, elsewhere) = (Stage::new(), Stage::new());
     let server = stage.serve().await;
     for url in [server.url(), format!("{}/mcp", server.url())] {
@@ -56,7 +56,7 @@ async fn by_url() {
 
 /// An invalid URL is a usage error; an address without a greenroom server is a failure with a hint.
 #[tokio::test]
-async fn urls_that_do_not_do() {
+async fn invalid_server_urls_are_refused() {
     let stage = Stage::new();
     for url in ["localhost:1", "https://localhost", ""] {
         let said = ask(&stage, &["mcp", "--server", url]).await;
@@ -77,7 +77,7 @@ async fn urls_that_do_not_do() {
 
 /// The front warns about flags that have no effect behind a server, and not about its own ones.
 #[tokio::test]
-async fn flags_without_effect() {
+async fn flags_without_effect_are_warned_about() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let (data, url) = (stage.data().display().to_string(), server.url());
@@ -96,7 +96,7 @@ async fn flags_without_effect() {
 
 /// A front does not join a server that is about to end: it goes on without it.
 #[tokio::test]
-async fn a_server_that_has_gone() {
+async fn ending_server_is_not_joined() {
     let stage = Stage::new();
     let server = stage.serve().await;
     server.kill().await;

@@ -9,7 +9,7 @@ use crate::front::stage::{NEWEST, Stage, failure};
 /// When only the connection breaks, every session is found again, the front's own too, without a note; the call in flight
 /// fails with `server_lost`, and is not made again.
 #[tokio::test]
-async fn sessions_are_found_again() {
+async fn reconnected_front_finds_its_sessions() {
     let (stage, elsewhere) = (Stage::new(), Stage::new());
     let server = stage.serve().await;
     let relay = Relay::to(server.address()).await;

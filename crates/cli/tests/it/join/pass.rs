@@ -11,7 +11,7 @@ use crate::{
 /// Fronts join the running server: one process has browsers and all the sessions. All fronts share the named ones; a
 /// front's own is its own.
 #[tokio::test]
-async fn one_server_for_all() {
+async fn fronts_share_the_running_server() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let (first, second) = (stage.client_with(json!({})).await, stage.client_with(json!({})).await);
@@ -32,7 +32,7 @@ async fn one_server_for_all() {
 
 /// A front's end closes its own session, and keeps named ones.
 #[tokio::test]
-async fn a_front_leaves() {
+async fn front_exit_closes_only_its_unnamed_session() {
     let stage = Stage::new().set("pool.warm", "0");
     let _server = stage.serve().await;
     let (leaves, stays) = (stage.client_with(json!({})).await, stage.client_with(json!({})).await);
@@ -48,7 +48,7 @@ async fn a_front_leaves() {
 
 /// Calls that a client does not wait for keep their order through the front.
 #[tokio::test]
-async fn order_is_kept() {
+async fn call_order_is_kept_through_the_front() {
     let stage = Stage::new();
     let _server = stage.serve().await;
     let client = stage.client_with(json!({})).await;
@@ -66,7 +66,7 @@ async fn order_is_kept() {
 
 /// Progress, questions and cancellations pass, and so do roots: a front on this machine has its folders.
 #[tokio::test]
-async fn everything_passes() {
+async fn progress_questions_and_roots_pass_the_front() {
     let stage = Stage::new();
     let _server = stage.serve().await;
     let client = stage.client().await;

@@ -37,7 +37,7 @@ async fn until_noticed(front: &Client, servers: usize) {
 /// A server is killed with 20 clients: every call in flight gets the error of the loss, or its connection breaks, and none
 /// is made twice. The next server sends each front one note about each session that it used, and about no other.
 #[tokio::test]
-async fn killed_with_twenty_clients() {
+async fn killed_server_notes_each_lost_session_once() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let gate = stage.gate("gate");
@@ -101,7 +101,7 @@ async fn killed_with_twenty_clients() {
 
 /// Each front that used a shared session gets a note; none loses what another one began anew.
 #[tokio::test]
-async fn a_shared_session() {
+async fn each_user_of_a_shared_session_gets_a_note() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let (first, second) = (stage.client_with(json!({})).await, stage.client_with(json!({})).await);
@@ -122,7 +122,7 @@ async fn a_shared_session() {
 
 /// A session that was lost two servers ago still gets its note, and one that its agent began anew knowingly does not.
 #[tokio::test]
-async fn two_restarts() {
+async fn session_lost_two_servers_ago_gets_its_note() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = stage.client_with(json!({})).await;
@@ -144,7 +144,7 @@ async fn two_restarts() {
 /// A server that is stopped in order, and its successor: open questions are withdrawn, new ones have other numbers, and the
 /// log level stays.
 #[tokio::test]
-async fn stopped_in_order() {
+async fn graceful_restart_withdraws_open_questions() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = stage.client_with(json!({"elicitation": {}})).await;
@@ -169,7 +169,7 @@ async fn stopped_in_order() {
 
 /// A client that leaves while there is no server ends its front.
 #[tokio::test]
-async fn the_client_leaves_meanwhile() {
+async fn client_exit_without_a_server_ends_the_front() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = stage.client_with(json!({})).await;

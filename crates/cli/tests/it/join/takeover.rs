@@ -86,7 +86,7 @@ fn is_written(folder: &Path, text: &str) -> bool {
 /// The list of calls shows the numbers of a front's and of an HTTP client's own session. A front that sends one of them at
 /// `/front`, alone or with its own secret, gets a session of its own and never theirs.
 #[tokio::test]
-async fn a_number_that_is_shown_opens_nothing() {
+async fn shown_session_number_grants_no_access() {
     let (stage, elsewhere) = (Stage::new(), Stage::new());
     let server = stage.serve().await;
     let front = elsewhere.launch(&["mcp", "--server", &server.url()]).spawn();
@@ -114,7 +114,7 @@ async fn a_number_that_is_shown_opens_nothing() {
 /// The secret gives access to the session again, under the same number, and is in no log, list, record or file of the
 /// server.
 #[tokio::test]
-async fn a_secret_leads_back_and_is_shown_nowhere() {
+async fn front_secret_regains_its_session_and_stays_hidden() {
     let stage = Stage::new().set("log", "trace");
     let server = stage.serve().await;
     let secret = "0123456789abcdef".repeat(4);
@@ -136,7 +136,7 @@ async fn a_secret_leads_back_and_is_shown_nowhere() {
 
 /// A secret that is short enough to guess is refused.
 #[tokio::test]
-async fn a_short_secret_is_refused() {
+async fn short_front_secret_is_refused() {
     let stage = Stage::new();
     let server = stage.serve().await;
     assert!(Front::join(&server, hello(1, Some("1234"))).await.is_none());

@@ -9,7 +9,7 @@ use crate::everything;
 /// A request to a server never becomes a call of a browser's tool, whatever session it names: refused tools stay refused,
 /// and every call is recorded.
 #[tokio::test]
-async fn nothing_passes_for_a_tool() {
+async fn passthrough_requests_never_call_browser_tools() {
     let site = Site::start().await;
     let data = Data::new();
     let config = data.path().join("two.toml");

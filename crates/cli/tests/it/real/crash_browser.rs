@@ -14,7 +14,7 @@ use super::{
 /// A browser killed during a call fails that call, its other sessions carry a note in their next one, and sessions in
 /// another browser notice nothing.
 #[tokio::test]
-async fn a_killed_browser() {
+async fn killed_browser_fails_its_call_and_notes_its_sessions() {
     let data = Data::new();
     let site = Site::start().await;
     let house = GatewayFixture::start(&data, &["--pool-slots", "2"]).await;
@@ -57,7 +57,7 @@ async fn a_killed_browser() {
 /// A page that crashes costs its tab: the session keeps its cookies and other tabs, and the next answer has the URL that
 /// crashed. The browser and its other sessions go on.
 #[tokio::test]
-async fn a_crashed_page() {
+async fn crashed_page_costs_only_its_tab() {
     let data = Data::new();
     let site = Site::start().await;
     let house = GatewayFixture::start(&data, &["--pool-slots", "1"]).await;
@@ -98,7 +98,7 @@ async fn a_crashed_page() {
 /// A network service that dies takes the cookies of all sessions along: they are restarted, and the next answer of each
 /// says why. Sessions in another browser notice nothing.
 #[tokio::test]
-async fn a_killed_network_service() {
+async fn killed_network_service_restarts_its_sessions() {
     let data = Data::new();
     let site = Site::start().await;
     let house = GatewayFixture::start(&data, &["--pool-slots", "2"]).await;

@@ -13,7 +13,7 @@ use super::{
 
 /// When a Node is killed, during a call and between calls, the sessions it served carry a note, and no others.
 #[tokio::test]
-async fn a_killed_engine() {
+async fn killed_engine_notes_only_its_sessions() {
     let data = Data::new();
     let site = Site::start().await;
     let house = GatewayFixture::start(&data, &["--pool-slots", "2"]).await;
@@ -48,7 +48,7 @@ async fn a_killed_engine() {
 
 /// A Node of one session that hangs fails its call at the deadline; health checks replace it, and others work meanwhile.
 #[tokio::test]
-async fn a_hanging_engine_of_one_session() {
+async fn hanging_engine_of_one_session_is_replaced() {
     let data = Data::new();
     let site = Site::start().await;
     let flags = ["--pool-slots", "1", "--pool-timeout", "5s", "--pool-health-interval", "3s"];
@@ -61,7 +61,7 @@ async fn a_hanging_engine_of_one_session() {
 /// A Node of several sessions that hangs fails the call that meets it, at its deadline; new sessions get another one at
 /// once, and health checks detect it for the others.
 #[tokio::test]
-async fn a_hanging_engine_of_several_sessions() {
+async fn hanging_engine_of_several_sessions_is_replaced() {
     let data = Data::new();
     let site = Site::start().await;
     let flags = ["--pool-slots", "2", "--pool-timeout", "5s", "--pool-health-interval", "3s"];
@@ -77,7 +77,7 @@ async fn a_hanging_engine_of_several_sessions() {
 /// A stopped Node or browser costs the call that meets it, and no other: the next one gets another instance at once. When it
 /// continues, its sessions are there as they were.
 #[tokio::test]
-async fn a_stopped_instance_is_met_once() {
+async fn stopped_instance_costs_one_call() {
     for stop_browser in [false, true] {
         let data = Data::new();
         let site = Site::start().await;
@@ -140,7 +140,7 @@ async fn check_hanging(house: &GatewayFixture, site: &Site) {
 
 /// A page that never answers costs its own session, at the deadline; its neighbour in the same browser works.
 #[tokio::test]
-async fn a_hanging_page() {
+async fn hanging_page_costs_only_its_session() {
     let data = Data::new();
     let site = Site::start().await;
     let house = GatewayFixture::start(&data, &["--pool-slots", "4", "--pool-timeout", "5s"]).await;

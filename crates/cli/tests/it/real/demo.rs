@@ -30,7 +30,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// Every agent sees its own name and basket and no other's, in one Chromium; nothing is left behind.
 #[test]
-fn everybody_sees_themselves() {
+fn each_demo_agent_sees_only_its_own_basket() {
     let data = Data::new();
     let output = demo(&data, &["--json", "--agents", "5"]);
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
@@ -66,7 +66,7 @@ fn everybody_sees_themselves() {
 
 /// For people, and without a terminal: lines that begin with a name, no colours, and a table at the end.
 #[test]
-fn readable_without_colours() {
+fn demo_without_a_terminal_has_no_colours() {
     let data = Data::new();
     let output = demo(&data, &["--agents", "2"]);
     let stdout = text(&output.stdout);
@@ -79,7 +79,7 @@ fn readable_without_colours() {
 
 /// An interrupted demo cleans up like a finished one, and says that it was interrupted.
 #[tokio::test]
-async fn interrupted() {
+async fn interrupted_demo_cleans_up() {
     let data = Data::new();
     let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_greenroom"))
         .args(["demo", "--json", "--data-dir"])
@@ -111,7 +111,7 @@ async fn interrupted() {
 
 /// A failed step is reported with its agent, and the exit code is a failure.
 #[test]
-fn a_failed_step() {
+fn failed_demo_step_is_reported() {
     let data = Data::new();
     let output = demo(&data, &["--agents", "2", "--tools-deny", "browser_type"]);
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
@@ -127,7 +127,7 @@ fn a_failed_step() {
 
 /// Without an engine nothing starts, and the error says what to do.
 #[test]
-fn without_an_engine() {
+fn demo_without_an_engine_is_an_error() {
     installed();
     let data = Data::without_engine();
     let output = demo(&data, &[]);

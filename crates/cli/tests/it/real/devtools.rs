@@ -37,7 +37,7 @@ fn uid(snapshot: &str, element: &str) -> String {
 /// Two sessions share nothing but their pool; a killed browser is reported, costs its session alone, and the next call with
 /// that name gets another browser and a note. At the end no process is left.
 #[tokio::test]
-async fn sessions_are_apart_and_losses_are_told() {
+async fn killed_devtools_browser_costs_one_session() {
     let data = Data::new();
     let site = Site::start().await;
     let house = start(&data, &["--pool-slots", "2"]).await;
@@ -70,7 +70,7 @@ async fn sessions_are_apart_and_losses_are_told() {
 /// A snapshot can be recalled by its name, in parts and as a difference; it is data that can be read in pages; text typed
 /// into a field for secrets is not kept.
 #[tokio::test]
-async fn snapshots_are_recalled() {
+async fn devtools_snapshots_are_recalled() {
     let data = Data::new();
     let site = Site::start().await;
     let house = start(&data, &["--inline-tokens", "400"]).await;
@@ -107,7 +107,7 @@ async fn snapshots_are_recalled() {
 /// No page of such a browser reaches a debugger or the proxy itself, nor anything that greenroom's policy forbids: every
 /// browser goes through the egress proxy.
 #[tokio::test]
-async fn no_port_of_greenrooms_is_reached() {
+async fn devtools_pages_reach_no_greenroom_port() {
     let data = Data::new();
     let site = Site::start().await;
     let house = start(&data, &["--pool-slots", "1"]).await;

@@ -17,7 +17,7 @@ use super::{
 
 /// Ports that belong to greenroom, or that another greenroom has declared, are out of reach for every page.
 #[tokio::test]
-async fn ports_of_greenrooms_are_out_of_reach() {
+async fn pages_reach_no_greenroom_port() {
     let (data, site, declared) = (Data::new(), Site::start().await, Site::start().await);
     let run = data.path().join("run/neighbour");
     std::fs::create_dir_all(&run).unwrap();
@@ -115,7 +115,7 @@ pub async fn the_web_is_reached_and_metadata_is_not(house: &GatewayFixture, site
 /// No page reaches the port of the server that it belongs to, nor another server's: there it could use other agents'
 /// browsers.
 #[tokio::test]
-async fn the_servers_port_is_out_of_reach() {
+async fn pages_reach_no_server_port() {
     let data = Data::new();
     let site = &Site::start().await;
     let flags = ["serve", "--listen", "127.0.0.1:0", "--pool-timeout-settle", "0", "--data-dir"];

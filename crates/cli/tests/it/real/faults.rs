@@ -13,7 +13,7 @@ use super::house::{Data, GatewayFixture, REVISION, installed, launch};
 
 /// The error for a missing browser names it, and greenroom uses it once it is there.
 #[tokio::test]
-async fn a_missing_browser() {
+async fn missing_browser_is_named_and_used_once_there() {
     let data = Data::new();
     let site = Site::start().await;
     let path = data.path().join("browser");
@@ -38,7 +38,7 @@ async fn a_missing_browser() {
 
 /// The error for a missing engine, or one of another version, says what to do.
 #[tokio::test]
-async fn a_missing_or_foreign_engine() {
+async fn missing_or_mismatched_engine_is_an_error() {
     let data = Data::without_engine();
     let house = GatewayFixture::start(&data, &[]).await;
     let failure = house.navigate("a", "about:blank").await.failed();
@@ -73,7 +73,7 @@ async fn a_missing_or_foreign_engine() {
 ///
 /// The disk is a small file system in memory, mounted for greenroom alone and full when it has no entry left.
 #[tokio::test]
-async fn a_full_disk() {
+async fn full_disk_fails_new_sessions_only() {
     let data = Data::new();
     let site = Site::start().await;
     let mount = "mount -t tmpfs -o size=200m,nr_inodes=4000 tmpfs \"$1\" && ln -s \"$0\"/engines \"$0\"/cache \"$1\" \
@@ -116,7 +116,7 @@ async fn a_full_disk() {
 
 /// The error for a browser with a window without a display says so.
 #[tokio::test]
-async fn a_window_without_a_display() {
+async fn headed_browser_without_a_display_is_an_error() {
     let data = Data::new();
     let house = GatewayFixture::of(launch(data.path(), &[]).env("HEADLESS", "false")).await;
     let failure = house.navigate("a", "about:blank").await;

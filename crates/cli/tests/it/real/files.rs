@@ -78,7 +78,7 @@ async fn only_workspace_files_are_uploaded(
 
 /// All of a client's roots are its workspace, and greenroom asks again when the client changes them.
 #[tokio::test]
-async fn roots_of_the_client_are_its_workspace() {
+async fn client_roots_are_its_workspace() {
     let (first, second, cwd) = (folder("first"), folder("second"), folder("cwd"));
     let data = Data::new();
     let site = Site::start().await;

@@ -30,7 +30,7 @@ const MEMORY_BYTES: u64 = 8 << 20;
 
 /// After sixteen sessions, processes, handles, folders and greenroom's memory are where they were.
 #[tokio::test]
-async fn sessions_leave_nothing() {
+async fn sixteen_sessions_leave_nothing() {
     nothing_grows(16).await;
 }
 

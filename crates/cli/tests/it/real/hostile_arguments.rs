@@ -88,7 +88,7 @@ fn call(tool: &str, arguments: &str, meta: &str) -> String {
 /// The payload that read any file, and others of its kind, on every interface: each is refused, no answer contains the file,
 /// and the connection goes on.
 #[tokio::test]
-async fn no_way_in_reads_a_file() {
+async fn no_interface_reads_files_by_hostile_arguments() {
     let outside = tempfile::tempdir().unwrap();
     let secret = outside.path().canonicalize().unwrap().join("secret");
     std::fs::write(&secret, SECRET).unwrap();

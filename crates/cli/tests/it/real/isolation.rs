@@ -23,13 +23,13 @@ fn ids() -> Vec<String> {
 
 /// Ten sessions in one browser stay apart.
 #[tokio::test]
-async fn in_one_browser() {
+async fn ten_sessions_in_one_browser_stay_apart() {
     mix(&["--pool-slots", "16", "--pool-viewport-size", "640x360"], 120).await;
 }
 
 /// Ten sessions over two browsers stay apart.
 #[tokio::test]
-async fn over_two_browsers() {
+async fn ten_sessions_over_two_browsers_stay_apart() {
     mix(&["--pool-slots", "5", "--pool-viewport-size", "640x360"], 100).await;
 }
 

@@ -43,7 +43,7 @@ async fn read(server: &Server, path: &str) -> Value {
 /// another site, reach nothing: the cursor has not moved. The server's own documents and addresses that a person types are
 /// served.
 #[tokio::test]
-async fn a_page_of_another_origin_reaches_nothing() {
+async fn page_of_another_origin_cannot_use_the_server() {
     let stage = Stage::new();
     let site = Site::start().await;
     let server = stage.serve().await;

@@ -140,7 +140,7 @@ pub async fn lines_and_imitations(house: &GatewayFixture, site: &Site, data: &Da
 
 /// Of a long table little is sent, and what stands below it can be used; the rest is there on request.
 #[tokio::test]
-async fn a_cut_page_stays_usable() {
+async fn cut_page_stays_usable() {
     let data = Data::new();
     let site = Site::start().await;
     let house = GatewayFixture::start(&data, &["--inline-tokens", "1000"]).await;

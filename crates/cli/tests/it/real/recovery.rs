@@ -7,7 +7,7 @@ use super::house::{Data, GatewayFixture};
 
 /// Failed tools, stale references and `browser_close` leave the session as it is.
 #[tokio::test]
-async fn ordinary_errors_destroy_nothing() {
+async fn failed_tools_keep_the_session() {
     let data = Data::new();
     let site = Site::start().await;
     let house = GatewayFixture::start(&data, &["--pool-timeout-action", "1s"]).await;

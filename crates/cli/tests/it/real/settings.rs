@@ -11,7 +11,7 @@ use super::{
 /// The viewport is 1280 by 720 unless set, the user agent is the configured one, and `session_list` knows each session's
 /// page without asking the engine.
 #[tokio::test]
-async fn viewport_user_agent_and_list() {
+async fn viewport_and_user_agent_settings_apply() {
     let data = Data::new();
     let site = Site::start().await;
     let size = "() => [innerWidth, innerHeight].join()";

@@ -135,7 +135,7 @@ async fn tabs_dialogs_and_downloads(house: &GatewayFixture, site: &Site) {
 
 /// The pinned engine waits by the function that greenroom recognizes; the wait of another one would not be cut short.
 #[test]
-fn the_engine_rests_as_it_is_known_to() {
+fn engine_waits_by_the_recognized_function() {
     let script = include_str!("../../../../engine/src/playwright/settle/engine.cjs");
     let rest = script.lines().find_map(|line| line.strip_prefix("const REST = '")?.strip_suffix("';"));
     let rest = rest.expect("the script knows the wait by its source");
@@ -193,7 +193,7 @@ async fn pages_cannot_make_it_hang(house: &GatewayFixture, site: &Site) {
 /// Code that an agent runs in the engine itself is not affected; only the engine's own wait is cut short. And a page's
 /// errors have the page's own stacks.
 #[tokio::test]
-async fn evaluations_of_agents_are_their_own() {
+async fn agent_evaluations_are_not_cut_short() {
     let data = Data::new();
     let house = start(&data, &["--pool-slots", "1", "--tools-unsafe"]).await;
     let code = "async (page) => page.evaluate((ms) => ms + 1, 500)";

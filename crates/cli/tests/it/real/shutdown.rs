@@ -83,7 +83,7 @@ impl Scene {
 
 /// SIGTERM ends everything in order.
 #[tokio::test]
-async fn by_sigterm() {
+async fn sigterm_ends_everything() {
     let scene = Scene::set().await;
     scene.house.client.signal(Signal::TERM);
     scene.ends_in_order().await;
@@ -91,7 +91,7 @@ async fn by_sigterm() {
 
 /// SIGINT ends everything in order.
 #[tokio::test]
-async fn by_sigint() {
+async fn sigint_ends_everything() {
     let scene = Scene::set().await;
     scene.house.client.signal(Signal::INT);
     scene.ends_in_order().await;
@@ -99,7 +99,7 @@ async fn by_sigint() {
 
 /// A client that closes its end of stdin ends everything in order.
 #[tokio::test]
-async fn by_closed_stdin() {
+async fn closed_stdin_ends_everything() {
     let scene = Scene::set().await;
     scene.house.client.close_stdin().await;
     scene.ends_in_order().await;
@@ -107,7 +107,7 @@ async fn by_closed_stdin() {
 
 /// A parent that dies ends everything in order, though another process still holds greenroom's stdin open.
 #[tokio::test]
-async fn by_a_dead_parent() {
+async fn dead_parent_ends_everything() {
     let data = Data::new();
     let greenroom = env!("CARGO_BIN_EXE_greenroom");
     // A shell gives its background children no stdin, unless it is redirected explicitly.
@@ -132,7 +132,7 @@ async fn by_a_dead_parent() {
 /// A greenroom that is killed takes its browsers and engines with it; the next one removes its folder, and leaves
 /// a living neighbour on the same data folder alone.
 #[tokio::test]
-async fn by_sigkill() {
+async fn sigkill_leaves_no_process() {
     let scene = Scene::set().await;
     let neighbour = GatewayFixture::start(&scene.data, &[]).await;
     neighbour.navigate("n", &scene.site.url("/canary?name=neighbour")).await.ok();

@@ -12,7 +12,7 @@ const UNSAFE: &str = "browser_run_code_unsafe";
 
 /// With one slot each session has its own processes, and with `tools.unsafe` may run code in its own Node.
 #[tokio::test]
-async fn sessions_with_processes_of_their_own() {
+async fn one_slot_sessions_have_their_own_processes() {
     let data = Data::new();
     let site = Site::start().await;
     let house = GatewayFixture::start(&data, &["--pool-slots", "1", "--tools-unsafe"]).await;
@@ -38,7 +38,7 @@ async fn sessions_with_processes_of_their_own() {
 
 /// Without `tools.unsafe` the tool is neither shown nor run, with one slot and with many.
 #[tokio::test]
-async fn unsafe_tools_are_off() {
+async fn unsafe_tools_are_off_by_default() {
     let data = Data::new();
     for slots in ["1", "16"] {
         let house = GatewayFixture::start(&data, &["--pool-slots", slots]).await;

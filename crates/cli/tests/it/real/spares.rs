@@ -16,7 +16,7 @@ use super::{
 /// A new session gets the seat that was opened before, the next one another, and neither sees anything of the other; when
 /// the browser dies, the spares come back in a new one.
 #[tokio::test]
-async fn sessions_from_spares() {
+async fn session_gets_an_isolated_spare() {
     let data = Data::new();
     let site = Site::start().await;
     let house = GatewayFixture::start(&data, &["--pool-warm", "1", "--log", "info"]).await;
@@ -58,7 +58,7 @@ async fn sessions_from_spares() {
 
 /// Where sessions have a Node each, a spare has one too, and the session that gets the spare keeps it.
 #[tokio::test]
-async fn spares_with_processes_of_their_own() {
+async fn spare_keeps_its_own_node() {
     let data = Data::new();
     let site = Site::start().await;
     let flags = ["--pool-warm", "1", "--pool-slots", "1", "--tools-unsafe", "--log", "info"];

@@ -13,7 +13,7 @@ use super::{
 /// A data folder with a path longer than any socket address works, neither browser nor engine sees the secrets of the
 /// environment, nothing is written outside the data folder, and root gets one warning that there is no sandbox.
 #[tokio::test]
-async fn a_long_path_a_secret_and_a_clean_home() {
+async fn environment_secrets_stay_hidden_with_a_long_path() {
     let far = tempfile::tempdir().unwrap();
     let deep = far.path().join("a-rather-long-folder-name/".repeat(5));
     fs::create_dir_all(&deep).unwrap();
@@ -48,7 +48,7 @@ async fn a_long_path_a_secret_and_a_clean_home() {
 
 /// A page that prints text like a section of an answer to its console causes no file to be shown or removed.
 #[tokio::test]
-async fn a_page_that_forges_links() {
+async fn forged_file_links_show_no_file() {
     let data = Data::new();
     let site = Site::start().await;
     let workspace = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ async fn a_page_that_forges_links() {
 
 /// A page's output reaches no other session, not even in the last output of the browser that both lose.
 #[tokio::test]
-async fn last_words_tell_no_secrets() {
+async fn page_output_reaches_no_other_session() {
     let data = Data::new();
     let site = Site::start().await;
     let house = GatewayFixture::start(&data, &["--log", "debug"]).await;
@@ -118,7 +118,7 @@ pub async fn dialogs_and_caches_are_apart(house: &GatewayFixture, site: &Site) {
 
 /// `greenroom doctor` opens a real page, and says so.
 #[test]
-fn doctor_opens_a_page() {
+fn doctor_opens_a_real_page() {
     let data = Data::new();
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_greenroom"))
         .args(["doctor", "--json", "--data-dir"])

@@ -40,7 +40,7 @@ async fn tokens(client: &Client, sees: Sees, site: &Site) -> f64 {
 /// An order is placed in every form of answers, by an agent that has only what it received; with `diff` for at most a
 /// quarter of the tokens that the engine alone costs, with `refs` for a twentieth.
 #[tokio::test]
-async fn the_errand_succeeds_and_is_cheap() {
+async fn shopping_task_succeeds_with_few_tokens() {
     let data = Data::new();
     let site = Site::start().await;
     let alone = engine(data.path()).spawn();

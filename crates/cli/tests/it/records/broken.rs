@@ -26,7 +26,7 @@ async fn with_a_record() -> (Stage, String) {
 
 /// A broken database is moved aside, byte for byte, and that is reported; calls are kept in a new one from the first on.
 #[tokio::test]
-async fn a_broken_database() {
+async fn broken_database_is_moved_aside() {
     let (stage, before) = with_a_record().await;
     let path = stage.data().join("records.db");
     let mut bytes = fs::read(&path).unwrap();
@@ -48,7 +48,7 @@ async fn a_broken_database() {
 
 /// A database of a later version is left alone: calls go on without records, with the reason, until it can be used.
 #[tokio::test]
-async fn a_newer_database() {
+async fn newer_database_is_not_changed() {
     let (stage, before) = with_a_record().await;
     let version: i64 = Look::at(&stage.data()).one("PRAGMA user_version");
     Look::at(&stage.data()).run("PRAGMA user_version = 99");
@@ -87,7 +87,7 @@ async fn a_newer_database() {
 
 /// A database that is removed while greenroom runs is created again: no call is written to a deleted file.
 #[tokio::test]
-async fn a_removed_database() {
+async fn removed_database_is_created_again() {
     let stage = Stage::new();
     let client = stage.client().await;
     ref_id(&client.call("echo", json!({"text": "before"})).await);

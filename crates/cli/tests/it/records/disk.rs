@@ -103,7 +103,7 @@ async fn until_kept(client: &Remote) -> String {
 
 /// A full disk costs records, not calls. Each answer and `/ready` say so, until there is room again.
 #[tokio::test]
-async fn a_full_disk() {
+async fn full_disk_costs_records_not_calls() {
     let small = Small::start().await;
     let client = remote(&small.server).await;
     let before = ref_id(&echo(&client, "before").await);
@@ -159,7 +159,7 @@ async fn a_full_disk() {
 
 /// A read-only database costs records as well, and is used when it is writable again.
 #[tokio::test]
-async fn a_read_only_database() {
+async fn read_only_database_costs_records_not_calls() {
     let stage = Stage::new();
     let client = stage.client().await;
     let before = ref_id(&client.call("echo", json!({"text": "before"})).await);

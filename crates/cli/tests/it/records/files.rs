@@ -24,7 +24,7 @@ fn two_pools(stage: Stage) -> Stage {
 
 /// Equal pictures are one file, whatever session took them and however often; another picture is another file.
 #[tokio::test]
-async fn equal_pictures_are_one_file() {
+async fn equal_pictures_share_one_blob() {
     let stage = two_pools(Stage::new());
     let client = stage.client().await;
     let blobs = stage.data().join("blobs");
@@ -42,7 +42,7 @@ async fn equal_pictures_are_one_file() {
 
 /// With `blobs.per_pool` the pictures of each pool are in a folder of its own.
 #[tokio::test]
-async fn apart_per_pool() {
+async fn per_pool_blobs_have_their_own_folders() {
     let stage = two_pools(Stage::new()).set("blobs.per_pool", "true");
     let client = stage.client().await;
     for pool in ["MAIN", "SIDE", "SIDE"] {
@@ -68,7 +68,7 @@ async fn end(client: Client) {
 
 /// A blob unused for `blobs.ttl` is gone at the next start, a used one is not, and records stay.
 #[tokio::test]
-async fn unused_blobs_go() {
+async fn unused_blobs_are_removed_at_start() {
     let stage = Stage::new().set("blobs.ttl", "1h");
     let client = stage.client().await;
     pictures(&client, 2).await;
@@ -90,7 +90,7 @@ async fn unused_blobs_go() {
 
 /// When all blobs together exceed `blobs.bytes_max`, those unused for longest are removed until they do not.
 #[tokio::test]
-async fn too_many_blobs_go() {
+async fn oldest_blobs_are_removed_over_the_limit() {
     let stage = Stage::new().set("blobs.bytes_max", "1MiB");
     let client = stage.client().await;
     pictures(&client, 5).await;
@@ -116,7 +116,7 @@ async fn too_many_blobs_go() {
 
 /// A picture can be fetched over HTTP by its blob's name and as a resource; the error for a removed one says so.
 #[tokio::test]
-async fn a_picture_is_fetched() {
+async fn picture_is_served_over_http_and_as_a_resource() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let client = remote(&server).await;

@@ -39,13 +39,13 @@ struct Told {
 
 /// Half of the kills of `make test`. Both halves run in parallel, each with a data folder of its own.
 #[tokio::test]
-async fn what_was_acknowledged_survives() {
+async fn acknowledged_records_survive_kills_first_half() {
     cycles(Random::new(), 27).await;
 }
 
 /// The other half.
 #[tokio::test]
-async fn what_was_acknowledged_survives_again() {
+async fn acknowledged_records_survive_kills_second_half() {
     cycles(Random::new(), 27).await;
 }
 

@@ -41,7 +41,7 @@ fn kept(answer: &Value) -> String {
 
 /// A server and two standalone processes write at once: nothing is lost, and none has to wait for the other.
 #[tokio::test]
-async fn three_processes() {
+async fn three_processes_share_one_database() {
     let stage = Stage::new();
     let server = stage.serve().await;
     let alone = [0, 1].map(|_| stage.launch(&["mcp", "--standalone"]).spawn());

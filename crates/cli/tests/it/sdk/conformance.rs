@@ -67,7 +67,7 @@ type Finding = (String, String, String);
 
 /// Every server scenario of the suite passes through greenroom, or its checks that do not are known, with the reason.
 #[tokio::test]
-async fn every_revision() {
+async fn conformance_suite_passes_for_every_revision() {
     let server = Served::start(&[]).await;
     let (first, second, third, stateless) = tokio::join!(
         play("2025-03-26", &server),
@@ -86,7 +86,7 @@ async fn every_revision() {
 /// So does every scenario of the newest revisions in front of a server without a handshake: its questions, notifications
 /// and changes reach clients with a handshake, and those without.
 #[tokio::test]
-async fn before_a_server_without_a_handshake() {
+async fn conformance_suite_passes_before_a_stateless_server() {
     let server = Served::start(&["--stateless"]).await;
     let (older, stateless) = tokio::join!(play("2025-11-25", &server), play(STATELESS, &server));
     assert_eq!((older.0, stateless.0), (33, 40), "how many scenarios were played");

@@ -35,7 +35,7 @@ async fn browse(mut part: Value, site: &Site) {
 
 /// The newest TypeScript SDK browses over stdio.
 #[tokio::test]
-async fn over_stdio() {
+async fn typescript_sdk_browses_over_stdio() {
     let data = Data::new();
     let site = Site::start().await;
     let args = json!(["mcp", "--data-dir", data.path()]);
@@ -45,7 +45,7 @@ async fn over_stdio() {
 
 /// The newest TypeScript SDK browses over HTTP, without a handshake.
 #[tokio::test]
-async fn over_http() {
+async fn typescript_sdk_browses_over_http() {
     let data = Data::new();
     let site = Site::start().await;
     let home = tempfile::tempdir().unwrap();

@@ -22,7 +22,7 @@ const EXAMPLES: &str = "25";
 /// No request, valid or not, causes a server error, or a status, a type or a shape that is not described; valid ones are
 /// accepted, and others are refused.
 #[tokio::test]
-async fn everything_is_as_described() {
+async fn rest_api_matches_its_description() {
     let stage = Stage::new();
     let server = stage.serve().await;
     // So that requests can find something.

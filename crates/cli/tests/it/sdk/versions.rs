@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Every pinned version is in README's table.
 #[test]
-fn compatibility_lists_what_is_pinned() {
+fn readme_lists_the_pinned_sdk_versions() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
     let page = read("docs/COMPATIBILITY.md");

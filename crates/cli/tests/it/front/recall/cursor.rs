@@ -13,7 +13,7 @@ const TEN: &str = "line 1 of 10\nline 2 of 10\nline 3 of 10\nline 4 of 10\nline 
 
 /// The first read has everything, the second an empty text, which is no error, and a reset begins anew.
 #[tokio::test]
-async fn what_is_new() {
+async fn second_read_returns_only_new_content() {
     let stage = Stage::new();
     let client = stage.client().await;
     assert!(tool_names(&client).await.contains(&"get_content".to_owned()));
@@ -33,7 +33,7 @@ async fn what_is_new() {
 
 /// Each record has its own cursor, and a greenroom that starts later finds it where it was.
 #[tokio::test]
-async fn a_restart() {
+async fn cursor_survives_a_restart() {
     let stage = Stage::new();
     let client = stage.client().await;
     let read_before = ref_id(&client.call("lines", json!({"count": 10})).await);
@@ -53,7 +53,7 @@ async fn a_restart() {
 
 /// Parts neither use nor move the cursor. Offsets and limits count lines, and the answer says where to go on.
 #[tokio::test]
-async fn parts() {
+async fn reading_parts_does_not_move_the_cursor() {
     let stage = Stage::new();
     let client = stage.client().await;
     let id = ref_id(&client.call("lines", json!({"count": 10})).await);
@@ -89,7 +89,7 @@ async fn parts() {
 
 /// The difference to another call is sent as changed lines.
 #[tokio::test]
-async fn since() {
+async fn diff_to_another_call_has_changed_lines() {
     let stage = Stage::new();
     let client = stage.client().await;
     let text: Vec<_> = (1..40).map(|n| format!("- item {n}")).collect();
@@ -110,7 +110,7 @@ async fn since() {
 
 /// Unknown and invalid names, and impossible requests, are refused with the mistake.
 #[tokio::test]
-async fn mistakes() {
+async fn invalid_recall_requests_are_refused() {
     let stage = Stage::new();
     let client = stage.client().await;
     let id = ref_id(&client.call("lines", json!({"count": 10})).await);
@@ -146,7 +146,7 @@ async fn mistakes() {
 
 /// A call that still runs is known, and the error for its content says to wait.
 #[tokio::test]
-async fn a_call_that_has_not_ended() {
+async fn content_of_a_running_call_is_refused() {
     let stage = Stage::new();
     let client = stage.client().await;
     let gate = stage.gate("gate");
@@ -164,7 +164,7 @@ async fn a_call_that_has_not_ended() {
 
 /// Calls have no console lines where the engine reports none; the answer says so, and is no error.
 #[tokio::test]
-async fn no_console_lines() {
+async fn missing_console_lines_are_no_error() {
     let stage = Stage::new();
     let client = stage.client().await;
     let id = ref_id(&client.call("lines", json!({"count": 1})).await);

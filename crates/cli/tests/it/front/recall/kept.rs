@@ -25,7 +25,7 @@ fn records(stage: &Stage) -> i64 {
 
 /// Every call has a `ref_id` in `_meta`, even when it fails; the record holds the engine's whole answer.
 #[tokio::test]
-async fn every_call_has_a_name() {
+async fn every_call_has_a_ref_id_and_a_record() {
     let stage = Stage::new();
     let client = stage.client().await;
     let mut names = std::collections::BTreeSet::new();
@@ -59,7 +59,7 @@ async fn every_call_has_a_name() {
 
 /// A JSON-RPC error, a browser that dies, and one that cannot start: each is recorded with what happened.
 #[tokio::test]
-async fn failures_are_kept() {
+async fn failed_calls_are_recorded() {
     let stage = Stage::new();
     let client = stage.client().await;
     let answer = client.call("rpc_error", json!({"code": -32_000, "message": "broken"})).await;
@@ -84,7 +84,7 @@ async fn failures_are_kept() {
 
 /// A lease timeout is recorded as a failure, without a session.
 #[tokio::test]
-async fn a_failed_lease_is_kept() {
+async fn lease_timeout_is_recorded() {
     let stage = Stage::new()
         .pools("MAIN_INSTANCES", "1")
         .pools("MAIN_IS_DEFAULT", "true")
@@ -115,7 +115,7 @@ async fn a_failed_lease_is_kept() {
 
 /// A cancelled call is recorded, whether it ran or waited, and the record says that its client left.
 #[tokio::test]
-async fn a_cancelled_call_is_kept() {
+async fn cancelled_call_is_recorded() {
     let stage = Stage::new();
     let client = stage.client().await;
     pid(&client, "a").await;
@@ -145,7 +145,7 @@ async fn a_cancelled_call_is_kept() {
 
 /// Of several commands each that ran has a record, and those that did not run have none.
 #[tokio::test]
-async fn several_commands() {
+async fn each_command_of_a_bulk_is_recorded() {
     let stage = Stage::new();
     let client = stage.client().await;
     let bulk = |commands: Value, stop: bool| {
@@ -185,7 +185,7 @@ async fn several_commands() {
 
 /// A picture among the results of several commands is replaced by its blob's name, which is one file.
 #[tokio::test]
-async fn pictures_in_bulk() {
+async fn bulk_picture_is_replaced_by_its_blob_name() {
     let stage = Stage::new();
     let client = stage.client().await;
     let picture = json!({"tool": "picture", "args": {"number": 3, "bytes": 30_000}});

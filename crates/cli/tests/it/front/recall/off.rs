@@ -7,7 +7,7 @@ use super::super::stage::{Stage, failure, tool_names};
 
 /// With `records.enabled = false` there is no recall tool, no answer has a name, none is cut, and nothing is written.
 #[tokio::test]
-async fn nothing_is_kept() {
+async fn disabled_records_write_nothing() {
     let stage =
         Stage::new().set("records.enabled", "false").set("responses", "refs").set("inline_tokens", "200");
     let client = stage.client().await;

@@ -11,7 +11,7 @@ const SECRET: &str = "hunter2-\"quoted\"-\u{e4}";
 /// Values whose names look like secrets, or that are typed into fields described as such, or that the operator names, are
 /// nowhere in the files of the database. The agent's own answer still has them.
 #[tokio::test]
-async fn secrets_are_not_kept() {
+async fn secrets_are_not_recorded() {
     let stage = Stage::new().set("records.redact", "[\"iban\"]");
     let client = stage.client().await;
     let secret = |arguments: Value| arguments;
@@ -55,7 +55,7 @@ async fn secrets_are_not_kept() {
 
 /// Secrets of one command of several are not kept either.
 #[tokio::test]
-async fn secrets_in_bulk() {
+async fn secrets_of_bulk_commands_are_not_recorded() {
     let stage = Stage::new();
     let client = stage.client().await;
     let commands = json!([

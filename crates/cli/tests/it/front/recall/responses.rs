@@ -28,7 +28,7 @@ async fn form(client: &Client, mut arguments: Value) -> &'static str {
 
 /// A call's setting goes before its pool's, and a pool's before the server's.
 #[tokio::test]
-async fn who_decides() {
+async fn call_setting_overrides_pool_and_server_settings() {
     let stage = Stage::new().set("inline_tokens", "200");
     let client = stage.client().await;
     assert_eq!(form(&client, json!({})).await, "inline");
@@ -80,7 +80,7 @@ fn result(line: &str) -> String {
 
 /// `raw` is the engine's answer byte for byte, with nothing but the name of its record added to `_meta`.
 #[tokio::test]
-async fn raw_is_byte_for_byte() {
+async fn raw_answer_is_the_engines_bytes() {
     let engine = Launch::new(fake_engine_path()).spawn();
     engine.initialize(NEWEST, json!({})).await;
     let stage = Stage::new().set("responses", "raw").set("inline_tokens", "200");
@@ -111,7 +111,7 @@ async fn raw_is_byte_for_byte() {
 
 /// `refs` has the outcome of the call and the name to ask for it by, and nothing else.
 #[tokio::test]
-async fn refs_are_short() {
+async fn refs_answer_has_only_outcome_and_ref_id() {
     let stage = Stage::new().set("responses", "refs");
     let client = stage.client().await;
     let names = |said: &Value| said.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
@@ -154,7 +154,7 @@ async fn refs_are_short() {
 
 /// Of an answer beyond the budget the beginning is sent, with its size and how to get the rest, which is there.
 #[tokio::test]
-async fn the_rest_of_a_long_answer() {
+async fn long_answer_is_cut_and_the_rest_recalled() {
     let stage = Stage::new().set("inline_tokens", "200");
     let client = stage.client().await;
     let answer = client.call("lines", json!({"count": MANY})).await;

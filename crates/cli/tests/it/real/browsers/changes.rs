@@ -74,7 +74,7 @@ pub async fn a_name_is_looked_up_once(attached: &Attached) {
 /// What an agent may not attach to: greenroom's own browsers, cloud metadata, other protocols. No start command comes from
 /// an agent.
 #[tokio::test]
-async fn what_is_refused() {
+async fn agents_cannot_attach_forbidden_addresses() {
     let theirs = Theirs::start().await;
     let data = Data::new();
     let text = format!(
@@ -114,7 +114,7 @@ async fn what_is_refused() {
 
 /// Over HTTP no client adds or removes browsers unless the operator allows it; all list and reconnect them.
 #[tokio::test]
-async fn off_over_http() {
+async fn http_clients_cannot_change_browsers_by_default() {
     let theirs = Theirs::start().await;
     for (changes, allowed) in [("auto", false), ("on", true), ("off", false)] {
         let data = Data::new();
@@ -151,7 +151,7 @@ async fn off_over_http() {
 /// A server adds a browser that is written into its file, removes one that is taken out of it without changing it, and
 /// reports what has to wait. Other browsers go on.
 #[tokio::test]
-async fn by_the_configuration_file() {
+async fn changed_config_file_adds_and_removes_browsers() {
     let site = Site::start().await;
     let theirs = all_of(3).await;
     let before = theirs[1].tabs().await;

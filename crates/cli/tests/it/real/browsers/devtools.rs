@@ -10,7 +10,7 @@ use super::{
 
 /// Its own tools pass through under their own names, in a tab of their own; the person's tabs and the browser stay.
 #[tokio::test]
-async fn its_own_tools_in_a_tab_of_its_own() {
+async fn devtools_engine_works_in_its_own_tab() {
     let site = Site::start().await;
     let theirs = all_of(2).await;
     let data = Data::new();

@@ -32,7 +32,7 @@ async fn listener(says: Option<&'static str>) -> SocketAddr {
 /// One works, one is not there, one never answers, one refuses: each call's error is about its own browser, and the first
 /// one works before, between and during the attempts of the others.
 #[tokio::test]
-async fn three_that_are_down_beside_one_that_works() {
+async fn unreachable_browsers_do_not_disturb_a_working_one() {
     let site = Site::start().await;
     let (missing, slow) = (nobody(), listener(None).await);
     let refuses =

@@ -18,7 +18,7 @@ async fn doors(theirs: &[Theirs]) -> Vec<Door> {
 
 /// `on`: an agent's own greenroom connects all its browsers at its start, without any call, and opens no tab in them.
 #[tokio::test]
-async fn on_connects_at_the_start() {
+async fn eager_connect_on_connects_at_the_start() {
     let theirs = all_of(2).await;
     let doors = doors(&theirs).await;
     let urls: Vec<_> = doors.iter().map(Door::url).collect();
@@ -35,7 +35,7 @@ async fn on_connects_at_the_start() {
 
 /// `off`: a server connects each browser with its first call. When one is connected, the other has no connection.
 #[tokio::test]
-async fn off_waits_for_the_first_call() {
+async fn eager_connect_off_waits_for_the_first_call() {
     let site = Site::start().await;
     let data = Data::new();
     let theirs = all_of(2).await;

@@ -13,7 +13,7 @@ const KEY: &str = "s3cret-key";
 /// Configured headers reach the debugger with every connection, greenroom's and the engines', and show nowhere else: in no
 /// list, no log, and on no command line.
 #[tokio::test]
-async fn headers_open_the_door() {
+async fn configured_headers_reach_the_debugger_and_stay_secret() {
     let site = Site::start().await;
     let theirs = Theirs::start().await;
     let url = Door::open(theirs.port(), &[&format!("x-key: {KEY}")]).await.url();

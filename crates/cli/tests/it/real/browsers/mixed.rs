@@ -8,7 +8,7 @@ use super::{super::house::Data, all_of, configured};
 /// One browser by URL with playwright, one by WebSocket with devtools: each has its own tools, and the error for a tool of
 /// the other names the browser that has it.
 #[tokio::test]
-async fn playwright_here_devtools_there() {
+async fn two_engines_drive_a_browser_each() {
     let site = Site::start().await;
     let theirs = all_of(2).await;
     let data = Data::new();

@@ -8,7 +8,7 @@ use super::{super::house::answer, Attached, all_of};
 /// Killed between calls and started again by hand, a browser is reconnected automatically; the next call carries a note
 /// that its tab is another one. Other browsers are not disturbed.
 #[tokio::test]
-async fn started_again_by_hand() {
+async fn browser_restarted_by_hand_is_reconnected() {
     let site = Site::start().await;
     let mut attached = Attached::start(2, &["--attach-cooldown", "1s"]).await;
     for index in [1, 2] {
@@ -31,7 +31,7 @@ async fn started_again_by_hand() {
 
 /// A call during which its browser is killed fails at once.
 #[tokio::test]
-async fn killed_under_a_call() {
+async fn killed_browser_fails_the_running_call() {
     let site = Site::start().await;
     let mut attached = Attached::start(1, &[]).await;
     attached.house.navigate("", &site.url("/title?t=x")).await.ok();
@@ -44,7 +44,7 @@ async fn killed_under_a_call() {
 /// The start command runs when a reconnect is ordered and the browser is not there, and at no other time; without a shell;
 /// and the browser it starts outlives greenroom.
 #[tokio::test]
-async fn started_again_by_its_command() {
+async fn reconnect_runs_the_start_command() {
     let site = Site::start().await;
     let mut theirs = all_of(1).await;
     let command = theirs[0].command().iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
@@ -84,7 +84,7 @@ async fn started_again_by_its_command() {
 
 /// The error for a start command that fails, or brings no browser, has its last output.
 #[tokio::test]
-async fn a_command_that_brings_nothing() {
+async fn failing_start_command_error_has_its_output() {
     let mut theirs = Theirs::start().await;
     let address = theirs.url();
     theirs.kill().await;
@@ -106,7 +106,7 @@ async fn a_command_that_brings_nothing() {
 /// A browser whose debugger does not come up is not started a second time while it runs: the error names its process and
 /// its output, and when it is ready, the next attempt finds it. Killed then, it is started again.
 #[tokio::test]
-async fn a_browser_that_takes_too_long() {
+async fn slow_browser_is_not_started_twice() {
     let site = Site::start().await;
     let folder = tempfile::tempdir().unwrap();
     let mut theirs = all_of(1).await;

@@ -7,7 +7,7 @@ use super::{super::house::Data, all_of, configured};
 
 /// The commands run in every browser with the tag, in parallel, and in no other; one that is down fails alone.
 #[tokio::test]
-async fn a_bulk_over_a_tag() {
+async fn tagged_bulk_runs_in_every_tagged_browser() {
     let site = Site::start().await;
     let theirs = all_of(3).await;
     let data = Data::new();

@@ -11,7 +11,7 @@ use super::{
 /// The agent works in a tab of its own, with the person's cookies; when greenroom ends, by its client's end or by a signal,
 /// it closes its tab and nothing else.
 #[tokio::test]
-async fn greenroom_leaves_a_browser_as_it_was() {
+async fn attached_browser_is_left_as_it_was() {
     let site = Site::start().await;
     let theirs = all_of(1).await;
     let person = site.url("/canary?name=person");
@@ -86,7 +86,7 @@ pub async fn the_neighbour_is_not_taken(attached: &Attached) {
 
 /// A killed greenroom leaves its tab behind; the next one that attaches closes that tab, and no other.
 #[tokio::test]
-async fn what_a_killed_greenroom_left_is_closed() {
+async fn tab_of_a_killed_greenroom_is_closed() {
     let site = Site::start().await;
     let theirs = Theirs::start().await;
     let before = theirs.tabs().await;
@@ -111,7 +111,7 @@ async fn what_a_killed_greenroom_left_is_closed() {
 /// With `isolated`, a browser holds several sessions in contexts of their own, without the person's cookies, and the
 /// contexts end with greenroom.
 #[tokio::test]
-async fn isolated_contexts_in_a_browser_of_theirs() {
+async fn isolated_sessions_have_their_own_contexts() {
     let site = Site::start().await;
     let theirs = Theirs::start().await;
     let person = site.url("/canary?name=person");

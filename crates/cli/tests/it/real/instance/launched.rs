@@ -23,7 +23,7 @@ use super::{Backstage, GRACE, Stool};
 /// Calls are answered, with linked snapshots read; the browser connects through the egress proxy, to loopback too; it
 /// answers pings during a call; and at the end of its seat it ends with the engine.
 #[tokio::test]
-async fn through_the_same_door() {
+async fn launched_browser_uses_the_egress_proxy() {
     let stage = Backstage::new().await;
     let site = Site::start().await;
     let own = Site::start().await;

@@ -11,7 +11,7 @@ use super::{Backstage, GRACE, Stool};
 
 /// Cookies, HttpOnly ones too, and local storage of a storage state are in every new context.
 #[tokio::test]
-async fn a_storage_state_arrives() {
+async fn storage_state_is_in_every_new_context() {
     let stage = Backstage::new().await;
     let site = Site::start().await;
     let state = stage.path("state.json");
@@ -52,7 +52,7 @@ async fn a_storage_state_arrives() {
 /// Init scripts run before a page's own, origins are allowed and blocked, images are left out, a session is recorded, and
 /// all of a seat's files stay in the output folder.
 #[tokio::test]
-async fn scripts_origins_and_output() {
+async fn init_scripts_origins_and_output_folder_apply() {
     let stage = Backstage::new().await;
     let (site, blocked, unlisted) = (Site::start().await, Site::start().await, Site::start().await);
     let scripts: Vec<PathBuf> = ["one.js", "two.js"].iter().map(|name| stage.path(name)).collect();
@@ -117,7 +117,7 @@ async fn scripts_origins_and_output() {
 /// A device is emulated in contexts of a browser that greenroom started, with its own language, time zone, location and
 /// colour scheme. Secrets are replaced by their names in answers, and code is shown in another language, or not at all.
 #[tokio::test]
-async fn a_device_is_emulated() {
+async fn device_is_emulated_and_secrets_are_replaced() {
     let stage = Backstage::new().await;
     let site = Site::start().await;
     let secrets = stage.path("secrets");

@@ -22,7 +22,7 @@ const KEPT: &str = "() => document.cookie + ' ' + localStorage.getItem('kept')";
 /// Cookies and storage stay over seats and over restarts of the instance; tabs end with their seat. The observer sees the
 /// seat's pages, and no page of an earlier seat.
 #[tokio::test]
-async fn a_profile_stays() {
+async fn profile_survives_seats_and_restarts() {
     let stage = Backstage::new().await;
     let site = Site::start().await;
     let profile = stage.path("profiles/POOL/0");
@@ -67,7 +67,7 @@ async fn a_profile_stays() {
 
 /// A page that hangs is closed with its seat as well, and the next seat finds an empty browser.
 #[tokio::test]
-async fn a_hung_page_goes_with_its_seat() {
+async fn hung_page_is_closed_with_its_seat() {
     let stage = Backstage::new().await;
     let site = Site::start().await;
     let instance = stage.start(stage.kept(&stage.path("profile"))).await;
@@ -92,7 +92,7 @@ async fn a_hung_page_goes_with_its_seat() {
 
 /// Two instances with a profile each share nothing, and a profile has one browser at a time.
 #[tokio::test]
-async fn profiles_are_apart() {
+async fn profiles_share_nothing() {
     let stage = Backstage::new().await;
     let site = Site::start().await;
     let (one, other) = (stage.path("profiles/0"), stage.path("profiles/1"));
@@ -121,7 +121,7 @@ async fn profiles_are_apart() {
 
 /// The lock of a living Chromium that is not greenroom's is respected.
 #[tokio::test]
-async fn a_profile_that_a_browser_uses() {
+async fn profile_lock_of_another_chromium_is_respected() {
     let stage = Backstage::new().await;
     let profile = stage.path("profile");
     let options = stage.kept(&profile);
@@ -145,7 +145,7 @@ async fn a_profile_that_a_browser_uses() {
 
 /// User agent, viewport and invalid certificates are the browser's own here, in the headless shell and in Chromium.
 #[tokio::test]
-async fn the_browsers_own_settings() {
+async fn profile_browser_has_its_own_settings() {
     let stage = Backstage::new().await;
     let site = Site::start().await;
     let places = stage.options().places;

@@ -17,7 +17,7 @@ use super::{Backstage, GRACE, Stool};
 /// A ping is answered during a call, over one connection that makes no context. It is not answered when the engine or the
 /// browser is stopped, and the error says which of them was silent.
 #[tokio::test]
-async fn both_are_asked() {
+async fn ping_names_the_silent_engine_or_browser() {
     let stage = Backstage::new().await;
     let site = Site::start().await;
     let instance = stage.start(stage.options()).await;
@@ -64,7 +64,7 @@ async fn both_are_asked() {
 
 /// With a Node for each seat, each seat has its own, listed before the browser, pinged, and ended with the seat.
 #[tokio::test]
-async fn a_node_for_each_seat() {
+async fn each_seat_has_its_own_pinged_node() {
     let stage = Backstage::new().await;
     let site = Site::start().await;
     let mut options = stage.options();

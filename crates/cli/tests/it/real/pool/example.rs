@@ -19,7 +19,7 @@ const EXAMPLE: [(&str, &str); 6] = [
 
 /// Three calls at once run in three browsers, a call that names one runs there, and several commands run in one.
 #[tokio::test]
-async fn three_browsers() {
+async fn calls_run_in_three_browsers_at_once() {
     let site = Site::start().await;
     let venue = Venue::open("DEFAULT", &EXAMPLE).await;
     let agents = all((0..3).map(|_| venue.agent())).await;

@@ -18,7 +18,7 @@ const HANG: &str = "() => { fetch('/hang'); return new Promise(() => {}); }";
 
 /// A browser killed during a call costs that call alone; its instance leaves the pool at once, and is restarted.
 #[tokio::test]
-async fn a_killed_browser_comes_back() {
+async fn killed_browser_costs_one_call_and_is_restarted() {
     let variables = [("PW_MCP_PROXY__X_INSTANCES", "3"), ("PW_MCP_PROXY__X_IS_DEFAULT", "true")];
     let site = Site::start().await;
     let venue = Venue::open("X", &variables).await;
@@ -62,7 +62,7 @@ async fn a_killed_browser_comes_back() {
 /// With no restarts an instance that dies stays failed; when none is left, agents and probes get the same error, until the
 /// pool is restarted by hand.
 #[tokio::test]
-async fn none_healthy() {
+async fn pool_without_a_healthy_browser_refuses_until_restarted() {
     let variables = [
         ("PW_MCP_PROXY__X_INSTANCES", "2"),
         ("PW_MCP_PROXY__X_IS_DEFAULT", "true"),

@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// Two instances are killed while a dozen agents are at work; see [`storm`].
 #[tokio::test]
-async fn a_short_storm() {
+async fn pool_survives_killed_instances_under_load() {
     storm(2, Duration::from_secs(3)).await;
 }
 
