@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::{
     agent::BenchAgent,
+    http_client::BenchHttpClient,
     latency::{self, CALLS, WARM_UP},
-    remote::Remote,
     report::{Goal, Row, Section},
     server::BenchServer,
     stats::{greatest, least, median, microseconds, percentile},
@@ -67,7 +67,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 }
 
 /// Times `calls` calls, one after the other, in microseconds.
-fn round(client: &mut Remote, calls: usize) -> Vec<f64> {
+fn round(client: &mut BenchHttpClient, calls: usize) -> Vec<f64> {
     let call = json!({ "name": "echo", "arguments": { "text": "hello" } });
     (0..calls)
         .map(|_| {

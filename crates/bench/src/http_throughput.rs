@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::{
     agent::{BenchAgent, Caller},
+    http_client::BenchHttpClient,
     machine::{cores, cpu_seconds, pin},
-    remote::Remote,
     report::{Goal, Row, Section},
     server::BenchServer,
     stats::{greatest, median},
@@ -20,16 +20,16 @@ use crate::{
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let (rounds, length) = if quick { (2, Duration::from_millis(300)) } else { (12, Duration::from_secs(1)) };
     let all = cores();
-    let (ours, theirs) = (&all[..1], if all.len() > 1 { &all[1..2] } else { &all[..1] });
+    let (greenroom_cores, other_cores) = (&all[..1], if all.len() > 1 { &all[1..2] } else { &all[..1] });
 
     // A started program inherits its core, so greenroom has its own from its first thread on.
-    pin(None, ours);
+    pin(None, greenroom_cores);
     let server = BenchServer::start(subjects.serve_fake(IN_FLIGHT));
-    pin(None, theirs);
-    let mut clients: Vec<Remote> = (0..IN_FLIGHT).map(|_| server.client()).collect();
+    pin(None, other_cores);
+    let mut clients: Vec<BenchHttpClient> = (0..IN_FLIGHT).map(|_| server.client()).collect();
     let hello = json!({ "text": "hello" });
     clients.iter_mut().for_each(|client| drop(client.call("echo", &hello)));
-    children(server.pid()).into_iter().for_each(|engine| pin(Some(engine), theirs));
+    children(server.pid()).into_iter().for_each(|engine| pin(Some(engine), other_cores));
     let mut direct = Load::new((0..IN_FLIGHT).map(|_| BenchAgent::start(subjects.fake_alone())).collect(), 1);
 
     let (mut through_rates, mut direct_rates, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
@@ -65,7 +65,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 
 /// Keeps a call in flight on every connection for this long, and lets the calls in flight end. Returns the number of
 /// calls, and calls per second.
-fn run(clients: &mut [Remote], length: Duration) -> (usize, f64) {
+fn run(clients: &mut [BenchHttpClient], length: Duration) -> (usize, f64) {
     let call = json!({ "name": "echo", "arguments": { "text": "hello" } });
     // A client has one call in flight at a time, so the same id may be used again.
     let requests: Vec<Vec<u8>> =

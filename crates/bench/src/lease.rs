@@ -18,7 +18,7 @@ use tokio::{
 use crate::{
     lease_size,
     machine::{cores, pin},
-    report::{Goal, Row, Section, beside},
+    report::{Goal, Row, Section, comparison_table},
     stats::median,
     subject::Subjects,
 };
@@ -36,14 +36,14 @@ pub fn measure(_: &Subjects, quick: bool) -> Section {
     let all = cores();
     pin(None, &all[..1]);
     let runtime = Builder::new_current_thread().build().expect("a runtime in this thread");
-    let (queue, plain) = (queue(Strategy::Fifo, INSTANCES), Plain::new(INSTANCES));
+    let (queue, plain) = (queue(Strategy::Fifo, INSTANCES), SemaphorePool::new(INSTANCES));
     // For each kind of load, the queue's rates and the simplest pool's.
     let mut rates: [[Vec<f64>; 2]; 2] = Default::default();
     for _ in 0..rounds {
         for (at, callers) in [1, CALLERS].into_iter().enumerate() {
             let each = leases * CALLERS / callers;
-            rates[at][0].push(rush(&runtime, &queue, callers, each));
-            rates[at][1].push(rush(&runtime, &plain, callers, each));
+            rates[at][0].push(lease_rate(&runtime, &queue, callers, each));
+            rates[at][1].push(lease_rate(&runtime, &plain, callers, each));
         }
     }
     let sizes = lease_size::measure(rounds, leases * 8);
@@ -69,7 +69,7 @@ pub fn measure(_: &Subjects, quick: bool) -> Section {
          list behind a mutex, which knows no instances by name, no strategies and no instances that fail. {rounds} rounds \
          of {} leases each in turns on one core, medians, leases a second:\n\n{}\n\n{}",
         leases * CALLERS,
-        beside(&["", "lease queue", "semaphore and list", "ratio"], peers.into_iter()),
+        comparison_table(&["", "lease queue", "semaphore and list", "ratio"], peers.into_iter()),
         sizes.how,
     );
     Section { title: "Leases", rows, how }
@@ -86,12 +86,12 @@ pub fn queue(strategy: Strategy, instances: usize) -> Arc<Queue> {
 }
 
 /// Leases slots.
-trait Lends: Clone + 'static {
+trait LeasePool: Clone + 'static {
     type Lease;
     fn lease(&self) -> impl Future<Output = Self::Lease>;
 }
 
-impl Lends for Arc<Queue> {
+impl LeasePool for Arc<Queue> {
     type Lease = SlotGuard;
 
     async fn lease(&self) -> SlotGuard {
@@ -105,49 +105,49 @@ impl Lends for Arc<Queue> {
 
 /// The simplest pool: a semaphore and a list.
 #[derive(Clone)]
-struct Plain {
-    room: Arc<Semaphore>,
+struct SemaphorePool {
+    permits: Arc<Semaphore>,
     free: Arc<Mutex<VecDeque<usize>>>,
 }
 
-struct PlainLease {
+struct SemaphoreLease {
     slot: usize,
     free: Arc<Mutex<VecDeque<usize>>>,
     /// Given back after the slot, when the rest of this is dropped.
-    _room: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl Plain {
+impl SemaphorePool {
     fn new(slots: usize) -> Self {
-        Self { room: Arc::new(Semaphore::new(slots)), free: Arc::new(Mutex::new((0..slots).collect())) }
+        Self { permits: Arc::new(Semaphore::new(slots)), free: Arc::new(Mutex::new((0..slots).collect())) }
     }
 }
 
-impl Lends for Plain {
-    type Lease = PlainLease;
+impl LeasePool for SemaphorePool {
+    type Lease = SemaphoreLease;
 
-    async fn lease(&self) -> PlainLease {
-        let room = self.room.clone().acquire_owned().await.expect("it is never closed");
+    async fn lease(&self) -> SemaphoreLease {
+        let permits = self.permits.clone().acquire_owned().await.expect("it is never closed");
         let slot = self.free.lock().expect("no thread panics").pop_front().expect("there is room");
-        PlainLease { slot, free: self.free.clone(), _room: room }
+        SemaphoreLease { slot, free: self.free.clone(), _permit: permits }
     }
 }
 
-impl Drop for PlainLease {
+impl Drop for SemaphoreLease {
     fn drop(&mut self) {
         self.free.lock().expect("no thread panics").push_back(self.slot);
     }
 }
 
 /// `callers` callers take `each` leases each. Returns leases a second.
-fn rush<L: Lends>(runtime: &Runtime, lends: &L, callers: usize, each: usize) -> f64 {
+fn lease_rate<L: LeasePool>(runtime: &Runtime, pool: &L, callers: usize, each: usize) -> f64 {
     let tasks = LocalSet::new();
     let begun = Instant::now();
     for _ in 0..callers {
-        let lends = lends.clone();
+        let pool = pool.clone();
         tasks.spawn_local(async move {
             for _ in 0..each {
-                let lease = lends.lease().await;
+                let lease = pool.lease().await;
                 if callers > 1 {
                     yield_now().await;
                 }

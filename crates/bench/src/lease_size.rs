@@ -18,7 +18,7 @@ use greenroom_fleet::queue::{LeaseAnswer, Queue, SlotGuard, Waiting};
 
 use crate::{
     lease::queue,
-    report::{Goal, Row, beside},
+    report::{Goal, Row, comparison_table},
     stats::{greatest, median},
 };
 
@@ -50,10 +50,11 @@ pub struct Sizes {
 
 pub fn measure(rounds: usize, leases: usize) -> Sizes {
     let choosing = STRATEGIES.map(|(_, strategy)| {
-        over(INSTANCES.map(|instances| Chooser::new(strategy, instances)), rounds, leases)
+        median_times(INSTANCES.map(|instances| HalfLeasedQueue::new(strategy, instances)), rounds, leases)
     });
-    let waiting =
-        STRATEGIES.map(|(_, strategy)| over(WAITERS.map(|count| Line::new(strategy, count)), rounds, leases));
+    let waiting = STRATEGIES.map(|(_, strategy)| {
+        median_times(WAITERS.map(|count| WaitingQueue::new(strategy, count)), rounds, leases)
+    });
     let worst = |all: &[[f64; 3]]| greatest(&all.iter().map(|times| times[2] / times[0]).collect::<Vec<_>>());
     let row = |what: &str, ratio: f64| {
         let row = Row::new(what, String::new(), String::new()).ratio(ratio);
@@ -68,7 +69,7 @@ pub fn measure(rounds: usize, leases: usize) -> Sizes {
             let ratio = |time: f64| format!("{:.2}", time / one);
             (name, [format!("{one:.0} ns"), ratio(some), ratio(many)])
         });
-        beside(&columns, lines)
+        comparison_table(&columns, lines)
     };
     let how = format!(
         "A lease taken and given back where every other instance is lent already, by strategy: the time with one instance, \
@@ -81,17 +82,17 @@ pub fn measure(rounds: usize, leases: usize) -> Sizes {
 }
 
 /// An operation that is repeated.
-trait Step {
-    fn step(&mut self, round: u64);
+trait LeaseOperation {
+    fn run_once(&mut self, round: u64);
 }
 
 /// Nanoseconds that a step takes in each, medians over rounds in turns.
-fn over<S: Step>(mut all: [S; 3], rounds: usize, steps: usize) -> [f64; 3] {
+fn median_times<S: LeaseOperation>(mut all: [S; 3], rounds: usize, steps: usize) -> [f64; 3] {
     let mut times: [Vec<f64>; 3] = Default::default();
     for _ in 0..rounds {
         for (one, times) in all.iter_mut().zip(&mut times) {
             let begun = Instant::now();
-            (0..steps as u64).for_each(|round| one.step(round));
+            (0..steps as u64).for_each(|round| one.run_once(round));
             times.push(begun.elapsed().as_secs_f64() * 1e9 / steps as f64);
         }
     }
@@ -99,43 +100,43 @@ fn over<S: Step>(mut all: [S; 3], rounds: usize, steps: usize) -> [f64; 3] {
 }
 
 /// A queue in which half the instances are leased.
-struct Chooser {
+struct HalfLeasedQueue {
     queue: Arc<Queue>,
     _held: Vec<SlotGuard>,
 }
 
-impl Chooser {
+impl HalfLeasedQueue {
     fn new(strategy: Strategy, instances: usize) -> Self {
         let queue = queue(strategy, instances);
         let odd = (1..u32::try_from(instances).expect("few instances")).step_by(2);
         let held = odd.map(|number| {
-            lent(queue.ask(SlotRequest { key: Some(InstanceId(number)), ..SlotRequest::default() }))
+            expect_lease(queue.ask(SlotRequest { key: Some(InstanceId(number)), ..SlotRequest::default() }))
         });
         Self { _held: held.collect(), queue }
     }
 }
 
-impl Step for Chooser {
-    fn step(&mut self, round: u64) {
+impl LeaseOperation for HalfLeasedQueue {
+    fn run_once(&mut self, round: u64) {
         let want = SlotRequest { caller: Some(round % CALLERS), ..SlotRequest::default() };
-        drop(black_box(lent(self.queue.ask(want))));
+        drop(black_box(expect_lease(self.queue.ask(want))));
     }
 }
 
 /// A queue in which everything is leased, and its waiters, the first one first.
-struct Line {
+struct WaitingQueue {
     queue: Arc<Queue>,
     held: VecDeque<SlotGuard>,
     waiting: VecDeque<Waiting>,
 }
 
-impl Line {
+impl WaitingQueue {
     fn new(strategy: Strategy, waiters: usize) -> Self {
         let queue = queue(strategy, BUSY);
-        let held = (0..BUSY).map(|_| lent(queue.ask(SlotRequest::default()))).collect();
-        let mut line = Self { queue, held, waiting: VecDeque::new() };
-        (0..waiters).for_each(|caller| line.join(caller as u64));
-        line
+        let held = (0..BUSY).map(|_| expect_lease(queue.ask(SlotRequest::default()))).collect();
+        let mut waiting_queue = Self { queue, held, waiting: VecDeque::new() };
+        (0..waiters).for_each(|caller| waiting_queue.join(caller as u64));
+        waiting_queue
     }
 
     fn join(&mut self, caller: u64) {
@@ -146,8 +147,8 @@ impl Line {
     }
 }
 
-impl Step for Line {
-    fn step(&mut self, round: u64) {
+impl LeaseOperation for WaitingQueue {
+    fn run_once(&mut self, round: u64) {
         drop(self.held.pop_front());
         let mut first = self.waiting.pop_front().expect("there is a waiter");
         self.held.push_back(poll(&mut first).expect("the first in the line is served"));
@@ -155,7 +156,7 @@ impl Step for Line {
     }
 }
 
-fn lent(answer: LeaseAnswer) -> SlotGuard {
+fn expect_lease(answer: LeaseAnswer) -> SlotGuard {
     match answer {
         LeaseAnswer::Leased(lease) => lease,
         LeaseAnswer::Waits(_) => panic!("a slot is free"),

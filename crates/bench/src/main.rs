@@ -19,6 +19,7 @@
 mod agent;
 mod content;
 mod http;
+mod http_client;
 mod http_throughput;
 mod instances;
 mod latency;
@@ -31,7 +32,6 @@ mod options;
 mod own;
 mod peer;
 mod records;
-mod remote;
 mod report;
 mod rows;
 mod server;

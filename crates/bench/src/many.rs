@@ -3,8 +3,8 @@
 use greenroom_testkit::process::{children, rss};
 
 use crate::{
-    memory::{self, Quiet},
-    remote::Remote,
+    http_client::BenchHttpClient,
+    memory::{self, MemoryReader},
     report::{Goal, Row, Section},
     server::BenchServer,
     session::navigate,
@@ -20,28 +20,28 @@ const OWN_MB: f64 = 30.0;
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let sessions = if quick { 20 } else { SESSIONS };
     let site = subject::site();
-    let mut quiet = Quiet::default();
+    let mut memory_reader = MemoryReader::default();
 
     let mut command = subjects.serve_real();
     // Room for all of them; and no session is closed as idle because others take long to come.
     let instances = sessions.div_ceil(16) + 1;
     command.args(["--pool-instances-max", &instances.to_string(), "--sessions-idle-timeout", "1h"]);
     let server = BenchServer::start(command);
-    let mut clients: Vec<Remote> = Vec::new();
+    let mut clients: Vec<BenchHttpClient> = Vec::new();
     for _ in 0..sessions {
         let mut client = server.client();
         navigate(&mut client, &site, None);
         clients.push(client);
     }
     server.wait_for_spare();
-    let all = quiet.settled(&[server.pid()]);
+    let all = memory_reader.settled(&[server.pid()]);
     let own = megabytes(rss(server.pid()));
     let processes = children(server.pid()).len();
     drop(clients);
     drop(server);
 
-    let direct = memory::slope(&memory::alone(subjects, &site, subject::BROWSER, &mut quiet));
-    let whole = memory::slope(&memory::alone(subjects, &site, subject::WHOLE_BROWSER, &mut quiet));
+    let direct = memory::slope(&memory::alone(subjects, &site, subject::BROWSER, &mut memory_reader));
+    let whole = memory::slope(&memory::alone(subjects, &site, subject::WHOLE_BROWSER, &mut memory_reader));
 
     let each = all / sessions as f64;
     let rows = vec![
@@ -59,7 +59,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
          PSS over the tree of its processes ({processes} of them, a spare included): {all:.0} MB, divided by the number of \
          sessions; nothing is left out, as greenroom itself and the browsers' first processes are in it. RSS of the greenroom process by itself. \
          Alone: one more engine process with its own browser, as in the measurement before. At every reading, {}.",
-        quiet.verdict(),
+        memory_reader.verdict(),
     );
     Section { title: "Memory of many sessions", rows, how }
 }

@@ -29,7 +29,7 @@ const PROCESSES: [usize; 2] = [1, 3];
 
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let site = subject::site();
-    let mut quiet = Quiet::default();
+    let mut memory_reader = MemoryReader::default();
     let stops = if quick { &SESSIONS[..3] } else { &SESSIONS[..] };
 
     let mut greenroom = BenchAgent::start(subjects.greenroom_real());
@@ -40,13 +40,13 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
             navigate(&mut greenroom, &site, Some(&format!("s{session}")));
         }
         open = *stop;
-        through.push((*stop, quiet.settled(&[greenroom.pid()])));
+        through.push((*stop, memory_reader.settled(&[greenroom.pid()])));
     }
     let processes = children(greenroom.pid()).len();
     drop(greenroom);
 
-    let direct = alone(subjects, &site, subject::BROWSER, &mut quiet);
-    let whole = alone(subjects, &site, subject::WHOLE_BROWSER, &mut quiet);
+    let direct = alone(subjects, &site, subject::BROWSER, &mut memory_reader);
+    let whole = alone(subjects, &site, subject::WHOLE_BROWSER, &mut memory_reader);
 
     let (within, each) = (slope(&through[..2]), slope(&through));
     let rows = vec![
@@ -64,7 +64,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         list(&through),
         list(&direct),
         list(&whole),
-        quiet.verdict(),
+        memory_reader.verdict(),
     );
     Section { title: "Memory of a session", rows, how }
 }
@@ -78,7 +78,12 @@ pub fn row(what: &str, mb: f64, alone: f64) -> Row {
 }
 
 /// Memory of engine processes with browsers of their own, at each of [`PROCESSES`].
-pub fn alone(subjects: &Subjects, site: &Site, browser: &str, quiet: &mut Quiet) -> Vec<(usize, f64)> {
+pub fn alone(
+    subjects: &Subjects,
+    site: &Site,
+    browser: &str,
+    memory_reader: &mut MemoryReader,
+) -> Vec<(usize, f64)> {
     let mut engines: Vec<BenchAgent> = Vec::new();
     let mut points = Vec::new();
     for stop in PROCESSES {
@@ -88,18 +93,19 @@ pub fn alone(subjects: &Subjects, site: &Site, browser: &str, quiet: &mut Quiet)
             engines.push(engine);
         }
         let pids: Vec<u32> = engines.iter().map(BenchAgent::pid).collect();
-        points.push((stop, quiet.settled(&pids)));
+        points.push((stop, memory_reader.settled(&pids)));
     }
     points
 }
 
-/// Reads memory when no other browser or Node shares pages with ours: the kernel would count a part of ours as theirs.
+/// Reads memory when no other browser or Node shares pages with the measured ones: the kernel would
+/// count a part of the shared pages as the other program's.
 #[derive(Default)]
-pub struct Quiet {
+pub struct MemoryReader {
     disturbed: bool,
 }
 
-impl Quiet {
+impl MemoryReader {
     /// Megabytes of these processes and their descendants: the least of some readings, since browsers give memory
     /// back a while after a page has loaded.
     pub fn settled(&mut self, roots: &[u32]) -> f64 {
@@ -133,7 +139,8 @@ impl Quiet {
 
 /// Whether a browser or a Node runs that is not among these processes and their descendants.
 fn others(roots: &[u32]) -> bool {
-    let ours: Vec<u32> = roots.iter().copied().chain(roots.iter().flat_map(|pid| children(*pid))).collect();
+    let own_pids: Vec<u32> =
+        roots.iter().copied().chain(roots.iter().flat_map(|pid| children(*pid))).collect();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let name = |path| Path::new(path).file_name();
@@ -142,7 +149,7 @@ fn others(roots: &[u32]) -> bool {
         std::fs::read_link(format!("/proc/{pid}/exe"))
             .is_ok_and(|program| names.contains(&program.file_name()))
     };
-    pids.filter(shares).any(|pid| !ours.contains(&pid))
+    pids.filter(shares).any(|pid| !own_pids.contains(&pid))
 }
 
 pub fn slope(points: &[(usize, f64)]) -> f64 {

@@ -14,8 +14,8 @@ use serde_json::json;
 
 use crate::{
     agent::{BenchAgent, Caller},
-    remote::Remote,
-    report::{Section, beside},
+    http_client::BenchHttpClient,
+    report::{Section, comparison_table},
     server::BenchServer,
     session::REST,
     stats::{median, milliseconds},
@@ -33,11 +33,11 @@ const LATE: &str = "/late?by=read&ms=150";
 const TAG: &str = "GREENROOM_BENCH_PEER";
 
 /// One of the compared programs.
-trait Browses {
+trait BrowserDriver {
     /// Opens a page, in a new session if there is none of this name.
     fn open(&mut self, session: &str, url: &str);
     /// The page's snapshot.
-    fn look(&mut self, session: &str) -> String;
+    fn snapshot(&mut self, session: &str) -> String;
     /// Clicks the page's button; returns the page's snapshot after that.
     fn click(&mut self, session: &str) -> String;
     fn close(&mut self, session: &str);
@@ -54,33 +54,34 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let cli = Cli { subjects, program };
     let mcp = BenchAgent::start(cli.command(&["mcp"]));
     let version = cli.run(&["--version"]);
-    let mut all: [Box<dyn Browses + '_>; 3] = [Box::new(server.client()), Box::new(&cli), Box::new(mcp)];
+    let mut all: [Box<dyn BrowserDriver + '_>; 3] =
+        [Box::new(server.client()), Box::new(&cli), Box::new(mcp)];
     let mut taken: [[Vec<f64>; 3]; 3] = Default::default();
     let mut seen = [[0; 3]; 2];
-    for (one, browses) in all.iter_mut().enumerate() {
-        browses.open(&format!("warm{one}"), &site.url(PAGE));
+    for (one, driver) in all.iter_mut().enumerate() {
+        driver.open(&format!("warm{one}"), &site.url(PAGE));
     }
     for round in 0..rounds {
-        for (one, browses) in all.iter_mut().enumerate() {
-            let browses = browses.as_mut();
+        for (one, driver) in all.iter_mut().enumerate() {
+            let driver = driver.as_mut();
             // Wait until greenroom has a spare; the other programs have none.
             server.wait_for_spare();
             std::thread::sleep(REST);
             let name = format!("s{one}-{round}");
             let warm = format!("warm{one}");
-            taken[0][one].push(timed(|| browses.open(&name, &site.url(PAGE))));
-            browses.close(&name);
-            browses.open(&warm, &site.url(PAGE));
-            taken[1][one].push(timed(|| drop(browses.look(&warm))));
+            taken[0][one].push(timed(|| driver.open(&name, &site.url(PAGE))));
+            driver.close(&name);
+            driver.open(&warm, &site.url(PAGE));
+            taken[1][one].push(timed(|| drop(driver.snapshot(&warm))));
             let mut shown = String::new();
-            taken[2][one].push(timed(|| shown = browses.click(&warm)));
+            taken[2][one].push(timed(|| shown = driver.click(&warm)));
             seen[0][one] += usize::from(changed(&shown));
-            browses.open(&warm, &site.url(LATE));
-            seen[1][one] += usize::from(changed(&browses.click(&warm)));
+            driver.open(&warm, &site.url(LATE));
+            seen[1][one] += usize::from(changed(&driver.click(&warm)));
         }
     }
-    for (one, browses) in all.iter_mut().enumerate() {
-        browses.close(&format!("warm{one}"));
+    for (one, driver) in all.iter_mut().enumerate() {
+        driver.close(&format!("warm{one}"));
     }
     // The MCP server ends with its client, before the processes that it has started are looked for.
     drop(all);
@@ -101,7 +102,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
          shell and the same local pages. A click of greenroom is one call, whose answer shows the page once it has settled; of \
          agent-browser it is two, `click` and `snapshot`, and for the page to settle it has further commands, which are not \
          in the figures. {rounds} times each in turns, medians.\n\n{}",
-        beside(&columns, times.chain(counts)),
+        comparison_table(&columns, times.chain(counts)),
     );
     Section { title: TITLE, rows: Vec::new(), how }
 }
@@ -117,11 +118,11 @@ fn changed(text: &str) -> bool {
     text.contains("changed") && !text.contains("unchanged")
 }
 
-impl Browses for Remote {
+impl BrowserDriver for BenchHttpClient {
     fn open(&mut self, session: &str, url: &str) {
         self.call("browser_navigate", &json!({ "sessionId": session, "url": url }));
     }
-    fn look(&mut self, session: &str) -> String {
+    fn snapshot(&mut self, session: &str) -> String {
         self.call("browser_snapshot", &json!({ "sessionId": session })).to_string()
     }
     fn click(&mut self, session: &str) -> String {
@@ -134,16 +135,16 @@ impl Browses for Remote {
 }
 
 /// Its MCP server.
-impl Browses for BenchAgent {
+impl BrowserDriver for BenchAgent {
     fn open(&mut self, session: &str, url: &str) {
         self.call("agent_browser_open", &json!({ "session": session, "url": url }));
     }
-    fn look(&mut self, session: &str) -> String {
+    fn snapshot(&mut self, session: &str) -> String {
         self.call("agent_browser_snapshot", &json!({ "session": session })).to_string()
     }
     fn click(&mut self, session: &str) -> String {
         self.call("agent_browser_click", &json!({ "session": session, "selector": "#change" }));
-        self.look(session)
+        self.snapshot(session)
     }
     fn close(&mut self, session: &str) {
         self.call("agent_browser_close", &json!({ "session": session }));
@@ -151,16 +152,16 @@ impl Browses for BenchAgent {
 }
 
 /// Its command line.
-impl Browses for &Cli<'_> {
+impl BrowserDriver for &Cli<'_> {
     fn open(&mut self, session: &str, url: &str) {
         self.run(&["--session", session, "open", url]);
     }
-    fn look(&mut self, session: &str) -> String {
+    fn snapshot(&mut self, session: &str) -> String {
         self.run(&["--session", session, "snapshot"])
     }
     fn click(&mut self, session: &str) -> String {
         self.run(&["--session", session, "click", "#change"]);
-        self.look(session)
+        self.snapshot(session)
     }
     fn close(&mut self, session: &str) {
         self.run(&["--session", session, "close"]);
@@ -186,9 +187,9 @@ impl Cli<'_> {
 
     fn run(&self, args: &[&str]) -> String {
         let output = self.command(args).stdin(Stdio::null()).output().expect("the program runs");
-        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        assert!(output.status.success(), "`agent-browser {}` failed: {said}", args.join(" "));
-        said
+        let stdout_text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        assert!(output.status.success(), "`agent-browser {}` failed: {stdout_text}", args.join(" "));
+        stdout_text
     }
 }
 

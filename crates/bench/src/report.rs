@@ -70,7 +70,7 @@ pub fn table(sections: &[Section]) -> String {
 }
 
 /// A small table of its own, for figures that are compared with neither engine nor goal: a name and a figure per column.
-pub fn beside<'a, const N: usize>(
+pub fn comparison_table<'a, const N: usize>(
     columns: &[&str],
     rows: impl Iterator<Item = (&'a str, [String; N])>,
 ) -> String {
@@ -96,15 +96,15 @@ mod tests {
 
     /// A table of its own has as many figures in a row as it has columns for them.
     #[test]
-    fn a_table_of_its_own() {
+    fn comparison_table_has_a_column_per_figure() {
         let rows = [("a look", ["12 ms".to_owned(), "9 ms".to_owned()])];
         let expected = "| what | one | other |\n|---|---:|---:|\n| a look | 12 ms | 9 ms |";
-        assert_eq!(beside(&["what", "one", "other"], rows.into_iter()), expected);
+        assert_eq!(comparison_table(&["what", "one", "other"], rows.into_iter()), expected);
     }
 
     /// The page has one row per figure, says whether goals are met, and leaves blank what has no comparison.
     #[test]
-    fn a_page() {
+    fn page_has_a_row_per_figure() {
         let rows = vec![
             Row::new("a call", "90 µs".into(), "30 µs".into()).ratio(3.0).goal(Goal::check("≤ 100 µs", true)),
             Row::new("a start", "50 ms".into(), "500 ms".into())

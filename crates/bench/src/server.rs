@@ -9,7 +9,7 @@ use std::{
 
 use greenroom_testkit::process::{Signal, signal};
 
-use crate::remote::Remote;
+use crate::http_client::BenchHttpClient;
 
 /// How long a browser may take to be opened as a spare, on a machine that is busy with others.
 const SPARE: Duration = Duration::from_secs(60);
@@ -43,8 +43,8 @@ impl BenchServer {
     }
 
     /// A client that has done its handshake.
-    pub fn client(&self) -> Remote {
-        let mut client = Remote::connect(&self.address);
+    pub fn client(&self) -> BenchHttpClient {
+        let mut client = BenchHttpClient::connect(&self.address);
         client.initialize();
         client
     }
@@ -56,14 +56,14 @@ impl BenchServer {
     /// Returns when a spare is ready.
     pub fn wait_for_spare(&self) {
         let begun = Instant::now();
-        let mut client = Remote::connect(&self.address);
+        let mut client = BenchHttpClient::connect(&self.address);
         while self.figure(&mut client, "greenroom_spares") < 1.0 {
             assert!(begun.elapsed() < SPARE, "no spare within {} s", SPARE.as_secs());
             sleep(LOOK_EVERY);
         }
     }
 
-    fn figure(&self, client: &mut Remote, name: &str) -> f64 {
+    fn figure(&self, client: &mut BenchHttpClient, name: &str) -> f64 {
         let text = client.get("/metrics");
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|value| value.trim().parse().ok())

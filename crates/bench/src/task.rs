@@ -1,12 +1,12 @@
-//! What an agent receives for one errand of twenty calls: from the engine alone, and in every form of greenroom's answers.
+//! What an agent receives for one task of twenty calls: from the engine alone, and in every form of greenroom's answers.
 
 use greenroom_gateway::estimated_tokens;
-use greenroom_testkit::{Client, Launch, Sees, Shopper, Site};
+use greenroom_testkit::{Client, Launch, ShoppingAgent, Site, SnapshotDelivery};
 use serde_json::{Value, json};
 use tiktoken_rs::o200k_base_singleton;
 
 use crate::{
-    report::{Goal, Row, Section, beside},
+    report::{Goal, Row, Section, comparison_table},
     subject::Subjects,
 };
 
@@ -14,12 +14,12 @@ const DIFF_MAX: f64 = 0.25;
 const REFS_MAX: f64 = 0.05;
 
 /// What one agent received.
-struct Sent {
+struct TokenCost {
     tokens: f64,
     estimate: usize,
     bytes: usize,
     /// How often it had to ask for more than its calls gave it.
-    asked: usize,
+    follow_ups: usize,
     /// Tokens of the tools' definitions and of the instructions, which come before the first call.
     before: f64,
 }
@@ -30,24 +30,24 @@ pub fn measure(subjects: &Subjects, _: bool) -> Section {
     let ways = runtime.block_on(async {
         let site = Site::start().await;
         let engine = subjects.launch_engine().spawn();
-        let files = Sees::Files(engine.home().to_owned());
+        let files = SnapshotDelivery::Files(engine.home().to_owned());
         let mut ways = vec![("the engine alone", run(engine, files, &site).await)];
-        for (what, sees, responses) in [
-            ("`inline`, the default", Sees::Inline, "inline"),
-            ("`inline`, with `mode: \"diff\"`", Sees::Diff, "inline"),
-            ("`refs`", Sees::Refs, "refs"),
-            ("`raw`", Sees::Raw, "raw"),
+        for (what, delivery, responses) in [
+            ("`inline`, the default", SnapshotDelivery::Inline, "inline"),
+            ("`inline`, with `mode: \"diff\"`", SnapshotDelivery::Diff, "inline"),
+            ("`refs`", SnapshotDelivery::Refs, "refs"),
+            ("`raw`", SnapshotDelivery::Raw, "raw"),
         ] {
             let greenroom: Launch = subjects.launch_real().args(["--responses", responses]);
-            ways.push((what, run(greenroom.spawn(), sees, &site).await));
+            ways.push((what, run(greenroom.spawn(), delivery, &site).await));
         }
         ways
     });
     let alone = ways[0].1.tokens;
     let row = |what: &str, at: usize| {
-        let sent: &Sent = &ways[at].1;
-        let (one, other) = (format!("{:.0}", sent.tokens), format!("{alone:.0}"));
-        Row::new(format!("tokens for an errand of 20 calls, {what}"), one, other).ratio(sent.tokens / alone)
+        let cost: &TokenCost = &ways[at].1;
+        let (one, other) = (format!("{:.0}", cost.tokens), format!("{alone:.0}"));
+        Row::new(format!("tokens for a task of 20 calls, {what}"), one, other).ratio(cost.tokens / alone)
     };
     let met = |at: usize, most: f64| ways[at].1.tokens / alone <= most;
     let rows = vec![
@@ -55,7 +55,7 @@ pub fn measure(subjects: &Subjects, _: bool) -> Section {
         row("with changes asked for", 2).goal(Goal::check("≤ 1/4", met(2, DIFF_MAX))),
         row("with names only", 3).goal(Goal::check("≤ 1/20", met(3, REFS_MAX))),
     ];
-    let table = beside(
+    let table = comparison_table(
         &[
             "what",
             "tokens",
@@ -65,14 +65,14 @@ pub fn measure(subjects: &Subjects, _: bool) -> Section {
             "asked for more",
             "tools and instructions",
         ],
-        ways.iter().map(|(what, sent)| {
+        ways.iter().map(|(what, cost)| {
             let figures = [
-                format!("{:.0}", sent.tokens),
-                format!("{:.1} %", sent.tokens / alone * 100.0),
-                sent.estimate.to_string(),
-                sent.bytes.to_string(),
-                format!("{} times", sent.asked),
-                format!("{:.0} tokens", sent.before),
+                format!("{:.0}", cost.tokens),
+                format!("{:.1} %", cost.tokens / alone * 100.0),
+                cost.estimate.to_string(),
+                cost.bytes.to_string(),
+                format!("{} times", cost.follow_ups),
+                format!("{:.0} tokens", cost.before),
             ];
             (*what, figures)
         }),
@@ -86,24 +86,24 @@ pub fn measure(subjects: &Subjects, _: bool) -> Section {
          has the order in the end, each time the same. Counted is every text it received, by the tokenizer o200k; tools and \
          instructions, which every conversation begins with, stand apart.\n\n{table}"
     );
-    Section { title: "Tokens of an errand", rows, how }
+    Section { title: "Tokens of a task", rows, how }
 }
 
-/// Runs the errand, and counts.
-async fn run(client: Client, sees: Sees, site: &Site) -> Sent {
+/// Runs the task and counts what the agent receives.
+async fn run(client: Client, delivery: SnapshotDelivery, site: &Site) -> TokenCost {
     let hello = client.initialize("2025-11-25", json!({})).await;
     let listed = client.request("tools/list", json!({})).await;
     let instructions = hello["result"]["instructions"].as_str().unwrap_or_default();
     let tools = listed["result"]["tools"].as_array().into_iter().flatten().map(Value::to_string);
     let before = tools.map(|tool| tokens(&tool)).sum::<usize>() + tokens(instructions);
-    let errand = Shopper::new(&client, sees).run(site).await;
+    let cost = ShoppingAgent::new(&client, delivery).run(site).await;
     client.close_stdin().await;
     client.wait().await;
-    Sent {
-        tokens: errand.received.iter().map(|text| tokens(text)).sum::<usize>() as f64,
-        estimate: errand.received.iter().map(|text| estimated_tokens(text)).sum(),
-        bytes: errand.received.iter().map(String::len).sum(),
-        asked: errand.asked,
+    TokenCost {
+        tokens: cost.received.iter().map(|text| tokens(text)).sum::<usize>() as f64,
+        estimate: cost.received.iter().map(|text| estimated_tokens(text)).sum(),
+        bytes: cost.received.iter().map(String::len).sum(),
+        follow_ups: cost.follow_ups,
         before: before as f64,
     }
 }

@@ -20,15 +20,15 @@ pub const GOAL: f64 = 10_000.0;
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let (rounds, length) = if quick { (2, Duration::from_millis(300)) } else { (12, Duration::from_secs(1)) };
     let all = cores();
-    let (ours, theirs) = (&all[..1], if all.len() > 1 { &all[1..2] } else { &all[..1] });
+    let (greenroom_cores, other_cores) = (&all[..1], if all.len() > 1 { &all[1..2] } else { &all[..1] });
 
     // A started program inherits its core, so greenroom has its own from its first thread on.
-    pin(None, ours);
+    pin(None, greenroom_cores);
     let greenroom = BenchAgent::start(subjects.greenroom_fake(IN_FLIGHT));
-    pin(None, theirs);
+    pin(None, other_cores);
     let pid = greenroom.pid();
     let mut through = Load::new(vec![greenroom], IN_FLIGHT);
-    children(pid).into_iter().for_each(|engine| pin(Some(engine), theirs));
+    children(pid).into_iter().for_each(|engine| pin(Some(engine), other_cores));
     let alone = (0..IN_FLIGHT).map(|_| BenchAgent::start(subjects.fake_alone())).collect();
     let mut direct = Load::new(alone, 1);
 

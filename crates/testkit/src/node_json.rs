@@ -16,7 +16,7 @@ pub enum NodeValue {
 impl NodeValue {
     /// Reads a text that is JSON and nested no deeper than the stack allows.
     pub fn parse(text: &str) -> Self {
-        let mut reader = Reader { bytes: text.as_bytes(), at: 0 };
+        let mut reader = NodeJsonReader { bytes: text.as_bytes(), at: 0 };
         reader.value()
     }
 
@@ -57,12 +57,12 @@ impl NodeValue {
     }
 }
 
-struct Reader<'a> {
+struct NodeJsonReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl NodeJsonReader<'_> {
     fn skip(&mut self) -> u8 {
         while matches!(self.bytes[self.at], b' ' | b'\t' | b'\n' | b'\r' | b',' | b':') {
             self.at += 1;

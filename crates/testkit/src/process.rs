@@ -14,7 +14,7 @@ use crate::deadline::eventually;
 
 pub use rustix::process::Signal;
 
-/// All living processes that were started with `key=value` in their environment.
+/// All running processes that were started with `key=value` in their environment.
 pub fn processes_with_env(key: &str, value: &str) -> Vec<u32> {
     let wanted = format!("{key}={value}");
     let has = |pid: &u32| {
@@ -24,7 +24,7 @@ pub fn processes_with_env(key: &str, value: &str) -> Vec<u32> {
     all().into_iter().filter(has).collect()
 }
 
-/// All living processes with this argument, each with its whole command line.
+/// All running processes with this argument, each with its whole command line.
 pub fn with_argument(wanted: &str) -> Vec<(u32, Vec<String>)> {
     let line = |pid: u32| -> Vec<String> {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

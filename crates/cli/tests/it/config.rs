@@ -2,13 +2,13 @@
 
 use insta::assert_snapshot;
 
-use crate::run::Place;
+use crate::cli_fixture::CliFixture;
 
 const SHOW: &[&str] = &["config", "show"];
 
 /// A data folder of known length, so that the table's columns are the same everywhere.
-fn place() -> Place {
-    Place::new().env("GREENROOM_DATA_DIR", "/data")
+fn fixture() -> CliFixture {
+    CliFixture::new().env("GREENROOM_DATA_DIR", "/data")
 }
 
 /// The lines of these keys in `config show`.
@@ -23,13 +23,13 @@ fn lines(output: &str, keys: &[&str]) -> String {
 /// Without any configuration every setting has its default, and says so.
 #[test]
 fn every_setting_has_a_default_and_its_source() {
-    assert_snapshot!(place().run(SHOW));
+    assert_snapshot!(fixture().run(SHOW));
 }
 
 /// Each of the five levels beats the ones before it, and is named as the source.
 #[test]
 fn later_sources_override_earlier_ones() {
-    let place = place()
+    let fixture = fixture()
         .file(
             "cwd/greenroom.toml",
             "[pool]\nslots = 2\ninstances_max = 2\nlease_timeout = \"2s\"\ntimeout = 2000\nviewport_size = \"2x2\"",
@@ -40,7 +40,7 @@ fn later_sources_override_earlier_ones() {
         )
         .env("GREENROOM_POOL_LEASE_TIMEOUT", "4s")
         .env("GREENROOM_POOL_TIMEOUT", "4000");
-    let output = place.run(&["--pool-timeout", "5s", "config", "show"]);
+    let output = fixture.run(&["--pool-timeout", "5s", "config", "show"]);
     let keys =
         ["pool.instance_idle", "pool.slots", "pool.instances_max", "pool.lease_timeout", "pool.timeout"];
     assert_snapshot!(lines(&output, &keys));
@@ -49,31 +49,31 @@ fn later_sources_override_earlier_ones() {
 /// `--config` beats `GREENROOM_CONFIG`, which beats `./greenroom.toml`, which beats the user's own file.
 #[test]
 fn config_file_is_found_by_precedence() {
-    let restarts = |place: &Place, arguments: &[&str]| {
-        lines(&place.run(&[SHOW, arguments].concat()), &["pool.restarts"])
+    let restarts = |fixture: &CliFixture, arguments: &[&str]| {
+        lines(&fixture.run(&[SHOW, arguments].concat()), &["pool.restarts"])
     };
-    let place = place().file("home/.config/greenroom/greenroom.toml", "pool.restarts = 2");
-    let user = restarts(&place, &[]);
-    let place = place.file("cwd/greenroom.toml", "pool.restarts = 3");
-    let near = restarts(&place, &[]);
-    let place =
-        place.file("cwd/by-variable.toml", "pool.restarts = 4").env("GREENROOM_CONFIG", "by-variable.toml");
-    let variable = restarts(&place, &[]);
-    let place = place.file("home/by-flag.toml", "pool.restarts = 5");
-    let flag = restarts(&place, &["--config", "../home/by-flag.toml"]);
+    let fixture = fixture().file("home/.config/greenroom/greenroom.toml", "pool.restarts = 2");
+    let user = restarts(&fixture, &[]);
+    let fixture = fixture.file("cwd/greenroom.toml", "pool.restarts = 3");
+    let near = restarts(&fixture, &[]);
+    let fixture =
+        fixture.file("cwd/by-variable.toml", "pool.restarts = 4").env("GREENROOM_CONFIG", "by-variable.toml");
+    let variable = restarts(&fixture, &[]);
+    let fixture = fixture.file("home/by-flag.toml", "pool.restarts = 5");
+    let flag = restarts(&fixture, &["--config", "../home/by-flag.toml"]);
     assert_snapshot!([user, near, variable, flag].join("\n"));
 }
 
 /// A proxy's password is shown by neither form of `config show`, globally, in a pool or in an instance.
 #[test]
 fn config_show_hides_proxy_passwords() {
-    let place = place()
+    let fixture = fixture()
         .env("PW_MCP_PROXY_PROXY_SERVER", "http://ann:hunter2@proxy:1")
         .env("PW_MCP_PROXY__A_INSTANCES", "1")
         .env("PW_MCP_PROXY__A_IS_DEFAULT", "true")
         .env("PW_MCP_PROXY__A_PROXY_SERVER", "http://bob:hunter2@proxy:1")
         .env("PW_MCP_PROXY__A__0_PROXY_SERVER", "http://eve:hunter2@proxy:1");
-    for output in [place.run(SHOW), place.run(&["config", "show", "--json"])] {
+    for output in [fixture.run(SHOW), fixture.run(&["config", "show", "--json"])] {
         for user in ["ann", "bob", "eve"] {
             assert!(output.contains(&format!("http://{user}:***@proxy:1")), "{output}");
         }
@@ -84,25 +84,25 @@ fn config_show_hides_proxy_passwords() {
 /// A config file that a flag or variable names must exist.
 #[test]
 fn missing_named_config_file_is_an_error() {
-    assert_snapshot!(place().run(&["config", "show", "--config", "nowhere.toml"]));
+    assert_snapshot!(fixture().run(&["config", "show", "--config", "nowhere.toml"]));
 }
 
 /// An unknown key names its file and the nearest key.
 #[test]
 fn unknown_key_error_names_file_and_nearest_key() {
-    assert_snapshot!(place().file("cwd/greenroom.toml", "[sessions]\nidle_timout = \"5m\"").run(SHOW));
+    assert_snapshot!(fixture().file("cwd/greenroom.toml", "[sessions]\nidle_timout = \"5m\"").run(SHOW));
 }
 
 /// An unknown variable is an error too, with the nearest one.
 #[test]
 fn unknown_variable_error_names_the_nearest() {
-    assert_snapshot!(place().env("GREENROOM_POOL_SLOT", "3").run(SHOW));
+    assert_snapshot!(fixture().env("GREENROOM_POOL_SLOT", "3").run(SHOW));
 }
 
 /// A variable with greenroom's prefix that resembles no setting may be another program's: greenroom warns and ignores it.
 #[test]
 fn unrelated_greenroom_variable_is_only_warned_about() {
-    let output = place().env("GREENROOM_DEPLOYED_BY_TEAM", "tea").run(SHOW);
+    let output = fixture().env("GREENROOM_DEPLOYED_BY_TEAM", "tea").run(SHOW);
     assert!(output.starts_with("exit code: 0\n"), "{output}");
     let warning =
         "warning: unknown variable `GREENROOM_DEPLOYED_BY_TEAM` in the environment: it is ignored\n";
@@ -113,22 +113,22 @@ fn unrelated_greenroom_variable_is_only_warned_about() {
 /// no sense for all pools stay refused.
 #[test]
 fn pool_description_applies_to_pools_without_one() {
-    let pools = |place: Place| {
-        let place = place
+    let pools = |fixture: CliFixture| {
+        let fixture = fixture
             .env("PW_MCP_PROXY__A_INSTANCES", "1")
             .env("PW_MCP_PROXY__A_IS_DEFAULT", "true")
             .env("PW_MCP_PROXY__B_INSTANCES", "1")
             .env("PW_MCP_PROXY__B_DESCRIPTION", "own");
-        place.run(SHOW)
+        fixture.run(SHOW)
     };
-    let by_variable = pools(place().env("PW_MCP_PROXY_DESCRIPTION", "for all"));
-    let by_file = pools(place().file("cwd/greenroom.toml", "[pool]\ndescription = \"for all\""));
-    for output in [by_variable, by_file, pools(place().env("GREENROOM_POOL_DESCRIPTION", "for all"))] {
+    let by_variable = pools(fixture().env("PW_MCP_PROXY_DESCRIPTION", "for all"));
+    let by_file = pools(fixture().file("cwd/greenroom.toml", "[pool]\ndescription = \"for all\""));
+    for output in [by_variable, by_file, pools(fixture().env("GREENROOM_POOL_DESCRIPTION", "for all"))] {
         assert!(output.contains("Pool A, the default, 1 instance: for all\n"), "{output}");
         assert!(output.contains("Pool B, 1 instance: own\n"), "{output}");
     }
     for key in ["ALIAS", "IS_DEFAULT", "INSTANCES"] {
-        let output = pools(place().env(&format!("PW_MCP_PROXY_{key}"), "1"));
+        let output = pools(fixture().env(&format!("PW_MCP_PROXY_{key}"), "1"));
         assert!(output.contains(&format!("{key} defined globally")), "{output}");
     }
 }
@@ -136,27 +136,27 @@ fn pool_description_applies_to_pools_without_one() {
 /// An unknown flag is bad usage, with the nearest one.
 #[test]
 fn unknown_flag_error_names_the_nearest() {
-    assert_snapshot!(place().run(&["mcp", "--pool-slot", "3"]));
+    assert_snapshot!(fixture().run(&["mcp", "--pool-slot", "3"]));
 }
 
 /// The user decides where records are kept, not a file that came with a cloned folder.
 #[test]
 fn working_directory_file_cannot_move_records() {
-    let refused = place().file("cwd/.env", "GREENROOM_RECORDS_DIR=/elsewhere").run(SHOW);
+    let refused = fixture().file("cwd/.env", "GREENROOM_RECORDS_DIR=/elsewhere").run(SHOW);
     assert!(refused.contains("`records.dir` may not be set by a file in the working directory"), "{refused}");
-    let refused = place().file("cwd/greenroom.toml", "records.dir = \"/elsewhere\"").run(SHOW);
+    let refused = fixture().file("cwd/greenroom.toml", "records.dir = \"/elsewhere\"").run(SHOW);
     assert!(refused.contains("`records.dir` may not be set by a file in the working directory"), "{refused}");
 }
 
 /// Every problem of every source is reported in one go, each with its own hint.
 #[test]
 fn all_configuration_errors_are_reported_together() {
-    let place = place()
+    let fixture = fixture()
         .file("cwd/greenroom.toml", "logg = \"info\"\n[sessions]\nscope = \"galaxy\"\nidle_timeout = true")
         .file("cwd/.env", "GREENROOM_POOL_CAPS=pdf,bogus\nGREENROOM_POOL_HEADLES=1\nSECRET=not ours")
         .env("GREENROOM_POOL_VIEWPORT_SIZE", "big")
         .env("GREENROOM_TOOLS_ALLOW", "browser_[");
-    assert_snapshot!(place.run(&[
+    assert_snapshot!(fixture.run(&[
         "mcp",
         "--pool-slots",
         "1000",
@@ -169,20 +169,20 @@ fn all_configuration_errors_are_reported_together() {
 /// A broken file is named with its line.
 #[test]
 fn invalid_toml_error_has_file_and_line() {
-    assert_snapshot!(place().file("cwd/greenroom.toml", "[pool]\nslots = \n").run(SHOW));
+    assert_snapshot!(fixture().file("cwd/greenroom.toml", "[pool]\nslots = \n").run(SHOW));
 }
 
 /// A filter that the log does not understand is a configuration error, and not ignored.
 #[test]
 fn invalid_log_filter_is_an_error() {
-    assert_snapshot!(place().env("GREENROOM_LOG", "info,x=loud").run(SHOW));
+    assert_snapshot!(fixture().env("GREENROOM_LOG", "info,x=loud").run(SHOW));
 }
 
 /// A `.env` in the working directory cannot name programs, nor the config file.
 #[test]
 fn dotenv_cannot_run_commands() {
     let text = "GREENROOM_POOL_COMMAND=evil\nGREENROOM_NODE=./evil\nGREENROOM_CONFIG=evil.toml\n";
-    assert_snapshot!(place().file("cwd/.env", text).run(SHOW));
+    assert_snapshot!(fixture().file("cwd/.env", text).run(SHOW));
 }
 
 /// A `greenroom.toml` that merely lies in the working directory cannot name a program; the same file by name can, and so
@@ -190,15 +190,15 @@ fn dotenv_cannot_run_commands() {
 #[test]
 fn working_directory_file_cannot_name_programs() {
     let text = "[pool]\nengine = \"custom\"\ncommand = [\"./server\", \"--x y\"]";
-    let place = place().file("cwd/greenroom.toml", text);
-    assert_snapshot!("lies_there", place.run(SHOW));
-    let chosen = place.run(&["config", "show", "--config", "greenroom.toml"]);
+    let fixture = fixture().file("cwd/greenroom.toml", text);
+    assert_snapshot!("lies_there", fixture.run(SHOW));
+    let chosen = fixture.run(&["config", "show", "--config", "greenroom.toml"]);
     assert_snapshot!("chosen", lines(&chosen, &["pool.engine", "pool.command", "pool.slots"]));
 
     let own = "home/.config/greenroom";
-    let place = Place::new().file(&format!("{own}/greenroom.toml"), text);
+    let fixture = CliFixture::new().file(&format!("{own}/greenroom.toml"), text);
     for folder in ["cwd", own] {
-        assert!(place.run_in(folder, SHOW).starts_with("exit code: 0\n"), "{folder}");
+        assert!(fixture.run_in(folder, SHOW).starts_with("exit code: 0\n"), "{folder}");
     }
 }
 
@@ -209,22 +209,22 @@ fn working_directory_file_cannot_loosen_limits() {
     let own =
         "[tools]\ndeny = [\"browser_evaluate\"]\n[pool]\nslots = 2\nblocked_origins = [\"evil.example\"]";
     let folder = "[pool]\nengine = \"devtools\"\nslots = 9\nisolated = true\n[pools.A]\nis_default = true\ninstances = 1\nblocked_origins = []";
-    let place = place().file("home/.config/greenroom/greenroom.toml", own);
-    assert_snapshot!("loosened_by_a_file", place.file("cwd/greenroom.toml", folder).run(SHOW));
-    let place = self::place().file("home/.config/greenroom/greenroom.toml", own);
+    let fixture = fixture().file("home/.config/greenroom/greenroom.toml", own);
+    assert_snapshot!("loosened_by_a_file", fixture.file("cwd/greenroom.toml", folder).run(SHOW));
+    let fixture = self::fixture().file("home/.config/greenroom/greenroom.toml", own);
     let folder = "GREENROOM_POOL_BLOCKED_ORIGINS=\nPW_MCP_PROXY_ENGINE=devtools\n";
-    assert_snapshot!("loosened_by_dotenv", place.file("cwd/.env", folder).run(SHOW));
+    assert_snapshot!("loosened_by_dotenv", fixture.file("cwd/.env", folder).run(SHOW));
 }
 
 /// `HEADLESS=false` shows the browsers, from the environment and from `.env`; the proper name beats it.
 #[test]
 fn headless_variable_shows_windows() {
-    let line = |place: Place| lines(&place.run(SHOW), &["pool.headless"]);
+    let line = |fixture: CliFixture| lines(&fixture.run(SHOW), &["pool.headless"]);
     assert_snapshot!(
         [
-            line(place().env("HEADLESS", "false")),
-            line(place().file("cwd/.env", "HEADLESS=false")),
-            line(place().env("HEADLESS", "false").env("GREENROOM_POOL_HEADLESS", "true")),
+            line(fixture().env("HEADLESS", "false")),
+            line(fixture().file("cwd/.env", "HEADLESS=false")),
+            line(fixture().env("HEADLESS", "false").env("GREENROOM_POOL_HEADLESS", "true")),
         ]
         .join("\n")
     );
@@ -233,15 +233,15 @@ fn headless_variable_shows_windows() {
 /// A folder named `.env`, as Python makes them, is ignored.
 #[test]
 fn dotenv_folder_is_ignored() {
-    assert!(place().file("cwd/.env/bin/activate", "").run(SHOW).starts_with("exit code: 0\n"));
+    assert!(fixture().file("cwd/.env/bin/activate", "").run(SHOW).starts_with("exit code: 0\n"));
 }
 
 /// For programs: typed values, `null` for what is unset, and sources with their kind.
 #[test]
 fn config_show_json_has_typed_values_and_sources() {
     let own = "home/.config/greenroom/greenroom.toml";
-    let place = place().file(own, "[tools]\ndeny = [\"a\", \"b\"]").env("HEADLESS", "0");
-    assert_snapshot!(place.run(&["config", "show", "--json", "--pool-timeout-settle=0"]));
+    let fixture = fixture().file(own, "[tools]\ndeny = [\"a\", \"b\"]").env("HEADLESS", "0");
+    assert_snapshot!(fixture.run(&["config", "show", "--json", "--pool-timeout-settle=0"]));
 }
 
 /// The third example of the pools' specification.
@@ -261,12 +261,12 @@ PW_MCP_PROXY__BROWSERS__1_HEADLESS=false
 /// Each declared pool is shown with its instances, the level of each value, and every key that was set, with its source.
 #[test]
 fn config_show_lists_pools_with_sources() {
-    let place = place().file("cwd/.env", THREE_LEVELS);
-    let place = place
+    let fixture = fixture().file("cwd/.env", THREE_LEVELS);
+    let fixture = fixture
         .env("PW_MCP_PROXY__SPARE_INSTANCES", "1")
         .env("PW_MCP_PROXY__SPARE_DESCRIPTION", "When the others are busy")
         .env("PW_MCP_PROXY__SPARE_TIMEOUT", "1m");
-    let output = place.run(SHOW);
+    let output = fixture.run(SHOW);
     assert_eq!(lines(&output, &["sessions.scope"]), "sessions.scope call default");
     let (_, pools) = output.split_once("\n\n").unwrap();
     assert_snapshot!(pools);
@@ -275,7 +275,7 @@ fn config_show_lists_pools_with_sources() {
 /// For programs: every key of a pool with its level, and what differs in each instance.
 #[test]
 fn config_show_json_lists_pools() {
-    let output = place().file("cwd/.env", THREE_LEVELS).run(&["config", "show", "--json"]);
+    let output = fixture().file("cwd/.env", THREE_LEVELS).run(&["config", "show", "--json"]);
     let (_, pools) = output.split_once("  \"pools\": ").unwrap();
     let (pools, _) = pools.rsplit_once('}').unwrap();
     let pools: serde_json::Value = serde_json::from_str(pools).unwrap();
@@ -299,13 +299,13 @@ fn config_show_json_lists_pools() {
 /// Mistakes in the declaration of pools stop the start, all of them at once, each with its fix.
 #[test]
 fn all_pool_errors_stop_the_start() {
-    let place = place()
+    let fixture = fixture()
         .file("cwd/.env", "PLAYWRIGHT_HEADLESS=false\nPW_MCP_PROXY__B_COMMAND=evil\n")
         .env("PW_MCP_PROXY_INSTANCES", "3")
         .env("PW_MCP_PROXY__A_INSTANCES", "1")
         .env("PW_MCP_PROXY__A__1_HEADLESS", "maybe")
         .env("PW_MCP_PROXY__A_SLOTS", "2");
-    assert_snapshot!(place.run(&["mcp"]));
+    assert_snapshot!(fixture.run(&["mcp"]));
 }
 
 /// A file with two browsers, one of them with every key.
@@ -332,8 +332,8 @@ slots = 2
 /// Browsers are shown with their names, every value that was set, and its source; without header values and address keys.
 #[test]
 fn config_show_lists_browsers_without_secrets() {
-    let place = place().file("home/own.toml", BROWSERS);
-    let output = place.run(&[
+    let fixture = fixture().file("home/own.toml", BROWSERS);
+    let output = fixture.run(&[
         "--wsEndpoint",
         "ws://127.0.0.1:9223/devtools/browser/x|start --it {url}",
         "config",
@@ -352,8 +352,8 @@ fn config_show_lists_browsers_without_secrets() {
 /// For programs: every browser with its index, its names, and all its settings.
 #[test]
 fn config_show_json_lists_browsers() {
-    let place = place().file("home/.config/greenroom/greenroom.toml", BROWSERS);
-    let output = place.run(&["config", "show", "--json"]);
+    let fixture = fixture().file("home/.config/greenroom/greenroom.toml", BROWSERS);
+    let output = fixture.run(&["config", "show", "--json"]);
     assert!(!output.contains("hunter2"), "{output}");
     let (_, browsers) = output.split_once("  \"browsers\": ").unwrap();
     let (browsers, _) = browsers.split_once(",\n  \"pools\"").unwrap();
@@ -376,8 +376,8 @@ fn config_show_json_lists_browsers() {
 #[test]
 fn all_browser_errors_stop_the_start() {
     let text = "[[browsers]]\nurl = 'http://127.0.0.1:9222'\nheadless = true\nlabl = 'x'\nslots = 3\n[[browsers]]\nlabel = '2'";
-    let place = place().file("home/.config/greenroom/greenroom.toml", text);
-    assert_snapshot!(place.run(&[
+    let fixture = fixture().file("home/.config/greenroom/greenroom.toml", text);
+    assert_snapshot!(fixture.run(&[
         "mcp",
         "--browserUrl",
         "http://127.0.0.1:9222/",
@@ -393,15 +393,15 @@ fn all_browser_errors_stop_the_start() {
 /// A `greenroom.toml` that merely lies in the working directory names no browsers.
 #[test]
 fn working_directory_file_cannot_name_browsers() {
-    assert_snapshot!(place().file("cwd/greenroom.toml", BROWSERS).run(SHOW));
+    assert_snapshot!(fixture().file("cwd/greenroom.toml", BROWSERS).run(SHOW));
 }
 
 /// The data folder is the platform's.
 #[test]
 fn data_folder_follows_the_platform() {
-    let data = |place: Place| lines(&place.run(SHOW), &["data_dir"]);
-    let home = data(Place::new());
-    let xdg = data(Place::new().env("XDG_DATA_HOME", "/xdg"));
+    let data = |fixture: CliFixture| lines(&fixture.run(SHOW), &["data_dir"]);
+    let home = data(CliFixture::new());
+    let xdg = data(CliFixture::new().env("XDG_DATA_HOME", "/xdg"));
     if cfg!(target_os = "macos") {
         assert_eq!(home, "data_dir [HOME]/Library/Application Support/greenroom default");
         assert_eq!(xdg, home);
@@ -415,10 +415,10 @@ fn data_folder_follows_the_platform() {
 /// `settings` list a flag for every setting.
 #[test]
 fn help_of_each_verb_names_its_settings() {
-    assert_snapshot!("short_help", place().run(&["-h"]));
-    assert_snapshot!("status_help", place().run(&["status", "--help"]));
+    assert_snapshot!("short_help", fixture().run(&["-h"]));
+    assert_snapshot!("status_help", fixture().run(&["status", "--help"]));
     let settings = |arguments: &[&str]| {
-        let output = place().run(arguments);
+        let output = fixture().run(arguments);
         assert!(output.starts_with("exit code: 0\n"), "{arguments:?}: {output}");
         let shown = |flag: &str| output.lines().any(|line| line.trim_start().starts_with(flag));
         let all =
@@ -430,10 +430,10 @@ fn help_of_each_verb_names_its_settings() {
     };
     for verb in ["serve", "mcp"] {
         assert!(settings(&[verb, "--help"]) && settings(&["help", verb]));
-        assert!(!place().run(&[verb, "-h"]).contains("--pool-slots"));
+        assert!(!fixture().run(&[verb, "-h"]).contains("--pool-slots"));
     }
     assert!(settings(&["help", "settings"]) && settings(&["settings"]) && settings(&["settings", "--help"]));
-    assert_snapshot!("settings_help", place().run(&["help", "settings"]));
+    assert_snapshot!("settings_help", fixture().run(&["help", "settings"]));
     for other in [&["--help"][..], &["setup", "--help"], &["pool", "--help"], &["pool", "drain", "--help"]] {
         assert!(!settings(other), "{other:?}");
     }
@@ -451,17 +451,17 @@ fn only_regular_files_are_read() {
 
     for name in ["greenroom.toml", ".env"] {
         let path = format!("cwd/{name}");
-        let refused = |place: Place, why: &str| {
-            let output = place.run(SHOW);
+        let refused = |fixture: CliFixture, why: &str| {
+            let output = fixture.run(SHOW);
             assert!(output.starts_with("exit code: 2\n"), "{output}");
             assert!(output.contains(&format!("{name}`: {why}")), "{output}");
         };
-        refused(place().link(&path, "/dev/zero"), "not a regular file: a character device");
-        let fifo = place();
+        refused(fixture().link(&path, "/dev/zero"), "not a regular file: a character device");
+        let fifo = fixture();
         mknodat(CWD, fifo.real(&path), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         refused(fifo, "not a regular file: a FIFO");
-        refused(place().file(&path, &"#".repeat(1024 * 1024 + 1)), "larger than 1048576 bytes");
-        let empty = place().link(&path, "/dev/null").run(SHOW);
+        refused(fixture().file(&path, &"#".repeat(1024 * 1024 + 1)), "larger than 1048576 bytes");
+        let empty = fixture().link(&path, "/dev/null").run(SHOW);
         assert!(empty.starts_with("exit code: 0\n"), "{empty}");
     }
 }
@@ -469,13 +469,13 @@ fn only_regular_files_are_read() {
 /// A missing init script stops the start, by name, and not the first call; in whatever pool it is set.
 #[test]
 fn missing_init_script_stops_the_start() {
-    let built_in = place().env("GREENROOM_POOL_INIT_SCRIPT", "/nowhere/a.js");
-    let declared = place()
+    let built_in = fixture().env("GREENROOM_POOL_INIT_SCRIPT", "/nowhere/a.js");
+    let declared = fixture()
         .env("PW_MCP_PROXY__A_INSTANCES", "1")
         .env("PW_MCP_PROXY__A_IS_DEFAULT", "true")
         .env("PW_MCP_PROXY__A_INIT_SCRIPT", "/nowhere/a.js");
-    for place in [built_in, declared] {
-        let output = place.run(&["mcp"]);
+    for fixture in [built_in, declared] {
+        let output = fixture.run(&["mcp"]);
         assert!(output.starts_with("exit code: 1\n"), "{output}");
         assert!(output.contains("error: no such init script: `/nowhere/a.js`\n\nhint: correct"), "{output}");
     }

@@ -16,20 +16,20 @@ use greenroom_store::{Store, StoreSettings};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::run::Place;
+use crate::cli_fixture::CliFixture;
 
 /// The first moment of 2026, a long time ago for `records.max_age`.
 const THEN: Duration = Duration::from_secs(1_767_225_600);
 
-fn place() -> Place {
-    let place = Place::new();
-    let data = place.real("home/data").display().to_string();
-    place.env("GREENROOM_DATA_DIR", &data)
+fn fixture() -> CliFixture {
+    let fixture = CliFixture::new();
+    let data = fixture.real("home/data").display().to_string();
+    fixture.env("GREENROOM_DATA_DIR", &data)
 }
 
-fn open(place: &Place) -> Store {
+fn open(fixture: &CliFixture) -> Store {
     Store::open(StoreSettings {
-        folder: place.real("home/data"),
+        folder: fixture.real("home/data"),
         run: "test".to_owned(),
         living: Vec::new(),
         began: SystemTime::now(),
@@ -45,18 +45,21 @@ fn open(place: &Place) -> Store {
 /// Records are where the setting says, and every verb looks for them there.
 #[tokio::test]
 async fn records_folder_setting_is_used_by_every_verb() {
-    let stage = crate::front::stage::Stage::new();
-    let folder = stage.path("elsewhere");
-    let stage = stage.set("records.dir", folder.to_str().unwrap());
-    let client = stage.client().await;
+    let setup = crate::front::fixture::FakeEngineSetup::new();
+    let folder = setup.path("elsewhere");
+    let setup = setup.set("records.dir", folder.to_str().unwrap());
+    let client = setup.client().await;
     client.call("echo", serde_json::json!({"sessionId": "a", "text": "a"})).await;
-    assert!(folder.join("records.db").exists() && !stage.data().join("records.db").exists());
+    assert!(folder.join("records.db").exists() && !setup.data().join("records.db").exists());
     client.close_stdin().await;
     assert!(client.wait().await.success());
-    for verb in [&["db", "stats"][..], &["db", "export"], &["logs", "--session", "a"]] {
-        let arguments = [verb, &["--records-dir", folder.to_str().unwrap()]].concat();
-        let said = crate::control::ask::ask(&stage, &arguments).await;
-        assert!(said.code == 0 && !said.stdout.is_empty() && said.stderr.is_empty(), "{verb:?}: {said:?}");
+    for run_verb_in in [&["db", "stats"][..], &["db", "export"], &["logs", "--session", "a"]] {
+        let arguments = [run_verb_in, &["--records-dir", folder.to_str().unwrap()]].concat();
+        let printed = crate::control::run_verb::run_verb(&setup, &arguments).await;
+        assert!(
+            printed.code == 0 && !printed.stdout.is_empty() && printed.stderr.is_empty(),
+            "{run_verb_in:?}: {printed:?}"
+        );
     }
 }
 
@@ -92,8 +95,8 @@ async fn write(store: &Store, owner: &str, session: &str, from: SystemTime, seco
 }
 
 /// Three old calls.
-async fn written(place: &Place) {
-    let store = open(place);
+async fn written(fixture: &CliFixture) {
+    let store = open(fixture);
     let then = SystemTime::UNIX_EPOCH + THEN;
     write(&store, "local", "shop", then, 1).await;
     write(&store, "local", "blog", then, 2).await;
@@ -104,23 +107,23 @@ async fn written(place: &Place) {
 /// Where nothing was ever recorded, the output says so, and no file is made.
 #[test]
 fn verbs_without_records_create_no_file() {
-    let place = place();
-    assert_snapshot!(place.run(&["db", "stats"]));
-    assert_eq!(place.run(&["db", "vacuum"]), place.run(&["db", "stats"]));
-    assert_eq!(place.run(&["db", "export"]), place.run(&["db", "stats"]));
-    assert!(place.run(&["db", "stats", "--json"]).contains("----- stdout -----\nnull\n"));
-    assert!(!place.real("home/data/records.db").exists());
+    let fixture = fixture();
+    assert_snapshot!(fixture.run(&["db", "stats"]));
+    assert_eq!(fixture.run(&["db", "vacuum"]), fixture.run(&["db", "stats"]));
+    assert_eq!(fixture.run(&["db", "export"]), fixture.run(&["db", "stats"]));
+    assert!(fixture.run(&["db", "stats", "--json"]).contains("----- stdout -----\nnull\n"));
+    assert!(!fixture.real("home/data/records.db").exists());
 }
 
 /// The figures show how much is kept, of which owners and since when.
 #[tokio::test]
 async fn stats_count_records_by_owner_and_age() {
-    let place = place();
-    written(&place).await;
+    let fixture = fixture();
+    written(&fixture).await;
     insta::with_settings!({filters => vec![(r"\d+\.\d [KM]iB", "[SIZE]")]}, {
-        assert_snapshot!(place.run(&["db", "stats"]));
+        assert_snapshot!(fixture.run(&["db", "stats"]));
     });
-    let json = stdout(&place, &["db", "stats", "--json"]);
+    let json = stdout(&fixture, &["db", "stats", "--json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["rows"]["requests"], &json["owners"][0]["records"]), (&3.into(), &2.into()));
 }
@@ -128,15 +131,15 @@ async fn stats_count_records_by_owner_and_age() {
 /// Old records are removed, and the output says how much that freed.
 #[tokio::test]
 async fn vacuum_removes_old_records() {
-    let place = place();
-    written(&place).await;
-    let store = open(&place);
+    let fixture = fixture();
+    written(&fixture).await;
+    let store = open(&fixture);
     write(&store, "local", "shop", SystemTime::now(), 9).await;
     store.close().await;
     insta::with_settings!({filters => vec![(r"\d+\.\d [KM]iB", "[SIZE]")]}, {
-        assert_snapshot!(place.run(&["db", "vacuum"]));
+        assert_snapshot!(fixture.run(&["db", "vacuum"]));
     });
-    let json = stdout(&place, &["db", "stats", "--json"]);
+    let json = stdout(&fixture, &["db", "stats", "--json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["rows"]["requests"], 1);
 }
@@ -144,33 +147,33 @@ async fn vacuum_removes_old_records() {
 /// Every record is a line, all or those of a session; an unknown session is an error with a hint.
 #[tokio::test]
 async fn export_writes_one_line_per_record() {
-    let place = place();
-    written(&place).await;
+    let fixture = fixture();
+    written(&fixture).await;
     let lines: Vec<Value> =
-        stdout(&place, &["db", "export"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        stdout(&fixture, &["db", "export"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 3);
     insta::with_settings!({filters => vec![(r"(- button\\n){1000}", "[SNAPSHOT]")]}, {
         assert_snapshot!("export_one", serde_json::to_string_pretty(&lines[0]).unwrap());
     });
-    let count = |arguments: &[&str]| stdout(&place, arguments).lines().count();
+    let count = |arguments: &[&str]| stdout(&fixture, arguments).lines().count();
     assert_eq!(count(&["db", "export", "--session", "shop"]), 2);
     assert_eq!(count(&["db", "export", "--since", "24h"]), 0);
     assert_eq!(count(&["db", "export", "--format", "jsonl"]), 3);
-    assert_snapshot!("export_no_session", place.run(&["db", "export", "--session", "nobody"]));
-    assert_snapshot!("export_bad_since", place.run(&["db", "export", "--since", "yesterday"]));
+    assert_snapshot!("export_no_session", fixture.run(&["db", "export", "--session", "nobody"]));
+    assert_snapshot!("export_bad_since", fixture.run(&["db", "export", "--since", "yesterday"]));
 }
 
 /// A reader that closes the pipe ends the export, and that is no failure.
 #[tokio::test]
 async fn export_to_a_closed_pipe_is_no_failure() {
-    let place = place();
-    let store = open(&place);
+    let fixture = fixture();
+    let store = open(&fixture);
     for second in 0..200 {
         write(&store, "local", "shop", SystemTime::now(), second).await;
     }
     store.close().await;
     let binary = Path::new(env!("CARGO_BIN_EXE_greenroom"));
-    let mut child = place
+    let mut child = fixture
         .command(binary, "cwd", &["db", "export"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -180,29 +183,29 @@ async fn export_to_a_closed_pipe_is_no_failure() {
     // A megabyte and more: far beyond what a pipe holds.
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.starts_with('{') && first.ends_with("}\n"));
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
+    let mut printed = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert_eq!((child.wait().unwrap().code(), printed.as_str()), (Some(0), ""));
 }
 
 /// A database of a newer greenroom is left alone, and the error has a hint.
 #[tokio::test]
 async fn newer_database_is_not_changed() {
-    let place = place();
-    written(&place).await;
+    let fixture = fixture();
+    written(&fixture).await;
     // The header has the version at byte 60.
-    let path = place.real("home/data/records.db");
+    let path = fixture.real("home/data/records.db");
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
     std::fs::write(&path, &bytes).unwrap();
-    assert_snapshot!(place.run(&["db", "stats"]));
-    assert_eq!(place.run(&["db", "vacuum"]), place.run(&["db", "stats"]));
+    assert_snapshot!(fixture.run(&["db", "stats"]));
+    assert_eq!(fixture.run(&["db", "vacuum"]), fixture.run(&["db", "stats"]));
     assert!(std::fs::read(&path).unwrap() == bytes, "nothing is written to it");
 }
 
-fn stdout(place: &Place, arguments: &[&str]) -> String {
+fn stdout(fixture: &CliFixture, arguments: &[&str]) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_greenroom"));
-    let output = place.command(binary, "cwd", arguments).stdin(Stdio::null()).output().unwrap();
+    let output = fixture.command(binary, "cwd", arguments).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }

@@ -24,12 +24,12 @@ fn config_reference_is_current() {
 #[test]
 fn openapi_description_is_current() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
-    let said = serde_json::to_string_pretty(&greenroom_gateway::rest::document()).unwrap() + "\n";
+    let document_text = serde_json::to_string_pretty(&greenroom_gateway::rest::document()).unwrap() + "\n";
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(&page, &said).unwrap();
+        fs::write(&page, &document_text).unwrap();
     }
     assert!(
-        fs::read_to_string(&page).unwrap_or_default() == said,
+        fs::read_to_string(&page).unwrap_or_default() == document_text,
         "docs/openapi.json is not what the handlers say; run `UPDATE_DOCS=1 cargo test -p greenroom --test it docs` and \
          commit it"
     );

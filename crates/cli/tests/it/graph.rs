@@ -69,10 +69,10 @@ fn dependencies_point_inward() {
         let known = known.unwrap_or_else(|| panic!("`{}` is new here: say what it may know", name(&package)));
         for dependency in package["dependencies"].as_array().unwrap() {
             let (to, kind) = (name(dependency), &dependency["kind"]);
-            let ours = dependency.get("path").is_some_and(|path| !path.is_null());
+            let is_local = dependency.get("path").is_some_and(|path| !path.is_null());
             let of_tests = kind == "dev" && to == "greenroom-testkit";
             assert!(
-                !ours || of_tests || known.contains(&to),
+                !is_local || of_tests || known.contains(&to),
                 "`{}` must not depend on `{to}`",
                 name(&package)
             );

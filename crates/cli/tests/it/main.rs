@@ -9,6 +9,7 @@
     reason = "a test starts the binary itself, fails by panicking, and prints what a failure needs"
 )]
 
+mod cli_fixture;
 mod config;
 mod control;
 mod db;
@@ -22,7 +23,6 @@ mod join;
 mod packaging;
 mod real;
 mod records;
-mod run;
 mod scripts;
 mod sdk;
 mod setup;

@@ -110,9 +110,13 @@ fn versions_are_pinned() {
             assert_ne!(tag, "latest");
             if let Some(version) = image.strip_prefix("rust:") {
                 let minor = |text: &str| text.split(['.', '-']).nth(1).unwrap().parse::<u32>().unwrap();
-                let asked = read("Cargo.toml");
-                let asked = asked.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap();
-                assert!(minor(version) >= minor(asked.trim_matches('"')), "{version} is older than {asked}");
+                let manifest = read("Cargo.toml");
+                let manifest =
+                    manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap();
+                assert!(
+                    minor(version) >= minor(manifest.trim_matches('"')),
+                    "{version} is older than {manifest}"
+                );
             }
         }
         if words.len() == 3 {
@@ -200,12 +204,12 @@ fn packaging_files_use_the_loopback_address() {
 fn compose_stop_timeout_and_version_match() {
     let compose = read("compose.yaml");
     let unit = read("packaging/systemd/greenroom.service");
-    let house = read("crates/cli/src/app/mod.rs");
+    let gateway = read("crates/cli/src/app/mod.rs");
     let seconds = |text: &str, before: &str, after: &str| -> u64 {
         let rest = text.split_once(before).unwrap_or_else(|| panic!("no `{before}`")).1;
         rest.split_once(after).unwrap().0.parse().unwrap()
     };
-    let shutdown = seconds(&house, "SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(", ")");
+    let shutdown = seconds(&gateway, "SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(", ")");
     assert!(seconds(&compose, "stop_grace_period: ", "s\n") > shutdown + 1);
     assert!(seconds(&unit, "TimeoutStopSec=", "\n") > shutdown + 1);
     assert!(compose.contains(&format!("image: greenroom:{}\n", env!("CARGO_PKG_VERSION"))));

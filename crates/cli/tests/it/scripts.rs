@@ -22,9 +22,9 @@ fn run(greenroom: &str) -> String {
     std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/run");
     let output = Command::new("sh").arg(script).arg(&binary).stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
     let binary = binary.canonicalize().unwrap();
-    format!("exit code: {}\n{said}", output.status.code().unwrap())
+    format!("exit code: {}\n{printed}", output.status.code().unwrap())
         .replace(&binary.display().to_string(), "[BINARY]")
 }
 
@@ -41,18 +41,18 @@ fn run_script_keeps_a_running_server() {
     "listen": null }"#;
     let server = r#"{ "kind": "server",
     "listen": "http://127.0.0.1:34501" }"#;
-    let said = run(&greenroom(&format!("[{stdio},\n{server}]")));
-    assert!(said.starts_with("exit code: 0\n"), "{said}");
-    assert!(said.contains("A server of yours runs already: http://127.0.0.1:34501\n"), "{said}");
-    assert!(!said.contains("[greenroom serve]"), "{said}");
+    let printed = run(&greenroom(&format!("[{stdio},\n{server}]")));
+    assert!(printed.starts_with("exit code: 0\n"), "{printed}");
+    assert!(printed.contains("A server of yours runs already: http://127.0.0.1:34501\n"), "{printed}");
+    assert!(!printed.contains("[greenroom serve]"), "{printed}");
     assert!(run(&greenroom(stdio)).ends_with("[greenroom serve]\n"));
 }
 
 /// A machine that lacks something gets no server, and the exit code of the failed check.
 #[test]
 fn run_script_fails_when_a_check_fails() {
-    let said = run("#!/bin/sh\necho \"[greenroom $*]\"\n[ \"$1\" != doctor ] || exit 1\n");
-    assert_eq!(said, "exit code: 1\n[greenroom setup]\n\n[greenroom doctor]\n");
+    let printed = run("#!/bin/sh\necho \"[greenroom $*]\"\n[ \"$1\" != doctor ] || exit 1\n");
+    assert_eq!(printed, "exit code: 1\n[greenroom setup]\n\n[greenroom doctor]\n");
 }
 
 /// A machine for `scripts/deps`: a folder for the only programs that the script finds, and one for Debian's browsers.
@@ -113,9 +113,9 @@ impl Machine {
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
         let asked = std::fs::read_to_string(self.0.path().join("asked")).unwrap_or_default();
-        (output.status.code().unwrap(), said, asked)
+        (output.status.code().unwrap(), printed, asked)
     }
 }
 
@@ -164,10 +164,10 @@ fn deps_script_without_rights_prints_instructions() {
     assert_eq!(user.run(), (0, why.clone(), String::new()));
     let archive = Machine::new("0", Some(&old)).browsers(&old, &old);
     assert_eq!(archive.run(), (0, why, INSTALL.to_owned()));
-    let (code, said, asked) = Machine::new("0", None).run();
+    let (code, printed, asked) = Machine::new("0", None).run();
     assert_eq!((code, &*asked), (1, INSTALL));
     assert!(
-        said.contains("error: no browser found, and none could be installed\n\nhint: run: sudo apt-get"),
-        "{said}"
+        printed.contains("error: no browser found, and none could be installed\n\nhint: run: sudo apt-get"),
+        "{printed}"
     );
 }

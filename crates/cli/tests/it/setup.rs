@@ -3,7 +3,7 @@
 use greenroom_engine::install;
 use insta::assert_snapshot;
 
-use crate::run::Place;
+use crate::cli_fixture::CliFixture;
 
 /// An npm that installs the package list, as far as greenroom checks.
 pub const NPM: &str = r#"
@@ -36,8 +36,8 @@ const NODE: &str = r#"
 "#;
 
 /// A machine with everything that setup needs.
-pub fn machine() -> Place {
-    Place::new()
+pub fn machine() -> CliFixture {
+    CliFixture::new()
         .program("home/bin/node", NODE)
         .program("home/bin/npm", NPM)
         .program("home/bin/chromium", "echo Chromium 156.0.8078.79")
@@ -47,9 +47,9 @@ pub fn machine() -> Place {
 }
 
 /// Runs with the engine's pinned version left out, so that a new one changes no snapshot.
-pub fn run(place: &Place, arguments: &[&str]) -> String {
+pub fn run(fixture: &CliFixture, arguments: &[&str]) -> String {
     let versions = [&install::PLAYWRIGHT, &install::DEVTOOLS].map(|package| package.version());
-    versions.iter().fold(place.run(arguments), |output, version| output.replace(version, "[VERSION]"))
+    versions.iter().fold(fixture.run(arguments), |output, version| output.replace(version, "[VERSION]"))
 }
 
 /// The first run installs the engine, the second has nothing to do.
@@ -107,8 +107,8 @@ fn offline_setup_error_quotes_npm() {
 /// listed.
 #[test]
 fn custom_engine_setup_installs_nothing() {
-    let place = Place::new().program("home/bin/my-server", NODE).env("PATH", "/usr/bin:/bin");
+    let fixture = CliFixture::new().program("home/bin/my-server", NODE).env("PATH", "/usr/bin:/bin");
     let custom = ["setup", "--pool-engine", "custom", "--pool-command"];
-    assert_snapshot!("custom", run(&place, &[&custom[..], &["../home/bin/my-server"]].concat()));
-    assert_snapshot!("custom_missing", run(&place, &[&custom[..], &["no-such-server"]].concat()));
+    assert_snapshot!("custom", run(&fixture, &[&custom[..], &["../home/bin/my-server"]].concat()));
+    assert_snapshot!("custom_missing", run(&fixture, &[&custom[..], &["no-such-server"]].concat()));
 }

@@ -10,7 +10,7 @@ use std::{
 
 use insta::assert_snapshot;
 
-use crate::run::Place;
+use crate::cli_fixture::CliFixture;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_greenroom");
 
@@ -60,15 +60,15 @@ fn plain(text: &str) -> String {
     text.replace(real.to_str().unwrap(), "[GREENROOM]").replace(BINARY, "[GREENROOM]")
 }
 
-fn run(place: &Place, arguments: &[&str]) -> String {
-    plain(&place.run(arguments))
+fn run(fixture: &CliFixture, arguments: &[&str]) -> String {
+    plain(&fixture.run(arguments))
 }
 
 /// The output, and the file's content afterwards.
-fn run_and_read(place: &Place, file: &str, arguments: &[&str]) -> String {
-    let said = run(place, arguments);
-    let after = place.read(file).map_or_else(|| "(none)\n".to_owned(), |text| plain(&text));
-    format!("{said}----- {file} -----\n{after}")
+fn run_and_read(fixture: &CliFixture, file: &str, arguments: &[&str]) -> String {
+    let printed = run(fixture, arguments);
+    let after = fixture.read(file).map_or_else(|| "(none)\n".to_owned(), |text| plain(&text));
+    format!("{printed}----- {file} -----\n{after}")
 }
 
 /// Settings of the environment go into the entry as its variables, so that the client's greenroom has them too; one with a
@@ -76,23 +76,23 @@ fn run_and_read(place: &Place, file: &str, arguments: &[&str]) -> String {
 #[test]
 fn environment_settings_go_into_the_entry() {
     for Case { client, file, .. } in CASES {
-        let place = Place::new()
+        let fixture = CliFixture::new()
             .env("GREENROOM_POOL_SLOTS", "2")
             .env("PW_MCP_PROXY_PROXY_SERVER", "http://ann:hunter2@proxy:1")
             .env("GREENROOM_RUN", "x");
-        let said = run_and_read(&place, file, &["setup", client, "--yes"]);
-        assert!(said.starts_with("exit code: 0"), "{said}");
-        let written = place.read(file).unwrap();
+        let printed = run_and_read(&fixture, file, &["setup", client, "--yes"]);
+        assert!(printed.starts_with("exit code: 0"), "{printed}");
+        let written = fixture.read(file).unwrap();
         assert!(written.contains("GREENROOM_POOL_SLOTS") && !written.contains("GREENROOM_RUN"), "{written}");
-        assert!(!said.contains("hunter2"), "{said}");
+        assert!(!printed.contains("hunter2"), "{printed}");
         assert!(
-            said.contains("note: PW_MCP_PROXY_PROXY_SERVER is not written, as it may hold a password"),
-            "{said}"
+            printed.contains("note: PW_MCP_PROXY_PROXY_SERVER is not written, as it may hold a password"),
+            "{printed}"
         );
-        let again = run_and_read(&place, file, &["setup", client, "--yes"]);
+        let again = run_and_read(&fixture, file, &["setup", client, "--yes"]);
         assert!(again.contains("already there"), "{again}");
-        let place = place.file(file, &written.replace("GREENROOM_POOL_SLOTS", "MINE"));
-        let joined = run_and_read(&place, file, &["setup", client, "--yes"]);
+        let fixture = fixture.file(file, &written.replace("GREENROOM_POOL_SLOTS", "MINE"));
+        let joined = run_and_read(&fixture, file, &["setup", client, "--yes"]);
         assert!(joined.contains("MINE") && joined.contains("GREENROOM_POOL_SLOTS"), "{joined}");
     }
 }
@@ -102,13 +102,13 @@ fn environment_settings_go_into_the_entry() {
 #[test]
 fn new_client_file_holds_only_the_entry() {
     for Case { client, file, .. } in CASES {
-        let place = Place::new();
-        let first = run_and_read(&place, file, &["setup", client, "--yes"]);
+        let fixture = CliFixture::new();
+        let first = run_and_read(&fixture, file, &["setup", client, "--yes"]);
         assert_snapshot!(format!("client_new_{client}"), first);
-        let mode = fs::metadata(place.real(file)).unwrap().permissions().mode();
+        let mode = fs::metadata(fixture.real(file)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{client}: a user's file is the user's alone");
 
-        let again = run_and_read(&place, file, &["setup", client, "--yes"]);
+        let again = run_and_read(&fixture, file, &["setup", client, "--yes"]);
         assert!(again.starts_with("exit code: 0"), "{again}");
         assert!(again.contains("already there: `[HOME]/"), "{again}");
         assert!(
@@ -117,9 +117,9 @@ fn new_client_file_holds_only_the_entry() {
         );
         assert_eq!(again.split(file).nth(2), first.split(file).nth(2), "{client}");
 
-        let empty = Place::new().file(file, "\n");
+        let empty = CliFixture::new().file(file, "\n");
         run(&empty, &["setup", client, "--yes"]);
-        assert_eq!(empty.read(file), place.read(file), "{client}: an empty file is like none");
+        assert_eq!(empty.read(file), fixture.read(file), "{client}: an empty file is like none");
     }
 }
 
@@ -128,19 +128,19 @@ fn new_client_file_holds_only_the_entry() {
 #[test]
 fn other_servers_and_formatting_stay() {
     for Case { client, file, other, .. } in CASES {
-        let place = Place::new().file(file, other).mode(file, 0o640);
+        let fixture = CliFixture::new().file(file, other).mode(file, 0o640);
         assert_snapshot!(
             format!("client_beside_{client}"),
-            run_and_read(&place, file, &["setup", client, "--yes"])
+            run_and_read(&fixture, file, &["setup", client, "--yes"])
         );
-        let path = place.real(file);
+        let path = fixture.real(file);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         let names: Vec<_> =
             fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, [path.file_name().unwrap()], "{client}: no other file is left");
         for line in other.lines().filter(|line| line.contains("//") || line.contains('#')) {
             let comment = line.split_once("//").or_else(|| line.split_once('#')).unwrap().1;
-            assert!(place.read(file).unwrap().contains(comment), "{client}: lost `{line}`");
+            assert!(fixture.read(file).unwrap().contains(comment), "{client}: lost `{line}`");
         }
     }
 }
@@ -149,16 +149,16 @@ fn other_servers_and_formatting_stay() {
 #[test]
 fn different_entry_needs_yes_to_be_replaced() {
     for Case { client, file, .. } in CASES {
-        let place = Place::new();
-        run(&place, &["setup", client, "--yes"]);
-        let old = plain(&place.read(file).unwrap()).replace("[GREENROOM]", "/old/greenroom");
-        let place = Place::new().file(file, &old);
-        let asked = run(&place, &["setup", client]);
-        assert!(asked.starts_with("exit code: 2\n"), "{asked}");
-        assert_eq!(place.read(file).unwrap(), old, "{client}: the user did not agree");
+        let fixture = CliFixture::new();
+        run(&fixture, &["setup", client, "--yes"]);
+        let old = plain(&fixture.read(file).unwrap()).replace("[GREENROOM]", "/old/greenroom");
+        let fixture = CliFixture::new().file(file, &old);
+        let refused = run(&fixture, &["setup", client]);
+        assert!(refused.starts_with("exit code: 2\n"), "{refused}");
+        assert_eq!(fixture.read(file).unwrap(), old, "{client}: the user did not agree");
         assert_snapshot!(
             format!("client_replaced_{client}"),
-            run_and_read(&place, file, &["setup", client, "--yes"])
+            run_and_read(&fixture, file, &["setup", client, "--yes"])
         );
     }
 }
@@ -167,10 +167,10 @@ fn different_entry_needs_yes_to_be_replaced() {
 #[test]
 fn invalid_client_file_stays_unchanged() {
     for Case { client, file, broken, .. } in CASES {
-        let place = Place::new().file(file, broken);
-        let said = run(&place, &["setup", client, "--yes"]);
-        assert_snapshot!(format!("client_broken_{client}"), said);
-        assert_eq!(place.read(file).unwrap(), broken);
+        let fixture = CliFixture::new().file(file, broken);
+        let printed = run(&fixture, &["setup", client, "--yes"]);
+        assert_snapshot!(format!("client_broken_{client}"), printed);
+        assert_eq!(fixture.read(file).unwrap(), broken);
     }
 }
 
@@ -185,9 +185,9 @@ fn entry_with_comments_is_printed_not_replaced() {
         ),
         ("codex", "home/.codex/config.toml", "[mcp_servers.greenroom]\n# tried 3\ncommand = \"x\"\n"),
     ] {
-        let place = Place::new().file(file, text);
-        assert_snapshot!(format!("client_comments_{client}"), run(&place, &["setup", client, "--yes"]));
-        assert_eq!(place.read(file).unwrap(), text);
+        let fixture = CliFixture::new().file(file, text);
+        assert_snapshot!(format!("client_comments_{client}"), run(&fixture, &["setup", client, "--yes"]));
+        assert_eq!(fixture.read(file).unwrap(), text);
     }
 }
 
@@ -195,17 +195,17 @@ fn entry_with_comments_is_printed_not_replaced() {
 #[test]
 fn symlinked_client_file_stays_a_link() {
     for Case { client, file, other, .. } in CASES {
-        let place = Place::new().file("home/dotfiles/mine", other).link(file, "/nowhere");
-        let dangling = run(&place, &["setup", client, "--yes"]);
+        let fixture = CliFixture::new().file("home/dotfiles/mine", other).link(file, "/nowhere");
+        let dangling = run(&fixture, &["setup", client, "--yes"]);
         assert!(dangling.starts_with("exit code: 1\n"), "{dangling}");
         assert!(dangling.contains("it is a link to what does not exist: `/nowhere`"), "{dangling}");
 
-        let path = place.real(file);
+        let path = fixture.real(file);
         fs::remove_file(&path).unwrap();
-        std::os::unix::fs::symlink(place.real("home/dotfiles/mine"), &path).unwrap();
-        run(&place, &["setup", client, "--yes"]);
+        std::os::unix::fs::symlink(fixture.real("home/dotfiles/mine"), &path).unwrap();
+        run(&fixture, &["setup", client, "--yes"]);
         assert!(fs::symlink_metadata(&path).unwrap().is_symlink(), "{client}");
-        assert!(place.read("home/dotfiles/mine").unwrap().contains("greenroom"), "{client}");
+        assert!(fixture.read("home/dotfiles/mine").unwrap().contains("greenroom"), "{client}");
     }
 }
 
@@ -214,25 +214,25 @@ fn symlinked_client_file_stays_a_link() {
 #[test]
 fn read_only_folder_error_names_it() {
     for Case { client, file, other, .. } in CASES {
-        let place = Place::new().file(file, other);
-        let folder = place.real(file).parent().unwrap().to_owned();
+        let fixture = CliFixture::new().file(file, other);
+        let folder = fixture.real(file).parent().unwrap().to_owned();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
         // That user must be able to reach the program and the file.
-        let top = place.real("");
+        let top = fixture.real("");
         fs::set_permissions(&top, fs::Permissions::from_mode(0o755)).unwrap();
         let binary = top.join("greenroom");
         fs::copy(BINARY, &binary).unwrap();
-        let mut command = place.command(&binary, "cwd", &["setup", client, "--yes"]);
+        let mut command = fixture.command(&binary, "cwd", &["setup", client, "--yes"]);
         if rustix::process::geteuid().is_root() {
             command.uid(65534).gid(65534);
         }
         let output = command.stdin(Stdio::null()).output().unwrap();
-        let said = place.show(&output);
+        let printed = fixture.show(&output);
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(said.starts_with("exit code: 1\n"), "{said}");
-        assert!(said.contains("error: cannot write `[HOME]/"), "{said}");
-        assert!(said.contains("Permission denied"), "{said}");
-        assert_eq!(place.read(file).unwrap(), other);
+        assert!(printed.starts_with("exit code: 1\n"), "{printed}");
+        assert!(printed.contains("error: cannot write `[HOME]/"), "{printed}");
+        assert!(printed.contains("Permission denied"), "{printed}");
+        assert_eq!(fixture.read(file).unwrap(), other);
         assert_eq!(
             fs::read_dir(&folder)
                 .unwrap()
@@ -247,13 +247,13 @@ fn read_only_folder_error_names_it() {
 #[test]
 fn project_entry_is_written_to_the_working_directory() {
     for Case { client, project, .. } in CASES {
-        let place = Place::new();
-        let said = run(&place, &["setup", client, "--project", "--yes"]);
-        assert!(said.starts_with("exit code: 0\n"), "{said}");
-        assert!(said.contains("added: `[CWD]/"), "{said}");
-        assert!(said.contains("the path is this machine's"), "{said}");
-        assert!(place.read(project).unwrap().contains("greenroom"), "{client}");
-        assert_eq!(place.read("home/.claude.json"), None);
+        let fixture = CliFixture::new();
+        let printed = run(&fixture, &["setup", client, "--project", "--yes"]);
+        assert!(printed.starts_with("exit code: 0\n"), "{printed}");
+        assert!(printed.contains("added: `[CWD]/"), "{printed}");
+        assert!(printed.contains("the path is this machine's"), "{printed}");
+        assert!(fixture.read(project).unwrap().contains("greenroom"), "{client}");
+        assert_eq!(fixture.read("home/.claude.json"), None);
     }
 }
 
@@ -264,10 +264,10 @@ fn print_flag_writes_nothing() {
     for Case { client, file, broken, .. } in CASES {
         for more in [&[][..], &["--url", "http://127.0.0.1:34501/mcp"], &["--json"]] {
             // A broken file does not matter: it is not read.
-            let place = Place::new().file(file, broken);
+            let fixture = CliFixture::new().file(file, broken);
             let arguments = [&["setup", client, "--print"], more].concat();
-            all += &format!("$ greenroom {}\n{}\n", arguments.join(" "), run(&place, &arguments));
-            assert_eq!(place.read(file).unwrap(), broken);
+            all += &format!("$ greenroom {}\n{}\n", arguments.join(" "), run(&fixture, &arguments));
+            assert_eq!(fixture.read(file).unwrap(), broken);
         }
     }
     assert_snapshot!("client_printed", all);
@@ -278,15 +278,15 @@ fn print_flag_writes_nothing() {
 #[test]
 fn switching_to_a_server_removes_program_keys() {
     let old = "[mcp_servers.greenroom]\ncommand = \"x\"\nenv = { A = \"b\" }\n";
-    let place = Place::new().file("home/.codex/config.toml", old);
+    let fixture = CliFixture::new().file("home/.codex/config.toml", old);
     let arguments = ["setup", "codex", "--yes", "--url", "http://127.0.0.1:34501/mcp"];
-    assert_snapshot!("client_to_server", run_and_read(&place, "home/.codex/config.toml", &arguments));
+    assert_snapshot!("client_to_server", run_and_read(&fixture, "home/.codex/config.toml", &arguments));
 }
 
 /// Flags for the client come after `--` and are checked; before it they are refused, and so are meaningless combinations.
 #[test]
 fn client_flags_are_checked() {
-    let place = Place::new();
+    let fixture = CliFixture::new();
     let mut all = String::new();
     for arguments in [
         &["setup", "cursor", "--print", "--", "--pool-headless=false", "--sessions-idle-timeout", "15m"][..],
@@ -303,7 +303,7 @@ fn client_flags_are_checked() {
         &["setup", "cursor"],
         &["setup", "cursor", "--json", "--yes"],
     ] {
-        all += &format!("$ greenroom {}\n{}\n", arguments.join(" "), run(&place, arguments));
+        all += &format!("$ greenroom {}\n{}\n", arguments.join(" "), run(&fixture, arguments));
     }
     assert_snapshot!("client_mistakes", all);
 }
@@ -321,29 +321,29 @@ fn missing_engine_is_mentioned() {
 /// The paths in the clients' own variables are respected.
 #[test]
 fn client_path_variables_are_respected() {
-    let place = Place::new()
+    let fixture = CliFixture::new()
         .env("CLAUDE_CONFIG_DIR", "../home/claude")
         .env("CODEX_HOME", "../home/codex")
         .env("XDG_CONFIG_HOME", "relative-and-so-ignored");
     for client in ["claude", "codex", "vscode"] {
-        run(&place, &["setup", client, "--yes"]);
+        run(&fixture, &["setup", client, "--yes"]);
     }
     for file in ["home/claude/.claude.json", "home/codex/config.toml", "home/.config/Code/User/mcp.json"] {
-        assert!(place.read(file).is_some(), "{file}");
+        assert!(fixture.read(file).is_some(), "{file}");
     }
 }
 
 /// Runs on a terminal, answers the question once, and returns the screen's content and the exit code.
-fn on_a_terminal(place: &Place, arguments: &[&str], answer: &str) -> (String, i32) {
-    on_a_terminal_after(place, arguments, answer, |_| ())
+fn on_a_terminal(fixture: &CliFixture, arguments: &[&str], answer: &str) -> (String, i32) {
+    on_a_terminal_after(fixture, arguments, answer, |_| ())
 }
 
 /// The same, with something that happens between question and answer.
 fn on_a_terminal_after(
-    place: &Place,
+    fixture: &CliFixture,
     arguments: &[&str],
     answer: &str,
-    meanwhile: impl Fn(&Place),
+    meanwhile: impl Fn(&CliFixture),
 ) -> (String, i32) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -351,7 +351,7 @@ fn on_a_terminal_after(
     unlockpt(&master).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
     let slave = fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
-    let mut command = place.command(Path::new(BINARY), "cwd", arguments);
+    let mut command = fixture.command(Path::new(BINARY), "cwd", arguments);
     command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(slave);
     let mut child = command.spawn().unwrap();
     // The command holds the terminal's other end open; reading the screen would never end.
@@ -364,7 +364,7 @@ fn on_a_terminal_after(
     while let Ok(read @ 1..) = terminal.read(&mut buffer) {
         screen.extend_from_slice(&buffer[..read]);
         if !answered && String::from_utf8_lossy(&screen).contains("[y/N] ") {
-            meanwhile(place);
+            meanwhile(fixture);
             terminal.write_all(answer.as_bytes()).unwrap();
             answered = true;
         }
@@ -378,41 +378,41 @@ fn on_a_terminal_after(
 /// for a different entry has other words.
 #[test]
 fn terminal_asks_before_writing() {
-    let place = Place::new();
+    let fixture = CliFixture::new();
     let file = "home/.cursor/mcp.json";
-    let (screen, code) = on_a_terminal(&place, &["setup", "cursor"], "n\n");
+    let (screen, code) = on_a_terminal(&fixture, &["setup", "cursor"], "n\n");
     assert_eq!(code, 1, "{screen}");
     assert!(screen.contains("+       \"command\": "), "{screen}");
     assert!(screen.contains("Write this? [y/N] n\n"), "{screen}");
     assert!(screen.contains("nothing written"), "{screen}");
-    assert_eq!(place.read(file), None);
+    assert_eq!(fixture.read(file), None);
 
     // The end of input, as Ctrl-D gives it, is no answer.
-    assert_eq!(on_a_terminal(&place, &["setup", "cursor"], "\x04").1, 1);
-    assert_eq!(place.read(file), None);
+    assert_eq!(on_a_terminal(&fixture, &["setup", "cursor"], "\x04").1, 1);
+    assert_eq!(fixture.read(file), None);
 
-    let (screen, code) = on_a_terminal(&place, &["setup", "cursor"], "y\n");
+    let (screen, code) = on_a_terminal(&fixture, &["setup", "cursor"], "y\n");
     assert_eq!(code, 0, "{screen}");
-    assert!(place.read(file).unwrap().contains("\"mcp\""));
+    assert!(fixture.read(file).unwrap().contains("\"mcp\""));
 
     let url = ["setup", "cursor", "--url", "http://127.0.0.1:1/mcp"];
-    let (screen, code) = on_a_terminal(&place, &url, "yes\n");
+    let (screen, code) = on_a_terminal(&fixture, &url, "yes\n");
     assert_eq!(code, 0, "{screen}");
     assert!(screen.contains("-       \"command\": ") && screen.contains("+       \"url\": "), "{screen}");
     assert!(screen.contains("Replace the entry? [y/N] "), "{screen}");
-    assert!(place.read(file).unwrap().contains("http://127.0.0.1:1/mcp"));
+    assert!(fixture.read(file).unwrap().contains("http://127.0.0.1:1/mcp"));
 }
 
 /// A file that changes while the question is open is not overwritten.
 #[test]
 fn file_changed_during_the_question_is_kept() {
-    let place = Place::new();
+    let fixture = CliFixture::new();
     // The file changes before the answer is given.
-    let (screen, code) = on_a_terminal_after(&place, &["setup", "cursor"], "y\n", |place| {
-        fs::create_dir_all(place.real("home/.cursor")).unwrap();
-        fs::write(place.real("home/.cursor/mcp.json"), "{}").unwrap();
+    let (screen, code) = on_a_terminal_after(&fixture, &["setup", "cursor"], "y\n", |fixture| {
+        fs::create_dir_all(fixture.real("home/.cursor")).unwrap();
+        fs::write(fixture.real("home/.cursor/mcp.json"), "{}").unwrap();
     });
     assert_eq!(code, 1, "{screen}");
     assert!(screen.contains("has just been changed"), "{screen}");
-    assert_eq!(place.read("home/.cursor/mcp.json").unwrap(), "{}");
+    assert_eq!(fixture.read("home/.cursor/mcp.json").unwrap(), "{}");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use greenroom_testkit::long_test;
 
 use crate::{
-    real::{isolation, pool::storm::storm, random::Random},
+    real::{isolation, pool::kills_under_load::kill_under_load, random::Random},
     records::{killed, many},
 };
 
@@ -22,7 +22,7 @@ async fn sessions_stay_isolated_over_thousands_of_calls() {
 #[tokio::test]
 async fn pool_survives_a_minute_of_killed_instances() {
     long_test();
-    storm(6, Duration::from_secs(10)).await;
+    kill_under_load(6, Duration::from_secs(10)).await;
 }
 
 /// greenroom is killed hundreds of times on one data folder, and nothing that it acknowledged is lost.
@@ -36,5 +36,5 @@ async fn acknowledged_records_survive_hundreds_of_kills() {
 #[tokio::test]
 async fn million_records_slow_no_call() {
     long_test();
-    many::calls_among(1_000_000).await;
+    many::time_calls_with_records(1_000_000).await;
 }

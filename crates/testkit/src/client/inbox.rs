@@ -53,8 +53,8 @@ impl Inbox {
         output
     }
 
-    pub fn look<T>(&self, look: impl FnOnce(&mut Contents) -> T) -> T {
-        look(&mut self.contents.lock().unwrap())
+    pub fn with<T>(&self, access: impl FnOnce(&mut Contents) -> T) -> T {
+        access(&mut self.contents.lock().unwrap())
     }
 
     /// Waits for a message: until `take` finds it. Panics with the transcript when the deadline passes, or at
@@ -76,7 +76,7 @@ impl Inbox {
             loop {
                 let mut changed = std::pin::pin!(self.changed.notified());
                 changed.as_mut().enable();
-                match self.look(&mut take) {
+                match self.with(&mut take) {
                     Some(found) => return found,
                     None => changed.await,
                 }
@@ -91,7 +91,7 @@ impl Inbox {
     /// Panics with the transcript, the status and stderr.
     pub fn fail(&self, complaint: &str) -> ! {
         let (lines, stderr, status) =
-            self.look(|contents| (contents.transcript.clone(), contents.stderr.clone(), contents.status));
+            self.with(|contents| (contents.transcript.clone(), contents.stderr.clone(), contents.status));
         let hidden = lines.len().saturating_sub(TAIL_LINES);
         let tail: Vec<String> = lines[hidden..].iter().map(|line| shortened(line)).collect();
         let status = status.map_or_else(|| "still running".to_owned(), |status| status.to_string());

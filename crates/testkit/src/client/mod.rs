@@ -40,7 +40,7 @@ pub use pending::Pending;
 
 /// A running MCP server and the client's end of the connection.
 pub struct Client {
-    link: Arc<Link>,
+    connection: Arc<ServerConnection>,
     pid: u32,
     home: Home,
     next_id: AtomicU64,
@@ -49,7 +49,7 @@ pub struct Client {
 }
 
 /// What the client shares with its task and its pending requests.
-struct Link {
+struct ServerConnection {
     inbox: Inbox,
     /// `None` once closed. A tokio mutex, because a line is written across awaits.
     stdin: Mutex<Option<ChildStdin>>,
@@ -69,10 +69,10 @@ impl Client {
         let (mut child, home) = launch.start();
         let pid = child.id().expect("a process just started has an id");
         let stdin = Mutex::new(child.stdin.take());
-        let link = Arc::new(Link { inbox: Inbox::default(), stdin });
+        let connection = Arc::new(ServerConnection { inbox: Inbox::default(), stdin });
         let mut task = JoinSet::new();
-        task.spawn(read::attend(child, Arc::clone(&link)));
-        Self { link, pid, home, next_id: AtomicU64::new(1), _task: task }
+        task.spawn(read::serve_process(child, Arc::clone(&connection)));
+        Self { connection, pid, home, next_id: AtomicU64::new(1), _task: task }
     }
 
     /// The handshake: `initialize`, then `notifications/initialized`. Returns the whole response.
@@ -114,7 +114,7 @@ impl Client {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
         // A server that has already closed its stdout will not answer: dropping the sender says so.
-        self.link.inbox.look(|contents| {
+        self.connection.inbox.with(|contents| {
             if !contents.silent {
                 contents.waiting.insert(id, sender);
             }
@@ -122,8 +122,8 @@ impl Client {
         let what = format!("the answer to `{method}` (id {id})");
         let params = params.map(|params| format!(r#","params":{params}"#)).unwrap_or_default();
         let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"{params}}}"#);
-        self.link.send_line(line.as_bytes()).await;
-        Pending { id, what, answer, link: Arc::clone(&self.link) }
+        self.connection.send_line(line.as_bytes()).await;
+        Pending { id, what, answer, connection: Arc::clone(&self.connection) }
     }
 
     /// Sends a notification. `Value::Null` as `params` sends none.
@@ -132,7 +132,7 @@ impl Client {
         if !params.is_null() {
             message["params"] = params;
         }
-        self.link.send(&message).await;
+        self.connection.send(&message).await;
     }
 
     /// Tells the server that the answer to the request `id` is no longer wanted.
@@ -142,13 +142,13 @@ impl Client {
 
     /// Sends bytes and a newline as they are. An answer to such a line comes by [`Client::next_unmatched`].
     pub async fn send_line(&self, raw: impl AsRef<[u8]>) {
-        self.link.send_line(raw.as_ref()).await;
+        self.connection.send_line(raw.as_ref()).await;
     }
 
     /// The next notification of this method that was not yet taken.
     pub async fn next_notification(&self, method: &str) -> Value {
         let what = format!("a notification `{method}`");
-        self.link
+        self.connection
             .inbox
             .message(&what, |contents| {
                 let at = contents.notifications.iter().position(|message| message["method"] == method)?;
@@ -160,63 +160,69 @@ impl Client {
     /// How many notifications of this method have come and not been taken.
     pub fn notifications_left(&self, method: &str) -> usize {
         let of_method = |message: &&Value| message["method"] == method;
-        self.link.inbox.look(|contents| contents.notifications.iter().filter(of_method).count())
+        self.connection.inbox.with(|contents| contents.notifications.iter().filter(of_method).count())
     }
 
     /// Answers every request of this method from now on. `ping` is answered without a handler.
     pub fn on_request(&self, method: &str, handler: impl Fn(Value) -> Value + Send + Sync + 'static) {
         let handler = Arc::new(handler);
-        self.link.inbox.look(|contents| contents.handlers.insert(method.to_owned(), handler));
+        self.connection.inbox.with(|contents| contents.handlers.insert(method.to_owned(), handler));
     }
 
     /// The next request of the server that no handler has answered.
     pub async fn next_request(&self) -> Question {
-        self.link.inbox.message("a request of the server", |contents| contents.questions.pop_front()).await
+        self.connection
+            .inbox
+            .message("a request of the server", |contents| contents.questions.pop_front())
+            .await
     }
 
     pub async fn respond(&self, id: &Value, result: Value) {
-        self.link.send(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await;
+        self.connection.send(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await;
     }
 
     pub async fn respond_error(&self, id: &Value, code: i64, message: &str) {
         let error = json!({"code": code, "message": message});
-        self.link.send(&json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
+        self.connection.send(&json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
     }
 
     /// The next response whose id belongs to no pending request of this client.
     pub async fn next_unmatched(&self) -> Value {
-        self.link.inbox.message("an unmatched response", |contents| contents.unmatched.pop_front()).await
+        self.connection
+            .inbox
+            .message("an unmatched response", |contents| contents.unmatched.pop_front())
+            .await
     }
 
     /// How many responses came that belong to no pending request and were not taken.
     pub fn unmatched_left(&self) -> usize {
-        self.link.inbox.look(|contents| contents.unmatched.len())
+        self.connection.inbox.with(|contents| contents.unmatched.len())
     }
 
     /// Every line so far: `--> ` before what was sent, `<-- ` before what came.
     pub fn transcript(&self) -> Vec<String> {
-        self.link.inbox.look(|contents| contents.transcript.clone())
+        self.connection.inbox.with(|contents| contents.transcript.clone())
     }
 
     /// What the program has written to stderr so far.
     pub fn stderr(&self) -> String {
-        self.link.inbox.look(|contents| contents.stderr.clone())
+        self.connection.inbox.with(|contents| contents.stderr.clone())
     }
 
     /// Returns when stderr contains `text`.
     pub async fn stderr_says(&self, text: &str) {
         let what = format!("`{text}` on stderr");
-        self.link.inbox.event(&what, |contents| contents.stderr.contains(text).then_some(())).await;
+        self.connection.inbox.event(&what, |contents| contents.stderr.contains(text).then_some(())).await;
     }
 
     /// Closes the program's stdin, which asks a stdio server to end.
     pub async fn close_stdin(&self) {
-        self.link.stdin.lock().await.take();
+        self.connection.stdin.lock().await.take();
     }
 
     /// Returns when the program has ended and what it wrote to stdout and stderr has been read.
     pub async fn wait(&self) -> ExitStatus {
-        self.link.inbox.event("the end of the program", |contents| contents.status).await
+        self.connection.inbox.event("the end of the program", |contents| contents.status).await
     }
 
     pub fn pid(&self) -> u32 {
@@ -235,7 +241,7 @@ impl Client {
 
     /// Sends a signal, unless the program has ended and its id may belong to another.
     pub fn signal(&self, signal: Signal) {
-        self.link.inbox.look(|contents| {
+        self.connection.inbox.with(|contents| {
             if contents.status.is_none() {
                 process::signal(self.pid, signal);
             }
@@ -243,7 +249,7 @@ impl Client {
     }
 }
 
-impl Link {
+impl ServerConnection {
     async fn send(&self, message: &Value) {
         self.send_line(message.to_string().as_bytes()).await;
     }
@@ -254,7 +260,7 @@ impl Link {
         line.push(b'\n');
         let shown = format!("--> {}", String::from_utf8_lossy(raw));
         let mut stdin = self.stdin.lock().await;
-        self.inbox.look(|contents| contents.transcript.push(shown));
+        self.inbox.with(|contents| contents.transcript.push(shown));
         if let Some(stdin) = stdin.as_mut() {
             let _ = within(PATIENCE, stdin.write_all(&line)).await;
         }

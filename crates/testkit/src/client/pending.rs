@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::Link;
+use super::ServerConnection;
 use crate::deadline::PATIENCE;
 
 /// A request that has been sent. Dropping it discards the answer; it cancels nothing.
@@ -13,7 +13,7 @@ pub struct Pending {
     pub(super) id: u64,
     pub(super) what: String,
     pub(super) answer: oneshot::Receiver<String>,
-    pub(super) link: Arc<Link>,
+    pub(super) connection: Arc<ServerConnection>,
 }
 
 impl Pending {
@@ -29,11 +29,11 @@ impl Pending {
 
     /// The response line as the server wrote it.
     pub async fn line(self) -> String {
-        let Self { what, answer, link, .. } = self;
+        let Self { what, answer, connection, .. } = self;
         match tokio::time::timeout(PATIENCE, answer).await {
             Ok(Ok(line)) => line,
-            Ok(Err(_)) => link.inbox.fail(&format!("the server closed its stdout: waited for {what}")),
-            Err(_) => link.inbox.fail(&format!("nothing came within {PATIENCE:?}: waited for {what}")),
+            Ok(Err(_)) => connection.inbox.fail(&format!("the server closed its stdout: waited for {what}")),
+            Err(_) => connection.inbox.fail(&format!("nothing came within {PATIENCE:?}: waited for {what}")),
         }
     }
 
@@ -41,9 +41,10 @@ impl Pending {
     pub async fn response_or_end(self) -> Option<Value> {
         match tokio::time::timeout(PATIENCE, self.answer).await {
             Ok(line) => line.ok().map(|line| parsed(&line)),
-            Err(_) => {
-                self.link.inbox.fail(&format!("nothing came within {PATIENCE:?}: waited for {}", self.what))
-            }
+            Err(_) => self
+                .connection
+                .inbox
+                .fail(&format!("nothing came within {PATIENCE:?}: waited for {}", self.what)),
         }
     }
 

@@ -10,8 +10,8 @@
 mod catalog;
 pub mod log;
 mod options;
+mod stdio;
 mod tools;
-mod wire;
 
 use std::{
     borrow::Cow,
@@ -27,8 +27,8 @@ use serde_json::value::RawValue;
 use tokio::signal::unix::{SignalKind, signal};
 
 use options::{OnTerm, Options, Start};
-use tools::{Answer, Call};
-use wire::Wire;
+use stdio::StdioConnection;
+use tools::{Call, ToolReply};
 
 /// The revisions this engine speaks. A client that asks for another gets the newest.
 const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -42,7 +42,7 @@ const GARBAGE: &str = "this is not JSON\n\n{\"jsonrpc\":\"2.0\",\"id\":\n[1,2]\n
 
 /// What the threads of one fake engine share.
 pub(crate) struct Engine {
-    wire: Wire,
+    wire: StdioConnection,
     options: Options,
     /// The values that `set` has set: they live as long as this process.
     values: Mutex<HashMap<String, String>>,
@@ -72,15 +72,15 @@ pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
     let options = match Options::parse(args) {
         Ok(options) => options,
         Err(complaint) => {
-            wire::say(&complaint);
+            stdio::say(&complaint);
             return ExitCode::from(2);
         }
     };
-    let wire = Wire::new(options.log.as_deref());
+    let wire = StdioConnection::new(options.log.as_deref());
     wire.note("start");
     match options.start {
         Start::Die => {
-            wire::say(options.stderr.as_deref().unwrap_or("fake engine: ends at start, as its flags say"));
+            stdio::say(options.stderr.as_deref().unwrap_or("fake engine: ends at start, as its flags say"));
             return ExitCode::FAILURE;
         }
         Start::Garbage => wire.raw(GARBAGE),
@@ -94,7 +94,7 @@ pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
 }
 
 impl Engine {
-    fn new(wire: Wire, options: Options) -> Arc<Self> {
+    fn new(wire: StdioConnection, options: Options) -> Arc<Self> {
         let extra_tools = Mutex::new(options.extra_tools.clone());
         Arc::new(Self { wire, options, values: Mutex::default(), extra_tools, level: Mutex::default() })
     }
@@ -149,14 +149,14 @@ impl Engine {
     }
 
     /// Everything but tool calls.
-    fn request(&self, method: &str, params: Option<&RawValue>) -> Answer {
+    fn request(&self, method: &str, params: Option<&RawValue>) -> ToolReply {
         match method {
-            "initialize" if self.options.start == Start::Hang => Answer::Never,
-            "initialize" => Answer::Result(self.initialize(params)),
-            "ping" => Answer::Result("{}".to_owned()),
+            "initialize" if self.options.start == Start::Hang => ToolReply::Never,
+            "initialize" => ToolReply::Result(self.initialize(params)),
+            "ping" => ToolReply::Result("{}".to_owned()),
             "tools/list" => self.list_tools(params),
             "logging/setLevel" if self.options.logging => self.set_level(params),
-            _ => Answer::error(METHOD_NOT_FOUND, &format!("method not found: `{method}`")),
+            _ => ToolReply::error(METHOD_NOT_FOUND, &format!("method not found: `{method}`")),
         }
     }
 
@@ -166,9 +166,10 @@ impl Engine {
         struct Initialize {
             protocol_version: String,
         }
-        let asked = params.and_then(|raw| serde_json::from_str::<Initialize>(raw.get()).ok());
-        let known =
-            asked.map(|asked| asked.protocol_version).filter(|asked| REVISIONS.contains(&asked.as_str()));
+        let requested = params.and_then(|raw| serde_json::from_str::<Initialize>(raw.get()).ok());
+        let known = requested
+            .map(|requested| requested.protocol_version)
+            .filter(|requested| REVISIONS.contains(&requested.as_str()));
         let revision = self
             .options
             .protocol
@@ -182,7 +183,7 @@ impl Engine {
         )
     }
 
-    fn list_tools(&self, params: Option<&RawValue>) -> Answer {
+    fn list_tools(&self, params: Option<&RawValue>) -> ToolReply {
         #[derive(Deserialize)]
         struct List {
             cursor: Option<String>,
@@ -191,12 +192,12 @@ impl Engine {
         let start = match list.and_then(|list| list.cursor).map(|cursor| cursor.parse::<usize>()) {
             None => 0,
             Some(Ok(start)) => start,
-            Some(Err(_)) => return Answer::error(INVALID_PARAMS, "no such cursor"),
+            Some(Err(_)) => return ToolReply::error(INVALID_PARAMS, "no such cursor"),
         };
-        Answer::Result(catalog::page(&self.extra_tools.lock().unwrap(), start, self.options.page_size))
+        ToolReply::Result(catalog::page(&self.extra_tools.lock().unwrap(), start, self.options.page_size))
     }
 
-    fn set_level(&self, params: Option<&RawValue>) -> Answer {
+    fn set_level(&self, params: Option<&RawValue>) -> ToolReply {
         #[derive(Deserialize)]
         struct SetLevel {
             level: String,
@@ -205,9 +206,9 @@ impl Engine {
         match wanted.and_then(|wanted| tools::LEVELS.iter().position(|level| *level == wanted.level)) {
             Some(level) => {
                 *self.level.lock().unwrap() = level;
-                Answer::Result("{}".to_owned())
+                ToolReply::Result("{}".to_owned())
             }
-            None => Answer::error(INVALID_PARAMS, "no such level"),
+            None => ToolReply::error(INVALID_PARAMS, "no such level"),
         }
     }
 
@@ -216,7 +217,7 @@ impl Engine {
             Ok(call) => call,
             Err(error) => {
                 self.wire.note("tools/call");
-                return self.answer(id.get(), Answer::error(INVALID_PARAMS, &error.to_string()));
+                return self.answer(id.get(), ToolReply::error(INVALID_PARAMS, &error.to_string()));
             }
         };
         self.wire.note_call(&call.name);
@@ -228,20 +229,20 @@ impl Engine {
             }
             Some(tool) => self.answer(&call.id, tools::run(tool, self, &call)),
             None if self.extra_tools.lock().unwrap().contains(&call.name) => {
-                self.answer(&call.id, Answer::text(&call.name));
+                self.answer(&call.id, ToolReply::text(&call.name));
             }
             None => {
                 let complaint = format!("unknown tool: `{}`", call.name);
-                self.answer(&call.id, Answer::error(INVALID_PARAMS, &complaint));
+                self.answer(&call.id, ToolReply::error(INVALID_PARAMS, &complaint));
             }
         }
     }
 
-    fn answer(&self, id: &str, answer: Answer) {
+    fn answer(&self, id: &str, answer: ToolReply) {
         match answer {
-            Answer::Result(result) => self.wire.answer(id, "result", &result),
-            Answer::Error(error) => self.wire.answer(id, "error", &error),
-            Answer::Never => {}
+            ToolReply::Result(result) => self.wire.answer(id, "result", &result),
+            ToolReply::Error(error) => self.wire.answer(id, "error", &error),
+            ToolReply::Never => {}
         }
     }
 }

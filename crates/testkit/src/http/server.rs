@@ -5,7 +5,7 @@ use std::{net::SocketAddr, process::ExitStatus};
 use crate::{
     client::{Client, Launch},
     deadline::eventually,
-    http::wire::{Reply, Wire},
+    http::connection::{HttpConnection, Reply},
     process::{Signal, connections},
 };
 
@@ -38,8 +38,8 @@ impl Server {
     }
 
     /// A connection of its own, for one request or half of one.
-    pub async fn wire(&self) -> Wire {
-        Wire::connect(self.address).await
+    pub async fn wire(&self) -> HttpConnection {
+        HttpConnection::connect(self.address).await
     }
 
     /// Asks for a page.

@@ -5,7 +5,7 @@
 //! different runtimes can share one, and ends with all its connections when dropped.
 
 mod pages;
-mod seen;
+mod request_log;
 
 use std::{net::TcpListener, thread};
 
@@ -14,13 +14,13 @@ use tokio::sync::{oneshot, watch};
 
 use crate::deadline::{PATIENCE, within};
 
-pub use seen::Seen;
+pub use request_log::RecordedRequest;
 
 /// A running test site.
 #[derive(Debug)]
 pub struct Site {
     port: u16,
-    seen: watch::Receiver<Vec<Seen>>,
+    seen: watch::Receiver<Vec<RecordedRequest>>,
     /// Dropping it ends the server.
     stop: Option<oneshot::Sender<()>>,
     server: Option<thread::JoinHandle<()>>,
@@ -53,7 +53,7 @@ impl Site {
     }
 
     /// Every request so far, in the order of arrival.
-    pub fn requests(&self) -> Vec<Seen> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.seen.borrow().clone()
     }
 
@@ -84,13 +84,13 @@ impl Drop for Site {
     }
 }
 
-fn count(requests: &[Seen], path: &str) -> usize {
+fn count(requests: &[RecordedRequest], path: &str) -> usize {
     requests.iter().filter(|request| request.path == path).count()
 }
 
 /// Serves until the sender of `stopped` is gone; then the runtime is dropped and cuts every connection,
 /// endless answers too.
-fn serve(listener: TcpListener, seen: watch::Sender<Vec<Seen>>, stopped: oneshot::Receiver<()>) {
+fn serve(listener: TcpListener, seen: watch::Sender<Vec<RecordedRequest>>, stopped: oneshot::Receiver<()>) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     runtime.block_on(async move {

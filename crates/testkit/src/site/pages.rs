@@ -25,12 +25,12 @@ use futures_util::{StreamExt, stream};
 use hyper::body::{Body as HttpBody, Frame};
 use tokio::sync::watch;
 
-use super::seen::{Seen, note};
+use super::request_log::{RecordedRequest, note};
 
-type Asked = Query<HashMap<String, String>>;
+type QueryParameters = Query<HashMap<String, String>>;
 
 /// All pages. Each request is recorded first.
-pub(super) fn router(seen: watch::Sender<Vec<Seen>>) -> Router {
+pub(super) fn router(seen: watch::Sender<Vec<RecordedRequest>>) -> Router {
     let served = Arc::new(AtomicU64::new(0));
     let present = Arc::new(watch::Sender::new(0));
     let mut router = Router::new();
@@ -72,7 +72,7 @@ pub(super) fn router(seen: watch::Sender<Vec<Seen>>) -> Router {
 }
 
 /// Sets a cookie that scripts see and one that they do not; the page's script sets every kind of storage.
-async fn canary(Query(asked): Asked) -> Response {
+async fn canary(Query(asked): QueryParameters) -> Response {
     let name = text(&asked, "name", "");
     let cookies = [format!("canary={name}; Path=/"), format!("canary_http={name}; Path=/; HttpOnly")];
     let cookies = AppendHeaders(cookies.map(|cookie| (header::SET_COOKIE, cookie)));
@@ -103,7 +103,7 @@ async fn order(Query(fields): Query<Vec<(String, String)>>) -> Response {
     Html(fill(include_str!("html/order.html"), &values)).into_response()
 }
 
-async fn table(Query(asked): Asked) -> Html<String> {
+async fn table(Query(asked): QueryParameters) -> Html<String> {
     let rows: String = (1..=number(&asked, "rows", 10))
         .map(|row| {
             format!("<tr><td>{row}</td><td>name {row}</td><td><button>open {row}</button></td></tr>\n")
@@ -119,12 +119,12 @@ async fn table(Query(asked): Asked) -> Html<String> {
     ))
 }
 
-async fn title(Query(asked): Asked) -> Html<String> {
+async fn title(Query(asked): QueryParameters) -> Html<String> {
     let template = "<!doctype html><title>{{title}}</title><h1>{{title}}</h1>";
     Html(fill(template, &[("title", text(&asked, "t", "untitled"))]))
 }
 
-async fn big(Query(asked): Asked) -> Html<String> {
+async fn big(Query(asked): QueryParameters) -> Html<String> {
     let bytes = usize::try_from(number(&asked, "bytes", 1_000)).unwrap_or(usize::MAX);
     let head = "<!doctype html><title>big</title><p>";
     // Lines of 100 bytes, as in usual text; the rest fills the last one.
@@ -139,7 +139,7 @@ async fn big(Query(asked): Asked) -> Html<String> {
 }
 
 /// A file, after `ms` milliseconds. With `endless`, 256 KiB of it every 20 ms, for as long as the client reads.
-async fn download(Query(asked): Asked) -> Response {
+async fn download(Query(asked): QueryParameters) -> Response {
     tokio::time::sleep(Duration::from_millis(number(&asked, "ms", 0))).await;
     let name = text(&asked, "name", "report.txt").replace('"', "");
     let attachment = format!("attachment; filename=\"{name}\"");
@@ -155,11 +155,11 @@ async fn download(Query(asked): Asked) -> Response {
     (headers, "greenroom download\n").into_response()
 }
 
-async fn redirect(Query(asked): Asked) -> Redirect {
+async fn redirect(Query(asked): QueryParameters) -> Redirect {
     Redirect::temporary(text(&asked, "to", "/"))
 }
 
-async fn slow(Query(asked): Asked) -> Response {
+async fn slow(Query(asked): QueryParameters) -> Response {
     tokio::time::sleep(Duration::from_millis(number(&asked, "ms", 1_000))).await;
     uncached("<!doctype html><title>slow</title><h1 id=state>changed</h1>".to_owned())
 }
@@ -170,7 +170,7 @@ async fn never() -> Response {
 }
 
 /// Answers when `count` requests have come since the start: the first ones wait for the others. Shows the cookies.
-async fn meet(asked: Asked, headers: HeaderMap, present: Arc<watch::Sender<u64>>) -> Response {
+async fn meet(asked: QueryParameters, headers: HeaderMap, present: Arc<watch::Sender<u64>>) -> Response {
     present.send_modify(|count| *count += 1);
     let count = number(&asked, "count", 1);
     let _ = present.subscribe().wait_for(|present| *present >= count).await;
@@ -189,7 +189,7 @@ async fn worker() -> Response {
 }
 
 /// The script of a worker, which stands in the query: `/script?code=…`.
-async fn script(Query(asked): Asked) -> Response {
+async fn script(Query(asked): QueryParameters) -> Response {
     let code = asked.get("code").cloned().unwrap_or_default();
     ([(header::CONTENT_TYPE, "text/javascript")], code).into_response()
 }

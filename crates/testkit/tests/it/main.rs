@@ -13,8 +13,8 @@ mod independent;
 mod process;
 mod site;
 mod talk;
-mod theirs;
 mod tools;
+mod user_browser;
 
 use greenroom_testkit::{Client, Launch, fake_engine_path};
 use serde_json::{Value, json};

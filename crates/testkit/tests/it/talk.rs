@@ -16,9 +16,9 @@ async fn progress_comes_before_the_answer() {
     client.request("tools/call", params).await;
     let mut steps = Vec::new();
     for _ in 0..3 {
-        let told = client.next_notification("notifications/progress").await;
-        assert_eq!(told["params"]["progressToken"], "t-1");
-        steps.push(told["params"]["progress"].to_string());
+        let notification = client.next_notification("notifications/progress").await;
+        assert_eq!(notification["params"]["progressToken"], "t-1");
+        steps.push(notification["params"]["progress"].to_string());
     }
     assert_eq!(steps, ["0.5", "1", "2"]);
 }
@@ -28,8 +28,8 @@ async fn progress_comes_before_the_answer() {
 async fn log_messages_follow_the_level() {
     let client = ready(&[]).await;
     client.call("log", json!({"level": "debug", "data": {"a": null}})).await;
-    let told = client.next_notification("notifications/message").await;
-    assert_eq!(told["params"]["data"], json!({"a": null}));
+    let notification = client.next_notification("notifications/message").await;
+    assert_eq!(notification["params"]["data"], json!({"a": null}));
     client.request("logging/setLevel", json!({"level": "error"})).await;
     client.call("log", json!({"level": "warning", "data": "less"})).await;
     client.call("log", json!({"level": "alert", "data": "more"})).await;

@@ -52,10 +52,10 @@ async fn unknown_fields_are_spelt_as_written() {
     let plain = client.call_line("echo", json!({"text": "a \"b\"\n"})).await;
     assert!(plain.ends_with(r#""result":{"content":[{"type":"text","text":"a \"b\"\n"}]}}"#), "{plain}");
     let rich = client.call_line("echo", json!({"payload": null, "rich": true})).await;
-    for kept in
+    for spelling in
         [r#"{"type":"x-hologram","frames":[1,2.50]"#, r#""payload":null}"#, r#""x-unknown":{"kept":[1e2,"#]
     {
-        assert!(rich.contains(kept), "{rich}");
+        assert!(rich.contains(spelling), "{rich}");
     }
 }
 

@@ -2,36 +2,36 @@
 
 use serde_json::json;
 
-use super::ask::ask;
-use crate::front::stage::Stage;
+use super::run_verb::run_verb;
+use crate::front::fixture::FakeEngineSetup;
 
 /// Without attached browsers every verb says so; the error for an unknown name says where to look.
 #[tokio::test]
 async fn verbs_without_attached_browsers_say_so() {
-    let stage = Stage::new();
-    ask(&stage, &["browsers"]).await.check("nobody", &stage);
-    let said = ask(&stage, &["browsers", "reconnect", "1"]).await;
-    assert!(said.code == 1 && said.stderr.contains("hint: no greenroom is running"), "{said:?}");
-    let _client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    run_verb(&setup, &["browsers"]).await.check("no_greenroom_runs", &setup);
+    let output = run_verb(&setup, &["browsers", "reconnect", "1"]).await;
+    assert!(output.code == 1 && output.stderr.contains("hint: no greenroom is running"), "{output:?}");
+    let _client = setup.client().await;
     for arguments in [&["browsers"][..], &["browsers", "list"]] {
-        let said = ask(&stage, arguments).await;
-        assert_eq!((said.code, &*said.stdout), (0, "no attached browsers\n"));
+        let output = run_verb(&setup, arguments).await;
+        assert_eq!((output.code, &*output.stdout), (0, "no attached browsers\n"));
     }
     for arguments in [&["browsers", "--json"][..], &["browsers", "list", "--json"]] {
-        assert_eq!(ask(&stage, arguments).await.json(), json!([]));
+        assert_eq!(run_verb(&setup, arguments).await.json(), json!([]));
     }
-    ask(&stage, &["browsers", "reconnect", "work"]).await.check("no_browser", &stage);
-    ask(&stage, &["browsers", "disconnect", "1"]).await.check("no_browser_index", &stage);
-    assert_eq!(ask(&stage, &["browsers", "connect"]).await.code, 2, "it needs an address");
+    run_verb(&setup, &["browsers", "reconnect", "work"]).await.check("no_browser", &setup);
+    run_verb(&setup, &["browsers", "disconnect", "1"]).await.check("no_browser_index", &setup);
+    assert_eq!(run_verb(&setup, &["browsers", "connect"]).await.code, 2, "it needs an address");
 }
 
 /// Where several greenrooms run, the user has to choose the one that attaches a browser.
 #[tokio::test]
 async fn attach_needs_a_process_when_several_run() {
-    let stage = Stage::new();
-    let (_one, _two) = (stage.client().await, stage.client().await);
-    let said = ask(&stage, &["browsers", "connect", "http://127.0.0.1:1"]).await;
-    assert_eq!(said.code, 1);
-    assert!(said.stderr.starts_with("error: several greenrooms run:\n  pid "), "{said:?}");
-    assert!(said.stderr.ends_with("\nhint: choose one with `--pid`\n"), "{said:?}");
+    let setup = FakeEngineSetup::new();
+    let (_one, _two) = (setup.client().await, setup.client().await);
+    let output = run_verb(&setup, &["browsers", "connect", "http://127.0.0.1:1"]).await;
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.starts_with("error: several greenrooms run:\n  pid "), "{output:?}");
+    assert!(output.stderr.ends_with("\nhint: choose one with `--pid`\n"), "{output:?}");
 }

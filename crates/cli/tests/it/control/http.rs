@@ -9,8 +9,8 @@ use tokio::{
     net::UnixStream,
 };
 
-use super::ask::{ask, socket};
-use crate::front::stage::Stage;
+use super::run_verb::{run_verb, socket};
+use crate::front::fixture::FakeEngineSetup;
 
 /// Sends a request and returns the status and the body.
 async fn request(socket: &Path, line: &str) -> (u16, String) {
@@ -26,9 +26,9 @@ async fn request(socket: &Path, line: &str) -> (u16, String) {
 /// Refusals have the right status and a code, and disturb nothing else.
 #[tokio::test]
 async fn control_api_refusals_have_status_and_code() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    let socket = socket(&stage, &client);
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    let socket = socket(&setup, &client);
     client.call("echo", json!({"sessionId": "a", "text": "a"})).await;
     for (line, status, code) in [
         ("GET /control/sessions/local:b", 404, "no_session"),
@@ -57,9 +57,9 @@ async fn control_api_refusals_have_status_and_code() {
 /// Only its user may connect to the socket.
 #[tokio::test]
 async fn control_socket_admits_its_user_only() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    let socket = socket(&stage, &client);
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    let socket = socket(&setup, &client);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
 }
@@ -67,9 +67,9 @@ async fn control_socket_admits_its_user_only() {
 /// A follower that never reads, and a client that sends nothing, keep greenroom neither from working nor from ending.
 #[tokio::test]
 async fn idle_control_clients_block_nothing() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    let socket = socket(&stage, &client);
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    let socket = socket(&setup, &client);
     let mut follower = UnixStream::connect(&socket).await.unwrap();
     follower.write_all(b"GET /control/logs?follow=true HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let mut slow = UnixStream::connect(&socket).await.unwrap();
@@ -79,7 +79,7 @@ async fn idle_control_clients_block_nothing() {
         client.call("echo", json!({"sessionId": n.to_string(), "text": "a"})).await;
         client.call("session_close", json!({"sessionId": n.to_string()})).await;
     }
-    assert_eq!(ask(&stage, &["status"]).await.code, 0);
+    assert_eq!(run_verb(&setup, &["status"]).await.code, 0);
     client.close_stdin().await;
     assert!(client.wait().await.success());
     assert!(!socket.exists());

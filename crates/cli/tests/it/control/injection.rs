@@ -1,10 +1,10 @@
 //! Texts of agents and files on terminals: ids and texts that would forge a line or control a terminal.
 
-use greenroom_testkit::{eventually, http::Remote};
+use greenroom_testkit::{eventually, http::HttpMcpClient};
 use serde_json::json;
 
-use super::ask::ask;
-use crate::front::stage::{NEWEST, Stage};
+use super::run_verb::run_verb;
+use crate::front::fixture::{FakeEngineSetup, NEWEST};
 
 /// Begins a forged line of the log, clears the screen, turns the writing direction, and uses a C1 control.
 const HOSTILE: &str =
@@ -21,24 +21,24 @@ fn is_harmless(text: &str) -> bool {
 /// `greenroom logs`, in tables or in errors.
 #[tokio::test]
 async fn session_id_is_escaped_in_logs_and_tables() {
-    let stage = Stage::new().set("log", "info");
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let setup = FakeEngineSetup::new().set("log", "info");
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     client.call("echo", json!({"text": "a", "sessionId": HOSTILE})).await;
-    let listed = ask(&stage, &["sessions", "list"]).await;
-    let shown = ask(&stage, &["status"]).await;
+    let listed = run_verb(&setup, &["sessions", "list"]).await;
+    let shown = run_verb(&setup, &["status"]).await;
     client.call("session_close", json!({"sessionId": HOSTILE})).await;
     eventually("the session's end in the log", || server.stderr().contains("forged").then_some(())).await;
     let log = server.stderr();
     assert!(is_harmless(&log), "{log:?}");
     assert!(log.contains(r"x\r\n2026"), "it is written out: {log}");
-    let kept = ask(&stage, &["logs"]).await;
-    let as_json = ask(&stage, &["logs", "--json"]).await;
-    for said in [&listed, &shown, &kept, &as_json] {
-        assert!(is_harmless(&said.stdout) && is_harmless(&said.stderr), "{said:?}");
-        assert!(said.stdout.contains("forged"), "{said:?}");
+    let logged = run_verb(&setup, &["logs"]).await;
+    let as_json = run_verb(&setup, &["logs", "--json"]).await;
+    for output in [&listed, &shown, &logged, &as_json] {
+        assert!(is_harmless(&output.stdout) && is_harmless(&output.stderr), "{output:?}");
+        assert!(output.stdout.contains("forged"), "{output:?}");
     }
-    let missing = ask(&stage, &["sessions", "show", HOSTILE]).await;
+    let missing = run_verb(&setup, &["sessions", "show", HOSTILE]).await;
     assert!(missing.code == 1 && is_harmless(&missing.stderr), "{missing:?}");
 }
 
@@ -48,8 +48,9 @@ fn config_errors_escape_control_characters() {
     for (text, shown) in
         [(r#"log = "info\u001b[2J\u009b31m""#, r"\u{9b}31m"), (r#""a\u001b[2J\u202e" = 1"#, r"\u{202e}")]
     {
-        let said = crate::run::Place::new().file("cwd/greenroom.toml", text).run(&["config", "show"]);
-        assert!(said.starts_with("exit code: 2") && is_harmless(&said), "{said:?}");
-        assert!(said.contains(shown), "{said}");
+        let output =
+            crate::cli_fixture::CliFixture::new().file("cwd/greenroom.toml", text).run(&["config", "show"]);
+        assert!(output.starts_with("exit code: 2") && is_harmless(&output), "{output:?}");
+        assert!(output.contains(shown), "{output}");
     }
 }

@@ -9,12 +9,12 @@ use tokio::{
     process::{Child, ChildStdout},
 };
 
-use super::ask::{ask, greenroom};
-use crate::front::stage::Stage;
+use super::run_verb::{greenroom, run_verb};
+use crate::front::fixture::FakeEngineSetup;
 
-fn follow(stage: &Stage, arguments: &[&str]) -> (Child, Lines<BufReader<ChildStdout>>) {
+fn follow(setup: &FakeEngineSetup, arguments: &[&str]) -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut child =
-        greenroom(stage, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        greenroom(setup, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     (child, lines)
 }
@@ -30,19 +30,19 @@ async fn open(client: &Client, session: &str) {
 /// Events are kept at info level, though stderr shows warnings only, and no line holds texts of an agent or a page.
 #[tokio::test]
 async fn recent_events_are_kept_at_info_level() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     client.call("echo", json!({"sessionId": "a", "text": "a secret"})).await;
     client.call("session_close", json!({"sessionId": "a"})).await;
-    let said = ask(&stage, &["logs"]).await;
-    assert!(said.stdout.contains("Z  session \"a\" opened (instance 0)\n"), "{said:?}");
-    assert!(said.stdout.contains("Z  session \"a\" closed\n"), "{said:?}");
-    assert!(!said.stdout.contains("greenroom_") && !said.stdout.contains('='), "{said:?}");
-    let verbose = ask(&stage, &["logs", "--verbose"]).await.stdout;
+    let output = run_verb(&setup, &["logs"]).await;
+    assert!(output.stdout.contains("Z  session \"a\" opened (instance 0)\n"), "{output:?}");
+    assert!(output.stdout.contains("Z  session \"a\" closed\n"), "{output:?}");
+    assert!(!output.stdout.contains("greenroom_") && !output.stdout.contains('='), "{output:?}");
+    let verbose = run_verb(&setup, &["logs", "--verbose"]).await.stdout;
     assert!(verbose.contains("INFO   greenroom_fleet::fleet: session closed session=local/a"), "{verbose}");
-    assert!(!said.stdout.contains("secret"), "{said:?}");
+    assert!(!output.stdout.contains("secret"), "{output:?}");
     assert_eq!(client.stderr(), "");
-    let lines = ask(&stage, &["logs", "--json"]).await.stdout;
+    let lines = run_verb(&setup, &["logs", "--json"]).await.stdout;
     let opened: Value = lines
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -55,10 +55,10 @@ async fn recent_events_are_kept_at_info_level() {
 /// New lines come as they are written. When the process ends, its last lines and a note come, and that is no failure.
 #[tokio::test]
 async fn follow_ends_when_the_process_exits() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     open(&client, "early").await;
-    let (mut child, mut lines) = follow(&stage, &["logs", "--follow"]);
+    let (mut child, mut lines) = follow(&setup, &["logs", "--follow"]);
     while !next(&mut lines).await.unwrap().contains("session \"early\" opened") {}
     open(&client, "late").await;
     while !next(&mut lines).await.unwrap().contains("session \"late\" opened") {}
@@ -71,11 +71,11 @@ async fn follow_ends_when_the_process_exits() {
 /// A process that is killed ends its followers too.
 #[tokio::test]
 async fn follow_ends_when_the_process_is_killed() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     open(&client, "a").await;
     let (mut child, mut lines) =
-        follow(&stage, &["logs", "-f", "--json", "--pid", &client.pid().to_string()]);
+        follow(&setup, &["logs", "-f", "--json", "--pid", &client.pid().to_string()]);
     while !next(&mut lines).await.unwrap().contains("session opened") {}
     client.signal(Signal::KILL);
     client.wait().await;
@@ -92,16 +92,16 @@ async fn ended(child: &mut Child) -> (Option<i32>, String) {
 /// Lines of several greenrooms show their process; a pid without a greenroom is an error.
 #[tokio::test]
 async fn log_lines_of_several_processes_name_their_pid() {
-    let stage = Stage::new();
-    let (one, two) = (stage.client().await, stage.client().await);
+    let setup = FakeEngineSetup::new();
+    let (one, two) = (setup.client().await, setup.client().await);
     open(&one, "a").await;
     open(&two, "b").await;
-    let said = ask(&stage, &["logs"]).await.stdout;
-    let opened: Vec<_> = said.lines().filter(|line| line.contains("\" opened")).collect();
-    let [first, second] = opened.as_slice() else { panic!("{said}") };
-    assert!(first.starts_with(&format!("pid {}  ", one.pid())) && first.contains("\"a\""), "{said}");
-    assert!(second.starts_with(&format!("pid {}  ", two.pid())) && second.contains("\"b\""), "{said}");
-    let one_only = ask(&stage, &["logs", "--pid", &one.pid().to_string()]).await.stdout;
+    let output = run_verb(&setup, &["logs"]).await.stdout;
+    let opened: Vec<_> = output.lines().filter(|line| line.contains("\" opened")).collect();
+    let [first, second] = opened.as_slice() else { panic!("{output}") };
+    assert!(first.starts_with(&format!("pid {}  ", one.pid())) && first.contains("\"a\""), "{output}");
+    assert!(second.starts_with(&format!("pid {}  ", two.pid())) && second.contains("\"b\""), "{output}");
+    let one_only = run_verb(&setup, &["logs", "--pid", &one.pid().to_string()]).await.stdout;
     assert!(one_only.contains("\"a\"") && !one_only.contains("\"b\""), "{one_only}");
-    ask(&stage, &["logs", "--pid", "1"]).await.check("logs_of_nobody", &stage);
+    run_verb(&setup, &["logs", "--pid", "1"]).await.check("logs_of_an_unknown_pid", &setup);
 }

@@ -1,6 +1,5 @@
 //! The verbs that ask a control socket, against real greenrooms with fake engines.
 
-pub mod ask;
 mod browsers;
 mod close;
 mod faults;
@@ -8,6 +7,7 @@ mod http;
 mod injection;
 mod logs;
 mod pool;
+pub mod run_verb;
 mod sessions;
 mod status;
 mod timeline;

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::ask::ask;
-use crate::front::stage::{Stage, sessions};
+use super::run_verb::run_verb;
+use crate::front::fixture::{FakeEngineSetup, sessions};
 
 /// Any id that an agent may choose can be shown and closed.
 #[tokio::test]
 async fn any_session_id_can_be_shown_and_closed() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let longest = "ä".repeat(128);
     let ids = [
         "plain",
@@ -31,9 +31,9 @@ async fn any_session_id_can_be_shown_and_closed() {
         client.call("echo", json!({"sessionId": id, "text": "a"})).await;
     }
     for id in ids {
-        let shown = ask(&stage, &["sessions", "show", "--json", "--", id]).await;
+        let shown = run_verb(&setup, &["sessions", "show", "--json", "--", id]).await;
         assert_eq!(shown.json()["id"], id, "{shown:?}");
-        let closed = ask(&stage, &["sessions", "close", "--json", "--", id]).await;
+        let closed = run_verb(&setup, &["sessions", "close", "--json", "--", id]).await;
         assert_eq!((closed.code, &closed.json()["gone"]), (0, &json!(true)), "{closed:?}");
         assert_eq!(closed.json()["pid"], client.pid());
     }
@@ -43,27 +43,29 @@ async fn any_session_id_can_be_shown_and_closed() {
 /// The error for an unknown session names the nearest known one.
 #[tokio::test]
 async fn unknown_session_error_names_the_nearest() {
-    let stage = Stage::new();
-    ask(&stage, &["sessions", "show", "prices"]).await.check("no_session_nobody", &stage);
-    let client = stage.client().await;
-    ask(&stage, &["sessions", "close", "prices"]).await.check("no_session", &stage);
+    let setup = FakeEngineSetup::new();
+    run_verb(&setup, &["sessions", "show", "prices"]).await.check("no_session_without_a_greenroom", &setup);
+    let client = setup.client().await;
+    run_verb(&setup, &["sessions", "close", "prices"]).await.check("no_session", &setup);
     client.call("echo", json!({"sessionId": "prices", "text": "a"})).await;
-    ask(&stage, &["sessions", "close", "prics"]).await.check("no_session_nearest", &stage);
-    ask(&stage, &["sessions", "show", "prices", "--owner", "ann"]).await.check("no_session_of_owner", &stage);
-    ask(&stage, &["sessions", "show", "prices"]).await.check("session_shown", &stage);
+    run_verb(&setup, &["sessions", "close", "prics"]).await.check("no_session_nearest", &setup);
+    run_verb(&setup, &["sessions", "show", "prices", "--owner", "ann"])
+        .await
+        .check("no_session_of_owner", &setup);
+    run_verb(&setup, &["sessions", "show", "prices"]).await.check("session_shown", &setup);
     assert_eq!(sessions(&client).await.len(), 1);
 }
 
 /// Where several sessions have one id, none of them is touched until the user chooses.
 #[tokio::test]
 async fn ambiguous_session_id_needs_a_process() {
-    let stage = Stage::new();
-    let (one, two) = (stage.client().await, stage.client().await);
+    let setup = FakeEngineSetup::new();
+    let (one, two) = (setup.client().await, setup.client().await);
     for client in [&one, &two] {
         client.call("echo", json!({"sessionId": "prices", "text": "a"})).await;
     }
-    ask(&stage, &["sessions", "close", "prices"]).await.check("ambiguous", &stage);
-    let closed = ask(&stage, &["sessions", "close", "prices", "--pid", &two.pid().to_string()]).await;
+    run_verb(&setup, &["sessions", "close", "prices"]).await.check("ambiguous", &setup);
+    let closed = run_verb(&setup, &["sessions", "close", "prices", "--pid", &two.pid().to_string()]).await;
     assert_eq!(closed.code, 0, "{closed:?}");
     assert_eq!((sessions(&one).await.len(), sessions(&two).await.len()), (1, 0));
 }
@@ -71,19 +73,19 @@ async fn ambiguous_session_id_needs_a_process() {
 /// A connection's own session, and a named one with the same name, differ by their keys.
 #[tokio::test]
 async fn unnamed_and_named_sessions_have_distinct_keys() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     client.call("echo", json!({"text": "a"})).await;
-    let own = ask(&stage, &["sessions", "show", "connection 1", "--json"]).await.json();
+    let own = run_verb(&setup, &["sessions", "show", "connection 1", "--json"]).await.json();
     assert_eq!((&own["key"], &own["id"], &own["connection"]), (&json!("local#1"), &json!(null), &json!(1)));
     let name = "greenroom-testkit 1";
     assert_eq!(own["client"], name);
-    assert_eq!(ask(&stage, &["session", "show", name, "--json"]).await.json()["key"], own["key"]);
-    let happened = ask(&stage, &["logs", "--session", name]).await;
+    assert_eq!(run_verb(&setup, &["session", "show", name, "--json"]).await.json()["key"], own["key"]);
+    let happened = run_verb(&setup, &["logs", "--session", name]).await;
     assert!(happened.code == 0 && happened.stdout.contains("echo"), "{happened:?}");
     client.call("echo", json!({"sessionId": name, "text": "a"})).await;
-    ask(&stage, &["sessions", "close", name]).await.check("ambiguous_keys", &stage);
-    assert_eq!(ask(&stage, &["sessions", "close", "local#1"]).await.code, 0);
+    run_verb(&setup, &["sessions", "close", name]).await.check("ambiguous_keys", &setup);
+    assert_eq!(run_verb(&setup, &["sessions", "close", "local#1"]).await.code, 0);
     let left = sessions(&client).await;
     assert_eq!((left.len(), &left[0]["id"]), (1, &json!(name)));
 }

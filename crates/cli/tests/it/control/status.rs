@@ -4,32 +4,32 @@ use std::fs;
 
 use serde_json::json;
 
-use super::ask::{ask, socket};
-use crate::front::stage::{NEWEST, Stage, until_in_flight};
+use super::run_verb::{run_verb, socket};
+use crate::front::fixture::{FakeEngineSetup, NEWEST, until_in_flight};
 
 /// Sessions are shown with their state: named ones, the connection's own, and a busy one.
 #[tokio::test]
 async fn status_shows_sessions_and_pools() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    ask(&stage, &["status"]).await.check("status_empty", &stage);
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    run_verb(&setup, &["status"]).await.check("status_empty", &setup);
     client.call("echo", json!({"sessionId": "prices", "text": "a"})).await;
     client.call("echo", json!({"sessionId": "price check", "text": "a"})).await;
     client.call("echo", json!({"text": "a"})).await;
-    let gate = stage.gate("gate");
+    let gate = setup.gate("gate");
     let busy: Vec<_> = [
         client.start_call("wait", json!({"file": gate.path(), "sessionId": "prices"})).await,
         client.start_call("echo", json!({"sessionId": "prices", "text": "b"})).await,
     ]
     .into();
     until_in_flight(&client, "prices", 2).await;
-    ask(&stage, &["status"]).await.check("status", &stage);
+    run_verb(&setup, &["status"]).await.check("status", &setup);
     for list in [&["sessions", "list"][..], &["sessions"], &["session"], &["session", "list"]] {
-        ask(&stage, list).await.check("sessions_list", &stage);
+        run_verb(&setup, list).await.check("sessions_list", &setup);
     }
-    let all = ask(&stage, &["sessions", "--json"]).await.json();
+    let all = run_verb(&setup, &["sessions", "--json"]).await.json();
     assert_eq!(all.as_array().unwrap().len(), 3, "{all}");
-    assert_eq!(ask(&stage, &["browser"]).await.stdout, "no attached browsers\n");
+    assert_eq!(run_verb(&setup, &["browser"]).await.stdout, "no attached browsers\n");
     gate.open();
     for call in busy {
         call.response().await;
@@ -39,12 +39,12 @@ async fn status_shows_sessions_and_pools() {
 /// Every greenroom that shares the data folder is shown, for programs with stable names.
 #[tokio::test]
 async fn status_shows_every_process() {
-    let stage = Stage::new();
-    let (one, two) = (stage.client().await, stage.client().await);
+    let setup = FakeEngineSetup::new();
+    let (one, two) = (setup.client().await, setup.client().await);
     one.call("echo", json!({"sessionId": "a", "text": "a"})).await;
     two.call("echo", json!({"sessionId": "b", "text": "a"})).await;
-    let said = ask(&stage, &["status", "--json"]).await;
-    let all = said.json();
+    let output = run_verb(&setup, &["status", "--json"]).await;
+    let all = output.json();
     let mut seen: Vec<_> = all
         .as_array()
         .unwrap()
@@ -54,12 +54,12 @@ async fn status_shows_every_process() {
     let mut expected = vec![(u64::from(one.pid()), json!("a")), (u64::from(two.pid()), json!("b"))];
     seen.sort_by_key(|(pid, _)| *pid);
     expected.sort_by_key(|(pid, _)| *pid);
-    assert_eq!((said.code, seen), (0, expected));
+    assert_eq!((output.code, seen), (0, expected));
     let process = &all[0];
     assert_eq!(process["answers"], true);
     assert_eq!((&process["kind"], &process["listen"]), (&json!("stdio"), &json!(null)));
     assert_eq!(process["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(process["dataFolder"], stage.data().display().to_string());
+    assert_eq!(process["dataFolder"], setup.data().display().to_string());
     assert_eq!(process["sessionCount"], 1);
     let mut pool = process["pools"][0].clone();
     let members = pool.as_object_mut().unwrap().remove("members").unwrap();
@@ -72,7 +72,7 @@ async fn status_shows_every_process() {
     );
     assert_eq!((&members[0]["id"], &members[0]["status"]), (&json!(0), &json!("healthy")), "{members}");
     assert_eq!((&members[0]["slots"], &members[0]["leased"]), (&json!(16), &json!(1)), "{members}");
-    let text = ask(&stage, &["status"]).await.stdout;
+    let text = run_verb(&setup, &["status"]).await.stdout;
     assert!(
         text.contains(&format!("pid {}", one.pid())) && text.contains(&format!("pid {}", two.pid())),
         "{text}"
@@ -80,7 +80,7 @@ async fn status_shows_every_process() {
 
     two.close_stdin().await;
     assert!(two.wait().await.success());
-    let left = ask(&stage, &["status", "--json"]).await.json();
+    let left = run_verb(&setup, &["status", "--json"]).await.json();
     assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
     assert_eq!(left[0]["pid"], one.pid());
 }
@@ -88,26 +88,26 @@ async fn status_shows_every_process() {
 /// Where no greenroom runs, or ever ran, the output says so, and that is no failure.
 #[tokio::test]
 async fn status_without_a_process_is_no_failure() {
-    let stage = Stage::new();
-    ask(&stage, &["status"]).await.check("nobody", &stage);
-    assert_eq!(ask(&stage, &["status", "--json"]).await.stdout, "[]\n");
-    assert_eq!(ask(&stage, &["sessions", "list", "--json"]).await.stdout, "[]\n");
-    let logs = ask(&stage, &["logs", "--json"]).await;
+    let setup = FakeEngineSetup::new();
+    run_verb(&setup, &["status"]).await.check("no_greenroom_runs", &setup);
+    assert_eq!(run_verb(&setup, &["status", "--json"]).await.stdout, "[]\n");
+    assert_eq!(run_verb(&setup, &["sessions", "list", "--json"]).await.stdout, "[]\n");
+    let logs = run_verb(&setup, &["logs", "--json"]).await;
     assert_eq!((logs.code, logs.stdout.as_str()), (0, ""));
-    assert!(!stage.data().exists(), "looking leaves nothing behind");
+    assert!(!setup.data().exists(), "looking leaves nothing behind");
 }
 
 /// The socket is there as soon as greenroom answers, and a file in the run folder says where a server listens.
 #[tokio::test]
 async fn run_folder_has_the_servers_address() {
-    let stage = Stage::new();
-    let client = stage.spawn();
+    let setup = FakeEngineSetup::new();
+    let client = setup.spawn();
     client.initialize(NEWEST, json!({})).await;
-    let socket = socket(&stage, &client);
+    let socket = socket(&setup, &client);
     assert!(socket.exists());
     fs::write(socket.with_file_name("server"), "http://127.0.0.1:34501\n").unwrap();
-    let said = ask(&stage, &["status"]).await;
-    assert!(said.stdout.lines().next().unwrap().ends_with("  http://127.0.0.1:34501"), "{said:?}");
+    let output = run_verb(&setup, &["status"]).await;
+    assert!(output.stdout.lines().next().unwrap().ends_with("  http://127.0.0.1:34501"), "{output:?}");
     client.close_stdin().await;
     assert!(client.wait().await.success());
     assert!(!socket.exists());
@@ -117,27 +117,27 @@ async fn run_folder_has_the_servers_address() {
 /// nowhere by the random number that is their id.
 #[tokio::test]
 async fn joined_fronts_are_shown_by_client_name() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let mut windows = Vec::new();
     for name in ["claude-code", "claude-code", "tea bot"] {
-        let client = stage.spawn();
+        let client = setup.spawn();
         let info = json!({"name": name, "version": "1"});
-        let said = json!({"protocolVersion": NEWEST, "capabilities": {}, "clientInfo": info});
-        client.request("initialize", said).await;
+        let output = json!({"protocolVersion": NEWEST, "capabilities": {}, "clientInfo": info});
+        client.request("initialize", output).await;
         client.call("echo", json!({"text": "a"})).await;
         windows.push(client);
     }
     let names = ["Claude Code 1", "Claude Code 2", "tea bot 1"];
     for verb in ["status", "sessions", "logs"] {
-        let said = ask(&stage, &[verb]).await;
-        assert!(names.iter().all(|name| said.stdout.contains(name)), "{verb}: {said:?}");
-        let all = ask(&stage, &["sessions", "--json"]).await.json();
+        let output = run_verb(&setup, &[verb]).await;
+        assert!(names.iter().all(|name| output.stdout.contains(name)), "{verb}: {output:?}");
+        let all = run_verb(&setup, &["sessions", "--json"]).await.json();
         for session in all.as_array().unwrap() {
             let number = session["connection"].to_string();
-            assert!(number.len() > 5 && !said.stdout.contains(&number), "{verb}: {number} {said:?}");
+            assert!(number.len() > 5 && !output.stdout.contains(&number), "{verb}: {number} {output:?}");
         }
     }
-    let closed = ask(&stage, &["session", "close", "Claude Code 2"]).await;
+    let closed = run_verb(&setup, &["session", "close", "Claude Code 2"]).await;
     assert_eq!(closed.stdout, format!("closed \"Claude Code 2\" (pid {})\n", server.pid()), "{closed:?}");
 }

@@ -19,27 +19,28 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::ask::{ask, greenroom};
-use crate::front::stage::Stage;
+use super::run_verb::{greenroom, run_verb};
+use crate::front::fixture::FakeEngineSetup;
 
 /// A terminal of this size: the test's side and the program's.
 fn terminal(columns: u16, rows: u16) -> (File, OwnedFd) {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&ours).unwrap();
-    unlockpt(&ours).unwrap();
-    let name = ptsname(&ours, Vec::new()).unwrap();
-    let theirs = open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-    tcsetwinsize(&theirs, Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-    (File::from(ours), theirs)
+    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&controller).unwrap();
+    unlockpt(&controller).unwrap();
+    let name = ptsname(&controller, Vec::new()).unwrap();
+    let terminal_end = open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    tcsetwinsize(&terminal_end, Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 })
+        .unwrap();
+    (File::from(controller), terminal_end)
 }
 
 /// The output to a terminal, piece by piece, read on a thread that ends with the program.
-fn read(mut ours: File) -> mpsc::UnboundedReceiver<String> {
+fn read(mut controller: File) -> mpsc::UnboundedReceiver<String> {
     let (pieces, received) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         let mut piece = [0; 4096];
         loop {
-            match ours.read(&mut piece) {
+            match controller.read(&mut piece) {
                 Ok(0) => return,
                 Ok(bytes) => drop(pieces.send(String::from_utf8_lossy(&piece[..bytes]).into_owned())),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -62,29 +63,29 @@ async fn until(pieces: &mut mpsc::UnboundedReceiver<String>, seen: &mut String, 
 /// not.
 #[tokio::test]
 async fn mcp_on_a_terminal_prints_help() {
-    let stage = Stage::new();
-    let (_ours, theirs) = terminal(80, 20);
+    let setup = FakeEngineSetup::new();
+    let (_controller, terminal_end) = terminal(80, 20);
     let mut child =
-        greenroom(&stage, &["mcp"]).stdin(Stdio::from(theirs)).stderr(Stdio::piped()).spawn().unwrap();
+        greenroom(&setup, &["mcp"]).stdin(Stdio::from(terminal_end)).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let first = within(PATIENCE, lines.next_line()).await.unwrap().unwrap();
     assert!(first.starts_with("greenroom mcp speaks MCP with a client"), "{first}");
     let second = within(PATIENCE, lines.next_line()).await.unwrap().unwrap();
     assert!(second.contains("greenroom setup claude") && second.contains("greenroom serve"), "{second}");
     within(PATIENCE, child.kill()).await.unwrap();
-    assert_eq!(stage.client().await.stderr(), "");
+    assert_eq!(setup.client().await.stderr(), "");
 }
 
 /// The view follows the sessions, has colours, fits the terminal, and Ctrl-C restores the terminal.
 #[tokio::test]
 async fn watch_draws_sessions_and_restores_the_terminal() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    let (ours, theirs) = terminal(60, 20);
-    let stdout = Stdio::from(theirs);
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    let (controller, terminal_end) = terminal(60, 20);
+    let stdout = Stdio::from(terminal_end);
     let mut child =
-        greenroom(&stage, &["status", "--watch"]).env("TERM", "xterm").stdout(stdout).spawn().unwrap();
-    let mut pieces = read(ours);
+        greenroom(&setup, &["status", "--watch"]).env("TERM", "xterm").stdout(stdout).spawn().unwrap();
+    let mut pieces = read(controller);
     let mut seen = String::new();
     until(&mut pieces, &mut seen, "no sessions").await;
     let long = "prices-".repeat(20);
@@ -102,15 +103,18 @@ async fn watch_draws_sessions_and_restores_the_terminal() {
 /// NO_COLOR is respected, also on a terminal.
 #[tokio::test]
 async fn watch_respects_no_color() {
-    let stage = Stage::new();
-    let _client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let _client = setup.client().await;
     for (variable, value, coloured) in
         [("NO_COLOR", "1", false), ("NO_COLOR", "", true), ("TERM", "dumb", false)]
     {
-        let (ours, theirs) = terminal(80, 24);
-        let mut child =
-            greenroom(&stage, &["status"]).env(variable, value).stdout(Stdio::from(theirs)).spawn().unwrap();
-        let mut pieces = read(ours);
+        let (controller, terminal_end) = terminal(80, 24);
+        let mut child = greenroom(&setup, &["status"])
+            .env(variable, value)
+            .stdout(Stdio::from(terminal_end))
+            .spawn()
+            .unwrap();
+        let mut pieces = read(controller);
         let mut seen = String::new();
         until(&mut pieces, &mut seen, "waiting").await;
         assert_eq!(seen.contains('\x1b'), coloured, "{variable}={value}: {seen:?}");
@@ -121,13 +125,17 @@ async fn watch_respects_no_color() {
 /// The doctor respects it too: every colour repeats a word.
 #[tokio::test]
 async fn doctor_respects_no_color() {
-    let stage = Stage::new();
+    let setup = FakeEngineSetup::new();
     for (value, coloured) in [("1", false), ("", true)] {
-        let (ours, theirs) = terminal(80, 24);
-        let mut doctor = greenroom(&stage, &["doctor", "--no-browse"]);
-        let mut child =
-            doctor.env("TERM", "xterm").env("NO_COLOR", value).stdout(Stdio::from(theirs)).spawn().unwrap();
-        let mut pieces = read(ours);
+        let (controller, terminal_end) = terminal(80, 24);
+        let mut doctor = greenroom(&setup, &["doctor", "--no-browse"]);
+        let mut child = doctor
+            .env("TERM", "xterm")
+            .env("NO_COLOR", value)
+            .stdout(Stdio::from(terminal_end))
+            .spawn()
+            .unwrap();
+        let mut pieces = read(controller);
         let mut seen = String::new();
         // The last line counts the findings.
         until(&mut pieces, &mut seen, " skipped\r\n").await;
@@ -139,11 +147,11 @@ async fn doctor_respects_no_color() {
 /// Without a terminal there is nothing to draw on; programs get a line a second instead.
 #[tokio::test]
 async fn watch_without_a_terminal_prints_lines() {
-    let stage = Stage::new();
-    ask(&stage, &["status", "--watch"]).await.check("watch_without_terminal", &stage);
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    run_verb(&setup, &["status", "--watch"]).await.check("watch_without_terminal", &setup);
+    let client = setup.client().await;
     let mut child =
-        greenroom(&stage, &["status", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+        greenroom(&setup, &["status", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     for _ in 0..2 {
         let line = within(PATIENCE, lines.next_line()).await.unwrap().unwrap();

@@ -1,11 +1,11 @@
 //! The reference MCP server with every feature, behind greenroom as a custom engine, by command and by address: clients
 //! get the same as from the server directly.
 //!
-//! [`Both`] has two clients: one of the server itself, one of greenroom in front of it.
+//! [`ServerPair`] has two clients: one of the server itself, one of greenroom in front of it.
 
-mod asked;
-mod beside;
-mod life;
+mod other_features;
+mod server_messages;
+mod session_lifecycle;
 mod stateless;
 mod tools;
 
@@ -19,18 +19,18 @@ use tokio::{
 };
 
 use crate::{
-    front::stage::{NEWEST, Stage},
-    sdk::part::installed,
+    front::fixture::{FakeEngineSetup, NEWEST},
+    sdk::script_run::installed,
 };
 
 /// How greenroom reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum ServerAddress {
     Command,
     Url,
 }
 
-const EACH: [By; 2] = [By::Command, By::Url];
+const ADDRESS_KINDS: [ServerAddress; 2] = [ServerAddress::Command, ServerAddress::Url];
 
 /// The server's path.
 pub fn path() -> String {
@@ -46,48 +46,48 @@ fn capabilities() -> Value {
 }
 
 /// The server itself, and greenroom in front of it.
-struct Both {
+struct ServerPair {
     direct: Client,
     through: Client,
-    _stage: Stage,
-    _server: Option<Served>,
+    _setup: FakeEngineSetup,
+    _server: Option<HttpReferenceServer>,
 }
 
-impl Both {
+impl ServerPair {
     /// With settings for greenroom.
-    async fn with(by: By, settings: &[(&str, &str)]) -> Self {
+    async fn with(address: ServerAddress, settings: &[(&str, &str)]) -> Self {
         let direct = Launch::new("node").args([&path()]).spawn();
         direct.initialize(NEWEST, capabilities()).await;
-        let (stage, server) = behind(by).await;
-        let stage = settings.iter().fold(stage, |stage, (key, value)| stage.set(key, value));
-        let through = stage.client_with(capabilities()).await;
-        Self { direct, through, _stage: stage, _server: server }
+        let (setup, server) = setup_in_front(address).await;
+        let setup = settings.iter().fold(setup, |setup, (key, value)| setup.set(key, value));
+        let through = setup.client_with(capabilities()).await;
+        Self { direct, through, _setup: setup, _server: server }
     }
 
-    async fn raw(by: By) -> Self {
-        Self::with(by, &[("responses", "raw")]).await
+    async fn raw(address: ServerAddress) -> Self {
+        Self::with(address, &[("responses", "raw")]).await
     }
 }
 
-/// A stage with the server behind greenroom.
-async fn behind(by: By) -> (Stage, Option<Served>) {
-    match by {
-        By::Command => (Stage::new().command(&["node", &path()]), None),
-        By::Url => {
-            let served = Served::start(0).await;
-            let stage = Stage::new().command(&[]).set("pool.url", &served.url());
-            (stage, Some(served))
+/// A setup whose greenroom has the reference server as its engine.
+async fn setup_in_front(address: ServerAddress) -> (FakeEngineSetup, Option<HttpReferenceServer>) {
+    match address {
+        ServerAddress::Command => (FakeEngineSetup::new().command(&["node", &path()]), None),
+        ServerAddress::Url => {
+            let server = HttpReferenceServer::start(0).await;
+            let setup = FakeEngineSetup::new().command(&[]).set("pool.url", &server.url());
+            (setup, Some(server))
         }
     }
 }
 
 /// The server, over HTTP.
-struct Served {
+struct HttpReferenceServer {
     child: Child,
     port: u16,
 }
 
-impl Served {
+impl HttpReferenceServer {
     /// On this port, or a free one.
     async fn start(port: u16) -> Self {
         // It takes a port as an argument and does not print the one it got; so choose one that is free now.

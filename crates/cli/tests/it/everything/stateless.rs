@@ -4,17 +4,17 @@
 use greenroom_testkit::http::{Server, stateless};
 use serde_json::{Value, json};
 
-use super::{Both, By, behind, path};
-use crate::front::stage::{NEWEST, Stage, error};
+use super::{ServerAddress, ServerPair, path, setup_in_front};
+use crate::front::fixture::{FakeEngineSetup, NEWEST, error};
 
 /// A request's parameters in this revision's form.
-fn of(params: Value) -> Value {
+fn with_meta(params: Value) -> Value {
     stateless(0, "", params, super::capabilities())["params"].take()
 }
 
 /// A result in the form of older revisions. The additions of this one are checked: how long a cacheable result is valid.
 #[track_caller]
-fn as_before(method: &str, mut answer: Value) -> Value {
+fn without_stateless_fields(method: &str, mut answer: Value) -> Value {
     let Some(result) = answer.get_mut("result").and_then(Value::as_object_mut) else {
         return json!({ "error": answer["error"] });
     };
@@ -47,32 +47,33 @@ fn questions() -> Vec<(&'static str, Value)> {
 /// Prompts, completions and resources arrive as they do with a handshake, and so do the server's errors.
 #[tokio::test]
 async fn stateless_features_pass_over_stdio() {
-    let both = Both::raw(By::Command).await;
-    let (stage, _server) = behind(By::Command).await;
-    let stage = stage.set("responses", "raw");
-    let client = stage.spawn();
+    let pair = ServerPair::raw(ServerAddress::Command).await;
+    let (setup, _server) = setup_in_front(ServerAddress::Command).await;
+    let setup = setup.set("responses", "raw");
+    let client = setup.spawn();
     for (method, params) in questions() {
-        let through = as_before(method, client.request(method, of(params.clone())).await);
-        let with_handshake = both.through.request(method, params.clone()).await;
+        let through =
+            without_stateless_fields(method, client.request(method, with_meta(params.clone())).await);
+        let with_handshake = pair.through.request(method, params.clone()).await;
         for part in ["result", "error"] {
             assert_eq!(through.get(part), with_handshake.get(part), "{method} {params}: {through}");
         }
     }
     for former in ["resources/subscribe", "tasks/list"] {
-        assert_eq!(error(&client.request(former, of(json!({}))).await).0, -32601, "{former}");
+        assert_eq!(error(&client.request(former, with_meta(json!({}))).await).0, -32601, "{former}");
     }
 }
 
 /// The same over HTTP, where a prompt's name is in a header too, and listing needs no session.
 #[tokio::test]
 async fn stateless_features_pass_over_http() {
-    let both = Both::raw(By::Command).await;
-    let (stage, _served) = behind(By::Url).await;
-    let stage = stage.set("responses", "raw");
-    let server = stage.serve().await;
+    let pair = ServerPair::raw(ServerAddress::Command).await;
+    let (setup, _served) = setup_in_front(ServerAddress::Url).await;
+    let setup = setup.set("responses", "raw");
+    let server = setup.serve().await;
     for (method, params) in questions() {
-        let through = as_before(method, send(&server, method, params.clone()).await);
-        let with_handshake = both.through.request(method, params.clone()).await;
+        let through = without_stateless_fields(method, send(&server, method, params.clone()).await);
+        let with_handshake = pair.through.request(method, params.clone()).await;
         for part in ["result", "error"] {
             assert_eq!(through.get(part), with_handshake.get(part), "{method} {params}: {through}");
         }
@@ -97,7 +98,7 @@ async fn send(server: &Server, method: &str, params: Value) -> Value {
 /// a connection's own is for browsing.
 #[tokio::test]
 async fn server_is_found_in_a_fleet_with_browser_pools() {
-    let stage = Stage::new()
+    let setup = FakeEngineSetup::new()
         .pools("MAIN_INSTANCES", "1")
         .pools("MAIN_IS_DEFAULT", "true")
         .pools("REFERENCE_INSTANCES", "1")
@@ -105,7 +106,7 @@ async fn server_is_found_in_a_fleet_with_browser_pools() {
         .pools("REFERENCE_SLOTS", "2")
         .pools("REFERENCE_COMMAND", &json!(["node", path()]).to_string())
         .set("sessions.scope", "connection");
-    let client = stage.client_with(super::capabilities()).await;
+    let client = setup.client_with(super::capabilities()).await;
     client.call("echo", json!({ "text": "at home in MAIN" })).await;
     let listed = client.request("prompts/list", json!({})).await;
     assert_eq!(listed["result"]["prompts"][0]["name"], "simple-prompt", "{listed}");
@@ -117,10 +118,10 @@ async fn server_is_found_in_a_fleet_with_browser_pools() {
     named["_meta"] = json!({ "greenroom/sessionId": "s" });
     assert_eq!(client.request("resources/subscribe", named).await["result"], json!({}));
     client.call("toggle-subscriber-updates", json!({ "sessionId": "s" })).await;
-    let news = client.next_notification("notifications/resources/updated").await;
-    assert_eq!(news["params"]["uri"], "demo://resource/dynamic/text/1");
+    let update = client.next_notification("notifications/resources/updated").await;
+    assert_eq!(update["params"]["uri"], "demo://resource/dynamic/text/1");
 
-    let again = stage.spawn();
+    let again = setup.spawn();
     let welcome = again.initialize(NEWEST, super::capabilities()).await;
     assert_eq!(welcome["result"]["capabilities"]["prompts"], json!({ "listChanged": true }), "{welcome}");
     let instructions = welcome["result"]["instructions"].as_str().unwrap();
@@ -130,13 +131,13 @@ async fn server_is_found_in_a_fleet_with_browser_pools() {
 /// A server that cannot be started hides nothing of another that has what is requested.
 #[tokio::test]
 async fn failing_server_hides_no_other() {
-    let stage = Stage::new()
+    let setup = FakeEngineSetup::new()
         .pools("MAIN_INSTANCES", "1")
         .pools("MAIN_IS_DEFAULT", "true")
         .pools("MAIN_COMMAND", &json!(["false"]).to_string())
         .pools("REFERENCE_INSTANCES", "1")
         .pools("REFERENCE_COMMAND", &json!(["node", path()]).to_string());
-    let client = stage.client_with(super::capabilities()).await;
+    let client = setup.client_with(super::capabilities()).await;
     let listed = client.request("prompts/list", json!({})).await;
     assert_eq!(listed["result"]["prompts"][0]["name"], "simple-prompt", "{listed}");
 }

@@ -3,10 +3,10 @@
 use greenroom_testkit::{Client, text_of};
 use serde_json::{Value, json};
 
-use super::stage::{Stage, batch_answer, error, failure};
+use super::fixture::{FakeEngineSetup, batch_answer, error, failure};
 
 /// The connection still works.
-async fn lives(client: &Client) {
+async fn connection_works(client: &Client) {
     assert_eq!(text_of(&client.call("echo", json!({"text": "alive"})).await), "alive");
     assert_eq!(client.unmatched_left(), 0);
 }
@@ -22,8 +22,8 @@ async fn refused(client: &Client, line: impl AsRef<[u8]>) -> (i64, String) {
 /// A line that is not JSON and JSON that is not a message get different errors, with the id where there is one.
 #[tokio::test]
 async fn invalid_json_and_invalid_messages_get_distinct_errors() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     for line in ["nonsense", "{", r#"{"jsonrpc":"2.0","id":1,"method":"ping"} x"#, "{'a':1}", "[1,"] {
         let (code, message) = refused(&client, line).await;
         assert_eq!((code, message.starts_with("not JSON")), (-32_700, true), "{line}: {message}");
@@ -61,14 +61,14 @@ async fn invalid_json_and_invalid_messages_get_distinct_errors() {
         let answer = client.next_unmatched().await;
         assert_eq!((error(&answer).0, &answer["id"]), (-32_600, &json!("x")), "{line}");
     }
-    lives(&client).await;
+    connection_works(&client).await;
 }
 
 /// A message is an object: an array with the same values in order is not a message, alone or in a batch.
 #[tokio::test]
 async fn array_is_not_a_message() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let before = client.transcript().len();
     client.send_line(r#"[["2.0",7,"ping"]]"#).await;
     let answers = batch_answer(&client, before).await;
@@ -79,20 +79,20 @@ async fn array_is_not_a_message() {
 #[tokio::test]
 async fn line_over_the_limit_is_refused() {
     const LIMIT: usize = 16 * 1024 * 1024;
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let (code, message) = refused(&client, vec![b'x'; LIMIT + 1]).await;
     let expected = format!("the message has {} bytes, at most {LIMIT} are taken", LIMIT + 1);
     assert_eq!((code, message), (-32_600, expected));
-    lives(&client).await;
+    connection_works(&client).await;
 }
 
 /// JSON nested a hundred thousand deep costs an error at most, whether it is the message or an argument.
 #[tokio::test]
 async fn deeply_nested_json_is_refused() {
     const DEPTH: usize = 100_000;
-    let stage = Stage::new().set("responses", "raw");
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new().set("responses", "raw");
+    let client = setup.client().await;
     let (open, close) = ("[".repeat(DEPTH), "]".repeat(DEPTH));
     assert_eq!(refused(&client, &open).await.0, -32_700);
     let before = client.transcript().len();
@@ -111,17 +111,17 @@ async fn deeply_nested_json_is_refused() {
     let params = format!(r#"{{"name":"params","arguments":{{"any":{open}{close}}}}}"#);
     let answer = client.start_raw("tools/call", Some(&params)).await.response().await;
     assert_eq!(text_of(&answer), params, "what greenroom does not look into passes as it is");
-    lives(&client).await;
+    connection_works(&client).await;
 }
 
 /// Arguments that two programs could read differently reach no engine: they are refused with their place, at any depth, and
 /// the connection lives on.
 #[tokio::test]
 async fn ambiguous_arguments_are_refused() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    lives(&client).await;
-    let before = stage.log().count("tools/call echo");
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    connection_works(&client).await;
+    let before = setup.log().count("tools/call echo");
     for (params, place, why) in [
         (r#"{"name":"echo","arguments":{"text":"\ud800"}}"#, "arguments.text", "is not valid Unicode"),
         (r#"{"name":"echo","arguments":{"t\udc00":1}}"#, r"arguments.t\udc00", "is not valid Unicode"),
@@ -157,15 +157,15 @@ async fn ambiguous_arguments_are_refused() {
         let expected = format!("the parameters of `tools/call` cannot be taken: `{place}` {why}");
         assert!(code == -32_602 && message.starts_with(&expected), "{params}: {message}");
     }
-    assert_eq!(stage.log().count("tools/call echo"), before, "an engine has seen one of them");
-    lives(&client).await;
+    assert_eq!(setup.log().count("tools/call echo"), before, "an engine has seen one of them");
+    connection_works(&client).await;
 }
 
 /// Selectors that cannot be read, or are spelt with escapes, never send a call to another session.
 #[tokio::test]
 async fn malformed_selectors_reach_no_other_session() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     client.call("set", json!({"key": "k", "value": "own"})).await;
     client.call("set", json!({"key": "k", "value": "named", "sessionId": "s"})).await;
     let get = r#"{"name":"get","arguments":{"key":"k","session\u0049d":"\u0073"}}"#;
@@ -176,14 +176,14 @@ async fn malformed_selectors_reach_no_other_session() {
         let answer = client.start_raw("tools/call", Some(&get)).await.response().await;
         assert_eq!(failure(&answer).0, "invalid_session_id", "{odd}");
     }
-    lives(&client).await;
+    connection_works(&client).await;
 }
 
 /// The error for an unknown tool suggests the nearest name, if one is near.
 #[tokio::test]
 async fn unknown_tool_error_suggests_the_nearest() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     for (wrong, right) in [("ecko", "echo"), ("session_lst", "session_list")] {
         let (code, message) = error(&client.call(wrong, json!({})).await);
         assert_eq!(
@@ -193,14 +193,14 @@ async fn unknown_tool_error_suggests_the_nearest() {
     }
     let (code, message) = error(&client.call("zzz", json!({})).await);
     assert_eq!((code, message.as_str()), (-32_602, "unknown tool: \"zzz\""));
-    lives(&client).await;
+    connection_works(&client).await;
 }
 
 /// Arguments are checked before an engine sees them: the error names unknown, missing and wrong ones.
 #[tokio::test]
 async fn arguments_are_checked_against_the_schema() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     for (tool, arguments, expected) in [
         (
             "echo",
@@ -230,15 +230,15 @@ async fn arguments_are_checked_against_the_schema() {
         let (code, text) = failure(&client.call(tool, arguments).await);
         assert_eq!((code.as_str(), text.as_str()), ("invalid_arguments", expected));
     }
-    assert_eq!(stage.log().count("initialize"), 1, "only the list was asked for");
-    lives(&client).await;
+    assert_eq!(setup.log().count("initialize"), 1, "only the list was asked for");
+    connection_works(&client).await;
 }
 
 /// An invalid `sessionId` is refused with the reason; `null` counts as absent.
 #[tokio::test]
 async fn invalid_session_id_is_refused() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     for (id, expected) in [
         (json!(""), "sessionId is empty: give any text of 1 to 256 bytes"),
         (json!("x".repeat(257)), "sessionId is too long: 257 bytes, at most 256 are allowed"),
@@ -261,14 +261,14 @@ async fn invalid_session_id_is_refused() {
     for id in ["x".repeat(256), " ".to_owned(), "a/../b\n\"ü".to_owned(), "0".to_owned(), "#a".to_owned()] {
         assert_ne!(text_of(&client.call("pid", json!({"sessionId": id})).await), text_of(&own));
     }
-    lives(&client).await;
+    connection_works(&client).await;
 }
 
 /// Parameters that are not a call are a mistake of the client program, and a JSON-RPC error.
 #[tokio::test]
 async fn invalid_call_parameters_are_a_json_rpc_error() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let no_name = "`params` must be an object with the `name` of a tool";
     for params in [None, Some("null"), Some("[]"), Some("{}"), Some(r#"{"name":7}"#), Some(r#""echo""#)] {
         let answer = client.start_raw("tools/call", params).await.response().await;
@@ -290,15 +290,15 @@ async fn invalid_call_parameters_are_a_json_rpc_error() {
     }
     let (code, message) = error(&client.request("logging/setLevel", json!({"level": "loud"})).await);
     assert_eq!((code, message.starts_with("`level` must be one of debug,")), (-32_602, true), "{message}");
-    lives(&client).await;
+    connection_works(&client).await;
 }
 
 /// An id that is in use by a call in flight is refused; the call itself is answered once.
 #[tokio::test]
 async fn request_id_in_use_is_refused() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    let gate = setup.gate("gate");
     let call = |id: &str, file: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"wait","arguments":{{"file":"{file}"}}}}}}"#
@@ -314,14 +314,14 @@ async fn request_id_in_use_is_refused() {
     client.send_line(call("\"x\"", gate.path())).await;
     assert_eq!(text_of(&client.next_unmatched().await), "released", "answered, the id is free again");
     assert_eq!(gate.arrivals(), 2);
-    lives(&client).await;
+    connection_works(&client).await;
 }
 
 /// An error repeats a name that a client gave, but not a megabyte of it.
 #[tokio::test]
 async fn errors_shorten_long_names() {
-    let stage = super::pools::two_pools(Stage::new());
-    let client = stage.client().await;
+    let setup = super::pools::two_pools(FakeEngineSetup::new());
+    let client = setup.client().await;
     let long = "n".repeat(1 << 20);
     let call = |tool: &str, arguments: Value| {
         ("tools/call".to_owned(), json!({"name": tool, "arguments": arguments}))
@@ -351,14 +351,14 @@ async fn errors_shorten_long_names() {
         let is_error = !answer["error"].is_null() || answer["result"]["isError"] == json!(true);
         assert!(is_error && answer.to_string().len() < 2_000, "{what}: {} bytes", answer.to_string().len());
     }
-    lives(&client).await;
+    connection_works(&client).await;
 }
 
 /// What needs no answer gets none: unknown notifications, odd cancellations, answers without a question.
 #[tokio::test]
 async fn notifications_and_stray_responses_get_no_response() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let before = client.transcript().len();
     let silent = [
         r#"{"jsonrpc":"2.0","method":"notifications/no/such","params":{"a":1}}"#,
@@ -379,5 +379,5 @@ async fn notifications_and_stray_responses_get_no_response() {
     let came =
         client.transcript().split_off(before).into_iter().filter(|line| line.starts_with("<--")).count();
     assert_eq!(came, 1, "the ping's answer");
-    lives(&client).await;
+    connection_works(&client).await;
 }

@@ -3,7 +3,7 @@
 use greenroom_testkit::{Client, text_of};
 use serde_json::{Value, json};
 
-use super::stage::{Stage, failure, pid, pid_of};
+use super::fixture::{FakeEngineSetup, failure, pid, pid_of};
 
 const BULK: &str = "browser_execute_bulk";
 
@@ -12,15 +12,15 @@ const BULK: &str = "browser_execute_bulk";
 fn outcome(answer: &Value) -> Value {
     let result = &answer["result"];
     let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
-    let said: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    assert_eq!(said, result["structuredContent"]);
-    let failed = said["success"] == false;
+    let bulk_result: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(bulk_result, result["structuredContent"]);
+    let failed = bulk_result["success"] == false;
     assert_eq!(result["isError"] == true, failed, "{answer}");
-    let total = said["total_count"].as_u64().unwrap();
+    let total = bulk_result["total_count"].as_u64().unwrap();
     for list in ["results", "errors"] {
-        assert_eq!(said[list].as_array().unwrap().len() as u64, total, "{said}");
+        assert_eq!(bulk_result[list].as_array().unwrap().len() as u64, total, "{bulk_result}");
     }
-    said
+    bulk_result
 }
 
 async fn bulk(client: &Client, arguments: Value) -> Value {
@@ -38,43 +38,43 @@ fn fail(message: &str) -> Value {
 /// Commands run in order in one browser, and only the requested results come back.
 #[tokio::test]
 async fn commands_run_in_order() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let commands = json!([
         {"tool": "set", "args": {"key": "k", "value": "v"}},
         {"tool": "get", "args": {"key": "k"}, "return_result": true},
         {"tool": "pid"},
     ]);
-    let mut said = bulk(&client, json!({"commands": commands, "sessionId": "a"})).await;
-    let kept = said["results"][1].as_object_mut().unwrap().remove("_meta").unwrap();
+    let mut bulk_result = bulk(&client, json!({"commands": commands, "sessionId": "a"})).await;
+    let kept = bulk_result["results"][1].as_object_mut().unwrap().remove("_meta").unwrap();
     assert!(kept["greenroom/ref_id"].is_string(), "each command has a record of its own");
     assert_eq!(
-        said,
+        bulk_result,
         json!({
             "success": true, "executed_count": 3, "total_count": 3,
             "results": [null, {"content": [{"type": "text", "text": "v"}]}, null],
             "errors": [null, null, null], "stopped_at": null,
         })
     );
-    let said =
+    let bulk_result =
         bulk(&client, json!({"commands": commands, "sessionId": "a", "return_all_results": true})).await;
-    let process = said["results"][2]["content"][0]["text"].as_str().unwrap();
+    let process = bulk_result["results"][2]["content"][0]["text"].as_str().unwrap();
     assert_eq!(process, pid(&client, "a").await.to_string());
 }
 
 /// Without a session one browser is held for all commands, even when other calls come in between.
 #[tokio::test]
 async fn bulk_without_a_session_holds_one_browser() {
-    let stage = Stage::new().set("sessions.scope", "call");
-    let client = stage.client().await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new().set("sessions.scope", "call");
+    let client = setup.client().await;
+    let gate = setup.gate("gate");
     let commands = json!([{"tool": "pid"}, {"tool": "wait", "args": {"file": gate.path()}}, {"tool": "pid"}]);
     let held = client.start_call(BULK, json!({"commands": commands, "return_all_results": true})).await;
     gate.arrived(1).await;
     let other = pid_of(&client.call("pid", json!({})).await).to_string();
     gate.open();
-    let said = outcome(&held.response().await);
-    let process = |n: usize| said["results"][n]["content"][0]["text"].as_str().unwrap();
+    let bulk_result = outcome(&held.response().await);
+    let process = |n: usize| bulk_result["results"][n]["content"][0]["text"].as_str().unwrap();
     assert_eq!(process(0), process(2));
     assert_ne!(process(0), other);
 }
@@ -82,9 +82,9 @@ async fn bulk_without_a_session_holds_one_browser() {
 /// No other call comes between the commands, not even one of the same session.
 #[tokio::test]
 async fn no_other_call_runs_between_commands() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    let gate = setup.gate("gate");
     let commands = json!([
         {"tool": "set", "args": {"key": "k", "value": "bulk"}},
         {"tool": "wait", "args": {"file": gate.path()}},
@@ -94,8 +94,8 @@ async fn no_other_call_runs_between_commands() {
     let other = client.start_call("set", json!({"key": "k", "value": "other", "sessionId": "a"})).await;
     gate.arrived(1).await;
     gate.open();
-    let said = outcome(&held.response().await);
-    assert_eq!(said["results"][2]["content"][0]["text"], "bulk");
+    let bulk_result = outcome(&held.response().await);
+    assert_eq!(bulk_result["results"][2]["content"][0]["text"], "bulk");
     other.response().await;
     assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "a"})).await), "other");
 }
@@ -103,35 +103,48 @@ async fn no_other_call_runs_between_commands() {
 /// A failed command ends the bulk, unless the call says otherwise; its result says why, in either way a tool can fail.
 #[tokio::test]
 async fn failed_command_ends_the_bulk() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let commands = json!([echo("a"), fail("no luck"), echo("b")]);
-    let said = bulk(&client, json!({"commands": commands, "return_all_results": true})).await;
-    assert_eq!((&said["executed_count"], &said["stopped_at"]), (&json!(2), &json!(1)), "{said}");
-    assert_eq!(said["errors"], json!([null, "no luck", null]));
-    assert_eq!(said["results"][0]["content"][0]["text"], "a");
-    assert_eq!((&said["results"][1], &said["results"][2]), (&Value::Null, &Value::Null));
+    let bulk_result = bulk(&client, json!({"commands": commands, "return_all_results": true})).await;
+    assert_eq!(
+        (&bulk_result["executed_count"], &bulk_result["stopped_at"]),
+        (&json!(2), &json!(1)),
+        "{bulk_result}"
+    );
+    assert_eq!(bulk_result["errors"], json!([null, "no luck", null]));
+    assert_eq!(bulk_result["results"][0]["content"][0]["text"], "a");
+    assert_eq!((&bulk_result["results"][1], &bulk_result["results"][2]), (&Value::Null, &Value::Null));
 
     let rpc = json!({"tool": "rpc_error", "args": {"code": -32_000, "message": "broken"}});
     let commands =
         json!([fail("no luck"), rpc, {"tool": "echo", "args": {"text": "b"}, "return_result": true}]);
-    let said = bulk(&client, json!({"commands": commands, "stop_on_error": false})).await;
-    assert_eq!((&said["executed_count"], &said["stopped_at"]), (&json!(3), &Value::Null), "{said}");
-    assert_eq!(said["errors"], json!(["no luck", "broken", null]));
-    assert_eq!(said["results"][2]["content"][0]["text"], "b");
+    let bulk_result = bulk(&client, json!({"commands": commands, "stop_on_error": false})).await;
+    assert_eq!(
+        (&bulk_result["executed_count"], &bulk_result["stopped_at"]),
+        (&json!(3), &Value::Null),
+        "{bulk_result}"
+    );
+    assert_eq!(bulk_result["errors"], json!(["no luck", "broken", null]));
+    assert_eq!(bulk_result["results"][2]["content"][0]["text"], "b");
 }
 
 /// A browser that dies during a command ends the bulk, whatever the call says, and the next call carries a note.
 #[tokio::test]
 async fn lost_browser_ends_the_bulk() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let commands = json!([echo("a"), {"tool": "die"}, echo("b")]);
-    let said = bulk(&client, json!({"commands": commands, "stop_on_error": false, "sessionId": "a"})).await;
-    assert_eq!((&said["executed_count"], &said["stopped_at"]), (&json!(2), &json!(1)), "{said}");
-    let error = said["errors"][1].as_str().unwrap();
+    let bulk_result =
+        bulk(&client, json!({"commands": commands, "stop_on_error": false, "sessionId": "a"})).await;
+    assert_eq!(
+        (&bulk_result["executed_count"], &bulk_result["stopped_at"]),
+        (&json!(2), &json!(1)),
+        "{bulk_result}"
+    );
+    let error = bulk_result["errors"][1].as_str().unwrap();
     assert!(error.starts_with("the session was lost during this call: the engine process ended"), "{error}");
-    assert_eq!((&said["errors"][0], &said["errors"][2]), (&Value::Null, &Value::Null));
+    assert_eq!((&bulk_result["errors"][0], &bulk_result["errors"][2]), (&Value::Null, &Value::Null));
     let answer = client.call(BULK, json!({"commands": [echo("c")], "sessionId": "a"})).await;
     outcome(&answer);
     let note = answer["result"]["content"][1]["text"].as_str().unwrap();
@@ -141,8 +154,8 @@ async fn lost_browser_ends_the_bulk() {
 /// All commands are checked before any runs, and the error names the command.
 #[tokio::test]
 async fn all_commands_are_checked_before_any_runs() {
-    let stage = Stage::new().set("tools.deny", "sleep");
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new().set("tools.deny", "sleep");
+    let client = setup.client().await;
     for (command, code, expected) in [
         (
             json!({"tool": "ecoh"}),
@@ -201,14 +214,14 @@ async fn all_commands_are_checked_before_any_runs() {
     }
     let (_, text) = failure(&client.call(BULK, json!({})).await);
     assert!(text.starts_with("missing argument: `commands`"), "{text}");
-    assert_eq!(stage.log().count("tools/call echo"), 0);
+    assert_eq!(setup.log().count("tools/call echo"), 0);
 }
 
 /// A client that asks for progress learns how many commands are done; progress inside a command is not mixed in.
 #[tokio::test]
 async fn progress_counts_finished_commands() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let commands = json!([echo("a"), {"tool": "progress", "args": {"steps": 3}}]);
     let params = json!({
         "name": BULK, "arguments": {"commands": commands},
@@ -216,9 +229,9 @@ async fn progress_counts_finished_commands() {
     });
     outcome(&client.request("tools/call", params).await);
     for done in [1, 2] {
-        let told = client.next_notification("notifications/progress").await;
+        let notification = client.next_notification("notifications/progress").await;
         let expected = json!({"progressToken": 12_345_678_901_234_567_u64, "progress": done, "total": 2});
-        assert_eq!(told["params"], expected);
+        assert_eq!(notification["params"], expected);
     }
     assert_eq!(client.notifications_left("notifications/progress"), 0);
 }
@@ -226,8 +239,8 @@ async fn progress_counts_finished_commands() {
 /// Arguments reach the engine as they were written, and so do the other parameters of the call.
 #[tokio::test]
 async fn arguments_of_commands_pass_unchanged() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let sent = r#"{"name":"browser_execute_bulk","arguments":{"commands":[{"tool":"params","args":{"any":{"a":1e300, "b":[1.0]}},"return_result":true}]},"_meta":{"k":[1,  2],"progressToken":"p"}}"#;
     let line = client.start_raw("tools/call", Some(sent)).await.line().await;
     let answer = r#"{"content":[{"type":"text","text":"{\"name\":\"params\",\"arguments\":{\"any\":{\"a\":1e300, \"b\":[1.0]}},\"_meta\":{\"k\":[1,  2]}}"}]"#;
@@ -237,9 +250,9 @@ async fn arguments_of_commands_pass_unchanged() {
 /// A cancelled bulk call stops after the command that runs.
 #[tokio::test]
 async fn cancelled_bulk_stops_after_the_running_command() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    let gate = setup.gate("gate");
     let commands = json!([{"tool": "wait", "args": {"file": gate.path()}}, echo("never")]);
     let held = client.start_call(BULK, json!({"commands": commands, "sessionId": "a"})).await;
     gate.arrived(1).await;
@@ -248,5 +261,5 @@ async fn cancelled_bulk_stops_after_the_running_command() {
     client.request("ping", Value::Null).await;
     gate.open();
     pid(&client, "a").await;
-    assert_eq!(stage.log().count("tools/call echo"), 0);
+    assert_eq!(setup.log().count("tools/call echo"), 0);
 }

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tiktoken_rs::{cl100k_base_singleton, o200k_base_singleton};
 
 use super::{
+    fixture::{FakeEngineSetup, tools},
     pools::two_pools,
-    stage::{Stage, tools},
 };
 
 /// All tools of greenroom's own that there are.
@@ -29,8 +29,8 @@ fn tokens(text: &str) -> usize {
 /// Every engine tool has `sessionId` as its first parameter, optional, for at most 20 tokens.
 #[tokio::test]
 async fn session_id_parameter_costs_few_tokens() {
-    let stage = Stage::new();
-    let listed = tools(&stage.client().await).await;
+    let setup = FakeEngineSetup::new();
+    let listed = tools(&setup.client().await).await;
     let engine_tools = listed.iter().filter(|tool| !OWN.contains(&tool["name"].as_str().unwrap()));
     let mut count = 0;
     for tool in engine_tools {
@@ -50,11 +50,11 @@ async fn session_id_parameter_costs_few_tokens() {
 /// All own tools together cost at most 1,200 tokens, and each is shown only where it can be used.
 #[tokio::test]
 async fn own_tools_cost_few_tokens() {
-    let own = async |stage: Stage| -> Vec<Value> {
-        let listed = tools(&stage.client().await).await;
+    let own = async |setup: FakeEngineSetup| -> Vec<Value> {
+        let listed = tools(&setup.client().await).await;
         listed.into_iter().filter(|tool| OWN.contains(&tool["name"].as_str().unwrap())).collect()
     };
-    let usual = own(Stage::new()).await;
+    let usual = own(FakeEngineSetup::new()).await;
     let names: Vec<&Value> = usual.iter().map(|tool| &tool["name"]).collect();
     assert_eq!(
         names,
@@ -67,7 +67,7 @@ async fn own_tools_cost_few_tokens() {
             "get_console_content"
         ]
     );
-    let all = own(two_pools(Stage::new()).set("sessions.max_lifetime", "1h")).await;
+    let all = own(two_pools(FakeEngineSetup::new()).set("sessions.max_lifetime", "1h")).await;
     assert_eq!(all.len(), OWN.len());
     let cost: usize = all.iter().map(|tool| tokens(&tool.to_string())).sum();
     assert!(cost <= 1_200, "{cost} tokens");
@@ -76,7 +76,7 @@ async fn own_tools_cost_few_tokens() {
 /// The parameters for pool and instance cost every tool at most 20 tokens each, without the names of the pools.
 #[tokio::test]
 async fn pool_and_instance_parameters_cost_few_tokens() {
-    let listed = tools(&two_pools(Stage::new()).client().await).await;
+    let listed = tools(&two_pools(FakeEngineSetup::new()).client().await).await;
     let echo = listed.iter().find(|tool| tool["name"] == "echo").unwrap();
     let properties = &echo["inputSchema"]["properties"];
     let names = tokens("MAIN (default), SIDE_JOBS");

@@ -3,7 +3,7 @@
 use greenroom_testkit::{PATIENCE, process::wait_gone, text_of, within};
 use serde_json::{Value, json};
 
-use super::stage::{Stage, pid, pid_of, sessions, until_sessions};
+use super::fixture::{FakeEngineSetup, pid, pid_of, sessions, until_sessions};
 
 /// The note of an answer: its last text, if it has more than one.
 fn note(answer: &Value) -> Option<&str> {
@@ -14,8 +14,8 @@ fn note(answer: &Value) -> Option<&str> {
 /// An idle session is closed, with its process and folder, and its successor carries one note.
 #[tokio::test]
 async fn idle_session_is_closed_with_a_note() {
-    let stage = Stage::new().set("sessions.idle_timeout", "300ms");
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new().set("sessions.idle_timeout", "300ms");
+    let client = setup.client().await;
     let process = pid(&client, "a").await;
     wait_gone(process).await;
     until_sessions(&client, &[]).await;
@@ -38,9 +38,9 @@ async fn idle_session_is_closed_with_a_note() {
 /// A call longer than the idle timeout keeps its session: a neighbour that began later ends meanwhile.
 #[tokio::test]
 async fn running_call_keeps_its_session() {
-    let stage = Stage::new().set("sessions.idle_timeout", "500ms");
-    let client = stage.client().await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new().set("sessions.idle_timeout", "500ms");
+    let client = setup.client().await;
+    let gate = setup.gate("gate");
     // Sent without a pause, so that the session is never idle between them.
     let before = client.start_call("pid", json!({"sessionId": "a"})).await;
     let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
@@ -60,8 +60,8 @@ async fn running_call_keeps_its_session() {
 /// A session at the end of its lifetime ends, used or not, and its successor carries a note.
 #[tokio::test]
 async fn session_ends_at_its_lifetime() {
-    let stage = Stage::new().set("sessions.max_lifetime", "400ms");
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new().set("sessions.max_lifetime", "400ms");
+    let client = setup.client().await;
     let process = pid(&client, "a").await;
     wait_gone(process).await;
     until_sessions(&client, &[]).await;
@@ -74,8 +74,8 @@ async fn session_ends_at_its_lifetime() {
 /// Answers warn near the end of a lifetime; `session_renew` restarts it, and then they do not warn.
 #[tokio::test]
 async fn session_renew_restarts_the_lifetime() {
-    let stage = Stage::new().set("sessions.max_lifetime", "6s");
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new().set("sessions.max_lifetime", "6s");
+    let client = setup.client().await;
     let first = client.call("pid", json!({"sessionId": "a"})).await;
     assert_eq!(note(&first), None);
     let warned = within(PATIENCE, async {

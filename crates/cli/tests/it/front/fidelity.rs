@@ -3,7 +3,7 @@
 use greenroom_testkit::{Client, Launch, fake_engine_path, text_of};
 use serde_json::{Value, json};
 
-use super::stage::{NEWEST, Stage};
+use super::fixture::{FakeEngineSetup, NEWEST};
 
 /// The fake engine itself, for comparison.
 async fn engine() -> Client {
@@ -20,7 +20,7 @@ fn body(line: &str) -> &str {
 }
 
 /// A result without the name of its record.
-fn unnamed(body: &str) -> String {
+fn without_ref_id(body: &str) -> String {
     let Some((before, rest)) = body.split_once(r#""greenroom/ref_id":""#) else { return body.to_owned() };
     let after = rest.split_once('"').unwrap().1;
     format!("{}{after}", before.trim_end_matches(',')).replace(r#","_meta":{}"#, "")
@@ -35,8 +35,8 @@ async fn call(client: &Client, tool: &str, arguments: &str) -> String {
 /// failures, JSON-RPC errors.
 #[tokio::test]
 async fn answers_pass_byte_for_byte() {
-    let stage = Stage::new().set("responses", "raw");
-    let (client, engine) = (stage.client().await, engine().await);
+    let setup = FakeEngineSetup::new().set("responses", "raw");
+    let (client, engine) = (setup.client().await, engine().await);
     for (tool, arguments) in [
         ("echo", r#"{"text":"plain \u00e4 ä \ud83d\ude00 \n \"quoted\""}"#),
         ("echo", r#"{"rich":true,"text":"t"}"#),
@@ -51,10 +51,10 @@ async fn answers_pass_byte_for_byte() {
         ("rpc_error", r#"{"code":7,"message":"seven"}"#),
     ] {
         let (through, direct) = (call(&client, tool, arguments).await, call(&engine, tool, arguments).await);
-        assert_eq!(unnamed(body(&through)), body(&direct), "{tool} {arguments}");
+        assert_eq!(without_ref_id(body(&through)), body(&direct), "{tool} {arguments}");
     }
     let rich = call(&client, "echo", r#"{"rich":true,"payload":{"far":1e300}}"#).await;
-    let rich = unnamed(&rich);
+    let rich = without_ref_id(&rich);
     for kept in [
         r#"{"type":"x-hologram","frames":[1,2.50],"x-deep":{"kept":true}}"#,
         r#""annotations":{"audience":["user"],"priority":0.50},"_meta":{"part":1.50}"#,
@@ -68,18 +68,18 @@ async fn answers_pass_byte_for_byte() {
 /// With `tools.profile = "full"` tools are listed as the engine describes them; only `sessionId` is added, in front of their own parameters.
 #[tokio::test]
 async fn tools_are_listed_as_the_engine_describes_them() {
-    let stage = Stage::new().set("tools.profile", "full");
-    let (client, engine) = (stage.client().await, engine().await);
-    let ours = client.start("tools/list", Value::Null).await.line().await;
-    let theirs = engine.start("tools/list", Value::Null).await.line().await;
+    let setup = FakeEngineSetup::new().set("tools.profile", "full");
+    let (client, engine) = (setup.client().await, engine().await);
+    let proxied = client.start("tools/list", Value::Null).await.line().await;
+    let original = engine.start("tools/list", Value::Null).await.line().await;
     let added = r#""sessionId":{"type":"string","description":"Your own browser, by any id"}"#;
-    let without = ours.replace(&format!("{added},"), "").replace(added, "");
-    let theirs = body(&theirs).trim_end_matches("]}}");
+    let without = proxied.replace(&format!("{added},"), "").replace(added, "");
+    let original = body(&original).trim_end_matches("]}}");
     let own = r#"{"name":"session_list""#;
-    let rest = body(&without).strip_prefix(theirs).unwrap_or_else(|| panic!("{without}\n\n{theirs}"));
+    let rest = body(&without).strip_prefix(original).unwrap_or_else(|| panic!("{without}\n\n{original}"));
     assert!(rest.starts_with(&format!(",{own}")), "greenroom's own tools come last: {rest}");
     assert!(
-        ours.contains(
+        proxied.contains(
             r#""_meta":{"fake/tool":{"n":1.50}},"x-vendor":{"n":1.50,"big":12345678901234567890123}"#
         )
     );
@@ -88,8 +88,8 @@ async fn tools_are_listed_as_the_engine_describes_them() {
 /// The engine gets the call's parameters as the client wrote them, without `sessionId`.
 #[tokio::test]
 async fn call_parameters_pass_as_written() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     for (sent, expected) in [
         (
             r#"{"x-new": 1.50,"name":"params","arguments":{"any":{"a":1e300, "b":[1.0]},"sessionId":"s"},"_meta":{"k":[1,  2],"progressToken":"p"}}"#,

@@ -6,7 +6,7 @@ use greenroom_testkit::{
 };
 use serde_json::json;
 
-use super::stage::{Stage, sessions};
+use super::fixture::{FakeEngineSetup, sessions};
 
 /// Sessions before the first measurement: allocators, caches and thread pools have their final size then.
 const WARM_UP: usize = 100;
@@ -42,19 +42,19 @@ async fn churn(client: &Client, count: usize) {
 }
 
 /// Returns when nothing is left of the sessions: those that died end after their answers.
-async fn until_given_back(stage: &Stage, client: &Client) {
-    let nothing = || children(client.pid()).is_empty() && stage.seats().is_empty();
+async fn until_given_back(setup: &FakeEngineSetup, client: &Client) {
+    let nothing = || children(client.pid()).is_empty() && setup.seats().is_empty();
     eventually("the end of every process and folder", || nothing().then_some(())).await;
 }
 
 async fn nothing_grows(count: usize) {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     churn(&client, WARM_UP).await;
-    until_given_back(&stage, &client).await;
+    until_given_back(&setup, &client).await;
     let (memory, handles) = (rss(client.pid()), open_fds(client.pid()));
     churn(&client, count).await;
-    until_given_back(&stage, &client).await;
+    until_given_back(&setup, &client).await;
     let grown = rss(client.pid()).saturating_sub(memory);
     assert!(grown <= GROWTH_BYTES_MAX, "{grown} bytes more than before");
     // A process's pipes are closed shortly after its end.

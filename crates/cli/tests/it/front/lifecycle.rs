@@ -3,37 +3,37 @@
 use greenroom_testkit::text_of;
 use serde_json::{Value, json};
 
-use super::stage::{NEWEST, Stage, batch_answer, error};
+use super::fixture::{FakeEngineSetup, NEWEST, batch_answer, error};
 
 /// Every revision with sessions is granted as asked, any other is answered with the newest; each works.
 #[tokio::test]
 async fn revisions_are_negotiated() {
-    for (asked, granted) in [
+    for (requested, granted) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
         ("2025-06-18", "2025-06-18"),
         (NEWEST, NEWEST),
         ("1999-01-01", NEWEST),
     ] {
-        let stage = Stage::new();
-        let client = stage.spawn();
-        let answer = client.initialize(asked, json!({})).await;
+        let setup = FakeEngineSetup::new();
+        let client = setup.spawn();
+        let answer = client.initialize(requested, json!({})).await;
         let result = &answer["result"];
-        assert_eq!(result["protocolVersion"], granted, "{asked}");
+        assert_eq!(result["protocolVersion"], granted, "{requested}");
         assert_eq!(result["serverInfo"]["name"], "greenroom");
         assert_eq!(
             result["capabilities"],
             json!({"tools": {"listChanged": true}, "logging": {}, "resources": {}})
         );
-        assert_eq!(text_of(&client.call("echo", json!({"text": asked})).await), asked);
+        assert_eq!(text_of(&client.call("echo", json!({"text": requested})).await), requested);
     }
 }
 
 /// Before the introduction only `initialize` and `ping` are answered; afterwards a second one is refused.
 #[tokio::test]
 async fn initialize_comes_first_and_once() {
-    let stage = Stage::new();
-    let client = stage.spawn();
+    let setup = FakeEngineSetup::new();
+    let client = setup.spawn();
     assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
     for method in ["tools/list", "tools/call", "logging/setLevel", "no/such"] {
         let (code, message) = error(&client.request(method, json!({"name": "echo"})).await);
@@ -47,15 +47,15 @@ async fn initialize_comes_first_and_once() {
     let (code, message) = error(&client.initialize(NEWEST, json!({})).await);
     assert_eq!((code, message.as_str()), (-32_600, "already initialized with revision 2025-06-18"));
     assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
-    assert_eq!(stage.log().count("start"), 0, "nothing heavy starts before the first call");
+    assert_eq!(setup.log().count("start"), 0, "nothing heavy starts before the first call");
 }
 
 /// A ping is answered while a call is in flight.
 #[tokio::test]
 async fn pings_do_not_wait_for_calls() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    let gate = setup.gate("gate");
     let held = client.start_call("wait", json!({"file": gate.path()})).await;
     gate.arrived(1).await;
     assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
@@ -66,8 +66,8 @@ async fn pings_do_not_wait_for_calls() {
 /// The error for an unknown method names it; ids come back as they were written.
 #[tokio::test]
 async fn unknown_method_error_keeps_the_request_id() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     for method in ["resources/subscribe", "prompts/list", "completion/complete", "no/such"] {
         let (code, message) = error(&client.request(method, Value::Null).await);
         assert_eq!((code, message), (-32_601, format!("method not found: `{method}`")));
@@ -83,10 +83,10 @@ async fn unknown_method_error_keeps_the_request_id() {
 /// A batch is answered by one array when its last call is done; notifications in it are not answered.
 #[tokio::test]
 async fn batches_are_answered_together() {
-    let stage = Stage::new();
-    let client = stage.spawn();
+    let setup = FakeEngineSetup::new();
+    let client = setup.spawn();
     client.initialize("2025-03-26", json!({})).await;
-    let gate = stage.gate("gate");
+    let gate = setup.gate("gate");
     let batch = json!([
         {"jsonrpc": "2.0", "id": "a", "method": "ping"},
         {"jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": {"name": "wait", "arguments": {"file": gate.path()}}},
@@ -113,8 +113,8 @@ async fn batches_are_answered_together() {
 /// A batch of notifications is answered with nothing, an empty one with one error.
 #[tokio::test]
 async fn batch_of_notifications_gets_no_response() {
-    let stage = Stage::new();
-    let client = stage.spawn();
+    let setup = FakeEngineSetup::new();
+    let client = setup.spawn();
     client.initialize("2025-03-26", json!({})).await;
     let before = client.transcript().len();
     client.send_line(r#"[{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]"#).await;
@@ -129,10 +129,10 @@ async fn batch_of_notifications_gets_no_response() {
 /// A batch whose last call is cancelled is answered without it; one whose every call is cancelled, not at all.
 #[tokio::test]
 async fn cancelled_calls_leave_their_batch() {
-    let stage = Stage::new();
-    let client = stage.spawn();
+    let setup = FakeEngineSetup::new();
+    let client = setup.spawn();
     client.initialize("2025-03-26", json!({})).await;
-    let gate = stage.gate("gate");
+    let gate = setup.gate("gate");
     let wait = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "wait", "arguments": {"file": gate.path(), "sessionId": id}}});
     let before = client.transcript().len();
     client.send_line(json!([wait("a"), {"jsonrpc": "2.0", "id": "b", "method": "ping"}]).to_string()).await;
@@ -152,9 +152,9 @@ async fn cancelled_calls_leave_their_batch() {
 /// A batch that is followed by the end of stdin is answered before greenroom ends.
 #[tokio::test]
 async fn batch_before_end_of_stdin_is_answered() {
-    let stage = Stage::new();
+    let setup = FakeEngineSetup::new();
     for _ in 0..5 {
-        let client = stage.spawn();
+        let client = setup.spawn();
         client.initialize("2025-03-26", json!({})).await;
         let before = client.transcript().len();
         client.send_line(r#"[{"jsonrpc":"2.0","id":"a","method":"ping"}]"#).await;
@@ -167,8 +167,8 @@ async fn batch_before_end_of_stdin_is_answered() {
 /// Every line of stdout is a message, however much is logged; what is logged goes to stderr.
 #[tokio::test]
 async fn stdout_carries_messages_only() {
-    let stage = Stage::new().set("log", "debug").set("pool.timeout", "300ms");
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new().set("log", "debug").set("pool.timeout", "300ms");
+    let client = setup.client().await;
     client.call("echo", json!({"text": "a\nb", "rich": true})).await;
     client.call("garbage", json!({})).await;
     client.call("die", json!({"sessionId": "s", "stderr": "last words"})).await;
@@ -188,15 +188,15 @@ async fn stdout_carries_messages_only() {
 /// `instructions` describe what is configured.
 #[tokio::test]
 async fn instructions_follow_the_settings() {
-    let read = async |stage: Stage| {
-        let answer = stage.spawn().initialize(NEWEST, json!({})).await;
+    let read = async |setup: FakeEngineSetup| {
+        let answer = setup.spawn().initialize(NEWEST, json!({})).await;
         answer["result"]["instructions"].as_str().unwrap().to_owned()
     };
-    let usual = read(Stage::new()).await;
+    let usual = read(FakeEngineSetup::new()).await;
     assert!(usual.contains("share this connection's one browser"), "{usual}");
     assert!(usual.contains("Up to 128 sessions; one idle for 5 min is closed"), "{usual}");
     assert!(!usual.contains("session_renew"), "{usual}");
-    let other = Stage::new()
+    let other = FakeEngineSetup::new()
         .set("sessions.scope", "explicit")
         .set("sessions.idle_timeout", "90s")
         .set("sessions.max_lifetime", "1h")
@@ -208,6 +208,6 @@ async fn instructions_follow_the_settings() {
     {
         assert!(other.contains(part), "{part}: {other}");
     }
-    let call = read(Stage::new().set("sessions.scope", "call")).await;
+    let call = read(FakeEngineSetup::new().set("sessions.scope", "call")).await;
     assert!(call.contains("borrows any free browser, which may be another one next time"), "{call}");
 }

@@ -3,19 +3,19 @@
 use greenroom_testkit::text_of;
 use serde_json::{Value, json};
 
-use super::stage::{Stage, error, failure, pid, retryable};
+use super::fixture::{FakeEngineSetup, error, failure, pid, retryable};
 
 /// Only one browser at a time.
-fn narrow() -> Stage {
-    Stage::new().set("pool.slots", "1").set("pool.instances_max", "1")
+fn one_slot_setup() -> FakeEngineSetup {
+    FakeEngineSetup::new().set("pool.slots", "1").set("pool.instances_max", "1")
 }
 
 /// When no slot comes free, a call is refused after `pool.lease_timeout`, with who holds the slots and how many wait; when
 /// one comes back, it is served.
 #[tokio::test]
 async fn lease_timeout_error_names_the_slot_holders() {
-    let stage = narrow().set("pool.lease_timeout", "200ms");
-    let client = stage.client().await;
+    let setup = one_slot_setup().set("pool.lease_timeout", "200ms");
+    let client = setup.client().await;
     pid(&client, "a").await;
     let answer = client.call("pid", json!({"sessionId": "b"})).await;
     let (code, text) = failure(&answer);
@@ -29,8 +29,8 @@ async fn lease_timeout_error_names_the_slot_holders() {
 /// Waiting calls are served in their order as slots come back.
 #[tokio::test]
 async fn waiting_calls_are_served_in_order() {
-    let stage = narrow();
-    let client = stage.client().await;
+    let setup = one_slot_setup();
+    let client = setup.client().await;
     pid(&client, "s0").await;
     let mut waiting = Vec::new();
     for n in 1..4 {
@@ -46,9 +46,9 @@ async fn waiting_calls_are_served_in_order() {
 /// The queue of a session holds 64 calls; the next is refused and has no effect, and the others are all served.
 #[tokio::test]
 async fn session_queue_is_bounded() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    let gate = setup.gate("gate");
     let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
     gate.arrived(1).await;
     let mut queued = Vec::new();
@@ -68,16 +68,16 @@ async fn session_queue_is_bounded() {
     for (n, call) in queued.into_iter().enumerate() {
         assert_eq!(text_of(&call.response().await), n.to_string());
     }
-    assert_eq!(stage.log().count("tools/call echo"), 64);
+    assert_eq!(setup.log().count("tools/call echo"), 64);
 }
 
 /// A connection has at most 1,024 calls in flight; the next is refused, pings and cancellations still work.
 #[tokio::test]
 async fn calls_in_flight_per_connection_are_bounded() {
     // None of them gives up waiting for the one browser before all have been sent.
-    let stage = narrow().set("pool.lease_timeout", "1h");
-    let client = stage.client().await;
-    let gate = stage.gate("gate");
+    let setup = one_slot_setup().set("pool.lease_timeout", "1h");
+    let client = setup.client().await;
+    let gate = setup.gate("gate");
     let mut calls = Vec::new();
     for n in 0..1_024 {
         let arguments = json!({"file": gate.path(), "sessionId": format!("s{}", n / 64)});
@@ -98,8 +98,8 @@ async fn calls_in_flight_per_connection_are_bounded() {
 #[tokio::test]
 async fn large_answer_passes_whole() {
     const BYTES: usize = 50_000_000;
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let line = client.call_line("big", json!({"bytes": BYTES, "mode": "raw"})).await;
     let head = r#""result":{"content":[{"type":"text","text":""#;
     let text = line.split_once(head).unwrap().1.split_once('"').unwrap().0;
@@ -111,8 +111,8 @@ async fn large_answer_passes_whole() {
 #[tokio::test]
 async fn answer_over_the_limit_is_refused() {
     const LIMIT: usize = 64 * 1024 * 1024;
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let process = pid(&client, "a").await;
     let (code, message) = error(&client.call("big", json!({"bytes": LIMIT, "sessionId": "a"})).await);
     assert_eq!(code, -32_000);

@@ -3,17 +3,17 @@
 use greenroom_testkit::{process::alive, text_of};
 use serde_json::{Value, json};
 
-use super::stage::{Stage, failure, pid, pid_of, sessions};
+use super::fixture::{FakeEngineSetup, failure, pid, pid_of, sessions};
 
 /// `session_list` shows each session with all its fields, busy or idle, oldest first.
 #[tokio::test]
 async fn session_list_shows_every_field() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     assert_eq!(sessions(&client).await, Vec::<Value>::new());
     client.call("pid", json!({})).await;
     pid(&client, "idle").await;
-    let gate = stage.gate("gate");
+    let gate = setup.gate("gate");
     let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "busy"})).await;
     gate.arrived(1).await;
     let queued = client.start_call("pid", json!({"sessionId": "busy"})).await;
@@ -61,13 +61,13 @@ async fn session_list_shows_every_field() {
 /// `session_close` returns when process and folder are gone; the id is free, and the next session gets no note.
 #[tokio::test]
 async fn session_close_removes_process_and_folder() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let process = pid(&client, "a").await;
-    assert_eq!(stage.seats().len(), 1);
+    assert_eq!(setup.seats().len(), 1);
     assert_eq!(text_of(&client.call("session_close", json!({"sessionId": "a"})).await), "session closed");
     assert!(!alive(process));
-    assert_eq!(stage.seats().len(), 0);
+    assert_eq!(setup.seats().len(), 0);
     let (code, text) = failure(&client.call("session_close", json!({"sessionId": "a"})).await);
     assert_eq!(
         (code.as_str(), text.as_str()),
@@ -87,9 +87,9 @@ async fn session_close_removes_process_and_folder() {
 /// A call in flight when its session is closed gets that error; the next call has a new session.
 #[tokio::test]
 async fn session_close_fails_the_running_call() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    let gate = setup.gate("gate");
     let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
     gate.arrived(1).await;
     let queued = client.start_call("pid", json!({"sessionId": "a"})).await;
@@ -106,13 +106,13 @@ async fn session_close_fails_the_running_call() {
 /// it too, before and after its first call, and finds nothing after it is closed.
 #[tokio::test]
 async fn create_new_session_opens_a_browser() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let made: Value =
         serde_json::from_str(&text_of(&client.call("create_new_session", json!({})).await)).unwrap();
     let id = made["sessionId"].as_str().unwrap();
     assert!(id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
-    assert_eq!(stage.log().count("initialize"), 1, "its browser is there already, and no list was asked for");
+    assert_eq!(setup.log().count("initialize"), 1, "its browser is there already, and no list was asked for");
     assert_eq!(sessions(&client).await[0]["id"], id);
 
     let made: Value = serde_json::from_str(&text_of(
@@ -151,13 +151,13 @@ async fn create_new_session_opens_a_browser() {
 /// The UUID of a connection's own session finds it from that connection only.
 #[tokio::test]
 async fn unnamed_session_uuid_works_on_its_connection_only() {
-    let stage = Stage::new().set("responses", "refs");
-    let server = stage.serve().await;
-    let (one, other) = (crate::http::remote(&server).await, crate::http::remote(&server).await);
+    let setup = FakeEngineSetup::new().set("responses", "refs");
+    let server = setup.serve().await;
+    let (one, other) = (crate::http::http_client(&server).await, crate::http::http_client(&server).await);
     let uid = |answer: &Value| -> Value {
-        let said: Value = serde_json::from_str(&text_of(answer)).unwrap();
-        assert!(said["metadata"].get("session").is_none(), "{said}");
-        said["session_id"].clone()
+        let parsed: Value = serde_json::from_str(&text_of(answer)).unwrap();
+        assert!(parsed["metadata"].get("session").is_none(), "{parsed}");
+        parsed["session_id"].clone()
     };
     let own = uid(&one.call("pid", json!({})).await);
     assert_eq!(uid(&one.call("pid", json!({"sessionId": own})).await), own);

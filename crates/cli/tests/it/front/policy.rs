@@ -3,13 +3,15 @@
 use greenroom_testkit::text_of;
 use serde_json::json;
 
-use super::stage::{Stage, failure, tool_names};
+use super::fixture::{FakeEngineSetup, failure, tool_names};
 
 /// `tools.allow` and `tools.deny` hide tools, greenroom's own too, and refuse their calls with the reason.
 #[tokio::test]
 async fn tool_rules_hide_tools_and_refuse_calls() {
-    let stage = Stage::new().set("tools.allow", "e*,session_*,pid").set("tools.deny", "session_list,elicit");
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new()
+        .set("tools.allow", "e*,session_*,pid")
+        .set("tools.deny", "session_list,elicit");
+    let client = setup.client().await;
     assert_eq!(tool_names(&client).await, ["echo", "pid", "session_close"]);
     for (tool, arguments, expected) in [
         ("elicit", json!({"message": "m"}), "tool \"elicit\" is switched off by `tools.deny`"),
@@ -22,14 +24,14 @@ async fn tool_rules_hide_tools_and_refuse_calls() {
         assert_eq!(text, format!("{expected}\n\nhint: the operator decides which tools may be used"));
     }
     assert_eq!(text_of(&client.call("echo", json!({"text": "a"})).await), "a");
-    assert_eq!(stage.log().count("tools/call elicit"), 0);
+    assert_eq!(setup.log().count("tools/call elicit"), 0);
 }
 
 /// The rules also apply to a tool that appears at run time.
 #[tokio::test]
 async fn tool_rules_apply_to_new_tools() {
-    let stage = Stage::new().set("tools.deny", "extra_*");
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new().set("tools.deny", "extra_*");
+    let client = setup.client().await;
     let before = tool_names(&client).await;
     let name = text_of(&client.call("change_tools", json!({})).await);
     client.next_notification("notifications/tools/list_changed").await;

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use greenroom_testkit::{Client, PATIENCE, text_of, within};
 use serde_json::{Value, json};
 
-use super::stage::{Stage, failure, pid_of, retryable, sessions, tools};
+use super::fixture::{FakeEngineSetup, failure, pid_of, retryable, sessions, tools};
 
 /// Two pools: the default one with three instances, the last of which has an alias, and one with a single instance.
-pub fn two_pools(stage: Stage) -> Stage {
-    stage
+pub fn two_pools(setup: FakeEngineSetup) -> FakeEngineSetup {
+    setup
         .pools("MAIN_INSTANCES", "3")
         .pools("MAIN_IS_DEFAULT", "true")
         .pools("MAIN_DESCRIPTION", "General web scraping and navigation")
@@ -17,7 +17,7 @@ pub fn two_pools(stage: Stage) -> Stage {
         .pools("SIDE_JOBS_INSTANCES", "1")
 }
 
-async fn place(client: &Client, arguments: Value) -> u32 {
+async fn pid_of_call(client: &Client, arguments: Value) -> u32 {
     pid_of(&client.call("pid", arguments).await)
 }
 
@@ -29,21 +29,24 @@ async fn status(client: &Client, arguments: Value) -> Value {
 /// instance is a process of its own.
 #[tokio::test]
 async fn calls_run_in_the_named_pool_and_instance() {
-    let stage = two_pools(Stage::new());
-    let client = stage.client().await;
+    let setup = two_pools(FakeEngineSetup::new());
+    let client = setup.client().await;
     let mut processes = Vec::new();
     for instance in ["0", "1", "2"] {
-        processes.push(place(&client, json!({"browser_instance": instance})).await);
+        processes.push(pid_of_call(&client, json!({"browser_instance": instance})).await);
     }
-    let side = place(&client, json!({"browser_pool": "SIDE_JOBS"})).await;
+    let side = pid_of_call(&client, json!({"browser_pool": "SIDE_JOBS"})).await;
     assert_eq!(BTreeSet::from_iter(processes.iter().chain([&side])).len(), 4, "{processes:?} {side}");
-    assert_eq!(place(&client, json!({"browser_instance": "main_browser"})).await, processes[2]);
-    assert_eq!(place(&client, json!({"browser_instance": 2})).await, processes[2]);
-    assert_eq!(place(&client, json!({"browser_pool": "SIDE_JOBS", "browser_instance": "0"})).await, side);
-    assert!(processes.contains(&place(&client, json!({})).await));
+    assert_eq!(pid_of_call(&client, json!({"browser_instance": "main_browser"})).await, processes[2]);
+    assert_eq!(pid_of_call(&client, json!({"browser_instance": 2})).await, processes[2]);
+    assert_eq!(
+        pid_of_call(&client, json!({"browser_pool": "SIDE_JOBS", "browser_instance": "0"})).await,
+        side
+    );
+    assert!(processes.contains(&pid_of_call(&client, json!({})).await));
     client.call("create_new_session", json!({"sessionId": "s", "browser_instance": "main_browser"})).await;
     assert_ne!(
-        place(&client, json!({"sessionId": "s"})).await,
+        pid_of_call(&client, json!({"sessionId": "s"})).await,
         processes[2],
         "a session begins with a new browser"
     );
@@ -54,14 +57,14 @@ async fn calls_run_in_the_named_pool_and_instance() {
 /// A call for an instance that is lent waits for exactly that one, even if others are free.
 #[tokio::test]
 async fn call_waits_for_the_named_instance() {
-    let stage = two_pools(Stage::new());
-    let client = stage.client().await;
-    let gate = stage.gate("gate");
+    let setup = two_pools(FakeEngineSetup::new());
+    let client = setup.client().await;
+    let gate = setup.gate("gate");
     let file = json!(gate.path());
     let held = client.start_call("wait", json!({"file": file, "browser_instance": "2"})).await;
     gate.arrived(1).await;
     let mut waiting = client.start_call("pid", json!({"browser_instance": "main_browser"})).await;
-    place(&client, json!({"browser_instance": "1"})).await;
+    pid_of_call(&client, json!({"browser_instance": "1"})).await;
     assert!(waiting.response_now().is_none());
     gate.open();
     held.response().await;
@@ -71,8 +74,8 @@ async fn call_waits_for_the_named_instance() {
 /// Unknown names are refused with the known ones, and a session does not move.
 #[tokio::test]
 async fn unknown_pool_error_lists_the_known_ones() {
-    let stage = two_pools(Stage::new());
-    let client = stage.client().await;
+    let setup = two_pools(FakeEngineSetup::new());
+    let client = setup.client().await;
     let fails = async |arguments: Value| failure(&client.call("pid", arguments).await);
     let (code, text) = fails(json!({"browser_pool": "SIDE"})).await;
     assert_eq!(code, "no_such_pool");
@@ -89,7 +92,7 @@ async fn unknown_pool_error_lists_the_known_ones() {
             format!("Instance not found in pool: no such instance in pool \"MAIN\": \"{wrong}\"; there are ");
         assert!(text.starts_with(&words) && text.contains("main_browser"), "{text}");
     }
-    place(&client, json!({"sessionId": "s", "browser_pool": "SIDE_JOBS"})).await;
+    pid_of_call(&client, json!({"sessionId": "s", "browser_pool": "SIDE_JOBS"})).await;
     let (code, text) = fails(json!({"sessionId": "s", "browser_pool": "MAIN"})).await;
     assert_eq!(code, "session_elsewhere");
     assert!(text.contains(r#"lives in pool "SIDE_JOBS""#), "{text}");
@@ -98,9 +101,9 @@ async fn unknown_pool_error_lists_the_known_ones() {
 /// Commands of a bulk call run in the one instance that it names.
 #[tokio::test]
 async fn bulk_runs_in_the_named_instance() {
-    let stage = two_pools(Stage::new());
-    let client = stage.client().await;
-    let process = place(&client, json!({"browser_instance": "2"})).await;
+    let setup = two_pools(FakeEngineSetup::new());
+    let client = setup.client().await;
+    let process = pid_of_call(&client, json!({"browser_instance": "2"})).await;
     let commands = json!([{"tool": "pid"}, {"tool": "pid"}, {"tool": "pid"}]);
     let arguments =
         json!({"commands": commands, "browser_instance": "main_browser", "return_all_results": true});
@@ -114,9 +117,9 @@ async fn bulk_runs_in_the_named_instance() {
 /// Every tool shows the parameters, the instructions name the pools, and agents can ask for their state.
 #[tokio::test]
 async fn tools_and_instructions_name_the_pools() {
-    let stage = two_pools(Stage::new());
-    let client = stage.spawn();
-    let hello = client.initialize(super::stage::NEWEST, json!({})).await;
+    let setup = two_pools(FakeEngineSetup::new());
+    let client = setup.spawn();
+    let hello = client.initialize(super::fixture::NEWEST, json!({})).await;
     let instructions = hello["result"]["instructions"].as_str().unwrap();
     let expected = "Pools: MAIN (default): General web scraping and navigation; SIDE_JOBS.";
     assert!(instructions.ends_with(expected), "{instructions}");
@@ -127,7 +130,7 @@ async fn tools_and_instructions_name_the_pools() {
         assert_eq!(properties.contains_key("browser_pool"), !own, "{tool}");
         assert_eq!(properties.contains_key("browser_instance"), !own, "{tool}");
     }
-    let gate = stage.gate("gate");
+    let gate = setup.gate("gate");
     let held = client.start_call("wait", json!({"file": gate.path(), "browser_instance": "2"})).await;
     gate.arrived(1).await;
     let all = status(&client, json!({})).await;
@@ -154,9 +157,9 @@ async fn tools_and_instructions_name_the_pools() {
 /// The error for a full pool says who holds its only instance and which settings would help.
 #[tokio::test]
 async fn full_pool_error_names_the_lease_holder() {
-    let stage = two_pools(Stage::new()).pools("SIDE_JOBS_LEASE_TIMEOUT", "200");
-    let client = stage.client().await;
-    place(&client, json!({"sessionId": "a", "browser_pool": "SIDE_JOBS"})).await;
+    let setup = two_pools(FakeEngineSetup::new()).pools("SIDE_JOBS_LEASE_TIMEOUT", "200");
+    let client = setup.client().await;
+    pid_of_call(&client, json!({"sessionId": "a", "browser_pool": "SIDE_JOBS"})).await;
     let answer = client.call("pid", json!({"sessionId": "b", "browser_pool": "SIDE_JOBS"})).await;
     let (code, text) = failure(&answer);
     assert_eq!((code.as_str(), retryable(&answer)), ("lease_timeout", true));
@@ -169,13 +172,13 @@ async fn full_pool_error_names_the_lease_holder() {
 /// A pool of which no instance can start gives the documented error; another pool is not affected.
 #[tokio::test]
 async fn pool_without_a_healthy_instance_refuses_calls() {
-    let stage = Stage::new()
+    let setup = FakeEngineSetup::new()
         .pools("MAIN_INSTANCES", "1")
         .pools("MAIN_IS_DEFAULT", "true")
         .pools("MAIN_COMMAND", r#"["false"]"#)
         .pools("MAIN_RESTARTS", "0")
         .pools("SIDE_INSTANCES", "1");
-    let client = stage.client().await;
+    let client = setup.client().await;
     let refused = async {
         loop {
             let (code, text) = failure(&client.call("pid", json!({})).await);
@@ -190,7 +193,7 @@ async fn pool_without_a_healthy_instance_refuses_calls() {
         text.starts_with(words) && text.ends_with("`greenroom pool restart MAIN` starts it again"),
         "{text}"
     );
-    place(&client, json!({"browser_pool": "SIDE"})).await;
+    pid_of_call(&client, json!({"browser_pool": "SIDE"})).await;
     let all = status(&client, json!({})).await;
     let failed = &all["pools"][0]["instances"][0];
     assert_eq!((&failed["status"], &failed["process_id"]), (&json!("failed"), &Value::Null), "{all}");

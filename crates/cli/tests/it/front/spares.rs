@@ -3,21 +3,21 @@
 use greenroom_testkit::{Client, process::children, text_of};
 use serde_json::{Value, json};
 
-use super::stage::{Stage, pid};
+use super::fixture::{FakeEngineSetup, pid};
 
 /// greenroom with a spare, and its processes before the first call.
-async fn warm(capabilities: Value) -> (Stage, Client, Vec<u32>) {
-    let stage = Stage::new().set("pool.warm", "1").set("log", "info");
-    let client = stage.client_with(capabilities).await;
+async fn start_with_spare(capabilities: Value) -> (FakeEngineSetup, Client, Vec<u32>) {
+    let setup = FakeEngineSetup::new().set("pool.warm", "1").set("log", "info");
+    let client = setup.client_with(capabilities).await;
     client.stderr_says("spare ready").await;
     let before = children(client.pid());
-    (stage, client, before)
+    (setup, client, before)
 }
 
 /// An agent without capabilities gets the process that was there before its call.
 #[tokio::test]
 async fn session_gets_the_spare() {
-    let (_stage, client, before) = warm(json!({})).await;
+    let (_setup, client, before) = start_with_spare(json!({})).await;
     let first = pid(&client, "a").await;
     assert!(before.contains(&first), "{first} is none of {before:?}");
     assert_ne!(pid(&client, "b").await, first);
@@ -26,7 +26,7 @@ async fn session_gets_the_spare() {
 /// An agent that can be asked gets a process of its own, which knows that and asks it.
 #[tokio::test]
 async fn agent_that_can_answer_questions_gets_its_own_process() {
-    let (_stage, client, before) = warm(json!({ "elicitation": {} })).await;
+    let (_setup, client, before) = start_with_spare(json!({ "elicitation": {} })).await;
     let first = pid(&client, "a").await;
     assert!(!before.contains(&first), "{first} is one of {before:?}");
     client.on_request("elicitation/create", |_| json!({ "action": "decline" }));

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use super::{pools::get, remote};
-use crate::front::stage::Stage;
+use super::{http_client, pools::get};
+use crate::front::fixture::FakeEngineSetup;
 
-/// A picture is kept once however often it comes, is fetched with its type, and is not sent again to a client that has it.
+/// A picture is stored once however often it comes, is fetched with its type, and is not sent again to a client that has it.
 #[tokio::test]
 async fn blob_is_stored_once_and_revalidated() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = remote(&server).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
     for _ in 0..2 {
         client.call("echo", json!({"text": "a", "rich": true, "sessionId": "a"})).await;
     }

@@ -4,15 +4,15 @@ use greenroom_testkit::{http::Server, text_of};
 use serde_json::{Value, json};
 
 use super::{
+    http_client,
     pools::{JSON, get, post},
-    remote,
 };
-use crate::front::stage::Stage;
+use crate::front::fixture::FakeEngineSetup;
 
 async fn call(server: &Server, body: Value) -> Value {
-    let (status, said) = post(server, "/api/calls", &[JSON], &body.to_string()).await;
-    assert_eq!(status, 200, "{said}");
-    said
+    let (status, response) = post(server, "/api/calls", &[JSON], &body.to_string()).await;
+    assert_eq!(status, 200, "{response}");
+    response
 }
 
 fn id_of(call: &Value) -> &str {
@@ -22,8 +22,8 @@ fn id_of(call: &Value) -> &str {
 /// A call is answered as documented, runs in the named session, and everything of it is found again.
 #[tokio::test]
 async fn call_is_answered_and_recorded() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let set =
         call(&server, json!({"session_id": "a", "tool": "set", "params": {"key": "k", "value": "v"}})).await;
     let fields: Vec<_> = set.as_object().unwrap().keys().collect();
@@ -37,7 +37,7 @@ async fn call_is_answered_and_recorded() {
         )
     );
     // The same browser, by its name over MCP and by its UUID over REST.
-    let over_mcp = remote(&server).await.call("get", json!({"key": "k", "sessionId": "a"})).await;
+    let over_mcp = http_client(&server).await.call("get", json!({"key": "k", "sessionId": "a"})).await;
     assert!(text_of(&over_mcp).starts_with('v'), "{over_mcp}");
     let again =
         call(&server, json!({"session_id": set["session_id"], "tool": "get", "params": {"key": "k"}})).await;
@@ -62,8 +62,8 @@ async fn call_is_answered_and_recorded() {
 /// Content is searched and read by lines, and compared with another call's.
 #[tokio::test]
 async fn content_is_searched_and_read_by_lines() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let text = |third: &str| {
         let lines = (0..40).map(|n| if n == 2 { third.to_owned() } else { format!("line {n}") });
         let text = lines.collect::<Vec<_>>().join("\n");
@@ -85,8 +85,8 @@ async fn content_is_searched_and_read_by_lines() {
 /// A failed tool is not an HTTP error. A call that can never run is, and is recorded all the same, with its session.
 #[tokio::test]
 async fn failed_tool_is_no_http_error() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let failed =
         call(&server, json!({"session_id": "a", "tool": "fail", "params": {"message": "no luck"}})).await;
     assert_eq!((&failed["status"], &failed["error"]), (&json!("error"), &json!("no luck")));
@@ -98,9 +98,9 @@ async fn failed_tool_is_no_http_error() {
             &failed["session_id"],
         ),
     ] {
-        let (status, said) = post(&server, "/api/calls", &[JSON], &body.to_string()).await;
-        assert_eq!((status, &said["error"]), (400, &json!(word)), "{said}");
-        let path = format!("/api/calls/{}", said["details"]["ref_id"].as_str().unwrap());
+        let (status, response) = post(&server, "/api/calls", &[JSON], &body.to_string()).await;
+        assert_eq!((status, &response["error"]), (400, &json!(word)), "{response}");
+        let path = format!("/api/calls/{}", response["details"]["ref_id"].as_str().unwrap());
         let (_, kept) = get(&server, &path).await;
         assert_eq!((&kept["status"], &kept["session_id"]), (&json!("error"), session), "{kept}");
     }
@@ -111,12 +111,12 @@ async fn failed_tool_is_no_http_error() {
 /// An unknown pool or instance is 404, one that is not available now is 503; both are recorded.
 #[tokio::test]
 async fn unknown_or_unavailable_instance_is_refused() {
-    let stage = Stage::new()
+    let setup = FakeEngineSetup::new()
         .pools("MAIN_INSTANCES", "1")
         .pools("MAIN_IS_DEFAULT", "true")
         .pools("MAIN_LEASE_TIMEOUT", "1")
         .pools("SIDE_INSTANCES", "1");
-    let server = stage.serve().await;
+    let server = setup.serve().await;
     call(&server, json!({"session_id": "a", "tool": "pid"})).await;
     for (params, status, word) in [
         (json!({"browser_pool": "NOPE"}), 404, "no_such_pool"),
@@ -124,20 +124,20 @@ async fn unknown_or_unavailable_instance_is_refused() {
         (json!({}), 503, "lease_timeout"),
     ] {
         let body = json!({"session_id": "b", "tool": "pid", "params": params}).to_string();
-        let (got, said) = post(&server, "/api/calls", &[JSON], &body).await;
-        assert_eq!((got, &said["error"]), (status, &json!(word)), "{said}");
-        assert!(said["details"]["ref_id"].is_string(), "{said}");
+        let (got, response) = post(&server, "/api/calls", &[JSON], &body).await;
+        assert_eq!((got, &response["error"]), (status, &json!(word)), "{response}");
+        assert!(response["details"]["ref_id"].is_string(), "{response}");
     }
     let body = json!({"session_id": "a", "tool": "pid", "params": {"browser_pool": "SIDE"}}).to_string();
-    let (got, said) = post(&server, "/api/calls", &[JSON], &body).await;
-    assert_eq!((got, &said["error"]), (409, &json!("session_elsewhere")), "{said}");
+    let (got, response) = post(&server, "/api/calls", &[JSON], &body).await;
+    assert_eq!((got, &response["error"]), (409, &json!("session_elsewhere")), "{response}");
 }
 
 /// A call with a `request_id` is made once, however often it is sent.
 #[tokio::test]
 async fn request_id_makes_a_call_once() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let name = "0199F3A2-5B0C-4E1D-8F00-1C2D3E4F5A6B";
     let body = json!({"session_id": "a", "tool": "echo", "params": {"text": "a"}, "request_id": name});
     let first = call(&server, body.clone()).await;
@@ -147,19 +147,19 @@ async fn request_id_makes_a_call_once() {
     for (tool, params) in [("echo", json!({"text": "b"})), ("get", json!({"key": "a"})), ("echo", json!({}))]
     {
         let body = json!({"session_id": "a", "tool": tool, "params": params, "request_id": name}).to_string();
-        let (status, said) = post(&server, "/api/calls", &[JSON], &body).await;
-        assert_eq!((status, &said["error"]), (409, &json!("request_id_reused")), "{said}");
+        let (status, response) = post(&server, "/api/calls", &[JSON], &body).await;
+        assert_eq!((status, &response["error"]), (409, &json!("request_id_reused")), "{response}");
         let first = format!("`{}`: tool \"echo\" at ", name.to_lowercase());
-        assert!(said["message"].as_str().unwrap().contains(&first), "{said}");
+        assert!(response["message"].as_str().unwrap().contains(&first), "{response}");
     }
-    assert_eq!((stage.log().count("tools/call echo"), stage.log().count("tools/call get")), (1, 0));
+    assert_eq!((setup.log().count("tools/call echo"), setup.log().count("tools/call get")), (1, 0));
 }
 
 /// The error for a wrong request names the mistake, with the right status; nothing has run then.
 #[tokio::test]
 async fn invalid_call_requests_are_refused() {
-    let stage = Stage::new().set("tools.deny", "big");
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new().set("tools.deny", "big");
+    let server = setup.serve().await;
     let id = "0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b";
     for (headers, body, status, error, says) in [
         (&[JSON][..], "", 400, "bad_request", "which tool"),
@@ -196,10 +196,10 @@ async fn invalid_call_requests_are_refused() {
             "by their `ref_id`",
         ),
     ] {
-        let (got, said) = post(&server, "/api/calls", headers, body).await;
-        assert_eq!((got, &said["error"]), (status, &json!(error)), "{body}: {said}");
-        assert!(said["message"].as_str().unwrap().contains(says), "{body}: {said}");
-        assert!(said["details"].is_object(), "{said}");
+        let (got, response) = post(&server, "/api/calls", headers, body).await;
+        assert_eq!((got, &response["error"]), (status, &json!(error)), "{body}: {response}");
+        assert!(response["message"].as_str().unwrap().contains(says), "{body}: {response}");
+        assert!(response["details"].is_object(), "{response}");
     }
     for (path, status) in [
         ("/api/calls?whose=a".to_owned(), 400),
@@ -211,19 +211,19 @@ async fn invalid_call_requests_are_refused() {
     ] {
         assert_eq!(get(&server, &path).await.0, status, "{path}");
     }
-    assert_eq!(stage.log().count("tools/call"), 0);
+    assert_eq!(setup.log().count("tools/call"), 0);
 }
 
 /// A closed session takes no calls by its UUID; its name is free for a new one.
 #[tokio::test]
 async fn closed_session_uuid_takes_no_calls() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let first = call(&server, json!({"session_id": "a", "tool": "pid"})).await;
-    remote(&server).await.call("session_close", json!({"sessionId": "a"})).await;
+    http_client(&server).await.call("session_close", json!({"sessionId": "a"})).await;
     let body = json!({"session_id": first["session_id"], "tool": "pid"}).to_string();
-    let (status, said) = post(&server, "/api/calls", &[JSON], &body).await;
-    assert_eq!((status, &said["error"]), (409, &json!("session_over")), "{said}");
+    let (status, response) = post(&server, "/api/calls", &[JSON], &body).await;
+    assert_eq!((status, &response["error"]), (409, &json!("session_over")), "{response}");
     let second = call(&server, json!({"session_id": "a", "tool": "pid"})).await;
     assert_ne!(second["session_id"], first["session_id"]);
 }
@@ -231,17 +231,17 @@ async fn closed_session_uuid_takes_no_calls() {
 /// greenroom's own tools work for programs too; they leave no record, so the response holds the answer.
 #[tokio::test]
 async fn own_tools_work_without_a_record() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let commands = json!([
         {"tool": "set", "args": {"key": "k", "value": "v"}},
         {"tool": "get", "args": {"key": "k"}, "return_result": true},
     ]);
     let body = json!({"session_id": "a", "tool": "browser_execute_bulk", "params": {"commands": commands}});
-    let said = call(&server, body).await;
-    assert_eq!((&said["ref_id"], &said["status"]), (&Value::Null, &json!("success")), "{said}");
-    let outcome = &said["result"]["structuredContent"];
-    assert_eq!(outcome["results"][1]["content"][0]["text"], "v", "{said}");
+    let response = call(&server, body).await;
+    assert_eq!((&response["ref_id"], &response["status"]), (&Value::Null, &json!("success")), "{response}");
+    let outcome = &response["result"]["structuredContent"];
+    assert_eq!(outcome["results"][1]["content"][0]["text"], "v", "{response}");
     let commands = json!([{"tool": "fail", "args": {"message": "no luck"}}]);
     let body = json!({"session_id": "a", "tool": "browser_execute_bulk", "params": {"commands": commands}});
     let failed = call(&server, body).await;
@@ -252,8 +252,8 @@ async fn own_tools_work_without_a_record() {
 /// Sessions are opened, listed, shown and closed, by name and by UUID; a closed one is shown from its record.
 #[tokio::test]
 async fn sessions_are_opened_listed_and_closed() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let (status, opened) = post(&server, "/api/sessions", &[JSON], r#"{"session_id":"shop"}"#).await;
     assert_eq!(
         (status, &opened["name"], &opened["state"]),
@@ -263,11 +263,11 @@ async fn sessions_are_opened_listed_and_closed() {
     let uid = opened["session_id"].as_str().unwrap();
     let (status, unnamed) = post(&server, "/api/sessions", &[], "").await;
     assert_eq!((status, unnamed["name"].as_str().unwrap().len()), (201, 8), "{unnamed}");
-    let (status, said) = post(&server, "/api/sessions", &[JSON], r#"{"session_id":"shop"}"#).await;
-    assert_eq!((status, &said["error"]), (409, &json!("session_exists")), "{said}");
-    let (status, said) = post(&server, "/api/sessions", &[JSON], r#"{"pool":"NOPE"}"#).await;
-    assert_eq!((status, &said["error"]), (404, &json!("no_such_pool")), "{said}");
-    let own = remote(&server).await;
+    let (status, response) = post(&server, "/api/sessions", &[JSON], r#"{"session_id":"shop"}"#).await;
+    assert_eq!((status, &response["error"]), (409, &json!("session_exists")), "{response}");
+    let (status, response) = post(&server, "/api/sessions", &[JSON], r#"{"pool":"NOPE"}"#).await;
+    assert_eq!((status, &response["error"]), (404, &json!("no_such_pool")), "{response}");
+    let own = http_client(&server).await;
     own.call("pid", json!({})).await;
 
     let (_, listed) = get(&server, "/api/sessions").await;
@@ -292,23 +292,23 @@ async fn sessions_are_opened_listed_and_closed() {
     assert_eq!(get(&server, "/api/sessions").await.1["sessions"].as_array().unwrap().len(), 2);
 }
 
-/// Where nothing is kept, nothing can be read, and the error says what to do.
+/// Where nothing is recorded, nothing can be read, and the error says what to do.
 #[tokio::test]
 async fn disabled_records_cannot_be_read() {
-    let stage = Stage::new().set("records.enabled", "false");
-    let server = stage.serve().await;
-    let (status, said) = get(&server, "/api/calls").await;
-    assert_eq!((status, &said["error"]), (503, &json!("records_off")));
-    assert!(said["details"]["hint"].as_str().unwrap().contains("records.enabled"), "{said}");
+    let setup = FakeEngineSetup::new().set("records.enabled", "false");
+    let server = setup.serve().await;
+    let (status, response) = get(&server, "/api/calls").await;
+    assert_eq!((status, &response["error"]), (503, &json!("records_off")));
+    assert!(response["details"]["hint"].as_str().unwrap().contains("records.enabled"), "{response}");
     let made = post(&server, "/api/calls", &[JSON], r#"{"tool":"pid","session_id":"a"}"#).await;
-    assert_eq!((made.0, stage.log().count("tools/call")), (503, 0));
+    assert_eq!((made.0, setup.log().count("tools/call")), (503, 0));
 }
 
 /// Web pages cannot use any of it.
 #[tokio::test]
 async fn web_pages_cannot_use_the_calls_api() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let blob = format!("/api/blobs/{}", "0".repeat(64));
     for header in [("origin", "https://evil.example"), ("host", "evil.example")] {
         for (method, path) in [
@@ -331,8 +331,8 @@ async fn web_pages_cannot_use_the_calls_api() {
 /// A program, too, learns that its session's browser is another one now.
 #[tokio::test]
 async fn answer_notes_a_lost_browser() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let failed = call(&server, json!({"session_id": "a", "tool": "die"})).await;
     assert_eq!((&failed["status"], failed["metadata"].get("notes")), (&json!("error"), None), "{failed}");
     let next = call(&server, json!({"session_id": "a", "tool": "pid"})).await;

@@ -1,16 +1,16 @@
 //! Clients that stop halfway: they lose their request, and disturb no other client.
 
-use greenroom_testkit::{eventually, http::Remote, text_of};
+use greenroom_testkit::{eventually, http::HttpMcpClient, text_of};
 use serde_json::json;
 
-use crate::front::stage::{NEWEST, Stage};
+use crate::front::fixture::{FakeEngineSetup, NEWEST};
 
 /// Half a request, silence, and garbage delay no other client; their resources are given back when they leave.
 #[tokio::test]
 async fn incomplete_requests_delay_no_other_client() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let mut held = Vec::new();
     for part in [
         "",
@@ -42,13 +42,13 @@ async fn incomplete_requests_delay_no_other_client() {
 #[tokio::test]
 async fn slow_reader_disturbs_no_other_client() {
     const STEPS: u64 = 60_000;
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let slow = client
         .send(&client.call_with_progress("progress", json!({"steps": STEPS, "sessionId": "slow"})))
         .await;
-    stage.log().reached("tools/call progress", 1).await;
+    setup.log().reached("tools/call progress", 1).await;
     for _ in 0..20 {
         assert_eq!(text_of(&client.call("echo", json!({"text": "on", "sessionId": "b"})).await), "on");
     }

@@ -1,9 +1,9 @@
 //! Every revision with a handshake, from `initialize` to the end of the session.
 
-use greenroom_testkit::{http::Remote, text_of};
+use greenroom_testkit::{http::HttpMcpClient, text_of};
 use serde_json::{Value, json};
 
-use crate::front::stage::{Stage, error};
+use crate::front::fixture::{FakeEngineSetup, error};
 
 const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -11,10 +11,10 @@ const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 /// messages that need no answer.
 #[tokio::test]
 async fn every_revision_gets_a_session() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     for revision in REVISIONS {
-        let client = Remote::open(&server, revision, json!({})).await;
+        let client = HttpMcpClient::open(&server, revision, json!({})).await;
         assert!(client.session.bytes().all(|byte| byte.is_ascii_graphic()), "{}", client.session);
         let mut ping = client.post(&client.message("ping", Value::Null)).await;
         assert_eq!((ping.status, ping.header("content-type")), (200, Some("application/json")));
@@ -33,9 +33,9 @@ async fn every_revision_gets_a_session() {
 /// Ids come back as they were written, whatever they look like.
 #[tokio::test]
 async fn request_ids_come_back_as_written() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, "2025-11-25", json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, "2025-11-25", json!({})).await;
     for id in ["\"a \\\"b\\\"\"", "-1", "12345678901234567890123", "1.50", "\"\""] {
         let headers = [("content-type", "application/json"), ("mcp-session-id", client.session.as_str())];
         let body = format!(
@@ -50,22 +50,22 @@ async fn request_ids_come_back_as_written() {
 /// A second `initialize` on one session is refused, and changes nothing; without the header it is another client.
 #[tokio::test]
 async fn second_initialize_is_refused() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, "2025-06-18", json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, "2025-06-18", json!({})).await;
     let again =
         client.request("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}})).await;
     assert!(error(&again).1.contains("already initialized with revision 2025-06-18"), "{again}");
     assert_eq!(text_of(&client.call("echo", json!({"text": "on"})).await), "on");
-    let other = Remote::open(&server, "2025-11-25", json!({})).await;
+    let other = HttpMcpClient::open(&server, "2025-11-25", json!({})).await;
     assert_ne!(client.session, other.session);
 }
 
 /// An introduction that fails gives no session.
 #[tokio::test]
 async fn failed_initialize_creates_no_session() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let headers = [("content-type", "application/json")];
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}).to_string();
     let mut reply = server.wire().await.request("POST", "/mcp", &headers, Some(&body)).await;
@@ -76,9 +76,9 @@ async fn failed_initialize_creates_no_session() {
 /// The answers of a batch come together; notifications get none; a batch without requests is accepted silently.
 #[tokio::test]
 async fn batch_answers_come_together() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, "2025-03-26", json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, "2025-03-26", json!({})).await;
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/unknown"});
     let calls = ["a", "b"].map(|text| client.call_of("echo", json!({"text": text, "sessionId": text})));
     let batch = json!([calls[0], notification, calls[1], {"jsonrpc": "2.0", "id": "x"}]);

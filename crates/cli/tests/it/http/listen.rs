@@ -1,18 +1,20 @@
 //! The stream that belongs to no request.
 
-use greenroom_testkit::{http::Remote, text_of};
+use greenroom_testkit::{http::HttpMcpClient, text_of};
 use serde_json::json;
 
-use crate::front::stage::{NEWEST, Stage};
+use crate::front::fixture::{FakeEngineSetup, NEWEST};
 
 /// A listening client learns that the list of tools has changed; one that listens later learns it once, however often it
 /// did.
 #[tokio::test]
 async fn listener_gets_one_tool_list_change() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let (client, late) =
-        (Remote::open(&server, NEWEST, json!({})).await, Remote::open(&server, NEWEST, json!({})).await);
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let (client, late) = (
+        HttpMcpClient::open(&server, NEWEST, json!({})).await,
+        HttpMcpClient::open(&server, NEWEST, json!({})).await,
+    );
     let mut stream = client.listen(None).await;
     assert_eq!(stream.event().await.unwrap().id.as_deref(), Some("0-start"));
     for count in 1..=3 {
@@ -31,9 +33,9 @@ async fn listener_gets_one_tool_list_change() {
 /// One stream has one reader: the newest. The earlier one ends.
 #[tokio::test]
 async fn newest_listener_replaces_the_earlier() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let mut first = client.listen(None).await;
     let mut second = client.listen(None).await;
     assert_eq!(first.next().await, None);

@@ -3,8 +3,8 @@
 use greenroom_testkit::{http::Server, text_of, until_some};
 use serde_json::{Value, json};
 
-use super::remote;
-use crate::front::{pools::two_pools, stage::Stage};
+use super::http_client;
+use crate::front::{fixture::FakeEngineSetup, pools::two_pools};
 
 pub const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -21,9 +21,9 @@ pub async fn post(server: &Server, path: &str, headers: &[(&str, &str)], body: &
 /// The pools are listed with their sums, each alone too, and its health.
 #[tokio::test]
 async fn pools_are_listed_with_health() {
-    let stage = Stage::new().set("pool.warm", "0");
-    let server = stage.serve().await;
-    remote(&server).await.call("echo", json!({"text": "a"})).await;
+    let setup = FakeEngineSetup::new().set("pool.warm", "0");
+    let server = setup.serve().await;
+    http_client(&server).await.call("echo", json!({"text": "a"})).await;
     let (status, all) = get(&server, "/api/pools").await;
     assert_eq!(status, 200);
     assert_eq!(all.as_object().unwrap().keys().collect::<Vec<_>>(), ["pools", "summary"]);
@@ -42,8 +42,8 @@ async fn pools_are_listed_with_health() {
 /// An impossible request has the right status, and the error names the mistake.
 #[tokio::test]
 async fn invalid_pool_requests_are_refused() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     for path in ["/api/pools/TESTING", "/api/pools/TESTING/health"] {
         let (status, said) = get(&server, path).await;
         assert_eq!((status, &said["error"]), (404, &json!("no_such_pool")));
@@ -78,8 +78,8 @@ async fn invalid_pool_requests_are_refused() {
 /// The pools' routes have the same checks as all others of this server.
 #[tokio::test]
 async fn web_pages_cannot_use_the_pools_api() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     for header in [("origin", "https://evil.example"), ("host", "evil.example")] {
         for (method, path) in
             [("GET", "/api/pools"), ("POST", "/api/pools/DEFAULT/restart"), ("GET", "/api/x")]
@@ -103,15 +103,15 @@ pub fn healthy(count: usize) -> impl Fn(&Value) -> bool {
 /// A pool grows at once and shrinks without cutting a lease short.
 #[tokio::test]
 async fn pool_scales_without_ending_leases() {
-    let stage = two_pools(Stage::new());
-    let server = stage.serve().await;
-    let client = remote(&server).await;
+    let setup = two_pools(FakeEngineSetup::new());
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
     until(&server, "SIDE_JOBS", healthy(1)).await;
     let scale = "/api/pools/SIDE_JOBS/scale";
     let grown = post(&server, scale, &[JSON], r#"{"instances":3}"#).await;
     assert_eq!(grown, (200, json!({"pool": "SIDE_JOBS", "from": 1, "to": 3, "draining": []})));
     until(&server, "SIDE_JOBS", healthy(3)).await;
-    let gate = stage.gate("gate");
+    let gate = setup.gate("gate");
     let arguments = json!({"file": gate.path(), "browser_pool": "SIDE_JOBS", "browser_instance": "2"});
     let held = client.send(&client.call_of("wait", arguments)).await;
     gate.arrived(1).await;
@@ -127,8 +127,8 @@ async fn pool_scales_without_ending_leases() {
 /// An instance is drained, and brought back by a restart; by number, by alias, or all of a pool.
 #[tokio::test]
 async fn instances_can_be_drained_and_restarted() {
-    let stage = two_pools(Stage::new());
-    let server = stage.serve().await;
+    let setup = two_pools(FakeEngineSetup::new());
+    let server = setup.serve().await;
     let ids = |pool: &Value| -> Vec<Value> {
         pool["instances"].as_array().unwrap().iter().map(|one| one["process_id"].clone()).collect()
     };
@@ -158,11 +158,11 @@ async fn instances_can_be_drained_and_restarted() {
 /// the default pool, until a restart repairs it.
 #[tokio::test]
 async fn pool_without_a_healthy_instance_is_unavailable() {
-    let stage = two_pools(Stage::new())
+    let setup = two_pools(FakeEngineSetup::new())
         .script(r#"if test -e "$0/mended" || ! test -e "$0/broken"; then exec "$@"; fi; exit 3"#)
         .pools("MAIN_RESTARTS", "0");
-    stage.gate("broken").open();
-    let server = stage.serve().await;
+    setup.gate("broken").open();
+    let server = setup.serve().await;
     let words =
         "Default pool 'MAIN' has no healthy instances. Specify explicit pool or restart failed instances.";
     until(&server, "MAIN", |pool| {
@@ -176,7 +176,7 @@ async fn pool_without_a_healthy_instance_is_unavailable() {
     );
     let (status, said) = get(&server, "/ready").await;
     assert_eq!((status, &said["message"]), (503, &json!(words)));
-    stage.gate("mended").open();
+    setup.gate("mended").open();
     post(&server, "/api/pools/MAIN/restart", &[JSON], "{}").await;
     until(&server, "MAIN", healthy(3)).await;
     assert_eq!(get(&server, "/api/pools/MAIN/health").await, (200, json!({"status": "ok"})));

@@ -8,8 +8,8 @@ use greenroom_testkit::{
 };
 use serde_json::{Value, json};
 
-use super::remote;
-use crate::front::stage::Stage;
+use super::http_client;
+use crate::front::fixture::FakeEngineSetup;
 
 async fn ready(server: &Server) -> (u16, Value) {
     let mut reply = server.get("/ready").await;
@@ -18,28 +18,28 @@ async fn ready(server: &Server) -> (u16, Value) {
 
 /// Asks again until the server's readiness is this.
 async fn until_ready(server: &Server, wanted: impl Fn(u16, &str) -> bool) {
-    let look = async {
+    let poll = async {
         loop {
-            let (status, said) = ready(server).await;
-            if wanted(status, said["message"].as_str().unwrap_or_default()) {
+            let (status, response) = ready(server).await;
+            if wanted(status, response["message"].as_str().unwrap_or_default()) {
                 return;
             }
         }
     };
-    within(PATIENCE, look).await;
+    within(PATIENCE, poll).await;
 }
 
 /// A server is alive at once, and ready when its first browser is.
 #[tokio::test]
 async fn server_is_ready_when_its_first_browser_is() {
-    let stage = Stage::new().script("while ! test -e \"$0/go\"; do sleep 0.01; done; exec \"$@\"");
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new().script("while ! test -e \"$0/go\"; do sleep 0.01; done; exec \"$@\"");
+    let server = setup.serve().await;
     let mut health = server.get("/health").await;
     assert_eq!((health.status, health.json().await["status"].as_str()), (200, Some("ok")));
-    let (status, said) = ready(&server).await;
-    assert_eq!((status, &said["status"]), (503, &json!("not ready")), "{said}");
-    assert_eq!(said["message"], "the first browser is starting");
-    stage.gate("go").open();
+    let (status, response) = ready(&server).await;
+    assert_eq!((status, &response["status"]), (503, &json!("not ready")), "{response}");
+    assert_eq!(response["message"], "the first browser is starting");
+    setup.gate("go").open();
     until_ready(&server, |status, _| status == 200).await;
     assert_eq!(ready(&server).await.1, json!({"status": "ready", "records": "kept"}));
 }
@@ -48,8 +48,8 @@ async fn server_is_ready_when_its_first_browser_is() {
 /// nothing, at the address that the server listens at.
 #[tokio::test]
 async fn root_page_shows_how_to_connect() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let mut page = server.get("/").await;
     assert_eq!(page.status, 200);
     let policy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -70,13 +70,13 @@ async fn root_page_shows_how_to_connect() {
 /// A server whose engine cannot start says why, stays alive, and is ready when the engine works.
 #[tokio::test]
 async fn failing_engine_keeps_the_server_alive_and_unready() {
-    let stage = Stage::new()
+    let setup = FakeEngineSetup::new()
         .script("if test -e \"$0/mended\"; then exec \"$@\"; fi; echo 'no licence found' >&2; exit 3");
-    let server = stage.serve().await;
+    let server = setup.serve().await;
     until_ready(&server, |status, why| status == 503 && why.contains("no licence found")).await;
     assert_eq!(server.get("/health").await.status, 200);
-    stage.gate("mended").open();
-    let client = remote(&server).await;
+    setup.gate("mended").open();
+    let client = http_client(&server).await;
     client.call("echo", json!({"text": "a"})).await;
     until_ready(&server, |status, _| status == 200).await;
 }
@@ -86,10 +86,10 @@ async fn failing_engine_keeps_the_server_alive_and_unready() {
 #[tokio::test]
 async fn unresponsive_browser_makes_the_server_unready() {
     // The built-in pool would start another browser instead.
-    let stage = Stage::new().pools("MAIN_INSTANCES", "1").pools("MAIN_IS_DEFAULT", "true");
-    let stage = stage.set("pool.health_interval", "2s").set("pool.health_timeout", "200ms");
-    let server = stage.serve().await;
-    let client = remote(&server).await;
+    let setup = FakeEngineSetup::new().pools("MAIN_INSTANCES", "1").pools("MAIN_IS_DEFAULT", "true");
+    let setup = setup.set("pool.health_interval", "2s").set("pool.health_timeout", "200ms");
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
     client.call("echo", json!({"text": "a"})).await;
     until_ready(&server, |status, _| status == 200).await;
     let engines = children(server.pid());
@@ -106,9 +106,9 @@ async fn unresponsive_browser_makes_the_server_unready() {
 /// Readers of OpenMetrics can parse the metrics, which count calls by tool and outcome.
 #[tokio::test]
 async fn metrics_count_calls_by_tool_and_outcome() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = remote(&server).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
     for text in ["a", "b"] {
         client.call("echo", json!({"text": text})).await;
     }
@@ -152,11 +152,11 @@ async fn metrics_count_calls_by_tool_and_outcome() {
 /// A call whose browser dies during it is counted where it ran.
 #[tokio::test]
 async fn metrics_count_lost_calls() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = remote(&server).await;
-    let said = client.call("die", json!({"sessionId": "a"})).await;
-    assert_eq!(said["result"]["_meta"]["greenroom/error"]["code"], "session_lost", "{said}");
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
+    let response = client.call("die", json!({"sessionId": "a"})).await;
+    assert_eq!(response["result"]["_meta"]["greenroom/error"]["code"], "session_lost", "{response}");
     let figures = server.get("/metrics").await.body().await;
     let line = r#"greenroom_pool_calls_total{pool="DEFAULT",instance="0",outcome="lost"} 1"#;
     assert!(figures.contains(line), "{figures}");

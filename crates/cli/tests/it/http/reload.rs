@@ -5,13 +5,13 @@ use std::{fs, path::PathBuf};
 use greenroom_testkit::{http::Server, process::Signal, text_of};
 use serde_json::{Value, json};
 
-use super::remote;
-use crate::front::stage::Stage;
+use super::http_client;
+use crate::front::fixture::FakeEngineSetup;
 
 const TWO: &str = "[pools.MAIN]\ninstances = 2\nis_default = true\n";
 
-fn file(stage: &Stage) -> PathBuf {
-    let folder = stage.path("home/.config/greenroom");
+fn file(setup: &FakeEngineSetup) -> PathBuf {
+    let folder = setup.path("home/.config/greenroom");
     fs::create_dir_all(&folder).unwrap();
     folder.join("greenroom.toml")
 }
@@ -28,26 +28,26 @@ async fn healthy(server: &Server, count: usize) {
 /// The server reads a changed file: it applies what can change, reports what cannot, and a mistake changes nothing.
 #[tokio::test]
 async fn changed_config_file_is_applied() {
-    let stage = Stage::new().set("log", "info");
-    fs::write(file(&stage), TWO).unwrap();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new().set("log", "info");
+    fs::write(file(&setup), TWO).unwrap();
+    let server = setup.serve().await;
     healthy(&server, 2).await;
     let changed = "log = \"debug\"\n[pools.MAIN]\ninstances.count = 3\nis_default = true\ndescription = \"more\"\nlease_timeout = 5000\nuser_agent = \"u\"\n[pools.MORE]\ninstances = 1\n";
-    fs::write(file(&stage), changed).unwrap();
+    fs::write(file(&setup), changed).unwrap();
     healthy(&server, 3).await;
     assert_eq!(pool(&server).await["description"], "more");
-    for said in [
+    for expected_line in [
         "pool MAIN has 3 instances",
         "MAIN: `lease_timeout` is `5s`",
         "MAIN: `user_agent` is `u`; it applies to instances that start from now on",
         "pool MORE is new; it takes effect only when greenroom is restarted",
     ] {
-        server.stderr_says(said).await;
+        server.stderr_says(expected_line).await;
     }
-    fs::write(file(&stage), "[pools.MAIN]\ninstances = 0\n").unwrap();
+    fs::write(file(&setup), "[pools.MAIN]\ninstances = 0\n").unwrap();
     server.stderr_says("cannot use the changed configuration; greenroom keeps the old one").await;
     healthy(&server, 3).await;
-    fs::write(file(&stage), TWO.replace("instances = 2", "instances = 1")).unwrap();
+    fs::write(file(&setup), TWO.replace("instances = 2", "instances = 1")).unwrap();
     healthy(&server, 1).await;
     assert!(server.stop().await.success());
 }
@@ -55,12 +55,12 @@ async fn changed_config_file_is_applied() {
 /// SIGHUP makes a server read its configuration again instead of ending it, and calls go on meanwhile.
 #[tokio::test]
 async fn sighup_reloads_the_configuration() {
-    let stage = Stage::new().set("log", "info");
-    fs::write(file(&stage), TWO).unwrap();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new().set("log", "info");
+    fs::write(file(&setup), TWO).unwrap();
+    let server = setup.serve().await;
     healthy(&server, 2).await;
-    let client = remote(&server).await;
-    let gate = stage.gate("gate");
+    let client = http_client(&server).await;
+    let gate = setup.gate("gate");
     let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
     gate.arrived(1).await;
     server.signal(Signal::HUP);

@@ -3,8 +3,8 @@
 use greenroom_testkit::http::{STATELESS, Server, stateless};
 use serde_json::{Value, json};
 
-use super::remote;
-use crate::front::stage::{Stage, error};
+use super::http_client;
+use crate::front::fixture::{FakeEngineSetup, error};
 
 /// A stateless request, with its headers.
 async fn ask(server: &Server, method: &str, params: Value) -> (u16, Value) {
@@ -16,9 +16,9 @@ async fn ask(server: &Server, method: &str, params: Value) -> (u16, Value) {
 /// Files of answers and templates are listed and read; each revision has its own code for a missing resource.
 #[tokio::test]
 async fn resources_are_listed_and_read() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = remote(&server).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
     client.call("echo", json!({"text": "a", "rich": true, "sessionId": "a"})).await;
     let list = client.request("resources/list", json!({})).await["result"].take();
     let picture = list["resources"].as_array().unwrap().iter().find(|one| one["mimeType"] == "image/png");
@@ -51,8 +51,8 @@ async fn resources_are_listed_and_read() {
 /// The header must name the resource that the body names.
 #[tokio::test]
 async fn header_must_match_the_resource_in_the_body() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let request = stateless(1, "resources/read", json!({"uri": "greenroom://blobs/a"}), json!({}));
     for name in [None, Some("greenroom://blobs/b")] {
         let mut headers = vec![
@@ -67,15 +67,15 @@ async fn header_must_match_the_resource_in_the_body() {
     }
 }
 
-/// Where nothing is kept, resources are not offered, and the methods do not exist.
+/// Where nothing is recorded, resources are not offered, and the methods do not exist.
 #[tokio::test]
 async fn disabled_records_offer_no_resources() {
-    let stage = Stage::new().set("records.enabled", "false");
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new().set("records.enabled", "false");
+    let server = setup.serve().await;
     let (_, discovered) = ask(&server, "server/discover", json!({})).await;
     assert_eq!(discovered["result"]["capabilities"].get("resources"), None);
     let (status, refused) = ask(&server, "resources/list", json!({})).await;
     assert_eq!((status, error(&refused).0), (404, -32601));
-    let refused = remote(&server).await.request("resources/list", json!({})).await;
+    let refused = http_client(&server).await.request("resources/list", json!({})).await;
     assert_eq!(error(&refused).0, -32601);
 }

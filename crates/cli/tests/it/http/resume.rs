@@ -1,11 +1,11 @@
 //! Streams that broke, and clients that resume them.
 
-use greenroom_testkit::{http::Remote, text_of};
+use greenroom_testkit::{http::HttpMcpClient, text_of};
 use serde_json::json;
 
-use crate::front::stage::{NEWEST, Stage};
+use crate::front::fixture::{FakeEngineSetup, NEWEST};
 
-async fn asked(client: &Remote) -> (String, serde_json::Value) {
+async fn asked(client: &HttpMcpClient) -> (String, serde_json::Value) {
     let mut reply = client.post(&client.call_of("elicit", json!({"message": "which?"}))).await;
     let event = reply.next().await.unwrap();
     // The connection breaks here.
@@ -15,9 +15,9 @@ async fn asked(client: &Remote) -> (String, serde_json::Value) {
 /// A client that resumes after the last event it has seen gets the rest, once; one that resumes again gets it again.
 #[tokio::test]
 async fn resumed_stream_continues_after_the_last_event() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({"elicitation": {}})).await;
     let (seen, question) = asked(&client).await;
     assert_eq!(client.respond(&question, json!({"said": "blue"})).await.status, 202);
     for _ in 0..2 {
@@ -25,15 +25,15 @@ async fn resumed_stream_continues_after_the_last_event() {
         assert_eq!(rest.len(), 1, "{rest:?}");
         assert!(text_of(&rest[0]).contains("blue"), "{rest:?}");
     }
-    assert_eq!(stage.log().count("tools/call elicit"), 1);
+    assert_eq!(setup.log().count("tools/call elicit"), 1);
 }
 
 /// A stream that broke before its first message is resumed from its start.
 #[tokio::test]
 async fn stream_without_events_resumes_from_its_start() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({"elicitation": {}})).await;
     let (seen, question) = asked(&client).await;
     let start = format!("{}-start", seen.split_once('-').unwrap().0);
     let mut resumed = client.listen(Some(&start)).await;
@@ -47,9 +47,9 @@ async fn stream_without_events_resumes_from_its_start() {
 /// Two clients resume one stream: the newest is served, the other ends, and nothing is lost or comes twice.
 #[tokio::test]
 async fn newest_resumer_of_a_stream_is_served() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({"elicitation": {}})).await;
     let (seen, question) = asked(&client).await;
     let mut first = client.listen(Some(&seen)).await;
     let mut second = client.listen(Some(&seen)).await;
@@ -63,9 +63,9 @@ async fn newest_resumer_of_a_stream_is_served() {
 /// An unknown event, or one of another client, is refused; so is one that is no longer kept.
 #[tokio::test]
 async fn unknown_or_foreign_events_cannot_be_resumed() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({"elicitation": {}})).await;
     let (seen, question) = asked(&client).await;
     for event in [
         "9-0",
@@ -85,7 +85,7 @@ async fn unknown_or_foreign_events_cannot_be_resumed() {
         let why = refused.json().await["error"]["message"].as_str().unwrap().to_owned();
         assert!(why.contains("nothing can be resumed"), "{event}: {why}");
     }
-    let other = Remote::open(&server, NEWEST, json!({})).await;
+    let other = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     assert_eq!(other.listen(Some(&seen)).await.status, 400);
     client.respond(&question, json!({})).await;
     assert_eq!(client.listen(Some(&seen)).await.messages().await.len(), 1);
@@ -100,9 +100,9 @@ async fn unknown_or_foreign_events_cannot_be_resumed() {
 /// A client that is further behind than what is kept cannot resume there, but still gets its answer.
 #[tokio::test]
 async fn client_too_far_behind_still_gets_its_answer() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let mut reply = client.post(&client.call_with_progress("progress", json!({"steps": 5_000}))).await;
     let mut ids = Vec::new();
     while let Some(event) = reply.next().await {

@@ -4,13 +4,13 @@ use greenroom_testkit::{PATIENCE, http::stateless, process::Signal, within};
 use serde_json::{Value, json};
 
 use super::{
+    http_client,
     pools::{JSON, post},
-    remote,
 };
-use crate::{front::stage::Stage, real::look};
+use crate::{front::fixture::FakeEngineSetup, real::inspect};
 
 /// The id of the request that this error answers; the error says that the server is stopping.
-fn stopped(answer: &Value) -> Value {
+fn id_of_stopping_error(answer: &Value) -> Value {
     let message = answer["error"]["message"].as_str().unwrap_or_default();
     assert!(message.starts_with("greenroom is stopping"), "{answer}");
     answer["id"].clone()
@@ -21,15 +21,15 @@ fn stopped(answer: &Value) -> Value {
 #[tokio::test]
 async fn open_streams_and_calls_block_no_shutdown() {
     // The gate never opens, so waiting for the calls behind it makes no sense.
-    let stage = Stage::new().set("server.drain_timeout", "0");
-    let server = stage.serve().await;
-    let client = remote(&server).await;
-    let front = stage.client_with(json!({})).await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new().set("server.drain_timeout", "0");
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
+    let front = setup.client_with(json!({})).await;
+    let gate = setup.gate("gate");
     let mut stream = client.listen(None).await;
     let call = client.call_of("elicit", json!({"message": "?", "sessionId": "e"}));
-    let mut asked = client.post(&call).await;
-    asked.message().await;
+    let mut question = client.post(&call).await;
+    question.message().await;
     let waits = client.call_of("wait", json!({"file": gate.path(), "sessionId": "w"}));
     let held = client.send(&waits).await;
     let of_front = front.start_call("wait", json!({"file": gate.path(), "sessionId": "f"})).await;
@@ -49,53 +49,54 @@ async fn open_streams_and_calls_block_no_shutdown() {
     let alone = json!({"name": "wait", "arguments": {"file": gate.path(), "sessionId": "s"}});
     let mut alone = server.post_stateless(&stateless(7, "tools/call", alone, json!({}))).await;
     gate.arrived(4).await;
-    let run = look::run_of(&stage.data(), server.pid());
+    let run = inspect::run_of(&setup.data(), server.pid());
     assert!(server.stop().await.success(), "{}", server.stderr());
     assert!(!run.exists());
-    look::all_gone(&run).await;
+    inspect::all_gone(&run).await;
     assert_eq!(stream.next().await, None);
     // Each call that was cut off has an answer, then its connection ends.
-    let said = asked.message().await;
-    assert_eq!(stopped(&said), call["id"], "{said}");
-    assert_eq!(asked.next().await, None);
-    let said = held.reply().await.answer().await;
-    assert_eq!(stopped(&said), waits["id"], "{said}");
-    let said = alone.answer().await;
-    assert_eq!(stopped(&said), json!(7), "{said}");
+    let response = question.message().await;
+    assert_eq!(id_of_stopping_error(&response), call["id"], "{response}");
+    assert_eq!(question.next().await, None);
+    let response = held.reply().await.answer().await;
+    assert_eq!(id_of_stopping_error(&response), waits["id"], "{response}");
+    let response = alone.answer().await;
+    assert_eq!(id_of_stopping_error(&response), json!(7), "{response}");
     let mut cut_off = program.reply().await;
     assert_eq!(cut_off.status, 503);
-    let said = cut_off.json().await;
-    assert_eq!(said["error"], "stopping", "{said}");
-    assert!(said["message"].as_str().unwrap().starts_with("greenroom is stopping"), "{said}");
+    let response = cut_off.json().await;
+    assert_eq!(response["error"], "stopping", "{response}");
+    assert!(response["message"].as_str().unwrap().starts_with("greenroom is stopping"), "{response}");
     let lost = of_front.response().await;
     assert_eq!(lost["result"]["_meta"]["greenroom/error"]["code"], "server_lost", "{lost}");
     front.close_stdin().await;
     assert!(front.wait().await.success());
-    assert_eq!(look::runs(&stage.data()), Vec::<std::path::PathBuf>::new());
+    assert_eq!(inspect::runs(&setup.data()), Vec::<std::path::PathBuf>::new());
 }
 
 /// A server that is stopped lets running calls end, accepts no more, and then ends.
 #[tokio::test]
 async fn shutdown_waits_for_running_calls() {
-    let stage = Stage::new().set("server.drain_timeout", "1h");
-    let server = stage.serve().await;
-    let (client, other) = (remote(&server).await, remote(&server).await);
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new().set("server.drain_timeout", "1h");
+    let server = setup.serve().await;
+    let (client, other) = (http_client(&server).await, http_client(&server).await);
+    let gate = setup.gate("gate");
     let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
     gate.arrived(1).await;
     server.signal(Signal::TERM);
     // Its refusal shows that it has received the signal.
     let refused = within(PATIENCE, async {
         loop {
-            let said = other.call("echo", json!({"text": "late", "sessionId": "new"})).await;
-            if said["result"]["isError"] == json!(true) {
-                return said;
+            let response = other.call("echo", json!({"text": "late", "sessionId": "new"})).await;
+            if response["result"]["isError"] == json!(true) {
+                return response;
             }
         }
     });
     assert_eq!(refused.await["result"]["_meta"]["greenroom/error"]["code"], "shutting_down");
-    let (status, said) = post(&server, "/api/calls", &[JSON], r#"{"tool":"pid","session_id":"new"}"#).await;
-    assert_eq!((status, &said["error"]), (503, &json!("shutting_down")), "{said}");
+    let (status, response) =
+        post(&server, "/api/calls", &[JSON], r#"{"tool":"pid","session_id":"new"}"#).await;
+    assert_eq!((status, &response["error"]), (503, &json!("shutting_down")), "{response}");
     gate.open();
     assert_eq!(held.reply().await.status, 200);
     assert!(server.wait().await.success());
@@ -104,10 +105,10 @@ async fn shutdown_waits_for_running_calls() {
 /// A second signal means not to wait: running calls are cut off.
 #[tokio::test]
 async fn second_signal_cuts_running_calls() {
-    let stage = Stage::new().set("server.drain_timeout", "1h").set("log", "info");
-    let server = stage.serve().await;
-    let client = remote(&server).await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new().set("server.drain_timeout", "1h").set("log", "info");
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
+    let gate = setup.gate("gate");
     let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
     gate.arrived(1).await;
     server.signal(Signal::TERM);
@@ -116,5 +117,5 @@ async fn second_signal_cuts_running_calls() {
     let mut answer = held.reply().await;
     // On a busy machine the answer's stream has begun by then, with status 200.
     assert!(answer.status == 503 || answer.is_stream(), "{}", answer.status);
-    stopped(&answer.answer().await);
+    id_of_stopping_error(&answer.answer().await);
 }

@@ -4,50 +4,53 @@ use greenroom_testkit::{EngineLog, text_of};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::{control::ask::ask, front::stage::Stage, http::remote};
+use crate::{control::run_verb::run_verb, front::fixture::FakeEngineSetup, http::http_client};
 
 /// A port in use: a clear error, the exit code of a failure, and a hint.
 #[tokio::test]
 async fn port_in_use_is_an_error() {
-    let stage = Stage::new();
+    let setup = FakeEngineSetup::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let said = ask(&stage, &["serve", "--listen", &address]).await;
-    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said:?}");
-    assert!(said.stderr.contains(&format!("error: cannot listen on {address}: ")), "{said:?}");
+    let output = run_verb(&setup, &["serve", "--listen", &address]).await;
+    assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output:?}");
+    assert!(output.stderr.contains(&format!("error: cannot listen on {address}: ")), "{output:?}");
     if cfg!(target_os = "linux") {
         let own = format!("(pid {}) listens there", std::process::id());
-        assert!(said.stderr.contains(&own) && said.stderr.contains("hint: end it"), "{said:?}");
+        assert!(output.stderr.contains(&own) && output.stderr.contains("hint: end it"), "{output:?}");
     }
-    assert!(!stage.data().join("run").exists() || crate::real::look::runs(&stage.data()).is_empty());
+    assert!(!setup.data().join("run").exists() || crate::real::inspect::runs(&setup.data()).is_empty());
 }
 
 /// The server refuses to listen beyond this machine, and starts nothing before that.
 #[tokio::test]
 async fn non_loopback_address_is_refused() {
-    let stage = Stage::new();
+    let setup = FakeEngineSetup::new();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
-        let said = ask(&stage, &["serve", "--listen", address]).await;
-        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{address}: {said:?}");
-        assert!(said.stderr.contains("refusing to listen beyond this machine without API keys"), "{said:?}");
-        assert!(said.stderr.contains("listen)") && said.stderr.contains("hint: "), "{said:?}");
+        let output = run_verb(&setup, &["serve", "--listen", address]).await;
+        assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{address}: {output:?}");
+        assert!(
+            output.stderr.contains("refusing to listen beyond this machine without API keys"),
+            "{output:?}"
+        );
+        assert!(output.stderr.contains("listen)") && output.stderr.contains("hint: "), "{output:?}");
     }
-    let said = ask(&stage, &["serve", "--listen", "nowhere"]).await;
-    assert_eq!(said.code, 2, "{said:?}");
-    let log: EngineLog = stage.log();
+    let output = run_verb(&setup, &["serve", "--listen", "nowhere"]).await;
+    assert_eq!(output.code, 2, "{output:?}");
+    let log: EngineLog = setup.log();
     assert_eq!(log.lines(), Vec::<String>::new());
 }
 
 /// A server on the other loopback address is reached by its name there.
 #[tokio::test]
 async fn ipv6_loopback_server_is_reachable() {
-    let stage = Stage::new();
+    let setup = FakeEngineSetup::new();
     if TcpListener::bind("[::1]:0").await.is_err() {
         // This machine has no such address.
         return;
     }
     let server =
-        greenroom_testkit::http::Server::start(stage.launch(&["serve", "--listen", "[::1]:0"])).await;
-    let client = remote(&server).await;
+        greenroom_testkit::http::Server::start(setup.launch(&["serve", "--listen", "[::1]:0"])).await;
+    let client = http_client(&server).await;
     assert_eq!(text_of(&client.call("echo", json!({"text": "a"})).await), "a");
 }

@@ -6,7 +6,7 @@ use greenroom_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::front::stage::{Stage, error, failure};
+use crate::front::fixture::{FakeEngineSetup, error, failure};
 
 /// A request and its headers; then the status, the code, and the message.
 type Case<'a> = (&'a Value, &'a [(&'a str, &'a str)], u16, i64, &'a str);
@@ -24,8 +24,8 @@ fn call(tool: &str, arguments: impl Into<Value>) -> Value {
 /// The server's description and lists come without a handshake, with how long they are valid.
 #[tokio::test]
 async fn discovery_and_lists_need_no_handshake() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let about = send(&server, "server/discover", json!({})).await["result"].take();
     assert_eq!(about["resultType"], "complete");
     assert_eq!(about["supportedVersions"][0], STATELESS);
@@ -42,8 +42,8 @@ async fn discovery_and_lists_need_no_handshake() {
 #[tokio::test]
 async fn schemas_require_a_session_id_where_calls_do() {
     for (scope, is_demanded) in [("connection", true), ("explicit", true), ("call", false)] {
-        let stage = Stage::new().set("sessions.scope", scope);
-        let server = stage.serve().await;
+        let setup = FakeEngineSetup::new().set("sessions.scope", scope);
+        let server = setup.serve().await;
         let about = send(&server, "server/discover", json!({})).await["result"].take();
         let instructions = about["instructions"].as_str().unwrap();
         assert_eq!(instructions.contains("sessionId is required."), is_demanded, "{scope}: {instructions}");
@@ -67,8 +67,8 @@ async fn schemas_require_a_session_id_where_calls_do() {
 /// A call names its session, which later calls find again; a call without one is refused, with what to do.
 #[tokio::test]
 async fn stateless_calls_find_their_named_session() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let set =
         send(&server, "tools/call", call("set", json!({"key": "k", "value": "v", "sessionId": "a"}))).await;
     assert_eq!((set["result"]["resultType"].as_str(), text_of(&set).as_str()), (Some("complete"), "set"));
@@ -87,8 +87,8 @@ async fn stateless_calls_find_their_named_session() {
 /// Wrong requests: the right status, the right code, and the mistake.
 #[tokio::test]
 async fn invalid_stateless_requests_are_refused() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let list = stateless(7, "tools/list", json!({}), json!({}));
     let echo = stateless(7, "tools/call", call("echo", json!({"text": "a", "sessionId": "a"})), json!({}));
     let mut other = list.clone();
@@ -130,7 +130,7 @@ async fn invalid_stateless_requests_are_refused() {
             assert!(answer["error"]["data"]["supported"].as_array().unwrap().contains(&json!(STATELESS)));
         }
     }
-    assert_eq!(stage.log().count("tools/call echo"), 0);
+    assert_eq!(setup.log().count("tools/call echo"), 0);
     let mut fine = server.post_stateless(&echo).await;
     assert_eq!(text_of(&fine.answer().await), "a");
 }
@@ -138,8 +138,8 @@ async fn invalid_stateless_requests_are_refused() {
 /// A session id of the other revisions means nothing here, and a name with other letters is encoded.
 #[tokio::test]
 async fn foreign_session_headers_are_ignored() {
-    let stage = Stage::new().flags(&["--extra-tool", "größe"]);
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new().flags(&["--extra-tool", "größe"]);
+    let server = setup.serve().await;
     let request = stateless(1, "tools/call", call("größe", json!({"sessionId": "a"})), json!({}));
     let headers = [
         ("content-type", "application/json"),
@@ -155,8 +155,8 @@ async fn foreign_session_headers_are_ignored() {
 /// Progress makes the answer a stream, whose events have no ids: it cannot be resumed.
 #[tokio::test]
 async fn progress_makes_the_answer_a_stream() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let mut params = call("progress", json!({"steps": 2, "sessionId": "a"}));
     params["_meta"] = json!({"progressToken": "p"});
     let mut reply = server.post_stateless(&stateless(1, "tools/call", params, json!({}))).await;
@@ -174,8 +174,8 @@ async fn progress_makes_the_answer_a_stream() {
 /// Log lines come only to clients that ask for a level.
 #[tokio::test]
 async fn log_lines_need_a_requested_level() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let mut params = call("log", json!({"level": "error", "data": "x", "sessionId": "a"}));
     let mut silent = server.post_stateless(&stateless(1, "tools/call", params.clone(), json!({}))).await;
     assert_eq!(silent.messages().await.len(), 1);
@@ -189,8 +189,8 @@ async fn log_lines_need_a_requested_level() {
 /// A subscription is acknowledged, reports changed tools if the client asked for that, and ends with the connection.
 #[tokio::test]
 async fn subscription_reports_changed_tools() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let listen =
         |wanted: Value| stateless(9, "subscriptions/listen", json!({"notifications": wanted}), json!({}));
     let mut wants = server.post_stateless(&listen(json!({"toolsListChanged": true}))).await;

@@ -8,8 +8,8 @@ use greenroom_testkit::{
 };
 use serde_json::{Value, json};
 
-use super::{remote, until_in_flight};
-use crate::front::stage::{Stage, error, failure};
+use super::{http_client, until_in_flight};
+use crate::front::fixture::{FakeEngineSetup, error, failure};
 
 async fn send(server: &Server, params: Value) -> Value {
     let request = stateless(1, "tools/call", params, json!({"elicitation": {}, "sampling": {}}));
@@ -28,7 +28,7 @@ fn retry(mut params: Value, state: &Value, responses: Value) -> Value {
 }
 
 #[track_caller]
-fn asks(answer: &Value) -> (&Value, &Value) {
+fn question_and_state(answer: &Value) -> (&Value, &Value) {
     let result = &answer["result"];
     assert_eq!(result["resultType"], "input_required", "{answer}");
     assert_eq!(result["inputRequests"]["q1"]["method"], "elicitation/create", "{answer}");
@@ -38,41 +38,44 @@ fn asks(answer: &Value) -> (&Value, &Value) {
 /// A question comes as a result; the retry brings the answer, and the call completes without running twice.
 #[tokio::test]
 async fn retry_with_the_input_completes_the_call() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let answer = send(&server, elicit("which?")).await;
-    let (state, question) = asks(&answer);
+    let (state, question) = question_and_state(&answer);
     assert_eq!(question["message"], "which?");
     let responses = json!({"q1": {"action": "accept", "content": {"answer": "blue"}}, "q9": {}});
     let done = send(&server, retry(elicit("which?"), state, responses)).await;
     assert_eq!(done["result"]["resultType"], "complete");
     assert!(text_of(&done).contains("blue"), "{done}");
-    assert_eq!(stage.log().count("tools/call elicit"), 1);
+    assert_eq!(setup.log().count("tools/call elicit"), 1);
 }
 
 /// A question without an answer is asked again, under another state.
 #[tokio::test]
 async fn retry_without_the_input_asks_again() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let first = send(&server, elicit("which?")).await;
-    let second = send(&server, retry(elicit("which?"), asks(&first).0, json!({"other": {}}))).await;
-    assert_ne!(asks(&first).0, asks(&second).0);
+    let second =
+        send(&server, retry(elicit("which?"), question_and_state(&first).0, json!({"other": {}}))).await;
+    assert_ne!(question_and_state(&first).0, question_and_state(&second).0);
     let mut params = elicit("which?");
-    params["requestState"] = asks(&second).0.clone();
+    params["requestState"] = question_and_state(&second).0.clone();
     let third = send(&server, params).await;
-    let done = send(&server, retry(elicit("which?"), asks(&third).0, json!({"q1": {"said": "blue"}}))).await;
+    let done =
+        send(&server, retry(elicit("which?"), question_and_state(&third).0, json!({"q1": {"said": "blue"}})))
+            .await;
     assert!(text_of(&done).contains("blue"), "{done}");
-    assert_eq!(stage.log().count("tools/call elicit"), 1);
+    assert_eq!(setup.log().count("tools/call elicit"), 1);
 }
 
 /// A state is valid once and for its own call; any other use is refused, and does not affect the call.
 #[tokio::test]
 async fn request_state_is_valid_once_for_its_call() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let answer = send(&server, elicit("which?")).await;
-    let state = asks(&answer).0;
+    let state = question_and_state(&answer).0;
     let responses = json!({"q1": {"said": "blue"}});
     for (params, says) in [
         (retry(elicit("which?"), &json!("guessed"), responses.clone()), "is unknown"),
@@ -98,17 +101,17 @@ async fn request_state_is_valid_once_for_its_call() {
 /// session is free, and a client that comes back late gets the outcome.
 #[tokio::test]
 async fn call_without_a_retry_ends_at_its_deadline() {
-    let stage = Stage::new()
+    let setup = FakeEngineSetup::new()
         .set("pool.timeout", "1s")
         .set("pool.warm", "0")
         .script(r#"while [ -e "$0/closed" ]; do sleep 0.01; done; exec "$@""#);
-    let server = stage.serve().await;
-    let client = remote(&server).await;
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
     client.request("tools/list", json!({})).await;
     // The server's first browser is taken. The next one starts when a call waits behind the one that asks: its time begins
     // then, so none can come too late to wait.
     client.call("create_new_session", json!({"sessionId": "other"})).await;
-    fs::write(stage.path("closed"), "").unwrap();
+    fs::write(setup.path("closed"), "").unwrap();
     let echo = || send(&server, json!({"name": "echo", "arguments": {"text": "on", "sessionId": "a"}}));
     let waits_behind = async {
         until_in_flight(&client, "a", 1).await;
@@ -116,10 +119,10 @@ async fn call_without_a_retry_ends_at_its_deadline() {
     };
     let starts = async {
         until_in_flight(&client, "a", 2).await;
-        fs::remove_file(stage.path("closed")).unwrap();
+        fs::remove_file(setup.path("closed")).unwrap();
     };
     let (answer, behind, ()) = tokio::join!(send(&server, elicit("which?")), waits_behind, starts);
-    let state = asks(&answer).0.clone();
+    let state = question_and_state(&answer).0.clone();
     assert_eq!(failure(&behind).0, "not_run", "{behind}");
     let text = text_of(&echo().await);
     assert!(text.starts_with("on\nsession restarted: "), "{text}");
@@ -130,8 +133,8 @@ async fn call_without_a_retry_ends_at_its_deadline() {
 /// A client without the capability is not asked.
 #[tokio::test]
 async fn client_without_elicitation_is_not_asked() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     let request = stateless(1, "tools/call", elicit("which?"), json!({}));
     let answer = server.post_stateless(&request).await.answer().await;
     assert_eq!(answer["result"]["resultType"], "complete");

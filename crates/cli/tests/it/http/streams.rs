@@ -1,18 +1,18 @@
 //! Messages of a call before its answer: a stream of the call's own, in order, with the answer last.
 
-use greenroom_testkit::{http::Remote, text_of};
+use greenroom_testkit::{http::HttpMcpClient, text_of};
 use serde_json::{Value, json};
 
-use crate::front::stage::{NEWEST, Stage};
+use crate::front::fixture::{FakeEngineSetup, NEWEST};
 
 /// Progress comes first and in order, the answer last, each event with an id of its own. The first event says how long to
 /// wait after a break.
 #[tokio::test]
 async fn progress_precedes_the_answer_with_event_ids() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     for revision in ["2025-03-26", "2025-06-18", NEWEST] {
-        let client = Remote::open(&server, revision, json!({})).await;
+        let client = HttpMcpClient::open(&server, revision, json!({})).await;
         let mut reply = client.post(&client.call_with_progress("progress", json!({"steps": 3}))).await;
         assert!(reply.is_stream());
         let mut events = Vec::new();
@@ -38,10 +38,10 @@ async fn progress_precedes_the_answer_with_event_ids() {
 /// client finds its answer when it comes back.
 #[tokio::test]
 async fn long_call_continues_after_its_client_leaves() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({})).await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
+    let gate = setup.gate("gate");
     let mut reply = client.post(&client.call_of("wait", json!({"file": gate.path()}))).await;
     assert!(reply.is_stream());
     let first = reply.event().await.unwrap();
@@ -53,8 +53,8 @@ async fn long_call_continues_after_its_client_leaves() {
     assert_eq!(rest.len(), 1, "{rest:?}");
     text_of(&rest[0]);
     // Older clients accept no event without a message: their first event is the answer.
-    let older = Remote::open(&server, "2025-06-18", json!({})).await;
-    let gate = stage.gate("second");
+    let older = HttpMcpClient::open(&server, "2025-06-18", json!({})).await;
+    let gate = setup.gate("second");
     let mut reply = older.post(&older.call_of("wait", json!({"file": gate.path()}))).await;
     assert!(reply.is_stream());
     gate.open();
@@ -66,9 +66,9 @@ async fn long_call_continues_after_its_client_leaves() {
 /// A log line comes on the stream of the call that it belongs to.
 #[tokio::test]
 async fn log_line_comes_on_its_calls_stream() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     client.request("logging/setLevel", json!({"level": "info"})).await;
     let messages =
         client.post(&client.call_of("log", json!({"level": "error", "data": 1}))).await.messages().await;
@@ -80,9 +80,9 @@ async fn log_line_comes_on_its_calls_stream() {
 /// Questions come on the call's stream, are answered by requests of their own, and the answer follows.
 #[tokio::test]
 async fn elicitation_comes_on_the_calls_stream() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}, "sampling": {}})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({"elicitation": {}, "sampling": {}})).await;
     for (tool, arguments, method) in [
         ("elicit", json!({"message": "which?"}), "elicitation/create"),
         ("sample", json!({}), "sampling/createMessage"),
@@ -102,9 +102,9 @@ async fn elicitation_comes_on_the_calls_stream() {
 /// A client without the capability is not asked, and its call's answer says so.
 #[tokio::test]
 async fn client_without_elicitation_is_not_asked() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let mut reply = client.post(&client.call_of("elicit", json!({"message": "which?"}))).await;
     let messages = reply.messages().await;
     assert_eq!(messages.len(), 1, "{messages:?}");
@@ -114,9 +114,9 @@ async fn client_without_elicitation_is_not_asked() {
 /// A cancelled call ends its stream without an answer, and the engine's open question is withdrawn.
 #[tokio::test]
 async fn cancelled_call_ends_its_stream() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({"elicitation": {}})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({"elicitation": {}})).await;
     let call = client.call_of("elicit", json!({"message": "which?"}));
     let mut reply = client.post(&call).await;
     assert_eq!(reply.message().await["method"], "elicitation/create");
@@ -132,9 +132,9 @@ async fn cancelled_call_ends_its_stream() {
 /// A client that accepts no streams gets its answer all the same; one that accepts only streams gets a stream.
 #[tokio::test]
 async fn accept_header_chooses_json_or_stream() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     for (accept, is_stream) in [("application/json", false), ("text/event-stream", true)] {
         for steps in [
             json!({"name": "progress", "arguments": {"steps": 2}, "_meta": {"progressToken": 1}}),

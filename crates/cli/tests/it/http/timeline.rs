@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{pools::get, remote};
-use crate::front::stage::Stage;
+use super::{http_client, pools::get};
+use crate::front::fixture::FakeEngineSetup;
 
 fn kinds(part: &Value) -> Vec<&str> {
     part["events"].as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect()
@@ -12,9 +12,9 @@ fn kinds(part: &Value) -> Vec<&str> {
 /// Calls and errors come in their order, part by part; a closed session has its timeline too, also after a restart.
 #[tokio::test]
 async fn timeline_lists_calls_and_errors_in_order() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = remote(&server).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
     client.call("echo", json!({"text": "a", "sessionId": "a"})).await;
     client.call("echo", json!({"text": "b", "sessionId": "b"})).await;
     client.call("fail", json!({"message": "no luck", "sessionId": "a"})).await;
@@ -30,7 +30,7 @@ async fn timeline_lists_calls_and_errors_in_order() {
     client.call("session_close", json!({"sessionId": "a"})).await;
     // The next server must not find this one alive.
     server.kill().await;
-    let server = stage.serve().await;
+    let server = setup.serve().await;
     let (_, whole) = get(&server, "/api/sessions/a/timeline").await;
     assert_eq!((kinds(&whole).len(), &whole["session"]["state"]), (3, &json!("closed")));
     assert_eq!(get(&server, "/api/sessions/c/timeline").await.0, 404);

@@ -1,8 +1,8 @@
 //! `greenroom mcp` with a running server: it joins it, survives it, and leaves nothing of its own behind.
 
-mod alone;
-mod broken;
-mod pass;
+mod reconnect;
 mod relay;
 mod restart;
+mod shared_server;
+mod standalone;
 mod takeover;

@@ -10,13 +10,13 @@ use tokio::{
 };
 
 /// Passes connections on to a server. Dropping it ends all of them.
-pub struct Relay {
+pub struct TcpRelay {
     address: SocketAddr,
     cuts: watch::Sender<()>,
     _task: JoinSet<()>,
 }
 
-impl Relay {
+impl TcpRelay {
     pub async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

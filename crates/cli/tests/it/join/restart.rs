@@ -1,12 +1,12 @@
 //! A server that is killed while its clients work, and its successor.
 
 use futures_util::future::join_all;
-use greenroom_testkit::{Client, eventually, http::Remote, text_of};
+use greenroom_testkit::{Client, eventually, http::HttpMcpClient, text_of};
 use serde_json::{Value, json};
 
 use crate::{
-    front::stage::{NEWEST, Stage, failure, retryable, tool_names},
-    real::look,
+    front::fixture::{FakeEngineSetup, NEWEST, failure, retryable, tool_names},
+    real::inspect,
 };
 
 const NOTE: &str = "session restarted: the greenroom server was restarted";
@@ -23,7 +23,7 @@ async fn note(client: &Client, session: Option<&str>) -> Option<String> {
 }
 
 #[track_caller]
-fn is_told(note: Option<&str>) {
+fn assert_restart_note(note: Option<&str>) {
     assert!(note.is_some_and(|note| note.starts_with(NOTE)), "{note:?}");
 }
 
@@ -38,11 +38,11 @@ async fn until_noticed(front: &Client, servers: usize) {
 /// is made twice. The next server sends each front one note about each session that it used, and about no other.
 #[tokio::test]
 async fn killed_server_notes_each_lost_session_once() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let gate = stage.gate("gate");
-    let fronts = join_all((0..10).map(|_| stage.client_with(json!({})))).await;
-    let remotes = join_all((0..10).map(|_| Remote::open(&server, NEWEST, json!({})))).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let gate = setup.gate("gate");
+    let fronts = join_all((0..10).map(|_| setup.client_with(json!({})))).await;
+    let remotes = join_all((0..10).map(|_| HttpMcpClient::open(&server, NEWEST, json!({})))).await;
     let mut calls = Vec::new();
     for (n, front) in fronts.iter().enumerate() {
         let named = format!("front {n}");
@@ -53,14 +53,14 @@ async fn killed_server_notes_each_lost_session_once() {
         calls.push(front.start_call("wait", json!({"file": gate.path(), "sessionId": named})).await);
     }
     let mut wires = Vec::new();
-    for (n, remote) in remotes.iter().enumerate() {
+    for (n, http_client) in remotes.iter().enumerate() {
         let arguments = json!({"file": gate.path(), "sessionId": format!("remote {n}")});
-        wires.push(remote.send(&remote.call_of("wait", arguments)).await);
+        wires.push(http_client.send(&http_client.call_of("wait", arguments)).await);
     }
     gate.arrived(20).await;
-    let run = look::run_of(&stage.data(), server.pid());
+    let run = inspect::run_of(&setup.data(), server.pid());
     server.kill().await;
-    look::all_gone(&run).await;
+    inspect::all_gone(&run).await;
     for call in calls {
         let answer = call.response().await;
         let (code, text) = failure(&answer);
@@ -69,7 +69,7 @@ async fn killed_server_notes_each_lost_session_once() {
     }
     // Requests made meanwhile wait for the next server.
     let lists = join_all(fronts.iter().map(|front| front.start("tools/list", Value::Null))).await;
-    let next = stage.serve().await;
+    let next = setup.serve().await;
     for list in lists {
         let list = list.response().await;
         assert!(list["result"]["tools"].is_array(), "{list}");
@@ -77,42 +77,42 @@ async fn killed_server_notes_each_lost_session_once() {
     for (n, front) in fronts.iter().enumerate() {
         front.next_notification("notifications/tools/list_changed").await;
         let named = format!("front {n}");
-        is_told(note(front, Some(&named)).await.as_deref());
+        assert_restart_note(note(front, Some(&named)).await.as_deref());
         assert_eq!(note(front, Some(&named)).await, None, "told once");
         assert_eq!(note(front, Some(&format!("fresh {n}"))).await, None, "never used");
         let own = note(front, None).await;
         if n % 2 == 0 {
-            is_told(own.as_deref());
+            assert_restart_note(own.as_deref());
         } else {
             assert_eq!(own, None, "never used");
         }
         assert_eq!(note(front, None).await, None, "told once");
     }
-    for remote in &remotes {
-        let mut gone = Remote::listen(&remote.at(&next), None).await;
+    for http_client in &remotes {
+        let mut gone = HttpMcpClient::listen(&http_client.at(&next), None).await;
         assert_eq!(gone.status, 404);
         assert!(gone.body().await.contains("send `initialize` again"));
     }
-    let remote = Remote::open(&next, NEWEST, json!({})).await;
-    assert_eq!(text_of(&remote.call("echo", json!({"text": "on"})).await), "on");
-    assert_eq!(stage.log().count("tools/call wait"), 20, "none was made twice");
+    let http_client = HttpMcpClient::open(&next, NEWEST, json!({})).await;
+    assert_eq!(text_of(&http_client.call("echo", json!({"text": "on"})).await), "on");
+    assert_eq!(setup.log().count("tools/call wait"), 20, "none was made twice");
     drop(wires);
 }
 
 /// Each front that used a shared session gets a note; none loses what another one began anew.
 #[tokio::test]
 async fn each_user_of_a_shared_session_gets_a_note() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let (first, second) = (stage.client_with(json!({})).await, stage.client_with(json!({})).await);
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let (first, second) = (setup.client_with(json!({})).await, setup.client_with(json!({})).await);
     for client in [&first, &second] {
         client.call("set", json!({"key": "k", "value": "v", "sessionId": "s"})).await;
     }
     server.kill().await;
     until_noticed(&first, 1).await;
     until_noticed(&second, 1).await;
-    let _next = stage.serve().await;
-    is_told(note(&first, Some("s")).await.as_deref());
+    let _next = setup.serve().await;
+    assert_restart_note(note(&first, Some("s")).await.as_deref());
     first.call("set", json!({"key": "k", "value": "new", "sessionId": "s"})).await;
     tool_names(&second).await;
     let text = text_of(&second.call("get", json!({"key": "k", "sessionId": "s"})).await);
@@ -123,20 +123,20 @@ async fn each_user_of_a_shared_session_gets_a_note() {
 /// A session that was lost two servers ago still gets its note, and one that its agent began anew knowingly does not.
 #[tokio::test]
 async fn session_lost_two_servers_ago_gets_its_note() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = stage.client_with(json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = setup.client_with(json!({})).await;
     for session in ["s", "t"] {
         client.call("set", json!({"key": "k", "value": "v", "sessionId": session})).await;
     }
     server.kill().await;
     until_noticed(&client, 1).await;
-    let next = stage.serve().await;
+    let next = setup.serve().await;
     tool_names(&client).await;
     next.kill().await;
     until_noticed(&client, 2).await;
-    let _last = stage.serve().await;
-    is_told(note(&client, Some("s")).await.as_deref());
+    let _last = setup.serve().await;
+    assert_restart_note(note(&client, Some("s")).await.as_deref());
     client.call("create_new_session", json!({"sessionId": "t"})).await;
     assert_eq!(note(&client, Some("t")).await, None);
 }
@@ -145,23 +145,23 @@ async fn session_lost_two_servers_ago_gets_its_note() {
 /// log level stays.
 #[tokio::test]
 async fn graceful_restart_withdraws_open_questions() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = stage.client_with(json!({"elicitation": {}})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = setup.client_with(json!({"elicitation": {}})).await;
     client.request("logging/setLevel", json!({"level": "error"})).await;
-    let asked = client.start_call("elicit", json!({"message": "which?", "sessionId": "s"})).await;
+    let pending = client.start_call("elicit", json!({"message": "which?", "sessionId": "s"})).await;
     let question = client.next_request().await;
     assert!(server.stop().await.success());
-    assert_eq!(failure(&asked.response().await).0, "server_lost");
+    assert_eq!(failure(&pending.response().await).0, "server_lost");
     let called_off = client.next_notification("notifications/cancelled").await;
     assert_eq!(called_off["params"]["requestId"], question.id);
-    let _next = stage.serve().await;
-    let asked = client.start_call("elicit", json!({"message": "which?", "sessionId": "s"})).await;
+    let _next = setup.serve().await;
+    let pending = client.start_call("elicit", json!({"message": "which?", "sessionId": "s"})).await;
     let again = client.next_request().await;
     assert!(again.id.as_u64() > question.id.as_u64(), "{again:?}");
     client.respond(&question.id, json!({"said": "old"})).await;
     client.respond(&again.id, json!({"said": "new"})).await;
-    let text = text_of(&asked.response().await);
+    let text = text_of(&pending.response().await);
     assert!(text.contains("new") && text.contains(NOTE), "{text}");
     client.call("log", json!({"level": "info", "data": 1, "sessionId": "s"})).await;
     assert_eq!(client.notifications_left("notifications/message"), 0);
@@ -170,9 +170,9 @@ async fn graceful_restart_withdraws_open_questions() {
 /// A client that leaves while there is no server ends its front.
 #[tokio::test]
 async fn client_exit_without_a_server_ends_the_front() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = stage.client_with(json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = setup.client_with(json!({})).await;
     server.kill().await;
     client.stderr_says("looking for the next one").await;
     client.close_stdin().await;

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use greenroom_testkit::{
     PATIENCE,
-    http::{Remote, Server},
+    http::{HttpMcpClient, Server},
     within,
 };
 use serde_json::{Value, json};
@@ -14,32 +14,32 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::front::stage::{NEWEST, Stage};
+use crate::front::fixture::{FakeEngineSetup, NEWEST};
 
 /// A front played by the test, over plain TCP.
-struct Front(BufReader<TcpStream>);
+struct RawFront(BufReader<TcpStream>);
 
-impl Front {
+impl RawFront {
     /// Joins with this first message and introduces a client. `None` when the server refuses it.
     async fn join(server: &Server, hello: Value) -> Option<Self> {
         let mut front = Self(BufReader::new(TcpStream::connect(server.address()).await.unwrap()));
         let upgrade = "GET /front HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: greenroom-front\r\n\r\n";
-        front.say(upgrade.to_owned()).await;
-        while !front.hear().await?.trim().is_empty() {}
-        front.say(format!("{hello}\n")).await;
-        let welcome = front.hear().await?;
+        front.send(upgrade.to_owned()).await;
+        while !front.receive().await?.trim().is_empty() {}
+        front.send(format!("{hello}\n")).await;
+        let welcome = front.receive().await?;
         assert!(welcome.contains("server"), "{welcome}");
         let client = json!({"protocolVersion": NEWEST, "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
         front.request("initialize", client).await;
-        front.say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n".to_owned()).await;
+        front.send("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n".to_owned()).await;
         Some(front)
     }
 
-    async fn say(&mut self, text: String) {
+    async fn send(&mut self, text: String) {
         within(PATIENCE, self.0.get_mut().write_all(text.as_bytes())).await.unwrap();
     }
 
-    async fn hear(&mut self) -> Option<String> {
+    async fn receive(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = within(PATIENCE, self.0.read_line(&mut line)).await.unwrap();
         (read > 0).then_some(line)
@@ -47,11 +47,11 @@ impl Front {
 
     async fn request(&mut self, method: &str, params: Value) -> Value {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        self.say(format!("{request}\n")).await;
+        self.send(format!("{request}\n")).await;
         loop {
-            let said: Value = serde_json::from_str(&self.hear().await.unwrap()).unwrap();
-            if said["id"] == 1 {
-                return said;
+            let message: Value = serde_json::from_str(&self.receive().await.unwrap()).unwrap();
+            if message["id"] == 1 {
+                return message;
             }
         }
     }
@@ -62,7 +62,7 @@ impl Front {
     }
 }
 
-fn hello(connection: u64, secret: Option<&str>) -> Value {
+fn handshake(connection: u64, secret: Option<&str>) -> Value {
     json!({"connection": connection, "folder": "/", "secret": secret})
 }
 
@@ -87,12 +87,12 @@ fn is_written(folder: &Path, text: &str) -> bool {
 /// `/front`, alone or with its own secret, gets a session of its own and never theirs.
 #[tokio::test]
 async fn shown_session_number_grants_no_access() {
-    let (stage, elsewhere) = (Stage::new(), Stage::new());
-    let server = stage.serve().await;
+    let (setup, elsewhere) = (FakeEngineSetup::new(), FakeEngineSetup::new());
+    let server = setup.serve().await;
     let front = elsewhere.launch(&["mcp", "--server", &server.url()]).spawn();
     front.initialize(NEWEST, json!({})).await;
     front.call("set", json!({"key": "k", "value": "a front's"})).await;
-    let http = Remote::open(&server, NEWEST, json!({})).await;
+    let http = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     http.call("set", json!({"key": "k", "value": "an HTTP client's"})).await;
 
     let numbers = shown(&server).await;
@@ -100,7 +100,7 @@ async fn shown_session_number_grants_no_access() {
     let own_secret = "s".repeat(64);
     for number in numbers {
         for secret in [None, Some(own_secret.as_str())] {
-            let mut thief = Front::join(&server, hello(number, secret)).await.unwrap();
+            let mut thief = RawFront::join(&server, handshake(number, secret)).await.unwrap();
             assert_eq!(thief.call("get", json!({"key": "k"})).await, "(unset)", "{number} {secret:?}");
             thief.call("session_close", json!({})).await;
         }
@@ -115,13 +115,13 @@ async fn shown_session_number_grants_no_access() {
 /// server.
 #[tokio::test]
 async fn front_secret_regains_its_session_and_stays_hidden() {
-    let stage = Stage::new().set("log", "trace");
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new().set("log", "trace");
+    let server = setup.serve().await;
     let secret = "0123456789abcdef".repeat(4);
-    let mut first = Front::join(&server, hello(1, Some(&secret))).await.unwrap();
+    let mut first = RawFront::join(&server, handshake(1, Some(&secret))).await.unwrap();
     first.call("set", json!({"key": "k", "value": "mine"})).await;
     drop(first);
-    let mut again = Front::join(&server, hello(2, Some(&secret))).await.unwrap();
+    let mut again = RawFront::join(&server, handshake(2, Some(&secret))).await.unwrap();
     assert_eq!(again.call("get", json!({"key": "k"})).await, "mine");
     let numbers = shown(&server).await;
     assert!(numbers.len() == 2 && numbers[0] == numbers[1], "{numbers:?}");
@@ -131,14 +131,14 @@ async fn front_secret_regains_its_session_and_stays_hidden() {
     drop(again);
     assert!(server.stop().await.success());
     assert!(!server.stderr().contains(&secret));
-    assert!(!is_written(&stage.data(), &secret));
+    assert!(!is_written(&setup.data(), &secret));
 }
 
 /// A secret that is short enough to guess is refused.
 #[tokio::test]
 async fn short_front_secret_is_refused() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    assert!(Front::join(&server, hello(1, Some("1234"))).await.is_none());
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    assert!(RawFront::join(&server, handshake(1, Some("1234"))).await.is_none());
     server.stderr_says("its secret is too short").await;
 }

@@ -5,42 +5,42 @@ use std::collections::BTreeSet;
 use greenroom_testkit::Site;
 use serde_json::json;
 
-use super::house::{Data, GatewayFixture};
+use super::fixture::{DataFolder, GatewayFixture};
 
 /// Snapshots and console lines are in the answers of navigate and click, big pages whole, screenshots as images.
 #[tokio::test]
 async fn linked_files_are_in_the_answer() {
-    let data = Data::new();
+    let data = DataFolder::new();
     let site = Site::start().await;
-    let house = GatewayFixture::start(&data, &["--inline-tokens", "1000000"]).await;
+    let gateway = GatewayFixture::start(&data, &["--inline-tokens", "1000000"]).await;
 
-    let page = house.navigate("", &site.url("/console")).await.ok();
+    let page = gateway.navigate("", &site.url("/console")).await.ok();
     assert!(page.contains("```yaml\n") && page.contains("heading \"console\""), "no snapshot: {page}");
     for line in ["[LOG] a log line", "[WARNING] a warning line", "[ERROR] an error line"] {
         assert!(page.contains(line), "no `{line}`: {page}");
     }
-    let clicked = house.call("", "browser_click", json!({ "target": "text=Log" })).await.ok();
+    let clicked = gateway.call("", "browser_click", json!({ "target": "text=Log" })).await.ok();
     assert!(clicked.contains("[LOG] a logged click") && clicked.contains("button \"Log\""), "{clicked}");
     assert!(!clicked.contains("a log line"), "lines of an earlier answer: {clicked}");
-    let thrown = house.call("", "browser_click", json!({ "target": "text=Throw" })).await.ok();
+    let thrown = gateway.call("", "browser_click", json!({ "target": "text=Throw" })).await.ok();
     assert!(thrown.contains("a thrown error"), "{thrown}");
-    let messages = house.call("", "browser_console_messages", json!({})).await.ok();
+    let messages = gateway.call("", "browser_console_messages", json!({})).await.ok();
     for line in ["a log line", "a warning line", "an error line", "a logged click"] {
         assert!(messages.contains(line), "no `{line}` at the default level: {messages}");
     }
-    let errors = house.call("", "browser_console_messages", json!({ "level": "error" })).await.ok();
+    let errors = gateway.call("", "browser_console_messages", json!({ "level": "error" })).await.ok();
     assert!(errors.contains("an error line") && !errors.contains("a log line"), "{errors}");
 
-    let table = house.navigate("", &site.url("/table?rows=2000")).await.ok();
+    let table = gateway.navigate("", &site.url("/table?rows=2000")).await.ok();
     // One walk over the text: 2,000 searches of it take longer than all the browser does here.
     let rows = table.split("button \"open ").skip(1).filter_map(|rest| rest.split('"').next()?.parse().ok());
     let rows: BTreeSet<i32> = rows.collect();
     let missing: Vec<_> = (1..=2000).filter(|row| !rows.contains(row)).collect();
     assert_eq!(missing, Vec::<i32>::new(), "rows are missing");
-    let snapshot = house.call("", "browser_snapshot", json!({})).await.ok();
+    let snapshot = gateway.call("", "browser_snapshot", json!({})).await.ok();
     assert!(snapshot.contains("button \"open 2000\""));
 
-    let shot = house.call("", "browser_take_screenshot", json!({ "type": "png" })).await;
+    let shot = gateway.call("", "browser_take_screenshot", json!({ "type": "png" })).await;
     shot.ok();
     let parts = shot.response["result"]["content"].as_array().unwrap();
     let image = parts.iter().find(|part| part["type"] == "image").expect("a screenshot has its image");
@@ -49,5 +49,5 @@ async fn linked_files_are_in_the_answer() {
     for text in [page, clicked, thrown, messages, table, snapshot] {
         assert!(!text.contains(".playwright-mcp/"), "a link is left: {text}");
     }
-    house.end().await;
+    gateway.end().await;
 }

@@ -3,7 +3,7 @@
 use greenroom_testkit::Site;
 use serde_json::{Value, json};
 
-use super::house::{Data, GatewayFixture};
+use super::fixture::{DataFolder, GatewayFixture};
 
 /// The line of an answer that has changes only.
 const CHANGES: &str = "since the page you were last sent (whole page: mode inline)";
@@ -22,7 +22,7 @@ fn ref_of(text: &str, words: &str) -> String {
 /// an element that the page does not have bring the page whole; bulk commands keep to the same.
 #[tokio::test]
 async fn pages_are_sent_once() {
-    let data = Data::new();
+    let data = DataFolder::new();
     let site = Site::start().await;
     let gateway = GatewayFixture::start(&data, &[]).await;
     let table = site.url("/table?rows=60");

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{
-    house::{Data, installed},
-    look,
+    fixture::{DataFolder, installed},
+    inspect,
 };
 
-fn demo(data: &Data, arguments: &[&str]) -> Output {
+fn demo(data: &DataFolder, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_greenroom"))
         .args(["demo", "--data-dir"])
         .arg(data.path())
@@ -31,7 +31,7 @@ fn text(bytes: &[u8]) -> String {
 /// Every agent sees its own name and basket and no other's, in one Chromium; nothing is left behind.
 #[test]
 fn each_demo_agent_sees_only_its_own_basket() {
-    let data = Data::new();
+    let data = DataFolder::new();
     let output = demo(&data, &["--json", "--agents", "5"]);
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{stdout}\n{stderr}");
@@ -58,16 +58,16 @@ fn each_demo_agent_sees_only_its_own_basket() {
     for url in ["shop", "front"] {
         let url = of("start")[0][url].as_str().unwrap();
         let port = url.trim_end_matches("/mcp").rsplit(':').next().unwrap().parse().unwrap();
-        assert!(!look::listens(port), "{url} still listens");
+        assert!(!inspect::listens(port), "{url} still listens");
     }
-    assert_eq!(look::runs(data.path()), [] as [PathBuf; 0]);
+    assert_eq!(inspect::runs(data.path()), [] as [PathBuf; 0]);
     assert!(!data.path().join("records.db").exists(), "the demo's calls are not the user's history");
 }
 
 /// For people, and without a terminal: lines that begin with a name, no colours, and a table at the end.
 #[test]
 fn demo_without_a_terminal_has_no_colours() {
-    let data = Data::new();
+    let data = DataFolder::new();
     let output = demo(&data, &["--agents", "2"]);
     let stdout = text(&output.stdout);
     assert!(output.status.success(), "{stdout}\n{}", text(&output.stderr));
@@ -80,7 +80,7 @@ fn demo_without_a_terminal_has_no_colours() {
 /// An interrupted demo cleans up like a finished one, and says that it was interrupted.
 #[tokio::test]
 async fn interrupted_demo_cleans_up() {
-    let data = Data::new();
+    let data = DataFolder::new();
     let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_greenroom"))
         .args(["demo", "--json", "--data-dir"])
         .arg(data.path())
@@ -97,7 +97,7 @@ async fn interrupted_demo_cleans_up() {
             break;
         }
     }
-    let run = look::run_of(data.path(), pid);
+    let run = inspect::run_of(data.path(), pid);
     signal(pid, Signal::INT);
     // Read on: a reader that closes the pipe ends the demo in another way.
     while lines.next_line().await.unwrap().is_some() {}
@@ -105,14 +105,14 @@ async fn interrupted_demo_cleans_up() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("error: the demo was interrupted"), "{}", text(&output.stderr));
     wait_gone(pid).await;
-    assert_eq!(look::tagged(&run), Vec::<u32>::new());
-    assert_eq!(look::runs(data.path()), [] as [PathBuf; 0]);
+    assert_eq!(inspect::tagged(&run), Vec::<u32>::new());
+    assert_eq!(inspect::runs(data.path()), [] as [PathBuf; 0]);
 }
 
 /// A failed step is reported with its agent, and the exit code is a failure.
 #[test]
 fn failed_demo_step_is_reported() {
-    let data = Data::new();
+    let data = DataFolder::new();
     let output = demo(&data, &["--agents", "2", "--tools-deny", "browser_type"]);
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{stdout}\n{stderr}");
@@ -122,14 +122,14 @@ fn failed_demo_step_is_reported() {
         "{stderr}"
     );
     assert!(!stdout.contains("next:"), "{stdout}");
-    assert_eq!(look::runs(data.path()), [] as [PathBuf; 0]);
+    assert_eq!(inspect::runs(data.path()), [] as [PathBuf; 0]);
 }
 
 /// Without an engine nothing starts, and the error says what to do.
 #[test]
 fn demo_without_an_engine_is_an_error() {
     installed();
-    let data = Data::without_engine();
+    let data = DataFolder::without_engine();
     let output = demo(&data, &[]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()));
     let stderr = text(&output.stderr);

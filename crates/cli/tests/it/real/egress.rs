@@ -11,56 +11,57 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{
-    house::{Data, GatewayFixture, all},
-    look,
+    fixture::{DataFolder, GatewayFixture, all},
+    inspect,
 };
 
 /// Ports that belong to greenroom, or that another greenroom has declared, are out of reach for every page.
 #[tokio::test]
 async fn pages_reach_no_greenroom_port() {
-    let (data, site, declared) = (Data::new(), Site::start().await, Site::start().await);
+    let (data, site, declared) = (DataFolder::new(), Site::start().await, Site::start().await);
     let run = data.path().join("run/neighbour");
     std::fs::create_dir_all(&run).unwrap();
     std::fs::write(run.join("ports"), format!("{}\n", declared.port())).unwrap();
-    let house = GatewayFixture::start(&data, &[]).await;
-    case("own_ports_are_out_of_reach", own_ports_are_out_of_reach(&data, &site, &house)).await;
-    case("a_declared_port_sees_nothing", a_declared_port_sees_nothing(&declared, &site, &house)).await;
-    house.end().await;
+    let gateway = GatewayFixture::start(&data, &[]).await;
+    case("own_ports_are_out_of_reach", own_ports_are_out_of_reach(&data, &site, &gateway)).await;
+    case("a_declared_port_sees_nothing", a_declared_port_sees_nothing(&declared, &site, &gateway)).await;
+    gateway.end().await;
 }
 
 /// No page reaches a debugger, an engine or a proxy: not its own greenroom's, not a neighbour's.
-async fn own_ports_are_out_of_reach(data: &Data, site: &Site, house: &GatewayFixture) {
+async fn own_ports_are_out_of_reach(data: &DataFolder, site: &Site, gateway: &GatewayFixture) {
     let neighbour = GatewayFixture::start(data, &[]).await;
     neighbour.navigate("victim", &site.url("/title?t=victim")).await.ok();
-    house.navigate("a", &site.url("/")).await.ok();
-    let ports_of = |house: &GatewayFixture| look::ports(&look::run_of(data.path(), house.client.pid()));
-    let (own, neighbours) = (ports_of(house), ports_of(&neighbour));
+    gateway.navigate("a", &site.url("/")).await.ok();
+    let ports_of =
+        |gateway: &GatewayFixture| inspect::ports(&inspect::run_of(data.path(), gateway.client.pid()));
+    let (own, neighbours) = (ports_of(gateway), ports_of(&neighbour));
     assert_eq!((own.len(), neighbours.len()), (4, 4), "egress proxy, CDP proxy, debugger and engine of both");
     let ports: Vec<_> = own.into_iter().chain(neighbours).collect();
 
     // A direct request gets a clear refusal.
     for port in &ports {
-        let page = house.navigate("a", &format!("http://127.0.0.1:{port}/json/version")).await.ok();
+        let page = gateway.navigate("a", &format!("http://127.0.0.1:{port}/json/version")).await.ok();
         assert!(page.contains("this port belongs to greenroom"), "port {port}: {page}");
     }
     // Every way of a page to connect, at all ports at once.
     let sessions: Vec<_> = ports.iter().map(|port| format!("at {port}")).collect();
-    all(sessions.iter().map(|session| house.navigate(session, "about:blank"))).await;
+    all(sessions.iter().map(|session| gateway.navigate(session, "about:blank"))).await;
     let pages = || ports.iter().flat_map(|port| debugger_pages(*port)).collect::<Vec<_>>();
     let before = pages();
     assert!(before.len() > ports.len(), "the debuggers show their pages: {before:?}");
-    all(sessions.iter().zip(&ports).map(|(session, port)| attack(house, site, session, *port))).await;
+    all(sessions.iter().zip(&ports).map(|(session, port)| attack(gateway, site, session, *port))).await;
     let after = pages();
     assert_eq!(after, before, "a page was opened through a debugger");
-    neighbour.call("victim", "browser_snapshot", json!({})).await.unbroken();
+    neighbour.call("victim", "browser_snapshot", json!({})).await.ok_without_restart();
     neighbour.end().await;
 }
 
 /// The attack does reach a port that nobody has declared, and no longer does once a neighbour's list has it.
-async fn a_declared_port_sees_nothing(closed: &Site, site: &Site, house: &GatewayFixture) {
+async fn a_declared_port_sees_nothing(closed: &Site, site: &Site, gateway: &GatewayFixture) {
     let open = &Site::start().await;
     all([open, closed].map(|victim| async move {
-        attack(house, site, &victim.port().to_string(), victim.port()).await;
+        attack(gateway, site, &victim.port().to_string(), victim.port()).await;
     }))
     .await;
     let paths: Vec<_> = open.requests().into_iter().map(|seen| seen.path).collect();
@@ -73,19 +74,19 @@ async fn a_declared_port_sees_nothing(closed: &Site, site: &Site, house: &Gatewa
 }
 
 /// Pages, redirects, forms, WebSockets and downloads work through the proxy; metadata services do not.
-pub async fn the_web_is_reached_and_metadata_is_not(house: &GatewayFixture, site: &Site) {
+pub async fn the_web_is_reached_and_metadata_is_not(gateway: &GatewayFixture, site: &Site) {
     let other = Site::start().await;
     let to = other.url("/title?t=the%20other%20site").replace(':', "%3A").replace('?', "%3F");
-    let page = house.navigate("", &site.url(&format!("/redirect?to={to}"))).await.ok();
+    let page = gateway.navigate("", &site.url(&format!("/redirect?to={to}"))).await.ok();
     assert!(page.contains("heading \"the other site\""), "{page}");
     for host in ["localhost", "sub.localhost", "[::ffff:127.0.0.1]"] {
-        let page = house.navigate("", &format!("http://{host}:{}/title?t=here", site.port())).await.ok();
+        let page = gateway.navigate("", &format!("http://{host}:{}/title?t=here", site.port())).await.ok();
         assert!(page.contains("heading \"here\""), "{host}: {page}");
     }
-    house.navigate("", &site.url("/form")).await.ok();
+    gateway.navigate("", &site.url("/form")).await.ok();
     let typing = json!({ "target": "input[name=name]", "text": "grün & blau", "submit": true });
-    house.call("", "browser_type", typing).await.ok();
-    let sent = house.call("", "browser_snapshot", json!({})).await.ok();
+    gateway.call("", "browser_type", typing).await.ok();
+    let sent = gateway.call("", "browser_snapshot", json!({})).await.ok();
     assert!(sent.contains("grün & blau"), "{sent}");
     assert!(site.requests().iter().any(|seen| seen.method == "POST" && seen.path == "/form"));
 
@@ -95,7 +96,7 @@ pub async fn the_web_is_reached_and_metadata_is_not(house: &GatewayFixture, site
          socket.onopen = () => socket.send('there and back'); socket.onerror = reject; \
          socket.onmessage = (event) => resolve(event.data); }})"
     );
-    assert!(house.evaluate("", &talk).await.ok().contains("echo: there and back"));
+    assert!(gateway.evaluate("", &talk).await.ok().contains("echo: there and back"));
 
     for url in [
         "http://169.254.169.254/latest/meta-data/",
@@ -104,11 +105,11 @@ pub async fn the_web_is_reached_and_metadata_is_not(house: &GatewayFixture, site
         "http://metadata.google.internal/",
         "http://100.100.100.200/",
     ] {
-        let page = house.navigate("", url).await.ok();
+        let page = gateway.navigate("", url).await.ok();
         assert!(page.contains("browsers may not reach cloud metadata services"), "{url}: {page}");
         assert!(page.contains("403"), "{url}: {page}");
     }
-    let by_redirect = house.navigate("", &site.url("/redirect?to=http://169.254.169.254/")).await.ok();
+    let by_redirect = gateway.navigate("", &site.url("/redirect?to=http://169.254.169.254/")).await.ok();
     assert!(by_redirect.contains("may not reach cloud metadata services"), "{by_redirect}");
 }
 
@@ -116,7 +117,7 @@ pub async fn the_web_is_reached_and_metadata_is_not(house: &GatewayFixture, site
 /// browsers.
 #[tokio::test]
 async fn pages_reach_no_server_port() {
-    let data = Data::new();
+    let data = DataFolder::new();
     let site = &Site::start().await;
     let flags = ["serve", "--listen", "127.0.0.1:0", "--pool-timeout-settle", "0", "--data-dir"];
     let program = env!("CARGO_BIN_EXE_greenroom");
@@ -124,16 +125,16 @@ async fn pages_reach_no_server_port() {
     let joined = &GatewayFixture::start(&data, &[]).await;
     let alone = &GatewayFixture::start(&data, &["--standalone"]).await;
     let port = server.address().port();
-    assert!(look::ports(&look::run_of(data.path(), server.pid())).contains(&port));
-    for house in [joined, alone] {
-        let page = house.navigate("a", &format!("{}/health", server.url())).await.ok();
+    assert!(inspect::ports(&inspect::run_of(data.path(), server.pid())).contains(&port));
+    for gateway in [joined, alone] {
+        let page = gateway.navigate("a", &format!("{}/health", server.url())).await.ok();
         assert!(page.contains("this port belongs to greenroom"), "{page}");
-        attack(house, site, "b", port).await;
-        let fetched = house.navigate("a", &site.url("/")).await;
+        attack(gateway, site, "b", port).await;
+        let fetched = gateway.navigate("a", &site.url("/")).await;
         fetched.ok();
         let fetch =
             format!("() => fetch('{}/health', {{ mode: 'no-cors' }}).then((r) => r.text())", server.url());
-        assert!(!house.evaluate("a", &fetch).await.text().contains("version"));
+        assert!(!gateway.evaluate("a", &fetch).await.text().contains("version"));
     }
     let clients = server.get("/metrics").await.body().await;
     assert!(clients.lines().any(|line| line == "greenroom_http_clients 0"), "{clients}");
@@ -141,14 +142,14 @@ async fn pages_reach_no_server_port() {
 }
 
 /// Makes a page try everything on a port, and returns when it has.
-async fn attack(house: &GatewayFixture, site: &Site, session: &str, port: u16) {
-    house.navigate(session, &site.url(&format!("/attack?port={port}"))).await.ok();
+async fn attack(gateway: &GatewayFixture, site: &Site, session: &str, port: u16) {
+    gateway.navigate(session, &site.url(&format!("/attack?port={port}"))).await.ok();
     let done = "async () => { const state = document.getElementById('state'); \
                 while (state.textContent !== 'done') await new Promise(requestAnimationFrame); \
                 return document.getElementById('outcomes').children.length; }";
-    let outcomes = house.evaluate(session, done).await.ok();
+    let outcomes = gateway.evaluate(session, done).await.ok();
     assert!(outcomes.contains("### Result\n20"), "not every way was tried: {outcomes}");
-    house.navigate(session, "about:blank").await.ok();
+    gateway.navigate(session, "about:blank").await.ok();
 }
 
 /// The ids of the pages behind a port, if a debugger listens there.

@@ -9,42 +9,42 @@ use std::{
 use greenroom_testkit::{Launch, Site};
 use serde_json::json;
 
-use super::house::{Data, GatewayFixture, REVISION, installed, launch};
+use super::fixture::{DataFolder, GatewayFixture, REVISION, installed, launch};
 
 /// The error for a missing browser names it, and greenroom uses it once it is there.
 #[tokio::test]
 async fn missing_browser_is_named_and_used_once_there() {
-    let data = Data::new();
+    let data = DataFolder::new();
     let site = Site::start().await;
     let path = data.path().join("browser");
-    let house = GatewayFixture::start(&data, &["--pool-executable-path", path.to_str().unwrap()]).await;
-    let failure = house.navigate("a", &site.url("/")).await;
+    let gateway = GatewayFixture::start(&data, &["--pool-executable-path", path.to_str().unwrap()]).await;
+    let failure = gateway.navigate("a", &site.url("/")).await;
     assert!(failure.failed().contains(path.to_str().unwrap()), "{}", failure.text());
     assert_eq!(failure.code(), "start_failed");
 
     fs::write(&path, "#!/bin/sh\necho no screen to be seen >&2\nexit 7\n").unwrap();
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let failure = house.navigate("a", &site.url("/")).await.failed();
+    let failure = gateway.navigate("a", &site.url("/")).await.failed();
     for part in ["the browser ended (exit status: 7)", "no screen to be seen", path.to_str().unwrap()] {
         assert!(failure.contains(part), "no `{part}`: {failure}");
     }
-    assert_eq!(house.sessions().await.len(), 0, "a session that never began is not listed");
+    assert_eq!(gateway.sessions().await.len(), 0, "a session that never began is not listed");
 
     fs::remove_file(&path).unwrap();
     symlink(headless_shell(), &path).unwrap();
-    house.navigate("a", &site.url("/")).await.unbroken();
-    house.end().await;
+    gateway.navigate("a", &site.url("/")).await.ok_without_restart();
+    gateway.end().await;
 }
 
 /// The error for a missing engine, or one of another version, says what to do.
 #[tokio::test]
 async fn missing_or_mismatched_engine_is_an_error() {
-    let data = Data::without_engine();
-    let house = GatewayFixture::start(&data, &[]).await;
-    let failure = house.navigate("a", "about:blank").await.failed();
+    let data = DataFolder::without_engine();
+    let gateway = GatewayFixture::start(&data, &[]).await;
+    let failure = gateway.navigate("a", "about:blank").await.failed();
     assert!(failure.contains("the playwright engine is not installed"), "{failure}");
     assert!(failure.contains("greenroom setup"), "{failure}");
-    let list = house.client.request("tools/list", json!({})).await;
+    let list = gateway.client.request("tools/list", json!({})).await;
     assert!(list["error"]["message"].as_str().unwrap().contains("greenroom setup"), "{list}");
 
     // The same tree, except for the version that it claims.
@@ -59,14 +59,14 @@ async fn missing_or_mismatched_engine_is_an_error() {
     let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
     manifest["version"] = json!("0.0.1");
     fs::write(copy.join(&package).join("package.json"), manifest.to_string()).unwrap();
-    let failure = house.navigate("a", "about:blank").await.failed();
+    let failure = gateway.navigate("a", "about:blank").await.failed();
     assert!(failure.contains("the playwright engine is 0.0.1"), "{failure}");
     assert!(failure.contains("greenroom setup"), "{failure}");
 
     fs::remove_dir_all(data.path().join("engines")).unwrap();
     symlink(installed().join("engines"), data.path().join("engines")).unwrap();
-    house.navigate("a", "about:blank").await.unbroken();
-    house.end().await;
+    gateway.navigate("a", "about:blank").await.ok_without_restart();
+    gateway.end().await;
 }
 
 /// A full disk fails new sessions with that reason, keeps the open ones, and new ones open once there is room again.
@@ -74,7 +74,7 @@ async fn missing_or_mismatched_engine_is_an_error() {
 /// The disk is a small file system in memory, mounted for greenroom alone and full when it has no entry left.
 #[tokio::test]
 async fn full_disk_fails_new_sessions_only() {
-    let data = Data::new();
+    let data = DataFolder::new();
     let site = Site::start().await;
     let mount = "mount -t tmpfs -o size=200m,nr_inodes=4000 tmpfs \"$1\" && ln -s \"$0\"/engines \"$0\"/cache \"$1\" \
                  && shift && exec \"$@\"";
@@ -87,16 +87,16 @@ async fn full_disk_fails_new_sessions_only() {
         .arg(data.path());
     let client = launch.spawn();
     client.initialize(REVISION, json!({})).await;
-    let house = GatewayFixture { client };
-    house.navigate("a", &site.url("/canary?name=a")).await.ok();
+    let gateway = GatewayFixture { client };
+    gateway.navigate("a", &site.url("/canary?name=a")).await.ok();
     // The mount is in greenroom's own view of the file system only.
-    let inside = PathBuf::from(format!("/proc/{}/root", house.client.pid()));
+    let inside = PathBuf::from(format!("/proc/{}/root", gateway.client.pid()));
     let disk = inside.join(data.path().strip_prefix("/").unwrap());
     assert!(disk.join("run").is_dir(), "greenroom's folder is on the small disk");
 
     let filled = fill(&disk);
     for session in ["b", "c"] {
-        let failure = house.navigate(session, &site.url("/")).await;
+        let failure = gateway.navigate(session, &site.url("/")).await;
         assert!(
             failure.failed().contains("cannot write to the data folder: No space left on device"),
             "{}",
@@ -104,25 +104,25 @@ async fn full_disk_fails_new_sessions_only() {
         );
         assert!(failure.text().contains("free some space"), "{}", failure.text());
     }
-    let kept = house.evaluate("a", "() => document.title").await.unbroken();
-    assert!(kept.contains("canary a"), "{kept}");
+    let title = gateway.evaluate("a", "() => document.title").await.ok_without_restart();
+    assert!(title.contains("canary a"), "{title}");
 
     fs::remove_dir_all(filled).unwrap();
     for session in ["a", "b", "c"] {
-        house.navigate(session, &site.url("/")).await.unbroken();
+        gateway.navigate(session, &site.url("/")).await.ok_without_restart();
     }
-    house.end().await;
+    gateway.end().await;
 }
 
 /// The error for a browser with a window without a display says so.
 #[tokio::test]
 async fn headed_browser_without_a_display_is_an_error() {
-    let data = Data::new();
-    let house = GatewayFixture::of(launch(data.path(), &[]).env("HEADLESS", "false")).await;
-    let failure = house.navigate("a", "about:blank").await;
+    let data = DataFolder::new();
+    let gateway = GatewayFixture::spawn(launch(data.path(), &[]).env("HEADLESS", "false")).await;
+    let failure = gateway.navigate("a", "about:blank").await;
     assert!(failure.failed().contains("there is no screen"), "{}", failure.text());
     assert_eq!(failure.code(), "start_failed");
-    house.end().await;
+    gateway.end().await;
 }
 
 /// Makes empty files until no more can be made, and returns the folder they are in.

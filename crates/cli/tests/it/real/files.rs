@@ -9,8 +9,8 @@ use greenroom_testkit::{Site, case};
 use serde_json::json;
 
 use super::{
-    house::{Data, GatewayFixture, REVISION, all, launch},
-    look,
+    fixture::{DataFolder, GatewayFixture, REVISION, all, launch},
+    inspect,
 };
 
 /// Uploads and named results stay within the workspace, of which greenroom's own data folder is a part: so it is when an agent
@@ -18,24 +18,24 @@ use super::{
 #[tokio::test]
 async fn files_stay_within_the_workspace() {
     let workspace = tempfile::tempdir().unwrap();
-    let (folder, data) = (workspace.path(), Data::in_folder(workspace.path()));
+    let (folder, data) = (workspace.path(), DataFolder::in_folder(workspace.path()));
     let site = Site::start().await;
-    let house = GatewayFixture::of(launch(data.path(), &[]).cwd(folder)).await;
-    let uploads = only_workspace_files_are_uploaded(&house, &site, &data, folder);
+    let gateway = GatewayFixture::spawn(launch(data.path(), &[]).cwd(folder)).await;
+    let uploads = only_workspace_files_are_uploaded(&gateway, &site, &data, folder);
     case("only_workspace_files_are_uploaded", uploads).await;
-    let results = named_results_arrive_in_the_workspace(&house, &site, &data, folder);
+    let results = named_results_arrive_in_the_workspace(&gateway, &site, &data, folder);
     case("named_results_arrive_in_the_workspace", results).await;
-    house.end().await;
+    gateway.end().await;
 }
 
 /// Uploads are taken from the workspace only: not from other sessions, not from the system, not through links.
 async fn only_workspace_files_are_uploaded(
-    house: &GatewayFixture,
+    gateway: &GatewayFixture,
     site: &Site,
-    data: &Data,
+    data: &DataFolder,
     workspace: &Path,
 ) {
-    let upload = Upload { house, site };
+    let upload = Upload { gateway, site };
 
     std::fs::write(workspace.join("mine.txt"), "my words").unwrap();
     std::fs::create_dir(workspace.join("deep")).unwrap();
@@ -48,10 +48,10 @@ async fn only_workspace_files_are_uploaded(
     {
         assert!(upload.takes(allowed).await.contains("my words"), "{allowed}");
     }
-    let download = download(house, site, "other").await;
-    let snapshot = keep_snapshot(house, data.path(), "other").await;
+    let download = download(gateway, site, "other").await;
+    let snapshot = keep_snapshot(gateway, data.path(), "other").await;
     let engine = data.path().join("engines").read_dir().unwrap().next().unwrap().unwrap().path();
-    let lock = look::run_of(data.path(), house.client.pid()).join("lock");
+    let lock = inspect::run_of(data.path(), gateway.client.pid()).join("lock");
     for (path, why) in [
         (Path::new("/etc/passwd"), "outside your workspace"),
         (Path::new("../../../../../../etc/passwd"), "outside your workspace"),
@@ -80,15 +80,15 @@ async fn only_workspace_files_are_uploaded(
 #[tokio::test]
 async fn client_roots_are_its_workspace() {
     let (first, second, cwd) = (folder("first"), folder("second"), folder("cwd"));
-    let data = Data::new();
+    let data = DataFolder::new();
     let site = Site::start().await;
     let client = launch(data.path(), &[]).cwd(cwd.path()).spawn();
     let uri = |folder: &tempfile::TempDir| json!({ "uri": format!("file://{}", folder.path().display()) });
     let roots = json!({ "roots": [uri(&first), uri(&second)] });
     client.on_request("roots/list", move |_| roots.clone());
     client.initialize(REVISION, json!({ "roots": { "listChanged": true } })).await;
-    let house = GatewayFixture { client };
-    let upload = Upload { house: &house, site: &site };
+    let gateway = GatewayFixture { client };
+    let upload = Upload { gateway: &gateway, site: &site };
 
     assert!(upload.takes("first.txt").await.contains("words of first"));
     let in_second = second.path().join("second.txt");
@@ -97,26 +97,26 @@ async fn client_roots_are_its_workspace() {
     assert!(upload.refuses(in_cwd.to_str().unwrap()).await.contains("outside your workspace"));
 
     let roots = json!({ "roots": [uri(&cwd)] });
-    house.client.on_request("roots/list", move |_| roots.clone());
-    house.client.notify("notifications/roots/list_changed", json!({})).await;
+    gateway.client.on_request("roots/list", move |_| roots.clone());
+    gateway.client.notify("notifications/roots/list_changed", json!({})).await;
     assert!(upload.takes("cwd.txt").await.contains("words of cwd"));
     assert!(upload.refuses(in_second.to_str().unwrap()).await.contains("outside your workspace"));
-    house.end().await;
+    gateway.end().await;
 }
 
 /// Results with a file name arrive in the workspace under that name, and nowhere else.
 async fn named_results_arrive_in_the_workspace(
-    house: &GatewayFixture,
+    gateway: &GatewayFixture,
     site: &Site,
-    data: &Data,
+    data: &DataFolder,
     workspace: &Path,
 ) {
     let outside = tempfile::tempdir().unwrap();
-    house.navigate("", &site.url("/title?t=kept%20words")).await.ok();
+    gateway.navigate("", &site.url("/title?t=kept%20words")).await.ok();
 
     let absolute = workspace.join("abs/b.yml").display().to_string();
     for name in ["a.yml", "deep/er/a.yml", "./c.yml", "deep/../d.yml", &absolute] {
-        let answer = house.call("", "browser_snapshot", json!({ "filename": name })).await.ok();
+        let answer = gateway.call("", "browser_snapshot", json!({ "filename": name })).await.ok();
         let written = std::fs::read_to_string(workspace.join(name)).unwrap();
         assert!(written.contains("heading \"kept words\""), "{name}: {written}");
         assert!(answer.contains(name.trim_start_matches("./")), "the answer does not name it: {answer}");
@@ -124,7 +124,7 @@ async fn named_results_arrive_in_the_workspace(
     let absolute = workspace.join("shots/b.png").display().to_string();
     for name in ["a.png", "deep/er/a.png", &absolute] {
         let arguments = json!({ "type": "png", "filename": name });
-        house.call("", "browser_take_screenshot", arguments).await.ok();
+        gateway.call("", "browser_take_screenshot", arguments).await.ok();
         let written = std::fs::read(workspace.join(name)).unwrap();
         assert!(written.starts_with(b"\x89PNG"), "{name} is no picture");
     }
@@ -135,16 +135,16 @@ async fn named_results_arrive_in_the_workspace(
     let foreign = outside.path().join("x.yml").display().to_string();
     let ours = data.path().join("engines-x.yml").display().to_string();
     for name in ["../x.yml", "deep/../../x.yml", "out/x.yml", "link.yml", &foreign, &ours] {
-        let refusal = house.call("", "browser_snapshot", json!({ "filename": name })).await.failed();
+        let refusal = gateway.call("", "browser_snapshot", json!({ "filename": name })).await.failed();
         let why = refusal.contains("outside your workspace") || refusal.contains("belongs to greenroom");
         assert!(why && refusal.contains(name), "`{name}` is not refused by name: {refusal}");
     }
     // Nobody reads it: whoever writes into it waits for ever.
     fifo(&workspace.join("unread"));
     for name in ["unread", "unread/x.yml"] {
-        house.call("", "browser_snapshot", json!({ "filename": name })).await.failed();
+        gateway.call("", "browser_snapshot", json!({ "filename": name })).await.failed();
     }
-    house.navigate("", &site.url("/title?t=goes%20on")).await.ok();
+    gateway.navigate("", &site.url("/title?t=goes%20on")).await.ok();
     assert_eq!(outside.path().read_dir().unwrap().count(), 1);
     assert_eq!(std::fs::read_to_string(outside.path().join("target.yml")).unwrap(), "untouched");
     assert!(!Path::new(&ours).exists());
@@ -152,7 +152,7 @@ async fn named_results_arrive_in_the_workspace(
 
 /// No address shows files of the machine: not `file:`, not behind `view-source:`, not by redirect or script. Addresses of
 /// other schemes than the web's are refused by their scheme, whatever they lead to.
-pub async fn local_files_cannot_be_visited(house: &GatewayFixture, site: &Site) {
+pub async fn local_files_cannot_be_visited(gateway: &GatewayFixture, site: &Site) {
     for url in [
         "file:///etc/passwd",
         "FILE:///etc/passwd",
@@ -167,10 +167,10 @@ pub async fn local_files_cannot_be_visited(house: &GatewayFixture, site: &Site) 
         "about:version",
         "javascript:alert(1)",
     ] {
-        let refusal = house.navigate("", url).await.failed();
+        let refusal = gateway.navigate("", url).await.failed();
         assert!(refusal.contains("addresses here, only pages of the web"), "{url}: {refusal}");
         let arguments = json!({ "action": "new", "url": url });
-        house.call("", "browser_tabs", arguments).await.failed();
+        gateway.call("", "browser_tabs", arguments).await.failed();
     }
     // Each in a session of its own, all at once: the engine waits a while for a navigation that never comes.
     let ways = [
@@ -183,10 +183,10 @@ pub async fn local_files_cannot_be_visited(house: &GatewayFixture, site: &Site) 
     ];
     all(ways.into_iter().enumerate().map(|(n, way)| async move {
         let session = n.to_string();
-        house.navigate(&session, &site.url("/title?t=open%20page")).await.ok();
+        gateway.navigate(&session, &site.url("/title?t=open%20page")).await.ok();
         // The browser answers some of these with an error, some with nothing.
-        let tried = house.evaluate(&session, &format!("() => {{ {way}; }}")).await;
-        let shown = house.call(&session, "browser_snapshot", json!({})).await;
+        let tried = gateway.evaluate(&session, &format!("() => {{ {way}; }}")).await;
+        let shown = gateway.call(&session, "browser_snapshot", json!({})).await;
         let text = tried.text() + &shown.text();
         assert!(!text.contains("root:x:0"), "{way}: {text}");
     }))
@@ -200,7 +200,7 @@ fn fifo(path: &Path) {
 
 /// Uploads each file to the site's page in a session of its own.
 struct Upload<'a> {
-    house: &'a GatewayFixture,
+    gateway: &'a GatewayFixture,
     site: &'a Site,
 }
 
@@ -208,26 +208,27 @@ impl Upload<'_> {
     /// What the page read from the file.
     async fn takes(&self, path: &str) -> String {
         self.choose().await;
-        self.house.call("", "browser_file_upload", json!({ "paths": [path] })).await.ok();
+        self.gateway.call("", "browser_file_upload", json!({ "paths": [path] })).await.ok();
         let read =
             "async () => { const [file] = document.getElementById('file').files; return await file.text(); }";
-        self.house.evaluate("", read).await.ok()
+        self.gateway.evaluate("", read).await.ok()
     }
 
     /// Why the file is refused. The page has received nothing.
     async fn refuses(&self, path: &str) -> String {
         self.choose().await;
-        let refusal = self.house.call("", "browser_file_upload", json!({ "paths": [path] })).await.failed();
+        let refusal = self.gateway.call("", "browser_file_upload", json!({ "paths": [path] })).await.failed();
         // The file chooser is still open, which shows that the engine did not get the call.
-        self.house.call("", "browser_file_upload", json!({})).await.ok();
-        let count = self.house.evaluate("", "() => document.getElementById('file').files.length").await.ok();
+        self.gateway.call("", "browser_file_upload", json!({})).await.ok();
+        let count =
+            self.gateway.evaluate("", "() => document.getElementById('file').files.length").await.ok();
         assert!(count.contains("### Result\n0"), "the page got a file: {count}");
         refusal
     }
 
     async fn choose(&self) {
-        self.house.navigate("", &self.site.url("/upload")).await.ok();
-        self.house.call("", "browser_click", json!({ "target": "#file" })).await.ok();
+        self.gateway.navigate("", &self.site.url("/upload")).await.ok();
+        self.gateway.call("", "browser_click", json!({ "target": "#file" })).await.ok();
     }
 }
 
@@ -238,21 +239,21 @@ fn folder(name: &str) -> tempfile::TempDir {
 }
 
 /// Makes a session download a file, and returns where it is.
-async fn download(house: &GatewayFixture, site: &Site, session: &str) -> PathBuf {
-    house.navigate(session, &site.url("/")).await.ok();
+async fn download(gateway: &GatewayFixture, site: &Site, session: &str) -> PathBuf {
+    gateway.navigate(session, &site.url("/")).await.ok();
     let mut text =
-        house.call(session, "browser_click", json!({ "target": "a[href='/download']" })).await.ok();
+        gateway.call(session, "browser_click", json!({ "target": "a[href='/download']" })).await.ok();
     while !text.contains("Downloaded file") {
-        text = house.evaluate(session, "() => 0").await.ok();
+        text = gateway.evaluate(session, "() => 0").await.ok();
     }
     let path = text.split("Downloaded file report.txt to \"").nth(1).unwrap().split('"').next().unwrap();
     PathBuf::from(path)
 }
 
 /// Makes a session's engine write a snapshot into the session's folder, and returns where it is.
-async fn keep_snapshot(house: &GatewayFixture, data: &Path, session: &str) -> PathBuf {
-    house.call(session, "browser_take_screenshot", json!({ "type": "png" })).await.ok();
-    let seats = look::run_of(data, house.client.pid()).join("seats");
+async fn keep_snapshot(gateway: &GatewayFixture, data: &Path, session: &str) -> PathBuf {
+    gateway.call(session, "browser_take_screenshot", json!({ "type": "png" })).await.ok();
+    let seats = inspect::run_of(data, gateway.client.pid()).join("seats");
     let folders = seats.read_dir().unwrap().flatten().map(|seat| seat.path().join(".playwright-mcp"));
     let files = folders.filter_map(|folder| folder.read_dir().ok()).flat_map(Iterator::flatten);
     let is_picture = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "png");

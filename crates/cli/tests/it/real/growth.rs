@@ -9,8 +9,8 @@ use greenroom_testkit::{
 use serde_json::json;
 
 use super::{
-    house::{Data, GatewayFixture, all},
-    look,
+    fixture::{DataFolder, GatewayFixture, all},
+    inspect,
 };
 
 /// Sessions at once.
@@ -44,25 +44,25 @@ mod soak {
 }
 
 async fn nothing_grows(sessions: usize) {
-    let data = Data::new();
+    let data = DataFolder::new();
     let site = Site::start().await;
-    let house = GatewayFixture::start(&data, &[]).await;
-    let pid = house.client.pid();
+    let gateway = GatewayFixture::start(&data, &[]).await;
+    let pid = gateway.client.pid();
     // One session stays, so that the browser does too.
-    house.navigate("stays", &site.url("/")).await.ok();
-    let run = look::run_of(data.path(), pid);
-    let (browsers, engines) = (look::browsers(pid), look::engines(pid));
+    gateway.navigate("stays", &site.url("/")).await.ok();
+    let run = inspect::run_of(data.path(), pid);
+    let (browsers, engines) = (inspect::browsers(pid), inspect::engines(pid));
 
-    come_and_go(&house, &site, WARM_UP).await;
+    open_and_close_sessions(&gateway, &site, WARM_UP).await;
     let processes = eventually("the end of the first pages", || {
         let processes = children(pid).len();
-        (look::renderers(browsers[0]).len() <= 2).then_some(processes)
+        (inspect::renderers(browsers[0]).len() <= 2).then_some(processes)
     })
     .await;
     let (folders, memory) = (count_folders(&run), rss(pid));
     let (own_handles, nodes_handles) = (open_fds(pid), open_fds(engines[0]));
 
-    come_and_go(&house, &site, sessions).await;
+    open_and_close_sessions(&gateway, &site, sessions).await;
     let fell = |what: &str, now: usize, then: usize| {
         println!("{what}: {then} before, {now} after");
         (now <= then).then_some(())
@@ -78,19 +78,23 @@ async fn nothing_grows(sessions: usize) {
     let grown = rss(pid).saturating_sub(memory);
     println!("greenroom's memory: {memory} bytes before, {grown} more after");
     assert!(grown <= MEMORY_BYTES, "greenroom's memory grew by {grown} bytes, from {memory}");
-    assert_eq!((look::browsers(pid), look::engines(pid)), (browsers, engines), "no process was replaced");
-    house.call("stays", "browser_snapshot", json!({})).await.unbroken();
-    house.end().await;
+    assert_eq!(
+        (inspect::browsers(pid), inspect::engines(pid)),
+        (browsers, engines),
+        "no process was replaced"
+    );
+    gateway.call("stays", "browser_snapshot", json!({})).await.ok_without_restart();
+    gateway.end().await;
 }
 
 /// This many sessions, a few at once, each with a page.
-async fn come_and_go(house: &GatewayFixture, site: &Site, sessions: usize) {
+async fn open_and_close_sessions(gateway: &GatewayFixture, site: &Site, sessions: usize) {
     let url = &site.url("/canary?name=gone");
     all((0..AT_ONCE).map(|lane| async move {
         for n in (lane..sessions).step_by(AT_ONCE) {
             let session = format!("{n}");
-            house.navigate(&session, url).await.unbroken();
-            house.call(&session, "session_close", json!({})).await.ok();
+            gateway.navigate(&session, url).await.ok_without_restart();
+            gateway.call(&session, "session_close", json!({})).await.ok();
         }
     }))
     .await;

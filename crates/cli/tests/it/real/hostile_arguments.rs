@@ -3,11 +3,11 @@
 
 use greenroom_testkit::{
     Launch,
-    http::{Remote, STATELESS, Server},
+    http::{HttpMcpClient, STATELESS, Server},
 };
 use serde_json::{Value, json};
 
-use super::house::{Data, GatewayFixture, REVISION};
+use super::fixture::{DataFolder, GatewayFixture, REVISION};
 
 const SECRET: &str = "the words of a file that no browser may show";
 
@@ -63,14 +63,14 @@ fn harmless(way: &str, snapshot: &Value) {
     assert!(!snapshot.to_string().contains(SECRET), "{way}: the page shows the file: {snapshot}");
 }
 
-async fn over_lines(way: &str, house: &GatewayFixture, attacks: &[(&'static str, String)]) {
+async fn over_lines(way: &str, gateway: &GatewayFixture, attacks: &[(&'static str, String)]) {
     for attack in attacks {
         let (tool, arguments) = attack;
         let params = format!(r#"{{"name":"{tool}","arguments":{}}}"#, in_session(way, arguments));
-        let answer = house.client.start_raw("tools/call", Some(&params)).await.response().await;
+        let answer = gateway.client.start_raw("tools/call", Some(&params)).await.response().await;
         refused(way, attack, &answer);
     }
-    harmless(way, &house.call(way, "browser_snapshot", json!({})).await.response);
+    harmless(way, &gateway.call(way, "browser_snapshot", json!({})).await.response);
 }
 
 async fn post(server: &Server, headers: &[(&str, &str)], body: &str) -> Value {
@@ -93,7 +93,7 @@ async fn no_interface_reads_files_by_hostile_arguments() {
     let secret = outside.path().canonicalize().unwrap().join("secret");
     std::fs::write(&secret, SECRET).unwrap();
     let attacks = attacks(secret.to_str().unwrap());
-    let data = Data::new();
+    let data = DataFolder::new();
     let flags = ["serve", "--listen", "127.0.0.1:0", "--pool-timeout-settle", "0", "--data-dir"];
     let program = env!("CARGO_BIN_EXE_greenroom");
     let server = Server::start(Launch::new(program).args(flags).arg(data.path())).await;
@@ -101,13 +101,13 @@ async fn no_interface_reads_files_by_hostile_arguments() {
     over_lines("stdio", &GatewayFixture::start(&data, &["--standalone"]).await, &attacks).await;
     over_lines("joined", &GatewayFixture::start(&data, &[]).await, &attacks).await;
 
-    let remote = Remote::open(&server, REVISION, json!({})).await;
-    let headers = [("mcp-session-id", remote.session.as_str()), ("mcp-protocol-version", REVISION)];
+    let http_client = HttpMcpClient::open(&server, REVISION, json!({})).await;
+    let headers = [("mcp-session-id", http_client.session.as_str()), ("mcp-protocol-version", REVISION)];
     for attack in &attacks {
         let body = call(attack.0, &in_session("http", &attack.1), "");
         refused("HTTP", attack, &post(&server, &headers, &body).await);
     }
-    harmless("HTTP", &remote.call("browser_snapshot", json!({ "sessionId": "http" })).await);
+    harmless("HTTP", &http_client.call("browser_snapshot", json!({ "sessionId": "http" })).await);
 
     let meta = format!(
         r#","_meta":{{"io.modelcontextprotocol/protocolVersion":"{STATELESS}","io.modelcontextprotocol/clientCapabilities":{{}}}}"#
@@ -125,28 +125,28 @@ async fn no_interface_reads_files_by_hostile_arguments() {
         let body = format!(r#"{{"session_id":"rest","tool":"{tool}","params":{params}}}"#);
         let headers = [("content-type", "application/json")];
         let mut reply = server.wire().await.request("POST", "/api/calls", &headers, Some(&body)).await;
-        let told: Value = serde_json::from_str(&reply.body().await).unwrap();
+        let error: Value = serde_json::from_str(&reply.body().await).unwrap();
         let mut shown = String::new();
-        if let Some(ref_id) = told["ref_id"].as_str() {
+        if let Some(ref_id) = error["ref_id"].as_str() {
             shown = server.get(&format!("/api/calls/{ref_id}/content")).await.body().await;
         }
-        (told, shown)
+        (error, shown)
     };
     for attack in &attacks {
-        let (told, shown) = rest(attack.0, &attack.1).await;
-        let failed = told["error"].is_string() || told["status"] == "error";
-        assert!(failed, "REST: {attack:?} is not refused: {told}");
-        assert!(!told.to_string().contains(SECRET) && !shown.contains(SECRET), "REST: {attack:?}: {shown}");
+        let (error, shown) = rest(attack.0, &attack.1).await;
+        let failed = error["error"].is_string() || error["status"] == "error";
+        assert!(failed, "REST: {attack:?} is not refused: {error}");
+        assert!(!error.to_string().contains(SECRET) && !shown.contains(SECRET), "REST: {attack:?}: {shown}");
     }
-    let (told, shown) = rest("browser_snapshot", "{}").await;
-    assert!(told["status"] == "success" && !shown.contains(SECRET), "{told}: {shown}");
+    let (error, shown) = rest("browser_snapshot", "{}").await;
+    assert!(error["status"] == "success" && !shown.contains(SECRET), "{error}: {shown}");
     assert!(server.stop().await.success());
 }
 
 /// The exact payload is refused by the place of what is wrong.
-pub async fn the_place_is_told(house: &GatewayFixture) {
+pub async fn error_names_the_argument(gateway: &GatewayFixture) {
     let params = r#"{"name":"browser_navigate","arguments":{"url":"view-source:file:///etc/passwd#\ud800"}}"#;
-    let answer = house.client.start_raw("tools/call", Some(params)).await.response().await;
+    let answer = gateway.client.start_raw("tools/call", Some(params)).await.response().await;
     assert_eq!(answer["error"]["code"], -32_602, "{answer}");
     let says = "the parameters of `tools/call` cannot be taken: `arguments.url` is not valid Unicode: it has half of a surrogate pair";
     assert_eq!(answer["error"]["message"], says);

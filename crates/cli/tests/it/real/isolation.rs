@@ -10,8 +10,8 @@ use greenroom_testkit::Site;
 use serde_json::json;
 
 use super::{
-    house::{Answer, Data, GatewayFixture, all, launch},
-    look,
+    fixture::{DataFolder, GatewayFixture, ToolAnswer, all, launch},
+    inspect,
     random::Random,
 };
 
@@ -34,7 +34,7 @@ async fn ten_sessions_over_two_browsers_stay_apart() {
 }
 
 /// One session of the mix.
-struct Member {
+struct MixedSession {
     id: String,
     word: String,
     colour: [u8; 3],
@@ -44,8 +44,8 @@ struct Member {
     folder: Option<PathBuf>,
 }
 
-struct Mix {
-    house: GatewayFixture,
+struct IsolationRun {
+    gateway: GatewayFixture,
     site: Site,
     workspace: PathBuf,
     words: Vec<String>,
@@ -55,32 +55,33 @@ struct Mix {
 /// Mixes sessions until `calls` calls are made.
 pub async fn mix(flags: &[&str], calls: usize) {
     let mut random = Random::new();
-    let data = Data::new();
+    let data = DataFolder::new();
     let workspace = tempfile::tempdir().unwrap();
     let site = Site::start().await;
-    let house = GatewayFixture::of(launch(data.path(), flags).cwd(workspace.path())).await;
-    let mut members: Vec<_> = ids().into_iter().enumerate().map(|(n, id)| Member::new(n, id)).collect();
-    let words: Vec<_> = members.iter().map(|member| member.word.clone()).collect();
+    let gateway = GatewayFixture::spawn(launch(data.path(), flags).cwd(workspace.path())).await;
+    let mut sessions: Vec<_> =
+        ids().into_iter().enumerate().map(|(n, id)| MixedSession::new(n, id)).collect();
+    let words: Vec<_> = sessions.iter().map(|session| session.word.clone()).collect();
     for word in &words {
         std::fs::write(workspace.path().join(format!("{word}.txt")), word).unwrap();
     }
-    let mut mix = Mix { house, site, workspace: workspace.path().to_owned(), words, calls: 0 };
+    let mut mix = IsolationRun { gateway, site, workspace: workspace.path().to_owned(), words, calls: 0 };
     while mix.calls < calls {
         // Some of the sessions, each doing something, all at once.
-        random.shuffle(&mut members);
-        let count = 1 + random.below(members.len());
-        let steps = members.iter_mut().take(count).map(|member| mix.step(member, random.below(7)));
+        random.shuffle(&mut sessions);
+        let count = 1 + random.below(sessions.len());
+        let steps = sessions.iter_mut().take(count).map(|session| mix.step(session, random.below(7)));
         mix.calls += all(steps).await.into_iter().sum::<usize>();
     }
-    let browsers = look::browsers(mix.house.client.pid()).len();
+    let browsers = inspect::browsers(mix.gateway.client.pid()).len();
     let slots: usize = flags.get(1).and_then(|slots| slots.parse().ok()).unwrap_or(16);
-    assert_eq!(browsers, members.len().div_ceil(slots), "sessions are spread over the instances");
+    assert_eq!(browsers, sessions.len().div_ceil(slots), "sessions are spread over the instances");
     mix.strangers_see_nothing().await;
-    mix.folders_are_apart(&members);
-    mix.house.end().await;
+    mix.folders_are_apart(&sessions);
+    mix.gateway.end().await;
 }
 
-impl Member {
+impl MixedSession {
     fn new(n: usize, id: String) -> Self {
         let shade = |step: usize| u8::try_from(40 + (n * step) % 200).unwrap();
         // No word is a part of another.
@@ -89,35 +90,35 @@ impl Member {
     }
 }
 
-impl Mix {
+impl IsolationRun {
     /// One step of a session, in one or more calls. Returns how many.
-    async fn step(&self, member: &mut Member, what: usize) -> usize {
+    async fn step(&self, session: &mut MixedSession, what: usize) -> usize {
         match what {
-            0 | 1 => self.plant(member).await,
-            2 => self.show(member).await,
-            3 => self.snapshot(member).await,
-            4 => self.screenshot(member).await,
-            5 => self.download(member).await,
-            _ => self.upload(member).await,
+            0 | 1 => self.plant(session).await,
+            2 => self.show(session).await,
+            3 => self.snapshot(session).await,
+            4 => self.screenshot(session).await,
+            5 => self.download(session).await,
+            _ => self.upload(session).await,
         }
     }
 
-    async fn plant(&self, member: &mut Member) -> usize {
-        let url = self.site.url(&format!("/canary?name={}", member.word));
-        let answer = self.house.navigate(&member.id, &url).await;
-        let text = self.own(member, &answer);
-        assert!(text.contains(&format!("heading \"canary {}\"", member.word)), "not its page: {text}");
-        self.evaluate(member, &settled("document.title")).await;
-        member.planted = true;
+    async fn plant(&self, session: &mut MixedSession) -> usize {
+        let url = self.site.url(&format!("/canary?name={}", session.word));
+        let answer = self.gateway.navigate(&session.id, &url).await;
+        let text = self.check_own(session, &answer);
+        assert!(text.contains(&format!("heading \"canary {}\"", session.word)), "not its page: {text}");
+        self.evaluate(session, &settled("document.title")).await;
+        session.planted = true;
         2
     }
 
-    async fn show(&self, member: &mut Member) -> usize {
-        let answer = self.house.navigate(&member.id, &self.site.url("/show")).await;
-        self.own(member, &answer);
-        let kept = self.evaluate(member, &settled("document.body.innerText")).await;
-        let word = &member.word;
-        let expected = if member.planted {
+    async fn show(&self, session: &mut MixedSession) -> usize {
+        let answer = self.gateway.navigate(&session.id, &self.site.url("/show")).await;
+        self.check_own(session, &answer);
+        let page_text = self.evaluate(session, &settled("document.body.innerText")).await;
+        let word = &session.word;
+        let expected = if session.planted {
             vec![
                 format!("canary={word}; canary_http={word}"),
                 format!("document.cookie: canary={word}\\n"),
@@ -137,120 +138,125 @@ impl Mix {
             .to_vec()
         };
         for line in expected {
-            assert!(kept.contains(&line), "{word}: `{line}` is missing: {kept}");
+            assert!(page_text.contains(&line), "{word}: `{line}` is missing: {page_text}");
         }
         2
     }
 
-    async fn snapshot(&self, member: &mut Member) -> usize {
-        let answer = self.house.call(&member.id, "browser_snapshot", json!({})).await;
-        self.own(member, &answer);
+    async fn snapshot(&self, session: &mut MixedSession) -> usize {
+        let answer = self.gateway.call(&session.id, "browser_snapshot", json!({})).await;
+        self.check_own(session, &answer);
         1
     }
 
     /// Paints the page in the session's colour and checks that the screenshot, as file and as image, has it.
-    async fn screenshot(&self, member: &mut Member) -> usize {
-        let [r, g, b] = member.colour;
+    async fn screenshot(&self, session: &mut MixedSession) -> usize {
+        let [r, g, b] = session.colour;
         let paint = format!(
             "() => {{ document.documentElement.style.background = 'rgb({r},{g},{b})'; document.body.textContent = ''; }}"
         );
-        self.evaluate(member, &paint).await;
-        let name = format!("shots/{}.png", member.word);
+        self.evaluate(session, &paint).await;
+        let name = format!("shots/{}.png", session.word);
         let named = json!({ "type": "png", "filename": name });
-        let answer = self.house.call(&member.id, "browser_take_screenshot", named).await;
-        self.own(member, &answer);
+        let answer = self.gateway.call(&session.id, "browser_take_screenshot", named).await;
+        self.check_own(session, &answer);
         let file = std::fs::read(self.workspace.join(name)).unwrap();
-        let answer = self.house.call(&member.id, "browser_take_screenshot", json!({ "type": "png" })).await;
-        self.own(member, &answer);
+        let answer =
+            self.gateway.call(&session.id, "browser_take_screenshot", json!({ "type": "png" })).await;
+        self.check_own(session, &answer);
         let parts = answer.response["result"]["content"].as_array().unwrap();
         let image = parts.iter().find(|part| part["type"] == "image").expect("a screenshot has its image");
         for picture in [&base64(&file), image["data"].as_str().unwrap()] {
-            let seen = self.evaluate(member, &pixel(picture)).await;
+            let seen = self.evaluate(session, &pixel(picture)).await;
             assert!(seen.contains(&format!("\"{r},{g},{b}\"")), "another's picture: {seen}");
         }
         5
     }
 
     /// All sessions give their download the same name.
-    async fn download(&self, member: &mut Member) -> usize {
-        let word = &member.word;
+    async fn download(&self, session: &mut MixedSession) -> usize {
+        let word = &session.word;
         let start = format!(
             "() => {{ const a = document.createElement('a'); a.href = URL.createObjectURL(new Blob(['{word}'])); \
              a.download = 'kept.txt'; a.click(); }}"
         );
-        let mut answer = self.house.evaluate(&member.id, &start).await;
+        let mut answer = self.gateway.evaluate(&session.id, &start).await;
         let mut calls = 1;
         // The first answer after the download's end has its place.
         loop {
-            let text = self.own(member, &answer);
+            let text = self.check_own(session, &answer);
             if text.contains("Downloaded file kept.txt") {
                 break;
             }
             assert!(calls < 100, "the download never ends: {text}");
-            answer = self.house.evaluate(&member.id, "() => 0").await;
+            answer = self.gateway.evaluate(&session.id, "() => 0").await;
             calls += 1;
         }
         calls
     }
 
-    async fn upload(&self, member: &mut Member) -> usize {
-        let answer = self.house.navigate(&member.id, &self.site.url("/upload")).await;
-        self.own(member, &answer);
-        let answer = self.house.call(&member.id, "browser_click", json!({ "target": "#file" })).await;
-        self.own(member, &answer);
-        let paths = json!({ "paths": [format!("{}.txt", member.word)] });
-        let answer = self.house.call(&member.id, "browser_file_upload", paths).await;
-        self.own(member, &answer);
+    async fn upload(&self, session: &mut MixedSession) -> usize {
+        let answer = self.gateway.navigate(&session.id, &self.site.url("/upload")).await;
+        self.check_own(session, &answer);
+        let answer = self.gateway.call(&session.id, "browser_click", json!({ "target": "#file" })).await;
+        self.check_own(session, &answer);
+        let paths = json!({ "paths": [format!("{}.txt", session.word)] });
+        let answer = self.gateway.call(&session.id, "browser_file_upload", paths).await;
+        self.check_own(session, &answer);
         let content =
             "async () => { const [file] = document.getElementById('file').files; return await file.text(); }";
-        let seen = self.evaluate(member, content).await;
-        assert!(seen.contains(&format!("\"{}\"", member.word)), "another's file: {seen}");
+        let seen = self.evaluate(session, content).await;
+        assert!(seen.contains(&format!("\"{}\"", session.word)), "another's file: {seen}");
         4
     }
 
-    async fn evaluate(&self, member: &mut Member, function: &str) -> String {
-        let answer = self.house.evaluate(&member.id, function).await;
-        self.own(member, &answer)
+    async fn evaluate(&self, session: &mut MixedSession, function: &str) -> String {
+        let answer = self.gateway.evaluate(&session.id, function).await;
+        self.check_own(session, &answer)
     }
 
     /// Checks that an answer is a success of this session and shows no other's word, nor its files.
-    fn own(&self, member: &mut Member, answer: &Answer) -> String {
-        let text = answer.unbroken();
-        for word in self.words.iter().filter(|word| **word != member.word) {
-            assert!(!text.contains(word.as_str()), "{} sees {word}: {text}", member.word);
+    fn check_own(&self, session: &mut MixedSession, answer: &ToolAnswer) -> String {
+        let text = answer.ok_without_restart();
+        for word in self.words.iter().filter(|word| **word != session.word) {
+            assert!(!text.contains(word.as_str()), "{} sees {word}: {text}", session.word);
         }
         for rest in text.split("Downloaded file kept.txt to \"").skip(1) {
             let path = PathBuf::from(rest.split('"').next().unwrap());
-            assert_eq!(std::fs::read_to_string(&path).unwrap(), member.word, "another's download");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), session.word, "another's download");
             let folder = path.ancestors().nth(2).unwrap().to_owned();
-            assert_eq!(*member.folder.get_or_insert(folder.clone()), folder, "a session keeps its folder");
+            assert_eq!(*session.folder.get_or_insert(folder.clone()), folder, "a session keeps its folder");
         }
         text
     }
 
     /// An unused id, however much it looks like a used one, has an empty browser.
     async fn strangers_see_nothing(&self) {
-        for mut stranger in ["b", " a", "a\t", "á", "..", "/"].map(|id| Member::new(99, id.to_owned())) {
-            let answer = self.house.navigate(&stranger.id, &self.site.url("/show")).await;
-            self.own(&mut stranger, &answer);
-            let kept = self.evaluate(&mut stranger, &settled("document.body.innerText")).await;
-            assert!(kept.contains("localStorage: {}") && kept.contains("indexedDB: undefined"), "{kept}");
-            self.house.call(&stranger.id, "session_close", json!({})).await.ok();
+        for mut stranger in ["b", " a", "a\t", "á", "..", "/"].map(|id| MixedSession::new(99, id.to_owned()))
+        {
+            let answer = self.gateway.navigate(&stranger.id, &self.site.url("/show")).await;
+            self.check_own(&mut stranger, &answer);
+            let page_text = self.evaluate(&mut stranger, &settled("document.body.innerText")).await;
+            assert!(
+                page_text.contains("localStorage: {}") && page_text.contains("indexedDB: undefined"),
+                "{page_text}"
+            );
+            self.gateway.call(&stranger.id, "session_close", json!({})).await.ok();
         }
         for no_id in [String::new(), "a".repeat(257)] {
             let arguments = json!({ "sessionId": no_id });
-            let answer = Answer::new(self.house.client.call("browser_snapshot", arguments).await);
+            let answer = ToolAnswer::new(self.gateway.client.call("browser_snapshot", arguments).await);
             answer.failed();
             assert_eq!(answer.code(), "invalid_session_id");
         }
     }
 
-    fn folders_are_apart(&self, members: &[Member]) {
+    fn folders_are_apart(&self, sessions: &[MixedSession]) {
         let mut owners = HashMap::new();
-        for member in members {
-            if let Some(folder) = &member.folder {
+        for session in sessions {
+            if let Some(folder) = &session.folder {
                 assert_eq!(
-                    owners.insert(folder, &member.word),
+                    owners.insert(folder, &session.word),
                     None,
                     "two sessions share {}",
                     folder.display()

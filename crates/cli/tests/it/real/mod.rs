@@ -1,27 +1,29 @@
 //! The real binary, the real engine, real Chromium. Pages come from loopback only.
 //!
-//! A test starts one greenroom and does much with it, since a browser and its engine take seconds to start. [`house`] starts
-//! greenroom and calls it, [`look`] inspects its processes and ports from outside.
+//! A test starts one greenroom and does much with it, since a browser and its engine take seconds to start. [`fixture`] starts
+//! greenroom and calls it, [`inspect`] inspects its processes and ports from outside.
 
 mod answers;
 mod auto_responses;
-mod beside;
 mod browsers;
 mod bulk;
 mod crash_browser;
 mod crash_engine;
+mod cross_origin;
 mod demo;
 mod devtools;
 mod egress;
+mod environment;
 mod faults;
 mod files;
+pub mod fixture;
 mod growth;
 mod hostile_arguments;
-pub mod house;
+pub mod inspect;
 mod instance;
 pub mod isolation;
-pub mod look;
-mod other_sites;
+mod one_slot;
+mod passthrough;
 pub mod pool;
 pub mod random;
 mod recall;
@@ -29,38 +31,45 @@ mod recovery;
 mod settings;
 mod settle;
 mod shutdown;
-mod single;
 mod spares;
-mod surroundings;
 mod task;
 
 use greenroom_testkit::{Site, case};
 
-use self::house::{Data, GatewayFixture};
+use self::fixture::{DataFolder, GatewayFixture};
 
 /// One greenroom with its usual settings, one case after the other: recall, egress, files of the machine, dialogs, and odd
 /// arguments. Afterwards no file of it has the password that was typed.
 #[tokio::test]
 async fn with_usual_settings() {
-    let (data, site) = (&Data::new(), &Site::start().await);
+    let (data, site) = (&DataFolder::new(), &Site::start().await);
     let started = GatewayFixture::start(data, &[]).await;
-    let house = &started;
-    case("recall::everything_is_recallable", recall::everything_is_recallable(house, site, data)).await;
-    case("recall::lines_and_imitations", recall::lines_and_imitations(house, site, data)).await;
-    case("recall::pages_of_a_page", recall::pages_of_a_page(house, site)).await;
-    let download = recall::a_download_outlives_its_session(house, site, data);
-    case("recall::a_download_outlives_its_session", download).await;
-    let web = egress::the_web_is_reached_and_metadata_is_not(house, site);
-    case("egress::the_web_is_reached_and_metadata_is_not", web).await;
-    case("files::local_files_cannot_be_visited", files::local_files_cannot_be_visited(house, site)).await;
+    let gateway = &started;
+    case("recall::everything_is_recallable", recall::everything_is_recallable(gateway, site, data)).await;
     case(
-        "surroundings::dialogs_and_caches_are_apart",
-        surroundings::dialogs_and_caches_are_apart(house, site),
+        "recall::console_lines_are_recorded_and_imitations_ignored",
+        recall::console_lines_are_recorded_and_imitations_ignored(gateway, site, data),
     )
     .await;
-    case("settle::a_set_time_is_the_engines", settle::a_set_time_is_the_engines(house, site)).await;
-    case("hostile_arguments::the_place_is_told", hostile_arguments::the_place_is_told(house)).await;
-    case("recall::type_a_password", recall::type_a_password(house, site)).await;
+    case("recall::page_is_recalled_in_parts", recall::page_is_recalled_in_parts(gateway, site)).await;
+    let download = recall::download_outlives_its_session(gateway, site, data);
+    case("recall::download_outlives_its_session", download).await;
+    let web = egress::the_web_is_reached_and_metadata_is_not(gateway, site);
+    case("egress::the_web_is_reached_and_metadata_is_not", web).await;
+    case("files::local_files_cannot_be_visited", files::local_files_cannot_be_visited(gateway, site)).await;
+    case(
+        "environment::dialogs_and_caches_are_apart",
+        environment::dialogs_and_caches_are_apart(gateway, site),
+    )
+    .await;
+    case(
+        "settle::configured_settle_time_is_the_engines",
+        settle::configured_settle_time_is_the_engines(gateway, site),
+    )
+    .await;
+    case("hostile_arguments::error_names_the_argument", hostile_arguments::error_names_the_argument(gateway))
+        .await;
+    case("recall::type_a_password", recall::type_a_password(gateway, site)).await;
     started.end().await;
-    recall::a_password_is_nowhere(data);
+    recall::password_is_in_no_file(data);
 }

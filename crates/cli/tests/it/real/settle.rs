@@ -5,18 +5,18 @@ use greenroom_testkit::{Launch, PATIENCE, Site, case, within};
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::house::{Answer, Data, GatewayFixture, installed};
+use super::fixture::{DataFolder, GatewayFixture, ToolAnswer, installed};
 
 /// A greenroom with the default settling.
-async fn start(data: &Data, flags: &[&str]) -> GatewayFixture {
+async fn start(data: &DataFolder, flags: &[&str]) -> GatewayFixture {
     let launch = Launch::new(env!("CARGO_BIN_EXE_greenroom")).arg("mcp").arg("--data-dir").arg(data.path());
-    GatewayFixture::of(launch.args(flags)).await
+    GatewayFixture::spawn(launch.args(flags)).await
 }
 
 /// Opens the page that changes in one of its ways, and clicks its button.
-async fn click(house: &GatewayFixture, session: &str, site: &Site, query: &str) -> Answer {
-    house.navigate(session, &site.url(&format!("/late?{query}"))).await.ok();
-    house.call(session, "browser_click", json!({ "target": "#change" })).await
+async fn click(gateway: &GatewayFixture, session: &str, site: &Site, query: &str) -> ToolAnswer {
+    gateway.navigate(session, &site.url(&format!("/late?{query}"))).await.ok();
+    gateway.call(session, "browser_click", json!({ "target": "#change" })).await
 }
 
 /// Whether the answer shows the page's last state and no other.
@@ -41,14 +41,15 @@ async fn late_changes_are_in_the_answer() {
 }
 
 async fn with_a_shared_node(site: &Site) {
-    let data = Data::new();
+    let data = DataFolder::new();
     let started = start(&data, &[]).await;
-    let house = &started;
-    case("changes_with_a_shared_node", changes_with_a_shared_node(house, site)).await;
-    case("answers_over_sockets_are_in_the_answer", answers_over_sockets_are_in_the_answer(house, site)).await;
-    case("tabs_dialogs_and_downloads", tabs_dialogs_and_downloads(house, site)).await;
-    case("a_page_at_rest_is_not_waited_for", a_page_at_rest_is_not_waited_for(house, site)).await;
-    case("pages_cannot_make_it_hang", pages_cannot_make_it_hang(house, site)).await;
+    let gateway = &started;
+    case("changes_with_a_shared_node", changes_with_a_shared_node(gateway, site)).await;
+    case("answers_over_sockets_are_in_the_answer", answers_over_sockets_are_in_the_answer(gateway, site))
+        .await;
+    case("tabs_dialogs_and_downloads", tabs_dialogs_and_downloads(gateway, site)).await;
+    case("idle_page_is_not_waited_for", idle_page_is_not_waited_for(gateway, site)).await;
+    case("pages_cannot_make_it_hang", pages_cannot_make_it_hang(gateway, site)).await;
     started.end().await;
 }
 
@@ -57,8 +58,8 @@ const DELAYED: [&str; 5] = ["timer", "fetch", "read", "navigation", "departure"]
 
 /// Changes 0 to 300 ms after a click, by timer, by fetch, by a slow or a late navigation, are in the click's answer; so
 /// are chains of these, and what loops of timers, frames, messages and transitions end in.
-async fn changes_with_a_shared_node(house: &GatewayFixture, site: &Site) {
-    let shared = house;
+async fn changes_with_a_shared_node(gateway: &GatewayFixture, site: &Site) {
+    let shared = gateway;
     let delays = |by: &'static str| async move {
         for ms in [0, 100, 300] {
             let answer = click(shared, by, site, &format!("by={by}&ms={ms}")).await.ok();
@@ -79,14 +80,14 @@ async fn changes_with_a_shared_node(house: &GatewayFixture, site: &Site) {
     };
     join_all(ways.map(each)).await;
     let fetched = "() => { fetch('/slow?ms=100').then(() => setTimeout(changed, 50)); }";
-    house.navigate("", &site.url("/late")).await.ok();
-    house.evaluate("", fetched).await.ok();
-    let shown = house.evaluate("", "() => document.getElementById('state').textContent").await.ok();
+    gateway.navigate("", &site.url("/late")).await.ok();
+    gateway.evaluate("", fetched).await.ok();
+    let shown = gateway.evaluate("", "() => document.getElementById('state').textContent").await.ok();
     assert!(shown.contains("\"changed\""), "{shown}");
 }
 
 async fn changes_with_an_own_node(site: &Site) {
-    let data = Data::new();
+    let data = DataFolder::new();
     let alone = start(&data, &["--pool-slots", "1"]).await;
     for (by, ms) in DELAYED.into_iter().zip([0, 50, 150, 300, 150]) {
         let answer = click(&alone, "", site, &format!("by={by}&ms={ms}")).await.ok();
@@ -96,7 +97,7 @@ async fn changes_with_an_own_node(site: &Site) {
 }
 
 /// An answer that comes over a WebSocket is waited for when the page has asked for it there.
-async fn answers_over_sockets_are_in_the_answer(house: &GatewayFixture, site: &Site) {
+async fn answers_over_sockets_are_in_the_answer(gateway: &GatewayFixture, site: &Site) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut server = JoinSet::new();
@@ -111,25 +112,25 @@ async fn answers_over_sockets_are_in_the_answer(house: &GatewayFixture, site: &S
         socket.next().await
     });
     let query = format!("by=socket&ms=150&socket=ws://127.0.0.1:{port}/");
-    let answer = click(house, "", site, &query).await.ok();
+    let answer = click(gateway, "", site, &query).await.ok();
     assert!(shows(&answer, "changed"), "{answer}");
 }
 
 /// New tabs are listed with their loaded pages, by script and by link; an alert that comes late is a modal state of
 /// the click's answer; a small download has arrived. Nothing of it hangs, and the session goes on.
-async fn tabs_dialogs_and_downloads(house: &GatewayFixture, site: &Site) {
-    let answer = click(house, "", site, "by=dialog&ms=150").await.ok();
+async fn tabs_dialogs_and_downloads(gateway: &GatewayFixture, site: &Site) {
+    let answer = click(gateway, "", site, "by=dialog&ms=150").await.ok();
     assert!(answer.contains("### Modal state") && answer.contains("\"alert\" dialog"), "{answer}");
-    let handled = house.call("", "browser_handle_dialog", json!({ "accept": true })).await;
+    let handled = gateway.call("", "browser_handle_dialog", json!({ "accept": true })).await;
     handled.ok();
 
-    let answer = click(house, "", site, "by=tab&ms=150").await.ok();
+    let answer = click(gateway, "", site, "by=tab&ms=150").await.ok();
     assert!(answer.contains("1: [slow]("), "the tab is not loaded: {answer}");
-    let answer = house.call("", "browser_click", json!({ "target": "#tab" })).await.ok();
+    let answer = gateway.call("", "browser_click", json!({ "target": "#tab" })).await.ok();
     assert!(answer.contains("2: [slow]("), "the tab is not loaded: {answer}");
 
-    house.navigate("", &site.url("/")).await.ok();
-    let answer = house.call("", "browser_click", json!({ "target": "a[href='/download']" })).await.ok();
+    gateway.navigate("", &site.url("/")).await.ok();
+    let answer = gateway.call("", "browser_click", json!({ "target": "a[href='/download']" })).await.ok();
     assert!(answer.contains("Downloaded file report.txt"), "{answer}");
 }
 
@@ -148,27 +149,27 @@ fn engine_waits_by_the_recognized_function() {
 
 /// What a page did before the action is not waited for: its clocks, its loops, its endless request, its timer of a
 /// minute. And what another session's page does is no business of this one's.
-async fn a_page_at_rest_is_not_waited_for(house: &GatewayFixture, site: &Site) {
-    house.navigate("other", &site.url("/late")).await.ok();
-    house.evaluate("other", "() => { setInterval(() => fetch('/slow?ms=300'), 100); }").await.ok();
+async fn idle_page_is_not_waited_for(gateway: &GatewayFixture, site: &Site) {
+    gateway.navigate("other", &site.url("/late")).await.ok();
+    gateway.evaluate("other", "() => { setInterval(() => fetch('/slow?ms=300'), 100); }").await.ok();
     // The page reports it if it was left alone for as long as the engine would have; on a busy machine that can happen.
     let at_rest = async {
-        while !shows(&click(house, "", site, "by=nothing&restless").await.ok(), "answered promptly") {}
+        while !shows(&click(gateway, "", site, "by=nothing&restless").await.ok(), "answered promptly") {}
     };
     within(PATIENCE, at_rest).await;
     // A late change is seen among all this, too.
-    let answer = click(house, "", site, "by=chain&ms=80&restless").await.ok();
+    let answer = click(gateway, "", site, "by=chain&ms=80&restless").await.ok();
     assert!(shows(&answer, "changed"), "{answer}");
-    house.call("other", "session_close", json!({})).await.ok();
+    gateway.call("other", "session_close", json!({})).await.ok();
 }
 
 /// A page that replaces the functions by which it is observed gets its answer all the same, as does a session beside
 /// it; what the page sees of them looks like the browser's own.
-async fn pages_cannot_make_it_hang(house: &GatewayFixture, site: &Site) {
+async fn pages_cannot_make_it_hang(gateway: &GatewayFixture, site: &Site) {
     let look = "() => [setTimeout.name, setTimeout.length, /native code/.test(setTimeout), \
                 Object.keys(window).filter((name) => /settle|greenroom/i.test(name)).length].join()";
-    house.navigate("", &site.url("/late?by=nothing")).await.ok();
-    let seen = house.evaluate("", look).await.ok();
+    gateway.navigate("", &site.url("/late?by=nothing")).await.ok();
+    let seen = gateway.evaluate("", look).await.ok();
     assert!(seen.contains("\"setTimeout,1,true,0\""), "{seen}");
     let spoilers = [
         "window.setTimeout = () => 0",
@@ -181,11 +182,11 @@ async fn pages_cannot_make_it_hang(house: &GatewayFixture, site: &Site) {
         "window.requestAnimationFrame = Date.now = document.getAnimations = () => { throw new Error(); }",
     ];
     for spoiler in spoilers {
-        house.navigate("", &site.url("/late?by=nothing")).await.ok();
-        house.evaluate("", &format!("() => {{ {spoiler}; }}")).await.ok();
-        let answer = house.call("", "browser_click", json!({ "target": "#change" })).await.ok();
+        gateway.navigate("", &site.url("/late?by=nothing")).await.ok();
+        gateway.evaluate("", &format!("() => {{ {spoiler}; }}")).await.ok();
+        let answer = gateway.call("", "browser_click", json!({ "target": "#change" })).await.ok();
         assert!(shows(&answer, "unchanged"), "{spoiler}: {answer}");
-        let answer = click(house, "beside", site, "by=timer&ms=50").await.ok();
+        let answer = click(gateway, "beside", site, "by=timer&ms=50").await.ok();
         assert!(shows(&answer, "changed"), "{answer}");
     }
 }
@@ -194,27 +195,27 @@ async fn pages_cannot_make_it_hang(house: &GatewayFixture, site: &Site) {
 /// errors have the page's own stacks.
 #[tokio::test]
 async fn agent_evaluations_are_not_cut_short() {
-    let data = Data::new();
-    let house = start(&data, &["--pool-slots", "1", "--tools-unsafe"]).await;
+    let data = DataFolder::new();
+    let gateway = start(&data, &["--pool-slots", "1", "--tools-unsafe"]).await;
     let code = "async (page) => page.evaluate((ms) => ms + 1, 500)";
-    let answer = house.call("", "browser_run_code_unsafe", json!({ "code": code })).await.ok();
+    let answer = gateway.call("", "browser_run_code_unsafe", json!({ "code": code })).await.ok();
     assert!(answer.contains("501"), "{answer}");
 
     // The functions by which a page's callbacks are followed are in no stack that an agent sees.
     let site = Site::start().await;
-    house.navigate("", &site.url("/title?t=stacks")).await.ok();
+    gateway.navigate("", &site.url("/title?t=stacks")).await.ok();
     let late = "() => new Promise(done => { setTimeout(function late() { setTimeout(done, 0); throw new Error('late'); }, 0); })";
-    house.call("", "browser_evaluate", json!({ "function": late })).await.ok();
-    let said = house.call("", "browser_console_messages", json!({})).await.ok();
-    assert!(said.contains("Error: late\n    at late (") && !said.contains("settle.js"), "{said}");
-    assert!(!said.contains("at run (") && !said.contains("<computed>"), "{said}");
-    house.end().await;
+    gateway.call("", "browser_evaluate", json!({ "function": late })).await.ok();
+    let console = gateway.call("", "browser_console_messages", json!({})).await.ok();
+    assert!(console.contains("Error: late\n    at late (") && !console.contains("settle.js"), "{console}");
+    assert!(!console.contains("at run (") && !console.contains("<computed>"), "{console}");
+    gateway.end().await;
 }
 
 /// A time that is set is the time that the engine waits: with none, a late change is not in the answer.
-pub async fn a_set_time_is_the_engines(house: &GatewayFixture, site: &Site) {
-    let answer = click(house, "", site, "by=timer&ms=20000").await.ok();
+pub async fn configured_settle_time_is_the_engines(gateway: &GatewayFixture, site: &Site) {
+    let answer = click(gateway, "", site, "by=timer&ms=20000").await.ok();
     assert!(shows(&answer, "unchanged"), "{answer}");
-    let native = house.evaluate("", "() => String(setTimeout)").await.ok();
+    let native = gateway.evaluate("", "() => String(setTimeout)").await.ok();
     assert!(native.contains("function setTimeout()"), "the page is observed: {native}");
 }

@@ -7,11 +7,11 @@ use greenroom_engine::{
     browser::{self, BrowserChoice, Places},
     install,
 };
-use greenroom_testkit::{Client, Launch, Sees, Shopper, Site, http::Server};
+use greenroom_testkit::{Client, Launch, ShoppingAgent, Site, SnapshotDelivery, http::Server};
 use serde_json::json;
 use tiktoken_rs::o200k_base_singleton;
 
-use super::house::{Data, REVISION, launch};
+use super::fixture::{DataFolder, REVISION, launch};
 
 /// The allowed part of the engine's tokens: as greenroom decides, with changes on request, and with names only.
 const AUTO_MAX: f64 = 0.12;
@@ -30,10 +30,10 @@ fn engine(data: &Path) -> Launch {
 }
 
 /// The tokens of everything that an agent received in its task.
-async fn tokens(client: &Client, sees: Sees, site: &Site) -> f64 {
+async fn tokens(client: &Client, delivery: SnapshotDelivery, site: &Site) -> f64 {
     client.initialize(REVISION, json!({})).await;
-    let errand = Shopper::new(client, sees).run(site).await;
-    let count = errand.received.iter().map(|text| o200k_base_singleton().count_ordinary(text)).sum::<usize>();
+    let cost = ShoppingAgent::new(client, delivery).run(site).await;
+    let count = cost.received.iter().map(|text| o200k_base_singleton().count_ordinary(text)).sum::<usize>();
     count as f64
 }
 
@@ -41,24 +41,24 @@ async fn tokens(client: &Client, sees: Sees, site: &Site) -> f64 {
 /// quarter of the tokens that the engine alone costs, with `refs` for a twentieth.
 #[tokio::test]
 async fn shopping_task_succeeds_with_few_tokens() {
-    let data = Data::new();
+    let data = DataFolder::new();
     let site = Site::start().await;
     let alone = engine(data.path()).spawn();
     let folder = alone.home().to_owned();
-    let all = tokens(&alone, Sees::Files(folder), &site).await;
+    let all = tokens(&alone, SnapshotDelivery::Files(folder), &site).await;
     drop(alone);
     let forms = [
-        (Sees::Auto, "auto", AUTO_MAX),
-        (Sees::Inline, "inline", INLINE_MAX),
-        (Sees::Diff, "inline", DIFF_MAX),
-        (Sees::Refs, "refs", REFS_MAX),
+        (SnapshotDelivery::Auto, "auto", AUTO_MAX),
+        (SnapshotDelivery::Inline, "inline", INLINE_MAX),
+        (SnapshotDelivery::Diff, "inline", DIFF_MAX),
+        (SnapshotDelivery::Refs, "refs", REFS_MAX),
         // The same bytes, recalled instead of read, with few additions.
-        (Sees::Raw, "raw", 1.05),
+        (SnapshotDelivery::Raw, "raw", 1.05),
     ];
-    for (sees, responses, most) in forms {
-        let what = format!("{sees:?}");
+    for (delivery, responses, most) in forms {
+        let what = format!("{delivery:?}");
         let client = launch(data.path(), &["--responses", responses]).spawn();
-        let ratio = tokens(&client, sees, &site).await / all;
+        let ratio = tokens(&client, delivery, &site).await / all;
         assert!(ratio <= most, "{what}: {ratio:.3} of the engine's tokens");
         client.close_stdin().await;
         client.wait().await;
@@ -69,11 +69,11 @@ async fn shopping_task_succeeds_with_few_tokens() {
 /// take turns in one session.
 #[tokio::test]
 async fn errand_succeeds_for_agents_that_lack_the_page() {
-    let data = Data::new();
+    let data = DataFolder::new();
     let site = Site::start().await;
     let forgetful = launch(data.path(), &[]).spawn();
     forgetful.initialize(REVISION, json!({})).await;
-    Shopper::new(&forgetful, Sees::Auto).forgets_after(8).run(&site).await;
+    ShoppingAgent::new(&forgetful, SnapshotDelivery::Auto).forgets_after(8).run(&site).await;
     forgetful.close_stdin().await;
     forgetful.wait().await;
 
@@ -85,5 +85,8 @@ async fn errand_succeeds_for_agents_that_lack_the_page() {
     for agent in &agents {
         agent.initialize(REVISION, json!({})).await;
     }
-    Shopper::new(&agents[0], Sees::Auto).takes_turns_with(&agents[1], "shared").run(&site).await;
+    ShoppingAgent::new(&agents[0], SnapshotDelivery::Auto)
+        .takes_turns_with(&agents[1], "shared")
+        .run(&site)
+        .await;
 }

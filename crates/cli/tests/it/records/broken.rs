@@ -5,41 +5,41 @@ use std::fs;
 use greenroom_testkit::{PATIENCE, within};
 use serde_json::json;
 
-use super::look::Look;
+use super::database::RecordsDb;
 use crate::{
     front::{
+        fixture::{FakeEngineSetup, failure},
         recall::ref_id,
-        stage::{Stage, failure},
     },
-    http::remote,
+    http::http_client,
 };
 
 /// Makes a database with one record in it.
-async fn with_a_record() -> (Stage, String) {
-    let stage = Stage::new();
-    let client = stage.client().await;
+async fn with_a_record() -> (FakeEngineSetup, String) {
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let id = ref_id(&client.call("echo", json!({"text": "before"})).await);
     client.close_stdin().await;
     assert!(client.wait().await.success());
-    (stage, id)
+    (setup, id)
 }
 
-/// A broken database is moved aside, byte for byte, and that is reported; calls are kept in a new one from the first on.
+/// A broken database is moved aside, byte for byte, and that is reported; calls are recorded in a new one from the first on.
 #[tokio::test]
 async fn broken_database_is_moved_aside() {
-    let (stage, before) = with_a_record().await;
-    let path = stage.data().join("records.db");
+    let (setup, before) = with_a_record().await;
+    let path = setup.data().join("records.db");
     let mut bytes = fs::read(&path).unwrap();
     bytes[..4096].fill(0x5a);
     fs::write(&path, &bytes).unwrap();
 
-    let client = stage.client().await;
+    let client = setup.client().await;
     let id = ref_id(&client.call("echo", json!({"text": "after"})).await);
     client.stderr_says("the database of records is broken; it was moved aside, and a new one begins").await;
-    assert_eq!(Look::at(&stage.data()).record(&id).unwrap().status.as_deref(), Some("success"));
+    assert_eq!(RecordsDb::at(&setup.data()).record(&id).unwrap().status.as_deref(), Some("success"));
     let (code, _) = failure(&client.call("get_content", json!({"ref_id": before})).await);
     assert_eq!(code, "no_record");
-    let files = stage.data().read_dir().unwrap().flatten();
+    let files = setup.data().read_dir().unwrap().flatten();
     let aside: Vec<_> =
         files.filter(|file| file.file_name().to_string_lossy().starts_with("records.db.corrupt-")).collect();
     assert_eq!(aside.len(), 1, "{aside:?}");
@@ -49,12 +49,12 @@ async fn broken_database_is_moved_aside() {
 /// A database of a later version is left alone: calls go on without records, with the reason, until it can be used.
 #[tokio::test]
 async fn newer_database_is_not_changed() {
-    let (stage, before) = with_a_record().await;
-    let version: i64 = Look::at(&stage.data()).one("PRAGMA user_version");
-    Look::at(&stage.data()).run("PRAGMA user_version = 99");
+    let (setup, before) = with_a_record().await;
+    let version: i64 = RecordsDb::at(&setup.data()).one("PRAGMA user_version");
+    RecordsDb::at(&setup.data()).run("PRAGMA user_version = 99");
 
-    let server = stage.serve().await;
-    let client = remote(&server).await;
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
     let answer = client.call("echo", json!({"text": "meanwhile"})).await;
     assert_eq!(answer["result"]["content"][0]["text"], "meanwhile");
     let note = answer["result"]["content"][1]["text"].as_str().unwrap();
@@ -62,15 +62,15 @@ async fn newer_database_is_not_changed() {
         assert!(note.contains(part), "no `{part}`: {note}");
     }
     assert!(answer["result"].get("_meta").is_none(), "{answer}");
-    let said = server.get("/ready").await.json().await;
-    assert!(said["records"].as_str().unwrap().contains("newer greenroom"), "{said}");
+    let readiness = server.get("/ready").await.json().await;
+    assert!(readiness["records"].as_str().unwrap().contains("newer greenroom"), "{readiness}");
     let (code, text) = failure(&client.call("get_content", json!({"ref_id": before})).await);
     assert!(code == "records_unreadable" && text.contains("newer greenroom"), "{code}: {text}");
-    let look = Look::at(&stage.data());
-    assert_eq!(look.one::<i64>("PRAGMA user_version"), 99, "it was written to");
-    assert_eq!(look.one::<i64>("SELECT count(*) FROM requests"), 1);
+    let db = RecordsDb::at(&setup.data());
+    assert_eq!(db.one::<i64>("PRAGMA user_version"), 99, "it was written to");
+    assert_eq!(db.one::<i64>("SELECT count(*) FROM requests"), 1);
 
-    look.run(&format!("PRAGMA user_version = {version}"));
+    db.run(&format!("PRAGMA user_version = {version}"));
     let kept = async {
         loop {
             let answer = client.call("echo", json!({"text": "after"})).await;
@@ -81,29 +81,29 @@ async fn newer_database_is_not_changed() {
     };
     let id = within(PATIENCE, kept).await;
     for id in [before, id] {
-        assert_eq!(look.record(&id).unwrap().status.as_deref(), Some("success"));
+        assert_eq!(db.record(&id).unwrap().status.as_deref(), Some("success"));
     }
 }
 
 /// A database that is removed while greenroom runs is created again: no call is written to a deleted file.
 #[tokio::test]
 async fn removed_database_is_created_again() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     ref_id(&client.call("echo", json!({"text": "before"})).await);
     for file in ["records.db", "records.db-wal", "records.db-shm"] {
-        fs::remove_file(stage.data().join(file)).unwrap();
+        fs::remove_file(setup.data().join(file)).unwrap();
     }
     let ids = [
         ref_id(&client.call("echo", json!({"text": "after"})).await),
         ref_id(&client.call("echo", json!({"text": "later"})).await),
     ];
-    let look = Look::at(&stage.data());
+    let db = RecordsDb::at(&setup.data());
     for id in ids {
-        assert_eq!(look.record(&id).unwrap().status.as_deref(), Some("success"));
+        assert_eq!(db.record(&id).unwrap().status.as_deref(), Some("success"));
     }
     let read = client
-        .call("get_content", json!({"ref_id": look.one::<String>("SELECT ref_id FROM requests LIMIT 1")}))
+        .call("get_content", json!({"ref_id": db.one::<String>("SELECT ref_id FROM requests LIMIT 1")}))
         .await;
     assert_eq!(read["result"]["content"][0]["text"], "after", "{read}");
 }

@@ -3,10 +3,10 @@
 use std::{collections::HashSet, fs};
 
 use futures_util::future::join_all;
-use greenroom_testkit::http::{Remote, Server};
+use greenroom_testkit::http::{HttpMcpClient, Server};
 use serde_json::{Value, json};
 
-use crate::front::stage::{NEWEST, Stage};
+use crate::front::fixture::{FakeEngineSetup, NEWEST};
 
 /// The error of each call. A page's answer may have sixty times that.
 const ERROR_BYTES: usize = 1024 * 1024;
@@ -33,16 +33,16 @@ async fn list(server: &Server, path: &str) -> (usize, Value) {
 /// whole.
 #[tokio::test]
 async fn long_errors_are_cut_in_lists() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
-    let client = Remote::open(&server, NEWEST, json!({})).await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let message = "e".repeat(ERROR_BYTES);
     for _ in 0..CALLS {
         client.call("fail", json!({"message": message, "sessionId": "s"})).await;
     }
     server.stop().await;
 
-    let server = stage.serve().await;
+    let server = setup.serve().await;
     let before = peak(&server);
     let lists = join_all((0..20).map(|_| list(&server, "/api/calls?limit=1000"))).await;
     assert!(lists.iter().all(|(bytes, _)| *bytes < 1024 * 1024), "{:?}", lists[0].0);

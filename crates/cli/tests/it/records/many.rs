@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use greenroom_testkit::Client;
 use serde_json::json;
 
-use super::look::Look;
-use crate::front::{recall::ref_id, stage::Stage};
+use super::database::RecordsDb;
+use crate::front::{fixture::FakeEngineSetup, recall::ref_id};
 
 /// How many calls are timed, each with a read of its record.
 const CALLS: usize = 2_000;
@@ -32,16 +32,16 @@ async fn timed(client: &Client) -> Duration {
 }
 
 /// Calls with this many records in the database take about as long as with none.
-pub async fn calls_among(records: usize) {
-    let stage = Stage::new().set("records.bytes_max", "1TiB");
-    let client = stage.client().await;
+pub async fn time_calls_with_records(records: usize) {
+    let setup = FakeEngineSetup::new().set("records.bytes_max", "1TiB");
+    let client = setup.client().await;
     let before = timed(&client).await;
     client.close_stdin().await;
     assert!(client.wait().await.success());
 
-    let look = Look::at(&stage.data());
-    let owner: String = look.one("SELECT owner FROM requests LIMIT 1");
-    look.run(&format!(
+    let db = RecordsDb::at(&setup.data());
+    let owner: String = db.one("SELECT owner FROM requests LIMIT 1");
+    db.run(&format!(
         "PRAGMA synchronous = OFF;
          BEGIN;
          CREATE TEMP TABLE numbers AS
@@ -60,11 +60,11 @@ pub async fn calls_among(records: usize) {
          COMMIT;
          PRAGMA wal_checkpoint(TRUNCATE);"
     ));
-    let count: i64 = look.one("SELECT count(*) FROM responses");
+    let count: i64 = db.one("SELECT count(*) FROM responses");
     assert!(count as usize >= records, "{count} records");
-    drop(look);
+    drop(db);
 
-    let client = stage.client().await;
+    let client = setup.client().await;
     let after = timed(&client).await;
     let ratio = after.as_secs_f64() / before.as_secs_f64();
     println!("{CALLS} calls: {before:?} with few records, {after:?} with {count}: {ratio:.2} times as long");

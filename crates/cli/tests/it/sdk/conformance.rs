@@ -16,8 +16,8 @@ use tokio::{
     process::{Child, Command},
 };
 
-use super::part::installed;
-use crate::front::stage::Stage;
+use super::script_run::installed;
+use crate::front::fixture::FakeEngineSetup;
 
 /// How long a revision may take. Here it takes 10 s; a busy machine needs more.
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -68,7 +68,7 @@ type Finding = (String, String, String);
 /// Every server scenario of the suite passes through greenroom, or its checks that do not are known, with the reason.
 #[tokio::test]
 async fn conformance_suite_passes_for_every_revision() {
-    let server = Served::start(&[]).await;
+    let server = ConformanceServer::start(&[]).await;
     let (first, second, third, stateless) = tokio::join!(
         play("2025-03-26", &server),
         play("2025-06-18", &server),
@@ -87,7 +87,7 @@ async fn conformance_suite_passes_for_every_revision() {
 /// and changes reach clients with a handshake, and those without.
 #[tokio::test]
 async fn conformance_suite_passes_before_a_stateless_server() {
-    let server = Served::start(&["--stateless"]).await;
+    let server = ConformanceServer::start(&["--stateless"]).await;
     let (older, stateless) = tokio::join!(play("2025-11-25", &server), play(STATELESS, &server));
     assert_eq!((older.0, stateless.0), (33, 40), "how many scenarios were played");
     compare(&older.1, &KNOWN_BEFORE_STATELESS);
@@ -109,12 +109,12 @@ fn compare(findings: &[Finding], known: &[Known]) {
 }
 
 /// The server that has what the suite needs. It ends when this is dropped.
-struct Served {
+struct ConformanceServer {
     url: String,
     _child: Child,
 }
 
-impl Served {
+impl ConformanceServer {
     async fn start(flags: &[&str]) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/conformance/server.mjs");
         let mut child = Command::new("node")
@@ -132,12 +132,12 @@ impl Served {
 }
 
 /// Runs all server scenarios of a revision. Returns how many there were, and their findings.
-async fn play(revision: &str, server: &Served) -> (usize, Vec<Finding>) {
+async fn play(revision: &str, server: &ConformanceServer) -> (usize, Vec<Finding>) {
     // The suite does not send sessionId: without a connection a call has a session for itself.
     let scope = if revision == STATELESS { "call" } else { "connection" };
-    let stage = Stage::new().command(&[]).set("pool.url", &server.url).set("sessions.scope", scope);
-    let greenroom = stage.serve().await;
-    let results = stage.path("results");
+    let setup = FakeEngineSetup::new().command(&[]).set("pool.url", &server.url).set("sessions.scope", scope);
+    let greenroom = setup.serve().await;
+    let results = setup.path("results");
     let child = Command::new(node())
         .arg(installed().join("conformance/node_modules/@modelcontextprotocol/conformance/dist/index.js"))
         .args(["server", "--suite", "all", "--spec-version", revision, "--url"])
@@ -145,8 +145,8 @@ async fn play(revision: &str, server: &Served) -> (usize, Vec<Finding>) {
         .arg("--output-dir")
         .arg(&results)
         .env_clear()
-        .env("HOME", stage.path("home"))
-        .current_dir(stage.path("home"))
+        .env("HOME", setup.path("home"))
+        .current_dir(setup.path("home"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -154,14 +154,14 @@ async fn play(revision: &str, server: &Served) -> (usize, Vec<Finding>) {
         .spawn()
         .unwrap_or_else(|error| panic!("cannot start the conformance suite: {error}"));
     let output = within(PATIENCE, child.wait_with_output()).await.unwrap();
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("=== SUMMARY ==="), "{revision}: {said}");
-    let played = said.matches("=== Running scenario: ").count();
+    let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(printed.contains("=== SUMMARY ==="), "{revision}: {printed}");
+    let played = printed.matches("=== Running scenario: ").count();
     let mut findings = Vec::new();
     let mut folders: Vec<_> = fs::read_dir(&results).unwrap().map(|folder| folder.unwrap().path()).collect();
     folders.sort();
     // A scenario that could not be run to its end leaves no results.
-    assert_eq!(folders.len(), played, "{revision}: {said}");
+    assert_eq!(folders.len(), played, "{revision}: {printed}");
     for folder in folders {
         findings.extend(findings_in(&folder));
     }

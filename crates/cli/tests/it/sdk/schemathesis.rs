@@ -7,9 +7,9 @@ use greenroom_testkit::within;
 use serde_json::json;
 use tokio::process::Command;
 
-use super::part::installed;
+use super::script_run::installed;
 use crate::{
-    front::stage::Stage,
+    front::fixture::FakeEngineSetup,
     http::pools::{JSON, post},
 };
 
@@ -23,8 +23,8 @@ const EXAMPLES: &str = "25";
 /// accepted, and others are refused.
 #[tokio::test]
 async fn rest_api_matches_its_description() {
-    let stage = Stage::new();
-    let server = stage.serve().await;
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
     // So that requests can find something.
     for (tool, params) in
         [("echo", json!({"text": "a\nb", "rich": true})), ("fail", json!({"message": "no luck"}))]
@@ -51,10 +51,10 @@ async fn rest_api_matches_its_description() {
         .spawn()
         .unwrap_or_else(|error| panic!("cannot start schemathesis: {error}"));
     let output = within(PATIENCE, child.wait_with_output()).await.unwrap();
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(!said.contains("unresolvable reference"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+    assert!(!printed.contains("unresolvable reference"), "{printed}");
     for phase in ["Coverage", "Fuzzing", "Stateful"] {
-        assert!(said.contains(&format!("✅ {phase}")), "{phase} was not run: {said}");
+        assert!(printed.contains(&format!("✅ {phase}")), "{phase} was not run: {printed}");
     }
 }

@@ -13,14 +13,14 @@ use tokio::{
     task::JoinHandle,
 };
 
-pub struct Server {
+pub struct SdkServer {
     child: Child,
     url: String,
     /// Its stderr, for a failure.
     log: JoinHandle<String>,
 }
 
-impl Server {
+impl SdkServer {
     pub async fn start(environment: Vec<(String, String)>, folder: &Path, flags: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_greenroom"))
             .args(["serve", "--listen", "127.0.0.1:0"])

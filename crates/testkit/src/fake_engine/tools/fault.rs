@@ -5,9 +5,9 @@ use std::{fs::File, io::Write, path::PathBuf, thread, time::Duration};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Answer, Call, Tool, quote};
+use super::{Call, Tool, ToolReply, quote};
 use crate::{
-    fake_engine::{Engine, GARBAGE, wire::say},
+    fake_engine::{Engine, GARBAGE, stdio::say},
     gate,
 };
 
@@ -80,17 +80,17 @@ pub(super) const TOOLS: &[Tool] = &[
     },
 ];
 
-fn sleep(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn sleep(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Sleep {
         ms: u64,
     }
     thread::sleep(Duration::from_millis(call.arguments::<Sleep>()?.ms));
-    Ok(Answer::text("slept"))
+    Ok(ToolReply::text("slept"))
 }
 
-fn wait(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn wait(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Wait {
@@ -108,17 +108,17 @@ fn wait(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
         .open(gate::waiting_file(&file))
         .and_then(|mut waiting| waiting.write_all(b"here\n"));
     if let Err(error) = arrived {
-        return Ok(Answer::failure(&format!("cannot wait for `{}`: {error}", file.display())));
+        return Ok(ToolReply::failure(&format!("cannot wait for `{}`: {error}", file.display())));
     }
     while !file.exists() {
         thread::sleep(LOOK_EVERY);
     }
-    Ok(Answer::text("released"))
+    Ok(ToolReply::text("released"))
 }
 
-fn hang(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn hang(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
-    Ok(Answer::Never)
+    Ok(ToolReply::Never)
 }
 
 #[derive(Deserialize)]
@@ -137,38 +137,38 @@ impl Death {
     }
 }
 
-fn die(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn die(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.arguments::<Death>()?.come()
 }
 
-fn die_after(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn die_after(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     let death: Death = call.arguments()?;
-    engine.answer(&call.id, Answer::text("dying"));
+    engine.answer(&call.id, ToolReply::text("dying"));
     death.come()
 }
 
-fn garbage(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn garbage(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
     engine.wire.raw(GARBAGE);
-    Ok(Answer::text("after garbage"))
+    Ok(ToolReply::text("after garbage"))
 }
 
-fn unknown_id(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn unknown_id(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
     engine.wire.answer("\"nobody-asked\"", "result", r#"{"content":[{"type":"text","text":"wrong"}]}"#);
-    Ok(Answer::text("right"))
+    Ok(ToolReply::text("right"))
 }
 
-fn fail(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn fail(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Fail {
         message: String,
     }
-    Ok(Answer::failure(&call.arguments::<Fail>()?.message))
+    Ok(ToolReply::failure(&call.arguments::<Fail>()?.message))
 }
 
-fn rpc_error(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn rpc_error(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct RpcError<'a> {
@@ -179,5 +179,5 @@ fn rpc_error(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     }
     let RpcError { code, message, data } = call.arguments()?;
     let data = data.map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
-    Ok(Answer::Error(format!(r#"{{"code":{code},"message":{}{data}}}"#, quote(&message))))
+    Ok(ToolReply::Error(format!(r#"{{"code":{code},"message":{}{data}}}"#, quote(&message))))
 }

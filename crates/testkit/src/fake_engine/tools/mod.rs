@@ -12,7 +12,7 @@ mod talk;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Engine, wire::Response};
+use super::{Engine, stdio::Response};
 
 pub(crate) use talk::LEVELS;
 
@@ -27,7 +27,7 @@ pub(crate) struct Tool {
     pub more: &'static str,
     /// Whether the function may block; such calls get a thread of their own.
     pub waits: bool,
-    pub run: fn(&Engine, &Call) -> Result<Answer, serde_json::Error>,
+    pub run: fn(&Engine, &Call) -> Result<ToolReply, serde_json::Error>,
 }
 
 impl Tool {
@@ -39,12 +39,12 @@ impl Tool {
         required: &[],
         more: "",
         waits: false,
-        run: |_, _| Ok(Answer::Never),
+        run: |_, _| Ok(ToolReply::Never),
     };
 }
 
 /// The outcome of a call.
-pub(crate) enum Answer {
+pub(crate) enum ToolReply {
     /// The raw JSON of `result`.
     Result(String),
     /// The raw JSON of `error`.
@@ -117,7 +117,7 @@ impl Call {
     }
 }
 
-impl Answer {
+impl ToolReply {
     /// A result with one text part.
     pub fn text(text: &str) -> Self {
         Self::Result(format!(r#"{{"content":[{{"type":"text","text":{}}}]}}"#, quote(text)))
@@ -151,8 +151,9 @@ pub(crate) fn find(name: &str) -> Option<&'static Tool> {
 }
 
 /// Runs the call and turns wrong arguments into a failed result.
-pub(crate) fn run(tool: &Tool, engine: &Engine, call: &Call) -> Answer {
-    (tool.run)(engine, call).unwrap_or_else(|error| Answer::failure(&format!("invalid arguments: {error}")))
+pub(crate) fn run(tool: &Tool, engine: &Engine, call: &Call) -> ToolReply {
+    (tool.run)(engine, call)
+        .unwrap_or_else(|error| ToolReply::failure(&format!("invalid arguments: {error}")))
 }
 
 /// `text` as a JSON string.

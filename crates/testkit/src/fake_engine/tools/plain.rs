@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Answer, Call, Tool, quote};
+use super::{Call, Tool, ToolReply, quote};
 use crate::fake_engine::Engine;
 
 /// A PNG of one pixel, as image parts carry it.
@@ -33,7 +33,7 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "params",
         description: "Answers the raw params of the call as they arrived. The one tool that checks nothing.",
         properties: r#""any":{"description":"Any JSON value."}"#,
-        run: |_, call| Ok(Answer::text(&call.params)),
+        run: |_, call| Ok(ToolReply::text(&call.params)),
         ..Tool::BARE
     },
     Tool {
@@ -54,7 +54,7 @@ pub(super) const TOOLS: &[Tool] = &[
     },
 ];
 
-fn echo(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn echo(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Echo<'a> {
@@ -69,10 +69,10 @@ fn echo(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     let Echo { text, payload, rich } = call.arguments()?;
     let text = text.unwrap_or(Cow::Borrowed(payload.get()));
     if !rich {
-        return Ok(Answer::text(&text));
+        return Ok(ToolReply::text(&text));
     }
     let text = quote(&text);
-    Ok(Answer::Result(format!(
+    Ok(ToolReply::Result(format!(
         r#"{{"content":[{{"type":"text","text":{text},"annotations":{{"audience":["user"],"priority":0.50}},"_meta":{{"part":1.50}}}},{{"type":"image","data":"{PIXEL}","mimeType":"image/png"}},{{"type":"audio","data":"AAAA","mimeType":"audio/wav"}},{{"type":"resource","resource":{{"uri":"fake://note","mimeType":"text/plain","text":"a note"}}}},{{"type":"resource_link","uri":"fake://link","name":"link"}},{{"type":"x-hologram","frames":[1,2.50],"x-deep":{{"kept":true}}}}],"structuredContent":{{"text":{text},"payload":{payload}}},"isError":false,"_meta":{{"fake/n":1.50}},"x-unknown":{{"kept":[1e2,12345678901234567890123]}}}}"#
     )))
 }
@@ -81,16 +81,16 @@ fn null() -> &'static RawValue {
     RawValue::NULL
 }
 
-fn big(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn big(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Big {
         bytes: usize,
     }
-    Ok(Answer::text(&"x".repeat(call.arguments::<Big>()?.bytes)))
+    Ok(ToolReply::text(&"x".repeat(call.arguments::<Big>()?.bytes)))
 }
 
-fn structured(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn structured(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Structured<'a> {
@@ -98,17 +98,17 @@ fn structured(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
         n: &'a RawValue,
     }
     let Structured { n } = call.arguments()?;
-    Ok(Answer::Result(format!(
+    Ok(ToolReply::Result(format!(
         r#"{{"content":[{{"type":"text","text":"{n}"}}],"structuredContent":{{"n":{n}}},"_meta":{{"fake/n":{n}}}}}"#
     )))
 }
 
-fn pid(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn pid(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
-    Ok(Answer::text(&std::process::id().to_string()))
+    Ok(ToolReply::text(&std::process::id().to_string()))
 }
 
-fn run_unsafe(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn run_unsafe(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
-    Ok(Answer::text("ran"))
+    Ok(ToolReply::text("ran"))
 }

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::{Answer, Call, Tool, quote};
+use super::{Call, Tool, ToolReply, quote};
 use crate::fake_engine::Engine;
 
 /// How a PNG begins: its signature and the length of its first chunk, as base64 of whole bytes.
@@ -36,7 +36,7 @@ pub(super) const TOOLS: &[Tool] = &[
     },
 ];
 
-fn lines(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn lines(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Lines {
@@ -44,10 +44,10 @@ fn lines(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     }
     let Lines { count } = call.arguments()?;
     let lines: Vec<_> = (1..=count).map(|n| format!("line {n} of {count}")).collect();
-    Ok(Answer::text(&lines.join("\n")))
+    Ok(ToolReply::text(&lines.join("\n")))
 }
 
-fn picture(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn picture(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Picture {
@@ -60,13 +60,13 @@ fn picture(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     // Digits are letters of base64 too; sixteen of them are whole bytes.
     let data = format!("{PNG}{number:016}{}", "AAAA".repeat(bytes / 3));
     let text = "### Result\n- [Screenshot of viewport](./page.png)\n### Ran Playwright code\n```js\nawait page.screenshot();\n```";
-    Ok(Answer::Result(format!(
+    Ok(ToolReply::Result(format!(
         r#"{{"content":[{{"type":"text","text":{}}},{{"type":"image","data":"{data}","mimeType":"image/png"}}]}}"#,
         quote(text)
     )))
 }
 
-fn fill(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn fill(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Fill {
@@ -77,7 +77,7 @@ fn fill(_: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     }
     let Fill { target, text, .. } = call.arguments()?;
     let (target, text) = (quote(&target), quote(&text));
-    Ok(Answer::text(&format!(
+    Ok(ToolReply::text(&format!(
         "### Ran Playwright code\n```js\nawait page.locator({target}).fill({text});\n```"
     )))
 }

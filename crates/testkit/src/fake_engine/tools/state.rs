@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::{Answer, Call, Tool};
+use super::{Call, Tool, ToolReply};
 use crate::fake_engine::Engine;
 
 pub(super) const TOOLS: &[Tool] = &[
@@ -47,7 +47,7 @@ pub(super) const TOOLS: &[Tool] = &[
     },
 ];
 
-fn set(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn set(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Set {
@@ -56,20 +56,20 @@ fn set(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     }
     let Set { key, value } = call.arguments()?;
     engine.values.lock().unwrap().insert(key, value);
-    Ok(Answer::text("set"))
+    Ok(ToolReply::text("set"))
 }
 
-fn get(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn get(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Get {
         key: String,
     }
     let Get { key } = call.arguments()?;
-    Ok(Answer::text(engine.values.lock().unwrap().get(&key).map_or("(unset)", String::as_str)))
+    Ok(ToolReply::text(engine.values.lock().unwrap().get(&key).map_or("(unset)", String::as_str)))
 }
 
-fn change_tools(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn change_tools(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
     let name = {
         let mut extra = engine.extra_tools.lock().unwrap();
@@ -78,16 +78,16 @@ fn change_tools(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Erro
         name
     };
     engine.wire.notify("notifications/tools/list_changed", None);
-    Ok(Answer::text(&name))
+    Ok(ToolReply::text(&name))
 }
 
-fn spurious_change(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn spurious_change(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
     engine.wire.notify("notifications/tools/list_changed", None);
-    Ok(Answer::text("announced"))
+    Ok(ToolReply::text("announced"))
 }
 
-fn touch(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn touch(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Touch {
@@ -98,15 +98,15 @@ fn touch(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     let Touch { name, text } = call.arguments()?;
     let folder = match engine.wire.ask("roots/list", None) {
         Ok(roots) => first_folder(&roots),
-        Err(error) => return Ok(Answer::failure(&format!("no roots: {error}"))),
+        Err(error) => return Ok(ToolReply::failure(&format!("no roots: {error}"))),
     };
     let Some(folder) = folder else {
-        return Ok(Answer::failure("the client has no root folder"));
+        return Ok(ToolReply::failure("the client has no root folder"));
     };
     let file = folder.join(name);
     Ok(match std::fs::write(&file, text) {
-        Ok(()) => Answer::text(&file.display().to_string()),
-        Err(error) => Answer::failure(&format!("cannot write `{}`: {error}", file.display())),
+        Ok(()) => ToolReply::text(&file.display().to_string()),
+        Err(error) => ToolReply::failure(&format!("cannot write `{}`: {error}", file.display())),
     })
 }
 

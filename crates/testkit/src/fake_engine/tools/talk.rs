@@ -5,7 +5,7 @@ use std::{path::PathBuf, thread, time::Duration};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Answer, Call, Tool, quote};
+use super::{Call, Tool, ToolReply, quote};
 use crate::fake_engine::Engine;
 
 /// How often `withdraw` polls for its file. Only tests that take a question back pay for it.
@@ -66,7 +66,7 @@ pub(super) const TOOLS: &[Tool] = &[
     },
 ];
 
-fn progress(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn progress(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Progress {
@@ -75,10 +75,10 @@ fn progress(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     let Progress { steps } = call.arguments()?;
     call.progress(engine, "0.5", steps);
     (1..=steps).for_each(|step| call.progress(engine, &step.to_string(), steps));
-    Ok(Answer::text(&format!("{steps} steps")))
+    Ok(ToolReply::text(&format!("{steps} steps")))
 }
 
-fn log(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn log(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Log<'a> {
@@ -88,21 +88,21 @@ fn log(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
     }
     let Log { level, data } = call.arguments()?;
     let Some(rank) = LEVELS.iter().position(|known| *known == level) else {
-        return Ok(Answer::failure(&format!("no such level: `{level}`")));
+        return Ok(ToolReply::failure(&format!("no such level: `{level}`")));
     };
     if rank >= *engine.level.lock().unwrap() {
         let params = format!(r#"{{"level":"{level}","logger":"fake","data":{data},"x-unknown":1.50}}"#);
         engine.wire.notify("notifications/message", Some(&params));
     }
-    Ok(Answer::text("logged"))
+    Ok(ToolReply::text("logged"))
 }
 
-fn roots(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn roots(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
-    Ok(Answer::response(&engine.wire.ask("roots/list", None)))
+    Ok(ToolReply::response(&engine.wire.ask("roots/list", None)))
 }
 
-fn elicit(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn elicit(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Elicit {
@@ -112,17 +112,17 @@ fn elicit(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
         r#"{{"message":{},"requestedSchema":{{"type":"object","properties":{{"answer":{{"type":"string"}}}},"required":["answer"]}},"x-unknown":1.50}}"#,
         quote(&call.arguments::<Elicit>()?.message)
     );
-    Ok(Answer::response(&engine.wire.ask("elicitation/create", Some(&params))))
+    Ok(ToolReply::response(&engine.wire.ask("elicitation/create", Some(&params))))
 }
 
-fn sample(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn sample(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
     let params =
         r#"{"messages":[{"role":"user","content":{"type":"text","text":"say something"}}],"maxTokens":16}"#;
-    Ok(Answer::response(&engine.wire.ask("sampling/createMessage", Some(params))))
+    Ok(ToolReply::response(&engine.wire.ask("sampling/createMessage", Some(params))))
 }
 
-fn withdraw(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
+fn withdraw(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Withdraw {
@@ -135,5 +135,5 @@ fn withdraw(engine: &Engine, call: &Call) -> Result<Answer, serde_json::Error> {
         thread::sleep(LOOK_EVERY);
     }
     engine.wire.withdraw(&id);
-    Ok(Answer::text("withdrawn"))
+    Ok(ToolReply::text("withdrawn"))
 }

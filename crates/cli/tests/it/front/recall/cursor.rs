@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
-    super::stage::{Stage, failure, retryable, tool_names},
+    super::fixture::{FakeEngineSetup, failure, retryable, tool_names},
     read, ref_id,
 };
-use crate::records::look::Look;
+use crate::records::database::RecordsDb;
 
 const TEN: &str = "line 1 of 10\nline 2 of 10\nline 3 of 10\nline 4 of 10\nline 5 of 10\n\
                    line 6 of 10\nline 7 of 10\nline 8 of 10\nline 9 of 10\nline 10 of 10";
@@ -14,8 +14,8 @@ const TEN: &str = "line 1 of 10\nline 2 of 10\nline 3 of 10\nline 4 of 10\nline 
 /// The first read has everything, the second an empty text, which is no error, and a reset begins anew.
 #[tokio::test]
 async fn second_read_returns_only_new_content() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     assert!(tool_names(&client).await.contains(&"get_content".to_owned()));
     let id = ref_id(&client.call("lines", json!({"count": 10})).await);
     assert_eq!(read(&client, json!({"ref_id": id})).await, (TEN.to_owned(), String::new()));
@@ -34,28 +34,28 @@ async fn second_read_returns_only_new_content() {
 /// Each record has its own cursor, and a greenroom that starts later finds it where it was.
 #[tokio::test]
 async fn cursor_survives_a_restart() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let read_before = ref_id(&client.call("lines", json!({"count": 10})).await);
     let unread = ref_id(&client.call("lines", json!({"count": 10})).await);
     assert_ne!(read_before, unread);
     assert_eq!(read(&client, json!({"ref_id": read_before})).await.0, TEN);
     client.close_stdin().await;
     assert!(client.wait().await.success());
-    let starts = stage.log().count("start");
+    let starts = setup.log().count("start");
 
-    let client = stage.client().await;
+    let client = setup.client().await;
     assert_eq!(read(&client, json!({"ref_id": read_before})).await.0, "");
     assert_eq!(read(&client, json!({"ref_id": unread})).await.0, TEN);
     assert_eq!(read(&client, json!({"ref_id": read_before, "reset_cursor": true})).await.0, TEN);
-    assert_eq!(stage.log().count("start"), starts, "no browser is needed to read what was kept");
+    assert_eq!(setup.log().count("start"), starts, "no browser is needed to read what was kept");
 }
 
 /// Parts neither use nor move the cursor. Offsets and limits count lines, and the answer says where to go on.
 #[tokio::test]
 async fn reading_parts_does_not_move_the_cursor() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let id = ref_id(&client.call("lines", json!({"count": 10})).await);
     let other = ref_id(&client.call("lines", json!({"count": 10})).await);
     let wishes: [(Value, &str); 6] = [
@@ -90,8 +90,8 @@ async fn reading_parts_does_not_move_the_cursor() {
 /// The difference to another call is sent as changed lines.
 #[tokio::test]
 async fn diff_to_another_call_has_changed_lines() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let text: Vec<_> = (1..40).map(|n| format!("- item {n}")).collect();
     let text = text.join("\n");
     let changed = text.replace("- item 20\n", "- item twenty\n");
@@ -111,8 +111,8 @@ async fn diff_to_another_call_has_changed_lines() {
 /// Unknown and invalid names, and impossible requests, are refused with the mistake.
 #[tokio::test]
 async fn invalid_recall_requests_are_refused() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let id = ref_id(&client.call("lines", json!({"count": 10})).await);
     let nobodys = "0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b";
     for tool in ["get_content", "get_console_content"] {
@@ -147,13 +147,13 @@ async fn invalid_recall_requests_are_refused() {
 /// A call that still runs is known, and the error for its content says to wait.
 #[tokio::test]
 async fn content_of_a_running_call_is_refused() {
-    let stage = Stage::new();
-    let client = stage.client().await;
-    let gate = stage.gate("gate");
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
+    let gate = setup.gate("gate");
     let held = client.start_call("wait", json!({"file": gate.path(), "sessionId": "a"})).await;
     gate.arrived(1).await;
     // It is recorded before it runs.
-    let id: String = Look::at(&stage.data()).one("SELECT ref_id FROM requests WHERE tool_name = 'wait'");
+    let id: String = RecordsDb::at(&setup.data()).one("SELECT ref_id FROM requests WHERE tool_name = 'wait'");
     let answer = client.call("get_content", json!({"ref_id": id})).await;
     assert_eq!(failure(&answer).0, "not_ended", "{answer}");
     assert!(retryable(&answer));
@@ -165,8 +165,8 @@ async fn content_of_a_running_call_is_refused() {
 /// Calls have no console lines where the engine reports none; the answer says so, and is no error.
 #[tokio::test]
 async fn missing_console_lines_are_no_error() {
-    let stage = Stage::new();
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new();
+    let client = setup.client().await;
     let id = ref_id(&client.call("lines", json!({"count": 1})).await);
     for level in ["", "debug", "info", "warn", "error"] {
         let answer = client.call("get_console_content", json!({"ref_id": id, "level": level})).await;

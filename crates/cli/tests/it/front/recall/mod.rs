@@ -1,9 +1,9 @@
-//! Recall from outside: what is kept of calls, what agents receive of it, and how they ask for the rest.
+//! Recall from outside: what greenroom records of calls, what agents receive of it, and how they ask for the rest.
 
 mod cursor;
-mod kept;
-mod off;
-mod redacted;
+mod disabled;
+mod recording;
+mod redaction;
 mod responses;
 
 use greenroom_testkit::Client;

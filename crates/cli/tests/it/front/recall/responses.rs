@@ -6,7 +6,7 @@ use greenroom_testkit::{Client, Launch, fake_engine_path, text_of};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    super::stage::{NEWEST, Stage, failure},
+    super::fixture::{FakeEngineSetup, NEWEST, failure},
     read, ref_id,
 };
 
@@ -29,8 +29,8 @@ async fn form(client: &Client, mut arguments: Value) -> &'static str {
 /// A call's setting goes before its pool's, and a pool's before the server's.
 #[tokio::test]
 async fn call_setting_overrides_pool_and_server_settings() {
-    let stage = Stage::new().set("inline_tokens", "200");
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new().set("inline_tokens", "200");
+    let client = setup.client().await;
     assert_eq!(form(&client, json!({})).await, "inline");
     for wish in ["mode", "responses"] {
         for word in ["inline", "refs", "raw"] {
@@ -48,14 +48,14 @@ async fn call_setting_overrides_pool_and_server_settings() {
     }
     assert_eq!(form(&client, json!({"mode": "diff"})).await, "inline", "changes are of snapshots only");
 
-    let stage = Stage::new()
+    let setup = FakeEngineSetup::new()
         .set("inline_tokens", "200")
         .set("responses", "raw")
         .pools("MAIN_INSTANCES", "1")
         .pools("MAIN_IS_DEFAULT", "true")
         .pools("SHORT_INSTANCES", "1")
         .pools("SHORT_RESPONSES", "refs");
-    let client = stage.client().await;
+    let client = setup.client().await;
     assert_eq!(form(&client, json!({})).await, "raw");
     assert_eq!(form(&client, json!({"browser_pool": "SHORT"})).await, "refs");
     assert_eq!(form(&client, json!({"browser_pool": "SHORT", "mode": "inline"})).await, "inline");
@@ -83,8 +83,8 @@ fn result(line: &str) -> String {
 async fn raw_answer_is_the_engines_bytes() {
     let engine = Launch::new(fake_engine_path()).spawn();
     engine.initialize(NEWEST, json!({})).await;
-    let stage = Stage::new().set("responses", "raw").set("inline_tokens", "200");
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new().set("responses", "raw").set("inline_tokens", "200");
+    let client = setup.client().await;
     let calls = [
         ("echo", json!({"text": "a \u{1F600} \\ \" \u{7}", "rich": true, "payload": {"n": 1}})),
         ("lines", json!({"count": MANY})),
@@ -112,9 +112,9 @@ async fn raw_answer_is_the_engines_bytes() {
 /// `refs` has the outcome of the call and the name to ask for it by, and nothing else.
 #[tokio::test]
 async fn refs_answer_has_only_outcome_and_ref_id() {
-    let stage = Stage::new().set("responses", "refs");
-    let client = stage.client().await;
-    let names = |said: &Value| said.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    let setup = FakeEngineSetup::new().set("responses", "refs");
+    let client = setup.client().await;
+    let names = |summary: &Value| summary.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
     let all = ["ref_id", "session_id", "status", "timestamp", "metadata"];
     for (tool, arguments, status) in [
         ("lines", json!({"count": MANY}), "success"),
@@ -125,9 +125,9 @@ async fn refs_answer_has_only_outcome_and_ref_id() {
         let answer = client.call(tool, arguments).await;
         let parts = answer["result"]["content"].as_array().unwrap();
         assert_eq!(parts.len(), 1, "{answer}");
-        let said: Value = serde_json::from_str(parts[0]["text"].as_str().unwrap()).unwrap();
-        assert_eq!(said["ref_id"], json!(ref_id(&answer)));
-        assert_eq!(said["status"], status);
+        let summary: Value = serde_json::from_str(parts[0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(summary["ref_id"], json!(ref_id(&answer)));
+        assert_eq!(summary["status"], status);
         let mut expected = json!({
             "tool": tool, "has_snapshot": false, "has_console_logs": false, "console_error_count": 0,
         });
@@ -135,19 +135,19 @@ async fn refs_answer_has_only_outcome_and_ref_id() {
         if let Some(name) = name {
             expected["session"] = name;
         }
-        let mut metadata = said["metadata"].clone();
+        let mut metadata = summary["metadata"].clone();
         let blobs = metadata.as_object_mut().unwrap().remove("blobs");
-        assert_eq!(blobs.is_some(), tool == "picture", "{said}");
+        assert_eq!(blobs.is_some(), tool == "picture", "{summary}");
         assert_eq!(metadata, expected);
         let mut members: BTreeSet<_> = all.map(str::to_owned).into();
         if status == "error" {
             members.insert("error".to_owned());
-            assert_eq!(said["error"], "no luck");
+            assert_eq!(summary["error"], "no luck");
             assert_eq!(answer["result"]["isError"], true);
         }
-        assert_eq!(names(&said), members);
-        assert!(uuid::Uuid::try_parse(said["session_id"].as_str().unwrap()).is_ok(), "{said}");
-        let timestamp = said["timestamp"].as_str().unwrap();
+        assert_eq!(names(&summary), members);
+        assert!(uuid::Uuid::try_parse(summary["session_id"].as_str().unwrap()).is_ok(), "{summary}");
+        let timestamp = summary["timestamp"].as_str().unwrap();
         assert!(timestamp.len() == 24 && timestamp.ends_with('Z') && timestamp.contains('T'), "{timestamp}");
     }
 }
@@ -155,8 +155,8 @@ async fn refs_answer_has_only_outcome_and_ref_id() {
 /// Of an answer beyond the budget the beginning is sent, with its size and how to get the rest, which is there.
 #[tokio::test]
 async fn long_answer_is_cut_and_the_rest_recalled() {
-    let stage = Stage::new().set("inline_tokens", "200");
-    let client = stage.client().await;
+    let setup = FakeEngineSetup::new().set("inline_tokens", "200");
+    let client = setup.client().await;
     let answer = client.call("lines", json!({"count": MANY})).await;
     let id = ref_id(&answer);
     let text = text_of(&answer);

@@ -3,11 +3,11 @@
 use greenroom_testkit::Site;
 use serde_json::json;
 
-use super::{super::house::answer, Attached};
+use super::{super::fixture::answer, AttachedFixture};
 
 /// Two pages that answer only when both have been asked for: one lock around all browsers would wait for ever. Counted
 /// at the site, not timed.
-pub async fn two_browsers_at_the_same_moment(attached: &Attached) {
+pub async fn two_browsers_at_the_same_moment(attached: &AttachedFixture) {
     let site = Site::start().await;
     let meet = site.url("/meet?count=2");
     let one = attached.begin(1, "browser_navigate", json!({ "url": &meet })).await;
@@ -19,7 +19,7 @@ pub async fn two_browsers_at_the_same_moment(attached: &Attached) {
 }
 
 /// A browser that hangs in a call holds up no other.
-pub async fn a_busy_browser_holds_up_no_other(attached: &Attached) {
+pub async fn busy_browser_delays_no_other(attached: &AttachedFixture) {
     let site = Site::start().await;
     attached.navigate(1, &site.url("/title?t=one")).await.ok();
     let hang = "() => { fetch('/canary?name=hang'); return new Promise(() => {}); }";

@@ -18,28 +18,28 @@ use greenroom_testkit::{
 };
 use serde_json::json;
 
-use super::{Backstage, GRACE, Stool};
+use super::{GRACE, InstanceFixture, TestSeat};
 
 /// Calls are answered, with linked snapshots read; the browser connects through the egress proxy, to loopback too; it
 /// answers pings during a call; and at the end of its seat it ends with the engine.
 #[tokio::test]
 async fn launched_browser_uses_the_egress_proxy() {
-    let stage = Backstage::new().await;
+    let fixture = InstanceFixture::new().await;
     let site = Site::start().await;
     let own = Site::start().await;
-    let _held = stage.ports.hold(own.port()).unwrap();
-    let plain = stage.options();
+    let _held = fixture.ports.hold(own.port()).unwrap();
+    let plain = fixture.options();
     let chromium =
         browser::find(&plain.places, true, BrowserChoice::Only(BrowserKind::HeadlessShell), None).unwrap();
     let node = node::locate(None, &plain.places.search_path).unwrap();
-    let cli = install::PLAYWRIGHT.locate(stage.data.path()).unwrap().cli;
+    let cli = install::PLAYWRIGHT.locate(fixture.data.path()).unwrap().cli;
     // Without `/c npx -y PACKAGE`.
     let script = format!("#!/bin/sh\nshift 4\nexec {} {} \"$@\"\n", node.display(), cli.display());
-    let cmd = stage.path("cmd.exe");
+    let cmd = fixture.path("cmd.exe");
     fs::write(&cmd, script).unwrap();
     fs::set_permissions(&cmd, fs::Permissions::from_mode(0o755)).unwrap();
     let mut places = plain.places.clone();
-    places.search_path = stage.data.path().into();
+    places.search_path = fixture.data.path().into();
     let pool = Pool {
         browser: Browser::Chromium,
         executable_path: Some(chromium.path),
@@ -48,8 +48,8 @@ async fn launched_browser_uses_the_egress_proxy() {
         ..plain.pool.clone()
     };
     let options = EngineOptions { places, pool, ..plain };
-    let instance = stage.start(options).await;
-    let mut seat = Stool::open(&instance).await;
+    let instance = fixture.start(options).await;
+    let mut seat = TestSeat::open(&instance).await;
     let (_, reply) = seat.answer("browser_navigate", json!({ "url": site.url("/title?t=inside") })).await;
     assert!(
         reply.artifacts.iter().any(|artifact| artifact

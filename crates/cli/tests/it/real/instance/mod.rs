@@ -1,11 +1,11 @@
 //! Instances of every kind with the real engine and real Chromium, without a fleet around them.
 //!
-//! [`Backstage`] has what an instance needs, with options that each test changes.
+//! [`InstanceFixture`] has what an instance needs, with options that each test changes.
 
 mod launched;
 mod options;
+mod ping;
 mod profile;
-mod pulse;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -17,22 +17,22 @@ use greenroom_engine::{
 };
 use serde_json::{Value, json};
 
-use super::house::Data;
+use super::fixture::DataFolder;
 
 /// How long an instance may take to end on its own; the same as the fleet's.
 const GRACE: Duration = Duration::from_secs(2);
 
-struct Backstage {
-    data: Data,
+struct InstanceFixture {
+    data: DataFolder,
     launcher: Launcher,
     run: Arc<RunFolder>,
     ports: Ports,
     proxy: Proxy,
 }
 
-impl Backstage {
+impl InstanceFixture {
     async fn new() -> Self {
-        let data = Data::new();
+        let data = DataFolder::new();
         let run = Arc::new(RunFolder::claim(data.path()).unwrap());
         let ports = Ports::new(&run);
         let proxy = Proxy::start(Arc::new(ports.clone()), None).await.unwrap();
@@ -51,8 +51,8 @@ impl Backstage {
         options
     }
 
-    /// The options of an instance whose profile is kept.
-    fn kept(&self, profile: &Path) -> EngineOptions {
+    /// The options of an instance with a persistent profile.
+    fn with_profile(&self, profile: &Path) -> EngineOptions {
         let mut options = self.options();
         (options.pool.isolated, options.profile) = (false, Some(profile.to_owned()));
         options
@@ -76,9 +76,9 @@ impl Backstage {
 }
 
 /// A seat, with methods for its tools.
-struct Stool(Box<dyn Seat>);
+struct TestSeat(Box<dyn Seat>);
 
-impl Stool {
+impl TestSeat {
     async fn open(instance: &Arc<dyn Instance>) -> Self {
         Self(instance.open(Arc::new(NoAgent)).await.unwrap_or_else(|error| panic!("{error}")))
     }

@@ -7,14 +7,14 @@ use greenroom_engine::EngineOptions;
 use greenroom_testkit::Site;
 use serde_json::json;
 
-use super::{Backstage, GRACE, Stool};
+use super::{GRACE, InstanceFixture, TestSeat};
 
 /// Cookies, HttpOnly ones too, and local storage of a storage state are in every new context.
 #[tokio::test]
 async fn storage_state_is_in_every_new_context() {
-    let stage = Backstage::new().await;
+    let fixture = InstanceFixture::new().await;
     let site = Site::start().await;
-    let state = stage.path("state.json");
+    let state = fixture.path("state.json");
     let cookie = |name: &str, http_only: bool| {
         json!({ "name": name, "value": "yes", "domain": "127.0.0.1", "path": "/", "expires": -1,
                 "httpOnly": http_only, "secure": false, "sameSite": "Lax" })
@@ -24,11 +24,11 @@ async fn storage_state_is_in_every_new_context() {
         "origins": [{ "origin": site.base(), "localStorage": [{ "name": "stored", "value": "yes" }] }],
     });
     fs::write(&state, text.to_string()).unwrap();
-    let mut options = stage.options();
+    let mut options = fixture.options();
     (options.pool.storage_state, options.pool.slots) = (Some(state.clone()), 2);
-    let instance = stage.start(options.clone()).await;
+    let instance = fixture.start(options.clone()).await;
     for _ in 0..2 {
-        let mut seat = Stool::open(&instance).await;
+        let mut seat = TestSeat::open(&instance).await;
         seat.navigate(&site.url("/show")).await.unwrap();
         let shown = seat.evaluate("() => document.body.innerText").await;
         assert!(shown.contains("plain=yes") && shown.contains("hidden=yes"), "{shown}");
@@ -40,12 +40,12 @@ async fn storage_state_is_in_every_new_context() {
     instance.stop(GRACE).await;
 
     fs::write(&state, "{").unwrap();
-    let refused = stage.try_start(options.clone()).await.err().unwrap();
+    let refused = fixture.try_start(options.clone()).await.err().unwrap();
     assert!(
         refused.message.starts_with("this is no storage state") && refused.message.contains("state.json")
     );
     fs::remove_file(&state).unwrap();
-    let refused = stage.try_start(options).await.err().unwrap();
+    let refused = fixture.try_start(options).await.err().unwrap();
     assert!(refused.message.starts_with("cannot read the storage state"), "{refused}");
 }
 
@@ -53,14 +53,14 @@ async fn storage_state_is_in_every_new_context() {
 /// all of a seat's files stay in the output folder.
 #[tokio::test]
 async fn init_scripts_origins_and_output_folder_apply() {
-    let stage = Backstage::new().await;
+    let fixture = InstanceFixture::new().await;
     let (site, blocked, unlisted) = (Site::start().await, Site::start().await, Site::start().await);
-    let scripts: Vec<PathBuf> = ["one.js", "two.js"].iter().map(|name| stage.path(name)).collect();
+    let scripts: Vec<PathBuf> = ["one.js", "two.js"].iter().map(|name| fixture.path(name)).collect();
     for (n, script) in scripts.iter().enumerate() {
         fs::write(script, format!("window.marks = [...(window.marks ?? []), {n}];")).unwrap();
     }
-    let output = stage.path("output");
-    let plain = stage.options();
+    let output = fixture.path("output");
+    let plain = fixture.options();
     let pool = Pool {
         init_script: scripts.clone(),
         allowed_origins: vec![site.base(), blocked.base()],
@@ -71,8 +71,8 @@ async fn init_scripts_origins_and_output_folder_apply() {
         ..plain.pool.clone()
     };
     let options = EngineOptions { pool, ..plain };
-    let instance = stage.start(options.clone()).await;
-    let mut seat = Stool::open(&instance).await;
+    let instance = fixture.start(options.clone()).await;
+    let mut seat = TestSeat::open(&instance).await;
     seat.navigate(&site.url("/title?t=allowed")).await.unwrap();
     assert!(seat.evaluate("() => marks.join()").await.contains("\"0,1\""));
     for (name, refused) in [("blocked", &blocked), ("not listed", &unlisted)] {
@@ -92,7 +92,7 @@ async fn init_scripts_origins_and_output_folder_apply() {
     assert_eq!(kinds, ["text"]);
     assert_ne!(answer["isError"], true, "{answer}");
     seat.close().await;
-    let second = Stool::open(&instance).await;
+    let second = TestSeat::open(&instance).await;
     second.close().await;
     instance.stop(GRACE).await;
 
@@ -103,11 +103,11 @@ async fn init_scripts_origins_and_output_folder_apply() {
     assert!(fs::read(screenshot).unwrap().starts_with(b"\x89PNG"));
     let logs =
         files.iter().filter(|file| file.ends_with(".md")).map(|file| fs::read_to_string(file).unwrap());
-    let told: Vec<_> = logs.filter(|log| log.contains("browser_take_screenshot")).collect();
-    assert_eq!(told.len(), 1, "the first session is written down: {files:?}");
+    let location: Vec<_> = logs.filter(|log| log.contains("browser_take_screenshot")).collect();
+    assert_eq!(location.len(), 1, "the first session is written down: {files:?}");
 
     fs::remove_file(&scripts[1]).unwrap();
-    let refused = stage.try_start(options).await.err().unwrap();
+    let refused = fixture.try_start(options).await.err().unwrap();
     assert!(
         refused.message.starts_with("no such init script") && refused.message.contains("two.js"),
         "{refused}"
@@ -118,11 +118,11 @@ async fn init_scripts_origins_and_output_folder_apply() {
 /// colour scheme. Secrets are replaced by their names in answers, and code is shown in another language, or not at all.
 #[tokio::test]
 async fn device_is_emulated_and_secrets_are_replaced() {
-    let stage = Backstage::new().await;
+    let fixture = InstanceFixture::new().await;
     let site = Site::start().await;
-    let secrets = stage.path("secrets");
+    let secrets = fixture.path("secrets");
     fs::write(&secrets, "WORD=rosebud\n").unwrap();
-    let plain = stage.options();
+    let plain = fixture.options();
     let pool = Pool {
         device: Some("iPhone 15".into()),
         locale: Some("de-CH".into()),
@@ -139,18 +139,18 @@ async fn device_is_emulated_and_secrets_are_replaced() {
         ..plain.pool.clone()
     };
     let options = EngineOptions { pool, ..plain };
-    let instance = stage.start(options).await;
-    let mut seat = Stool::open(&instance).await;
+    let instance = fixture.start(options).await;
+    let mut seat = TestSeat::open(&instance).await;
     seat.navigate(&site.url("/title")).await.unwrap();
     let shown = seat.evaluate("() => [screen.width, devicePixelRatio, navigator.userAgent].join()").await;
     assert!(shown.contains("\"393,3,") && shown.contains("iPhone"), "{shown}");
-    let told = "() => new Promise((done, failed) => navigator.geolocation.getCurrentPosition(done, failed)).then(place => \
+    let location = "() => new Promise((done, failed) => navigator.geolocation.getCurrentPosition(done, failed)).then(place => \
                 [navigator.language, Intl.DateTimeFormat().resolvedOptions().timeZone, place.coords.latitude, \
                 matchMedia('(prefers-color-scheme: dark)').matches, typeof gc].join())";
-    let told = seat.evaluate(told).await;
-    assert!(told.contains("\"de-CH,Asia/Tokyo,47.5,true,function\""), "{told}");
-    let said = seat.evaluate("() => 'rose' + 'bud'").await;
-    assert!(said.contains("<secret>WORD</secret>") && !said.contains("rosebud"), "{said}");
+    let location = seat.evaluate(location).await;
+    assert!(location.contains("\"de-CH,Asia/Tokyo,47.5,true,function\""), "{location}");
+    let evaluated = seat.evaluate("() => 'rose' + 'bud'").await;
+    assert!(evaluated.contains("<secret>WORD</secret>") && !evaluated.contains("rosebud"), "{evaluated}");
     seat.evaluate("() => { document.body.innerHTML = '<button data-qa=go>Go</button>'; }").await;
     let (answer, _) = seat.answer("browser_click", json!({ "target": "getByTestId('go')" })).await;
     let answer = answer["content"][0]["text"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Instances that are not isolated: one kept profile, one seat at a time in the browser's own context.
+//! Instances that are not isolated: one persistent profile, one seat at a time in the browser's own context.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -13,7 +13,7 @@ use greenroom_engine::{
 use greenroom_testkit::{Site, eventually};
 use serde_json::json;
 
-use super::{Backstage, GRACE, Stool};
+use super::{GRACE, InstanceFixture, TestSeat};
 
 const KEEP: &str =
     "() => { document.cookie = 'kept=yes; max-age=3600'; localStorage.setItem('kept', 'too'); }";
@@ -23,13 +23,13 @@ const KEPT: &str = "() => document.cookie + ' ' + localStorage.getItem('kept')";
 /// seat's pages, and no page of an earlier seat.
 #[tokio::test]
 async fn profile_survives_seats_and_restarts() {
-    let stage = Backstage::new().await;
+    let fixture = InstanceFixture::new().await;
     let site = Site::start().await;
-    let profile = stage.path("profiles/POOL/0");
-    let instance = stage.start(stage.kept(&profile)).await;
+    let profile = fixture.path("profiles/POOL/0");
+    let instance = fixture.start(fixture.with_profile(&profile)).await;
     assert_eq!(fs::metadata(&profile).unwrap().permissions().mode() & 0o777, 0o700);
 
-    let mut seat = Stool::open(&instance).await;
+    let mut seat = TestSeat::open(&instance).await;
     seat.navigate(&site.url("/title?t=first")).await.unwrap();
     seat.evaluate(KEEP).await;
     let view = seat.0.view();
@@ -44,7 +44,7 @@ async fn profile_survives_seats_and_restarts() {
     assert!(seat.evaluate(KEPT).await.contains("kept=yes too"));
     seat.close().await;
 
-    let mut seat = Stool::open(&instance).await;
+    let mut seat = TestSeat::open(&instance).await;
     let tabs = seat.call("browser_tabs", json!({ "action": "list" })).await.unwrap();
     assert!(!tabs.contains("third"), "{tabs}");
     seat.navigate(&site.url("/title?t=fourth")).await.unwrap();
@@ -55,11 +55,16 @@ async fn profile_survives_seats_and_restarts() {
     seat.close().await;
     instance.stop(GRACE).await;
 
-    let instance = stage.start(stage.kept(&profile)).await;
-    let mut seat = Stool::open(&instance).await;
+    let instance = fixture.start(fixture.with_profile(&profile)).await;
+    let mut seat = TestSeat::open(&instance).await;
     seat.navigate(&site.url("/show")).await.unwrap();
-    let kept = seat.evaluate(KEPT).await;
-    assert!(kept.contains("kept=yes") && kept.contains("late=yes") && kept.contains("too"), "{kept}");
+    let with_profile = seat.evaluate(KEPT).await;
+    assert!(
+        with_profile.contains("kept=yes")
+            && with_profile.contains("late=yes")
+            && with_profile.contains("too"),
+        "{with_profile}"
+    );
     seat.close().await;
     instance.stop(GRACE).await;
     assert!(profile.join("Default").is_dir(), "the profile stays");
@@ -68,10 +73,10 @@ async fn profile_survives_seats_and_restarts() {
 /// A page that hangs is closed with its seat as well, and the next seat finds an empty browser.
 #[tokio::test]
 async fn hung_page_is_closed_with_its_seat() {
-    let stage = Backstage::new().await;
+    let fixture = InstanceFixture::new().await;
     let site = Site::start().await;
-    let instance = stage.start(stage.kept(&stage.path("profile"))).await;
-    let mut seat = Stool::open(&instance).await;
+    let instance = fixture.start(fixture.with_profile(&fixture.path("profile"))).await;
+    let mut seat = TestSeat::open(&instance).await;
     seat.navigate(&site.url("/title?t=hung")).await.unwrap();
     // The fetch is sent before the page blocks for ever; nothing is answered after that.
     let hang = "() => { fetch('/hung').then(() => { for (;;); }); return new Promise(() => {}); }";
@@ -80,7 +85,7 @@ async fn hung_page_is_closed_with_its_seat() {
         () = site.wait_for_hit("/hung") => {}
     }
     tokio::time::timeout(std::time::Duration::from_secs(5), seat.close()).await.unwrap();
-    let mut seat = Stool::open(&instance).await;
+    let mut seat = TestSeat::open(&instance).await;
     seat.navigate(&site.url("/title?t=next")).await.unwrap();
     assert_eq!(
         *seat.0.view().borrow(),
@@ -93,23 +98,23 @@ async fn hung_page_is_closed_with_its_seat() {
 /// Two instances with a profile each share nothing, and a profile has one browser at a time.
 #[tokio::test]
 async fn profiles_share_nothing() {
-    let stage = Backstage::new().await;
+    let fixture = InstanceFixture::new().await;
     let site = Site::start().await;
-    let (one, other) = (stage.path("profiles/0"), stage.path("profiles/1"));
-    let first = stage.start(stage.kept(&one)).await;
-    let mut seat = Stool::open(&first).await;
+    let (one, other) = (fixture.path("profiles/0"), fixture.path("profiles/1"));
+    let first = fixture.start(fixture.with_profile(&one)).await;
+    let mut seat = TestSeat::open(&first).await;
     seat.navigate(&site.url("/title")).await.unwrap();
     seat.evaluate(KEEP).await;
 
-    let second = stage.start(stage.kept(&other)).await;
-    let mut stranger = Stool::open(&second).await;
+    let second = fixture.start(fixture.with_profile(&other)).await;
+    let mut stranger = TestSeat::open(&second).await;
     stranger.navigate(&site.url("/title")).await.unwrap();
-    let kept = stranger.evaluate(KEPT).await;
-    assert!(!kept.contains("yes") && !kept.contains("too"), "{kept}");
+    let with_profile = stranger.evaluate(KEPT).await;
+    assert!(!with_profile.contains("yes") && !with_profile.contains("too"), "{with_profile}");
     stranger.close().await;
     second.stop(GRACE).await;
 
-    let refused = stage.try_start(stage.kept(&one)).await.err().unwrap();
+    let refused = fixture.try_start(fixture.with_profile(&one)).await.err().unwrap();
     assert!(
         refused.message.starts_with("the profile is in use by another instance of greenroom"),
         "{refused}"
@@ -119,12 +124,12 @@ async fn profiles_share_nothing() {
     first.stop(GRACE).await;
 }
 
-/// The lock of a living Chromium that is not greenroom's is respected.
+/// The lock of a running Chromium that is not greenroom's is respected.
 #[tokio::test]
 async fn profile_lock_of_another_chromium_is_respected() {
-    let stage = Backstage::new().await;
-    let profile = stage.path("profile");
-    let options = stage.kept(&profile);
+    let fixture = InstanceFixture::new().await;
+    let profile = fixture.path("profile");
+    let options = fixture.with_profile(&profile);
     let Ok(chromium) =
         browser::find(&options.places, false, BrowserChoice::Only(BrowserKind::Chromium), None)
     else {
@@ -137,7 +142,7 @@ async fn profile_lock_of_another_chromium_is_respected() {
         .spawn()
         .unwrap();
     eventually("Chromium's lock", || fs::symlink_metadata(profile.join("SingletonLock")).ok()).await;
-    let refused = stage.try_start(options).await.err().unwrap();
+    let refused = fixture.try_start(options).await.err().unwrap();
     foreign.kill().unwrap();
     foreign.wait().unwrap();
     assert!(refused.message.contains(&format!("a running browser, process {}", foreign.id())), "{refused}");
@@ -146,22 +151,22 @@ async fn profile_lock_of_another_chromium_is_respected() {
 /// User agent, viewport and invalid certificates are the browser's own here, in the headless shell and in Chromium.
 #[tokio::test]
 async fn profile_browser_has_its_own_settings() {
-    let stage = Backstage::new().await;
+    let fixture = InstanceFixture::new().await;
     let site = Site::start().await;
-    let places = stage.options().places;
+    let places = fixture.options().places;
     let chromium = browser::find(&places, false, BrowserChoice::Only(BrowserKind::Chromium), None).unwrap();
     for (name, executable) in [("shell", None), ("chromium", Some(chromium.path))] {
-        let kept = stage.kept(&stage.path(name));
+        let with_profile = fixture.with_profile(&fixture.path(name));
         let pool = Pool {
             executable_path: executable,
             viewport_size: Viewport { width: 900, height: 500 },
             user_agent: Some("greenroom test agent".into()),
             ignore_https_errors: true,
-            ..kept.pool.clone()
+            ..with_profile.pool.clone()
         };
-        let options = EngineOptions { pool, ..kept };
-        let instance = stage.start(options).await;
-        let mut seat = Stool::open(&instance).await;
+        let options = EngineOptions { pool, ..with_profile };
+        let instance = fixture.start(options).await;
+        let mut seat = TestSeat::open(&instance).await;
         seat.navigate(&site.url("/title")).await.unwrap();
         let shown = seat.evaluate("() => [innerWidth, innerHeight, navigator.userAgent].join()").await;
         assert!(shown.contains("\"900,500,greenroom test agent\""), "{name}: {shown}");
@@ -177,12 +182,12 @@ async fn profile_browser_has_its_own_settings() {
     let agents: Vec<_> = site.requests().into_iter().filter_map(|seen| seen.user_agent).collect();
     assert!(!agents.is_empty() && agents.iter().all(|agent| agent == "greenroom test agent"), "{agents:?}");
 
-    let mut crowded = stage.kept(&stage.path("crowded"));
+    let mut crowded = fixture.with_profile(&fixture.path("crowded"));
     crowded.pool.slots = 2;
-    let refused = stage.try_start(crowded).await.err().unwrap();
+    let refused = fixture.try_start(crowded).await.err().unwrap();
     assert!(refused.message.contains("one slot, not 2") && refused.hint.is_some(), "{refused}");
-    let mut refused = stage.kept(&stage.path("device"));
+    let mut refused = fixture.with_profile(&fixture.path("device"));
     refused.pool.device = Some("iPhone 15".into());
-    let refused = stage.try_start(refused).await.err().unwrap();
+    let refused = fixture.try_start(refused).await.err().unwrap();
     assert!(refused.message.contains("isolated contexts only") && refused.hint.is_some(), "{refused}");
 }

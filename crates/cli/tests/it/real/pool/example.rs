@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use greenroom_testkit::Site;
 use serde_json::{Value, json};
 
-use super::{Venue, call, navigate};
-use crate::real::{house::all, look};
+use super::{PoolFixture, call, navigate};
+use crate::real::{fixture::all, inspect};
 
 const EXAMPLE: [(&str, &str); 6] = [
     ("PW_MCP_PROXY_HEADLESS", "true"),
@@ -21,9 +21,9 @@ const EXAMPLE: [(&str, &str); 6] = [
 #[tokio::test]
 async fn calls_run_in_three_browsers_at_once() {
     let site = Site::start().await;
-    let venue = Venue::open("DEFAULT", &EXAMPLE).await;
-    let agents = all((0..3).map(|_| venue.agent())).await;
-    assert_eq!(look::browsers(venue.server.pid()).len(), 3);
+    let fixture = PoolFixture::open("DEFAULT", &EXAMPLE).await;
+    let agents = all((0..3).map(|_| fixture.agent())).await;
+    assert_eq!(inspect::browsers(fixture.server.pid()).len(), 3);
     // Each browser gets a cookie that identifies it from now on.
     for instance in ["0", "1", "2"] {
         let url = site.url(&format!("/canary?name={instance}"));
@@ -35,7 +35,7 @@ async fn calls_run_in_three_browsers_at_once() {
     let pages = all(agents.iter().map(|agent| navigate(agent, &meet, None))).await;
     let seen: BTreeSet<_> = pages.iter().map(|page| cookie(&page.ok())).collect();
     assert_eq!(seen, ["0", "1", "2"].map(str::to_owned).into());
-    let status = venue.status(&agents[0]).await;
+    let status = fixture.status(&agents[0]).await;
     let processes: BTreeSet<_> =
         status["pools"][0]["instances"].as_array().unwrap().iter().map(process).collect();
     assert_eq!(processes.len(), 3, "{status}");
@@ -62,21 +62,21 @@ async fn calls_run_in_three_browsers_at_once() {
         { "tool": "browser_snapshot", "return_result": true },
     ]);
     let bulk = json!({ "commands": commands, "browser_instance": "main_browser" });
-    let said: Value =
+    let bulk_result: Value =
         serde_json::from_str(&call(&agents[0], "browser_execute_bulk", bulk).await.ok()).unwrap();
     assert_eq!(
-        (&said["success"], &said["executed_count"], &said["stopped_at"]),
+        (&bulk_result["success"], &bulk_result["executed_count"], &bulk_result["stopped_at"]),
         (&json!(true), &json!(4), &Value::Null)
     );
     assert_eq!(
-        (&said["results"][0], &said["results"][1]),
+        (&bulk_result["results"][0], &bulk_result["results"][1]),
         (&Value::Null, &Value::Null),
-        "not wanted: {said}"
+        "not wanted: {bulk_result}"
     );
-    let result = |n: usize| said["results"][n]["content"][0]["text"].as_str().unwrap();
-    assert!(result(2).contains("canary=2"), "{said}");
-    assert!(result(3).contains("textbox \"Name\"") && result(3).contains("Ada"), "{said}");
-    venue.close().await;
+    let result = |n: usize| bulk_result["results"][n]["content"][0]["text"].as_str().unwrap();
+    assert!(result(2).contains("canary=2"), "{bulk_result}");
+    assert!(result(3).contains("textbox \"Name\"") && result(3).contains("Ada"), "{bulk_result}");
+    fixture.close().await;
 }
 
 /// The cookie that the server saw.

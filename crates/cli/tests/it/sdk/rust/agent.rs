@@ -16,12 +16,12 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::sdk::part::Part;
+use crate::sdk::script_run::ScriptRun;
 
 pub type Client = RunningService<RoleClient, Agent>;
 
 /// Notifications and questions that the client receives.
-pub enum Heard {
+pub enum ClientEvent {
     Progress(f64),
     Log(Value),
     Question(String),
@@ -31,14 +31,14 @@ pub enum Heard {
 pub struct Agent {
     revision: ProtocolVersion,
     elicits: bool,
-    heard: mpsc::UnboundedSender<Heard>,
+    events: mpsc::UnboundedSender<ClientEvent>,
 }
 
-/// Connects as the part says.
-pub async fn connect(part: &Part) -> (Client, mpsc::UnboundedReceiver<Heard>) {
-    let (heard, hearing) = mpsc::unbounded_channel();
-    let revision: ProtocolVersion = serde_json::from_value(json!(part.revision)).unwrap();
-    let lifecycle = if part.probes {
+/// Connects by the revision and the transport of this run.
+pub async fn connect(run: &ScriptRun) -> (Client, mpsc::UnboundedReceiver<ClientEvent>) {
+    let (events, receiver) = mpsc::unbounded_channel();
+    let revision: ProtocolVersion = serde_json::from_value(json!(run.revision)).unwrap();
+    let lifecycle = if run.probes {
         ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(revision.clone()),
@@ -46,8 +46,8 @@ pub async fn connect(part: &Part) -> (Client, mpsc::UnboundedReceiver<Heard>) {
     } else {
         ClientLifecycleMode::Initialize
     };
-    let agent = Agent { revision, elicits: part.elicits(), heard };
-    let connected = match part.url() {
+    let agent = Agent { revision, elicits: run.elicits(), events };
+    let connected = match run.url() {
         Some(url) => {
             let transport = StreamableHttpClientTransport::from_uri(url);
             within(PATIENCE, agent.serve_with_lifecycle(transport, lifecycle)).await
@@ -55,16 +55,16 @@ pub async fn connect(part: &Part) -> (Client, mpsc::UnboundedReceiver<Heard>) {
         None => {
             let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_greenroom"));
             command
-                .args(part.args())
+                .args(run.args())
                 .env_clear()
-                .envs(part.stage.environment())
-                .current_dir(part.stage.path("home"))
+                .envs(run.setup.environment())
+                .current_dir(run.setup.path("home"))
                 .stderr(Stdio::null());
             let transport = TokioChildProcess::new(command).unwrap();
             within(PATIENCE, agent.serve_with_lifecycle(transport, lifecycle)).await
         }
     };
-    (connected.unwrap(), hearing)
+    (connected.unwrap(), receiver)
 }
 
 impl ClientHandler for Agent {
@@ -76,7 +76,7 @@ impl ClientHandler for Agent {
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.heard.send(Heard::Progress(params.progress)).unwrap();
+        self.events.send(ClientEvent::Progress(params.progress)).unwrap();
     }
 
     async fn on_logging_message(
@@ -85,11 +85,11 @@ impl ClientHandler for Agent {
         _: NotificationContext<RoleClient>,
     ) {
         let LoggingMessageNotificationParam { level, logger, data, .. } = params;
-        self.heard.send(Heard::Log(json!({"level": level, "logger": logger, "data": data}))).unwrap();
+        self.events.send(ClientEvent::Log(json!({"level": level, "logger": logger, "data": data}))).unwrap();
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.heard.send(Heard::ToolsChanged).unwrap();
+        self.events.send(ClientEvent::ToolsChanged).unwrap();
     }
 
     async fn create_elicitation(
@@ -98,7 +98,7 @@ impl ClientHandler for Agent {
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         if let ElicitRequestParams::FormElicitationParams { message, .. } = request {
-            self.heard.send(Heard::Question(message)).unwrap();
+            self.events.send(ClientEvent::Question(message)).unwrap();
         }
         Ok(ElicitResult::new(ElicitationAction::Accept).with_content(json!({"answer": "blue"})))
     }

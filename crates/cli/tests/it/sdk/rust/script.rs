@@ -13,36 +13,36 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinHandle};
 
-use super::agent::{Client, Heard, connect};
-use crate::sdk::part::Part;
+use super::agent::{Client, ClientEvent, connect};
+use crate::sdk::script_run::ScriptRun;
 
-struct Player<'a> {
-    part: &'a Part,
+struct ScriptPlayer<'a> {
+    run: &'a ScriptRun,
     client: Arc<Client>,
-    heard: mpsc::UnboundedReceiver<Heard>,
+    events: mpsc::UnboundedReceiver<ClientEvent>,
     lines: Vec<Value>,
 }
 
 /// Runs the whole script, and returns its lines.
-pub async fn play(part: &Part) -> Vec<Value> {
-    let (client, heard) = connect(part).await;
-    let mut player = Player { part, client: Arc::new(client), heard, lines: Vec::new() };
-    player.meet().await;
+pub async fn play(run: &ScriptRun) -> Vec<Value> {
+    let (client, events) = connect(run).await;
+    let mut player = ScriptPlayer { run, client: Arc::new(client), events, lines: Vec::new() };
+    player.check_handshake().await;
     player.sessions().await;
-    player.talk().await;
+    player.check_server_messages().await;
     player.answers().await;
     player.load().await;
     player.change().await;
-    player.part_ways().await
+    player.disconnect().await
 }
 
-impl Player<'_> {
-    fn say(&mut self, line: Value) {
+impl ScriptPlayer<'_> {
+    fn print_line(&mut self, line: Value) {
         self.lines.push(line);
     }
 
     fn skip(&mut self, step: &str, feature: &str) {
-        self.say(json!({"step": step, "skipped": format!("{} has no {feature}", self.part.revision)}));
+        self.print_line(json!({"step": step, "skipped": format!("{} has no {feature}", self.run.revision)}));
     }
 
     async fn call(&self, tool: &'static str, arguments: Value) -> Value {
@@ -57,14 +57,14 @@ impl Player<'_> {
         serde_json::from_str(&self.text(tool, arguments).await).unwrap()
     }
 
-    async fn hear(&mut self) -> Heard {
-        within(PATIENCE, self.heard.recv()).await.unwrap()
+    async fn hear(&mut self) -> ClientEvent {
+        within(PATIENCE, self.events.recv()).await.unwrap()
     }
 
-    async fn meet(&mut self) {
+    async fn check_handshake(&mut self) {
         let server = self.client.peer_info().unwrap();
         let name = server.server_info.as_ref().map(|server| server.name.clone());
-        self.say(json!({"step": "connect", "revision": server.protocol_version, "server": name}));
+        self.print_line(json!({"step": "connect", "revision": server.protocol_version, "server": name}));
 
         let tools = within(PATIENCE, self.client.list_all_tools()).await.unwrap();
         let parameters = |name: &str| -> Vec<String> {
@@ -81,7 +81,7 @@ impl Player<'_> {
         let without: Vec<_> = names.iter().filter(without).collect();
         let line =
             json!({"step": "tools", "echo": parameters("echo"), "own": own, "without_session_id": without});
-        self.say(line);
+        self.print_line(line);
     }
 
     async fn sessions(&mut self) {
@@ -91,7 +91,7 @@ impl Player<'_> {
         }
         let a = self.text("get", json!({"key": "k", "sessionId": "a"})).await;
         let b = self.text("get", json!({"key": "k", "sessionId": "b"})).await;
-        self.say(json!({"step": "two sessions", "a": a, "b": b}));
+        self.print_line(json!({"step": "two sessions", "a": a, "b": b}));
 
         let unnamed = self.call("get", json!({"key": "k"})).await;
         let advice = text(&unnamed).contains("create_new_session");
@@ -99,13 +99,13 @@ impl Player<'_> {
         if unnamed["isError"] != true {
             line["text"] = json!(text(&unnamed));
         }
-        self.say(line);
+        self.print_line(line);
 
         let chosen = self.json("create_new_session", json!({"sessionId": "c"})).await["sessionId"].clone();
         let given = self.json("create_new_session", json!({})).await["sessionId"].clone();
         let sessions = self.named(&given).await;
         let length = given.as_str().unwrap().len();
-        self.say(json!({"step": "create", "chosen": chosen, "given": length, "sessions": sessions}));
+        self.print_line(json!({"step": "create", "chosen": chosen, "given": length, "sessions": sessions}));
 
         let mut closed = Vec::new();
         for session in [&chosen, &given] {
@@ -113,7 +113,7 @@ impl Player<'_> {
         }
         let again = code(&self.call("session_close", json!({"sessionId": chosen})).await).clone();
         let sessions = self.named(&given).await;
-        self.say(json!({"step": "close", "closed": closed, "again": again, "sessions": sessions}));
+        self.print_line(json!({"step": "close", "closed": closed, "again": again, "sessions": sessions}));
     }
 
     async fn named(&self, given: &Value) -> Vec<String> {
@@ -129,27 +129,27 @@ impl Player<'_> {
         names
     }
 
-    async fn talk(&mut self) {
+    async fn check_server_messages(&mut self) {
         // All of the progress is here before the engine may answer.
-        let gate = self.part.stage.gate("progress");
+        let gate = self.run.setup.gate("progress");
         let going = self.held("wait", json!({"file": gate.path(), "steps": 3, "sessionId": "a"}));
         let mut steps = Vec::new();
         while steps.len() < 3 {
-            if let Heard::Progress(progress) = self.hear().await {
+            if let ClientEvent::Progress(progress) = self.hear().await {
                 steps.push(progress);
             }
         }
         gate.open();
         let answer = text(&within(PATIENCE, going).await.unwrap());
-        self.say(json!({"step": "progress", "steps": steps, "answer": answer}));
+        self.print_line(json!({"step": "progress", "steps": steps, "answer": answer}));
 
         let threshold = LoggingLevel::Warning;
-        if !self.part.modern() {
+        if !self.run.modern() {
             self.client.set_level(SetLevelRequestParams::new(threshold)).await.unwrap();
         }
         for (level, data) in [("info", json!("too low")), ("error", json!({"deep": [1, "two"]}))] {
             let mut log = params("log", json!({"level": level, "data": data, "sessionId": "a"}));
-            if self.part.modern() {
+            if self.run.modern() {
                 let mut meta = RequestMetaObject::new();
                 meta.set_log_level(threshold);
                 log.meta = Some(meta);
@@ -158,37 +158,39 @@ impl Player<'_> {
         }
         let mut messages = Vec::new();
         while messages.is_empty() {
-            if let Heard::Log(message) = self.hear().await {
+            if let ClientEvent::Log(message) = self.hear().await {
                 messages.push(message);
             }
         }
-        self.say(json!({"step": "logging", "messages": messages}));
+        self.print_line(json!({"step": "logging", "messages": messages}));
 
-        if !self.part.elicits() {
+        if !self.run.elicits() {
             return self.skip("elicitation", "elicitation");
         }
         let answer = self.json("elicit", json!({"message": "colour?", "sessionId": "a"})).await;
         let mut questions = Vec::new();
-        while let Ok(heard) = self.heard.try_recv() {
-            if let Heard::Question(question) = heard {
+        while let Ok(events) = self.events.try_recv() {
+            if let ClientEvent::Question(question) = events {
                 questions.push(question);
             }
         }
-        self.say(json!({"step": "elicitation", "answer": answer, "questions": questions}));
+        self.print_line(json!({"step": "elicitation", "answer": answer, "questions": questions}));
     }
 
     async fn answers(&mut self) {
         let structured = self.call("structured", json!({"n": 1.5, "sessionId": "a"})).await;
-        if self.part.revision < "2025-06-18" {
+        if self.run.revision < "2025-06-18" {
             self.skip("structured content", "structured content");
         } else {
             let content = &structured["structuredContent"];
-            self.say(json!({"step": "structured content", "content": content, "text": text(&structured)}));
+            self.print_line(
+                json!({"step": "structured content", "content": content, "text": text(&structured)}),
+            );
         }
-        self.say(json!({"step": "_meta", "n": structured["_meta"]["fake/n"]}));
+        self.print_line(json!({"step": "_meta", "n": structured["_meta"]["fake/n"]}));
 
         let failed = self.call("fail", json!({"message": "no luck", "sessionId": "a"})).await;
-        self.say(json!({"step": "failed tool", "isError": failed["isError"], "text": text(&failed)}));
+        self.print_line(json!({"step": "failed tool", "isError": failed["isError"], "text": text(&failed)}));
 
         let line = match call(&self.client, params("ecoh", json!({"sessionId": "a"}))).await {
             Err(ServiceError::McpError(error)) => {
@@ -197,15 +199,15 @@ impl Player<'_> {
             }
             other => json!({"step": "unknown tool", "instead": format!("{other:?}")}),
         };
-        self.say(line);
+        self.print_line(line);
 
         let bad = self.call("echo", json!({"text": 7, "sessionId": "a"})).await;
-        self.say(json!({"step": "bad arguments", "isError": bad["isError"], "code": code(&bad)}));
+        self.print_line(json!({"step": "bad arguments", "isError": bad["isError"], "code": code(&bad)}));
 
         self.resources().await;
 
         let big = self.text("big", json!({"bytes": 1_000_000, "sessionId": "a"})).await;
-        self.say(json!({"step": "big answer", "characters": big.len()}));
+        self.print_line(json!({"step": "big answer", "characters": big.len()}));
     }
 
     /// Files of an answer are kept, and can be read again.
@@ -236,7 +238,7 @@ impl Player<'_> {
             "read": found["contents"][0]["blob"].as_str().unwrap().split_at(11).0,
             "absent": absent,
         });
-        self.say(line);
+        self.print_line(line);
     }
 
     async fn load(&mut self) {
@@ -244,10 +246,10 @@ impl Player<'_> {
             .map(|n| self.text("echo", json!({"text": n.to_string(), "sessionId": format!("p{}", n % 4)})));
         let echoes = futures_util::future::join_all(echoes).await;
         let right = echoes.iter().enumerate().filter(|(n, echo)| n.to_string() == **echo).count();
-        self.say(json!({"step": "side by side", "right": right}));
+        self.print_line(json!({"step": "side by side", "right": right}));
 
         // One call runs, one waits behind it, and both are cancelled: the one that waited must never run.
-        let gate = self.part.stage.gate("cancel");
+        let gate = self.run.setup.gate("cancel");
         let running = self.held("wait", json!({"file": gate.path(), "sessionId": "a"}));
         gate.arrived(1).await;
         let queued = self.held("set", json!({"key": "k", "value": "never", "sessionId": "a"}));
@@ -264,7 +266,7 @@ impl Player<'_> {
         }
         gate.open();
         let after = self.text("get", json!({"key": "k", "sessionId": "a"})).await;
-        self.say(json!({"step": "cancel", "calls": calls, "after": after}));
+        self.print_line(json!({"step": "cancel", "calls": calls, "after": after}));
     }
 
     fn held(&self, tool: &'static str, arguments: Value) -> JoinHandle<Value> {
@@ -273,25 +275,25 @@ impl Player<'_> {
     }
 
     async fn until_two_in_flight(&self) {
-        let there = |session: &Value| session["id"] == "a" && session["callsInFlight"] == 2;
-        let look = async {
+        let is_match = |session: &Value| session["id"] == "a" && session["callsInFlight"] == 2;
+        let poll = async {
             while !self.json("session_list", json!({})).await["sessions"]
                 .as_array()
                 .unwrap()
                 .iter()
-                .any(there)
+                .any(is_match)
             {
                 tokio::task::yield_now().await;
             }
         };
-        within(PATIENCE, look).await;
+        within(PATIENCE, poll).await;
     }
 
     /// The engine of one session has a new tool: a listening client is notified, and can use it.
     async fn change(&mut self) {
-        while self.heard.try_recv().is_ok() {}
+        while self.events.try_recv().is_ok() {}
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        let mut subscription = match self.part.modern() {
+        let mut subscription = match self.run.modern() {
             true => Some(within(PATIENCE, self.client.listen(filter)).await.unwrap()),
             false => None,
         };
@@ -301,24 +303,24 @@ impl Player<'_> {
                 let change = within(PATIENCE, subscription.next()).await.unwrap();
                 assert!(matches!(change, Some(ServerNotification::ToolListChangedNotification(_))));
             }
-            None => while !matches!(self.hear().await, Heard::ToolsChanged) {},
+            None => while !matches!(self.hear().await, ClientEvent::ToolsChanged) {},
         }
         let tools = within(PATIENCE, self.client.list_all_tools()).await.unwrap();
         let listed = tools.iter().any(|tool| tool.name == added);
         let mut extra = params("", json!({"sessionId": "a"}));
         extra.name = added.clone().into();
         let answer = text(&call(&self.client, extra).await.unwrap());
-        self.say(json!({"step": "changed tools", "added": added, "listed": listed, "answer": answer}));
+        self.print_line(json!({"step": "changed tools", "added": added, "listed": listed, "answer": answer}));
     }
 
-    async fn part_ways(mut self) -> Vec<Value> {
-        if self.part.modern() {
+    async fn disconnect(mut self) -> Vec<Value> {
+        if self.run.modern() {
             self.skip("ping", "ping");
         } else {
             let ping = ClientRequest::PingRequest(PingRequest::default());
             let answer = within(PATIENCE, self.client.send_request(ping)).await.unwrap();
             let ServerResult::EmptyResult(answer) = answer else { panic!("no pong: {answer:?}") };
-            self.say(json!({"step": "ping", "answer": answer}));
+            self.print_line(json!({"step": "ping", "answer": answer}));
         }
         let client = Arc::into_inner(self.client).expect("no call is left");
         within(PATIENCE, client.cancel()).await.unwrap();

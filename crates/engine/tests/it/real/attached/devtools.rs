@@ -1,7 +1,7 @@
 //! What only the devtools engine does in an attached browser.
 
 use greenroom_core::InstanceId;
-use greenroom_testkit::{Site, Theirs};
+use greenroom_testkit::{Site, UserBrowser};
 use serde_json::{Value, json};
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
 /// takes its place.
 pub async fn requested_contexts_end_with_the_seat(
     site: &Site,
-    user_browser: &Theirs,
+    user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     fixture.open_seat().await;
@@ -33,7 +33,7 @@ pub async fn requested_contexts_end_with_the_seat(
 }
 
 /// The browser's last tab is not closed by its agent.
-pub async fn last_tab_cannot_be_closed(_: &Site, user_browser: &Theirs, fixture: &mut AttachedFixture) {
+pub async fn last_tab_cannot_be_closed(_: &Site, user_browser: &UserBrowser, fixture: &mut AttachedFixture) {
     let users = user_browser.tabs().await[0].id.clone();
     fixture.open_seat().await;
     user_browser.close(&users).await;
@@ -45,7 +45,7 @@ pub async fn last_tab_cannot_be_closed(_: &Site, user_browser: &Theirs, fixture:
 }
 
 /// Files can be handed over in a browser on this machine; what the agent names is written into its workspace.
-pub async fn files(site: &Site, _: &Theirs, fixture: &mut AttachedFixture) {
+pub async fn files(site: &Site, _: &UserBrowser, fixture: &mut AttachedFixture) {
     fixture.open_seat().await;
     fixture.navigate(&site.url("/upload")).await;
     let snapshot = fixture.try_call("take_snapshot", json!({ "pageId": fixture.page })).await.unwrap();

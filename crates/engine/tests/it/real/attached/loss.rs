@@ -5,7 +5,7 @@ use std::{fs, sync::Arc};
 use greenroom_core::{InstanceId, Lost, NoAgent};
 use greenroom_engine::run_folder;
 use greenroom_testkit::{
-    Door, Site, Theirs, eventually,
+    DebuggerProxy, Site, UserBrowser, eventually,
     process::{Signal, alive, signal},
 };
 
@@ -18,7 +18,7 @@ use super::{
 /// another page; with devtools, which cannot, the seat is lost, and its browser goes on.
 pub async fn only_own_tabs_count_as_crashed(
     site: &Site,
-    user_browser: &Theirs,
+    user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     let adapter = fixture.adapter;
@@ -59,7 +59,7 @@ pub async fn only_own_tabs_count_as_crashed(
 #[tokio::test]
 async fn killed_browser_is_lost() {
     for adapter in ADAPTERS {
-        let (site, mut user_browser) = (Site::start().await, Theirs::start().await);
+        let (site, mut user_browser) = (Site::start().await, UserBrowser::start().await);
         let mut fixture = AttachedFixture::with_seat(adapter, &user_browser).await;
         fixture.navigate(&site.url("/title?t=own")).await;
         assert_eq!(fixture.instance.process_ids().len(), 1, "the browser's is not ours");
@@ -89,7 +89,7 @@ async fn killed_browser_is_lost() {
 async fn killed_engine_ends_its_seat() {
     let site = Site::start().await;
     for adapter in ADAPTERS {
-        let user_browser = Theirs::showing(&site.url("/title?t=home")).await;
+        let user_browser = UserBrowser::showing(&site.url("/title?t=home")).await;
         let before = user_browser.tabs().await;
         let mut fixture = AttachedFixture::with_seat(adapter, &user_browser).await;
         fixture.navigate(&site.url("/title?t=own")).await;
@@ -121,7 +121,7 @@ async fn killed_engine_ends_its_seat() {
 #[tokio::test]
 async fn tabs_of_a_dead_greenroom_are_closed() {
     for adapter in ADAPTERS {
-        let user_browser = Theirs::start().await;
+        let user_browser = UserBrowser::start().await;
         let before = user_browser.tabs().await;
         let dead = user_browser.open("about:blank?dead").await;
         let data = data_folder();
@@ -154,10 +154,10 @@ async fn tabs_of_a_dead_greenroom_are_closed() {
 #[tokio::test]
 async fn tabs_of_a_lost_connection_are_closed() {
     for adapter in ADAPTERS {
-        let user_browser = Theirs::start().await;
+        let user_browser = UserBrowser::start().await;
         let before = user_browser.tabs().await;
         let data = data_folder();
-        let door = Door::open(user_browser.port(), &[]).await;
+        let door = DebuggerProxy::open(user_browser.port(), &[]).await;
         let attached = adapter.engine(data.path(), at(door.url()));
         let instance = attached.engine.start(InstanceId(0)).await.unwrap();
         let seat = instance.open(Arc::new(NoAgent)).await.unwrap();

@@ -17,7 +17,7 @@ use greenroom_engine::{
     DevtoolsEngine, Endpoint, EngineBase, EngineOptions, PlaywrightEngine, StartCommand, launcher::Launcher,
     ports::Ports, run_folder::RunFolder,
 };
-use greenroom_testkit::{PATIENCE, Site, Theirs, case, until_some, within};
+use greenroom_testkit::{PATIENCE, Site, UserBrowser, case, until_some, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -98,7 +98,7 @@ struct AttachedFixture {
 
 impl AttachedFixture {
     /// Attaches to a browser, and opens a seat.
-    async fn with_seat(adapter: Adapter, user_browser: &Theirs) -> Self {
+    async fn with_seat(adapter: Adapter, user_browser: &UserBrowser) -> Self {
         let mut fixture = Self::at(adapter, at(user_browser.url())).await;
         fixture.open_seat().await;
         fixture
@@ -113,7 +113,7 @@ impl AttachedFixture {
 
     /// Attaches with an engine whose actions have a long timeout: on a busy machine playwright has exceeded its 5 s for a
     /// picture of a tab in the background.
-    async fn with_long_timeouts(adapter: Adapter, user_browser: &Theirs) -> Self {
+    async fn with_long_timeouts(adapter: Adapter, user_browser: &UserBrowser) -> Self {
         let data = data_folder();
         let attached = match adapter {
             Adapter::Playwright => with_playwright(data.path(), at(user_browser.url()), |options| {
@@ -264,7 +264,7 @@ macro_rules! in_one_browser {
     ($adapter:expr, $($name:path),+ $(,)?) => {{
         let site = Site::start().await;
         let home = site.url("/title?t=home");
-        let user_browser = Theirs::showing(&home).await;
+        let user_browser = UserBrowser::showing(&home).await;
         let mut fixture = AttachedFixture::with_long_timeouts($adapter, &user_browser).await;
         $(
             case(stringify!($name), $name(&site, &user_browser, &mut fixture)).await;
@@ -277,7 +277,7 @@ macro_rules! in_one_browser {
 }
 
 /// Closes all tabs of a browser and shows this in a new one.
-async fn show_only(user_browser: &Theirs, url: &str) {
+async fn show_only(user_browser: &UserBrowser, url: &str) {
     let before = user_browser.tabs().await;
     let kept = user_browser.open(url).await;
     for tab in before {

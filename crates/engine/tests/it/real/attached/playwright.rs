@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use greenroom_core::{Call, InstanceId, NoAgent, settings::Cap};
 use greenroom_engine::EngineOptions;
-use greenroom_testkit::{PATIENCE, Site, Theirs, within};
+use greenroom_testkit::{PATIENCE, Site, UserBrowser, within};
 use serde_json::json;
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
 /// A page that closes itself does not put its agent into a tab of the user's: it gets another of its own.
 pub async fn closed_tab_is_replaced_by_an_own_tab(
     site: &Site,
-    user_browser: &Theirs,
+    user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     let before = user_browser.tabs().await;
@@ -52,7 +52,7 @@ pub async fn closed_tab_is_replaced_by_an_own_tab(
 /// When a tab of the user's closes that the agent has selected, the agent is back in its own.
 pub async fn agent_returns_to_its_tab_when_a_selected_tab_closes(
     site: &Site,
-    user_browser: &Theirs,
+    user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     let spare = user_browser.open(&site.url("/title?t=spare")).await;
@@ -69,7 +69,7 @@ pub async fn agent_returns_to_its_tab_when_a_selected_tab_closes(
 /// `browser_close` closes the seat's own tabs, in the engine's own words, and the next call opens another.
 pub async fn browser_close_closes_own_tabs_only(
     site: &Site,
-    user_browser: &Theirs,
+    user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     let before = user_browser.tabs().await;
@@ -97,7 +97,7 @@ pub async fn browser_close_closes_own_tabs_only(
 /// their documents. In its own tab the guest has both.
 pub async fn users_tabs_keep_their_file_dialogs_and_scripts(
     site: &Site,
-    user_browser: &Theirs,
+    user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     let users = user_browser.tabs().await[0].id.clone();
@@ -131,7 +131,7 @@ pub async fn users_tabs_keep_their_file_dialogs_and_scripts(
 
 /// Tabs that the user opens and closes while guests come and go are never taken for theirs; one guest after the other
 /// finds the same browser, also where each has an engine of its own.
-pub async fn seats_and_users_tabs_open_at_once(site: &Site, user_browser: &Theirs) {
+pub async fn seats_and_users_tabs_open_at_once(site: &Site, user_browser: &UserBrowser) {
     let data = data_folder();
     let attached = with_playwright(data.path(), at(user_browser.url()), |options| {
         options.settings_mut().tools.r#unsafe = true;
@@ -151,7 +151,7 @@ pub async fn seats_and_users_tabs_open_at_once(site: &Site, user_browser: &Their
 /// A guest that closes its last tab itself, which is the browser's last, leaves an empty one: that is not the guest's.
 pub async fn agent_that_closes_the_last_tab_leaves_an_empty_one(
     site: &Site,
-    user_browser: &Theirs,
+    user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     let users = user_browser.tabs().await[0].id.clone();
@@ -170,7 +170,7 @@ pub async fn agent_that_closes_the_last_tab_leaves_an_empty_one(
 
 /// Isolated seats have contexts of their own at the same time, without the user's cookies; nothing of them stays, and the
 /// user's own context is not touched.
-pub async fn isolated_seats_do_not_see_the_users_cookies(site: &Site, user_browser: &Theirs) {
+pub async fn isolated_seats_do_not_see_the_users_cookies(site: &Site, user_browser: &UserBrowser) {
     let before = user_browser.tabs().await;
     user_browser.evaluate(&before[0].id, "document.cookie = 'user=ann'").await;
     let data = data_folder();
@@ -222,7 +222,7 @@ async fn settings_that_change_the_users_browser_are_refused() {
 /// What is no call of a tool is none here, even if it is written like one.
 pub async fn other_methods_than_tool_calls_are_refused(
     site: &Site,
-    _: &Theirs,
+    _: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     fixture.open_seat().await;

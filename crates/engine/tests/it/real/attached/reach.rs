@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use greenroom_core::{InstanceId, net::OwnPorts, settings::Cap};
 use greenroom_engine::{Endpoint, launcher::TAG};
 use greenroom_testkit::{
-    Door, PATIENCE, Site, Theirs, eventually,
+    DebuggerProxy, PATIENCE, Site, UserBrowser, eventually,
     process::{alive, processes_with_env},
     within,
 };
@@ -82,7 +82,7 @@ async fn assert_unreachable_errors(adapter: Adapter) {
 /// While a browser is attached, its debugger's port is closed to greenroom's own browsers, by whatever name it was reached.
 #[tokio::test]
 async fn debugger_port_is_closed_to_browsers() {
-    let user_browser = Theirs::start().await;
+    let user_browser = UserBrowser::start().await;
     for adapter in ADAPTERS {
         let fixture =
             AttachedFixture::at(adapter, at(format!("http://localhost:{}", user_browser.port()))).await;
@@ -119,7 +119,7 @@ async fn own_ports_are_refused() {
 #[tokio::test]
 async fn start_command_restarts_the_browser() {
     for adapter in ADAPTERS {
-        let mut user_browser = Theirs::start().await;
+        let mut user_browser = UserBrowser::start().await;
         user_browser.kill().await;
         // Only to check that the command gets the address.
         let start_command: Vec<_> =
@@ -152,10 +152,10 @@ async fn start_command_restarts_the_browser() {
 #[tokio::test]
 async fn headers_are_sent_and_stay_secret() {
     const SECRET: &str = "sesame-7f3a91";
-    let (site, user_browser) = (Site::start().await, Theirs::start().await);
+    let (site, user_browser) = (Site::start().await, UserBrowser::start().await);
     for adapter in ADAPTERS {
         let lines = ["x-token: sesame-7f3a91", "authorization: Basic YW5uOnNlc2FtZS03ZjNhOTE="];
-        let door = Door::open(user_browser.port(), &lines).await;
+        let door = DebuggerProxy::open(user_browser.port(), &lines).await;
         let with = Endpoint {
             headers: vec![("X-Token".to_owned(), SECRET.to_owned())],
             ..at(format!("http://ann:{SECRET}@127.0.0.1:{}", door.port()))
@@ -181,7 +181,7 @@ async fn headers_are_sent_and_stay_secret() {
 /// The tool that shows the engine's configuration does not show the browser's address.
 #[tokio::test]
 async fn the_engines_configuration_is_not_shown() {
-    let user_browser = Theirs::start().await;
+    let user_browser = UserBrowser::start().await;
     let data = data_folder();
     let attached =
         with_playwright(data.path(), at(user_browser.url()), |options| options.pool.caps.push(Cap::Config));

@@ -1,12 +1,12 @@
 //! Tabs of the user's that do not answer, such as those that their browser has put to sleep.
 
-use greenroom_testkit::{Site, Theirs, until_some};
+use greenroom_testkit::{Site, UserBrowser, until_some};
 use serde_json::json;
 
 use super::{Adapter, AttachedFixture};
 
 /// Makes a tab wait for an answer to a request, and do nothing else until another tab makes the same request.
-async fn stop(user_browser: &Theirs, tab: &str, site: &Site) {
+async fn stop(user_browser: &UserBrowser, tab: &str, site: &Site) {
     let before = site.hits("/meet");
     let ask = format!(
         "setTimeout(() => {{ const asked = new XMLHttpRequest(); asked.open('GET', '/meet?count={}', false); asked.send(); }})",
@@ -17,7 +17,7 @@ async fn stop(user_browser: &Theirs, tab: &str, site: &Site) {
 }
 
 /// Resumes it.
-async fn wake(user_browser: &Theirs, other: &str) {
+async fn wake(user_browser: &UserBrowser, other: &str) {
     user_browser.evaluate(other, "void fetch('/meet')").await;
 }
 
@@ -43,7 +43,7 @@ async fn silent_tab_is_hidden() {
 }
 
 async fn check_silent_tab(adapter: Adapter) {
-    let (site, user_browser) = (Site::start().await, Theirs::start().await);
+    let (site, user_browser) = (Site::start().await, UserBrowser::start().await);
     // By another name, so that no other tab has to do with its process.
     let url = format!("http://localhost:{}/title?t=stuck", site.port());
     let stuck = user_browser.open(&url).await;
@@ -80,7 +80,7 @@ async fn busy_own_page_is_not_hidden() {
 }
 
 async fn check_busy_own_page(adapter: Adapter) {
-    let (site, user_browser) = (Site::start().await, Theirs::start().await);
+    let (site, user_browser) = (Site::start().await, UserBrowser::start().await);
     let mut fixture = AttachedFixture::with_seat(adapter, &user_browser).await;
     fixture.navigate(&site.url("/title?t=own")).await;
     let busy = "() => { const end = Date.now() + 6000; while (Date.now() < end); return 'done'; }";

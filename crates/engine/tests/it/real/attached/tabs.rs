@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use greenroom_core::NoAgent;
-use greenroom_testkit::{PATIENCE, Site, Tab, Theirs, within};
+use greenroom_testkit::{PATIENCE, Site, Tab, UserBrowser, within};
 use serde_json::Value;
 
 use super::{ADAPTERS, Adapter, AttachedFixture, at};
@@ -13,7 +13,7 @@ use super::{ADAPTERS, Adapter, AttachedFixture, at};
 /// playwright the one in front stays there; with devtools the seat's is in front, and those behind know it.
 pub async fn seat_leaves_the_users_tabs_unchanged(
     site: &Site,
-    user_browser: &Theirs,
+    user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     let adapter = fixture.adapter;
@@ -57,7 +57,7 @@ pub async fn seat_leaves_the_users_tabs_unchanged(
 }
 
 /// Those of these tabs that believe to be in front.
-async fn in_front(user_browser: &Theirs, tabs: &[Tab]) -> Vec<Tab> {
+async fn in_front(user_browser: &UserBrowser, tabs: &[Tab]) -> Vec<Tab> {
     let mut found = Vec::new();
     for tab in tabs {
         if user_browser.evaluate(&tab.id, "document.visibilityState").await == "visible" {
@@ -70,7 +70,7 @@ async fn in_front(user_browser: &Theirs, tabs: &[Tab]) -> Vec<Tab> {
 /// What its tabs open, and what the agent opens, is the seat's; what the user opens meanwhile is not.
 pub async fn opened_tabs_belong_to_their_opener(
     site: &Site,
-    user_browser: &Theirs,
+    user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     fixture.open_seat().await;
@@ -93,7 +93,7 @@ pub async fn opened_tabs_belong_to_their_opener(
 /// An agent may use a tab of the user's when it names it, which is its wish; nothing is closed for that.
 pub async fn users_tab_is_used_when_selected(
     site: &Site,
-    user_browser: &Theirs,
+    user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     fixture.open_seat().await;
@@ -108,7 +108,7 @@ pub async fn users_tab_is_used_when_selected(
 /// A guest that is left with the last tab leaves an empty one in its place: a browser with windows would end with it.
 pub async fn empty_tab_replaces_the_last_tab(
     site: &Site,
-    user_browser: &Theirs,
+    user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     let users = user_browser.tabs().await[0].id.clone();
@@ -126,7 +126,7 @@ pub async fn empty_tab_replaces_the_last_tab(
 #[tokio::test]
 async fn seat_without_a_caller_leaves_no_tab() {
     for adapter in ADAPTERS {
-        let user_browser = Theirs::start().await;
+        let user_browser = UserBrowser::start().await;
         let before = user_browser.tabs().await;
         let fixture = AttachedFixture::at(adapter, at(user_browser.url())).await;
         tokio::select! {

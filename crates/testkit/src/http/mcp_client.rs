@@ -1,0 +1,159 @@
+//! An MCP client over streamable HTTP, as thin as the one over stdio. Each request has a connection of its own.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+
+use super::{
+    Server,
+    connection::{HttpConnection, Reply},
+};
+
+const BOTH: &str = "application/json, text/event-stream";
+
+/// The stateless revision: every request names its client.
+pub const STATELESS: &str = "2026-07-28";
+
+/// A client that has done its handshake.
+pub struct HttpMcpClient {
+    address: std::net::SocketAddr,
+    pub session: String,
+    revision: String,
+    next_id: AtomicU64,
+}
+
+impl HttpMcpClient {
+    /// The handshake: `initialize`, then `notifications/initialized`.
+    pub async fn open(server: &Server, revision: &str, capabilities: Value) -> Self {
+        let info = json!({"name": "greenroom-testkit", "version": "1.0.0"});
+        let params = json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": info});
+        let first = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let headers = [("content-type", "application/json"), ("accept", BOTH)];
+        let wire = server.wire().await;
+        let mut reply = wire.request("POST", "/mcp", &headers, Some(&first.to_string())).await;
+        let session = reply.header("mcp-session-id").expect("a session id").to_owned();
+        let answer = reply.json().await;
+        assert_eq!(answer["result"]["protocolVersion"], revision, "{answer}");
+        let revision = revision.to_owned();
+        let client = Self { address: server.address(), session, revision, next_id: AtomicU64::new(1) };
+        let noted = client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        assert_eq!(noted.status, 202);
+        client
+    }
+
+    /// The same client at another server, which does not know it.
+    pub fn at(&self, server: &Server) -> Self {
+        let (session, revision) = (self.session.clone(), self.revision.clone());
+        Self { address: server.address(), session, revision, next_id: AtomicU64::new(1) }
+    }
+
+    fn headers(&self) -> Vec<(&str, &str)> {
+        vec![
+            ("content-type", "application/json"),
+            ("accept", BOTH),
+            ("mcp-session-id", &self.session),
+            ("mcp-protocol-version", &self.revision),
+        ]
+    }
+
+    /// Sends a message, or a batch, on a connection of its own.
+    pub async fn post(&self, message: &Value) -> Reply {
+        let wire = HttpConnection::connect(self.address).await;
+        wire.request("POST", "/mcp", &self.headers(), Some(&message.to_string())).await
+    }
+
+    /// A request on the wire whose answer is not read yet. Dropping it breaks the connection.
+    pub async fn send(&self, message: &Value) -> HttpConnection {
+        let mut wire = HttpConnection::connect(self.address).await;
+        let body = message.to_string();
+        let headers: String =
+            self.headers().iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let length = body.len();
+        let head = format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {length}");
+        wire.send(format!("{head}\r\n\r\n{body}")).await;
+        wire
+    }
+
+    /// The stream of messages that belong to no request, or of those that follow an event.
+    pub async fn listen(&self, behind: Option<&str>) -> Reply {
+        let mut headers = self.headers();
+        headers.extend(behind.map(|event| ("last-event-id", event)));
+        HttpConnection::connect(self.address).await.request("GET", "/mcp", &headers, None).await
+    }
+
+    /// Ends the MCP session.
+    pub async fn delete(&self) -> Reply {
+        HttpConnection::connect(self.address).await.request("DELETE", "/mcp", &self.headers(), None).await
+    }
+
+    /// A request with an id of its own.
+    pub fn message(&self, method: &str, params: Value) -> Value {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let mut message = json!({"jsonrpc": "2.0", "id": id, "method": method});
+        if !params.is_null() {
+            message["params"] = params;
+        }
+        message
+    }
+
+    /// A call, to be sent.
+    pub fn call_of(&self, tool: &str, arguments: impl Into<Value>) -> Value {
+        self.message("tools/call", json!({"name": tool, "arguments": arguments.into()}))
+    }
+
+    /// A call that asks for its progress, to be sent.
+    pub fn call_with_progress(&self, tool: &str, arguments: impl Into<Value>) -> Value {
+        let params = json!({"name": tool, "arguments": arguments.into(), "_meta": {"progressToken": "p"}});
+        self.message("tools/call", params)
+    }
+
+    pub async fn request(&self, method: &str, params: Value) -> Value {
+        self.post(&self.message(method, params)).await.answer().await
+    }
+
+    /// Calls a tool and returns the whole response.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Value {
+        self.post(&self.call_of(tool, arguments)).await.answer().await
+    }
+
+    /// Calls a tool of a server that may end meanwhile: then there is no answer.
+    pub async fn call_or_end(&self, tool: &str, arguments: Value) -> Option<Value> {
+        let body = self.call_of(tool, arguments).to_string();
+        let wire = HttpConnection::connect_or_end(self.address).await?;
+        let mut reply = wire.request_or_end("POST", "/mcp", &self.headers(), Some(&body)).await?;
+        reply.answer_or_end().await
+    }
+
+    /// Answers a question of the server.
+    pub async fn respond(&self, id: &Value, result: Value) -> Reply {
+        self.post(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await
+    }
+}
+
+/// A stateless request: its body, and its headers as they should be.
+pub fn stateless(id: u64, method: &str, mut params: Value, capabilities: Value) -> Value {
+    let meta = &mut params["_meta"];
+    meta["io.modelcontextprotocol/protocolVersion"] = json!(STATELESS);
+    meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "greenroom-testkit", "version": "1.0.0"});
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+impl Server {
+    /// Sends a stateless request, on a connection of its own.
+    pub async fn post_stateless(&self, request: &Value) -> Reply {
+        let method = request["method"].as_str().unwrap_or_default();
+        let params = &request["params"];
+        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default();
+        let mut headers = vec![
+            ("content-type", "application/json"),
+            ("accept", BOTH),
+            ("mcp-protocol-version", STATELESS),
+            ("mcp-method", method),
+        ];
+        if !name.is_empty() {
+            headers.push(("mcp-name", name));
+        }
+        self.wire().await.request("POST", "/mcp", &headers, Some(&request.to_string())).await
+    }
+}
