@@ -47,7 +47,7 @@ mod versions;
 
 use std::process::ExitCode;
 
-use options::Options;
+use options::BenchOptions;
 use report::Section;
 use subject::Subjects;
 
@@ -78,7 +78,7 @@ const MEASUREMENTS: [Measurement; 19] = [
 
 fn main() -> ExitCode {
     let names = MEASUREMENTS.map(|(name, _)| name);
-    let options = match Options::parse(std::env::args().skip(1), &names) {
+    let options = match BenchOptions::parse(std::env::args().skip(1), &names) {
         Ok(options) => options,
         Err(complaint) => {
             eprintln!("error: {complaint}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// What to measure, and whether to keep it.
 #[derive(Debug, Default)]
-pub struct Options {
+pub struct BenchOptions {
     /// `--only NAME`, any number of times.
     only: Vec<String>,
     /// `--quick`: fewer rounds, to see that everything works.
@@ -21,7 +21,7 @@ pub struct Options {
     output: PathBuf,
 }
 
-impl Options {
+impl BenchOptions {
     pub fn parse(mut args: impl Iterator<Item = String>, names: &[&str]) -> Result<Self, String> {
         let mut options = Self {
             data_dir: "target/data".into(),

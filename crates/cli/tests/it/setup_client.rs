@@ -15,7 +15,7 @@ use crate::cli_fixture::CliFixture;
 const BINARY: &str = env!("CARGO_BIN_EXE_greenroom");
 
 /// A client, its user-wide file, and that file with another server in it.
-struct Case {
+struct ClientCase {
     client: &'static str,
     file: &'static str,
     project: &'static str,
@@ -23,29 +23,29 @@ struct Case {
     broken: &'static str,
 }
 
-const CASES: [Case; 4] = [
-    Case {
+const CASES: [ClientCase; 4] = [
+    ClientCase {
         client: "claude",
         file: "home/.claude.json",
         project: "cwd/.mcp.json",
         other: "{\n  \"numStartups\": 7,\n  \"mcpServers\": {\n    \"other\": {\n      \"command\": \"other\"\n    }\n  },\n  \"projects\": {}\n}\n",
         broken: "{\n  \"mcpServers\": {\n}\n",
     },
-    Case {
+    ClientCase {
         client: "cursor",
         file: "home/.cursor/mcp.json",
         project: "cwd/.cursor/mcp.json",
         other: "{\n\t// the shop's\n\t\"mcpServers\": {\n\t\t\"other\": { \"url\": \"http://localhost:1/mcp\" }, // mine\n\t}\n}\n",
         broken: "{\n  \"mcpServers\": { \"other\" }\n}\n",
     },
-    Case {
+    ClientCase {
         client: "vscode",
         file: "home/.config/Code/User/mcp.json",
         project: "cwd/.vscode/mcp.json",
         other: "{\n    \"inputs\": [], /* none */\n    \"servers\": {\n        \"other\": { \"type\": \"stdio\", \"command\": \"other\" } // last\n    }\n}\n",
         broken: "{\n  \"servers\": {}\n",
     },
-    Case {
+    ClientCase {
         client: "codex",
         file: "home/.codex/config.toml",
         project: "cwd/.codex/config.toml",
@@ -75,7 +75,7 @@ fn run_and_read(fixture: &CliFixture, file: &str, arguments: &[&str]) -> String 
 /// password does not, and the output says so. What the user put there stays.
 #[test]
 fn environment_settings_go_into_the_entry() {
-    for Case { client, file, .. } in CASES {
+    for ClientCase { client, file, .. } in CASES {
         let fixture = CliFixture::new()
             .env("GREENROOM_POOL_SLOTS", "2")
             .env("PW_MCP_PROXY_PROXY_SERVER", "http://ann:hunter2@proxy:1")
@@ -101,7 +101,7 @@ fn environment_settings_go_into_the_entry() {
 /// file is not changed.
 #[test]
 fn new_client_file_holds_only_the_entry() {
-    for Case { client, file, .. } in CASES {
+    for ClientCase { client, file, .. } in CASES {
         let fixture = CliFixture::new();
         let first = run_and_read(&fixture, file, &["setup", client, "--yes"]);
         assert_snapshot!(format!("client_new_{client}"), first);
@@ -127,7 +127,7 @@ fn new_client_file_holds_only_the_entry() {
 /// mode of the file stays too, and nothing else is left in its folder.
 #[test]
 fn other_servers_and_formatting_stay() {
-    for Case { client, file, other, .. } in CASES {
+    for ClientCase { client, file, other, .. } in CASES {
         let fixture = CliFixture::new().file(file, other).mode(file, 0o640);
         assert_snapshot!(
             format!("client_beside_{client}"),
@@ -148,7 +148,7 @@ fn other_servers_and_formatting_stay() {
 /// An entry of the same name with another content is shown with the new one, and replaced only with `--yes`.
 #[test]
 fn different_entry_needs_yes_to_be_replaced() {
-    for Case { client, file, .. } in CASES {
+    for ClientCase { client, file, .. } in CASES {
         let fixture = CliFixture::new();
         run(&fixture, &["setup", client, "--yes"]);
         let old = plain(&fixture.read(file).unwrap()).replace("[GREENROOM]", "/old/greenroom");
@@ -166,7 +166,7 @@ fn different_entry_needs_yes_to_be_replaced() {
 /// The error for a broken file has line and column, and the file stays as it is.
 #[test]
 fn invalid_client_file_stays_unchanged() {
-    for Case { client, file, broken, .. } in CASES {
+    for ClientCase { client, file, broken, .. } in CASES {
         let fixture = CliFixture::new().file(file, broken);
         let printed = run(&fixture, &["setup", client, "--yes"]);
         assert_snapshot!(format!("client_broken_{client}"), printed);
@@ -194,7 +194,7 @@ fn entry_with_comments_is_printed_not_replaced() {
 /// A file that is a link stays one, and its target is written; the error for a broken link names the target.
 #[test]
 fn symlinked_client_file_stays_a_link() {
-    for Case { client, file, other, .. } in CASES {
+    for ClientCase { client, file, other, .. } in CASES {
         let fixture = CliFixture::new().file("home/dotfiles/mine", other).link(file, "/nowhere");
         let dangling = run(&fixture, &["setup", client, "--yes"]);
         assert!(dangling.starts_with("exit code: 1\n"), "{dangling}");
@@ -213,7 +213,7 @@ fn symlinked_client_file_stays_a_link() {
 /// user `nobody`.
 #[test]
 fn read_only_folder_error_names_it() {
-    for Case { client, file, other, .. } in CASES {
+    for ClientCase { client, file, other, .. } in CASES {
         let fixture = CliFixture::new().file(file, other);
         let folder = fixture.real(file).parent().unwrap().to_owned();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
@@ -246,7 +246,7 @@ fn read_only_folder_error_names_it() {
 /// A project's entry is in the working directory, readable for all, and the output notes that its path is this machine's.
 #[test]
 fn project_entry_is_written_to_the_working_directory() {
-    for Case { client, project, .. } in CASES {
+    for ClientCase { client, project, .. } in CASES {
         let fixture = CliFixture::new();
         let printed = run(&fixture, &["setup", client, "--project", "--yes"]);
         assert!(printed.starts_with("exit code: 0\n"), "{printed}");
@@ -261,7 +261,7 @@ fn project_entry_is_written_to_the_working_directory() {
 #[test]
 fn print_flag_writes_nothing() {
     let mut all = String::new();
-    for Case { client, file, broken, .. } in CASES {
+    for ClientCase { client, file, broken, .. } in CASES {
         for more in [&[][..], &["--url", "http://127.0.0.1:34501/mcp"], &["--json"]] {
             // A broken file does not matter: it is not read.
             let fixture = CliFixture::new().file(file, broken);

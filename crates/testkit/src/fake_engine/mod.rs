@@ -4,7 +4,7 @@
 //! One thread reads and answers; a tool that waits gets a thread of its own, so that calls do not delay each
 //! other. It ends when stdin closes. Like the real engines it ignores `notifications/cancelled`.
 //!
-//! `options` has its flags, `wire` its stdio, `tools` its tools, `catalog` its tool list, and `log` the test's view of
+//! `options` has its flags, `stdio` its stdio, `tools` its tools, `catalog` its tool list, and `log` the test's view of
 //! what reached it.
 
 mod catalog;
@@ -26,7 +26,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::signal::unix::{SignalKind, signal};
 
-use options::{OnTerm, Options, Start};
+use options::{FakeEngineOptions, OnTerm, Start};
 use stdio::StdioConnection;
 use tools::{Call, ToolReply};
 
@@ -42,8 +42,8 @@ const GARBAGE: &str = "this is not JSON\n\n{\"jsonrpc\":\"2.0\",\"id\":\n[1,2]\n
 
 /// What the threads of one fake engine share.
 pub(crate) struct Engine {
-    wire: StdioConnection,
-    options: Options,
+    stdio: StdioConnection,
+    options: FakeEngineOptions,
     /// The values that `set` has set: they live as long as this process.
     values: Mutex<HashMap<String, String>>,
     /// Names of the tools beyond the built-in ones, in the order they came.
@@ -69,34 +69,34 @@ struct Message<'a> {
 
 /// Runs the fake engine until stdin closes. `args` are the command line without the program's name.
 pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
-    let options = match Options::parse(args) {
+    let options = match FakeEngineOptions::parse(args) {
         Ok(options) => options,
         Err(complaint) => {
             stdio::say(&complaint);
             return ExitCode::from(2);
         }
     };
-    let wire = StdioConnection::new(options.log.as_deref());
-    wire.note("start");
+    let stdio = StdioConnection::new(options.log.as_deref());
+    stdio.note("start");
     match options.start {
         Start::Die => {
             stdio::say(options.stderr.as_deref().unwrap_or("fake engine: ends at start, as its flags say"));
             return ExitCode::FAILURE;
         }
-        Start::Garbage => wire.raw(GARBAGE),
+        Start::Garbage => stdio.raw(GARBAGE),
         Start::Normal | Start::Hang => {}
     }
     thread::sleep(options.slow_start);
-    let engine = Engine::new(wire, options);
+    let engine = Engine::new(stdio, options);
     engine.heed_sigterm();
     engine.serve();
     ExitCode::SUCCESS
 }
 
 impl Engine {
-    fn new(wire: StdioConnection, options: Options) -> Arc<Self> {
+    fn new(stdio: StdioConnection, options: FakeEngineOptions) -> Arc<Self> {
         let extra_tools = Mutex::new(options.extra_tools.clone());
-        Arc::new(Self { wire, options, values: Mutex::default(), extra_tools, level: Mutex::default() })
+        Arc::new(Self { stdio, options, values: Mutex::default(), extra_tools, level: Mutex::default() })
     }
 
     /// Handles SIGTERM from now on as the flags say. Without such a flag there is no thread for it.
@@ -111,7 +111,7 @@ impl Engine {
         let engine = Arc::clone(self);
         thread::spawn(move || {
             while runtime.block_on(signals.recv()).is_some() {
-                engine.wire.note("SIGTERM");
+                engine.stdio.note("SIGTERM");
                 if engine.options.on_term == OnTerm::Note {
                     std::process::exit(0);
                 }
@@ -133,18 +133,18 @@ impl Engine {
 
     fn receive(self: &Arc<Self>, line: &[u8]) {
         let Ok(message) = serde_json::from_slice::<Message<'_>>(line) else {
-            self.wire.note("garbage");
+            self.stdio.note("garbage");
             return;
         };
         match (message.method.as_deref(), message.id) {
             (Some("tools/call"), Some(id)) => self.call(id, message.params.unwrap_or(RawValue::NULL)),
             (Some(method), Some(id)) => {
-                self.wire.note(method);
+                self.stdio.note(method);
                 self.answer(id.get(), self.request(method, message.params));
             }
-            (Some(notification), None) => self.wire.note(notification),
-            (None, Some(id)) => self.wire.answered(id.get(), message.result.ok_or(message.error)),
-            (None, None) => self.wire.note("garbage"),
+            (Some(notification), None) => self.stdio.note(notification),
+            (None, Some(id)) => self.stdio.answered(id.get(), message.result.ok_or(message.error)),
+            (None, None) => self.stdio.note("garbage"),
         }
     }
 
@@ -216,11 +216,11 @@ impl Engine {
         let call = match Call::read(id, params) {
             Ok(call) => call,
             Err(error) => {
-                self.wire.note("tools/call");
+                self.stdio.note("tools/call");
                 return self.answer(id.get(), ToolReply::error(INVALID_PARAMS, &error.to_string()));
             }
         };
-        self.wire.note_call(&call.name);
+        self.stdio.note_call(&call.name);
         match tools::find(&call.name) {
             Some(tool) if tool.waits => {
                 let engine = Arc::clone(self);
@@ -240,8 +240,8 @@ impl Engine {
 
     fn answer(&self, id: &str, answer: ToolReply) {
         match answer {
-            ToolReply::Result(result) => self.wire.answer(id, "result", &result),
-            ToolReply::Error(error) => self.wire.answer(id, "error", &error),
+            ToolReply::Result(result) => self.stdio.answer(id, "result", &result),
+            ToolReply::Error(error) => self.stdio.answer(id, "error", &error),
             ToolReply::Never => {}
         }
     }

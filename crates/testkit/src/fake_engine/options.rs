@@ -28,7 +28,7 @@ pub(crate) enum OnTerm {
 }
 
 #[derive(Debug)]
-pub(crate) struct Options {
+pub(crate) struct FakeEngineOptions {
     pub start: Start,
     /// `--stderr TEXT`: what `--die-at-start` writes to stderr.
     pub stderr: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Options {
     pub page_size: usize,
 }
 
-impl Options {
+impl FakeEngineOptions {
     /// Reads the flags; an unknown one is an error, so that a misspelt test cannot pass.
     pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {

@@ -29,8 +29,8 @@ impl HttpMcpClient {
         let params = json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": info});
         let first = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
         let headers = [("content-type", "application/json"), ("accept", BOTH)];
-        let wire = server.wire().await;
-        let mut reply = wire.request("POST", "/mcp", &headers, Some(&first.to_string())).await;
+        let connection = server.connection().await;
+        let mut reply = connection.request("POST", "/mcp", &headers, Some(&first.to_string())).await;
         let session = reply.header("mcp-session-id").expect("a session id").to_owned();
         let answer = reply.json().await;
         assert_eq!(answer["result"]["protocolVersion"], revision, "{answer}");
@@ -58,20 +58,20 @@ impl HttpMcpClient {
 
     /// Sends a message, or a batch, on a connection of its own.
     pub async fn post(&self, message: &Value) -> Reply {
-        let wire = HttpConnection::connect(self.address).await;
-        wire.request("POST", "/mcp", &self.headers(), Some(&message.to_string())).await
+        let connection = HttpConnection::connect(self.address).await;
+        connection.request("POST", "/mcp", &self.headers(), Some(&message.to_string())).await
     }
 
     /// A request on the wire whose answer is not read yet. Dropping it breaks the connection.
     pub async fn send(&self, message: &Value) -> HttpConnection {
-        let mut wire = HttpConnection::connect(self.address).await;
+        let mut connection = HttpConnection::connect(self.address).await;
         let body = message.to_string();
         let headers: String =
             self.headers().iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let length = body.len();
         let head = format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {length}");
-        wire.send(format!("{head}\r\n\r\n{body}")).await;
-        wire
+        connection.send(format!("{head}\r\n\r\n{body}")).await;
+        connection
     }
 
     /// The stream of messages that belong to no request, or of those that follow an event.
@@ -119,8 +119,8 @@ impl HttpMcpClient {
     /// Calls a tool of a server that may end meanwhile: then there is no answer.
     pub async fn call_or_end(&self, tool: &str, arguments: Value) -> Option<Value> {
         let body = self.call_of(tool, arguments).to_string();
-        let wire = HttpConnection::connect_or_end(self.address).await?;
-        let mut reply = wire.request_or_end("POST", "/mcp", &self.headers(), Some(&body)).await?;
+        let connection = HttpConnection::connect_or_end(self.address).await?;
+        let mut reply = connection.request_or_end("POST", "/mcp", &self.headers(), Some(&body)).await?;
         reply.answer_or_end().await
     }
 
@@ -154,6 +154,6 @@ impl Server {
         if !name.is_empty() {
             headers.push(("mcp-name", name));
         }
-        self.wire().await.request("POST", "/mcp", &headers, Some(&request.to_string())).await
+        self.connection().await.request("POST", "/mcp", &headers, Some(&request.to_string())).await
     }
 }

@@ -1,6 +1,6 @@
 //! A server under test and clients of its HTTP front.
 //!
-//! `wire` speaks HTTP/1.1 by hand over a socket, so that a test can also send what no library would: half a request,
+//! `connection` speaks HTTP/1.1 by hand over a socket, so that a test can also send what no library would: half a request,
 //! wrong headers, and a connection that breaks at a chosen moment. `remote` is an MCP client on top of it.
 
 mod connection;

@@ -38,13 +38,13 @@ impl Server {
     }
 
     /// A connection of its own, for one request or half of one.
-    pub async fn wire(&self) -> HttpConnection {
+    pub async fn connection(&self) -> HttpConnection {
         HttpConnection::connect(self.address).await
     }
 
     /// Asks for a page.
     pub async fn get(&self, path: &str) -> Reply {
-        self.wire().await.request("GET", path, &[], None).await
+        self.connection().await.request("GET", path, &[], None).await
     }
 
     pub fn pid(&self) -> u32 {

@@ -49,8 +49,9 @@ async fn debugger_proxy_admits_matching_headers() {
     let user_browser = UserBrowser::start().await;
     let proxy = DebuggerProxy::open(user_browser.port(), &["X-Key: sesame"]).await;
     let ask = async |key: &str| {
-        let wire = HttpConnection::connect(proxy.url().trim_start_matches("http://").parse().unwrap()).await;
-        wire.request("GET", "/json/version", &[("x-key", key)], None).await.status
+        let connection =
+            HttpConnection::connect(proxy.url().trim_start_matches("http://").parse().unwrap()).await;
+        connection.request("GET", "/json/version", &[("x-key", key)], None).await.status
     };
     assert_eq!((ask("sesam").await, proxy.heads().len()), (403, 0));
     assert_eq!((ask("sesame").await, proxy.heads().len()), (200, 1));

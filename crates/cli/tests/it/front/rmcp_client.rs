@@ -19,11 +19,11 @@ use tokio::sync::mpsc;
 use super::fixture::FakeEngineSetup;
 
 /// A client that reports progress to its test, and answers every question with `blue`.
-struct Agent {
+struct RmcpAgent {
     progress: mpsc::UnboundedSender<f64>,
 }
 
-impl ClientHandler for Agent {
+impl ClientHandler for RmcpAgent {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         capabilities.elicitation = Some(ElicitationCapability::new());
@@ -46,9 +46,9 @@ impl ClientHandler for Agent {
     }
 }
 
-type Client = RunningService<RoleClient, Agent>;
+type RmcpClient = RunningService<RoleClient, RmcpAgent>;
 
-async fn connect(setup: &FakeEngineSetup) -> (Client, mpsc::UnboundedReceiver<f64>) {
+async fn connect(setup: &FakeEngineSetup) -> (RmcpClient, mpsc::UnboundedReceiver<f64>) {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_greenroom"));
     command
         .arg("mcp")
@@ -58,7 +58,7 @@ async fn connect(setup: &FakeEngineSetup) -> (Client, mpsc::UnboundedReceiver<f6
         .stderr(Stdio::null());
     let (progress, told) = mpsc::unbounded_channel();
     let transport = TokioChildProcess::new(command).unwrap();
-    (within(PATIENCE, Agent { progress }.serve(transport)).await.unwrap(), told)
+    (within(PATIENCE, RmcpAgent { progress }.serve(transport)).await.unwrap(), told)
 }
 
 fn call(tool: &'static str, arguments: Value) -> CallToolRequestParams {
@@ -66,7 +66,7 @@ fn call(tool: &'static str, arguments: Value) -> CallToolRequestParams {
     CallToolRequestParams::new(tool).with_arguments(arguments)
 }
 
-async fn text(client: &Client, tool: &'static str, arguments: Value) -> String {
+async fn text(client: &RmcpClient, tool: &'static str, arguments: Value) -> String {
     let answer = within(PATIENCE, client.call_tool(call(tool, arguments))).await.unwrap();
     text_of(&answer)
 }

@@ -35,7 +35,7 @@ async fn blob_is_stored_once_and_revalidated() {
     ] {
         assert_eq!(reply.header(name), Some(value), "{name}");
     }
-    let again = server.wire().await.request("GET", path, &[("if-none-match", &tag)], None).await;
+    let again = server.connection().await.request("GET", path, &[("if-none-match", &tag)], None).await;
     assert_eq!(again.status, 304);
     let (_, all) = get(&server, "/api/blobs").await;
     let blobs = all["blobs"].as_array().unwrap();

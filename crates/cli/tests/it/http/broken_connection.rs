@@ -48,7 +48,7 @@ async fn broken_connection_cancels_a_stateless_call() {
     let arguments = json!({"key": "k", "value": "v", "sessionId": "a"});
     let request = stateless(1, "tools/call", json!({"name": "set", "arguments": arguments}), json!({}));
     let body = request.to_string();
-    let mut leaving = server.wire().await;
+    let mut leaving = server.connection().await;
     let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: set\r\n";
     leaving.send(format!("{head}content-length: {}\r\n\r\n{body}", body.len())).await;
     until_in_flight(&client, "a", 2).await;

@@ -276,7 +276,7 @@ async fn sessions_are_opened_listed_and_closed() {
     assert!(names[2].as_str().unwrap().starts_with('#'), "{listed}");
     let delete = async |id: &str| {
         let path = format!("/api/sessions/{id}");
-        server.wire().await.request("DELETE", &path, &[], None).await.status
+        server.connection().await.request("DELETE", &path, &[], None).await.status
     };
     let of_connection = listed["sessions"][2]["session_id"].as_str().unwrap();
     assert_eq!(get(&server, &format!("/api/sessions/{of_connection}")).await.0, 200);
@@ -322,7 +322,7 @@ async fn web_pages_cannot_use_the_calls_api() {
             ("GET", "/api/blobs"),
             ("GET", "/api/openapi.json"),
         ] {
-            let reply = server.wire().await.request(method, path, &[header], None).await;
+            let reply = server.connection().await.request(method, path, &[header], None).await;
             assert_eq!(reply.status, 403, "{method} {path} {header:?}");
         }
     }

@@ -22,9 +22,9 @@ async fn incomplete_requests_delay_no_other_client() {
         "GET /front HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: greenroom-front\r\n\r\n{\"connection\":",
     ] {
         for _ in 0..10 {
-            let mut wire = server.wire().await;
-            wire.send(part).await;
-            held.push(wire);
+            let mut connection = server.connection().await;
+            connection.send(part).await;
+            held.push(connection);
         }
     }
     assert_eq!(text_of(&client.call("echo", json!({"text": "on"})).await), "on");
@@ -32,8 +32,8 @@ async fn incomplete_requests_delay_no_other_client() {
     drop(held);
     eventually("all connections gone", || (server.connections() == 0).then_some(())).await;
     for rubbish in ["\r\n\r\n\r\n", "\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
-        let mut wire = server.wire().await;
-        wire.send(rubbish).await;
+        let mut connection = server.connection().await;
+        connection.send(rubbish).await;
     }
     assert!(server.stop().await.success());
 }

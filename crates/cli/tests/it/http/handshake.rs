@@ -41,7 +41,7 @@ async fn request_ids_come_back_as_written() {
         let body = format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo","arguments":{{"text":"a"}}}}}}"#
         );
-        let mut reply = server.wire().await.request("POST", "/mcp", &headers, Some(&body)).await;
+        let mut reply = server.connection().await.request("POST", "/mcp", &headers, Some(&body)).await;
         let answer = reply.body().await;
         assert!(answer.contains(&format!(r#""id":{id},"#)), "{answer}");
     }
@@ -68,7 +68,7 @@ async fn failed_initialize_creates_no_session() {
     let server = setup.serve().await;
     let headers = [("content-type", "application/json")];
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}).to_string();
-    let mut reply = server.wire().await.request("POST", "/mcp", &headers, Some(&body)).await;
+    let mut reply = server.connection().await.request("POST", "/mcp", &headers, Some(&body)).await;
     assert_eq!(reply.header("mcp-session-id"), None);
     assert!(error(&reply.json().await).1.contains("protocolVersion"));
 }

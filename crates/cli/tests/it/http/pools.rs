@@ -14,7 +14,7 @@ pub async fn get(server: &Server, path: &str) -> (u16, Value) {
 }
 
 pub async fn post(server: &Server, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
-    let mut reply = server.wire().await.request("POST", path, headers, Some(body)).await;
+    let mut reply = server.connection().await.request("POST", path, headers, Some(body)).await;
     (reply.status, reply.json().await)
 }
 
@@ -84,7 +84,7 @@ async fn web_pages_cannot_use_the_pools_api() {
         for (method, path) in
             [("GET", "/api/pools"), ("POST", "/api/pools/DEFAULT/restart"), ("GET", "/api/x")]
         {
-            let reply = server.wire().await.request(method, path, &[header], None).await;
+            let reply = server.connection().await.request(method, path, &[header], None).await;
             assert_eq!(reply.status, 403, "{method} {path} {header:?}");
         }
     }

@@ -62,7 +62,7 @@ async fn root_page_shows_how_to_connect() {
         assert!(html.contains(part), "{html}");
     }
     assert!(!html.contains("<script") && !html.contains("src="), "{html}");
-    let mut foreign = server.wire().await;
+    let mut foreign = server.connection().await;
     foreign.send("GET / HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n").await;
     assert_eq!(foreign.reply().await.status, 403);
 }

@@ -12,7 +12,7 @@ const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 const LIMIT: usize = 16 * 1024 * 1024;
 
 /// Method, path, headers and body; then the status, and the message.
-type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
+type RefusalCase<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
 
 /// Sends a request and returns the status and the message.
 async fn refused(
@@ -23,7 +23,7 @@ async fn refused(
     body: &str,
 ) -> (u16, String) {
     let body = (method == "POST").then_some(body);
-    let mut reply = server.wire().await.request(method, path, headers, body).await;
+    let mut reply = server.connection().await.request(method, path, headers, body).await;
     let text = reply.body().await;
     let response =
         serde_json::from_str::<Value>(&text).unwrap_or_else(|_| panic!("{method} {path}: `{text}`"));
@@ -47,14 +47,14 @@ async fn ambiguous_arguments_are_refused() {
         let params = format!(r#"{{"name":"echo","arguments":{arguments}}}"#);
         let body = format!(r#"{{"jsonrpc":"2.0","id":"q","method":"tools/call","params":{params}}}"#);
         for (headers, status) in [(&[json, session][..], 200), (&[json], 400)] {
-            let mut reply = server.wire().await.request("POST", "/mcp", headers, Some(&body)).await;
+            let mut reply = server.connection().await.request("POST", "/mcp", headers, Some(&body)).await;
             assert_eq!(reply.status, status, "{arguments}");
             let answer = reply.answer().await;
             let message = answer["error"]["message"].as_str().unwrap_or_default();
             assert!(answer["id"] == "q" && message.contains(says), "{answer}");
         }
         let call = format!(r#"{{"tool":"echo","params":{arguments}}}"#);
-        let mut reply = server.wire().await.request("POST", "/api/calls", &[json], Some(&call)).await;
+        let mut reply = server.connection().await.request("POST", "/api/calls", &[json], Some(&call)).await;
         let status = reply.status;
         let response = reply.body().await;
         assert!(
@@ -74,7 +74,7 @@ async fn invalid_http_requests_are_refused() {
     let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let json = ("content-type", "application/json");
     let session = ("mcp-session-id", client.session.as_str());
-    let cases: &[Case<'_>] = &[
+    let cases: &[RefusalCase<'_>] = &[
         ("POST", "/mcp", &[json], PING, 400, "`Mcp-Session-Id` is missing"),
         ("GET", "/mcp", &[], "", 400, "`Mcp-Session-Id` is missing"),
         ("DELETE", "/mcp", &[], "", 400, "`Mcp-Session-Id` is missing"),
@@ -141,7 +141,7 @@ async fn own_origin_and_configured_hosts_are_allowed() {
         &[("host", "browsers.example:443")],
         &[("host", "browsers.example"), ("origin", "https://browsers.example")],
     ] {
-        let reply = server.wire().await.request("GET", "/health", headers, None).await;
+        let reply = server.connection().await.request("GET", "/health", headers, None).await;
         assert_eq!(reply.status, 200, "{headers:?}");
     }
 }
@@ -156,17 +156,17 @@ async fn body_over_the_limit_is_refused() {
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nmcp-session-id: {}\r\n",
         client.session
     );
-    let mut announced = server.wire().await;
+    let mut announced = server.connection().await;
     announced.send(format!("{head}content-length: {}\r\n\r\n", LIMIT + 1)).await;
-    let mut chunked = server.wire().await;
+    let mut chunked = server.connection().await;
     chunked.send(format!("{head}transfer-encoding: chunked\r\n\r\n")).await;
     let chunk = format!("100000\r\n{}\r\n", " ".repeat(0x10_0000));
     for _ in 0..LIMIT / 0x10_0000 {
         chunked.send(&chunk).await;
     }
     chunked.send("1\r\n \r\n").await;
-    for wire in [announced, chunked] {
-        let mut reply = wire.reply().await;
+    for connection in [announced, chunked] {
+        let mut reply = connection.reply().await;
         assert_eq!(reply.status, 413);
         let response = reply.json().await;
         assert!(
@@ -210,7 +210,7 @@ async fn errors_shorten_long_names() {
     cases.extend(paths.iter().map(|path| ("GET", path.as_str(), vec![], "")));
     for (method, path, headers, body) in cases {
         let body = (method == "POST").then_some(body);
-        let mut reply = server.wire().await.request(method, path, &headers, body).await;
+        let mut reply = server.connection().await.request(method, path, &headers, body).await;
         let (status, response) = (reply.status, reply.body().await);
         let what =
             format!("{method} {} {:?}", &path[..path.len().min(20)], headers.last().map(|(name, _)| name));

@@ -62,7 +62,7 @@ async fn header_must_match_the_resource_in_the_body() {
         ];
         headers.extend(name.map(|name| ("mcp-name", name)));
         let mut reply =
-            server.wire().await.request("POST", "/mcp", &headers, Some(&request.to_string())).await;
+            server.connection().await.request("POST", "/mcp", &headers, Some(&request.to_string())).await;
         assert_eq!((reply.status, error(&reply.json().await).0), (400, -32020));
     }
 }

@@ -33,13 +33,13 @@ async fn open_streams_and_calls_block_no_shutdown() {
     let waits = client.call_of("wait", json!({"file": gate.path(), "sessionId": "w"}));
     let held = client.send(&waits).await;
     let of_front = front.start_call("wait", json!({"file": gate.path(), "sessionId": "f"})).await;
-    let mut half = server.wire().await;
+    let mut half = server.connection().await;
     half.send("POST /mcp HTTP/1.1\r\n").await;
     let listen = stateless(1, "subscriptions/listen", json!({"notifications": {}}), json!({}));
     let mut listening = server.post_stateless(&listen).await;
     listening.message().await;
     let body = json!({"tool": "wait", "session_id": "r", "params": {"file": gate.path()}}).to_string();
-    let mut program = server.wire().await;
+    let mut program = server.connection().await;
     program
         .send(format!(
             "POST /api/calls HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",

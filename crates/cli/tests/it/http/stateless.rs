@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::front::fixture::{FakeEngineSetup, error, failure};
 
 /// A request and its headers; then the status, the code, and the message.
-type Case<'a> = (&'a Value, &'a [(&'a str, &'a str)], u16, i64, &'a str);
+type StatelessCase<'a> = (&'a Value, &'a [(&'a str, &'a str)], u16, i64, &'a str);
 
 async fn send(server: &Server, method: &str, params: Value) -> Value {
     let mut reply = server.post_stateless(&stateless(1, method, params, json!({}))).await;
@@ -103,7 +103,7 @@ async fn invalid_stateless_requests_are_refused() {
     let ping = stateless(7, "ping", json!({}), json!({}));
     let (revision, method, name) = ("mcp-protocol-version", "mcp-method", "mcp-name");
     let right = (revision, STATELESS);
-    let cases: &[Case<'_>] = &[
+    let cases: &[StatelessCase<'_>] = &[
         (&list, &[right], 400, -32020, "`mcp-method` is missing"),
         (&list, &[(method, "tools/list")], 400, -32020, "`mcp-protocol-version` is missing"),
         (&list, &[right, (method, "tools/call")], 400, -32020, "`tools/call`"),
@@ -121,7 +121,7 @@ async fn invalid_stateless_requests_are_refused() {
         let mut headers = vec![("content-type", "application/json")];
         headers.extend_from_slice(more);
         let mut reply =
-            server.wire().await.request("POST", "/mcp", &headers, Some(&request.to_string())).await;
+            server.connection().await.request("POST", "/mcp", &headers, Some(&request.to_string())).await;
         let answer = reply.json().await;
         let (got, why) = error(&answer);
         assert_eq!((reply.status, got, &answer["id"]), (*status, *code, &json!(7)), "{more:?}: {answer}");
@@ -148,7 +148,8 @@ async fn foreign_session_headers_are_ignored() {
         ("mcp-name", "=?base64?Z3LDtsOfZQ==?="),
         ("mcp-session-id", "nobody"),
     ];
-    let mut reply = server.wire().await.request("POST", "/mcp", &headers, Some(&request.to_string())).await;
+    let mut reply =
+        server.connection().await.request("POST", "/mcp", &headers, Some(&request.to_string())).await;
     assert_eq!(text_of(&reply.answer().await), "größe");
 }
 

@@ -146,7 +146,7 @@ async fn accept_header_chooses_json_or_stream() {
                 ("mcp-session-id", client.session.as_str()),
             ];
             let body = client.message("tools/call", steps).to_string();
-            let mut reply = server.wire().await.request("POST", "/mcp", &headers, Some(&body)).await;
+            let mut reply = server.connection().await.request("POST", "/mcp", &headers, Some(&body)).await;
             assert_eq!((reply.status, reply.is_stream()), (200, is_stream), "{accept}: {body}");
             text_of(&reply.answer().await);
         }

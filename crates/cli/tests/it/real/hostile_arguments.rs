@@ -77,7 +77,7 @@ async fn post(server: &Server, headers: &[(&str, &str)], body: &str) -> Value {
     let mut all =
         vec![("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
     all.extend(headers);
-    server.wire().await.request("POST", "/mcp", &all, Some(body)).await.answer().await
+    server.connection().await.request("POST", "/mcp", &all, Some(body)).await.answer().await
 }
 
 fn call(tool: &str, arguments: &str, meta: &str) -> String {
@@ -124,7 +124,7 @@ async fn no_interface_reads_files_by_hostile_arguments() {
     let rest = async |tool: &str, params: &str| {
         let body = format!(r#"{{"session_id":"rest","tool":"{tool}","params":{params}}}"#);
         let headers = [("content-type", "application/json")];
-        let mut reply = server.wire().await.request("POST", "/api/calls", &headers, Some(&body)).await;
+        let mut reply = server.connection().await.request("POST", "/api/calls", &headers, Some(&body)).await;
         let error: Value = serde_json::from_str(&reply.body().await).unwrap();
         let mut shown = String::new();
         if let Some(ref_id) = error["ref_id"].as_str() {

@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::{data_folder, devtools, engine, sizes};
 
 /// The arguments of every tool, by its name.
-type ToolArguments = BTreeMap<String, Vec<String>>;
+type GuardedArguments = BTreeMap<String, Vec<String>>;
 
 /// Every capability that can be set.
 const CAPS: [&str; 7] = ["config", "network", "pdf", "storage", "testing", "vision", "devtools"];
 
-fn arguments(offered: &Toolset) -> ToolArguments {
+fn arguments(offered: &Toolset) -> GuardedArguments {
     let arguments = |definition: &str| {
         let tool: Value = serde_json::from_str(definition).unwrap();
         let properties = tool["inputSchema"]["properties"].as_object().cloned().unwrap_or_default();
@@ -38,10 +38,10 @@ async fn the_guards_know_all_arguments() {
 /// The recorded arguments, which the fuzzing of the guards goes through, are those of the installed engines with everything
 /// switched on. One that is new has to be looked at, and recorded.
 fn recorded_arguments_are_the_engines(playwright: &Toolset, devtools: &Toolset) {
-    let recorded: ToolArguments =
+    let recorded: GuardedArguments =
         serde_json::from_str(include_str!("../../../src/recorded/playwright-arguments.json")).unwrap();
     assert_eq!(arguments(playwright), recorded);
-    let recorded: ToolArguments =
+    let recorded: GuardedArguments =
         serde_json::from_str(include_str!("../../../src/recorded/devtools-arguments.json")).unwrap();
     assert_eq!(arguments(devtools), recorded);
 }

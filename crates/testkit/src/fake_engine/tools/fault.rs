@@ -149,13 +149,13 @@ fn die_after(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Erro
 
 fn garbage(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
-    engine.wire.raw(GARBAGE);
+    engine.stdio.raw(GARBAGE);
     Ok(ToolReply::text("after garbage"))
 }
 
 fn unknown_id(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
-    engine.wire.answer("\"nobody-asked\"", "result", r#"{"content":[{"type":"text","text":"wrong"}]}"#);
+    engine.stdio.answer("\"nobody-asked\"", "result", r#"{"content":[{"type":"text","text":"wrong"}]}"#);
     Ok(ToolReply::text("right"))
 }
 

@@ -105,7 +105,7 @@ impl Call {
         let params = format!(
             r#"{{"progressToken":{token},"progress":{progress},"total":{total},"message":"step {progress}"}}"#
         );
-        engine.wire.notify("notifications/progress", Some(&params));
+        engine.stdio.notify("notifications/progress", Some(&params));
     }
 
     /// Refuses any argument.

@@ -77,13 +77,13 @@ fn change_tools(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::E
         extra.push(name.clone());
         name
     };
-    engine.wire.notify("notifications/tools/list_changed", None);
+    engine.stdio.notify("notifications/tools/list_changed", None);
     Ok(ToolReply::text(&name))
 }
 
 fn spurious_change(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
-    engine.wire.notify("notifications/tools/list_changed", None);
+    engine.stdio.notify("notifications/tools/list_changed", None);
     Ok(ToolReply::text("announced"))
 }
 
@@ -96,7 +96,7 @@ fn touch(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
         text: String,
     }
     let Touch { name, text } = call.arguments()?;
-    let folder = match engine.wire.ask("roots/list", None) {
+    let folder = match engine.stdio.ask("roots/list", None) {
         Ok(roots) => first_folder(&roots),
         Err(error) => return Ok(ToolReply::failure(&format!("no roots: {error}"))),
     };

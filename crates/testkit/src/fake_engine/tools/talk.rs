@@ -92,14 +92,14 @@ fn log(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     };
     if rank >= *engine.level.lock().unwrap() {
         let params = format!(r#"{{"level":"{level}","logger":"fake","data":{data},"x-unknown":1.50}}"#);
-        engine.wire.notify("notifications/message", Some(&params));
+        engine.stdio.notify("notifications/message", Some(&params));
     }
     Ok(ToolReply::text("logged"))
 }
 
 fn roots(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
-    Ok(ToolReply::response(&engine.wire.ask("roots/list", None)))
+    Ok(ToolReply::response(&engine.stdio.ask("roots/list", None)))
 }
 
 fn elicit(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
@@ -112,14 +112,14 @@ fn elicit(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> 
         r#"{{"message":{},"requestedSchema":{{"type":"object","properties":{{"answer":{{"type":"string"}}}},"required":["answer"]}},"x-unknown":1.50}}"#,
         quote(&call.arguments::<Elicit>()?.message)
     );
-    Ok(ToolReply::response(&engine.wire.ask("elicitation/create", Some(&params))))
+    Ok(ToolReply::response(&engine.stdio.ask("elicitation/create", Some(&params))))
 }
 
 fn sample(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     call.no_arguments()?;
     let params =
         r#"{"messages":[{"role":"user","content":{"type":"text","text":"say something"}}],"maxTokens":16}"#;
-    Ok(ToolReply::response(&engine.wire.ask("sampling/createMessage", Some(params))))
+    Ok(ToolReply::response(&engine.stdio.ask("sampling/createMessage", Some(params))))
 }
 
 fn withdraw(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
@@ -130,10 +130,10 @@ fn withdraw(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error
     }
     let Withdraw { file } = call.arguments()?;
     let params = r#"{"message":"never mind","requestedSchema":{"type":"object","properties":{}}}"#;
-    let (id, _) = engine.wire.pose("elicitation/create", Some(params));
+    let (id, _) = engine.stdio.pose("elicitation/create", Some(params));
     while !file.exists() {
         thread::sleep(LOOK_EVERY);
     }
-    engine.wire.withdraw(&id);
+    engine.stdio.withdraw(&id);
     Ok(ToolReply::text("withdrawn"))
 }

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::sdk::script_run::ScriptRun;
 
-pub type Client = RunningService<RoleClient, Agent>;
+pub type RmcpClient = RunningService<RoleClient, RmcpAgent>;
 
 /// Notifications and questions that the client receives.
 pub enum ClientEvent {
@@ -28,14 +28,14 @@ pub enum ClientEvent {
     ToolsChanged,
 }
 
-pub struct Agent {
+pub struct RmcpAgent {
     revision: ProtocolVersion,
     elicits: bool,
     events: mpsc::UnboundedSender<ClientEvent>,
 }
 
 /// Connects by the revision and the transport of this run.
-pub async fn connect(run: &ScriptRun) -> (Client, mpsc::UnboundedReceiver<ClientEvent>) {
+pub async fn connect(run: &ScriptRun) -> (RmcpClient, mpsc::UnboundedReceiver<ClientEvent>) {
     let (events, receiver) = mpsc::unbounded_channel();
     let revision: ProtocolVersion = serde_json::from_value(json!(run.revision)).unwrap();
     let lifecycle = if run.probes {
@@ -46,7 +46,7 @@ pub async fn connect(run: &ScriptRun) -> (Client, mpsc::UnboundedReceiver<Client
     } else {
         ClientLifecycleMode::Initialize
     };
-    let agent = Agent { revision, elicits: run.elicits(), events };
+    let agent = RmcpAgent { revision, elicits: run.elicits(), events };
     let connected = match run.url() {
         Some(url) => {
             let transport = StreamableHttpClientTransport::from_uri(url);
@@ -67,7 +67,7 @@ pub async fn connect(run: &ScriptRun) -> (Client, mpsc::UnboundedReceiver<Client
     (connected.unwrap(), receiver)
 }
 
-impl ClientHandler for Agent {
+impl ClientHandler for RmcpAgent {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         capabilities.elicitation = self.elicits.then(ElicitationCapability::new);

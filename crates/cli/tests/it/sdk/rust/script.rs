@@ -13,12 +13,12 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinHandle};
 
-use super::agent::{Client, ClientEvent, connect};
+use super::agent::{ClientEvent, RmcpClient, connect};
 use crate::sdk::script_run::ScriptRun;
 
 struct ScriptPlayer<'a> {
     run: &'a ScriptRun,
-    client: Arc<Client>,
+    client: Arc<RmcpClient>,
     events: mpsc::UnboundedReceiver<ClientEvent>,
     lines: Vec<Value>,
 }
@@ -335,7 +335,7 @@ fn params(tool: &'static str, arguments: Value) -> CallToolRequestParams {
 }
 
 /// A tool's answer, as it was on the wire.
-async fn call(client: &Client, params: CallToolRequestParams) -> Result<Value, ServiceError> {
+async fn call(client: &RmcpClient, params: CallToolRequestParams) -> Result<Value, ServiceError> {
     let answer = within(PATIENCE, client.call_tool(params)).await?;
     Ok(serde_json::to_value(answer).unwrap())
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{super::devtools, AgentWithWorkspace, BrowserKind, SharedBrowser, SharedSeat, text};
 
 /// The arguments of every tool, by its name.
-type ToolArguments = BTreeMap<String, Vec<String>>;
+type SelectorArguments = BTreeMap<String, Vec<String>>;
 
 const PLAYWRIGHT: &str = include_str!("../../../../src/recorded/playwright-arguments.json");
 const DEVTOOLS: &str = include_str!("../../../../src/recorded/devtools-arguments.json");
@@ -100,7 +100,7 @@ fn params(odd: &mut OddJson, tool: &str, arguments: &[String], selectors: &[Stri
 
 /// All calls of an engine's tools that take a selector.
 fn calls(recorded: &str) -> Vec<(String, String)> {
-    let (tools, selectors): (ToolArguments, _) = (serde_json::from_str(recorded).unwrap(), selectors());
+    let (tools, selectors): (SelectorArguments, _) = (serde_json::from_str(recorded).unwrap(), selectors());
     let mut calls = Vec::new();
     for (tool, arguments) in tools {
         for n in 0..TRIES {
