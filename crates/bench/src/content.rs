@@ -29,7 +29,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let search = json!({ "ref_id": ref_id, "search_for": "open 6000", "before_lines": 2, "after_lines": 2 });
     let bytes = text_bytes(&greenroom.call("get_content", &whole));
     assert!(bytes >= BYTES, "the snapshot has {bytes} bytes only");
-    let (mut wholes, mut searches) = (Vec::new(), Vec::new());
+    let mut wholes = Vec::new();
+    let mut searches = Vec::new();
     for _ in 0..rounds {
         wholes.push(timed(&mut greenroom, &whole));
         searches.push(timed(&mut greenroom, &search));

@@ -26,7 +26,9 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     round(&mut web, WARM_UP);
     latency::round(&mut front, WARM_UP);
     latency::round(&mut alone, WARM_UP);
-    let (mut over_http, mut joined, mut direct) = (Vec::new(), Vec::new(), Vec::new());
+    let mut over_http = Vec::new();
+    let mut joined = Vec::new();
+    let mut direct = Vec::new();
     for _ in 0..rounds {
         over_http.push(round(&mut web, CALLS));
         joined.push(latency::round(&mut front, CALLS));
@@ -41,7 +43,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     };
     let us = |value: f64| format!("{value:.0} µs");
     let row = |what: &str, through: &[Vec<f64>], percent: f64| {
-        let (one, other) = (median(&of(through, percent)), median(&of(&direct, percent)));
+        let one = median(&of(through, percent));
+        let other = median(&of(&direct, percent));
         Row::new(format!("{what}, p{percent}"), us(one), us(other)).ratio(one / other)
     };
     let added50 = added(&over_http, 50.0);

@@ -30,7 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let rounds = if quick { 1 } else { 7 };
-    let (mut all, mut single, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut all = Vec::new();
+    let mut single = Vec::new();
+    let mut ratios = Vec::new();
     for _ in 0..rounds {
         single.push(healthy_after(subjects, 1));
         all.push(healthy_after(subjects, INSTANCES));

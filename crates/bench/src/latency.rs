@@ -36,7 +36,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         let through: Vec<f64> = pairs.iter().map(|(through, _)| of(through)).collect();
         let direct: Vec<f64> = pairs.iter().map(|(_, direct)| of(direct)).collect();
         let added: Vec<f64> = through.iter().zip(&direct).map(|(through, direct)| through - direct).collect();
-        let (one, other) = (median(&through), median(&direct));
+        let one = median(&through);
+        let other = median(&direct);
         (Row::new(format!("one call, p{percent}"), us(one), us(other)).ratio(one / other), added)
     };
     let ((p50, added50), (p99, added99)) = (row(50.0), row(99.0));

@@ -36,7 +36,8 @@ pub fn measure(_: &Subjects, quick: bool) -> Section {
     let all = cores();
     pin(None, &all[..1]);
     let runtime = Builder::new_current_thread().build().expect("a runtime in this thread");
-    let (queue, plain) = (queue(Strategy::Fifo, INSTANCES), SemaphorePool::new(INSTANCES));
+    let queue = queue(Strategy::Fifo, INSTANCES);
+    let plain = SemaphorePool::new(INSTANCES);
     // For each kind of load, the queue's rates and the simplest pool's.
     let mut rates: [[Vec<f64>; 2]; 2] = Default::default();
     for _ in 0..rounds {

@@ -32,7 +32,8 @@ pub fn header(subjects: &Subjects) -> String {
 fn date() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let days = seconds / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let era = days / 146_097;
+    let day_of_era = days % 146_097;
     let year = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
     let shifted = (5 * day_of_year + 2) / 153;

@@ -48,7 +48,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let direct = alone(subjects, &site, subject::BROWSER, &mut memory_reader);
     let whole = alone(subjects, &site, subject::WHOLE_BROWSER, &mut memory_reader);
 
-    let (within, each) = (slope(&through[..2]), slope(&through));
+    let within = slope(&through[..2]);
+    let each = slope(&through);
     let rows = vec![
         row("memory of one more isolated session, in an instance with a free slot", within, slope(&direct)),
         row("the same, the engine alone with the whole Chromium", within, slope(&whole)),

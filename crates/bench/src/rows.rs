@@ -34,14 +34,16 @@ const NO_LIMIT: u64 = 1 << 40;
 
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let (records, rounds) = if quick { (20_000, 4) } else { (1_000_000, 40) };
-    let (full, empty) = (subjects.home().join("full"), subjects.home().join("empty"));
+    let full = subjects.home().join("full");
+    let empty = subjects.home().join("empty");
     let filled_in = fill(&full, records);
     let start = |data: &Path| {
         let mut command = subjects.greenroom_fake_in(data, 1);
         command.args(["--records-bytes-max", "1024GiB"]);
         BenchAgent::start(command)
     };
-    let (mut on_full, mut on_empty) = (start(&full), start(&empty));
+    let mut on_full = start(&full);
+    let mut on_empty = start(&empty);
     round(&mut on_full, WARM_UP);
     round(&mut on_empty, WARM_UP);
     let p50 = |calls: &[f64]| percentile(calls, 50.0);

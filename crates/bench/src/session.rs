@@ -26,7 +26,9 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let mut greenroom = BenchAgent::start(subjects.greenroom_real());
     // With the session of another agent in it, the first instance is warm.
     navigate(&mut greenroom, &site, Some("resident"));
-    let (mut through, mut direct, mut whole) = (Vec::new(), Vec::new(), Vec::new());
+    let mut through = Vec::new();
+    let mut direct = Vec::new();
+    let mut whole = Vec::new();
     for round in 0..rounds {
         let name = format!("s{round}");
         sleep(REST);

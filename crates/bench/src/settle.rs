@@ -66,7 +66,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         (mean(&greenroom), mean(&chosen().map(|page| page.3).collect::<Vec<f64>>()))
     };
     let ((all, all_alone), (at_once, at_once_alone)) = (of(&DELAYS), of(&DELAYS[..1]));
-    let (query, query_alone) = (median(&queries.greenroom), median(&queries.alone));
+    let query = median(&queries.greenroom);
+    let query_alone = median(&queries.alone);
     let rows = vec![
         row("a click, mean over pages that change 0 to 300 ms later", all, all_alone)
             .goal(Goal::check("≤ 1/3", all / all_alone <= CLICK)),

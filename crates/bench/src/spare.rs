@@ -23,8 +23,10 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let mut client = server.client();
     // With the session of another agent in it, the first instance is warm.
     navigate(&mut client, &site, Some("resident"));
-    let (mut handed_out, mut through) = (Vec::new(), Vec::new());
-    let (mut direct, mut whole) = (Vec::new(), Vec::new());
+    let mut handed_out = Vec::new();
+    let mut through = Vec::new();
+    let mut direct = Vec::new();
+    let mut whole = Vec::new();
     for round in 0..rounds {
         let name = json!({ "sessionId": format!("created{round}") });
         handed_out.push(timed(&server, || drop(client.call("create_new_session", &name))));

@@ -17,7 +17,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let rounds = if quick { 2 } else { 15 };
     // The first start may have to ask the engine; all later ones have the list on disk.
     time(subjects.greenroom_real());
-    let (mut through, mut direct) = (Vec::new(), Vec::new());
+    let mut through = Vec::new();
+    let mut direct = Vec::new();
     for _ in 0..rounds {
         through.push(time(subjects.greenroom_real()));
         direct.push(time(subjects.real_alone(crate::subject::BROWSER)));

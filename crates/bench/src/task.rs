@@ -46,7 +46,8 @@ pub fn measure(subjects: &Subjects, _: bool) -> Section {
     let alone = ways[0].1.tokens;
     let row = |what: &str, at: usize| {
         let cost: &TokenCost = &ways[at].1;
-        let (one, other) = (format!("{:.0}", cost.tokens), format!("{alone:.0}"));
+        let one = format!("{:.0}", cost.tokens);
+        let other = format!("{alone:.0}");
         Row::new(format!("tokens for a task of 20 calls, {what}"), one, other).ratio(cost.tokens / alone)
     };
     let met = |at: usize, most: f64| ways[at].1.tokens / alone <= most;

@@ -20,7 +20,8 @@ pub const GOAL: f64 = 10_000.0;
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let (rounds, length) = if quick { (2, Duration::from_millis(300)) } else { (12, Duration::from_secs(1)) };
     let all = cores();
-    let (greenroom_cores, other_cores) = (&all[..1], if all.len() > 1 { &all[1..2] } else { &all[..1] });
+    let greenroom_cores = &all[..1];
+    let other_cores = if all.len() > 1 { &all[1..2] } else { &all[..1] };
 
     // A started program inherits its core, so greenroom has its own from its first thread on.
     pin(None, greenroom_cores);
@@ -32,7 +33,9 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let alone = (0..IN_FLIGHT).map(|_| BenchAgent::start(subjects.fake_alone())).collect();
     let mut direct = Load::new(alone, 1);
 
-    let (mut through_rates, mut direct_rates, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
+    let mut through_rates = Vec::new();
+    let mut direct_rates = Vec::new();
+    let mut cpu = Vec::new();
     for _ in 0..rounds {
         let before = cpu_seconds(pid);
         let (calls, rate) = through.run(length);

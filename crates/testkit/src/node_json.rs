@@ -160,7 +160,7 @@ mod tests {
 
     /// Duplicates, surrogates and escapes are read as Node 20 reads them.
     #[test]
-    fn as_node() {
+    fn json_is_read_as_node_reads_it() {
         let value = NodeValue::parse(r#" {"a":1,"\u0061":"x\ud800\n","b":[true,null,-1e400,"é😀"],"c":{}} "#);
         assert_eq!(value.names(), ["a", "b", "c"]);
         assert_eq!(value.get("a"), Some(&NodeValue::String(vec![0x78, 0xd800, 0x0a])));

@@ -68,7 +68,8 @@ fn dependencies_point_inward() {
         let known = allowed.get(name(&package));
         let known = known.unwrap_or_else(|| panic!("`{}` is new here: say what it may know", name(&package)));
         for dependency in package["dependencies"].as_array().unwrap() {
-            let (to, kind) = (name(dependency), &dependency["kind"]);
+            let to = name(dependency);
+            let kind = &dependency["kind"];
             let is_local = dependency.get("path").is_some_and(|path| !path.is_null());
             let of_tests = kind == "dev" && to == "greenroom-testkit";
             assert!(

@@ -204,12 +204,12 @@ fn packaging_files_use_the_loopback_address() {
 fn compose_stop_timeout_and_version_match() {
     let compose = read("compose.yaml");
     let unit = read("packaging/systemd/greenroom.service");
-    let gateway = read("crates/cli/src/app/mod.rs");
+    let app_source = read("crates/cli/src/app/mod.rs");
     let seconds = |text: &str, before: &str, after: &str| -> u64 {
         let rest = text.split_once(before).unwrap_or_else(|| panic!("no `{before}`")).1;
         rest.split_once(after).unwrap().0.parse().unwrap()
     };
-    let shutdown = seconds(&gateway, "SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(", ")");
+    let shutdown = seconds(&app_source, "SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(", ")");
     assert!(seconds(&compose, "stop_grace_period: ", "s\n") > shutdown + 1);
     assert!(seconds(&unit, "TimeoutStopSec=", "\n") > shutdown + 1);
     assert!(compose.contains(&format!("image: greenroom:{}\n", env!("CARGO_PKG_VERSION"))));

@@ -194,7 +194,8 @@ impl Reply {
             let event = String::from_utf8(event).expect("events are text");
             let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
             if let Some(data) = field("data:") {
-                let (id, retry) = (field("id:").map(str::to_owned), field("retry:").map(str::to_owned));
+                let id = field("id:").map(str::to_owned);
+                let retry = field("retry:").map(str::to_owned);
                 return Some(SseEvent { id, retry, data: data.to_owned() });
             }
         }

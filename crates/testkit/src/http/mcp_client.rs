@@ -43,7 +43,8 @@ impl HttpMcpClient {
 
     /// The same client at another server, which does not know it.
     pub fn at(&self, server: &Server) -> Self {
-        let (session, revision) = (self.session.clone(), self.revision.clone());
+        let session = self.session.clone();
+        let revision = self.revision.clone();
         Self { address: server.address(), session, revision, next_id: AtomicU64::new(1) }
     }
 

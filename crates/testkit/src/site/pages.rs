@@ -95,7 +95,9 @@ async fn order(Query(fields): Query<Vec<(String, String)>>) -> Response {
         let values = fields.iter().filter(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
         values.collect::<Vec<_>>().join(", ")
     };
-    let (name, items, total) = (all("name"), all("item"), all("total"));
+    let name = all("name");
+    let items = all("item");
+    let total = all("total");
     if name.is_empty() || items.is_empty() {
         return (StatusCode::BAD_REQUEST, "not an order").into_response();
     }

@@ -41,7 +41,7 @@ async fn pings_are_answered() {
 
 /// The program sees `PATH`, its own home and what the test gave, and nothing else of this environment.
 #[tokio::test]
-async fn the_environment_is_clean() {
+async fn program_sees_a_clean_environment() {
     let folder = TempDir::new().unwrap();
     let launch = Launch::new("/usr/bin/env").env("GIVEN", "1").cwd(folder.path());
     let client = launch.spawn();
@@ -58,8 +58,8 @@ async fn the_environment_is_clean() {
 
 /// A wait that cannot end any more fails at once, with the transcript and the program's stderr.
 #[tokio::test]
-async fn a_silent_server_fails_the_wait_at_once() {
-    let client = script("echo started; echo last words >&2; read line");
+async fn closed_stdout_fails_the_wait_at_once() {
+    let client = script("echo started; echo final output >&2; read line");
     let call = client.start("initialize", json!({"protocolVersion": NEWEST})).await;
     client.wait().await;
     let failure = tokio::spawn(call.response()).await.unwrap_err().into_panic();
@@ -68,7 +68,7 @@ async fn a_silent_server_fails_the_wait_at_once() {
         "the answer to `initialize` (id 1)",
         "<-- started",
         "--> {\"jsonrpc\"",
-        "last words",
+        "final output",
         "exit status: 0",
     ] {
         assert!(message.contains(part), "`{part}` is missing in: {message}");
@@ -90,7 +90,7 @@ async fn no_program_outlives_its_client() {
 
 /// A big answer and many concurrent calls come through whole.
 #[tokio::test]
-async fn calls_run_side_by_side() {
+async fn concurrent_calls_return_whole_answers() {
     let client = ready(&[]).await;
     let mut calls = Vec::new();
     for number in 0..200 {
@@ -105,7 +105,7 @@ async fn calls_run_side_by_side() {
 
 /// A fake engine without a client writes nothing and exits successfully.
 #[tokio::test]
-async fn a_bare_start_writes_nothing() {
+async fn fake_engine_without_a_client_writes_nothing() {
     let output = std::process::Command::new(fake_engine_path()).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty());
 }

@@ -12,7 +12,7 @@ use super::{NEWEST, ready, spawned};
 
 /// Calls that wait or hang delay no other call, and a gate tells when calls arrive and lets them go on.
 #[tokio::test]
-async fn waiting_calls_delay_nobody() {
+async fn waiting_calls_delay_no_other_call() {
     let folder = TempDir::new().unwrap();
     let gate = Gate::new(folder.path(), "gate");
     let client = ready(&[]).await;
@@ -71,7 +71,7 @@ async fn failures_come_in_both_kinds() {
 
 /// Engines that cannot start fail each in their own way.
 #[tokio::test]
-async fn starts_fail_as_told() {
+async fn engine_start_fails_as_its_flags_say() {
     let dead = spawned(&["--die-at-start", "--stderr", "no browser found"]);
     assert_eq!(dead.wait().await.code(), Some(1));
     assert_eq!(dead.stderr(), "no browser found\n");
@@ -88,7 +88,7 @@ async fn starts_fail_as_told() {
 
 /// The engine ends with its stdin, even while a call hangs.
 #[tokio::test]
-async fn a_closed_stdin_ends_it() {
+async fn closed_stdin_ends_the_engine() {
     let folder = TempDir::new().unwrap();
     let gate = Gate::new(folder.path(), "gate");
     let client = ready(&[]).await;
@@ -101,7 +101,7 @@ async fn a_closed_stdin_ends_it() {
 
 /// SIGTERM is logged where a flag asks for it; with one of the flags the engine goes on.
 #[tokio::test]
-async fn sigterm_is_noted() {
+async fn sigterm_is_logged_where_a_flag_asks() {
     for (flag, lives) in [("--note-sigterm", false), ("--ignore-sigterm", true)] {
         let folder = TempDir::new().unwrap();
         let log = EngineLog::at(folder.path().join("log"));

@@ -22,7 +22,7 @@ async fn get(site: &Site, path: &str) -> String {
 
 /// Every page answers 200 with its characteristic words.
 #[tokio::test]
-async fn pages_answer() {
+async fn every_page_answers_with_its_words() {
     let site = Site::start().await;
     for (path, words) in [
         ("/", "greenroom test site"),
@@ -100,7 +100,7 @@ async fn hits_are_counted() {
 
 /// `/never` sends its head and goes on for ever, until the site is dropped.
 #[tokio::test]
-async fn an_endless_page_ends_with_the_site() {
+async fn endless_page_ends_with_the_site() {
     let site = Site::start().await;
     let mut stream = TcpStream::connect(("127.0.0.1", site.port())).await.unwrap();
     stream.write_all(b"GET /never HTTP/1.1\r\nHost: site\r\n\r\n").await.unwrap();
@@ -115,7 +115,7 @@ async fn an_endless_page_ends_with_the_site() {
 
 /// Requests that wait for others are answered when all of them are there, and not before.
 #[tokio::test]
-async fn a_meeting() {
+async fn requests_wait_until_all_have_arrived() {
     let site = Site::start().await;
     let first = get(&site, "/meet?count=2");
     tokio::select! {

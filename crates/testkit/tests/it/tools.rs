@@ -78,7 +78,8 @@ async fn unknown_arguments_are_refused() {
 /// Values belong to one process, which its id identifies.
 #[tokio::test]
 async fn state_belongs_to_one_process() {
-    let (one, other) = (ready(&[]).await, ready(&[]).await);
+    let one = ready(&[]).await;
+    let other = ready(&[]).await;
     one.call("set", json!({"key": "k", "value": "v"})).await;
     assert_eq!(text_of(&one.call("get", json!({"key": "k"})).await), "v");
     assert_eq!(text_of(&other.call("get", json!({"key": "k"})).await), "(unset)");

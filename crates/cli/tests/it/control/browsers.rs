@@ -29,7 +29,8 @@ async fn verbs_without_attached_browsers_say_so() {
 #[tokio::test]
 async fn attach_needs_a_process_when_several_run() {
     let setup = FakeEngineSetup::new();
-    let (_one, _two) = (setup.client().await, setup.client().await);
+    let _one = setup.client().await;
+    let _two = setup.client().await;
     let output = run_verb(&setup, &["browsers", "connect", "http://127.0.0.1:1"]).await;
     assert_eq!(output.code, 1);
     assert!(output.stderr.starts_with("error: several greenrooms run:\n  pid "), "{output:?}");

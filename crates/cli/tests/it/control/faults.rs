@@ -67,7 +67,8 @@ async fn socket_of_a_killed_process_is_ignored() {
 #[tokio::test]
 async fn hung_process_delays_no_verb() {
     let setup = FakeEngineSetup::new();
-    let (hung, well) = (setup.client().await, setup.client().await);
+    let hung = setup.client().await;
+    let well = setup.client().await;
     well.call("echo", json!({"sessionId": "prices", "text": "a"})).await;
     hung.signal(Signal::STOP);
     let says = format!("pid {} does not answer", hung.pid());

@@ -93,7 +93,8 @@ async fn ended(child: &mut Child) -> (Option<i32>, String) {
 #[tokio::test]
 async fn log_lines_of_several_processes_name_their_pid() {
     let setup = FakeEngineSetup::new();
-    let (one, two) = (setup.client().await, setup.client().await);
+    let one = setup.client().await;
+    let two = setup.client().await;
     open(&one, "a").await;
     open(&two, "b").await;
     let output = run_verb(&setup, &["logs"]).await.stdout;

@@ -63,7 +63,8 @@ async fn built_in_pool_can_be_drained_and_restarted() {
 async fn pool_verb_needs_a_process_when_several_run() {
     let setup = FakeEngineSetup::new();
     run_verb(&setup, &["pool", "list"]).await.check("no_greenroom_runs", &setup);
-    let (one, _two) = (setup.client().await, setup.client().await);
+    let one = setup.client().await;
+    let _two = setup.client().await;
     let output = run_verb(&setup, &["pool", "show", "DEFAULT"]).await;
     assert_eq!(output.code, 1);
     assert!(

@@ -60,7 +60,8 @@ async fn unknown_session_error_names_the_nearest() {
 #[tokio::test]
 async fn ambiguous_session_id_needs_a_process() {
     let setup = FakeEngineSetup::new();
-    let (one, two) = (setup.client().await, setup.client().await);
+    let one = setup.client().await;
+    let two = setup.client().await;
     for client in [&one, &two] {
         client.call("echo", json!({"sessionId": "prices", "text": "a"})).await;
     }

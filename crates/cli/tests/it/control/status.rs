@@ -40,7 +40,8 @@ async fn status_shows_sessions_and_pools() {
 #[tokio::test]
 async fn status_shows_every_process() {
     let setup = FakeEngineSetup::new();
-    let (one, two) = (setup.client().await, setup.client().await);
+    let one = setup.client().await;
+    let two = setup.client().await;
     one.call("echo", json!({"sessionId": "a", "text": "a"})).await;
     two.call("echo", json!({"sessionId": "b", "text": "a"})).await;
     let output = run_verb(&setup, &["status", "--json"]).await;

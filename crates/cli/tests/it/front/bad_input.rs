@@ -93,7 +93,8 @@ async fn deeply_nested_json_is_refused() {
     const DEPTH: usize = 100_000;
     let setup = FakeEngineSetup::new().set("responses", "raw");
     let client = setup.client().await;
-    let (open, close) = ("[".repeat(DEPTH), "]".repeat(DEPTH));
+    let open = "[".repeat(DEPTH);
+    let close = "]".repeat(DEPTH);
     assert_eq!(refused(&client, &open).await.0, -32_700);
     let before = client.transcript().len();
     client.send_line(format!("{open}{close}")).await;
@@ -107,7 +108,8 @@ async fn deeply_nested_json_is_refused() {
     let (code, message) = error(&answer);
     assert_eq!((code, message.contains("is nested too deep")), (-32_602, true), "{message}");
     assert!(message.len() < 500, "{message}");
-    let (open, close) = ("[".repeat(90), "]".repeat(90));
+    let open = "[".repeat(90);
+    let close = "]".repeat(90);
     let params = format!(r#"{{"name":"params","arguments":{{"any":{open}{close}}}}}"#);
     let answer = client.start_raw("tools/call", Some(&params)).await.response().await;
     assert_eq!(text_of(&answer), params, "what greenroom does not look into passes as it is");

@@ -123,7 +123,8 @@ async fn client_that_never_reads_blocks_no_shutdown() {
             count.fetch_add(1, Ordering::Relaxed);
         }
     });
-    let (mut last, mut still) = (0, 0);
+    let mut last = 0;
+    let mut still = 0;
     eventually("the writer stands still", || {
         let now = written.load(Ordering::Relaxed);
         still = if now == last && now > 0 { still + 1 } else { 0 };

@@ -22,7 +22,8 @@ const OWN: [&str; 8] = [
 
 /// The most tokens that either tokenizer makes of a text.
 fn tokens(text: &str) -> usize {
-    let (one, other) = (cl100k_base_singleton(), o200k_base_singleton());
+    let one = cl100k_base_singleton();
+    let other = o200k_base_singleton();
     one.count_ordinary(text).max(other.count_ordinary(text))
 }
 

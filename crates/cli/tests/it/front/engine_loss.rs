@@ -17,7 +17,8 @@ use super::fixture::{
 async fn engine_death_fails_the_running_call() {
     let setup = FakeEngineSetup::new();
     let client = setup.client().await;
-    let (process, neighbour) = (pid(&client, "a").await, pid(&client, "b").await);
+    let process = pid(&client, "a").await;
+    let neighbour = pid(&client, "b").await;
     let answer = client.call("die", json!({"sessionId": "a", "code": 7, "stderr": "out of luck"})).await;
     let (code, text) = failure(&answer);
     assert_eq!((code.as_str(), retryable(&answer)), ("session_lost", false));

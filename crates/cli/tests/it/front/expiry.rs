@@ -51,7 +51,9 @@ async fn running_call_keeps_its_session() {
     let held_session = sessions(&client).await.into_iter().find(|session| session["id"] == "a").unwrap();
     assert_eq!((&held_session["state"], &held_session["expiresInSeconds"]), (&json!("busy"), &Value::Null));
     gate.open();
-    let (before, held, after) = (before.response().await, held.response().await, after.response().await);
+    let before = before.response().await;
+    let held = held.response().await;
+    let after = after.response().await;
     assert_eq!(text_of(&held), "released");
     assert_eq!(pid_of(&after), pid_of(&before));
     assert_eq!(note(&after), None);

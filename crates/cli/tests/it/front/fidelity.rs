@@ -36,7 +36,8 @@ async fn call(client: &Client, tool: &str, arguments: &str) -> String {
 #[tokio::test]
 async fn answers_pass_byte_for_byte() {
     let setup = FakeEngineSetup::new().set("responses", "raw");
-    let (client, engine) = (setup.client().await, engine().await);
+    let client = setup.client().await;
+    let engine = engine().await;
     for (tool, arguments) in [
         ("echo", r#"{"text":"plain \u00e4 ä \ud83d\ude00 \n \"quoted\""}"#),
         ("echo", r#"{"rich":true,"text":"t"}"#),
@@ -50,7 +51,8 @@ async fn answers_pass_byte_for_byte() {
         ("rpc_error", r#"{"code":-32602,"message":"bad","data":{"n":1.50,"x":[ ]}}"#),
         ("rpc_error", r#"{"code":7,"message":"seven"}"#),
     ] {
-        let (through, direct) = (call(&client, tool, arguments).await, call(&engine, tool, arguments).await);
+        let through = call(&client, tool, arguments).await;
+        let direct = call(&engine, tool, arguments).await;
         assert_eq!(without_ref_id(body(&through)), body(&direct), "{tool} {arguments}");
     }
     let rich = call(&client, "echo", r#"{"rich":true,"payload":{"far":1e300}}"#).await;
@@ -69,7 +71,8 @@ async fn answers_pass_byte_for_byte() {
 #[tokio::test]
 async fn tools_are_listed_as_the_engine_describes_them() {
     let setup = FakeEngineSetup::new().set("tools.profile", "full");
-    let (client, engine) = (setup.client().await, engine().await);
+    let client = setup.client().await;
+    let engine = engine().await;
     let proxied = client.start("tools/list", Value::Null).await.line().await;
     let original = engine.start("tools/list", Value::Null).await.line().await;
     let added = r#""sessionId":{"type":"string","description":"Your own browser, by any id"}"#;

@@ -52,7 +52,8 @@ async fn nothing_grows(count: usize) {
     let client = setup.client().await;
     churn(&client, WARM_UP).await;
     until_given_back(&setup, &client).await;
-    let (memory, handles) = (rss(client.pid()), open_fds(client.pid()));
+    let memory = rss(client.pid());
+    let handles = open_fds(client.pid());
     churn(&client, count).await;
     until_given_back(&setup, &client).await;
     let grown = rss(client.pid()).saturating_sub(memory);

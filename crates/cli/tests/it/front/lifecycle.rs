@@ -171,7 +171,7 @@ async fn stdout_carries_messages_only() {
     let client = setup.client().await;
     client.call("echo", json!({"text": "a\nb", "rich": true})).await;
     client.call("garbage", json!({})).await;
-    client.call("die", json!({"sessionId": "s", "stderr": "last words"})).await;
+    client.call("die", json!({"sessionId": "s", "stderr": "final output"})).await;
     client.call("hang", json!({"sessionId": "t"})).await;
     client.send_line("nonsense").await;
     client.next_unmatched().await;

@@ -153,7 +153,8 @@ async fn create_new_session_opens_a_browser() {
 async fn unnamed_session_uuid_works_on_its_connection_only() {
     let setup = FakeEngineSetup::new().set("responses", "refs");
     let server = setup.serve().await;
-    let (one, other) = (crate::http::http_client(&server).await, crate::http::http_client(&server).await);
+    let one = crate::http::http_client(&server).await;
+    let other = crate::http::http_client(&server).await;
     let uid = |answer: &Value| -> Value {
         let parsed: Value = serde_json::from_str(&text_of(answer)).unwrap();
         assert!(parsed["metadata"].get("session").is_none(), "{parsed}");

@@ -158,7 +158,8 @@ async fn engine_sees_only_its_sessions_root() {
     let setup = FakeEngineSetup::new();
     let client = setup.client().await;
     client.on_request("roots/list", |_| json!({"roots": [{"uri": "file:///the/clients/own"}]}));
-    let (one, other) = (root(&client, "one").await, root(&client, "other").await);
+    let one = root(&client, "one").await;
+    let other = root(&client, "other").await;
     assert_ne!(one, other);
     assert_eq!(root(&client, "one").await, one, "it stays the same");
     let written =

@@ -39,7 +39,8 @@ async fn overlapping_calls_get_a_session_hint() {
     // A call that has been answered since was read after it.
     client.call("echo", json!({"text": "named", "sessionId": "a"})).await;
     gate.open();
-    let (held, second) = (held.response().await, second.response().await);
+    let held = held.response().await;
+    let second = second.response().await;
     let after = client.call("echo", json!({"text": "after"})).await;
     assert_eq!(second["result"]["content"][0]["text"], "second");
     for overlapped in [&held, &second] {

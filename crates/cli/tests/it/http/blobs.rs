@@ -19,7 +19,8 @@ async fn blob_is_stored_once_and_revalidated() {
         let id = listed["calls"][n]["ref_id"].as_str().unwrap().to_owned();
         get(&server, &format!("/api/calls/{id}")).await.1["blobs"].clone()
     };
-    let (newer, older) = (of(0).await, of(1).await);
+    let newer = of(0).await;
+    let older = of(1).await;
     assert_eq!(newer, older);
     let picture = newer.as_array().unwrap().iter().find(|blob| blob["mime_type"] == "image/png").unwrap();
     let path = picture["url"].as_str().unwrap();

@@ -185,7 +185,8 @@ async fn errors_shorten_long_names() {
     // As long as the head of a request may be, about.
     let long = "n".repeat(100_000);
     let long = long.as_str();
-    let (json, accept) = (("content-type", "application/json"), ("accept", "text/event-stream"));
+    let json = ("content-type", "application/json");
+    let accept = ("accept", "text/event-stream");
     let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let session = ("mcp-session-id", client.session.as_str());
     let paths = ["calls", "blobs", "sessions", "pools", ""].map(|of| format!("/api/{of}/{long}"));
@@ -211,7 +212,8 @@ async fn errors_shorten_long_names() {
     for (method, path, headers, body) in cases {
         let body = (method == "POST").then_some(body);
         let mut reply = server.connection().await.request(method, path, &headers, body).await;
-        let (status, response) = (reply.status, reply.body().await);
+        let status = reply.status;
+        let response = reply.body().await;
         let what =
             format!("{method} {} {:?}", &path[..path.len().min(20)], headers.last().map(|(name, _)| name));
         assert!((400..500).contains(&status), "{what}: {status}");

@@ -79,7 +79,8 @@ async fn open_streams_and_calls_block_no_shutdown() {
 async fn shutdown_waits_for_running_calls() {
     let setup = FakeEngineSetup::new().set("server.drain_timeout", "1h");
     let server = setup.serve().await;
-    let (client, other) = (http_client(&server).await, http_client(&server).await);
+    let client = http_client(&server).await;
+    let other = http_client(&server).await;
     let gate = setup.gate("gate");
     let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
     gate.arrived(1).await;

@@ -101,7 +101,9 @@ async fn invalid_stateless_requests_are_refused() {
         .unwrap()
         .remove("io.modelcontextprotocol/clientCapabilities");
     let ping = stateless(7, "ping", json!({}), json!({}));
-    let (revision, method, name) = ("mcp-protocol-version", "mcp-method", "mcp-name");
+    let revision = "mcp-protocol-version";
+    let method = "mcp-method";
+    let name = "mcp-name";
     let right = (revision, STATELESS);
     let cases: &[StatelessCase<'_>] = &[
         (&list, &[right], 400, -32020, "`mcp-method` is missing"),

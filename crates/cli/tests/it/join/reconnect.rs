@@ -10,7 +10,8 @@ use crate::front::fixture::{FakeEngineSetup, NEWEST, failure};
 /// fails with `server_lost`, and is not made again.
 #[tokio::test]
 async fn reconnected_front_finds_its_sessions() {
-    let (setup, elsewhere) = (FakeEngineSetup::new(), FakeEngineSetup::new());
+    let setup = FakeEngineSetup::new();
+    let elsewhere = FakeEngineSetup::new();
     let server = setup.serve().await;
     let relay = TcpRelay::to(server.address()).await;
     let client = elsewhere.launch(&["mcp", "--server", &relay.url()]).spawn();

@@ -104,7 +104,8 @@ async fn killed_server_notes_each_lost_session_once() {
 async fn each_user_of_a_shared_session_gets_a_note() {
     let setup = FakeEngineSetup::new();
     let server = setup.serve().await;
-    let (first, second) = (setup.client_with(json!({})).await, setup.client_with(json!({})).await);
+    let first = setup.client_with(json!({})).await;
+    let second = setup.client_with(json!({})).await;
     for client in [&first, &second] {
         client.call("set", json!({"key": "k", "value": "v", "sessionId": "s"})).await;
     }

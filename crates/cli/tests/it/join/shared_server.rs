@@ -14,7 +14,8 @@ use crate::{
 async fn fronts_share_the_running_server() {
     let setup = FakeEngineSetup::new();
     let server = setup.serve().await;
-    let (first, second) = (setup.client_with(json!({})).await, setup.client_with(json!({})).await);
+    let first = setup.client_with(json!({})).await;
+    let second = setup.client_with(json!({})).await;
     for (client, arguments) in [
         (&first, json!({"key": "k", "value": "mine"})),
         (&first, json!({"key": "k", "value": "ours", "sessionId": "s"})),
@@ -35,7 +36,8 @@ async fn fronts_share_the_running_server() {
 async fn front_exit_closes_only_its_unnamed_session() {
     let setup = FakeEngineSetup::new().set("pool.warm", "0");
     let _server = setup.serve().await;
-    let (leaves, stays) = (setup.client_with(json!({})).await, setup.client_with(json!({})).await);
+    let leaves = setup.client_with(json!({})).await;
+    let stays = setup.client_with(json!({})).await;
     leaves.call("set", json!({"key": "k", "value": "own"})).await;
     leaves.call("set", json!({"key": "k", "value": "named", "sessionId": "s"})).await;
     assert_eq!(setup.seats().len(), 2);

@@ -42,7 +42,8 @@ async fn browser_flag_ignores_a_running_server() {
 /// `--server URL` joins the server at this URL, from a home that knows of none.
 #[tokio::test]
 async fn server_flag_joins_by_url() {
-    let (setup, elsewhere) = (FakeEngineSetup::new(), FakeEngineSetup::new());
+    let setup = FakeEngineSetup::new();
+    let elsewhere = FakeEngineSetup::new();
     let server = setup.serve().await;
     for url in [server.url(), format!("{}/mcp", server.url())] {
         let client = elsewhere.launch(&["mcp", "--server", &url]).spawn();
@@ -80,7 +81,8 @@ async fn invalid_server_urls_are_refused() {
 async fn flags_without_effect_are_warned_about() {
     let setup = FakeEngineSetup::new();
     let server = setup.serve().await;
-    let (data, url) = (setup.data().display().to_string(), server.url());
+    let data = setup.data().display().to_string();
+    let url = server.url();
     let named = ["--browserUrl", "http://127.0.0.1:9", "--server", &url];
     let flags = ["mcp", "--engine", "playwright", "--data-dir", &data, "--log", "warn"];
     let flags: Vec<_> = flags.into_iter().chain(named).collect();

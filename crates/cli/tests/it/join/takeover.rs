@@ -87,7 +87,8 @@ fn is_written(folder: &Path, text: &str) -> bool {
 /// `/front`, alone or with its own secret, gets a session of its own and never theirs.
 #[tokio::test]
 async fn shown_session_number_grants_no_access() {
-    let (setup, elsewhere) = (FakeEngineSetup::new(), FakeEngineSetup::new());
+    let setup = FakeEngineSetup::new();
+    let elsewhere = FakeEngineSetup::new();
     let server = setup.serve().await;
     let front = elsewhere.launch(&["mcp", "--server", &server.url()]).spawn();
     front.initialize(NEWEST, json!({})).await;

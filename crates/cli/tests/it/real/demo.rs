@@ -33,7 +33,8 @@ fn text(bytes: &[u8]) -> String {
 fn each_demo_agent_sees_only_its_own_basket() {
     let data = DataFolder::new();
     let output = demo(&data, &["--json", "--agents", "5"]);
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    let stdout = text(&output.stdout);
+    let stderr = text(&output.stderr);
     assert!(output.status.success(), "{stdout}\n{stderr}");
     let events: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).collect::<Vec<_>>();
@@ -114,7 +115,8 @@ async fn interrupted_demo_cleans_up() {
 fn failed_demo_step_is_reported() {
     let data = DataFolder::new();
     let output = demo(&data, &["--agents", "2", "--tools-deny", "browser_type"]);
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    let stdout = text(&output.stdout);
+    let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stdout}\n{stderr}");
     assert!(stdout.lines().any(|line| line.starts_with("Ben") && line.contains("FAILED")), "{stdout}");
     assert!(

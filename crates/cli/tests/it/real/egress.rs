@@ -18,7 +18,9 @@ use super::{
 /// Ports that belong to greenroom, or that another greenroom has declared, are out of reach for every page.
 #[tokio::test]
 async fn pages_reach_no_greenroom_port() {
-    let (data, site, declared) = (DataFolder::new(), Site::start().await, Site::start().await);
+    let data = DataFolder::new();
+    let site = Site::start().await;
+    let declared = Site::start().await;
     let run = data.path().join("run/neighbour");
     std::fs::create_dir_all(&run).unwrap();
     std::fs::write(run.join("ports"), format!("{}\n", declared.port())).unwrap();
@@ -35,7 +37,8 @@ async fn own_ports_are_out_of_reach(data: &DataFolder, site: &Site, gateway: &Ga
     gateway.navigate("a", &site.url("/")).await.ok();
     let ports_of =
         |gateway: &GatewayFixture| inspect::ports(&inspect::run_of(data.path(), gateway.client.pid()));
-    let (own, neighbours) = (ports_of(gateway), ports_of(&neighbour));
+    let own = ports_of(gateway);
+    let neighbours = ports_of(&neighbour);
     assert_eq!((own.len(), neighbours.len()), (4, 4), "egress proxy, CDP proxy, debugger and engine of both");
     let ports: Vec<_> = own.into_iter().chain(neighbours).collect();
 
@@ -57,7 +60,7 @@ async fn own_ports_are_out_of_reach(data: &DataFolder, site: &Site, gateway: &Ga
     neighbour.end().await;
 }
 
-/// The attack does reach a port that nobody has declared, and no longer does once a neighbour's list has it.
+/// The attack reaches a port that no greenroom has declared, and fails once another greenroom declares that port.
 async fn a_declared_port_sees_nothing(closed: &Site, site: &Site, gateway: &GatewayFixture) {
     let open = &Site::start().await;
     all([open, closed].map(|victim| async move {

@@ -18,7 +18,8 @@ use super::{
 #[tokio::test]
 async fn files_stay_within_the_workspace() {
     let workspace = tempfile::tempdir().unwrap();
-    let (folder, data) = (workspace.path(), DataFolder::in_folder(workspace.path()));
+    let folder = workspace.path();
+    let data = DataFolder::in_folder(workspace.path());
     let site = Site::start().await;
     let gateway = GatewayFixture::spawn(launch(data.path(), &[]).cwd(folder)).await;
     let uploads = only_workspace_files_are_uploaded(&gateway, &site, &data, folder);
@@ -79,7 +80,9 @@ async fn only_workspace_files_are_uploaded(
 /// All of a client's roots are its workspace, and greenroom asks again when the client changes them.
 #[tokio::test]
 async fn client_roots_are_its_workspace() {
-    let (first, second, cwd) = (folder("first"), folder("second"), folder("cwd"));
+    let first = folder("first");
+    let second = folder("second");
+    let cwd = folder("cwd");
     let data = DataFolder::new();
     let site = Site::start().await;
     let client = launch(data.path(), &[]).cwd(cwd.path()).spawn();
@@ -139,7 +142,7 @@ async fn named_results_arrive_in_the_workspace(
         let why = refusal.contains("outside your workspace") || refusal.contains("belongs to greenroom");
         assert!(why && refusal.contains(name), "`{name}` is not refused by name: {refusal}");
     }
-    // Nobody reads it: whoever writes into it waits for ever.
+    // No process reads the FIFO, so that a writer would block for ever.
     fifo(&workspace.join("unread"));
     for name in ["unread", "unread/x.yml"] {
         gateway.call("", "browser_snapshot", json!({ "filename": name })).await.failed();

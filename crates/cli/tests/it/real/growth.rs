@@ -51,7 +51,8 @@ async fn nothing_grows(sessions: usize) {
     // One session stays, so that the browser does too.
     gateway.navigate("stays", &site.url("/")).await.ok();
     let run = inspect::run_of(data.path(), pid);
-    let (browsers, engines) = (inspect::browsers(pid), inspect::engines(pid));
+    let browsers = inspect::browsers(pid);
+    let engines = inspect::engines(pid);
 
     open_and_close_sessions(&gateway, &site, WARM_UP).await;
     let processes = eventually("the end of the first pages", || {
@@ -59,8 +60,10 @@ async fn nothing_grows(sessions: usize) {
         (inspect::renderers(browsers[0]).len() <= 2).then_some(processes)
     })
     .await;
-    let (folders, memory) = (count_folders(&run), rss(pid));
-    let (own_handles, nodes_handles) = (open_fds(pid), open_fds(engines[0]));
+    let folders = count_folders(&run);
+    let memory = rss(pid);
+    let own_handles = open_fds(pid);
+    let nodes_handles = open_fds(engines[0]);
 
     open_and_close_sessions(&gateway, &site, sessions).await;
     let fell = |what: &str, now: usize, then: usize| {

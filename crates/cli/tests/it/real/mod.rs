@@ -42,7 +42,8 @@ use self::fixture::{DataFolder, GatewayFixture};
 /// arguments. Afterwards no file of it has the password that was typed.
 #[tokio::test]
 async fn with_usual_settings() {
-    let (data, site) = (&DataFolder::new(), &Site::start().await);
+    let data = &DataFolder::new();
+    let site = &Site::start().await;
     let started = GatewayFixture::start(data, &[]).await;
     let gateway = &started;
     case("recall::everything_is_recallable", recall::everything_is_recallable(gateway, site, data)).await;

@@ -121,7 +121,8 @@ pub async fn console_lines_are_recorded_and_imitations_ignored(
         .all(&format!("SELECT level FROM console_logs WHERE ref_id = '{id}' ORDER BY level"));
     assert_eq!(levels, ["error", "info", "warn"]);
 
-    let (url, title) = (site.url("/imitation"), "imitation".to_owned());
+    let url = site.url("/imitation");
+    let title = "imitation".to_owned();
     let url_and_title = |id: &str| {
         ["url", "title"]
             .map(|column| query_one(data, &format!("SELECT {column} FROM responses WHERE ref_id = '{id}'")))
@@ -226,7 +227,7 @@ pub fn password_is_in_no_file(data: &DataFolder) {
 }
 
 /// A big page is read a page at a time, also as one of several commands: the next one needs the key and an offset alone and
-/// runs nothing, and a key that nobody knows is an error, never a navigation.
+/// runs nothing, and an unknown key is an error, never a navigation.
 pub async fn page_is_recalled_in_parts(gateway: &GatewayFixture, site: &Site) {
     let query = json!({
         "url": site.url("/table?rows=50"), "flatten": true, "jmespath_query": "[?role=='button'].name",

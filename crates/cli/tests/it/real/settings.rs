@@ -26,7 +26,8 @@ async fn viewport_and_user_agent_settings_apply() {
     let sessions = gateway.sessions().await;
     let shown: Vec<_> =
         sessions.iter().map(|one| (&one["id"], &one["url"], &one["title"], &one["state"])).collect();
-    let (first, second) = (json!(site.url("/title?t=the%20first")), json!(site.url("/title?t=no%20name")));
+    let first = json!(site.url("/title?t=the%20first"));
+    let second = json!(site.url("/title?t=no%20name"));
     let idle = &json!("idle");
     assert_eq!(
         shown,

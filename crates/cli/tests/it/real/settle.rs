@@ -49,7 +49,7 @@ async fn with_a_shared_node(site: &Site) {
         .await;
     case("tabs_dialogs_and_downloads", tabs_dialogs_and_downloads(gateway, site)).await;
     case("idle_page_is_not_waited_for", idle_page_is_not_waited_for(gateway, site)).await;
-    case("pages_cannot_make_it_hang", pages_cannot_make_it_hang(gateway, site)).await;
+    case("page_cannot_delay_answers_for_ever", page_cannot_delay_answers_for_ever(gateway, site)).await;
     started.end().await;
 }
 
@@ -163,9 +163,9 @@ async fn idle_page_is_not_waited_for(gateway: &GatewayFixture, site: &Site) {
     gateway.call("other", "session_close", json!({})).await.ok();
 }
 
-/// A page that replaces the functions by which it is observed gets its answer all the same, as does a session beside
-/// it; what the page sees of them looks like the browser's own.
-async fn pages_cannot_make_it_hang(gateway: &GatewayFixture, site: &Site) {
+/// A page that replaces the functions by which greenroom observes it still gets its answer, and so does another session.
+/// To the page these functions look like the browser's own.
+async fn page_cannot_delay_answers_for_ever(gateway: &GatewayFixture, site: &Site) {
     let look = "() => [setTimeout.name, setTimeout.length, /native code/.test(setTimeout), \
                 Object.keys(window).filter((name) => /settle|greenroom/i.test(name)).length].join()";
     gateway.navigate("", &site.url("/late?by=nothing")).await.ok();
@@ -186,7 +186,7 @@ async fn pages_cannot_make_it_hang(gateway: &GatewayFixture, site: &Site) {
         gateway.evaluate("", &format!("() => {{ {spoiler}; }}")).await.ok();
         let answer = gateway.call("", "browser_click", json!({ "target": "#change" })).await.ok();
         assert!(shows(&answer, "unchanged"), "{spoiler}: {answer}");
-        let answer = click(gateway, "beside", site, "by=timer&ms=50").await.ok();
+        let answer = click(gateway, "second", site, "by=timer&ms=50").await.ok();
         assert!(shows(&answer, "changed"), "{answer}");
     }
 }

@@ -65,7 +65,8 @@ async fn spare_keeps_its_own_node() {
     let gateway = GatewayFixture::start(&data, &flags).await;
     let pid = gateway.client.pid();
     spares_ready(&gateway, 1).await;
-    let (browsers, engines) = (inspect::browsers(pid), inspect::engines(pid));
+    let browsers = inspect::browsers(pid);
+    let engines = inspect::engines(pid);
     assert_eq!((browsers.len(), engines.len()), (1, 1));
     gateway.navigate("a", &site.url("/")).await.ok_without_restart();
     spares_ready(&gateway, 2).await;

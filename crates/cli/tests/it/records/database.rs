@@ -22,7 +22,8 @@ pub struct RecordedCall {
 /// Whether any file of a data folder contains these bytes. Links are skipped.
 pub fn has_bytes(folder: &Path, bytes: &[u8]) -> Option<std::path::PathBuf> {
     fs::read_dir(folder).unwrap().flatten().find_map(|entry| {
-        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        let path = entry.path();
+        let kind = entry.file_type().unwrap();
         if kind.is_dir() {
             return has_bytes(&path, bytes);
         }

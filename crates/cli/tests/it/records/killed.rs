@@ -181,7 +181,8 @@ fn check(folder: &std::path::Path, db: &RecordsDb, acknowledged: &Acknowledged, 
         sent.as_object_mut().unwrap().remove("_meta");
         if record.tool == "picture" {
             let picture = |value: &mut Value| value["content"][1]["data"].take();
-            let (name, data) = (picture(&mut result), picture(&mut sent));
+            let name = picture(&mut result);
+            let data = picture(&mut sent);
             let bytes: i64 = db.one(&format!("SELECT bytes FROM blobs WHERE sha256 = {}", quoted(&name)));
             assert_eq!(bytes as usize, data.as_str().unwrap().len() / 4 * 3, "{id}");
             let name = name.as_str().unwrap();

@@ -6,7 +6,8 @@ use super::script_run::{ClientTransport, ScriptRun, installed};
 
 async fn play(version: &str, run: ScriptRun) {
     let folder = installed().join("python");
-    let (program, sdk) = (folder.join("venv/bin/python"), folder.join(version));
+    let program = folder.join("venv/bin/python");
+    let sdk = folder.join(version);
     run.run_program(&program, "python/script.py", json!({}), &[("PYTHONPATH", &sdk)]).await;
 }
 

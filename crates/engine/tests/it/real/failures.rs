@@ -157,7 +157,7 @@ async fn busy_page_ends_no_other_session() {
     let (mut hog, mut neighbour) = (fixture.open_seat().await, fixture.open_seat().await);
     neighbour.navigate(&fixture.site.url("/canary?name=neighbour")).await;
     hog.navigate(&fixture.site.url("/title?t=hog")).await;
-    // More than the browser can run beside at its usual speed. Only one seat is opened: while it lasts, no other test runs.
+    // More load than the machine can carry while the browser runs at its usual speed. Only one seat is opened: while it lasts, no other test runs.
     let cores = std::thread::available_parallelism().unwrap().get();
     hog.evaluate(&busy(20 * cores)).await;
     match within(PATIENCE, fixture.instance.open(Arc::new(NoAgent))).await {

@@ -76,7 +76,8 @@ fn fill(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
         text: String,
     }
     let Fill { target, text, .. } = call.arguments()?;
-    let (target, text) = (quote(&target), quote(&text));
+    let target = quote(&target);
+    let text = quote(&text);
     Ok(ToolReply::text(&format!(
         "### Ran Playwright code\n```js\nawait page.locator({target}).fill({text});\n```"
     )))

@@ -68,7 +68,7 @@ async fn failed_calls_are_recorded() {
     assert_eq!((record.status.as_deref(), record.error.as_deref()), (Some("error"), Some("broken")));
     assert!(record.result.unwrap().contains("-32000"));
 
-    let answer = client.call("die", json!({"code": 3, "stderr": "last words", "sessionId": "a"})).await;
+    let answer = client.call("die", json!({"code": 3, "stderr": "final output", "sessionId": "a"})).await;
     let (code, statuses) = failure(&answer);
     assert_eq!(code, "session_lost");
     let record = RecordsDb::at(&setup.data()).record(&ref_id(&answer)).unwrap();

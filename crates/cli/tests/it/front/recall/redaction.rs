@@ -29,7 +29,8 @@ async fn secrets_are_not_recorded() {
         assert!(text_of(&answer).contains("hunter2"), "the agent gets its answer: {answer}");
         let id = ref_id(&answer);
         let record = record_of(&id);
-        let (params, result) = (record.params.to_string(), record.result.unwrap());
+        let params = record.params.to_string();
+        let result = record.result.unwrap();
         assert!(params.contains("[redacted]") && !params.contains("hunter2"), "{arguments}: {params}");
         assert!(result.contains("[redacted]") && !result.contains("hunter2"), "{arguments}: {result}");
         let (content, _) = read(&client, json!({"ref_id": id})).await;

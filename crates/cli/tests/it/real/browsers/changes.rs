@@ -20,7 +20,8 @@ use super::{
 pub async fn browsers_are_added_and_removed(attached: &AttachedFixture) {
     let site = Site::start().await;
     let mut more = all_of(2).await;
-    let (third, second) = (more.pop().unwrap(), more.pop().unwrap());
+    let third = more.pop().unwrap();
+    let second = more.pop().unwrap();
     let before = second.tabs().await;
     attached.gateway.navigate("", &site.url("/title?t=one")).await.ok();
 
@@ -54,8 +55,8 @@ pub async fn browsers_are_added_and_removed(attached: &AttachedFixture) {
     assert!(gone.failed().contains("no such browser"), "{}", gone.text());
 }
 
-/// A name is looked up once, and what was found is what everybody connects to from then on, greenroom and the engine:
-/// nobody says the name again, whatever it comes to mean. Agents still see the address that they gave.
+/// greenroom resolves a host name once. greenroom and the engine connect to the resolved address from then on, whatever
+/// the name resolves to later. Agents still see the address that they gave.
 pub async fn name_is_resolved_once(attached: &AttachedFixture) {
     let site = Site::start().await;
     let user_browser = UserBrowser::start().await;

@@ -113,7 +113,8 @@ async fn slow_browser_is_not_started_twice() {
     let folder = tempfile::tempdir().unwrap();
     let mut user_browsers = all_of(1).await;
     user_browsers[0].kill().await;
-    let (starts, gate) = (folder.path().join("starts"), folder.path().join("gate"));
+    let starts = folder.path().join("starts");
+    let gate = folder.path().join("gate");
     let script = folder.path().join("browser");
     let text = format!(
         "echo $$ >>{}\necho waiting for the display >&2\nwhile [ ! -e {} ]; do sleep 0.05; done\nexec \"$@\"",

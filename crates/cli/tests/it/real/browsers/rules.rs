@@ -54,7 +54,8 @@ pub async fn several_browsers_need_an_index(attached: &AttachedFixture) {
     assert!(attached.call(1, "browser_snapshot", json!({})).await.ok().contains("t=one"));
     assert!(attached.call(2, "browser_snapshot", json!({})).await.ok().contains("t=two"));
 
-    let (one, two) = (attached.user_browsers[0].url(), attached.user_browsers[1].url());
+    let one = attached.user_browsers[0].url();
+    let two = attached.user_browsers[1].url();
     let (text, structured) = attached.list().await;
     assert_eq!(
         text,

@@ -34,7 +34,8 @@ async fn listener(says: Option<&'static str>) -> SocketAddr {
 #[tokio::test]
 async fn unreachable_browsers_do_not_disturb_a_working_one() {
     let site = Site::start().await;
-    let (missing, slow) = (unused_address(), listener(None).await);
+    let missing = unused_address();
+    let slow = listener(None).await;
     let refuses =
         listener(Some("HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno")).await;
     let user_browser = UserBrowser::start().await;

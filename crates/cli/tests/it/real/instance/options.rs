@@ -54,7 +54,9 @@ async fn storage_state_is_in_every_new_context() {
 #[tokio::test]
 async fn init_scripts_origins_and_output_folder_apply() {
     let fixture = InstanceFixture::new().await;
-    let (site, blocked, unlisted) = (Site::start().await, Site::start().await, Site::start().await);
+    let site = Site::start().await;
+    let blocked = Site::start().await;
+    let unlisted = Site::start().await;
     let scripts: Vec<PathBuf> = ["one.js", "two.js"].iter().map(|name| fixture.path(name)).collect();
     for (n, script) in scripts.iter().enumerate() {
         fs::write(script, format!("window.marks = [...(window.marks ?? []), {n}];")).unwrap();

@@ -73,7 +73,8 @@ async fn each_seat_has_its_own_pinged_node() {
     let instance = fixture.start(options).await;
     let [browser] = instance.process_ids()[..] else { panic!("{:?}", instance.process_ids()) };
     instance.ping().await.unwrap();
-    let (mut one, other) = (TestSeat::open(&instance).await, TestSeat::open(&instance).await);
+    let mut one = TestSeat::open(&instance).await;
+    let other = TestSeat::open(&instance).await;
     let [first, second, last] = instance.process_ids()[..] else { panic!("{:?}", instance.process_ids()) };
     assert!(command(first).contains("@playwright/mcp") && command(second).contains("@playwright/mcp"));
     assert_eq!(last, browser);

@@ -100,7 +100,8 @@ async fn hung_page_is_closed_with_its_seat() {
 async fn profiles_share_nothing() {
     let fixture = InstanceFixture::new().await;
     let site = Site::start().await;
-    let (one, other) = (fixture.path("profiles/0"), fixture.path("profiles/1"));
+    let one = fixture.path("profiles/0");
+    let other = fixture.path("profiles/1");
     let first = fixture.start(fixture.with_profile(&one)).await;
     let mut seat = TestSeat::open(&first).await;
     seat.navigate(&site.url("/title")).await.unwrap();

@@ -129,8 +129,8 @@ pub async fn users_tabs_keep_their_file_dialogs_and_scripts(
     assert_eq!(user_browser.evaluate(&users, dialog).await, "cancelled");
 }
 
-/// Tabs that the user opens and closes while guests come and go are never taken for theirs; one guest after the other
-/// finds the same browser, also where each has an engine of its own.
+/// No seat takes a tab that the user opens or closes while seats open and close. Every seat finds the same browser, also
+/// where each seat has its own engine process.
 pub async fn seats_and_users_tabs_open_at_once(site: &Site, user_browser: &UserBrowser) {
     let data = data_folder();
     let attached = with_playwright(data.path(), at(user_browser.url()), |options| {

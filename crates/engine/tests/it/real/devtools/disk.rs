@@ -61,7 +61,7 @@ async fn downloads_in_a_loop_are_stopped(
     assert!(text(&shown).contains("hostile"), "{}", text(&shown));
 }
 
-/// A download that the browser announces to nobody ends with its seat.
+/// A download that the browser does not announce ends with its seat.
 #[tokio::test]
 async fn an_unannounced_download_ends_the_seat() {
     let fixture = fixture(BrowserKind::HeadlessShell).await;
