@@ -16,7 +16,7 @@ use tokio_tungstenite::{
 };
 
 use crate::{
-    Answer, CALL_WITHIN, CONNECT_WITHIN, Closed, Error, Event, MESSAGE_BYTES_MAX, Unreachable,
+    CALL_WITHIN, CONNECT_WITHIN, CallReply, Closed, Error, Event, MESSAGE_BYTES_MAX, Unreachable,
     address::Address,
     dial::{Dialled, dial},
     envelope::Outgoing,
@@ -78,7 +78,7 @@ impl CdpClient {
     }
 
     /// [`CdpClient::call`] for a caller that compares the result with events: the answer says which events are older.
-    pub async fn call_in_order(&self, method: &str, params: &impl Serialize) -> Result<Answer, Error> {
+    pub async fn call_in_order(&self, method: &str, params: &impl Serialize) -> Result<CallReply, Error> {
         self.send(None, method, params).await
     }
 
@@ -102,15 +102,15 @@ impl CdpClient {
         session: Option<&str>,
         method: &str,
         params: &impl Serialize,
-    ) -> Result<Answer, Error> {
+    ) -> Result<CallReply, Error> {
         let unwritable = |source| Error::Params { method: method.to_owned(), source };
         let params = serde_json::value::to_raw_value(params).map_err(unwritable)?;
         let params = Some(&*params).filter(|params| params.get() != "null");
 
-        let Some((place, answer)) = self.pending.enter() else {
+        let Some((pending_call, answer)) = self.pending.add() else {
             return Err(self.closed().await.into());
         };
-        let call = Outgoing { id: place.id, method, session, params };
+        let call = Outgoing { id: pending_call.id, method, session, params };
         let text = serde_json::to_string(&call).map_err(unwritable)?;
         let exchange = async {
             self.outgoing.send(text).await.ok()?;

@@ -52,7 +52,7 @@ impl Fault {
 }
 
 #[derive(Deserialize)]
-struct Wire<'a> {
+struct WireMessage<'a> {
     id: Option<u32>,
     #[serde(borrow)]
     method: Option<Cow<'a, str>>,
@@ -67,21 +67,21 @@ struct Wire<'a> {
 
 /// Parses one message, or says why the text is not one.
 pub(crate) fn open(text: &str) -> Result<Incoming, String> {
-    let wire: Wire<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let wire: WireMessage<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match wire {
-        Wire { id: Some(id), error: Some(fault), .. } => Ok(Incoming::Reply { id, body: Err(fault) }),
-        Wire { id: Some(id), result: Some(result), .. } => {
+        WireMessage { id: Some(id), error: Some(fault), .. } => Ok(Incoming::Reply { id, body: Err(fault) }),
+        WireMessage { id: Some(id), result: Some(result), .. } => {
             Ok(Incoming::Reply { id, body: Ok(result.to_owned()) })
         }
-        Wire { id: None, method: Some(method), session, params, .. } => Ok(Incoming::Event(Event {
+        WireMessage { id: None, method: Some(method), session, params, .. } => Ok(Incoming::Event(Event {
             method: method.into_owned(),
             session,
             params: params.map_or_else(empty, RawValue::to_owned),
             // The queue numbers events.
             number: 0,
         })),
-        Wire { id: None, error: Some(fault), .. } => Ok(Incoming::Stray(fault)),
-        Wire { .. } => Err("a message that is neither a reply nor an event".to_owned()),
+        WireMessage { id: None, error: Some(fault), .. } => Ok(Incoming::Stray(fault)),
+        WireMessage { .. } => Err("a message that is neither a reply nor an event".to_owned()),
     }
 }
 

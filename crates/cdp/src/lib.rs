@@ -72,7 +72,7 @@ pub struct Event {
 
 /// What the browser answered to a call.
 #[derive(Debug)]
-pub struct Answer {
+pub struct CallReply {
     pub result: Raw,
     /// The number of the last event that the browser sent before it answered; 0 if there was none.
     pub after_event: u64,

@@ -1,7 +1,7 @@
 //! The events that wait for their consumer, in the order in which they came: at most [`EVENTS_MAX`], and no more than
 //! [`EVENTS_BYTES_MAX`] of them together.
 //!
-//! A consumer may name events of which only the latest matters ([`Key`]). Such an event replaces an earlier one with the
+//! A consumer may name events of which only the latest matters ([`EventKey`]). Such an event replaces an earlier one with the
 //! same key that still waits, and goes to the end of the queue: the consumer sees some of the events, in order, and with
 //! them the current state. So a page that changes its address without end does not fill the queue.
 
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::{EVENTS_BYTES_MAX, EVENTS_MAX, Event};
 
 /// The key of an event that a later event with the same key makes worthless; `None` for other events.
-pub(crate) type Key = fn(&Event) -> Option<String>;
+pub(crate) type EventKey = fn(&Event) -> Option<String>;
 
 /// The result of putting an event into the queue.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,20 +28,20 @@ pub(crate) enum Pushed {
 
 /// The connection's end of the queue. Dropping it tells the consumer that no more events come.
 pub(crate) struct Sender {
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<EventQueue>>,
     /// Counts the events that were put in.
     arrived: watch::Sender<u64>,
 }
 
 /// The consumer's end of the queue. Dropping it discards the events that wait and all later ones.
 pub(crate) struct Receiver {
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<EventQueue>>,
     arrived: watch::Receiver<u64>,
 }
 
-struct Waiting {
+struct EventQueue {
     bytes_max: usize,
-    key: Option<Key>,
+    key: Option<EventKey>,
     /// The events with their keys, by the number of each.
     events: BTreeMap<u64, (Event, Option<String>)>,
     /// The number of the event that waits with a key.
@@ -52,12 +52,13 @@ struct Waiting {
 }
 
 pub(crate) fn queue() -> (Sender, Receiver) {
-    queue_of(EVENTS_BYTES_MAX)
+    queue_with_limit(EVENTS_BYTES_MAX)
 }
 
-fn queue_of(bytes_max: usize) -> (Sender, Receiver) {
+fn queue_with_limit(bytes_max: usize) -> (Sender, Receiver) {
     let (key, events, latest) = (None, BTreeMap::new(), HashMap::new());
-    let waiting = Arc::new(Mutex::new(Waiting { bytes_max, key, events, latest, last_number: 0, bytes: 0 }));
+    let waiting =
+        Arc::new(Mutex::new(EventQueue { bytes_max, key, events, latest, last_number: 0, bytes: 0 }));
     let (sender, receiver) = watch::channel(0);
     (Sender { waiting: waiting.clone(), arrived: sender }, Receiver { waiting, arrived: receiver })
 }
@@ -87,7 +88,7 @@ impl Sender {
 }
 
 impl Receiver {
-    pub(crate) fn keep_latest(&mut self, key: Key) {
+    pub(crate) fn keep_latest(&mut self, key: EventKey) {
         lock(&self.waiting).key = Some(key);
     }
 
@@ -122,7 +123,7 @@ impl Drop for Receiver {
     }
 }
 
-impl Waiting {
+impl EventQueue {
     fn push(&mut self, mut event: Event) -> Pushed {
         let key = self.key.and_then(|key| key(&event));
         if let Some(superseded) = key.as_ref().and_then(|key| self.latest.remove(key)) {
@@ -157,7 +158,7 @@ fn bytes(event: &Event) -> usize {
 }
 
 /// Held for a map access and never across an await; a panic cannot leave it half changed.
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+fn lock(waiting: &Mutex<EventQueue>) -> MutexGuard<'_, EventQueue> {
     waiting.lock()
 }
 
@@ -200,7 +201,7 @@ mod tests {
             let params = greenroom_core::raw::encode(&"x".repeat(244));
             Event { method: "A.=x".to_owned(), session: None, params, number: 0 }
         };
-        let (sender, mut receiver) = queue_of(1_000);
+        let (sender, mut receiver) = queue_with_limit(1_000);
         for _ in 0..4 {
             assert_eq!(sender.push(quarter()), Pushed::Done);
         }

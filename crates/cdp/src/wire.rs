@@ -18,7 +18,7 @@ use tokio_tungstenite::{
 };
 
 use crate::{
-    Answer, Closed,
+    CallReply, Closed,
     dial::Io,
     envelope::{self, Fault, Incoming},
     queue::{self, Pushed},
@@ -27,42 +27,42 @@ use crate::{
 pub(crate) type Socket = WebSocketStream<Box<dyn Io>>;
 
 /// What a call waits for.
-pub(crate) type Outcome = Result<Answer, Fault>;
+pub(crate) type CallOutcome = Result<CallReply, Fault>;
 
 /// The calls that wait for their replies.
 #[derive(Default)]
-pub(crate) struct Pending(Mutex<Waiting>);
+pub(crate) struct Pending(Mutex<PendingTable>);
 
 #[derive(Default)]
-struct Waiting {
+struct PendingTable {
     last_id: u32,
-    calls: HashMap<u32, oneshot::Sender<Outcome>>,
+    calls: HashMap<u32, oneshot::Sender<CallOutcome>>,
     /// Set once, when the calls are removed: a later call would wait for ever.
     over: bool,
 }
 
 /// A call's entry among the pending ones. Dropping it, answered or given up, removes the entry.
-pub(crate) struct Place {
+pub(crate) struct PendingCall {
     pending: Arc<Pending>,
     pub(crate) id: u32,
 }
 
 impl Pending {
     /// Adds an entry for one more call; `None` when the connection is over.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<(Place, oneshot::Receiver<Outcome>)> {
+    pub(crate) fn add(self: &Arc<Self>) -> Option<(PendingCall, oneshot::Receiver<CallOutcome>)> {
         let (sender, answer) = oneshot::channel();
-        let mut waiting = self.lock();
-        if waiting.over {
+        let mut table = self.lock();
+        if table.over {
             return None;
         }
         // The protocol's ids are 32-bit signed. After two billion calls the first ones are long answered.
-        waiting.last_id = waiting.last_id % i32::MAX.unsigned_abs() + 1;
-        let id = waiting.last_id;
-        waiting.calls.insert(id, sender);
-        Some((Place { pending: self.clone(), id }, answer))
+        table.last_id = table.last_id % i32::MAX.unsigned_abs() + 1;
+        let id = table.last_id;
+        table.calls.insert(id, sender);
+        Some((PendingCall { pending: self.clone(), id }, answer))
     }
 
-    fn answer(&self, id: u32, outcome: Outcome) {
+    fn answer(&self, id: u32, outcome: CallOutcome) {
         // A reply without a waiter belongs to a call that was given up.
         if let Some(call) = self.lock().calls.remove(&id) {
             let _ = call.send(outcome);
@@ -70,18 +70,18 @@ impl Pending {
     }
 
     fn end(&self) {
-        let mut waiting = self.lock();
-        waiting.over = true;
-        waiting.calls.clear();
+        let mut table = self.lock();
+        table.over = true;
+        table.calls.clear();
     }
 
     /// Held for a map access and never across an await; a panic cannot leave it half changed.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, PendingTable> {
         self.0.lock()
     }
 }
 
-impl Drop for Place {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         self.pending.lock().calls.remove(&self.id);
     }
@@ -120,7 +120,7 @@ async fn read(mut stream: SplitStream<Socket>, events: &queue::Sender, pending: 
         match envelope::open(&text) {
             Ok(Incoming::Reply { id, body }) => {
                 let after_event = events.last_number();
-                pending.answer(id, body.map(|result| Answer { result, after_event }));
+                pending.answer(id, body.map(|result| CallReply { result, after_event }));
             }
             Ok(Incoming::Event(event)) => match events.push(event) {
                 Pushed::Done => {}
@@ -165,15 +165,15 @@ mod tests {
 
     /// A call that is given up leaves no entry, and no call can enter once the connection is over.
     #[test]
-    fn places_are_given_back() {
+    fn a_dropped_call_leaves_no_entry() {
         let pending = Arc::new(Pending::default());
-        let (first, _answer) = pending.enter().unwrap();
-        let (second, _answer) = pending.enter().unwrap();
+        let (first, _answer) = pending.add().unwrap();
+        let (second, _answer) = pending.add().unwrap();
         assert_ne!(first.id, second.id);
         drop(first);
         assert_eq!(pending.lock().calls.keys().copied().collect::<Vec<_>>(), [second.id]);
         pending.end();
-        assert!(pending.lock().calls.is_empty() && pending.enter().is_none());
+        assert!(pending.lock().calls.is_empty() && pending.add().is_none());
     }
 
     /// Ids stay within what the protocol can carry.
@@ -181,6 +181,6 @@ mod tests {
     fn ids_start_over() {
         let pending = Arc::new(Pending::default());
         pending.lock().last_id = i32::MAX.unsigned_abs();
-        assert_eq!(pending.enter().unwrap().0.id, 1);
+        assert_eq!(pending.add().unwrap().0.id, 1);
     }
 }

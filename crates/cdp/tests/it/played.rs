@@ -92,7 +92,7 @@ async fn a_cancelled_call_shifts_nothing() {
 
 /// When the browser hangs up, every call that waits fails, the events end, and later calls fail at once.
 #[tokio::test]
-async fn closing_fails_what_waits() {
+async fn closing_fails_pending_calls() {
     within(async {
         let (client, mut events, mut browser) = connected().await;
         let closed = client.closed();
@@ -220,7 +220,7 @@ async fn a_flood_of_changes_leaves_the_latest() {
 
 /// Without a consumer, events are discarded, however many, and calls go on.
 #[tokio::test]
-async fn nobody_need_listen() {
+async fn events_can_be_dropped() {
     within(async {
         let (client, events, mut browser) = connected().await;
         drop(events);
@@ -277,7 +277,7 @@ async fn the_last_handle_ends_the_connection() {
 
 /// The error for an address where nothing listens names the address.
 #[tokio::test]
-async fn nobody_there() {
+async fn connecting_to_a_closed_port_fails() {
     within(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/", listener.local_addr().unwrap());

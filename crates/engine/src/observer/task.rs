@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use greenroom_cdp::{Answer, CdpClient, Event, Events};
+use greenroom_cdp::{CallReply, CdpClient, Event, Events};
 use greenroom_core::View;
 use serde::Deserialize;
 use serde_json::json;
@@ -186,7 +186,7 @@ impl ObserverTask {
 
     /// Calls the browser, and returns when all events before its reply are processed. Events are processed during the wait:
     /// a page can cause thousands of them in the time that a busy browser takes for its reply.
-    async fn call(&mut self, method: &str) -> Result<Answer, greenroom_cdp::Error> {
+    async fn call(&mut self, method: &str) -> Result<CallReply, greenroom_cdp::Error> {
         let client = self.client.clone();
         let params = json!({});
         let call = client.call_in_order(method, &params);
@@ -224,7 +224,7 @@ impl ObserverTask {
     async fn refresh(&mut self) {
         // Events before the answer are older than it, and would overwrite it later. Events after it are newer, and have been
         // processed, too.
-        let Ok(Answer { result, after_event }) = self.call("Target.getTargets").await else { return };
+        let Ok(CallReply { result, after_event }) = self.call("Target.getTargets").await else { return };
         let Ok(AllTargets { target_infos }) = serde_json::from_str(result.get()) else { return };
         for info in target_infos {
             let is_news = |page: &ObservedPage| {
