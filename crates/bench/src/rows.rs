@@ -77,7 +77,7 @@ fn fill(data: &Path, records: usize) -> Duration {
     let store = Store::open(StoreSettings {
         folder: data.to_owned(),
         run: "bench".to_owned(),
-        living: Vec::new(),
+        running_tags: Vec::new(),
         began: SystemTime::now(),
         max_age: Duration::from_secs(3600),
         bytes_max: NO_LIMIT,

@@ -31,7 +31,7 @@ pub(crate) struct BlobUse {
 }
 
 /// The result of an operation that did not fail.
-pub(crate) enum Done {
+pub(crate) enum OpResult {
     Written,
     Claimed(Claim),
     /// There is no row that it could be written to.
@@ -58,13 +58,13 @@ impl Op {
     }
 
     /// Answers the waiter. One that is gone needs no answer.
-    pub(crate) fn answer(self, outcome: Result<Done, NotRecorded>) {
+    pub(crate) fn answer(self, outcome: Result<OpResult, NotRecorded>) {
         match self {
             Self::Claim(_, waiter) => {
                 let _ = waiter.send(outcome.and_then(|done| match done {
-                    Done::Written => Ok(Claim::New),
-                    Done::Claimed(claim) => Ok(claim),
-                    Done::Refused(why) => Err(NotRecorded(why.into())),
+                    OpResult::Written => Ok(Claim::New),
+                    OpResult::Claimed(claim) => Ok(claim),
+                    OpResult::Refused(why) => Err(NotRecorded(why.into())),
                 }));
             }
             Self::Begin(_, waiter)
@@ -73,8 +73,8 @@ impl Op {
             | Self::SetCursor(_, _, _, waiter)
             | Self::UseBlob(_, Some(waiter)) => {
                 let _ = waiter.send(outcome.and_then(|done| match done {
-                    Done::Written | Done::Claimed(_) => Ok(()),
-                    Done::Refused(why) => Err(NotRecorded(why.into())),
+                    OpResult::Written | OpResult::Claimed(_) => Ok(()),
+                    OpResult::Refused(why) => Err(NotRecorded(why.into())),
                 }));
             }
             // These have no waiter; a failure is in the health and in the log.

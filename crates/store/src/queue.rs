@@ -19,12 +19,12 @@ pub(crate) const BYTES_MAX: usize = 256 << 20;
 
 #[derive(Default)]
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueContents>,
     news: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueContents {
     ops: Vec<Op>,
     bytes: usize,
     /// No more operations are accepted; those in the queue are still written.
@@ -62,7 +62,7 @@ impl Queue {
 
     /// Takes all operations; waits up to `at_most` for the first one. `None` once the queue is closed and empty.
     pub(crate) fn take(&self, at_most: Duration) -> Option<Vec<Op>> {
-        let is_idle = |state: &mut State| state.ops.is_empty() && !state.closed;
+        let is_idle = |state: &mut QueueContents| state.ops.is_empty() && !state.closed;
         let mut state = self.lock();
         self.news.wait_while_for(&mut state, is_idle, at_most);
         state.bytes = 0;
@@ -87,7 +87,7 @@ impl Queue {
         self.lock().why_closed.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueContents> {
         self.state.lock()
     }
 }

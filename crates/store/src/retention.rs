@@ -10,7 +10,7 @@ use crate::{
     settings::StoreSettings,
     sqlite::{
         Failure,
-        remove::{self, Mark},
+        remove::{self, BlobCursor},
     },
 };
 use rusqlite::Connection;
@@ -24,12 +24,12 @@ pub(crate) const IN_USE: Duration = Duration::from_secs(60);
 
 /// The next step of a round.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-enum Stage {
+enum RetentionStage {
     #[default]
     Records,
     Sessions(i64),
     OldBlobs,
-    UnnamedBlobs(Mark),
+    UnnamedBlobs(BlobCursor),
     Pages,
     Done,
 }
@@ -55,7 +55,7 @@ impl Removed {
 /// One round through everything that may have to be removed.
 #[derive(Default)]
 pub(crate) struct Round {
-    stage: Stage,
+    stage: RetentionStage,
     pub(crate) removed: Removed,
 }
 
@@ -83,32 +83,34 @@ impl Round {
         let limits = Limits { settings, now: SystemTime::now() };
         let removed;
         (self.stage, removed) = match std::mem::take(&mut self.stage) {
-            Stage::Records => match remove::records(connection, &limits)? {
-                Some(removed) => (Stage::Records, removed),
-                None => (Stage::Sessions(0), Removed::default()),
+            RetentionStage::Records => match remove::records(connection, &limits)? {
+                Some(removed) => (RetentionStage::Records, removed),
+                None => (RetentionStage::Sessions(0), Removed::default()),
             },
-            Stage::Sessions(after) => match remove::sessions(connection, &limits, after)? {
-                (Some(after), removed) => (Stage::Sessions(after), removed),
-                (None, removed) => (Stage::OldBlobs, removed),
+            RetentionStage::Sessions(after) => match remove::sessions(connection, &limits, after)? {
+                (Some(after), removed) => (RetentionStage::Sessions(after), removed),
+                (None, removed) => (RetentionStage::OldBlobs, removed),
             },
-            Stage::OldBlobs => match remove::old_blobs(connection, files, &limits)? {
-                Some(removed) => (Stage::OldBlobs, removed),
-                None => (Stage::UnnamedBlobs(Mark::default()), Removed::default()),
+            RetentionStage::OldBlobs => match remove::old_blobs(connection, files, &limits)? {
+                Some(removed) => (RetentionStage::OldBlobs, removed),
+                None => (RetentionStage::UnnamedBlobs(BlobCursor::default()), Removed::default()),
             },
-            Stage::UnnamedBlobs(after) => match remove::unnamed_blobs(connection, files, &limits, &after)? {
-                (Some(after), removed) => (Stage::UnnamedBlobs(after), removed),
-                (None, removed) => (Stage::Pages, removed),
-            },
-            Stage::Pages => match remove::pages(connection)? {
-                true => (Stage::Pages, Removed::default()),
+            RetentionStage::UnnamedBlobs(after) => {
+                match remove::unnamed_blobs(connection, files, &limits, &after)? {
+                    (Some(after), removed) => (RetentionStage::UnnamedBlobs(after), removed),
+                    (None, removed) => (RetentionStage::Pages, removed),
+                }
+            }
+            RetentionStage::Pages => match remove::pages(connection)? {
+                true => (RetentionStage::Pages, Removed::default()),
                 false => {
                     files.remove_unfinished(limits.before(UNNAMED));
-                    (Stage::Done, Removed::default())
+                    (RetentionStage::Done, Removed::default())
                 }
             },
-            Stage::Done => (Stage::Done, Removed::default()),
+            RetentionStage::Done => (RetentionStage::Done, Removed::default()),
         };
         self.removed.add(removed);
-        Ok(self.stage != Stage::Done)
+        Ok(self.stage != RetentionStage::Done)
     }
 }

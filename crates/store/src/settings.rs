@@ -13,8 +13,8 @@ pub struct StoreSettings {
     /// The tag of this process.
     pub run: String,
     /// The tags of all living processes: sessions of any others that are older than `began` are over.
-    pub living: Vec<String>,
-    /// A moment before `living` was determined: younger sessions may belong to processes that are not in it.
+    pub running_tags: Vec<String>,
+    /// A moment before `running_tags` was determined: younger sessions may belong to processes that are not in it.
     pub began: SystemTime,
     /// Records older than this are removed.
     pub max_age: Duration,

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::queue::Queue;
 
 /// What the writer and the store share.
-pub(crate) struct Shared {
+pub(crate) struct StoreShared {
     pub(crate) queue: Queue,
     pub(crate) phase: watch::Sender<Phase>,
     health: Mutex<Result<(), Arc<str>>>,
@@ -26,7 +26,7 @@ pub(crate) enum Phase {
     Ended,
 }
 
-impl Shared {
+impl StoreShared {
     pub(crate) fn new() -> Self {
         Self {
             queue: Queue::default(),

@@ -20,14 +20,14 @@ use crate::{
     blob_files::{self, BlobFiles},
     op::{BlobUse, Op, Waiter},
     settings::StoreSettings,
-    shared::{Phase, Shared},
+    shared::{Phase, StoreShared},
     sqlite::{blob_rows, find, open, readers::Readers, timeline::timeline, writer::Writer},
 };
 
 /// The store of records of this process. Dropping it lets the writer finish what is queued, without waiting for that;
 /// [`Store::close`] waits.
 pub struct Store {
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
     readers: Readers,
     files: Arc<BlobFiles>,
     per_pool: bool,
@@ -37,7 +37,7 @@ pub struct Store {
 impl Store {
     /// Begins to open the store in a data folder. [`Records::health`] tells whether that succeeds.
     pub fn open(settings: StoreSettings) -> Self {
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(StoreShared::new());
         let readers = Readers::new(settings.folder.clone(), shared.clone());
         let files = Arc::new(BlobFiles::new(&settings.folder, &settings.run));
         let per_pool = settings.blobs_per_pool;
@@ -54,11 +54,11 @@ impl Store {
 
     /// The records in a data folder, read-only: for a reader while no process writes there. `None` where nothing has
     /// ever been kept.
-    pub fn look(folder: &Path) -> Option<Self> {
+    pub fn open_read_only(folder: &Path) -> Option<Self> {
         if !open::exists(folder) {
             return None;
         }
-        let shared = Arc::new(Shared::for_reading());
+        let shared = Arc::new(StoreShared::for_reading());
         let readers = Readers::new(folder.to_owned(), shared.clone());
         let files = Arc::new(BlobFiles::new(folder, ""));
         Some(Self { shared, readers, files, per_pool: false, writer: Mutex::new(None) })

@@ -15,7 +15,7 @@ pub fn open(settings: &Settings, run: &str) -> Option<Arc<Store>> {
         Arc::new(Store::open(StoreSettings {
             folder: folder(settings).to_owned(),
             run: run.to_owned(),
-            living: running_tags(&settings.data_dir),
+            running_tags: running_tags(&settings.data_dir),
             began,
             max_age: records.max_age,
             bytes_max: records.bytes_max,

@@ -134,7 +134,7 @@ fn maintenance_settings(settings: &Settings) -> StoreSettings {
     StoreSettings {
         folder: records::folder(settings).to_owned(),
         run: "by-hand".to_owned(),
-        living: Vec::new(),
+        running_tags: Vec::new(),
         began: SystemTime::now(),
         max_age: settings.records.max_age,
         bytes_max: settings.records.bytes_max,

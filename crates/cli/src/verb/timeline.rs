@@ -165,7 +165,7 @@ impl TimelineSource<'_> {
 
     async fn read_from_disk(&mut self, name: &str, from: u64) -> anyhow::Result<TimelineView> {
         if self.disk.is_none() {
-            self.disk = Store::look(self.records);
+            self.disk = Store::open_read_only(self.records);
         }
         let Some(records) = &self.disk else {
             let message = format!("no records are kept in the data folder `{}`", self.records.display());

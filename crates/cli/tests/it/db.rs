@@ -31,7 +31,7 @@ fn open(fixture: &CliFixture) -> Store {
     Store::open(StoreSettings {
         folder: fixture.real("home/data"),
         run: "test".to_owned(),
-        living: Vec::new(),
+        running_tags: Vec::new(),
         began: SystemTime::now(),
         // Nothing is removed automatically here.
         max_age: Duration::from_secs(100 * 365 * 24 * 3600),

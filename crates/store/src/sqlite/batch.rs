@@ -1,6 +1,6 @@
 //! A batch: many operations in one transaction.
 //!
-//! It is written as a whole or not at all, except for operations that fail by their own fault: with [`Care`] each has a
+//! It is written as a whole or not at all, except for operations that fail by their own fault: with [`Savepoints`] each has a
 //! savepoint, and one that fails leaves nothing behind and does not affect its neighbours.
 
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use greenroom_core::record::NotRecorded;
 use rusqlite::Connection;
 
 use super::{Failure, write};
-use crate::op::{Done, Op};
+use crate::op::{Op, OpResult};
 
 /// Whether each operation of a batch gets a savepoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Care {
+pub(crate) enum Savepoints {
     None,
     Each,
 }
 
 /// The result of each operation of a batch.
-pub(crate) type Outcomes = Vec<Result<Done, NotRecorded>>;
+pub(crate) type Outcomes = Vec<Result<OpResult, NotRecorded>>;
 
 /// One transaction with the whole batch of the process `run`. Every error is the whole batch's.
 pub(crate) fn transaction(
     connection: &Connection,
     run: &str,
     batch: &[Op],
-    care: Care,
+    savepoints: Savepoints,
 ) -> Result<Outcomes, Failure> {
     execute(connection, "BEGIN IMMEDIATE")?;
-    let outcomes = fill(connection, run, batch, care)
+    let outcomes = fill(connection, run, batch, savepoints)
         .and_then(|outcomes| execute(connection, "COMMIT").map(|()| outcomes));
     if outcomes.is_err() && !connection.is_autocommit() {
         // SQLite has rolled some failures back itself. One that it cannot roll back, it will find at the next start.
@@ -38,10 +38,15 @@ pub(crate) fn transaction(
     outcomes
 }
 
-fn fill(connection: &Connection, run: &str, batch: &[Op], care: Care) -> Result<Outcomes, Failure> {
+fn fill(
+    connection: &Connection,
+    run: &str,
+    batch: &[Op],
+    savepoints: Savepoints,
+) -> Result<Outcomes, Failure> {
     let mut outcomes = Vec::with_capacity(batch.len());
     for op in batch {
-        if care == Care::None {
+        if savepoints == Savepoints::None {
             outcomes.push(Ok(write::apply(connection, run, op)?));
             continue;
         }

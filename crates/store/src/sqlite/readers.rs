@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{Failure, open};
-use crate::shared::{Phase, Shared};
+use crate::shared::{Phase, StoreShared};
 
 /// How many read at once. They compute more than they wait, and greenroom leaves most cores to browsers.
 const READERS_MAX: usize = 4;
@@ -26,11 +26,11 @@ pub(crate) struct Readers {
     folder: PathBuf,
     turns: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<(u64, Connection)>>>,
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
 }
 
 impl Readers {
-    pub(crate) fn new(folder: PathBuf, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(folder: PathBuf, shared: Arc<StoreShared>) -> Self {
         Self { folder, turns: Arc::new(Semaphore::new(READERS_MAX)), idle: Arc::default(), shared }
     }
 

@@ -29,7 +29,7 @@ const SLICE_PAGES: usize = 256;
 
 /// How far a walk over blobs in the order of their last use has come.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Mark {
+pub(crate) struct BlobCursor {
     last_used: String,
     sha256: String,
 }
@@ -132,7 +132,7 @@ pub(crate) fn old_blobs(
     let mut excess = bytes.saturating_sub(limits.settings.blobs_bytes_max);
     let expired = timestamp_ms(limits.before(limits.settings.blobs_ttl));
     let in_use = timestamp_ms(limits.before(IN_USE));
-    let mut victims = Vec::new();
+    let mut blobs = Vec::new();
     {
         let mut select = transaction
             .prepare_cached("SELECT sha256, pool, bytes, last_used FROM blobs ORDER BY last_used LIMIT ?1")?;
@@ -143,10 +143,10 @@ pub(crate) fn old_blobs(
                 break;
             }
             excess = excess.saturating_sub(bytes);
-            victims.push(Victim { sha256: row.get(0)?, pool: row.get(1)?, bytes });
+            blobs.push(BlobToRemove { sha256: row.get(0)?, pool: row.get(1)?, bytes });
         }
     }
-    let removed = remove_blobs(&transaction, files, &victims)?;
+    let removed = remove_blobs(&transaction, files, &blobs)?;
     transaction.commit()?;
     Ok((removed.blobs > 0).then_some(removed))
 }
@@ -156,10 +156,11 @@ pub(crate) fn unnamed_blobs(
     connection: &mut Connection,
     files: &BlobFiles,
     limits: &Limits<'_>,
-    after: &Mark,
-) -> Result<(Option<Mark>, Removed), Failure> {
+    after: &BlobCursor,
+) -> Result<(Option<BlobCursor>, Removed), Failure> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let (mut victims, mut mark) = (Vec::new(), None);
+    let mut blobs = Vec::new();
+    let mut cursor = None;
     {
         let mut select = transaction.prepare_cached(
             "SELECT sha256, pool, bytes, last_used,
@@ -171,18 +172,18 @@ pub(crate) fn unnamed_blobs(
         let mut rows = select.query(params![after.last_used, after.sha256, cutoff, SLICE_BLOBS])?;
         while let Some(row) = rows.next()? {
             let sha256: String = row.get(0)?;
-            mark = Some(Mark { last_used: row.get(3)?, sha256: sha256.clone() });
+            cursor = Some(BlobCursor { last_used: row.get(3)?, sha256: sha256.clone() });
             if !row.get::<_, bool>(4)? {
-                victims.push(Victim { sha256, pool: row.get(1)?, bytes: row.get(2)? });
+                blobs.push(BlobToRemove { sha256, pool: row.get(1)?, bytes: row.get(2)? });
             }
         }
     }
-    let removed = remove_blobs(&transaction, files, &victims)?;
+    let removed = remove_blobs(&transaction, files, &blobs)?;
     transaction.commit()?;
-    Ok((mark, removed))
+    Ok((cursor, removed))
 }
 
-struct Victim {
+struct BlobToRemove {
     sha256: String,
     pool: String,
     bytes: u64,
@@ -192,20 +193,20 @@ struct Victim {
 fn remove_blobs(
     transaction: &Transaction<'_>,
     files: &BlobFiles,
-    victims: &[Victim],
+    blobs: &[BlobToRemove],
 ) -> Result<Removed, Failure> {
     let mut removed = Removed::default();
-    for victim in victims {
-        if let Some(id) = BlobId::parse(&victim.sha256)
-            && let Err(error) = files.remove(&victim.pool, &id)
+    for blob in blobs {
+        if let Some(id) = BlobId::parse(&blob.sha256)
+            && let Err(error) = files.remove(&blob.pool, &id)
         {
             tracing::warn!(%id, %error, "a blob cannot be removed");
             continue;
         }
         removed.blobs += transaction
             .prepare_cached("DELETE FROM blobs WHERE sha256 = ?1 AND pool = ?2")?
-            .execute(params![victim.sha256, victim.pool])?;
-        removed.blob_bytes += victim.bytes;
+            .execute(params![blob.sha256, blob.pool])?;
+        removed.blob_bytes += blob.bytes;
     }
     Ok(removed)
 }

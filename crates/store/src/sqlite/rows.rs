@@ -157,18 +157,20 @@ pub(crate) fn console_line(row: &Row<'_>) -> rusqlite::Result<ConsoleLine> {
         level: Level::of(&level),
         message: row.get(1)?,
         at: at.as_deref().and_then(time::parse),
-        location: location.and_then(|text| serde_json::from_str::<Kept>(&text).ok()).map(|kept| Location {
-            url: kept.url,
-            line_number: kept.line_number,
-            column_number: kept.column_number,
-        }),
+        location: location.and_then(|text| serde_json::from_str::<StoredLocation>(&text).ok()).map(
+            |stored| Location {
+                url: stored.url,
+                line_number: stored.line_number,
+                column_number: stored.column_number,
+            },
+        ),
     })
 }
 
 /// A location as the table has it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Kept {
+struct StoredLocation {
     url: String,
     line_number: Option<u32>,
     column_number: Option<u32>,

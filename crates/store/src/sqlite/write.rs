@@ -1,7 +1,7 @@
 //! Operations as SQL: what each one writes. Called by the writer, inside its transaction.
 //!
 //! An operation that finds no row to write to (an end without a beginning, a second end) writes nothing and returns
-//! [`Done::Refused`]; that is no failure of the batch. Statements are few: each call also updates its session's row.
+//! [`OpResult::Refused`]; that is no failure of the batch. Statements are few: each call also updates its session's row.
 
 use std::time::SystemTime;
 
@@ -13,20 +13,20 @@ use greenroom_core::{
 use rusqlite::{Connection, params};
 
 use super::find;
-use crate::op::{BlobUse, Done, Op};
+use crate::op::{BlobUse, Op, OpResult};
 
 /// Writes an operation of the process with the tag `run`.
-pub(crate) fn apply(connection: &Connection, run: &str, op: &Op) -> rusqlite::Result<Done> {
+pub(crate) fn apply(connection: &Connection, run: &str, op: &Op) -> rusqlite::Result<OpResult> {
     match op {
         Op::Begin(request, _) => match insert(connection, run, request)? || settle_in(connection, request)? {
-            true => Ok(Done::Written),
-            false => Ok(Done::Refused("a record of this name already exists")),
+            true => Ok(OpResult::Written),
+            false => Ok(OpResult::Refused("a record of this name already exists")),
         },
         Op::Claim(request, _) => claim(connection, run, request),
         Op::End(response, _) => end(connection, run, response),
         Op::SessionBegan(owner, session, at, _) => {
             session_used(connection, run, session, owner.as_str(), *at)?;
-            Ok(Done::Written)
+            Ok(OpResult::Written)
         }
         Op::SessionEnded(uid, state, at) => session_ended(connection, uid, *state, *at),
         Op::SetCursor(id, cursor, at, _) => set_cursor(connection, id, cursor, *at),
@@ -55,7 +55,7 @@ fn insert(connection: &Connection, run: &str, request: &Request) -> rusqlite::Re
     Ok(rows == 1)
 }
 
-fn claim(connection: &Connection, run: &str, request: &Request) -> rusqlite::Result<Done> {
+fn claim(connection: &Connection, run: &str, request: &Request) -> rusqlite::Result<OpResult> {
     let claim = if insert(connection, run, request)? {
         Claim::New
     } else {
@@ -64,16 +64,16 @@ fn claim(connection: &Connection, run: &str, request: &Request) -> rusqlite::Res
             None => Claim::Taken,
         }
     };
-    Ok(Done::Claimed(claim))
+    Ok(OpResult::Claimed(claim))
 }
 
-fn end(connection: &Connection, run: &str, response: &Response) -> rusqlite::Result<Done> {
+fn end(connection: &Connection, run: &str, response: &Response) -> rusqlite::Result<OpResult> {
     let id = response.ref_id.as_str();
     let mut select =
         connection.prepare_cached("SELECT position, session_id, owner FROM requests WHERE ref_id = ?1")?;
     let mut rows = select.query([id])?;
     let Some(begun) = rows.next()? else {
-        return Ok(Done::Refused("its beginning was not recorded"));
+        return Ok(OpResult::Refused("its beginning was not recorded"));
     };
     let position: i64 = begun.get(0)?;
     let errors = response.console.iter().filter(|line| line.level == Level::Error).count();
@@ -101,7 +101,7 @@ fn end(connection: &Connection, run: &str, response: &Response) -> rusqlite::Res
         begun.get_ref(2)?.as_str()?,
     ])?;
     if inserted == 0 {
-        return Ok(Done::Refused("it has already ended"));
+        return Ok(OpResult::Refused("it has already ended"));
     }
     let of_session = begun.get_ref(1)?.as_str_or_null()?;
     if let Some(session) = &response.session {
@@ -124,7 +124,7 @@ fn end(connection: &Connection, run: &str, response: &Response) -> rusqlite::Res
     if !response.blobs.is_empty() {
         blob_refs(connection, position, begun.get_ref(2)?.as_str()?, response)?;
     }
-    Ok(Done::Written)
+    Ok(OpResult::Written)
 }
 
 /// Makes sure that a session has a row, with the time of its last activity.
@@ -225,13 +225,13 @@ fn session_ended(
     uid: &SessionUid,
     state: SessionState,
     at: SystemTime,
-) -> rusqlite::Result<Done> {
+) -> rusqlite::Result<OpResult> {
     connection
         .prepare_cached(
             "UPDATE sessions SET state = ?2, last_activity = max(last_activity, ?3) WHERE session_id = ?1",
         )?
         .execute(params![uid.as_str(), state.as_str(), timestamp_ms(at)])?;
-    Ok(Done::Written)
+    Ok(OpResult::Written)
 }
 
 fn set_cursor(
@@ -239,7 +239,7 @@ fn set_cursor(
     id: &RefId,
     cursor: &Cursor,
     at: SystemTime,
-) -> rusqlite::Result<Done> {
+) -> rusqlite::Result<OpResult> {
     let rows = connection
         .prepare_cached(
             "INSERT INTO diff_cursors (ref_id, cursor_position, last_snapshot_hash, last_read)
@@ -253,10 +253,10 @@ fn set_cursor(
             cursor.hash,
             timestamp_ms(at),
         ])?;
-    Ok(if rows == 0 { Done::Refused("there is no such record") } else { Done::Written })
+    Ok(if rows == 0 { OpResult::Refused("there is no such record") } else { OpResult::Written })
 }
 
-fn use_blob(connection: &Connection, used: &BlobUse) -> rusqlite::Result<Done> {
+fn use_blob(connection: &Connection, used: &BlobUse) -> rusqlite::Result<OpResult> {
     connection
         .prepare_cached(
             "INSERT INTO blobs (sha256, pool, bytes, created_at, last_used) VALUES (?1, ?2, ?3, ?4, ?4)
@@ -268,7 +268,7 @@ fn use_blob(connection: &Connection, used: &BlobUse) -> rusqlite::Result<Done> {
             i64::try_from(used.bytes).unwrap_or(i64::MAX),
             timestamp_ms(used.at),
         ])?;
-    Ok(Done::Written)
+    Ok(OpResult::Written)
 }
 
 /// Closes the sessions of dead processes that began before `began`, a moment before the living processes were determined.
@@ -276,7 +276,7 @@ fn use_blob(connection: &Connection, used: &BlobUse) -> rusqlite::Result<Done> {
 pub(crate) fn close_orphans(
     connection: &mut Connection,
     run: &str,
-    living: &[String],
+    running_tags: &[String],
     began: SystemTime,
 ) -> rusqlite::Result<usize> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -285,7 +285,7 @@ pub(crate) fn close_orphans(
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     let mut closed = 0;
-    for dead in runs.iter().filter(|one| *one != run && !living.contains(one)) {
+    for dead in runs.iter().filter(|one| *one != run && !running_tags.contains(one)) {
         closed += transaction.execute(
             "UPDATE sessions SET state = 'closed' WHERE state = 'active' AND run = ?1 AND created_at < ?2",
             [dead, &timestamp_ms(began)],

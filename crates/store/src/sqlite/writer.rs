@@ -2,7 +2,7 @@
 //!
 //! It takes all queued operations as one batch, writes it in one transaction, and answers all of it in order once that is
 //! committed. An operation that cannot be written fails alone: the batch is repeated, each operation in a savepoint of its
-//! own. A transaction that fails fails the whole batch, and [`Shared::health`] says why until one succeeds again.
+//! own. A transaction that fails fails the whole batch, and [`StoreShared::health`] says why until one succeeds again.
 //! A database that cannot be opened is tried again, a broken or missing one is replaced by a new one; meanwhile calls go on
 //! without records.
 
@@ -17,7 +17,7 @@ use greenroom_core::record::NotRecorded;
 
 use super::{
     Failure,
-    batch::{Care, Outcomes, transaction},
+    batch::{Outcomes, Savepoints, transaction},
     checkpoint::{self, Checkpointer},
     open::{self, Opened},
     remove,
@@ -25,10 +25,10 @@ use super::{
 };
 use crate::{
     blob_files::BlobFiles,
-    op::{Done, Op},
+    op::{Op, OpResult},
     retention::{Removed, Round},
     settings::StoreSettings,
-    shared::{Phase, Shared},
+    shared::{Phase, StoreShared},
 };
 
 /// The pause before a database that could not be opened is tried again. Long enough not to keep a failing disk busy, short
@@ -46,10 +46,10 @@ const RETAIN_FIRST: Duration = Duration::from_secs(1);
 const RETAIN_WITHIN: Duration = Duration::from_secs(1);
 
 pub(crate) struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
     settings: StoreSettings,
     folder: PathBuf,
-    state: State,
+    state: DatabaseState,
     openings: u64,
     files: Arc<BlobFiles>,
     /// The round of removals that is under way, if there is one.
@@ -58,15 +58,15 @@ pub(crate) struct Writer {
     retain_at: Instant,
 }
 
-enum State {
+enum DatabaseState {
     Open { opened: Opened, checkpointer: Checkpointer },
     Shut { why: Arc<str>, again: Instant },
 }
 
 /// Reports on drop that the writer has ended, for whatever reason.
-struct End(Arc<Shared>);
+struct EndReport(Arc<StoreShared>);
 
-impl Drop for End {
+impl Drop for EndReport {
     fn drop(&mut self) {
         if thread::panicking() {
             let why: Arc<str> = Arc::from("the writer of records has ended unexpectedly");
@@ -82,11 +82,11 @@ impl Drop for End {
 
 impl Writer {
     /// Runs until the queue is closed and empty.
-    pub(crate) fn run(shared: Arc<Shared>, settings: StoreSettings, files: Arc<BlobFiles>) {
-        let end = End(shared.clone());
+    pub(crate) fn run(shared: Arc<StoreShared>, settings: StoreSettings, files: Arc<BlobFiles>) {
+        let end_report = EndReport(shared.clone());
         let mut writer = Self {
             folder: settings.folder.clone(),
-            state: State::Shut { why: Arc::from("not opened yet"), again: Instant::now() },
+            state: DatabaseState::Shut { why: Arc::from("not opened yet"), again: Instant::now() },
             shared,
             settings,
             openings: 0,
@@ -107,19 +107,19 @@ impl Writer {
             writer.retain_if_due(if is_idle { Duration::ZERO } else { RETAIN_WITHIN });
         }
         writer.finish();
-        drop(end);
+        drop(end_report);
     }
 
     fn nap(&self) -> Duration {
         let until = match &self.state {
-            State::Open { .. } => self.retain_at,
-            State::Shut { again, .. } => *again,
+            DatabaseState::Open { .. } => self.retain_at,
+            DatabaseState::Shut { again, .. } => *again,
         };
         until.saturating_duration_since(Instant::now())
     }
 
     fn open_if_due(&mut self) {
-        if matches!(&self.state, State::Shut { again, .. } if *again <= Instant::now()) {
+        if matches!(&self.state, DatabaseState::Shut { again, .. } if *again <= Instant::now()) {
             self.open();
         }
     }
@@ -134,7 +134,7 @@ impl Writer {
             Ok(opened) => {
                 self.openings += 1;
                 let checkpointer = Checkpointer::start(&self.folder);
-                self.state = State::Open { opened, checkpointer };
+                self.state = DatabaseState::Open { opened, checkpointer };
                 self.shared.phase.send_replace(Phase::Open(self.openings));
                 self.shared.set_health(Ok(()));
             }
@@ -157,8 +157,8 @@ impl Writer {
     }
 
     fn tidy(&self, opened: &mut Opened) -> Result<(), Failure> {
-        let StoreSettings { run, living, began, .. } = &self.settings;
-        let closed = close_orphans(&mut opened.connection, run, living, *began)?;
+        let StoreSettings { run, running_tags, began, .. } = &self.settings;
+        let closed = close_orphans(&mut opened.connection, run, running_tags, *began)?;
         if closed > 0 {
             tracing::info!(closed, "closed the sessions of greenrooms that have ended");
         }
@@ -172,7 +172,7 @@ impl Writer {
     fn shut(&mut self, failure: &Failure) {
         let why: Arc<str> =
             Arc::from(format!("cannot open {}: {failure}", self.folder.join(open::FILE).display()));
-        self.state = State::Shut { why: why.clone(), again: Instant::now() + OPEN_AGAIN };
+        self.state = DatabaseState::Shut { why: why.clone(), again: Instant::now() + OPEN_AGAIN };
         self.shared.phase.send_replace(Phase::Shut(why.clone()));
         self.shared.set_health(Err(why));
     }
@@ -182,7 +182,10 @@ impl Writer {
         match self.commit(&batch) {
             Ok(outcomes) => {
                 // An operation that found no row to write to proves nothing about the disk.
-                if outcomes.iter().any(|outcome| matches!(outcome, Ok(Done::Written | Done::Claimed(_)))) {
+                if outcomes
+                    .iter()
+                    .any(|outcome| matches!(outcome, Ok(OpResult::Written | OpResult::Claimed(_))))
+                {
                     self.shared.set_health(Ok(()));
                 }
                 for (op, outcome) in batch.into_iter().zip(outcomes) {
@@ -201,19 +204,21 @@ impl Writer {
     /// Writes a batch, in as many attempts as can help.
     fn commit(&mut self, batch: &[Op]) -> Result<Outcomes, Arc<str>> {
         self.reopen_if_moved();
-        let mut care = Care::None;
+        let mut savepoints = Savepoints::None;
         let mut begun_anew = false;
         loop {
             let (opened, checkpointer) = match &mut self.state {
-                State::Open { opened, checkpointer } => (opened, checkpointer),
-                State::Shut { why, .. } => return Err(why.clone()),
+                DatabaseState::Open { opened, checkpointer } => (opened, checkpointer),
+                DatabaseState::Shut { why, .. } => return Err(why.clone()),
             };
-            match transaction(&opened.connection, &self.settings.run, batch, care) {
+            match transaction(&opened.connection, &self.settings.run, batch, savepoints) {
                 Ok(outcomes) => {
                     checkpointer.written(batch.iter().map(Op::bytes).sum());
                     return Ok(outcomes);
                 }
-                Err(failure) if failure.is_of_one_row() && care == Care::None => care = Care::Each,
+                Err(failure) if failure.is_of_one_row() && savepoints == Savepoints::None => {
+                    savepoints = Savepoints::Each
+                }
                 Err(failure) if failure.is_corrupt() && !begun_anew => {
                     begun_anew = true;
                     self.begin_anew(&failure);
@@ -228,7 +233,7 @@ impl Writer {
 
     /// A file that was removed or replaced takes rows as before; but no reader would find them.
     fn reopen_if_moved(&mut self) {
-        if matches!(&self.state, State::Open { opened, .. } if !opened.is_in_place(&self.folder)) {
+        if matches!(&self.state, DatabaseState::Open { opened, .. } if !opened.is_in_place(&self.folder)) {
             tracing::warn!(
                 path = %self.folder.join(open::FILE).display(),
                 "the database of records was moved or removed; opening it again"
@@ -238,8 +243,8 @@ impl Writer {
     }
 
     fn begin_anew(&mut self, failure: &Failure) {
-        let shut = State::Shut { why: Arc::from(failure.to_string()), again: Instant::now() };
-        if let State::Open { opened, checkpointer } = std::mem::replace(&mut self.state, shut) {
+        let shut = DatabaseState::Shut { why: Arc::from(failure.to_string()), again: Instant::now() };
+        if let DatabaseState::Open { opened, checkpointer } = std::mem::replace(&mut self.state, shut) {
             drop(checkpointer);
             match open::abandon(opened, &self.folder, failure) {
                 Ok(()) => self.open(),
@@ -254,7 +259,7 @@ impl Writer {
         if self.retain_at + overdue > now {
             return;
         }
-        let State::Open { opened, checkpointer } = &mut self.state else { return };
+        let DatabaseState::Open { opened, checkpointer } = &mut self.state else { return };
         let round = self.round.get_or_insert_default();
         let more = round.slice(&mut opened.connection, &self.files, &self.settings);
         checkpointer.written(0);
@@ -285,7 +290,7 @@ impl Writer {
     }
 
     fn finish(&mut self) {
-        if let State::Open { opened, .. } = &self.state
+        if let DatabaseState::Open { opened, .. } = &self.state
             && let Err(error) = checkpoint::last(&opened.connection)
         {
             tracing::debug!(%error, "the records' last checkpoint failed");
@@ -310,10 +315,10 @@ mod tests {
     #[test]
     fn a_writer_that_panics_is_told_of() {
         for panics in [true, false] {
-            let shared = Arc::new(Shared::new());
-            let end = End(shared.clone());
+            let shared = Arc::new(StoreShared::new());
+            let end_report = EndReport(shared.clone());
             let ended = thread::spawn(move || {
-                let _end = end;
+                let _end_report = end_report;
                 assert!(!panics, "this is the panic");
             });
             assert_eq!(ended.join().is_err(), panics);

@@ -17,7 +17,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::{
     kit::{folder, open, request, response, rows, settings, soon, sql},
-    sharing::{again, is_again},
+    sharing::{is_rerun, rerun_this_test},
 };
 
 async fn write(store: &Store) -> Result<(), String> {
@@ -48,11 +48,12 @@ fn set_aside(folder: &Path) -> Vec<PathBuf> {
 /// limit on the size of files plays the full disk: it stops root as well.
 #[tokio::test]
 async fn a_full_disk_is_told_and_recovered_from() {
-    let Some(folder) = is_again() else {
+    let Some(folder) = is_rerun() else {
         let folder = folder();
         // Files of at most 512 KiB; what goes beyond is an error, not a signal.
         let limited = "trap '' XFSZ; ulimit -S -f 1024; exec \"$0\" \"$@\"";
-        again("faults::a_full_disk_is_told_and_recovered_from", folder.path(), Some(limited)).wait();
+        rerun_this_test("faults::a_full_disk_is_told_and_recovered_from", folder.path(), Some(limited))
+            .wait();
         return;
     };
     let store = open(&folder);

@@ -33,7 +33,7 @@ pub fn settings(folder: &Path) -> StoreSettings {
     StoreSettings {
         folder: folder.to_owned(),
         run: "1-1-a".to_owned(),
-        living: Vec::new(),
+        running_tags: Vec::new(),
         began: SystemTime::now(),
         max_age: Duration::from_secs(7 * 24 * 3600),
         bytes_max: 1 << 30,

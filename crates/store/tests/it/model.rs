@@ -40,23 +40,23 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// A record in the model.
-struct Kept {
+struct ModelRecord {
     request: Request,
     session: Option<SessionRef>,
     response: Option<Response>,
     cursor: Option<Cursor>,
 }
 
-struct World {
+struct StoreModel {
     names: Vec<RefId>,
     owners: Vec<Owner>,
     sessions: Vec<SessionRef>,
-    kept: HashMap<RefId, Kept>,
+    kept: HashMap<RefId, ModelRecord>,
     /// In the order in which they began.
     order: Vec<RefId>,
 }
 
-impl World {
+impl StoreModel {
     fn new() -> Self {
         Self {
             names: (0..NAMES).map(|_| name()).collect(),
@@ -69,7 +69,7 @@ impl World {
 
     fn begin(&mut self, request: Request) {
         self.order.push(request.ref_id.clone());
-        let kept = Kept { session: request.session.clone(), request, response: None, cursor: None };
+        let kept = ModelRecord { session: request.session.clone(), request, response: None, cursor: None };
         self.kept.insert(kept.request.ref_id.clone(), kept);
     }
 
@@ -204,7 +204,7 @@ proptest! {
         runtime.block_on(async {
             let folder = folder();
             let mut store = open(folder.path());
-            let mut world = World::new();
+            let mut world = StoreModel::new();
             for step in steps {
                 if matches!(step, Step::Reopen) {
                     world.compare(&store).await;

@@ -54,14 +54,14 @@ async fn sessions_of_dead_processes_are_closed() {
     for run in ["dead", "neighbour", "own"] {
         let mut settings = settings(folder.path());
         settings.run = run.to_owned();
-        settings.living = vec!["dead".to_owned(), "neighbour".to_owned()];
+        settings.running_tags = vec!["dead".to_owned(), "neighbour".to_owned()];
         let store = Store::open(settings);
         soon(store.begin(request(&owner, Some(&session(run))))).await.unwrap();
         soon(store.close()).await;
     }
     let mut settings = settings(folder.path());
     settings.run = "own".to_owned();
-    settings.living = vec!["neighbour".to_owned()];
+    settings.running_tags = vec!["neighbour".to_owned()];
     let store = Store::open(settings);
     let state = async |name: &str| soon(store.session(&owner, name)).await.unwrap().unwrap().state;
     assert_eq!(state("dead").await, SessionState::Closed);
@@ -100,7 +100,7 @@ async fn opening_again_closes_no_session_of_a_later_process() {
     soon(old.begin(request(&owner, None))).await.unwrap();
     let mut later = settings(&here);
     later.run = "later".to_owned();
-    later.living = vec!["1-1-a".to_owned()];
+    later.running_tags = vec!["1-1-a".to_owned()];
     let store = Store::open(later);
     soon(store.begin(request(&owner, Some(&session("shop"))))).await.unwrap();
     fs::rename(&here, &away).unwrap();

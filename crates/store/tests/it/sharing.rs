@@ -15,14 +15,14 @@ use crate::kit::{folder, open, request, response, rows, session, settings, soon,
 const AGAIN: &str = "GREENROOM_STORE_TEST_FOLDER";
 
 /// The folder, in a process that a test started from itself.
-pub fn is_again() -> Option<PathBuf> {
+pub fn is_rerun() -> Option<PathBuf> {
     env::var_os(AGAIN).map(PathBuf::from)
 }
 
 /// This very test in a further process, through a shell script if one is given. Dropping this value ends the process.
-pub struct Again(Child);
+pub struct ChildRun(Child);
 
-pub fn again(test: &str, folder: &Path, script: Option<&str>) -> Again {
+pub fn rerun_this_test(test: &str, folder: &Path, script: Option<&str>) -> ChildRun {
     let program = env::current_exe().unwrap();
     let mut command = match script {
         Some(script) => {
@@ -33,10 +33,10 @@ pub fn again(test: &str, folder: &Path, script: Option<&str>) -> Again {
         None => Command::new(program),
     };
     command.args(["--exact", test, "--nocapture"]).env(AGAIN, folder).stdout(Stdio::piped());
-    Again(command.spawn().unwrap())
+    ChildRun(command.spawn().unwrap())
 }
 
-impl Again {
+impl ChildRun {
     /// Waits for its end, which must be successful.
     pub fn wait(&mut self) {
         let status = self.0.wait().unwrap();
@@ -44,7 +44,7 @@ impl Again {
     }
 }
 
-impl Drop for Again {
+impl Drop for ChildRun {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -57,11 +57,12 @@ impl Drop for Again {
 async fn processes_share_a_database() {
     const EACH: usize = 600;
     const TOGETHER: usize = 8;
-    let Some(folder) = is_again() else {
+    let Some(folder) = is_rerun() else {
         let folder = folder();
-        let mut others: Vec<_> =
-            (0..3).map(|_| again("sharing::processes_share_a_database", folder.path(), None)).collect();
-        others.iter_mut().for_each(Again::wait);
+        let mut others: Vec<_> = (0..3)
+            .map(|_| rerun_this_test("sharing::processes_share_a_database", folder.path(), None))
+            .collect();
+        others.iter_mut().for_each(ChildRun::wait);
         for table in ["requests", "responses"] {
             assert_eq!(rows(folder.path(), table), 3 * EACH, "{table}");
         }
@@ -75,7 +76,7 @@ async fn processes_share_a_database() {
     let mut settings = settings(&folder);
     settings.run = run.clone();
     // Every possible process counts as alive.
-    settings.living = (1..=4_194_304).map(|pid: u32| pid.to_string()).collect();
+    settings.running_tags = (1..=4_194_304).map(|pid: u32| pid.to_string()).collect();
     let store = greenroom_store::Store::open(settings);
     let owner = Owner::new(&run);
     let session = session("one");
@@ -98,9 +99,10 @@ async fn processes_share_a_database() {
 /// An acknowledged operation is there after its process was killed in the middle of its work.
 #[tokio::test]
 async fn what_was_acknowledged_survives_a_kill() {
-    let Some(folder) = is_again() else {
+    let Some(folder) = is_rerun() else {
         let folder = folder();
-        let mut other = again("sharing::what_was_acknowledged_survives_a_kill", folder.path(), None);
+        let mut other =
+            rerun_this_test("sharing::what_was_acknowledged_survives_a_kill", folder.path(), None);
         let lines = BufReader::new(other.0.stdout.take().unwrap()).lines();
         let names = lines.map_while(Result::ok).filter_map(|line| RefId::parse(&line).ok());
         let acknowledged: Vec<_> = names.take(300).collect();
