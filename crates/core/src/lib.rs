@@ -11,7 +11,7 @@ pub mod id;
 pub mod json_check;
 pub mod lease;
 pub mod likeness;
-pub mod net;
+pub mod network_verdict;
 pub mod page_size;
 pub mod plural;
 pub mod policy;

@@ -1,10 +1,10 @@
-//! The proxy's own answers: one place turns a reason into a status, a header and a line of text.
+//! The proxy's own answers: this module turns a reason into a status, a header and a line of text.
 //!
 //! The text is for people who look at the page or read the log; `x-greenroom-refused` is for programs, and
 //! tells a refusal apart from a 403 that a site sent itself.
 
 use bytes::Bytes;
-use greenroom_core::net::Blocked;
+use greenroom_core::network_verdict::Blocked;
 use http_body_util::{BodyExt, Empty, Full, combinators::UnsyncBoxBody};
 use hyper::{
     Response, StatusCode,
@@ -14,7 +14,7 @@ use hyper::{
 use crate::{chain::Unhelpful, dial::NoConnection};
 
 /// A body on its way to a browser, streamed.
-pub(crate) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
+pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
 const REFUSED: HeaderName = HeaderName::from_static("x-greenroom-refused");
 
@@ -44,7 +44,7 @@ impl NotCarried {
         }
     }
 
-    pub(crate) fn into_response(self) -> Response<Body> {
+    pub(crate) fn into_response(self) -> Response<ResponseBody> {
         let status = match &self {
             Self::NotForProxy(_) => StatusCode::BAD_REQUEST,
             Self::NoConnection(NoConnection::Blocked { .. }) => StatusCode::FORBIDDEN,
@@ -70,10 +70,10 @@ fn word(reason: Blocked) -> &'static str {
     }
 }
 
-fn text(text: String) -> Body {
+fn text(text: String) -> ResponseBody {
     Full::from(text).map_err(|never| match never {}).boxed_unsync()
 }
 
-pub(crate) fn empty() -> Body {
+pub(crate) fn empty() -> ResponseBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
-use crate::{answer::Body, dial::Dialer, forward, tunnel};
+use crate::{answer::ResponseBody, dial::Dialer, forward, tunnel};
 
 /// The largest head of a request or an answer: Chromium's own limit for answers, and far above the cookies that it
 /// sends.
@@ -70,7 +70,11 @@ pub(crate) async fn serve(stream: TcpStream, dialer: Arc<Dialer>) {
     }
 }
 
-async fn answer(request: Request<Incoming>, dialer: &Dialer, afterwards: &Afterwards) -> Response<Body> {
+async fn answer(
+    request: Request<Incoming>,
+    dialer: &Dialer,
+    afterwards: &Afterwards,
+) -> Response<ResponseBody> {
     let answered = if request.method() == Method::CONNECT {
         tunnel::open(request, dialer, afterwards).await
     } else {

@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{net::Blocked, port::human};
+use greenroom_core::{network_verdict::Blocked, port::human};
 use tokio::{net::TcpStream, time::timeout};
 
 use crate::{gate::Gate, host, upstream::Upstream};
@@ -60,7 +60,7 @@ pub(crate) struct Dialer {
 }
 
 /// A connection for one judged request.
-pub(crate) enum Line<'a> {
+pub(crate) enum OutboundConnection<'a> {
     ToSite(TcpStream),
     /// `host` is what the upstream is given as the site: a name, or an address in its usual spelling.
     ToUpstream {
@@ -91,31 +91,34 @@ impl Dialer {
     }
 
     /// Connects to `host`, a name or a literal with or without brackets, or to the upstream on its behalf.
-    pub(crate) async fn dial(&self, host: &str, port: u16) -> Result<Line<'_>, NoConnection> {
+    pub(crate) async fn dial(&self, host: &str, port: u16) -> Result<OutboundConnection<'_>, NoConnection> {
         let bare = host::bare(host);
         let blocked = |reason| NoConnection::Blocked { host: host.to_owned(), port, reason };
         self.gate.admit_name(bare).map_err(blocked)?;
-        let found = resolve(bare, port).await;
-        let addresses = found.as_deref().unwrap_or_default();
+        let site_addresses = resolve(bare, port).await;
+        let addresses = site_addresses.as_deref().unwrap_or_default();
         self.judge(bare, addresses, Gate::admit).await.map_err(blocked)?;
         let unresolved = |source| NoConnection::Unresolved { host: host.to_owned(), source };
         let Some(upstream) = &self.upstream else {
             let unreachable = |source| NoConnection::Unreachable { host: host.to_owned(), port, source };
-            let stream = connect(&found.map_err(unresolved)?).await.map_err(unreachable)?;
-            return Ok(Line::ToSite(stream));
+            let stream = connect(&site_addresses.map_err(unresolved)?).await.map_err(unreachable)?;
+            return Ok(OutboundConnection::ToSite(stream));
         };
 
-        let there = resolve(upstream.host(), upstream.port()).await.map_err(NoConnection::NoUpstream)?;
-        let told = if host::is_name(bare) {
-            let at_port: Vec<_> = there.iter().map(|address| SocketAddr::new(address.ip(), port)).collect();
+        let upstream_addresses =
+            resolve(upstream.host(), upstream.port()).await.map_err(NoConnection::NoUpstream)?;
+        let site_host = if host::is_name(bare) {
+            let at_port: Vec<_> =
+                upstream_addresses.iter().map(|address| SocketAddr::new(address.ip(), port)).collect();
             self.judge("", &at_port, Gate::admit_unless_own).await.map_err(blocked)?;
             bare.to_owned()
         } else {
-            let first = found.and_then(|found| found.first().copied().ok_or_else(no_address));
+            let first = site_addresses
+                .and_then(|site_addresses| site_addresses.first().copied().ok_or_else(no_address));
             host::literal(first.map_err(unresolved)?.ip())
         };
-        let stream = connect(&there).await.map_err(NoConnection::NoUpstream)?;
-        Ok(Line::ToUpstream { stream, upstream, host: told })
+        let stream = connect(&upstream_addresses).await.map_err(NoConnection::NoUpstream)?;
+        Ok(OutboundConnection::ToUpstream { stream, upstream, host: site_host })
     }
 
     /// Judges addresses on a blocking thread, since the port lists of other greenrooms are files. The first refusal counts;
@@ -146,7 +149,7 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         return Ok(vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]);
     }
     match timeout(LOOKUP_WITHIN, tokio::net::lookup_host((host, port))).await {
-        Ok(found) => Ok(found?.collect()),
+        Ok(site_addresses) => Ok(site_addresses?.collect()),
         Err(_) => Err(late("the resolver did not answer", LOOKUP_WITHIN)),
     }
 }

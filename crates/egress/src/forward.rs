@@ -29,14 +29,14 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 
 use crate::{
-    answer::{self, Body, NOT_A_HOST, NotCarried},
+    answer::{self, NOT_A_HOST, NotCarried, ResponseBody},
     chain::{self, Unhelpful},
     connection::{Afterwards, HEAD_BYTES_MAX, HEADERS_MAX},
-    dial::{Dialer, Line},
+    dial::{Dialer, OutboundConnection},
     tunnel,
 };
 
-/// The connection to a site. Nothing moves on it unless it is polled, by [`Answer`] or before there is one.
+/// The connection to a site. Nothing moves on it unless it is polled, by [`SiteBody`] or before there is one.
 type Site = BoxFuture<'static, Result<(), hyper::Error>>;
 
 /// Hop-by-hop headers (RFC 9110, 7.6.1), and those between client and proxy.
@@ -56,17 +56,17 @@ pub(crate) async fn carry(
     mut request: Request<Incoming>,
     dialer: &Dialer,
     afterwards: &Afterwards,
-) -> Result<Response<Body>, NotCarried> {
+) -> Result<Response<ResponseBody>, NotCarried> {
     let (host, port) = site_of(request.uri())?;
     let upgrade = strip(request.headers_mut());
     let browser = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
 
     let (stream, through) = match dialer.dial(&host, port.unwrap_or(80)).await? {
-        Line::ToSite(stream) => {
+        OutboundConnection::ToSite(stream) => {
             address(&mut request, &host, port, None)?;
             (stream, None)
         }
-        Line::ToUpstream { stream, upstream, host } => {
+        OutboundConnection::ToUpstream { stream, upstream, host } => {
             address(&mut request, &host, port, Some(Scheme::HTTP))?;
             chain::authorize(&mut request, upstream);
             (stream, Some(upstream))
@@ -111,7 +111,7 @@ pub(crate) async fn carry(
         });
         return Ok(response.map(|_| answer::empty()));
     }
-    Ok(response.map(|body| Answer { body, site }.boxed_unsync()))
+    Ok(response.map(|body| SiteBody { body, site }.boxed_unsync()))
 }
 
 /// The host and port that an absolute-form request names.
@@ -174,13 +174,13 @@ fn put_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
 }
 
 /// A site's answer: the body, and the connection that it comes through.
-struct Answer {
+struct SiteBody {
     body: Incoming,
     /// `None` once the connection has ended; dropping it hangs up.
     site: Option<Site>,
 }
 
-impl hyper::body::Body for Answer {
+impl hyper::body::Body for SiteBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

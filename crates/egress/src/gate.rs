@@ -1,26 +1,26 @@
 //! The gate: whether a browser may connect to an address. The only module of this crate that knows policy.
 //!
 //! The proxy asks it twice: for the name, before it resolves anything, and for each address, before it dials. With
-//! an upstream proxy the same verdicts apply; only what follows them differs. [`greenroom_core::net`] makes the
+//! an upstream proxy the same verdicts apply; only what follows them differs. [`network_verdict`] makes the
 //! verdicts; the gate adds what only a running proxy knows, its own port. Presets, lists and policies per session
 //! belong behind these two methods.
 
 use std::{net::SocketAddr, sync::Arc};
 
-use greenroom_core::net::{self, Blocked, OwnAddresses, OwnPorts, Target};
+use greenroom_core::network_verdict::{self, Blocked, DialTarget, OwnAddresses, OwnPorts};
 
 pub(crate) struct Gate {
-    ports: Own,
+    ports: ProxyAndDeclaredPorts,
     addresses: Box<dyn OwnAddresses>,
 }
 
 /// The ports that the caller declares, and the proxy's.
-struct Own {
+struct ProxyAndDeclaredPorts {
     declared: Arc<dyn OwnPorts>,
     proxy: u16,
 }
 
-impl OwnPorts for Own {
+impl OwnPorts for ProxyAndDeclaredPorts {
     fn contains(&self, port: u16) -> bool {
         port == self.proxy || self.declared.contains(port)
     }
@@ -32,18 +32,18 @@ impl Gate {
         proxy: u16,
         addresses: impl OwnAddresses + 'static,
     ) -> Self {
-        Self { ports: Own { declared, proxy }, addresses: Box::new(addresses) }
+        Self { ports: ProxyAndDeclaredPorts { declared, proxy }, addresses: Box::new(addresses) }
     }
 
     /// May this name be resolved at all? The lookup itself can already leak data or reach a server.
     pub(crate) fn admit_name(&self, host: &str) -> Result<(), Blocked> {
-        if net::is_metadata_name(host) { Err(Blocked::Metadata) } else { Ok(()) }
+        if network_verdict::is_metadata_name(host) { Err(Blocked::Metadata) } else { Ok(()) }
     }
 
     /// May this very address be dialled?
     pub(crate) fn admit(&self, host: &str, address: SocketAddr) -> Result<(), Blocked> {
-        let target = Target { host: host.to_owned(), address: address.ip(), port: address.port() };
-        net::check_target(&target, &self.ports, self.addresses.as_ref())
+        let target = DialTarget { host: host.to_owned(), address: address.ip(), port: address.port() };
+        network_verdict::check_target(&target, &self.ports, self.addresses.as_ref())
     }
 
     /// The same for an address that the upstream will dial: only greenroom's own ports are refused.
@@ -61,16 +61,16 @@ mod tests {
 
     use super::*;
 
-    struct Declared;
-    impl OwnPorts for Declared {
+    struct Port9222;
+    impl OwnPorts for Port9222 {
         fn contains(&self, port: u16) -> bool {
             port == 9222
         }
     }
 
     /// A machine with two addresses in one network; the system sends from the first only.
-    struct Machine;
-    impl OwnAddresses for Machine {
+    struct TwoAddressMachine;
+    impl OwnAddresses for TwoAddressMachine {
         fn contains(&self, address: IpAddr) -> Option<bool> {
             Some(["203.0.113.7", "203.0.113.8"].iter().any(|own| own.parse() == Ok(address)))
         }
@@ -80,7 +80,7 @@ mod tests {
     /// too; other machines and other ports are not.
     #[test]
     fn every_address_counts() {
-        let gate = Gate::new(Arc::new(Declared), 4000, Machine);
+        let gate = Gate::new(Arc::new(Port9222), 4000, TwoAddressMachine);
         let admit = |address: &str| gate.admit("x", address.parse().unwrap());
         for address in ["203.0.113.7:9222", "203.0.113.8:9222", "[::ffff:203.0.113.8]:4000", "127.0.0.1:4000"]
         {

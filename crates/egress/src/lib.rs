@@ -29,7 +29,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::net::OwnPorts;
+use greenroom_core::network_verdict::OwnPorts;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch},

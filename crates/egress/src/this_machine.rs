@@ -10,7 +10,7 @@ use std::{
     net::{IpAddr, UdpSocket},
 };
 
-use greenroom_core::net::OwnAddresses;
+use greenroom_core::network_verdict::OwnAddresses;
 
 /// The machine that this process runs on.
 #[derive(Debug, Clone, Copy, Default)]

@@ -15,10 +15,10 @@ use tokio::{
 };
 
 use crate::{
-    answer::{self, Body, NotCarried},
+    answer::{self, NotCarried, ResponseBody},
     chain,
     connection::Afterwards,
-    dial::{Dialer, Line},
+    dial::{Dialer, OutboundConnection},
 };
 
 /// How long the other side may stay silent once one side has ended. A socket that was closed looks like
@@ -34,13 +34,13 @@ pub(crate) async fn open(
     request: Request<Incoming>,
     dialer: &Dialer,
     afterwards: &Afterwards,
-) -> Result<Response<Body>, NotCarried> {
+) -> Result<Response<ResponseBody>, NotCarried> {
     let (Some(host), Some(port)) = (request.uri().host(), request.uri().port_u16()) else {
         return Err(NotCarried::NotForProxy("CONNECT wants host:port"));
     };
     match dialer.dial(host, port).await? {
-        Line::ToSite(site) => follow(request, site, afterwards),
-        Line::ToUpstream { stream, upstream, host } => {
+        OutboundConnection::ToSite(site) => follow(request, site, afterwards),
+        OutboundConnection::ToUpstream { stream, upstream, host } => {
             let site = chain::tunnel(stream, upstream, &format!("{host}:{port}")).await?;
             follow(request, TokioIo::new(site), afterwards);
         }

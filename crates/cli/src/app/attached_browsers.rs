@@ -9,7 +9,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use greenroom_core::{
     BoxFuture,
     lease::Strategy,
-    net::{self, OwnAddresses, OwnPorts},
+    network_verdict::{self, OwnAddresses, OwnPorts},
     settings::{AttachedBrowser, EngineKind, Settings},
 };
 use greenroom_egress::ThisMachine;
@@ -75,8 +75,8 @@ impl Attacher {
         let refused =
             |why: &dyn std::fmt::Display| AttachError::new(format!("cannot attach to `{shown}`: {why}"));
         let Some((host, port)) = endpoint.host_and_port() else { return Err(refused(&"it names no host")) };
-        if net::is_metadata_name(&host) {
-            return Err(refused(&net::Blocked::Metadata));
+        if network_verdict::is_metadata_name(&host) {
+            return Err(refused(&network_verdict::Blocked::Metadata));
         }
         let addresses: Vec<IpAddr> = match timeout(LOOKUP_TIMEOUT, lookup_host((host.as_str(), port))).await {
             Ok(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
@@ -99,9 +99,10 @@ fn check_addresses(
     addresses: &[IpAddr],
     own: &dyn OwnPorts,
     machine: &dyn OwnAddresses,
-) -> Result<(), net::Blocked> {
-    let target = |address: &IpAddr| net::Target { host: host.to_owned(), address: *address, port };
-    addresses.iter().try_for_each(|address| net::check_target(&target(address), own, machine))
+) -> Result<(), network_verdict::Blocked> {
+    let target =
+        |address: &IpAddr| network_verdict::DialTarget { host: host.to_owned(), address: *address, port };
+    addresses.iter().try_for_each(|address| network_verdict::check_target(&target(address), own, machine))
 }
 
 /// The address to use: the first one that accepts a connection. A name may have several, of which a debugger listens at one:
@@ -234,9 +235,9 @@ mod tests {
         let checked =
             |texts: &[&str], port| check_addresses("chrome.lan", port, &ips(texts), &OwnPort(9222), &machine);
         assert_eq!(checked(&["192.0.2.1", "127.0.0.1"], 9223), Ok(()));
-        assert_eq!(checked(&["192.0.2.1", "127.0.0.1"], 9222), Err(net::Blocked::OwnPort));
+        assert_eq!(checked(&["192.0.2.1", "127.0.0.1"], 9222), Err(network_verdict::Blocked::OwnPort));
         assert_eq!(checked(&["192.0.2.1"], 9222), Ok(()), "another machine's port");
-        assert_eq!(checked(&["192.0.2.1", "203.0.113.7"], 9222), Err(net::Blocked::OwnPort));
-        assert_eq!(checked(&["192.0.2.1", "169.254.169.254"], 80), Err(net::Blocked::Metadata));
+        assert_eq!(checked(&["192.0.2.1", "203.0.113.7"], 9222), Err(network_verdict::Blocked::OwnPort));
+        assert_eq!(checked(&["192.0.2.1", "169.254.169.254"], 80), Err(network_verdict::Blocked::Metadata));
     }
 }

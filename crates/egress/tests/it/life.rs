@@ -2,7 +2,7 @@
 
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-use crate::{Peer, connections, listener, proxy, within};
+use crate::{RawConnection, connections, listener, proxy, within};
 
 /// A browser that disconnects, at whatever point, leaves nothing behind.
 #[tokio::test]
@@ -11,50 +11,50 @@ async fn a_browser_that_leaves_is_forgotten() {
         let proxy = proxy().await;
         let (site, address) = listener().await;
 
-        let silent = Peer::to(proxy.address()).await;
-        let mut halfway = Peer::to(proxy.address()).await;
-        halfway.say("GET http://exam").await;
+        let silent = RawConnection::to(proxy.address()).await;
+        let mut halfway = RawConnection::to(proxy.address()).await;
+        halfway.send("GET http://exam").await;
         connections(&proxy, 2).await;
         drop((silent, halfway));
         connections(&proxy, 0).await;
 
         // The browser leaves before its site answers.
-        let mut waiting = Peer::to(proxy.address()).await;
-        waiting.say(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
-        let mut thinking = Peer::accept(&site).await;
-        thinking.hear_head().await;
+        let mut waiting = RawConnection::to(proxy.address()).await;
+        waiting.send(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+        let mut thinking = RawConnection::accept(&site).await;
+        thinking.read_head().await;
         drop(waiting);
         connections(&proxy, 0).await;
-        assert_eq!(thinking.hear_all().await, "");
+        assert_eq!(thinking.read_to_end().await, "");
 
         // The browser leaves in the middle of an answer that has no end.
-        let mut listening = Peer::to(proxy.address()).await;
-        listening.say(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
-        let mut streaming = Peer::accept(&site).await;
-        streaming.hear_head().await;
-        streaming.say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n").await;
-        listening.hear_until("data: 1\n\n").await;
+        let mut listening = RawConnection::to(proxy.address()).await;
+        listening.send(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+        let mut streaming = RawConnection::accept(&site).await;
+        streaming.read_head().await;
+        streaming.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n").await;
+        listening.read_until("data: 1\n\n").await;
         drop(listening);
         connections(&proxy, 0).await;
-        assert_eq!(streaming.hear_all().await, "");
+        assert_eq!(streaming.read_to_end().await, "");
 
         // The browser leaves in the middle of an upload.
-        let mut sending = Peer::to(proxy.address()).await;
+        let mut sending = RawConnection::to(proxy.address()).await;
         sending
-            .say(&format!("POST http://{address}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"))
+            .send(&format!("POST http://{address}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"))
             .await;
-        let mut receiving = Peer::accept(&site).await;
-        receiving.hear_until("abc").await;
+        let mut receiving = RawConnection::accept(&site).await;
+        receiving.read_until("abc").await;
         drop(sending);
         connections(&proxy, 0).await;
-        assert_eq!(receiving.hear_all().await, "");
+        assert_eq!(receiving.read_to_end().await, "");
 
         // The browser leaves its tunnel, and the site hangs up in turn.
-        let tunnelling = Peer::tunnel(&proxy, &address.to_string()).await;
-        let mut far = Peer::accept(&site).await;
+        let tunnelling = RawConnection::tunnel(&proxy, &address.to_string()).await;
+        let mut far = RawConnection::accept(&site).await;
         connections(&proxy, 1).await;
         drop(tunnelling);
-        assert_eq!(far.hear_all().await, "");
+        assert_eq!(far.read_to_end().await, "");
         drop(far);
         connections(&proxy, 0).await;
     })
@@ -67,11 +67,11 @@ async fn a_site_that_breaks_ends_its_tunnel() {
     within(async {
         let proxy = proxy().await;
         let (site, address) = listener().await;
-        let mut browser = Peer::tunnel(&proxy, &address.to_string()).await;
-        let far: TcpStream = Peer::accept(&site).await.0;
+        let mut browser = RawConnection::tunnel(&proxy, &address.to_string()).await;
+        let far: TcpStream = RawConnection::accept(&site).await.0;
         far.set_zero_linger().unwrap();
         drop(far);
-        assert_eq!(browser.hear_all().await, "");
+        assert_eq!(browser.read_to_end().await, "");
         connections(&proxy, 0).await;
     })
     .await;
@@ -82,11 +82,11 @@ async fn a_site_that_breaks_ends_its_tunnel() {
 async fn a_silent_client_is_let_go() {
     within(async {
         let proxy = proxy().await;
-        let mut silent = Peer::to(proxy.address()).await;
+        let mut silent = RawConnection::to(proxy.address()).await;
         connections(&proxy, 1).await;
         tokio::time::pause();
         connections(&proxy, 0).await;
-        assert_eq!(silent.hear_all().await, "");
+        assert_eq!(silent.read_to_end().await, "");
     })
     .await;
 }
@@ -97,10 +97,10 @@ async fn a_half_open_tunnel_is_let_go() {
     within(async {
         let proxy = proxy().await;
         let (site, address) = listener().await;
-        let browser = Peer::tunnel(&proxy, &address.to_string()).await;
-        let mut deaf = Peer::accept(&site).await;
+        let browser = RawConnection::tunnel(&proxy, &address.to_string()).await;
+        let mut deaf = RawConnection::accept(&site).await;
         drop(browser);
-        assert_eq!(deaf.hear_all().await, "");
+        assert_eq!(deaf.read_to_end().await, "");
         tokio::time::pause();
         connections(&proxy, 0).await;
     })
@@ -113,13 +113,13 @@ async fn an_idle_tunnel_stays() {
     within(async {
         let proxy = proxy().await;
         let (site, address) = listener().await;
-        let mut browser = Peer::tunnel(&proxy, &address.to_string()).await;
-        let mut far = Peer::accept(&site).await;
+        let mut browser = RawConnection::tunnel(&proxy, &address.to_string()).await;
+        let mut far = RawConnection::accept(&site).await;
         tokio::time::pause();
         tokio::time::advance(std::time::Duration::from_secs(100)).await;
         tokio::time::resume();
-        browser.say("still here\n").await;
-        assert_eq!(far.hear_until("\n").await, "still here\n");
+        browser.send("still here\n").await;
+        assert_eq!(far.read_until("\n").await, "still here\n");
     })
     .await;
 }
@@ -130,12 +130,12 @@ async fn shutdown_ends_everything() {
     within(async {
         let proxy = proxy().await;
         let (site, address) = listener().await;
-        let mut tunnel = Peer::tunnel(&proxy, &address.to_string()).await;
-        let mut tunnel_site = Peer::accept(&site).await;
-        let mut request = Peer::to(proxy.address()).await;
-        request.say(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
-        let mut request_site = Peer::accept(&site).await;
-        request_site.hear_head().await;
+        let mut tunnel = RawConnection::tunnel(&proxy, &address.to_string()).await;
+        let mut tunnel_site = RawConnection::accept(&site).await;
+        let mut request = RawConnection::to(proxy.address()).await;
+        request.send(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+        let mut request_site = RawConnection::accept(&site).await;
+        request_site.read_head().await;
         connections(&proxy, 2).await;
 
         let gauge = proxy.connections();
@@ -143,7 +143,7 @@ async fn shutdown_ends_everything() {
         proxy.shutdown().await;
         assert_eq!(*gauge.borrow(), 0);
         for peer in [&mut tunnel, &mut tunnel_site, &mut request, &mut request_site] {
-            assert_eq!(peer.hear_all().await, "");
+            assert_eq!(peer.read_to_end().await, "");
         }
         assert!(TcpStream::connect(port).await.is_err());
     })
@@ -156,14 +156,14 @@ async fn dropping_ends_everything() {
     within(async {
         let proxy = proxy().await;
         let (site, address) = listener().await;
-        let mut browser = Peer::tunnel(&proxy, &address.to_string()).await;
-        let mut far = Peer::accept(&site).await;
+        let mut browser = RawConnection::tunnel(&proxy, &address.to_string()).await;
+        let mut far = RawConnection::accept(&site).await;
         far.0.write_all(b"x").await.unwrap();
-        browser.hear_until("x").await;
+        browser.read_until("x").await;
         let mut gauge = proxy.connections();
         drop(proxy);
-        assert_eq!(browser.hear_all().await, "");
-        assert_eq!(far.hear_all().await, "");
+        assert_eq!(browser.read_to_end().await, "");
+        assert_eq!(far.read_to_end().await, "");
         // The gauge's sender goes with the listener task.
         while gauge.changed().await.is_ok() {}
     })

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::net::OwnPorts;
+use greenroom_core::network_verdict::OwnPorts;
 use greenroom_egress::Proxy;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -31,22 +31,22 @@ async fn within<T>(test: impl Future<Output = T>) -> T {
 
 /// Own ports that a test can add to while the proxy runs.
 #[derive(Default)]
-struct Own(Mutex<HashSet<u16>>);
+struct TestPorts(Mutex<HashSet<u16>>);
 
-impl Own {
-    fn of(ports: &[u16]) -> Arc<Self> {
+impl TestPorts {
+    fn containing(ports: &[u16]) -> Arc<Self> {
         Arc::new(Self(Mutex::new(ports.iter().copied().collect())))
     }
 }
 
-impl OwnPorts for Own {
+impl OwnPorts for TestPorts {
     fn contains(&self, port: u16) -> bool {
         self.0.lock().unwrap().contains(&port)
     }
 }
 
 async fn proxy() -> Proxy {
-    Proxy::start(Own::of(&[]), None).await.unwrap()
+    Proxy::start(TestPorts::containing(&[]), None).await.unwrap()
 }
 
 async fn listener() -> (TcpListener, SocketAddr) {
@@ -56,9 +56,9 @@ async fn listener() -> (TcpListener, SocketAddr) {
 }
 
 /// One side of a conversation, in raw bytes.
-struct Peer(TcpStream);
+struct RawConnection(TcpStream);
 
-impl Peer {
+impl RawConnection {
     async fn to(address: SocketAddr) -> Self {
         Self(TcpStream::connect(address).await.unwrap())
     }
@@ -67,38 +67,40 @@ impl Peer {
         Self(listener.accept().await.unwrap().0)
     }
 
-    async fn say(&mut self, text: &str) {
+    async fn send(&mut self, text: &str) {
         self.0.write_all(text.as_bytes()).await.unwrap();
     }
 
     /// Everything up to and including `end`.
-    async fn hear_until(&mut self, end: &str) -> String {
-        let mut heard = Vec::new();
-        while !heard.ends_with(end.as_bytes()) {
+    async fn read_until(&mut self, end: &str) -> String {
+        let mut received = Vec::new();
+        while !received.ends_with(end.as_bytes()) {
             match self.0.read_u8().await {
-                Ok(byte) => heard.push(byte),
-                Err(error) => panic!("{error} before {end:?}; heard {:?}", String::from_utf8_lossy(&heard)),
+                Ok(byte) => received.push(byte),
+                Err(error) => {
+                    panic!("{error} before {end:?}; heard {:?}", String::from_utf8_lossy(&received))
+                }
             }
         }
-        String::from_utf8(heard).unwrap()
+        String::from_utf8(received).unwrap()
     }
 
-    async fn hear_head(&mut self) -> String {
-        self.hear_until("\r\n\r\n").await
+    async fn read_head(&mut self) -> String {
+        self.read_until("\r\n\r\n").await
     }
 
     /// Everything up to the end of the connection, which may be abrupt.
-    async fn hear_all(&mut self) -> String {
-        let mut heard = Vec::new();
-        let _ = self.0.read_to_end(&mut heard).await;
-        String::from_utf8(heard).unwrap()
+    async fn read_to_end(&mut self) -> String {
+        let mut received = Vec::new();
+        let _ = self.0.read_to_end(&mut received).await;
+        String::from_utf8(received).unwrap()
     }
 
     /// Opens a tunnel to `target` and leaves the peer at its start.
     async fn tunnel(proxy: &Proxy, target: &str) -> Self {
         let mut peer = Self::to(proxy.address()).await;
-        peer.say(&format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n")).await;
-        let head = peer.hear_head().await;
+        peer.send(&format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n")).await;
+        let head = peer.read_head().await;
         assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
         peer
     }
@@ -106,9 +108,9 @@ impl Peer {
 
 /// The whole answer to one request on a connection of its own.
 async fn ask(proxy: &Proxy, method: &str, target: &str) -> String {
-    let mut peer = Peer::to(proxy.address()).await;
-    peer.say(&format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
-    peer.hear_all().await
+    let mut peer = RawConnection::to(proxy.address()).await;
+    peer.send(&format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
+    peer.read_to_end().await
 }
 
 /// Waits until the proxy serves exactly `count` connections.

@@ -7,7 +7,7 @@ use std::{
 
 use greenroom_egress::Proxy;
 
-use crate::{Own, Peer, ask, connections, listener, proxy, within};
+use crate::{RawConnection, TestPorts, ask, connections, listener, proxy, within};
 
 /// Spellings of this machine.
 pub(crate) const THIS_MACHINE: [&str; 20] = [
@@ -74,7 +74,7 @@ pub(crate) async fn refused(proxy: &Proxy, host: &str, port: u16, word: &str) {
 async fn own_ports_under_every_spelling() {
     within(async {
         let (trap, port) = trap();
-        let proxy = Proxy::start(Own::of(&[port]), None).await.unwrap();
+        let proxy = Proxy::start(TestPorts::containing(&[port]), None).await.unwrap();
         for host in THIS_MACHINE {
             refused(&proxy, host, port, "own-port").await;
         }
@@ -88,7 +88,7 @@ async fn own_ports_under_every_spelling() {
 async fn own_ports_through_the_machines_other_addresses() {
     within(async {
         let (trap, port) = trap();
-        let proxy = Proxy::start(Own::of(&[port]), None).await.unwrap();
+        let proxy = Proxy::start(TestPorts::containing(&[port]), None).await.unwrap();
         // Connecting a datagram socket sends nothing; it tells which address this machine would speak from.
         for (any, elsewhere) in [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")] {
             let Ok(socket) = UdpSocket::bind(any) else { continue };
@@ -123,11 +123,11 @@ async fn the_proxy_is_not_reached_through_itself() {
 #[tokio::test]
 async fn a_new_own_port_counts_at_once() {
     within(async {
-        let own = Own::of(&[]);
+        let own = TestPorts::containing(&[]);
         let proxy = Proxy::start(own.clone(), None).await.unwrap();
         let (site, address) = listener().await;
-        Peer::tunnel(&proxy, &address.to_string()).await;
-        Peer::accept(&site).await;
+        RawConnection::tunnel(&proxy, &address.to_string()).await;
+        RawConnection::accept(&site).await;
         own.0.lock().unwrap().insert(address.port());
         refused(&proxy, "127.0.0.1", address.port(), "own-port").await;
     })
@@ -140,17 +140,17 @@ async fn a_new_own_port_counts_at_once() {
 async fn a_redirect_does_not_lead_around() {
     within(async {
         let (trap, own) = trap();
-        let proxy = Proxy::start(Own::of(&[own]), None).await.unwrap();
+        let proxy = Proxy::start(TestPorts::containing(&[own]), None).await.unwrap();
         let (site, address) = listener().await;
-        let mut browser = Peer::to(proxy.address()).await;
-        browser.say(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
-        let mut site = Peer::accept(&site).await;
-        site.hear_head().await;
+        let mut browser = RawConnection::to(proxy.address()).await;
+        browser.send(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+        let mut site = RawConnection::accept(&site).await;
+        site.read_head().await;
         let location = format!("http://127.0.0.1:{own}/json");
-        site.say(&format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")).await;
-        assert!(browser.hear_head().await.contains(&location));
-        browser.say(&format!("GET {location} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
-        let answer = browser.hear_all().await;
+        site.send(&format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")).await;
+        assert!(browser.read_head().await.contains(&location));
+        browser.send(&format!("GET {location} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
+        let answer = browser.read_to_end().await;
         assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("own-port"), "{answer}");
         assert_eq!(trap.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     })
@@ -200,9 +200,9 @@ async fn a_site_that_talks_nonsense_is_a_502() {
         let (site, address) = listener().await;
         let target = format!("http://{address}/");
         let (answer, ()) = tokio::join!(ask(&proxy, "GET", &target), async {
-            let mut site = Peer::accept(&site).await;
-            site.hear_head().await;
-            site.say("SSH-2.0-nonsense\r\n\r\n").await;
+            let mut site = RawConnection::accept(&site).await;
+            site.read_head().await;
+            site.send("SSH-2.0-nonsense\r\n\r\n").await;
         });
         assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("no usable answer"), "{answer}");
     })
@@ -226,14 +226,14 @@ async fn garbage_is_a_400() {
             "CONNECT example.com:99999 HTTP/1.1\r\nConnection: close\r\n\r\n",
             &origin,
         ] {
-            let mut peer = Peer::to(proxy.address()).await;
-            peer.say(garbage).await;
-            let answer = peer.hear_all().await;
+            let mut peer = RawConnection::to(proxy.address()).await;
+            peer.send(garbage).await;
+            let answer = peer.read_to_end().await;
             assert!(answer.starts_with("HTTP/1.1 400 "), "{garbage:?}: {answer}");
         }
         connections(&proxy, 0).await;
         let (_site, address) = listener().await;
-        Peer::tunnel(&proxy, &address.to_string()).await;
+        RawConnection::tunnel(&proxy, &address.to_string()).await;
     })
     .await;
 }
@@ -243,8 +243,8 @@ async fn garbage_is_a_400() {
 async fn an_endless_head_is_cut_off() {
     within(async {
         let proxy = proxy().await;
-        let mut peer = Peer::to(proxy.address()).await;
-        peer.say("GET http://127.0.0.1:9/ HTTP/1.1\r\n").await;
+        let mut peer = RawConnection::to(proxy.address()).await;
+        peer.send("GET http://127.0.0.1:9/ HTTP/1.1\r\n").await;
         let line = format!("X-Long: {}\r\n", "x".repeat(4_096));
         // The proxy may hang up while this is still being written, so a failed write is a good sign.
         for _ in 0..80 {
@@ -252,7 +252,7 @@ async fn an_endless_head_is_cut_off() {
                 break;
             }
         }
-        let answer = peer.hear_all().await;
+        let answer = peer.read_to_end().await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
         connections(&proxy, 0).await;
     })

@@ -8,7 +8,7 @@ mod verdict;
 use greenroom_egress::Proxy;
 use tokio::net::TcpListener;
 
-use crate::{Own, Peer, ask, listener};
+use crate::{RawConnection, TestPorts, ask, listener};
 
 /// A name for which no resolver is even asked: its first label is too long. Only the upstream knows it.
 fn foreign() -> String {
@@ -18,7 +18,7 @@ fn foreign() -> String {
 /// A proxy that goes out through `upstream`, a `[user:password@]host:port`.
 async fn through(upstream: &str, own: &[u16]) -> Proxy {
     let upstream = format!("http://{upstream}").parse().unwrap();
-    Proxy::start(Own::of(own), Some(upstream)).await.unwrap()
+    Proxy::start(TestPorts::containing(own), Some(upstream)).await.unwrap()
 }
 
 /// A proxy and the listener that it goes out through.
@@ -30,9 +30,9 @@ async fn chained(credentials: &str) -> (Proxy, TcpListener) {
 /// Asks for `target`, and lets the upstream answer with `says`.
 async fn asked(proxy: &Proxy, upstream: &TcpListener, method: &str, target: &str, says: &str) -> String {
     let (answer, ()) = tokio::join!(ask(proxy, method, target), async {
-        let mut upstream = Peer::accept(upstream).await;
-        upstream.hear_head().await;
-        upstream.say(says).await;
+        let mut upstream = RawConnection::accept(upstream).await;
+        upstream.read_head().await;
+        upstream.send(says).await;
     });
     answer
 }

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use super::{asked, chained};
-use crate::{Peer, ask, connections, refuse::trap, within};
+use crate::{RawConnection, ask, connections, refuse::trap, within};
 
 /// A refused tunnel is answered with the upstream's status and a sentence. A 407 never reaches the browser as one, since
 /// the browser has no credentials to give.
@@ -72,15 +72,15 @@ async fn a_dead_upstream_is_told() {
 async fn a_silent_upstream_is_given_up() {
     within(async {
         let (proxy, upstream) = chained("").await;
-        let mut browser = Peer::to(proxy.address()).await;
-        browser.say("CONNECT 192.0.2.1:443 HTTP/1.1\r\nConnection: close\r\n\r\n").await;
-        let mut silent = Peer::accept(&upstream).await;
-        silent.hear_head().await;
+        let mut browser = RawConnection::to(proxy.address()).await;
+        browser.send("CONNECT 192.0.2.1:443 HTTP/1.1\r\nConnection: close\r\n\r\n").await;
+        let mut silent = RawConnection::accept(&upstream).await;
+        silent.read_head().await;
         tokio::time::pause();
-        let answer = browser.hear_all().await;
+        let answer = browser.read_to_end().await;
         assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
         assert!(answer.contains("the upstream proxy did not answer within 40 s"), "{answer}");
-        assert_eq!(silent.hear_all().await, "");
+        assert_eq!(silent.read_to_end().await, "");
     })
     .await;
 }
@@ -91,16 +91,16 @@ async fn a_browser_that_leaves_is_forgotten() {
     within(async {
         let (proxy, upstream) = chained("").await;
         for answer in ["", "HTTP/1.1 200 OK\r\n\r\n"] {
-            let mut browser = Peer::to(proxy.address()).await;
-            browser.say("CONNECT 192.0.2.1:443 HTTP/1.1\r\n\r\n").await;
-            let mut site = Peer::accept(&upstream).await;
-            site.hear_head().await;
-            site.say(answer).await;
+            let mut browser = RawConnection::to(proxy.address()).await;
+            browser.send("CONNECT 192.0.2.1:443 HTTP/1.1\r\n\r\n").await;
+            let mut site = RawConnection::accept(&upstream).await;
+            site.read_head().await;
+            site.send(answer).await;
             if !answer.is_empty() {
-                browser.hear_head().await;
+                browser.read_head().await;
             }
             drop(browser);
-            assert_eq!(site.hear_all().await, "");
+            assert_eq!(site.read_to_end().await, "");
             drop(site);
             connections(&proxy, 0).await;
         }

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use super::{asked, chained, foreign, through};
 use crate::{
-    Peer, ask, listener,
+    RawConnection, ask, listener,
     refuse::{METADATA, THIS_MACHINE, refused, trap},
     within,
 };
@@ -64,9 +64,9 @@ async fn addresses_are_told_as_judged() {
                 ("CONNECT", format!("{spelt}:81"), format!("CONNECT {told}:81 HTTP/1.1\r\n")),
                 ("GET", format!("http://{spelt}:81/"), format!("GET http://{told}:81/ HTTP/1.1\r\n")),
             ] {
-                let mut browser = Peer::to(proxy.address()).await;
-                browser.say(&format!("{method} {target} HTTP/1.1\r\nHost: x\r\n\r\n")).await;
-                let head = Peer::accept(&upstream).await.hear_head().await;
+                let mut browser = RawConnection::to(proxy.address()).await;
+                browser.send(&format!("{method} {target} HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+                let head = RawConnection::accept(&upstream).await.read_head().await;
                 assert!(head.starts_with(&line), "{target}: {head}");
                 assert!(
                     head.to_ascii_lowercase().contains(&format!("host: {told}:81\r\n")),

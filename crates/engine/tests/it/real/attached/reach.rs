@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use greenroom_core::{InstanceId, net::OwnPorts, settings::Cap};
+use greenroom_core::{InstanceId, network_verdict::OwnPorts, settings::Cap};
 use greenroom_engine::{Endpoint, launcher::TAG};
 use greenroom_testkit::{
     DebuggerProxy, PATIENCE, Site, UserBrowser, eventually,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Where a browser wants to connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct DialTarget {
     /// The name or literal as the browser gave it.
     pub host: String,
     /// The address it resolved to.
@@ -36,7 +36,7 @@ pub trait OwnAddresses: Send + Sync {
 /// Judges one connection. A port of greenroom's own is refused at every address of this machine, since a socket that listens
 /// on all interfaces is reached through each of them, and at every address whose machine is unknown.
 pub fn check_target(
-    target: &Target,
+    target: &DialTarget,
     ports: &dyn OwnPorts,
     addresses: &dyn OwnAddresses,
 ) -> Result<(), Blocked> {
@@ -127,7 +127,7 @@ mod tests {
         port: u16,
         expected: Result<(), Blocked>,
     ) {
-        let target = Target { host: host.to_owned(), address: address.parse().unwrap(), port };
+        let target = DialTarget { host: host.to_owned(), address: address.parse().unwrap(), port };
         assert_eq!(check_target(&target, &FixedOwnPorts, machine), expected, "{host} {address}:{port}");
     }
 
