@@ -96,7 +96,7 @@ impl LeasePool for Arc<Queue> {
     type Lease = SlotGuard;
 
     async fn lease(&self) -> SlotGuard {
-        match self.ask(SlotRequest::default()) {
+        match self.request(SlotRequest::default()) {
             LeaseAnswer::Leased(lease) => lease,
             LeaseAnswer::Waits(waiting) => waiting.await.expect("every instance runs"),
             LeaseAnswer::Refused(why) => panic!("refused: {why:?}"),

@@ -14,7 +14,7 @@ use greenroom_core::{
     InstanceId,
     lease::{SlotRequest, Strategy},
 };
-use greenroom_fleet::queue::{LeaseAnswer, Queue, SlotGuard, Waiting};
+use greenroom_fleet::queue::{LeaseAnswer, Queue, SlotGuard, SlotWaiter};
 
 use crate::{
     lease::queue,
@@ -110,7 +110,9 @@ impl HalfLeasedQueue {
         let queue = queue(strategy, instances);
         let odd = (1..u32::try_from(instances).expect("few instances")).step_by(2);
         let held = odd.map(|number| {
-            expect_lease(queue.ask(SlotRequest { key: Some(InstanceId(number)), ..SlotRequest::default() }))
+            expect_lease(
+                queue.request(SlotRequest { key: Some(InstanceId(number)), ..SlotRequest::default() }),
+            )
         });
         Self { _held: held.collect(), queue }
     }
@@ -119,7 +121,7 @@ impl HalfLeasedQueue {
 impl LeaseOperation for HalfLeasedQueue {
     fn run_once(&mut self, round: u64) {
         let want = SlotRequest { caller: Some(round % CALLERS), ..SlotRequest::default() };
-        drop(black_box(expect_lease(self.queue.ask(want))));
+        drop(black_box(expect_lease(self.queue.request(want))));
     }
 }
 
@@ -127,13 +129,13 @@ impl LeaseOperation for HalfLeasedQueue {
 struct WaitingQueue {
     queue: Arc<Queue>,
     held: VecDeque<SlotGuard>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<SlotWaiter>,
 }
 
 impl WaitingQueue {
     fn new(strategy: Strategy, waiters: usize) -> Self {
         let queue = queue(strategy, BUSY);
-        let held = (0..BUSY).map(|_| expect_lease(queue.ask(SlotRequest::default()))).collect();
+        let held = (0..BUSY).map(|_| expect_lease(queue.request(SlotRequest::default()))).collect();
         let mut waiting_queue = Self { queue, held, waiting: VecDeque::new() };
         (0..waiters).for_each(|caller| waiting_queue.join(caller as u64));
         waiting_queue
@@ -141,7 +143,7 @@ impl WaitingQueue {
 
     fn join(&mut self, caller: u64) {
         let want = SlotRequest { caller: Some(caller % CALLERS), ..SlotRequest::default() };
-        let LeaseAnswer::Waits(mut waiting) = self.queue.ask(want) else { panic!("everything is lent") };
+        let LeaseAnswer::Waits(mut waiting) = self.queue.request(want) else { panic!("everything is lent") };
         assert!(poll(&mut waiting).is_none(), "everything is lent");
         self.waiting.push_back(waiting);
     }
@@ -164,7 +166,7 @@ fn expect_lease(answer: LeaseAnswer) -> SlotGuard {
     }
 }
 
-fn poll(waiting: &mut Waiting) -> Option<SlotGuard> {
+fn poll(waiting: &mut SlotWaiter) -> Option<SlotGuard> {
     match Pin::new(waiting).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(lease) => Some(lease.expect("every instance runs")),
         Poll::Pending => None,

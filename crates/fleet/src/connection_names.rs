@@ -38,11 +38,11 @@ const KNOWN: [(&str, &str); 7] = [
 
 /// The names of a process's connections.
 #[derive(Debug, Default)]
-pub struct ConnectionNames(Mutex<Names>);
+pub struct ConnectionNames(Mutex<NameTable>);
 
 #[derive(Debug, Default)]
-struct Names {
-    of: HashMap<ConnectionId, Arc<str>>,
+struct NameTable {
+    by_id: HashMap<ConnectionId, Arc<str>>,
     /// Oldest first.
     order: VecDeque<ConnectionId>,
     /// How many connections of each client there have been.
@@ -54,10 +54,10 @@ impl ConnectionNames {
     /// front that joins again keeps it.
     pub fn introduce(&self, id: ConnectionId, client: Option<&str>) -> Arc<str> {
         let mut names = self.0.lock();
-        if let Some(name) = names.of.get(&id) {
+        if let Some(name) = names.by_id.get(&id) {
             return name.clone();
         }
-        let client = client.map(plain).filter(|name| !name.is_empty());
+        let client = client.map(display_name).filter(|name| !name.is_empty());
         let mut client = client.unwrap_or_else(|| UNNAMED.to_owned());
         if names.counted.len() >= CLIENTS_MAX && !names.counted.contains_key(&client) {
             UNNAMED.clone_into(&mut client);
@@ -65,12 +65,12 @@ impl ConnectionNames {
         let number = names.counted.entry(client.clone()).or_default();
         *number += 1;
         let name: Arc<str> = format!("{client} {number}").into();
-        names.of.insert(id, name.clone());
+        names.by_id.insert(id, name.clone());
         names.order.push_back(id);
         if names.order.len() > NAMES_MAX
             && let Some(oldest) = names.order.pop_front()
         {
-            names.of.remove(&oldest);
+            names.by_id.remove(&oldest);
         }
         name
     }
@@ -82,10 +82,10 @@ impl ConnectionNames {
 }
 
 /// A client's name on one line, and short.
-fn plain(said: &str) -> String {
-    let known = KNOWN.into_iter().find(|(name, _)| *name == said.trim());
-    let said = known.map_or(said, |(_, name)| name);
-    let words: Vec<_> = said.split(|sign: char| sign.is_whitespace() || sign.is_control()).collect();
+fn display_name(name_given: &str) -> String {
+    let known = KNOWN.into_iter().find(|(name, _)| *name == name_given.trim());
+    let name_given = known.map_or(name_given, |(_, name)| name);
+    let words: Vec<_> = name_given.split(|sign: char| sign.is_whitespace() || sign.is_control()).collect();
     let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
     let short: String = words.join(" ").chars().take(NAME_CHARS_MAX).collect();
     short.trim_end().to_owned()
@@ -118,7 +118,7 @@ mod tests {
             names.introduce(ConnectionId(id), Some(&format!("bot {id}")));
         }
         let kept = names.0.lock();
-        assert_eq!((kept.of.len(), kept.order.len()), (NAMES_MAX, NAMES_MAX));
+        assert_eq!((kept.by_id.len(), kept.order.len()), (NAMES_MAX, NAMES_MAX));
         assert!(kept.counted.len() <= CLIENTS_MAX + 1);
     }
 }

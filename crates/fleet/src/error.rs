@@ -8,7 +8,7 @@ use crate::attached_browsers::{BrowserName, NotChosen};
 
 /// No slot came free within the time that the caller wanted to wait.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", late(self))]
+#[error("{}", timeout_message(self))]
 pub struct LeaseTimeout {
     pub pool: String,
     /// The name of the attached browser, if the pool is one.
@@ -54,9 +54,9 @@ pub enum FleetError {
     NoConnectionSession,
     #[error("the session exists already: \"{0}\"")]
     Exists(SessionId),
-    #[error("no such pool: \"{}\"; {}", echoed(.name), there(.known))]
+    #[error("no such pool: \"{}\"; {}", echoed(.name), known_names(.known))]
     NoPool { name: String, known: Vec<String> },
-    #[error("no such instance in {}: \"{}\"; {}", place(.pool, .browser.as_deref()), echoed(.name), there(.known))]
+    #[error("no such instance in {}: \"{}\"; {}", pool_or_browser(.pool, .browser.as_deref()), echoed(.name), known_names(.known))]
     NoInstance { pool: String, browser: Option<Arc<BrowserName>>, name: String, known: Vec<String> },
     /// Every instance of the pool has failed, and the pool starts none again on its own.
     #[error("{} '{pool}' has no healthy instances. Specify explicit pool or restart failed instances.", if *.is_default { "Default pool" } else { "Pool" })]
@@ -64,7 +64,7 @@ pub enum FleetError {
     /// A caller waited for exactly this instance, and it failed or left the pool.
     #[error("instance {instance} of pool \"{pool}\" is not available: {why}")]
     InstanceDown { pool: String, instance: InstanceId, why: String },
-    #[error("{session} lives in {}{}", place(.pool, .browser.as_deref()), instance.filter(|_| .browser.is_none()).map(|id| format!(", instance {id}")).unwrap_or_default())]
+    #[error("{session} lives in {}{}", pool_or_browser(.pool, .browser.as_deref()), instance.filter(|_| .browser.is_none()).map(|id| format!(", instance {id}")).unwrap_or_default())]
     Elsewhere {
         session: String,
         pool: String,
@@ -93,7 +93,7 @@ pub enum FleetError {
     ShuttingDown,
 }
 
-fn late(LeaseTimeout { pool, browser, waited, .. }: &LeaseTimeout) -> String {
+fn timeout_message(LeaseTimeout { pool, browser, waited, .. }: &LeaseTimeout) -> String {
     match browser {
         Some(browser) => format!("{browser} was not free within {}", human(*waited)),
         None => format!("no browser free within {}: pool \"{pool}\"", human(*waited)),
@@ -110,12 +110,12 @@ fn address_and_why(url: &str, why: Option<&str>) -> String {
 }
 
 /// The name of a pool or an attached browser in messages.
-fn place(pool: &str, browser: Option<&BrowserName>) -> String {
+fn pool_or_browser(pool: &str, browser: Option<&BrowserName>) -> String {
     browser.map_or_else(|| format!("pool \"{pool}\""), ToString::to_string)
 }
 
 /// The names that do exist.
-fn there(names: &[String]) -> String {
+fn known_names(names: &[String]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
     plural::there(&quoted)
 }
@@ -126,15 +126,15 @@ mod tests {
 
     /// The message has a browser's address once, whether or not the reason contains it.
     #[test]
-    fn addresses_are_said_once() {
+    fn message_contains_the_address_once() {
         let url = "http://127.0.0.1:9222";
-        let said = |why: Option<&str>| {
+        let message = |why: Option<&str>| {
             let (url, why) = (url.to_owned(), why.map(ToOwned::to_owned));
             FleetError::BrowserDown { index: 1, url, why, retry_in: None }.to_string()
         };
-        assert_eq!(said(None), format!("browser 1 cannot be reached: {url}"));
-        assert_eq!(said(Some("refused")), format!("browser 1 cannot be reached: {url}: refused"));
+        assert_eq!(message(None), format!("browser 1 cannot be reached: {url}"));
+        assert_eq!(message(Some("refused")), format!("browser 1 cannot be reached: {url}: refused"));
         let named = format!("nothing answers at `{url}`: refused");
-        assert_eq!(said(Some(&named)), format!("browser 1 cannot be reached: {named}"));
+        assert_eq!(message(Some(&named)), format!("browser 1 cannot be reached: {named}"));
     }
 }

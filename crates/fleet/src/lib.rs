@@ -34,6 +34,6 @@ pub use connection_names::ConnectionNames;
 pub use error::{FleetError, LeaseTimeout};
 pub use fleet::{Fleet, FleetSettings, SessionKey, SessionState, SessionStatus};
 pub use pool::{InstanceSettings, PoolSettings, Readiness, Retry, Size};
-pub use session::{Answer, Answers, Bulk, Ended, NewTab, Note, Ran};
+pub use session::{Bulk, BulkAnswers, CallAnswer, CallLocation, Ended, NewTab, Note};
 pub use status::{Check, Health, InstanceStatus, PoolStatus};
-pub use target::{Scaled, Target, Watcher};
+pub use target::{CallTarget, Scaled, Watcher};

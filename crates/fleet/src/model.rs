@@ -1,7 +1,7 @@
 //! The lease queue under a model checker: the same source as [`crate::queue`] with the checker's mutex and threads. The
 //! checker tries every point at which another thread may run, in thousands of schedules per test.
 //!
-//! A lost wake-up shows as a deadlock, a slot lent twice as a failed assertion.
+//! A lost wake-up shows as a deadlock, a slot leased twice as a failed assertion.
 
 #[allow(clippy::duplicate_mod, reason = "the same source, over other locks")]
 #[allow(dead_code, reason = "what is checked here is a part of it")]
@@ -59,7 +59,7 @@ fn queue(instances: usize) -> std::sync::Arc<Queue> {
 }
 
 fn lease(queue: &std::sync::Arc<Queue>, key: Option<u32>) -> Result<SlotGuard, Refusal> {
-    match queue.ask(SlotRequest { key: key.map(InstanceId), ..SlotRequest::default() }) {
+    match queue.request(SlotRequest { key: key.map(InstanceId), ..SlotRequest::default() }) {
         LeaseAnswer::Leased(lease) => Ok(lease),
         LeaseAnswer::Waits(waiting) => block_on(waiting),
         LeaseAnswer::Refused(why) => Err(why),
@@ -72,14 +72,14 @@ struct Holders(Arc<[AtomicUsize; 2]>);
 
 impl Holders {
     fn hold(&self, lease: &SlotGuard) {
-        let holders = &self.0[lease.lent().instance.0 as usize];
-        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "lent twice");
+        let holders = &self.0[lease.lease_id().instance.0 as usize];
+        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "leased twice");
         thread::yield_now();
         holders.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// More callers than slots, for any slot and for certain ones: each gets its turn, and no slot is lent twice.
+/// More callers than slots, for any slot and for certain ones: each gets its turn, and no slot is leased twice.
 #[test]
 fn every_caller_gets_its_turn() {
     check(|| {
@@ -95,16 +95,16 @@ fn every_caller_gets_its_turn() {
     });
 }
 
-/// A waiter that leaves the line at any moment keeps nothing: the next one is served.
+/// A waiter that leaves the queue at any moment keeps nothing: the next one is served.
 #[test]
-fn who_leaves_keeps_nothing() {
+fn a_waiter_that_leaves_keeps_no_slot() {
     check(|| {
         let queue = queue(1);
         let holders = Holders::default();
         let leaver = {
             let queue = queue.clone();
             thread::spawn(move || {
-                let LeaseAnswer::Waits(waiting) = queue.ask(SlotRequest::default()) else { return };
+                let LeaseAnswer::Waits(waiting) = queue.request(SlotRequest::default()) else { return };
                 let mut waiting = pin!(waiting);
                 // Poll once, then leave.
                 block_on(std::future::poll_fn(|context| {
@@ -124,10 +124,10 @@ fn who_leaves_keeps_nothing() {
     });
 }
 
-/// An instance dies and comes back while callers wait: each caller gets an answer, and a slot lent in the instance's
+/// An instance dies and comes back while callers wait: each caller gets an answer, and a slot leased in the instance's
 /// former life does not come back as a second slot.
 #[test]
-fn a_death_leaves_nobody_waiting() {
+fn a_lost_instance_leaves_no_caller_waiting() {
     check(|| {
         let queue = queue(1);
         let callers = [None, Some(0), None].map(|key| {
@@ -152,7 +152,7 @@ fn a_death_leaves_nobody_waiting() {
 
 /// A queue that closes answers every waiter.
 #[test]
-fn closing_answers_everybody() {
+fn closing_answers_every_waiter() {
     check(|| {
         let queue = queue(1);
         let callers = [0; 3].map(|_| {

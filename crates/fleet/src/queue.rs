@@ -1,7 +1,7 @@
 //! The lease queue: the ledger behind a mutex, with wakers for waiters. It knows slots and nothing of browsers.
 //!
-//! Dropping a slot's guard gives the slot back, whatever happens to the holder. Dropping a place in the line leaves the
-//! line, and gives back a slot that was granted but not yet taken. The mutex is held for a few lines and never across an
+//! Dropping a slot's guard gives the slot back, whatever happens to the holder. Dropping a waiter takes it out of the
+//! queue, and gives back a slot that was granted but not yet taken. The mutex is held for a few lines and never across an
 //! await; wakers are called without it.
 //!
 //! `model.rs` explores every interleaving of this file with other threads.
@@ -50,20 +50,20 @@ pub enum Refusal {
 /// The immediate result of a request for a slot.
 pub enum LeaseAnswer {
     Leased(SlotGuard),
-    Waits(Waiting),
+    Waits(SlotWaiter),
     Refused(Refusal),
 }
 
-/// A slot that is lent. Dropping it gives the slot back. A pool makes a `Lease` of it, which knows the instance.
+/// A leased slot. Dropping it gives the slot back. A pool makes a `Lease` of it, which knows the instance.
 pub struct SlotGuard {
     queue: Arc<Queue>,
-    lent: LeaseId,
+    lease_id: LeaseId,
 }
 
-/// A place in the line; a future that resolves to a slot.
-pub struct Waiting {
+/// A queued request; a future that resolves to a slot.
+pub struct SlotWaiter {
     queue: Arc<Queue>,
-    pub(crate) waiter: WaiterId,
+    pub(crate) id: WaiterId,
 }
 
 impl Queue {
@@ -75,8 +75,8 @@ impl Queue {
         self.0.lock()
     }
 
-    /// Asks for a slot.
-    pub fn ask(self: &Arc<Self>, request: SlotRequest) -> LeaseAnswer {
+    /// Requests a slot; the request waits in the queue if none is free.
+    pub fn request(self: &Arc<Self>, request: SlotRequest) -> LeaseAnswer {
         let mut state = self.lock();
         if state.closed {
             return LeaseAnswer::Refused(Refusal::Closed);
@@ -85,7 +85,7 @@ impl Queue {
         self.answer(&mut state, answer)
     }
 
-    /// Asks again at the head of the line, for a waiter whose granted slot is void.
+    /// Requests again, at the head of the queue, for a waiter whose granted slot is void.
     pub(crate) fn request_again(self: &Arc<Self>, waiter: WaiterId) -> LeaseAnswer {
         let mut state = self.lock();
         if state.closed {
@@ -97,29 +97,32 @@ impl Queue {
 
     fn answer(self: &Arc<Self>, state: &mut QueueState, answer: SlotAnswer) -> LeaseAnswer {
         match answer {
-            SlotAnswer::Leased(lent) => LeaseAnswer::Leased(self.guard(lent)),
+            SlotAnswer::Leased(lease_id) => LeaseAnswer::Leased(self.guard(lease_id)),
             SlotAnswer::Refused(why) => LeaseAnswer::Refused(Refusal::Refused(why)),
             SlotAnswer::Wait(waiter) => {
                 state.waiters.insert(waiter, WaiterState::Waits(None));
-                LeaseAnswer::Waits(Waiting { queue: self.clone(), waiter })
+                LeaseAnswer::Waits(SlotWaiter { queue: self.clone(), id: waiter })
             }
         }
     }
 
-    fn guard(self: &Arc<Self>, lent: LeaseId) -> SlotGuard {
-        SlotGuard { queue: self.clone(), lent }
+    fn guard(self: &Arc<Self>, lease_id: LeaseId) -> SlotGuard {
+        SlotGuard { queue: self.clone(), lease_id }
     }
 
     /// Takes this slot for internal use, not for a caller, if it is free.
     pub(crate) fn take(self: &Arc<Self>, instance: InstanceId, slot: usize) -> Option<SlotGuard> {
-        let lent = self.lock().ledger.take(instance, slot)?;
-        Some(self.guard(lent))
+        let lease_id = self.lock().ledger.take(instance, slot)?;
+        Some(self.guard(lease_id))
     }
 
     /// Takes a slot for internal use that makes no caller wait, if one is free and suits.
-    pub(crate) fn spare(self: &Arc<Self>, suits: impl Fn(InstanceId, usize) -> bool) -> Option<SlotGuard> {
+    pub(crate) fn take_spare(
+        self: &Arc<Self>,
+        suits: impl Fn(InstanceId, usize) -> bool,
+    ) -> Option<SlotGuard> {
         match self.lock().ledger.take_spare(suits) {
-            InternalSlot::Slot(lent) => Some(self.guard(lent)),
+            InternalSlot::Slot(lease_id) => Some(self.guard(lease_id)),
             InternalSlot::Soon | InternalSlot::NoRoom => None,
         }
     }
@@ -134,12 +137,12 @@ impl Queue {
             refused.into_iter().map(|(waiter, why)| (waiter, WaiterState::Refused(Refusal::Refused(why))));
         let outcomes: Vec<_> = granted.chain(refused).collect();
         let wakers: Vec<_> =
-            outcomes.into_iter().filter_map(|(waiter, outcome)| state.settle(waiter, outcome)).collect();
+            outcomes.into_iter().filter_map(|(waiter, outcome)| state.set_outcome(waiter, outcome)).collect();
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The instance could not start. It stays cold, and those who wait for any slot get the reason, rather than one failed
+    /// The instance could not start. It stays cold, and callers that wait for any slot get the reason, rather than one failed
     /// start after the other.
     pub(crate) fn start_failed(&self, instance: InstanceId, error: &StartError) {
         let mut state = self.lock();
@@ -148,12 +151,12 @@ impl Queue {
         refused.extend(keyed.into_iter().map(|(waiter, _)| waiter));
         let outcome = || WaiterState::Refused(Refusal::Start(error.clone()));
         let wakers: Vec<_> =
-            refused.into_iter().filter_map(|waiter| state.settle(waiter, outcome())).collect();
+            refused.into_iter().filter_map(|waiter| state.set_outcome(waiter, outcome())).collect();
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Lends nothing more and refuses those who wait.
+    /// Leases nothing more and refuses the callers that wait.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -163,7 +166,7 @@ impl Queue {
             // A granted slot stays granted: its waiter is about to take it.
             if matches!(state.waiters.get(&waiter), Some(WaiterState::Waits(_))) {
                 state.ledger.remove_waiter(waiter);
-                wakers.extend(state.settle(waiter, WaiterState::Refused(Refusal::Closed)));
+                wakers.extend(state.set_outcome(waiter, WaiterState::Refused(Refusal::Closed)));
             }
         }
         drop(state);
@@ -179,11 +182,11 @@ impl Queue {
         self.lock().ledger.figures()
     }
 
-    fn give_back(&self, lent: LeaseId) {
+    fn give_back(&self, lease_id: LeaseId) {
         let mut state = self.lock();
-        let granted = state.ledger.release(lent);
-        let waker =
-            granted.and_then(|Grant { waiter, lease }| state.settle(waiter, WaiterState::Granted(lease)));
+        let granted = state.ledger.release(lease_id);
+        let waker = granted
+            .and_then(|Grant { waiter, lease }| state.set_outcome(waiter, WaiterState::Granted(lease)));
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
@@ -193,7 +196,7 @@ impl Queue {
 
 impl QueueState {
     /// Notes the outcome of a waiter. Returns its waker.
-    fn settle(&mut self, waiter: WaiterId, outcome: WaiterState) -> Option<Waker> {
+    fn set_outcome(&mut self, waiter: WaiterId, outcome: WaiterState) -> Option<Waker> {
         match self.waiters.insert(waiter, outcome) {
             Some(WaiterState::Waits(waker)) => waker,
             Some(WaiterState::Granted(_) | WaiterState::Refused(_)) | None => None,
@@ -202,36 +205,36 @@ impl QueueState {
 }
 
 impl SlotGuard {
-    pub(crate) fn lent(&self) -> LeaseId {
-        self.lent
+    pub(crate) fn lease_id(&self) -> LeaseId {
+        self.lease_id
     }
 }
 
 impl Drop for SlotGuard {
     fn drop(&mut self) {
-        self.queue.give_back(self.lent);
+        self.queue.give_back(self.lease_id);
     }
 }
 
-impl Waiting {
+impl SlotWaiter {
     /// The waiter's position, and how many wait in all; `None` once it is settled.
-    pub(crate) fn place(&self) -> Option<(usize, usize)> {
+    pub(crate) fn queue_position(&self) -> Option<(usize, usize)> {
         let state = self.queue.lock();
-        Some((state.ledger.queue_position(self.waiter)?, state.ledger.waiting()))
+        Some((state.ledger.queue_position(self.id)?, state.ledger.waiting()))
     }
 }
 
-impl Future for Waiting {
+impl Future for SlotWaiter {
     type Output = Result<SlotGuard, Refusal>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.queue.lock();
-        match state.waiters.remove(&self.waiter) {
+        match state.waiters.remove(&self.id) {
             Some(WaiterState::Waits(_)) => {
-                state.waiters.insert(self.waiter, WaiterState::Waits(Some(context.waker().clone())));
+                state.waiters.insert(self.id, WaiterState::Waits(Some(context.waker().clone())));
                 Poll::Pending
             }
-            Some(WaiterState::Granted(lent)) => Poll::Ready(Ok(self.queue.guard(lent))),
+            Some(WaiterState::Granted(lease_id)) => Poll::Ready(Ok(self.queue.guard(lease_id))),
             Some(WaiterState::Refused(why)) => Poll::Ready(Err(why)),
             // The outcome was already returned; nothing more comes.
             None => Poll::Ready(Err(Refusal::Closed)),
@@ -239,26 +242,26 @@ impl Future for Waiting {
     }
 }
 
-impl Waiting {
-    /// Leaves the line. Returns the instance of which a slot had already been granted; that slot is given back.
+impl SlotWaiter {
+    /// Leaves the queue. Returns the instance of which a slot had already been granted; that slot is given back.
     pub(crate) fn leave(&mut self) -> Option<InstanceId> {
         let mut state = self.queue.lock();
-        match state.waiters.remove(&self.waiter)? {
+        match state.waiters.remove(&self.id)? {
             WaiterState::Waits(_) => {
-                state.ledger.remove_waiter(self.waiter);
+                state.ledger.remove_waiter(self.id);
                 None
             }
-            WaiterState::Granted(lent) => {
+            WaiterState::Granted(lease_id) => {
                 drop(state);
-                self.queue.give_back(lent);
-                Some(lent.instance)
+                self.queue.give_back(lease_id);
+                Some(lease_id.instance)
             }
             WaiterState::Refused(_) => None,
         }
     }
 }
 
-impl Drop for Waiting {
+impl Drop for SlotWaiter {
     fn drop(&mut self) {
         self.leave();
     }

@@ -15,7 +15,7 @@ use crate::{
     bounded_map::BoundedMap,
     connection_names::ConnectionNames,
     pool::Pool,
-    session::{Ended, Handle, Home, Shared},
+    session::{Ended, Placement, SessionHandle, SessionShared},
 };
 
 /// How many ended sessions are remembered for the notes of their successors, some 200 bytes each. An agent that comes
@@ -24,17 +24,17 @@ const ENDED_SESSIONS_MAX: usize = 1024;
 
 /// A session's name in the registry. Ids live in their owner's namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
+pub(crate) enum RegistryKey {
     Named(Owner, SessionId),
     Connection(Owner, ConnectionId),
     /// A call without a session: it has a slot for itself alone.
-    Loose(Owner, u64),
+    Ephemeral(Owner, u64),
 }
 
-impl Key {
+impl RegistryKey {
     pub(crate) fn owner(&self) -> &Owner {
         match self {
-            Self::Named(owner, _) | Self::Connection(owner, _) | Self::Loose(owner, _) => owner,
+            Self::Named(owner, _) | Self::Connection(owner, _) | Self::Ephemeral(owner, _) => owner,
         }
     }
 
@@ -43,16 +43,16 @@ impl Key {
         match self {
             Self::Named(_, id) => format!("session \"{id}\""),
             Self::Connection(_, id) => connections.name(*id).to_string(),
-            Self::Loose(_, n) => format!("call {n}"),
+            Self::Ephemeral(_, n) => format!("call {n}"),
         }
     }
 
     /// The session's name in the log.
-    pub(crate) fn shown(&self, connections: &ConnectionNames) -> String {
+    pub(crate) fn log_name(&self, connections: &ConnectionNames) -> String {
         match self {
             Self::Named(owner, id) => format!("{owner}/{id}"),
             Self::Connection(owner, id) => format!("{owner}/{}", connections.name(*id)),
-            Self::Loose(owner, n) => format!("{owner}/call {n}"),
+            Self::Ephemeral(owner, n) => format!("{owner}/call {n}"),
         }
     }
 
@@ -61,7 +61,7 @@ impl Key {
         match self {
             Self::Named(_, id) => Some(id.as_str().into()),
             Self::Connection(_, id) => Some(id.session_name().into()),
-            Self::Loose(..) => None,
+            Self::Ephemeral(..) => None,
         }
     }
 
@@ -69,7 +69,7 @@ impl Key {
     pub(crate) fn caller(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         match self {
-            Self::Loose(owner, _) => owner.hash(&mut hasher),
+            Self::Ephemeral(owner, _) => owner.hash(&mut hasher),
             other => other.hash(&mut hasher),
         }
         hasher.finish()
@@ -79,41 +79,46 @@ impl Key {
 /// Why a session ended, and where it lived.
 struct EndedSession {
     ended: Ended,
-    /// Where its successor lives, unless the call names another place.
-    home: Home,
+    /// Where its successor lives, unless the call names another pool or browser.
+    placement: Placement,
 }
 
 #[derive(Default)]
 pub(crate) struct Registry {
-    pub(crate) sessions: HashMap<Key, Handle>,
-    epitaphs: BoundedMap<Key, EndedSession, ENDED_SESSIONS_MAX>,
-    next_loose: u64,
+    pub(crate) sessions: HashMap<RegistryKey, SessionHandle>,
+    ended_sessions: BoundedMap<RegistryKey, EndedSession, ENDED_SESSIONS_MAX>,
+    next_ephemeral: u64,
 }
 
 impl Registry {
     /// A key for one call without a session.
-    pub(crate) fn loose(&mut self, owner: &Owner) -> Key {
-        self.next_loose += 1;
-        Key::Loose(owner.clone(), self.next_loose)
+    pub(crate) fn ephemeral_key(&mut self, owner: &Owner) -> RegistryKey {
+        self.next_ephemeral += 1;
+        RegistryKey::Ephemeral(owner.clone(), self.next_ephemeral)
     }
 
     /// Removes exactly this session and keeps its reason under the same lock, so that no successor can begin without it. A
     /// session that was closed is already out: its successor stays, and gets no note.
-    pub(crate) fn remove(&mut self, key: &Key, shared: &Arc<Shared>, epitaph: Option<Ended>) -> bool {
+    pub(crate) fn remove(
+        &mut self,
+        key: &RegistryKey,
+        shared: &Arc<SessionShared>,
+        end_reason: Option<Ended>,
+    ) -> bool {
         if !self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
             return false;
         }
-        if let (Some(handle), Some(ended)) = (self.sessions.remove(key), epitaph) {
-            self.record_end(key, ended, handle.home);
+        if let (Some(handle), Some(ended)) = (self.sessions.remove(key), end_reason) {
+            self.record_end(key, ended, handle.placement);
         }
         true
     }
 
     /// Keeps why a session ended that is out of the registry, for its successor's note.
-    pub(crate) fn record_end(&mut self, key: &Key, ended: Ended, home: Home) {
+    pub(crate) fn record_end(&mut self, key: &RegistryKey, ended: Ended, placement: Placement) {
         // A call without a session has no successor.
-        if !matches!(key, Key::Loose(..)) {
-            self.epitaphs.insert(key.clone(), EndedSession { ended, home });
+        if !matches!(key, RegistryKey::Ephemeral(..)) {
+            self.ended_sessions.insert(key.clone(), EndedSession { ended, placement });
         }
     }
 
@@ -124,13 +129,13 @@ impl Registry {
         pool: &Arc<Pool>,
         connections: &ConnectionNames,
     ) -> Vec<watch::Receiver<bool>> {
-        let lives_there = |handle: &Handle| Arc::ptr_eq(&handle.home.pool, pool);
+        let lives_there = |handle: &SessionHandle| Arc::ptr_eq(&handle.placement.pool, pool);
         let ending: Vec<_> = self.sessions.extract_if(|_, handle| lives_there(handle)).collect();
         let mut ended = Vec::with_capacity(ending.len());
         for (key, handle) in ending {
-            tracing::info!(session = key.shown(connections), "session ends with its browser");
+            tracing::info!(session = key.log_name(connections), "session ends with its browser");
             if let Some(browser) = pool.kind.browser() {
-                self.record_end(&key, Ended::Removed(browser), handle.home);
+                self.record_end(&key, Ended::Removed(browser), handle.placement);
             }
             handle.stop.cancel();
             ended.push(handle.ended);
@@ -138,12 +143,12 @@ impl Registry {
         ended
     }
 
-    pub(crate) fn take_end(&mut self, key: &Key) -> Option<Ended> {
-        self.epitaphs.remove(key).map(|epitaph| epitaph.ended)
+    pub(crate) fn take_end(&mut self, key: &RegistryKey) -> Option<Ended> {
+        self.ended_sessions.remove(key).map(|end_reason| end_reason.ended)
     }
 
     /// Where a session lived that has ended.
-    pub(crate) fn last_home(&self, key: &Key) -> Option<&Home> {
-        self.epitaphs.get(key).map(|epitaph| &epitaph.home)
+    pub(crate) fn last_placement(&self, key: &RegistryKey) -> Option<&Placement> {
+        self.ended_sessions.get(key).map(|end_reason| &end_reason.placement)
     }
 }

@@ -1,4 +1,4 @@
-//! The status of a pool: which instances it has, how they are, and how many slots are lent. For lists, probes and
+//! The status of a pool: which instances it has, how they are, and how many slots are leased. For lists, probes and
 //! metrics; nothing is decided by it.
 
 use std::time::SystemTime;
@@ -19,7 +19,7 @@ pub struct PoolStatus {
     pub instances: Vec<InstanceStatus>,
     /// Slots when every instance runs, with those of future instances.
     pub slots: usize,
-    /// Slots that are lent.
+    /// Slots that are leased.
     pub leased_slots: usize,
     /// Open seats in free slots that have no owner yet.
     pub spares: usize,

@@ -8,7 +8,7 @@ use crate::error::FleetError;
 
 /// Where a call wants to run, as its agent named it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Target {
+pub struct CallTarget {
     pub pool: Option<String>,
     /// A number or an alias.
     pub instance: Option<String>,

@@ -4,15 +4,15 @@
 use std::time::Instant;
 
 use greenroom_core::{Call, Raw, record::Record, settings::Responses};
-use greenroom_fleet::{Note, SessionKey, Target};
+use greenroom_fleet::{CallTarget, Note, SessionKey};
 use greenroom_mcp::{RpcError, error::INVALID_REQUEST};
 use serde_json::value::RawValue;
 
 use crate::{
     Gateway,
+    argument_check::{check_mode, check_request, suggestion},
     call_order::Turn,
     caller::Caller,
-    check::{check_mode, check_request, suggestion},
     error_response::{self, ErrorResponse},
     offload::{offload_if_large, offload_if_large_json},
     outcome::CallOutcome,
@@ -150,7 +150,7 @@ pub(crate) async fn make(
     let own_session_call = OwnSessionCall::begin(caller, &session_key);
     let tool = request.tool.clone();
     let target = std::mem::take(&mut request.target);
-    let call = Call { scribe: call_record.recorder(), ..Call::new(tool.clone(), request.into_params()) };
+    let call = Call { recorder: call_record.recorder(), ..Call::new(tool.clone(), request.into_params()) };
     let began = Instant::now();
     let running = gateway.fleet.call(permit, session_key.clone(), target, call, caller.agent.clone());
     let answer = turn.first_step(running).await;
@@ -201,9 +201,9 @@ async fn page_now(
     let request = CallRequest::from_parts(tool, None, None).ok()?;
     let call_record = CallRecord::take(&gateway.recall, &caller.owner, Some(session_key), &request);
     let response_options = ResponseOptions { mode: Some(ResponseMode::As(Responses::Inline)), page: None };
-    let call = Call { scribe: call_record.recorder(), ..Call::new(tool, request.into_params()) };
+    let call = Call { recorder: call_record.recorder(), ..Call::new(tool, request.into_params()) };
     let running =
-        gateway.fleet.call(permit, session_key.clone(), Target::default(), call, caller.agent.clone());
+        gateway.fleet.call(permit, session_key.clone(), CallTarget::default(), call, caller.agent.clone());
     match running.await {
         Ok((answer, _)) => Some(
             CallOutcome::answered(gateway, call_record, caller, session_key, answer, response_options).await,

@@ -4,13 +4,13 @@
 //! way into answers. The [`catalog`] reads the engine's tools from the engine; greenroom's own are in [`tools`], one
 //! file each. Programs use [`rest`], and the user who owns the process uses [`control`].
 
+mod argument_check;
 mod attach;
 mod attached_browsers;
 mod call;
 mod call_order;
 mod caller;
 pub mod catalog;
-mod check;
 mod client_sink;
 mod connection;
 pub mod control;

@@ -9,7 +9,7 @@ mod attached_browsers;
 use std::{fmt, time::Duration};
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{Fleet, FleetError, Health, InstanceStatus, PoolStatus, Ran, Watcher};
+use greenroom_fleet::{CallLocation, Fleet, FleetError, Health, InstanceStatus, PoolStatus, Watcher};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
@@ -125,7 +125,7 @@ impl Metrics {
     }
 
     /// A call of an engine's tool has ended there.
-    pub(crate) fn ran(&self, ran: &Ran, fine: bool) {
+    pub(crate) fn ran(&self, ran: &CallLocation, fine: bool) {
         self.ended(&ran.pool, ran.instance, outcome(fine));
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use greenroom_core::{Owner, Raw, RefId, Reply, record::SessionRef, settings::Responses};
-use greenroom_fleet::{Answer, SessionKey};
+use greenroom_fleet::{CallAnswer, SessionKey};
 
 use crate::{
     Gateway,
@@ -38,7 +38,7 @@ impl CallOutcome {
         call_record: CallRecord,
         caller: &Caller,
         session_key: &SessionKey,
-        answer: Answer,
+        answer: CallAnswer,
         response_options: ResponseOptions,
     ) -> Self {
         gateway.metrics.ran(&answer.ran, !answer.reply.is_failure());

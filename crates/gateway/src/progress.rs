@@ -66,10 +66,10 @@ impl QueueProgress {
             self.notices.store(NOTICES_MAX, Ordering::Relaxed);
             return None;
         }
-        let Queued { pool, place, waiting } = queued;
+        let Queued { pool, position, waiting } = queued;
         let message = match index_of(pool) {
-            Some(index) => format!("waiting for browser {index}: place {place} of {waiting}"),
-            None => format!("waiting for a browser: place {place} of {waiting} in pool \"{pool}\""),
+            Some(index) => format!("waiting for browser {index}: place {position} of {waiting}"),
+            None => format!("waiting for a browser: place {position} of {waiting} in pool \"{pool}\""),
         };
         let progress = f64::from(notices) / 1000.0;
         Some(encode(&ProgressParams { progress_token, progress, total: None, message: Some(message) }))
@@ -88,16 +88,16 @@ mod tests {
     /// without end.
     #[test]
     fn queue_position_is_notified() {
-        let queued = |place| Queued { pool: "DEFAULT", place, waiting: 5 };
+        let queued = |position| Queued { pool: "DEFAULT", position, waiting: 5 };
         let progress = waiting(r#"{"name":"t","_meta":{"progressToken":"a\u0062"}}"#);
         assert_eq!(
             progress.notice(queued(2)).unwrap().get(),
-            r#"{"progressToken":"a\u0062","progress":0.001,"message":"waiting for a browser: place 2 of 5 in pool \"DEFAULT\""}"#
+            r#"{"progressToken":"a\u0062","progress":0.001,"message":"waiting for a browser: position 2 of 5 in pool \"DEFAULT\""}"#
         );
-        let attached = Queued { pool: "browser-3", place: 1, waiting: 2 };
+        let attached = Queued { pool: "browser-3", position: 1, waiting: 2 };
         let attached = progress.notice(attached).unwrap();
         assert!(
-            attached.get().contains(r#""progress":0.002,"message":"waiting for browser 3: place 1 of 2""#)
+            attached.get().contains(r#""progress":0.002,"message":"waiting for browser 3: position 1 of 2""#)
         );
         let more = (0..2 * NOTICES_MAX).filter_map(|_| progress.notice(queued(1))).count();
         assert_eq!(more, 398);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use greenroom_core::{Fields, InvalidSessionId, Raw, RefId, SessionId, UnreadableArgument, raw::encode};
-use greenroom_fleet::Target;
+use greenroom_fleet::CallTarget;
 use serde_json::value::RawValue;
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct CallRequest {
     pub(crate) tool: Arc<str>,
     pub(crate) session: Option<SessionId>,
-    pub(crate) target: Target,
+    pub(crate) target: CallTarget,
     pub(crate) response_options: ResponseOptions,
     /// The name that the client chose for the call's record, so that the call is made once however often it is sent.
     pub(crate) ref_id: Option<RefId>,
@@ -57,7 +57,7 @@ impl CallRequest {
         Ok(Self {
             tool: tool.into(),
             session: None,
-            target: Target::default(),
+            target: CallTarget::default(),
             response_options: ResponseOptions::default(),
             ref_id: None,
             params,
@@ -115,13 +115,13 @@ impl CallRequest {
         if let Some(id) = session {
             self.session = Some(SessionId::new(&id)?);
         }
-        self.target = Target { pool, instance, browser };
+        self.target = CallTarget { pool, instance, browser };
         Ok(())
     }
 
     /// The name of a selector that the request has: of a session, or of where to run.
     pub(crate) fn selector(&self) -> Option<&'static str> {
-        let Target { pool, instance, browser } = &self.target;
+        let CallTarget { pool, instance, browser } = &self.target;
         let given = [
             (SESSION_ID, self.session.is_some()),
             (BROWSER, browser.is_some()),
@@ -192,7 +192,8 @@ mod tests {
         let mut whole = request(params).unwrap();
         whole.take_selectors(InjectedParameters::ALL).unwrap();
         assert_eq!(whole.session.as_ref().unwrap().as_str(), "s");
-        let target = Target { pool: Some("P".to_owned()), instance: Some("main".to_owned()), browser: None };
+        let target =
+            CallTarget { pool: Some("P".to_owned()), instance: Some("main".to_owned()), browser: None };
         assert_eq!(whole.target, target);
         assert_eq!(whole.progress_token().unwrap().get(), "7");
         assert_eq!(
@@ -298,7 +299,7 @@ mod tests {
         for odd in ["-1", "1.5", "[]", "true"] {
             assert_eq!(instance(odd).unwrap_err(), Unroutable::InstanceType, "{odd}");
         }
-        assert_eq!(place("browser_pool", "null").unwrap(), Target::default());
+        assert_eq!(place("browser_pool", "null").unwrap(), CallTarget::default());
         assert_eq!(place("browser_pool", "1").unwrap_err(), Unroutable::PoolType);
     }
 

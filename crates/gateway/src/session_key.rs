@@ -44,7 +44,7 @@ pub(crate) async fn named(
     check_name(&id)?;
     let as_name = SessionKey::Named(id.clone());
     let Some(uid) = SessionUid::parse(id.as_str()) else { return Ok(as_name) };
-    if gateway.fleet.home(&caller.owner, &as_name).is_some() {
+    if gateway.fleet.session_pool(&caller.owner, &as_name).is_some() {
         return Ok(as_name);
     }
     let own = caller.connection.as_ref().map(|connection| SessionKey::Connection(connection.id));

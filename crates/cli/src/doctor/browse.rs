@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use greenroom_core::{Call, Fields, NoAgent, Owner, Policy, SessionId, raw::encode};
 use greenroom_engine::{chromium::DOCTOR_HINT, registry};
-use greenroom_fleet::{FleetError, SessionKey, Target};
+use greenroom_fleet::{CallTarget, FleetError, SessionKey};
 use serde_json::json;
 
 use super::{CheckOutcome, Installation};
@@ -76,7 +76,7 @@ async fn browse(app: &App, tool: &'static str) -> Result<(), PageFailure> {
     let (answer, _) = app
         .gateway
         .fleet
-        .call(permit, SessionKey::Named(session.clone()), Target::default(), call, Arc::new(NoAgent))
+        .call(permit, SessionKey::Named(session.clone()), CallTarget::default(), call, Arc::new(NoAgent))
         .await
         .map_err(|error| PageFailure::from_fleet_error(&error))?;
     let result = answer.reply.body.map_err(|error| PageFailure::new(error.get()))?;

@@ -72,7 +72,7 @@ impl Agent for NoAgent {
 pub struct Queued<'a> {
     pub pool: &'a str,
     /// 1 is served next.
-    pub place: usize,
+    pub position: usize,
     /// How many wait, this caller included.
     pub waiting: usize,
 }

@@ -19,18 +19,18 @@ pub struct Call {
     pub method: &'static str,
     pub params: Raw,
     /// Records the call before it runs.
-    pub scribe: Option<Arc<dyn CallRecorder>>,
+    pub recorder: Option<Arc<dyn CallRecorder>>,
 }
 
 impl Call {
     pub fn new(tool: impl Into<Arc<str>>, params: Raw) -> Self {
-        Self { tool: tool.into(), method: TOOLS_CALL, params, scribe: None }
+        Self { tool: tool.into(), method: TOOLS_CALL, params, recorder: None }
     }
 
     /// Has the call recorded, now that its session is known. The call must not run before the future resolves.
     pub fn begin(&mut self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
-        match self.scribe.take() {
-            Some(scribe) => scribe.begin(session),
+        match self.recorder.take() {
+            Some(recorder) => recorder.begin(session),
             None => Box::pin(std::future::ready(())),
         }
     }

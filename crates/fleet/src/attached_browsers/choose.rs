@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use greenroom_core::{excerpt::echoed, plural};
 
-use super::Entry;
+use super::AttachedBrowser;
 
 /// Why no browser was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,9 +28,9 @@ pub enum NotChosen {
 }
 
 pub(super) fn choose<'a>(
-    entries: &'a BTreeMap<u32, Arc<Entry>>,
+    entries: &'a BTreeMap<u32, Arc<AttachedBrowser>>,
     given: Option<&str>,
-) -> Result<&'a Arc<Entry>, NotChosen> {
+) -> Result<&'a Arc<AttachedBrowser>, NotChosen> {
     match (entries.len(), entries.values().next(), given) {
         (0, _, _) | (_, None, _) => Err(NotChosen::NoneAttached),
         (1, Some(_), Some(_)) => Err(NotChosen::OnlyOne),
@@ -41,16 +41,16 @@ pub(super) fn choose<'a>(
 }
 
 pub(super) fn find<'a>(
-    entries: &'a BTreeMap<u32, Arc<Entry>>,
+    entries: &'a BTreeMap<u32, Arc<AttachedBrowser>>,
     name: &str,
-) -> Result<&'a Arc<Entry>, NotChosen> {
+) -> Result<&'a Arc<AttachedBrowser>, NotChosen> {
     let unknown = || NotChosen::Unknown { name: name.to_owned(), known: known(entries) };
     entries.values().find(|entry| entry.name().is(name)).ok_or_else(unknown)
 }
 
 /// Index and label of each browser.
-fn known(entries: &BTreeMap<u32, Arc<Entry>>) -> Vec<String> {
-    let name = |entry: &Arc<Entry>| match &entry.settings.label {
+fn known(entries: &BTreeMap<u32, Arc<AttachedBrowser>>) -> Vec<String> {
+    let name = |entry: &Arc<AttachedBrowser>| match &entry.settings.label {
         Some(label) => format!("{} (\"{label}\")", entry.index),
         None => entry.index.to_string(),
     };

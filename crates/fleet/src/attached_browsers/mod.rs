@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     error::FleetError,
-    pool::{Attached, Pool, PoolSettings, Size},
+    pool::{BrowserConnection, Pool, PoolSettings, Size},
     target::Watcher,
 };
 
@@ -46,7 +46,7 @@ pub fn pool_name(index: u32) -> String {
 }
 
 /// One browser.
-pub(crate) struct Entry {
+pub(crate) struct AttachedBrowser {
     pub(crate) index: u32,
     pub(crate) settings: BrowserSettings,
     pub(crate) pool: Arc<Pool>,
@@ -54,11 +54,11 @@ pub(crate) struct Entry {
 
 /// All browsers, by index.
 #[derive(Default)]
-pub(crate) struct Browsers(Mutex<Registry>);
+pub(crate) struct AttachedBrowsers(Mutex<BrowserRegistry>);
 
 #[derive(Default)]
-struct Registry {
-    entries: BTreeMap<u32, Arc<Entry>>,
+struct BrowserRegistry {
+    entries: BTreeMap<u32, Arc<AttachedBrowser>>,
     /// The latest index given to a browser.
     last: u32,
     /// The registry accepts no more browsers.
@@ -77,25 +77,25 @@ impl BrowserSettings {
             size: Size::Fixed(1),
             ..self.pool.clone()
         };
-        let attached = Attached::new(self.name(index), self, watcher.clone());
+        let attached = BrowserConnection::new(self.name(index), self, watcher.clone());
         // Connecting takes little processor time, and a slow connection to one browser must not delay the others.
         let starts = Arc::new(Semaphore::new(1));
         Pool::new(settings, starts, watcher.clone(), Some(attached))
     }
 }
 
-impl Entry {
+impl AttachedBrowser {
     fn name(&self) -> BrowserName {
         self.settings.name(self.index)
     }
 }
 
-impl Browsers {
-    fn lock(&self) -> MutexGuard<'_, Registry> {
+impl AttachedBrowsers {
+    fn lock(&self) -> MutexGuard<'_, BrowserRegistry> {
         self.0.lock()
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
+    pub(crate) fn all(&self) -> Vec<Arc<AttachedBrowser>> {
         self.lock().entries.values().cloned().collect()
     }
 
@@ -112,7 +112,7 @@ impl Browsers {
         &self,
         make: impl FnOnce(u32) -> BrowserSettings,
         watcher: &Arc<dyn Watcher>,
-    ) -> Result<Arc<Entry>, FleetError> {
+    ) -> Result<Arc<AttachedBrowser>, FleetError> {
         let mut registry = self.lock();
         if registry.closed {
             return Err(FleetError::ShuttingDown);
@@ -122,18 +122,18 @@ impl Browsers {
         if let Some(label) = settings.label.as_ref().filter(|label| !name::is_label(label)) {
             return Err(FleetError::BadLabel { label: label.clone() });
         }
-        let place = ServerAddress::parse(&settings.address);
+        let address = ServerAddress::parse(&settings.address);
         for other in registry.entries.values() {
             let label = settings.label.as_ref().filter(|_| other.settings.label == settings.label);
-            let is_there = ServerAddress::parse(&other.settings.address).may_equal(&place);
-            let taken = if is_there { Some(&settings.url) } else { label };
+            let is_same_address = ServerAddress::parse(&other.settings.address).may_equal(&address);
+            let taken = if is_same_address { Some(&settings.url) } else { label };
             if let Some(name) = taken {
                 return Err(FleetError::BrowserExists { name: name.clone(), index: other.index });
             }
         }
         registry.last = index;
         let pool = settings.make_pool(index, watcher);
-        let entry = Arc::new(Entry { index, settings, pool });
+        let entry = Arc::new(AttachedBrowser { index, settings, pool });
         registry.entries.insert(index, entry.clone());
         Ok(entry)
     }
@@ -144,19 +144,19 @@ impl Browsers {
     }
 
     /// The browser with this index or label.
-    pub(crate) fn find(&self, name: &str) -> Result<Arc<Entry>, FleetError> {
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<AttachedBrowser>, FleetError> {
         let registry = self.lock();
         Ok(choose::find(&registry.entries, name)?.clone())
     }
 
     /// The browser of a call that gave this index or label, or gave none.
-    pub(crate) fn choose(&self, given: Option<&str>) -> Result<Arc<Entry>, FleetError> {
+    pub(crate) fn choose(&self, given: Option<&str>) -> Result<Arc<AttachedBrowser>, FleetError> {
         let registry = self.lock();
         Ok(choose::choose(&registry.entries, given)?.clone())
     }
 
     /// Removes a browser. Its index is not used again.
-    pub(crate) fn remove(&self, name: &str) -> Result<Arc<Entry>, FleetError> {
+    pub(crate) fn remove(&self, name: &str) -> Result<Arc<AttachedBrowser>, FleetError> {
         let mut registry = self.lock();
         let entry = choose::find(&registry.entries, name)?.clone();
         registry.entries.remove(&entry.index);

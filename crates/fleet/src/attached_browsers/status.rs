@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use greenroom_core::StartError;
 use tokio::time::Instant;
 
-use super::Entry;
+use super::AttachedBrowser;
 use crate::{error::FleetError, pool::Readiness};
 
 /// How the connection to a browser is.
@@ -54,21 +54,21 @@ pub struct BrowserStatus {
     pub waiting: usize,
 }
 
-impl Entry {
+impl AttachedBrowser {
     pub(crate) fn status(&self) -> BrowserStatus {
         let pool = self.pool.status();
-        let link = self.pool.link().unwrap_or_default();
+        let connection = self.pool.connection().unwrap_or_default();
         BrowserStatus {
             index: self.index,
             url: self.settings.url.clone(),
             label: self.settings.label.clone(),
             tags: self.settings.tags.clone(),
             engine: self.settings.engine.clone(),
-            state: link.state,
-            last_error: link.last_error,
-            last_attempt: link.last_attempt,
-            retry_in: link.retry_at.map(|at| at.saturating_duration_since(Instant::now())),
-            reconnects: link.made.saturating_sub(1),
+            state: connection.state,
+            last_error: connection.last_error,
+            last_attempt: connection.last_attempt,
+            retry_in: connection.retry_at.map(|at| at.saturating_duration_since(Instant::now())),
+            reconnects: connection.connections_made.saturating_sub(1),
             slots: pool.instances.first().map_or(pool.slots, |instance| instance.slots),
             leased_slots: pool.leased_slots,
             waiting: pool.waiting,
@@ -77,15 +77,15 @@ impl Entry {
 
     /// Whether it can take calls.
     pub(crate) fn readiness(&self) -> Readiness {
-        let link = self.pool.link().unwrap_or_default();
-        match link.state {
+        let connection = self.pool.connection().unwrap_or_default();
+        match connection.state {
             BrowserState::Connected => match self.pool.readiness() {
                 silent @ Readiness::Unresponsive(_) => silent,
                 _ => Readiness::Ready,
             },
             BrowserState::Pending => Readiness::Ready,
             // A browser that was given up stays failed while the next attempt runs.
-            BrowserState::Connecting | BrowserState::Disconnected if link.given_up => {
+            BrowserState::Connecting | BrowserState::Disconnected if connection.given_up => {
                 let failed = |error: FleetError| {
                     Readiness::Failed(
                         StartError::new(error.to_string()).hint("reconnect_browser tries it now"),

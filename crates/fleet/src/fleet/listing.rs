@@ -9,7 +9,7 @@ use greenroom_core::{ConnectionId, InstanceId, Owner, SessionId, SessionUid, Vie
 use tokio::time::Instant;
 
 use super::{Fleet, Inner, SessionKey};
-use crate::{registry::Key, session::Handle};
+use crate::{registry::RegistryKey, session::SessionHandle};
 
 /// What a session is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Fleet {
         let mut list: Vec<_> = registry
             .sessions
             .iter()
-            .filter(|(key, _)| key.owner() == owner && !matches!(key, Key::Loose(..)))
+            .filter(|(key, _)| key.owner() == owner && !matches!(key, RegistryKey::Ephemeral(..)))
             .map(|(key, handle)| self.0.status(key, handle))
             .collect();
         list.sort_by_key(|status| status.created);
@@ -58,7 +58,7 @@ impl Fleet {
         let mut list: Vec<_> = registry
             .sessions
             .iter()
-            .filter(|(key, _)| !matches!(key, Key::Loose(..)))
+            .filter(|(key, _)| !matches!(key, RegistryKey::Ephemeral(..)))
             .map(|(key, handle)| (key.owner().clone(), self.0.status(key, handle)))
             .collect();
         list.sort_by_key(|(_, status)| status.created);
@@ -68,39 +68,40 @@ impl Fleet {
     /// The owner's session with this UUID in records, if it exists.
     pub fn by_uid(&self, owner: &Owner, uid: &SessionUid) -> Option<SessionKey> {
         let registry = self.0.lock();
-        let is_it =
-            |handle: &Handle| handle.shared.session.as_ref().is_some_and(|session| session.uid == *uid);
+        let is_it = |handle: &SessionHandle| {
+            handle.shared.session.as_ref().is_some_and(|session| session.uid == *uid)
+        };
         let mut own = registry.sessions.iter().filter(|(key, _)| key.owner() == owner);
         own.find(|(_, handle)| is_it(handle)).and_then(|(key, _)| match key {
-            Key::Named(_, id) => Some(SessionKey::Named(id.clone())),
-            Key::Connection(_, id) => Some(SessionKey::Connection(*id)),
-            Key::Loose(..) => None,
+            RegistryKey::Named(_, id) => Some(SessionKey::Named(id.clone())),
+            RegistryKey::Connection(_, id) => Some(SessionKey::Connection(*id)),
+            RegistryKey::Ephemeral(..) => None,
         })
     }
 
     /// How records refer to this session, if it exists.
-    pub fn session_ref(&self, owner: &Owner, whose: &SessionKey) -> Option<SessionRef> {
-        let (key, _) = self.0.key_of(owner, whose).ok()?;
+    pub fn session_ref(&self, owner: &Owner, session_key: &SessionKey) -> Option<SessionRef> {
+        let (key, _) = self.0.key_of(owner, session_key).ok()?;
         self.0.lock().sessions.get(&key)?.shared.session.clone()
     }
 
     /// The pool that this session lives in, if it exists.
-    pub fn home(&self, owner: &Owner, whose: &SessionKey) -> Option<String> {
-        let (key, _) = self.0.key_of(owner, whose).ok()?;
-        self.0.lock().sessions.get(&key).map(|handle| handle.home.pool.name.to_string())
+    pub fn session_pool(&self, owner: &Owner, session_key: &SessionKey) -> Option<String> {
+        let (key, _) = self.0.key_of(owner, session_key).ok()?;
+        self.0.lock().sessions.get(&key).map(|handle| handle.placement.pool.name.to_string())
     }
 }
 
 impl Inner {
-    fn status(&self, key: &Key, handle: &Handle) -> SessionStatus {
+    fn status(&self, key: &RegistryKey, handle: &SessionHandle) -> SessionStatus {
         let shared = handle.shared.state();
         let calls_in_flight = handle.shared.in_flight.load(Ordering::Relaxed);
         let (expiry, _) = handle.shared.expiry(&self.settings);
         SessionStatus {
-            id: if let Key::Named(_, id) = key { Some(id.clone()) } else { None },
-            connection: if let Key::Connection(_, id) = key { Some(*id) } else { None },
+            id: if let RegistryKey::Named(_, id) = key { Some(id.clone()) } else { None },
+            connection: if let RegistryKey::Connection(_, id) = key { Some(*id) } else { None },
             uid: handle.shared.session.as_ref().map(|session| session.uid.clone()),
-            pool: handle.home.pool.name.to_string(),
+            pool: handle.placement.pool.name.to_string(),
             instance: shared.instance,
             state: match (shared.instance, calls_in_flight) {
                 (None, _) => SessionState::Starting,

@@ -15,18 +15,18 @@ use greenroom_core::{Agent, Call, ConnectionId, Owner, Permit, SessionId, record
 use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, oneshot},
-    time::{Instant, timeout},
+    time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    attached_browsers::Browsers,
+    attached_browsers::AttachedBrowsers,
     connection_names::ConnectionNames,
     error::FleetError,
     pool::{Pool, PoolSettings},
-    registry::{Key, Registry},
-    session::{Answer, Answers, Bulk, Ended, Job, Note},
-    target::{Target, Watcher},
+    registry::{Registry, RegistryKey},
+    session::{Bulk, BulkAnswers, CallAnswer, Ended, Job, Note},
+    target::{CallTarget, Watcher},
 };
 
 pub use listing::{SessionState, SessionStatus};
@@ -59,7 +59,7 @@ pub(crate) struct Inner {
     pub(crate) settings: FleetSettings,
     /// The default pool first.
     pools: Vec<Arc<Pool>>,
-    pub(crate) browsers: Browsers,
+    pub(crate) browsers: AttachedBrowsers,
     registry: Mutex<Registry>,
     /// Display names of the connections that own sessions.
     pub(crate) connections: ConnectionNames,
@@ -81,7 +81,7 @@ impl Fleet {
         Self(Arc::new(Inner {
             settings,
             pools,
-            browsers: Browsers::default(),
+            browsers: AttachedBrowsers::default(),
             registry: Mutex::default(),
             connections: ConnectionNames::default(),
             watcher,
@@ -108,13 +108,14 @@ impl Fleet {
     pub async fn call(
         &self,
         permit: Permit,
-        whose: SessionKey,
-        target: Target,
+        session_key: SessionKey,
+        target: CallTarget,
         call: Call,
         agent: Arc<dyn Agent>,
-    ) -> Result<(Answer, Vec<Note>), FleetError> {
+    ) -> Result<(CallAnswer, Vec<Note>), FleetError> {
         let alone = Bulk::uncounted(vec![call]);
-        let Answers { mut answers, lost, notes } = self.bulk(permit, whose, target, alone, agent).await?;
+        let BulkAnswers { mut answers, lost, notes } =
+            self.bulk(permit, session_key, target, alone, agent).await?;
         let answer = answers.pop().ok_or_else(|| lost.unwrap_or_else(|| self.0.why_unanswered()))?;
         Ok((answer, notes))
     }
@@ -124,14 +125,14 @@ impl Fleet {
     pub async fn bulk(
         &self,
         permit: Permit,
-        whose: SessionKey,
-        target: Target,
+        session_key: SessionKey,
+        target: CallTarget,
         bulk: Bulk,
         agent: Arc<dyn Agent>,
-    ) -> Result<Answers, FleetError> {
+    ) -> Result<BulkAnswers, FleetError> {
         let (reply, answers) = oneshot::channel();
         let job = |flight| Job::new(bulk, agent, flight, reply);
-        self.0.submit(permit.owner(), whose, &target, job)?;
+        self.0.submit(permit.owner(), session_key, &target, job)?;
         answers.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
     }
 
@@ -140,7 +141,7 @@ impl Fleet {
         &self,
         permit: Permit,
         id: SessionId,
-        target: Target,
+        target: CallTarget,
         agent: Arc<dyn Agent>,
     ) -> Result<Option<SessionRef>, FleetError> {
         self.0.check_open()?;
@@ -148,15 +149,15 @@ impl Fleet {
         let session = {
             // A pool that the target names exists until the session has begun in it.
             let mut registry = self.0.lock();
-            let home = self.0.home(permit.owner(), &target)?;
-            let key = Key::Named(permit.owner().clone(), id.clone());
+            let placement = self.0.placement_for(permit.owner(), &target)?;
+            let key = RegistryKey::Named(permit.owner().clone(), id.clone());
             if registry.sessions.contains_key(&key) {
                 return Err(FleetError::Exists(id));
             }
             // The agent asks for a new session, so an empty browser needs no note.
             registry.take_end(&key);
             let job = |flight| Job::new(Bulk::uncounted(Vec::new()), agent, flight, reply);
-            self.0.submit_to(&mut registry, &key, home, job)?;
+            self.0.submit_to(&mut registry, &key, placement, job)?;
             registry.sessions.get(&key).and_then(|handle| handle.shared.session.clone())
         };
         opened.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))?;
@@ -164,48 +165,45 @@ impl Fleet {
     }
 
     /// Ends a session now for its owner, whatever it does. Returns when its browser is gone.
-    pub async fn close(&self, owner: &Owner, whose: &SessionKey) -> Result<(), FleetError> {
-        self.end(owner, whose, None).await
+    pub async fn close(&self, owner: &Owner, session_key: &SessionKey) -> Result<(), FleetError> {
+        self.end(owner, session_key, None).await
     }
 
     /// Ends a session as [`Fleet::close`] does, but without its owner's request: the next call with its id carries a note.
-    pub async fn evict(&self, owner: &Owner, whose: &SessionKey) -> Result<(), FleetError> {
-        self.end(owner, whose, Some(Ended::Evicted)).await
+    pub async fn evict(&self, owner: &Owner, session_key: &SessionKey) -> Result<(), FleetError> {
+        self.end(owner, session_key, Some(Ended::Evicted)).await
     }
 
-    async fn end(&self, owner: &Owner, whose: &SessionKey, epitaph: Option<Ended>) -> Result<(), FleetError> {
-        let (key, missing) = self.0.key_of(owner, whose)?;
-        let why = epitaph.as_ref().map(ToString::to_string);
+    async fn end(
+        &self,
+        owner: &Owner,
+        session_key: &SessionKey,
+        end_reason: Option<Ended>,
+    ) -> Result<(), FleetError> {
+        let (key, missing) = self.0.key_of(owner, session_key)?;
+        let why = end_reason.as_ref().map(ToString::to_string);
         let mut ended = {
             let mut registry = self.0.lock();
             registry.take_end(&key);
             // Leave the registry at once: a call that arrives now makes a new session.
             let handle = registry.sessions.remove(&key).ok_or(missing)?;
-            if let Some(epitaph) = epitaph {
-                registry.record_end(&key, epitaph, handle.home.clone());
+            if let Some(end_reason) = end_reason {
+                registry.record_end(&key, end_reason, handle.placement.clone());
             }
             handle.stop.cancel();
             handle.ended
         };
-        tracing::info!(session = key.shown(&self.0.connections), why, "session closed");
+        tracing::info!(session = key.log_name(&self.0.connections), why, "session closed");
         let _ = ended.wait_for(|ended| *ended).await;
         Ok(())
     }
 
     /// Restarts a session's idle time and lifetime. Returns how long it has from now on.
-    pub fn renew(&self, owner: &Owner, whose: &SessionKey) -> Result<Duration, FleetError> {
-        let (key, missing) = self.0.key_of(owner, whose)?;
+    pub fn renew(&self, owner: &Owner, session_key: &SessionKey) -> Result<Duration, FleetError> {
+        let (key, missing) = self.0.key_of(owner, session_key)?;
         let registry = self.0.lock();
         let handle = registry.sessions.get(&key).ok_or(missing)?;
-        let settings = &self.0.settings;
-        handle.shared.used();
-        handle.shared.update(|state| {
-            state.lifetime_ends = settings.max_lifetime.map(|lifetime| Instant::now() + lifetime);
-        });
-        handle.shared.renewed.notify_one();
-        Ok(settings
-            .max_lifetime
-            .map_or(settings.idle_timeout, |lifetime| lifetime.min(settings.idle_timeout)))
+        Ok(handle.shared.renew(&self.0.settings))
     }
 
     /// Accepts no more calls, and waits up to this long for those accepted. Returns whether all have ended.

@@ -10,51 +10,59 @@ use crate::{
     attached_browsers::NotChosen,
     error::FleetError,
     pool::Pool,
-    registry::{Key, Registry},
-    session::{Handle, Home},
-    target::Target,
+    registry::{Registry, RegistryKey},
+    session::{Placement, SessionHandle},
+    target::CallTarget,
 };
 
 impl Inner {
     /// Where a new session of this owner is to live.
-    pub(super) fn home(&self, owner: &Owner, target: &Target) -> Result<Home, FleetError> {
+    pub(super) fn placement_for(&self, owner: &Owner, target: &CallTarget) -> Result<Placement, FleetError> {
         let pool = self.pool_for(target)?;
         if pool.settings().local_only && !owner.is_local() {
             return Err(FleetError::NotYours { pool: pool.name.to_string(), browser: pool.kind.browser() });
         }
         let key = target.instance.as_deref().map(|name| pool.bound_instance(name)).transpose()?.flatten();
-        Ok(Home { pool, key })
+        Ok(Placement { pool, key })
     }
 
     /// Where an ended session lived, if that pool still exists.
-    pub(super) fn last_home(&self, registry: &Registry, key: &Key) -> Option<Home> {
-        registry.last_home(key).filter(|home| home.pool.kind.why_removed().is_none()).map(Home::still_there)
+    pub(super) fn last_placement(&self, registry: &Registry, key: &RegistryKey) -> Option<Placement> {
+        registry
+            .last_placement(key)
+            .filter(|placement| placement.pool.kind.why_removed().is_none())
+            .map(Placement::without_unavailable_instance)
     }
 
     /// The pool that a call runs in, or why it will not run.
     pub(super) fn pool_of(
         &self,
         owner: &Owner,
-        whose: &SessionKey,
-        target: &Target,
+        session_key: &SessionKey,
+        target: &CallTarget,
     ) -> Result<Arc<Pool>, FleetError> {
-        let Ok((key, _)) = self.key_of(owner, whose) else { return self.pool_for(target) };
+        let Ok((key, _)) = self.key_of(owner, session_key) else { return self.pool_for(target) };
         let registry = self.lock();
         match registry.sessions.get(&key) {
             Some(handle) => {
-                self.check_home(&key, handle, target)?;
-                Ok(handle.home.pool.clone())
+                self.check_placement(&key, handle, target)?;
+                Ok(handle.placement.pool.clone())
             }
-            None => match self.last_home(&registry, &key).filter(|_| *target == Target::default()) {
-                Some(home) => Ok(home.pool),
+            None => match self.last_placement(&registry, &key).filter(|_| *target == CallTarget::default()) {
+                Some(placement) => Ok(placement.pool),
                 None => self.pool_for(target),
             },
         }
     }
 
     /// Checks that the target is where the session lives. A session never moves; the error says where it lives.
-    pub(super) fn check_home(&self, key: &Key, handle: &Handle, target: &Target) -> Result<(), FleetError> {
-        let Home { pool, key: bound } = &handle.home;
+    pub(super) fn check_placement(
+        &self,
+        key: &RegistryKey,
+        handle: &SessionHandle,
+        target: &CallTarget,
+    ) -> Result<(), FleetError> {
+        let Placement { pool, key: bound } = &handle.placement;
         let lives_in = handle.shared.state().instance.or(*bound);
         let elsewhere = || FleetError::Elsewhere {
             session: key.label(&self.connections),
@@ -75,7 +83,7 @@ impl Inner {
     }
 
     /// The pool in which a call with this target begins: the one it names, its browser's, or the default one.
-    fn pool_for(&self, target: &Target) -> Result<Arc<Pool>, FleetError> {
+    fn pool_for(&self, target: &CallTarget) -> Result<Arc<Pool>, FleetError> {
         match (&target.pool, &target.browser) {
             (Some(_), Some(_)) => Err(NotChosen::Both.into()),
             (Some(name), None) => self.pool(name).cloned(),
@@ -101,14 +109,14 @@ impl Inner {
     }
 
     /// Adds to a lease timeout who holds the slots, as far as this owner may know.
-    pub(crate) fn with_holders(&self, error: FleetError, home: &Home, owner: &Owner) -> FleetError {
+    pub(crate) fn with_holders(&self, error: FleetError, placement: &Placement, owner: &Owner) -> FleetError {
         let FleetError::Lease(mut late) = error else { return error };
         let registry = self.lock();
         let holding = registry.sessions.iter().filter(|(_, handle)| {
             let instance = handle.shared.state().instance;
-            handle.home.pool.name == home.pool.name
+            handle.placement.pool.name == placement.pool.name
                 && instance.is_some()
-                && home.key.is_none_or(|key| instance == Some(key))
+                && placement.key.is_none_or(|key| instance == Some(key))
         });
         let (own, others): (Vec<_>, Vec<_>) = holding.partition(|(key, _)| key.owner() == owner);
         late.holders = own.iter().map(|(key, _)| key.label(&self.connections)).collect();

@@ -7,7 +7,7 @@ use crate::{
     error::FleetError,
     pool::{PoolSettings, Readiness},
     status::PoolStatus,
-    target::{Scaled, Target},
+    target::{CallTarget, Scaled},
 };
 
 impl Fleet {
@@ -39,10 +39,10 @@ impl Fleet {
     pub fn pool_of_call(
         &self,
         owner: &Owner,
-        whose: &SessionKey,
-        target: &Target,
+        session_key: &SessionKey,
+        target: &CallTarget,
     ) -> Result<String, FleetError> {
-        Ok(self.0.pool_of(owner, whose, target)?.name.to_string())
+        Ok(self.0.pool_of(owner, session_key, target)?.name.to_string())
     }
 
     /// Whether the fleet can take calls that name no pool or browser. One pool or browser that can is enough.

@@ -17,15 +17,17 @@ use uuid::Uuid;
 use super::{Inner, SessionKey};
 use crate::{
     error::FleetError,
-    registry::{Key, Registry},
-    session::{Ended, Flight, Handle, Home, Job, Note, QUEUE, SessionTask, Shared, panicked},
-    target::Target,
+    registry::{Registry, RegistryKey},
+    session::{
+        Ended, Flight, Job, Note, Placement, QUEUE, SessionHandle, SessionShared, SessionTask, panicked,
+    },
+    target::CallTarget,
 };
 
 /// How records refer to a session that begins now.
-fn session_ref(key: &Key, home: &Home) -> Option<SessionRef> {
+fn session_ref(key: &RegistryKey, placement: &Placement) -> Option<SessionRef> {
     let uid = SessionUid::new(SystemTime::now(), Uuid::new_v4().into_bytes());
-    Some(SessionRef { uid, name: key.name()?, pool: home.pool.name.clone() })
+    Some(SessionRef { uid, name: key.name()?, pool: placement.pool.name.clone() })
 }
 
 impl Inner {
@@ -34,13 +36,17 @@ impl Inner {
     }
 
     /// The registry's key, and the error for when it is not there.
-    pub(super) fn key_of(&self, owner: &Owner, whose: &SessionKey) -> Result<(Key, FleetError), FleetError> {
-        match whose {
+    pub(super) fn key_of(
+        &self,
+        owner: &Owner,
+        session_key: &SessionKey,
+    ) -> Result<(RegistryKey, FleetError), FleetError> {
+        match session_key {
             SessionKey::Named(id) => {
-                Ok((Key::Named(owner.clone(), id.clone()), FleetError::NoSession(id.clone())))
+                Ok((RegistryKey::Named(owner.clone(), id.clone()), FleetError::NoSession(id.clone())))
             }
             SessionKey::Connection(id) => {
-                Ok((Key::Connection(owner.clone(), *id), FleetError::NoConnectionSession))
+                Ok((RegistryKey::Connection(owner.clone(), *id), FleetError::NoConnectionSession))
             }
             SessionKey::Ephemeral => Err(FleetError::NoConnectionSession),
         }
@@ -49,29 +55,29 @@ impl Inner {
     pub(super) fn submit(
         self: &Arc<Self>,
         owner: &Owner,
-        whose: SessionKey,
-        target: &Target,
+        session_key: SessionKey,
+        target: &CallTarget,
         job: impl FnOnce(Flight) -> Job,
     ) -> Result<(), FleetError> {
         self.check_open()?;
         let mut registry = self.lock();
-        let key = match whose {
-            SessionKey::Named(id) => Key::Named(owner.clone(), id),
-            SessionKey::Connection(id) => Key::Connection(owner.clone(), id),
-            SessionKey::Ephemeral => registry.loose(owner),
+        let key = match session_key {
+            SessionKey::Named(id) => RegistryKey::Named(owner.clone(), id),
+            SessionKey::Connection(id) => RegistryKey::Connection(owner.clone(), id),
+            SessionKey::Ephemeral => registry.ephemeral_key(owner),
         };
-        let home = match registry.sessions.get(&key) {
+        let placement = match registry.sessions.get(&key) {
             Some(handle) => {
-                self.check_home(&key, handle, target)?;
-                handle.home.clone()
+                self.check_placement(&key, handle, target)?;
+                handle.placement.clone()
             }
-            // The successor of an ended session lives where that one did, unless the call names another place.
-            None => match self.last_home(&registry, &key).filter(|_| *target == Target::default()) {
-                Some(home) => home,
-                None => self.home(owner, target)?,
+            // The successor of an ended session lives where that one did, unless the call names another pool or browser.
+            None => match self.last_placement(&registry, &key).filter(|_| *target == CallTarget::default()) {
+                Some(placement) => placement,
+                None => self.placement_for(owner, target)?,
             },
         };
-        self.submit_to(&mut registry, &key, home, job)
+        self.submit_to(&mut registry, &key, placement, job)
     }
 
     /// Whether the fleet still accepts calls. Calls accepted before are carried out, in another session if need be.
@@ -80,19 +86,19 @@ impl Inner {
         if over { Err(FleetError::ShuttingDown) } else { Ok(()) }
     }
 
-    /// Queues a job in a session, which is made at this home if it does not exist.
+    /// Queues a job in a session, which is made at this placement if it does not exist.
     pub(super) fn submit_to(
         self: &Arc<Self>,
         registry: &mut Registry,
-        key: &Key,
-        home: Home,
+        key: &RegistryKey,
+        placement: Placement,
         job: impl FnOnce(Flight) -> Job,
     ) -> Result<(), FleetError> {
         if self.closing.is_cancelled() {
             return Err(FleetError::ShuttingDown);
         }
         if !registry.sessions.contains_key(key) {
-            let handle = self.begin(registry, key, home);
+            let handle = self.begin(registry, key, placement);
             registry.sessions.insert(key.clone(), handle);
         }
         let Some(handle) = registry.sessions.get(key) else { return Err(FleetError::ShuttingDown) };
@@ -101,16 +107,21 @@ impl Inner {
     }
 
     /// Starts a session's task.
-    fn begin(self: &Arc<Self>, registry: &mut Registry, key: &Key, home: Home) -> Handle {
+    fn begin(
+        self: &Arc<Self>,
+        registry: &mut Registry,
+        key: &RegistryKey,
+        placement: Placement,
+    ) -> SessionHandle {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (ended_sender, ended) = watch::channel(false);
-        let shared = Arc::new(Shared::new(session_ref(key, &home), self.settings.max_lifetime));
+        let shared = Arc::new(SessionShared::new(session_ref(key, &placement), self.settings.max_lifetime));
         let stop = CancellationToken::new();
-        let note = if home.pool.settings().local_only { Note::Reopened } else { Note::Restarted };
+        let note = if placement.pool.settings().local_only { Note::Reopened } else { Note::Restarted };
         let notes = registry.take_end(key).map(note).into_iter().collect();
-        let life = SessionTask {
+        let task = SessionTask {
             fleet: self.clone(),
-            home: home.clone(),
+            placement: placement.clone(),
             key: key.clone(),
             shared: shared.clone(),
             jobs: queue,
@@ -119,24 +130,24 @@ impl Inner {
             abandoned: None,
             ended: ended_sender,
         };
-        self.tasks.spawn(life.run());
-        Handle { home, jobs, shared, stop, ended }
+        self.tasks.spawn(task.run());
+        SessionHandle { placement, jobs, shared, stop, ended }
     }
 
     /// The next call in the queue. If there is none, the session leaves the registry, which keeps the unsent notes about its
     /// predecessor for its successor.
     pub(crate) fn next_or_forget(
         &self,
-        key: &Key,
-        shared: &Arc<Shared>,
-        unsaid: Option<Ended>,
+        key: &RegistryKey,
+        shared: &Arc<SessionShared>,
+        unsent_end_note: Option<Ended>,
         jobs: &mut mpsc::Receiver<Job>,
     ) -> Option<Job> {
         let mut registry = self.lock();
         if let Ok(job) = jobs.try_recv() {
             return Some(job);
         }
-        registry.remove(key, shared, unsaid);
+        registry.remove(key, shared, unsent_end_note);
         None
     }
 
@@ -144,16 +155,16 @@ impl Inner {
     /// idle session alive; past the session's lifetime the call goes to the successor.
     pub(crate) fn expire(
         self: &Arc<Self>,
-        key: &Key,
-        home: &Home,
-        shared: &Arc<Shared>,
+        key: &RegistryKey,
+        placement: &Placement,
+        shared: &Arc<SessionShared>,
         jobs: &mut mpsc::Receiver<Job>,
     ) -> bool {
         let mut registry = self.lock();
         let (expiry, ended) = shared.expiry(&self.settings);
         let over = expiry <= Instant::now() && (jobs.is_empty() || matches!(ended, Ended::Lifetime(_)));
         if over {
-            self.hand_over(&mut registry, key, home, shared, ended, jobs);
+            self.hand_over(&mut registry, key, placement, shared, ended, jobs);
         }
         over
     }
@@ -162,33 +173,33 @@ impl Inner {
     /// successor.
     pub(crate) fn died_between_calls(
         self: &Arc<Self>,
-        key: &Key,
-        home: &Home,
-        shared: &Arc<Shared>,
+        key: &RegistryKey,
+        placement: &Placement,
+        shared: &Arc<SessionShared>,
         ended: Ended,
         jobs: &mut mpsc::Receiver<Job>,
     ) {
-        self.hand_over(&mut self.lock(), key, home, shared, ended, jobs);
+        self.hand_over(&mut self.lock(), key, placement, shared, ended, jobs);
     }
 
     fn hand_over(
         self: &Arc<Self>,
         registry: &mut Registry,
-        key: &Key,
-        home: &Home,
-        shared: &Arc<Shared>,
+        key: &RegistryKey,
+        placement: &Placement,
+        shared: &Arc<SessionShared>,
         ended: Ended,
         jobs: &mut mpsc::Receiver<Job>,
     ) {
-        tracing::info!(session = key.shown(&self.connections), why = %ended, "session ended");
+        tracing::info!(session = key.log_name(&self.connections), why = %ended, "session ended");
         let was_closed = !registry.remove(key, shared, Some(ended));
         jobs.close();
         while let Ok(job) = jobs.try_recv() {
             if was_closed {
-                job.fail(self.why_closed(home));
+                job.fail(self.why_closed(placement));
             } else {
                 // This fails only in a shutdown; the dropped job then answers its caller so.
-                let _ = self.submit_to(registry, key, home.clone(), |flight| job.moved(flight));
+                let _ = self.submit_to(registry, key, placement.clone(), |flight| job.moved(flight));
             }
         }
     }
@@ -196,20 +207,20 @@ impl Inner {
     /// Takes an ended session out of the registry and returns the calls that still waited for it.
     pub(crate) fn forget(
         &self,
-        key: &Key,
-        shared: &Arc<Shared>,
-        epitaph: Option<Ended>,
+        key: &RegistryKey,
+        shared: &Arc<SessionShared>,
+        end_reason: Option<Ended>,
         jobs: &mut mpsc::Receiver<Job>,
     ) -> Vec<Job> {
         let mut registry = self.lock();
-        registry.remove(key, shared, epitaph);
+        registry.remove(key, shared, end_reason);
         jobs.close();
         std::iter::from_fn(|| jobs.try_recv().ok()).collect()
     }
 
     /// Why a session that lived there was ordered to end.
-    pub(crate) fn why_closed(&self, home: &Home) -> FleetError {
-        match home.pool.kind.why_removed() {
+    pub(crate) fn why_closed(&self, placement: &Placement) -> FleetError {
+        match placement.pool.kind.why_removed() {
             _ if self.closing.is_cancelled() => FleetError::ShuttingDown,
             Some(removed) => removed,
             None => FleetError::Closed,

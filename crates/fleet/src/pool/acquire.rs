@@ -10,7 +10,7 @@ use greenroom_core::{
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{DRAINING, Lease, Pool, lease::InLine};
+use super::{DRAINING, Lease, Pool, lease::QueuedCaller};
 use crate::{
     error::{FleetError, LeaseTimeout},
     queue::{LeaseAnswer, Refusal, SlotGuard},
@@ -26,10 +26,10 @@ const WAITING_MAX: usize = 4096;
 
 /// How much longer than its timeout a caller waits for a slot that is about to come. A start takes 30 s at most, and a
 /// few starts may have to wait for their turn.
-const COMING: Duration = Duration::from_secs(90);
+const SLOT_COMING_GRACE: Duration = Duration::from_secs(90);
 
 /// What a caller asks a pool for.
-pub(crate) struct Request {
+pub(crate) struct AcquireRequest {
     /// Only this instance will do.
     pub(crate) key: Option<InstanceId>,
     /// The caller's number, for the strategy `sticky`.
@@ -37,18 +37,18 @@ pub(crate) struct Request {
     pub(crate) owner: Owner,
     pub(crate) agent: Arc<dyn Agent>,
     /// A call without a session, which may reuse the seat that the owner's last such call left.
-    pub(crate) is_loose: bool,
+    pub(crate) is_ephemeral: bool,
 }
 
 /// An acquired slot, and what is in it.
-pub(crate) struct Slot {
+pub(crate) struct AcquiredSlot {
     lease: Lease,
     instance: Arc<dyn Instance>,
-    found: Found,
+    found: SlotContents,
 }
 
 /// What is in an acquired slot.
-pub(super) enum Found {
+pub(super) enum SlotContents {
     Nothing,
     /// An open seat that suits the caller.
     Seat(Box<dyn Seat>),
@@ -56,7 +56,7 @@ pub(super) enum Found {
     Leftover(Box<dyn Seat>),
 }
 
-impl Slot {
+impl AcquiredSlot {
     /// Takes the seat that is open in the slot, or opens one.
     pub(crate) async fn open(
         self,
@@ -64,9 +64,9 @@ impl Slot {
         closing: &CancellationToken,
     ) -> Result<(Lease, Box<dyn Seat>), NoSeat> {
         match self.found {
-            Found::Seat(seat) => return Ok((self.lease, seat)),
-            Found::Leftover(seat) => drop(seat::close(seat).await),
-            Found::Nothing => {}
+            SlotContents::Seat(seat) => return Ok((self.lease, seat)),
+            SlotContents::Leftover(seat) => drop(seat::close(seat).await),
+            SlotContents::Nothing => {}
         }
         let seat = self.lease.open_seat(self.instance.as_ref(), agent, closing).await?;
         Ok((self.lease, seat))
@@ -75,10 +75,10 @@ impl Slot {
 
 impl Pool {
     /// Acquires a slot, waiting for one if need be.
-    pub(crate) async fn acquire(&self, request: &Request) -> Result<Slot, FleetError> {
+    pub(crate) async fn acquire(&self, request: &AcquireRequest) -> Result<AcquiredSlot, FleetError> {
         self.supervisors.open();
         let acquire = Acquire { pool: self, request, began: Instant::now() };
-        let outcome = acquire.slot().await;
+        let outcome = acquire.wait_for_slot().await;
         let watcher = &self.instances.watcher;
         let waited = acquire.began.elapsed();
         match &outcome {
@@ -92,61 +92,62 @@ impl Pool {
 /// A caller on its way to a slot.
 struct Acquire<'a> {
     pool: &'a Pool,
-    request: &'a Request,
+    request: &'a AcquireRequest,
     began: Instant,
 }
 
 impl Acquire<'_> {
-    async fn slot(&self) -> Result<Slot, FleetError> {
+    async fn wait_for_slot(&self) -> Result<AcquiredSlot, FleetError> {
         let instances = &self.pool.instances;
         let key = self.request.key;
         let limit = instances.settings().lease_timeout;
-        let mut waiter = None;
+        let mut waiter_id = None;
         loop {
-            let place = key.map_or_else(|| instances.any_place(), |id| instances.place(id));
-            let spare_suits =
-                place.is_some_and(|place| place.engine().spare_suits(self.request.agent.as_ref()));
-            let answer = match waiter {
-                None => instances.queue.ask(SlotRequest {
+            let instance_slot =
+                key.map_or_else(|| instances.first_instance_slot(), |id| instances.instance_slot(id));
+            let spare_suits = instance_slot
+                .is_some_and(|instance_slot| instance_slot.engine().spare_suits(self.request.agent.as_ref()));
+            let answer = match waiter_id {
+                None => instances.queue.request(SlotRequest {
                     key,
                     prefer: self.pool.idle_seats.prefer(self.request, spare_suits),
                     caller: Some(self.request.caller),
                 }),
-                Some(waiter) => instances.queue.request_again(waiter),
+                Some(waiter_id) => instances.queue.request_again(waiter_id),
             };
             instances.start_wanted();
             let guard = match answer {
                 LeaseAnswer::Leased(guard) => guard,
-                LeaseAnswer::Refused(why) => return Err(self.why_refused(why)),
+                LeaseAnswer::Refused(why) => return Err(self.refusal_error(why)),
                 LeaseAnswer::Waits(_) if instances.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
                     let pool = instances.name.to_string();
                     let browser = instances.kind.browser();
                     return Err(FleetError::LineFull { pool, browser, max: WAITING_MAX });
                 }
-                LeaseAnswer::Waits(waiting) => {
-                    waiter = Some(waiting.waiter);
-                    let line = InLine { instances: instances.clone(), waiting };
-                    let guard = self.wait(line, limit).await?;
-                    instances.queue.with(|ledger| ledger.remember(self.request.caller, guard.lent()));
+                LeaseAnswer::Waits(slot_waiter) => {
+                    waiter_id = Some(slot_waiter.id);
+                    let queued = QueuedCaller { instances: instances.clone(), waiter: slot_waiter };
+                    let guard = self.wait(queued, limit).await?;
+                    instances.queue.with(|ledger| ledger.remember(self.request.caller, guard.lease_id()));
                     guard
                 }
             };
-            if let Some(slot) = self.take_up(guard, spare_suits) {
+            if let Some(slot) = self.open_granted(guard, spare_suits) {
                 return Ok(slot);
             }
             // The instance died just as the caller's turn came: refuse the caller, as those behind it are refused.
-            if let (Some(id), Some(_)) = (key, waiter) {
-                return Err(self.why_refused(Refusal::Refused(LeaseRefused::Failed(id))));
+            if let (Some(id), Some(_)) = (key, waiter_id) {
+                return Err(self.refusal_error(Refusal::Refused(LeaseRefused::Failed(id))));
             }
         }
     }
 
     /// What is in a granted slot. `None` if its instance died a moment ago; the instance then leaves the pool now.
-    fn take_up(&self, guard: SlotGuard, spare_suits: bool) -> Option<Slot> {
+    fn open_granted(&self, guard: SlotGuard, spare_suits: bool) -> Option<AcquiredSlot> {
         let Pool { instances, idle_seats, spares, .. } = self.pool;
-        let lent = guard.lent();
+        let lease_id = guard.lease_id();
         let lease = Lease::new(instances, guard)?;
-        let instance = lease.place.instance();
+        let instance = lease.instance_slot.instance();
         // Check the lease after reading the instance, so that both are of the same life.
         if !lease.is_valid() {
             return None;
@@ -154,8 +155,8 @@ impl Acquire<'_> {
         let Some(instance) = instance else {
             // The supervisor will see the loss too and decide what comes next; until then the instance lends nothing. If the
             // supervisor was faster, the instance may run again, and only the lease is void.
-            instances.change(|ledger| match ledger.is_valid(lent) {
-                true => ledger.lost(lent.instance, RestartOutlook::Soon),
+            instances.change(|ledger| match ledger.is_valid(lease_id) {
+                true => ledger.lost(lease_id.instance, RestartOutlook::Soon),
                 false => Changes::default(),
             });
             return None;
@@ -165,62 +166,65 @@ impl Acquire<'_> {
             spares.taken();
         }
         let found = idle_seats.take(&lease, self.request, spare_suits);
-        Some(Slot { lease, instance, found })
+        Some(AcquiredSlot { lease, instance, found })
     }
 
-    async fn wait(&self, mut line: InLine, limit: Duration) -> Result<SlotGuard, FleetError> {
+    async fn wait(&self, mut queued: QueuedCaller, limit: Duration) -> Result<SlotGuard, FleetError> {
         let instances = &self.pool.instances;
         let agent = &self.request.agent;
-        let waiter = line.waiting.waiter;
+        let waiter_id = queued.waiter.id;
         let deadline = self.began + limit;
         let follows = agent.follows_queue();
-        let mut said = None;
+        let mut reported = None;
         loop {
             // A caller that only waits for an instance to start stands in no queue.
-            let is_in_line = follows && !self.is_coming(waiter) && !instances.is_away();
-            let position = if is_in_line { line.waiting.place() } else { None };
-            if let Some((place, waiting)) = position.filter(|position| said != Some(*position)) {
-                said = position;
-                agent.queued(Queued { pool: &instances.name, place, waiting });
+            let is_in_line = follows && !self.is_coming(waiter_id) && !instances.is_away();
+            let position = if is_in_line { queued.waiter.queue_position() } else { None };
+            if let Some((queue_position, waiting)) = position.filter(|position| reported != Some(*position)) {
+                reported = position;
+                agent.queued(Queued { pool: &instances.name, position: queue_position, waiting });
             }
             // Counting takes longer the more callers wait, and a caller far behind needs no exact position.
-            let pause = position.map_or(QUEUED_EVERY, |(place, _)| {
-                QUEUED_EVERY * (1 + u32::try_from(place / 16).unwrap_or(u32::MAX / 2))
+            let pause = position.map_or(QUEUED_EVERY, |(queue_position, _)| {
+                QUEUED_EVERY * (1 + u32::try_from(queue_position / 16).unwrap_or(u32::MAX / 2))
             });
             let next = if follows { (Instant::now() + pause).min(deadline) } else { deadline };
-            match timeout_at(next, &mut line.waiting).await {
-                Ok(guard) => return guard.map_err(|why| self.why_refused(why)),
+            match timeout_at(next, &mut queued.waiter).await {
+                Ok(guard) => return guard.map_err(|why| self.refusal_error(why)),
                 Err(_) if Instant::now() < deadline => {}
                 // The time is over, but a slot is about to come: an instance starts, or a seat is nearly closed. This does
                 // not apply to an attached browser, which may never come.
                 Err(_)
-                    if self.is_coming(waiter)
+                    if self.is_coming(waiter_id)
                         && !instances.is_away()
-                        && Instant::now() < deadline + COMING =>
+                        && Instant::now() < deadline + SLOT_COMING_GRACE =>
                 {
                     let mut starts = instances.last_start.subscribe();
                     tokio::select! {
-                        guard = &mut line.waiting => return guard.map_err(|why| self.why_refused(why)),
-                        Ok(()) = starts.changed(), if self.is_coming(waiter) => {}
+                        guard = &mut queued.waiter => return guard.map_err(|why| self.refusal_error(why)),
+                        Ok(()) = starts.changed(), if self.is_coming(waiter_id) => {}
                         () = sleep(QUEUED_EVERY) => {}
                     }
                 }
                 Err(_) => {
-                    drop(line);
-                    return Err(self.too_late(limit));
+                    drop(queued);
+                    return Err(self.timed_out(limit));
                 }
             }
         }
     }
 
-    fn is_coming(&self, waiter: WaiterId) -> bool {
-        self.pool.instances.queue.with(|ledger| ledger.has_room_coming(waiter))
+    fn is_coming(&self, waiter_id: WaiterId) -> bool {
+        self.pool.instances.queue.with(|ledger| ledger.has_room_coming(waiter_id))
     }
 
-    fn too_late(&self, waited: Duration) -> FleetError {
+    fn timed_out(&self, waited: Duration) -> FleetError {
         let instances = &self.pool.instances;
         let key = self.request.key;
-        if let Some(away) = instances.any_place().and_then(|place| instances.kind.away(&place, waited)) {
+        if let Some(away) = instances
+            .first_instance_slot()
+            .and_then(|instance_slot| instances.kind.away(&instance_slot, waited))
+        {
             return away;
         }
         let figures = instances.queue.figures();
@@ -238,7 +242,7 @@ impl Acquire<'_> {
         LeaseTimeout { pool, browser, waited, leased, slots, waiting, silent, instance, holders }.into()
     }
 
-    fn why_refused(&self, why: Refusal) -> FleetError {
+    fn refusal_error(&self, why: Refusal) -> FleetError {
         let instances = &self.pool.instances;
         let down = |instance, why: &str| {
             let pool = instances.name.to_string();
@@ -252,7 +256,8 @@ impl Acquire<'_> {
             Refusal::Refused(LeaseRefused::Gone(id)) => down(id, "it left the pool"),
             Refusal::Refused(LeaseRefused::Draining(id)) => down(id, DRAINING),
             Refusal::Refused(LeaseRefused::Failed(id)) => {
-                let why = instances.place(id).and_then(|place| place.why());
+                let why =
+                    instances.instance_slot(id).and_then(|instance_slot| instance_slot.failure_reason());
                 down(id, why.as_deref().unwrap_or("it has failed"))
             }
         };

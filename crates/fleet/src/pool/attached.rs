@@ -9,7 +9,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use super::{instance_slot::Place, lock};
+use super::{instance_slot::InstanceSlot, lock};
 use crate::{
     attached_browsers::{BrowserName, BrowserSettings, BrowserState},
     error::FleetError,
@@ -17,11 +17,11 @@ use crate::{
 };
 
 /// The attached browser of a pool.
-pub(crate) struct Attached {
+pub(crate) struct BrowserConnection {
     pub(super) name: Arc<BrowserName>,
     pub(super) url: String,
     /// The state of the connection; the supervisor keeps it up to date.
-    link: Mutex<Link>,
+    connection: Mutex<ConnectionState>,
     /// The browser was removed from the fleet.
     pub(super) removed: AtomicBool,
     pub(super) watcher: Arc<dyn Watcher>,
@@ -29,7 +29,7 @@ pub(crate) struct Attached {
 
 /// The state of the connection, as the supervisor knows it. It is for readers only; nothing is decided by it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Link {
+pub(crate) struct ConnectionState {
     pub(crate) state: BrowserState,
     /// Why there is no connection.
     pub(crate) last_error: Option<String>,
@@ -38,84 +38,90 @@ pub(crate) struct Link {
     /// When the supervisor tries next on its own.
     pub(crate) retry_at: Option<Instant>,
     /// How many connections were made.
-    pub(crate) made: u64,
+    pub(crate) connections_made: u64,
     /// A whole series of attempts has failed since the last connection.
     pub(crate) given_up: bool,
 }
 
-impl Link {
+impl ConnectionState {
     /// There is no connection now.
     pub(super) fn is_away(&self) -> bool {
         self.state != BrowserState::Connected
     }
 
     /// The supervisor tries to connect.
-    pub(super) fn tries(&mut self) {
-        (self.state, self.retry_at) = (BrowserState::Connecting, None);
+    pub(super) fn mark_connecting(&mut self) {
+        self.state = BrowserState::Connecting;
+        self.retry_at = None;
         self.last_attempt = Some(SystemTime::now());
     }
 
-    pub(super) fn is_made(&mut self) {
-        (self.state, self.retry_at) = (BrowserState::Connected, None);
-        (self.last_error, self.given_up) = (None, false);
-        self.made += 1;
+    pub(super) fn mark_connected(&mut self) {
+        self.state = BrowserState::Connected;
+        self.retry_at = None;
+        self.last_error = None;
+        self.given_up = false;
+        self.connections_made += 1;
     }
 
-    /// There is no connection, and the next attempt is at `again`; `rests` if that is not soon.
-    pub(super) fn failed(&mut self, why: String, again: Option<Instant>, rests: bool) {
+    /// There is no connection, and the next attempt is at `retry_at`; `rests` if that is not soon.
+    pub(super) fn mark_failed(&mut self, why: String, retry_at: Option<Instant>, rests: bool) {
         self.state = BrowserState::Disconnected;
-        (self.last_error, self.retry_at) = (Some(why), again);
+        self.last_error = Some(why);
+        self.retry_at = retry_at;
         self.given_up |= rests;
     }
 
     /// There is no connection, and the supervisor makes no more.
-    pub(super) fn is_over(&mut self) {
-        (self.state, self.retry_at) = (BrowserState::Disconnected, None);
+    pub(super) fn mark_closed(&mut self) {
+        self.state = BrowserState::Disconnected;
+        self.retry_at = None;
     }
 }
 
-impl Attached {
+impl BrowserConnection {
     pub(crate) fn new(name: BrowserName, settings: &BrowserSettings, watcher: Arc<dyn Watcher>) -> Self {
         Self {
             name: Arc::new(name),
             url: settings.url.clone(),
-            link: Mutex::default(),
+            connection: Mutex::default(),
             removed: AtomicBool::new(false),
             watcher,
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Link> {
-        lock(&self.link)
+    pub(super) fn lock(&self) -> MutexGuard<'_, ConnectionState> {
+        lock(&self.connection)
     }
 
     /// The error that it cannot be reached now, with this reason or else the last known one.
-    pub(super) fn down(&self, link: Link, why: Option<String>) -> FleetError {
+    pub(super) fn down(&self, connection: ConnectionState, why: Option<String>) -> FleetError {
         FleetError::BrowserDown {
             index: self.name.index,
             url: self.url.clone(),
-            why: why.or(link.last_error),
-            retry_in: link.retry_at.map(|at| at.saturating_duration_since(Instant::now())),
+            why: why.or(connection.last_error),
+            retry_in: connection.retry_at.map(|at| at.saturating_duration_since(Instant::now())),
         }
     }
 
     /// The state of the connection, even if the supervisor has not yet noticed a loss.
-    pub(super) fn link(&self, place: &Place) -> Link {
+    pub(super) fn connection(&self, instance_slot: &InstanceSlot) -> ConnectionState {
         // Hold the lock until the instance is read: the two belong together.
         let current = self.lock();
-        let mut link = current.clone();
-        if link.is_away() {
-            return link;
+        let mut connection = current.clone();
+        if connection.is_away() {
+            return connection;
         }
-        let state = place.lock();
+        let state = instance_slot.lock();
         match state.instance.as_ref().map(|instance| instance.lost().borrow().clone()) {
             // The instance may have missed a health check.
-            Some(None) => link.last_error.clone_from(&state.check.error),
+            Some(None) => connection.last_error.clone_from(&state.check.error),
             Some(Some(why)) => {
-                (link.state, link.last_error) = (BrowserState::Disconnected, Some(why.to_string()));
+                (connection.state, connection.last_error) =
+                    (BrowserState::Disconnected, Some(why.to_string()));
             }
-            None => link.state = BrowserState::Disconnected,
+            None => connection.state = BrowserState::Disconnected,
         }
-        link
+        connection
     }
 }

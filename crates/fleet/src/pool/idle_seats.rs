@@ -1,5 +1,5 @@
 //! Open seats in free slots: spares, which have no owner yet, and seats that an owner's last call without a session left
-//! for its next one. A seat goes with its slot when the slot is lent; a caller that it does not suit closes it.
+//! for its next one. A seat goes with its slot when the slot is leased; a caller that it does not suit closes it.
 //!
 //! The right to a slot is the right to the seat in it. So only the holder of the lease puts a seat in or takes it out;
 //! the table itself is plain state.
@@ -18,14 +18,16 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle, task::TaskTracker};
 
-use super::{Lease, Request, acquire::Found, instances::Instances, lock, lost_seats::LostSeats};
+use super::{
+    AcquireRequest, Lease, acquire::SlotContents, instances::Instances, lock, lost_seats::LostSeats,
+};
 use crate::seat;
 
 type SlotId = (InstanceId, usize);
 
 pub(crate) struct IdleSeats {
     instances: Arc<Instances>,
-    seats: Mutex<Seats>,
+    seats: Mutex<SeatTable>,
     pub(super) lost_seats: LostSeats,
     /// Cancelled when no more seats are kept.
     pub(super) closing: CancellationToken,
@@ -34,7 +36,7 @@ pub(crate) struct IdleSeats {
 }
 
 #[derive(Default)]
-struct Seats {
+struct SeatTable {
     by_slot: HashMap<SlotId, IdleSeat>,
     last_number: u64,
 }
@@ -57,11 +59,11 @@ pub(super) enum KeptFor {
     Anyone(Box<dyn FnOnce(Duration) + Send + Sync>),
 }
 
-impl Seats {
+impl SeatTable {
     /// The slot with the seat that has been kept longest for this owner; with `None`, the oldest spare.
     fn first_of(&self, owner: Option<&Owner>) -> Option<SlotId> {
         let seats =
-            self.by_slot.iter().filter(|(_, idle)| idle.owner.as_ref() == owner && is_fine(&*idle.seat));
+            self.by_slot.iter().filter(|(_, idle)| idle.owner.as_ref() == owner && is_not_lost(&*idle.seat));
         seats.min_by_key(|(_, idle)| idle.number).map(|(slot, _)| *slot)
     }
 
@@ -72,7 +74,7 @@ impl Seats {
     }
 }
 
-fn is_fine(seat: &dyn Seat) -> bool {
+fn is_not_lost(seat: &dyn Seat) -> bool {
     seat.lost().borrow().is_none()
 }
 
@@ -87,7 +89,7 @@ impl IdleSeats {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seats> {
+    fn lock(&self) -> MutexGuard<'_, SeatTable> {
         lock(&self.seats)
     }
 
@@ -119,8 +121,8 @@ impl IdleSeats {
         seat: Box<dyn Seat>,
         kept_for: KeptFor,
     ) -> Option<(Lease, Box<dyn Seat>)> {
-        let draining = lease.place.lock().draining;
-        if draining || !is_fine(&*seat) || !lease.is_alive() || self.closing.is_cancelled() {
+        let draining = lease.instance_slot.lock().draining;
+        if draining || !is_not_lost(&*seat) || !lease.is_alive() || self.closing.is_cancelled() {
             return Some((lease, seat));
         }
         let (slot, lost) = (lease.slot(), seat.lost());
@@ -183,9 +185,9 @@ impl IdleSeats {
     }
 
     /// Takes the seat in a leased slot.
-    pub(super) fn take(&self, lease: &Lease, request: &Request, spare_suits: bool) -> Found {
+    pub(super) fn take(&self, lease: &Lease, request: &AcquireRequest, spare_suits: bool) -> SlotContents {
         let Some(IdleSeat { mut seat, owner, .. }) = self.lock().by_slot.remove(&lease.slot()) else {
-            return Found::Nothing;
+            return SlotContents::Nothing;
         };
         if owner.is_none() {
             // Pages that crashed in a spare were not the new caller's.
@@ -193,23 +195,23 @@ impl IdleSeats {
         }
         let suits = match &owner {
             None => spare_suits,
-            Some(owner) => request.is_loose && *owner == request.owner,
+            Some(owner) => request.is_ephemeral && *owner == request.owner,
         };
-        if suits && is_fine(&*seat) {
-            return Found::Seat(seat);
+        if suits && is_not_lost(&*seat) {
+            return SlotContents::Seat(seat);
         }
         self.lost_seats.closed(owner, &*seat, "a session took the browser");
-        Found::Leftover(seat)
+        SlotContents::Leftover(seat)
     }
 
     /// The free slot that suits a caller best, where the pool may choose.
-    pub(super) fn prefer(&self, request: &Request, spare_suits: bool) -> Option<SlotId> {
+    pub(super) fn prefer(&self, request: &AcquireRequest, spare_suits: bool) -> Option<SlotId> {
         let seats = self.lock();
         if seats.by_slot.is_empty() {
             return None;
         }
         let chooses = self.instances.kind.chooses_slots();
-        if request.is_loose
+        if request.is_ephemeral
             && chooses
             && let Some(own) = seats.first_of(Some(&request.owner))
         {

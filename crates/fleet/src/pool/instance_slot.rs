@@ -1,4 +1,4 @@
-//! An instance's place in its pool: its settings, its state and its orders. The place stays when the instance in it dies
+//! An instance slot: a pool's numbered position for one instance, with its settings, state and orders. It stays when the instance dies
 //! and is started again.
 
 use std::{collections::HashMap, sync::Arc, time::SystemTime};
@@ -13,7 +13,7 @@ use tokio::{
 use super::{InstanceSettings, supervisor::Reconnect};
 use crate::status::{Check, Health};
 
-pub(super) struct Place {
+pub(super) struct InstanceSlot {
     pub(super) id: InstanceId,
     /// The orders that its supervisor carries out.
     pub(super) orders: watch::Sender<Orders>,
@@ -25,10 +25,10 @@ pub(super) struct Place {
     pub(super) emptied: Notify,
     /// Wakes the health check: the settings have changed, or another task has just checked the instance.
     pub(super) reset: Notify,
-    state: Mutex<State>,
+    state: Mutex<InstanceSlotState>,
 }
 
-/// The orders of a place.
+/// The orders of an instance slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Orders {
     pub(super) goal: Goal,
@@ -46,7 +46,7 @@ pub(super) enum Goal {
     Leave,
 }
 
-pub(super) struct State {
+pub(super) struct InstanceSlotState {
     pub(super) settings: InstanceSettings,
     pub(super) instance: Option<Arc<dyn Instance>>,
     pub(super) health: Health,
@@ -57,11 +57,11 @@ pub(super) struct State {
     pub(super) restarts: u64,
     /// When each current lease began, by slot.
     pub(super) leased: HashMap<usize, SystemTime>,
-    /// Since when no slot is lent.
+    /// Since when no slot is leased.
     pub(super) idle_since: Instant,
 }
 
-impl Place {
+impl InstanceSlot {
     pub(super) fn new(id: InstanceId, settings: InstanceSettings) -> Arc<Self> {
         Arc::new(Self {
             id,
@@ -70,7 +70,7 @@ impl Place {
             wanted: Notify::new(),
             emptied: Notify::new(),
             reset: Notify::new(),
-            state: Mutex::new(State {
+            state: Mutex::new(InstanceSlotState {
                 settings,
                 instance: None,
                 health: Health::Starting,
@@ -84,7 +84,7 @@ impl Place {
         })
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, InstanceSlotState> {
         self.state.lock()
     }
 
@@ -102,14 +102,14 @@ impl Place {
     }
 
     /// Why it failed or was stopped, even if its supervisor has not yet noticed.
-    pub(super) fn why(&self) -> Option<String> {
+    pub(super) fn failure_reason(&self) -> Option<String> {
         let state = self.lock();
         let lost = || state.instance.as_ref()?.lost().borrow().as_ref().map(ToString::to_string);
         state.why.clone().or_else(lost)
     }
 
     /// Whether this is its number or its alias.
-    pub(super) fn is_called(&self, name: &str) -> bool {
+    pub(super) fn has_name(&self, name: &str) -> bool {
         self.id.to_string() == name || self.lock().settings.alias.as_deref() == Some(name)
     }
 
@@ -119,14 +119,14 @@ impl Place {
         state.health == Health::Healthy && !state.draining
     }
 
-    pub(super) fn began(&self, settings: InstanceSettings) {
+    pub(super) fn mark_starting(&self, settings: InstanceSettings) {
         let mut state = self.lock();
         state.settings = settings;
         state.health = Health::Starting;
         state.draining = false;
     }
 
-    pub(super) fn came_up(&self, instance: Arc<dyn Instance>) {
+    pub(super) fn mark_running(&self, instance: Arc<dyn Instance>) {
         let mut state = self.lock();
         state.instance = Some(instance);
         state.health = Health::Healthy;
@@ -137,7 +137,7 @@ impl Place {
     }
 
     /// Notes that the instance is gone.
-    pub(super) fn went(&self, health: Health, why: Option<String>) {
+    pub(super) fn mark_gone(&self, health: Health, why: Option<String>) {
         let mut state = self.lock();
         state.health = health;
         if why.is_some() {
@@ -151,7 +151,7 @@ impl Place {
         state.instance = None;
     }
 
-    pub(super) fn looked_at(&self, outcome: Result<(), String>) {
+    pub(super) fn record_check(&self, outcome: Result<(), String>) {
         let (responsive, error) = (outcome.is_ok(), outcome.err());
         self.lock().check = Check { last: Some(SystemTime::now()), responsive, error };
     }

@@ -1,5 +1,5 @@
 //! The instances of a pool and the leases on their slots: what the parts of a pool share. It starts nothing and opens
-//! nothing; it knows where each instance stands, changes the ledger, and wakes the supervisors that the ledger needs.
+//! nothing; it has the instance slots, changes the ledger, and wakes the supervisors that the ledger needs.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,16 +10,19 @@ use greenroom_core::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
-use super::{DRAINING, Kind, Lease, PoolSettings, Size, attached::Link, instance_slot::Place, lock};
+use super::{
+    DRAINING, Lease, PoolKind, PoolSettings, Size, attached::ConnectionState, instance_slot::InstanceSlot,
+    lock,
+};
 use crate::{error::FleetError, queue::Queue, target::Watcher};
 
 pub(crate) struct Instances {
     pub(super) name: Arc<str>,
-    pub(super) kind: Arc<Kind>,
+    pub(super) kind: Arc<PoolKind>,
     /// The configured size; scaling by hand does not change it here.
     settings: Mutex<Arc<PoolSettings>>,
     pub(super) queue: Arc<Queue>,
-    places: Mutex<BTreeMap<InstanceId, Arc<Place>>>,
+    instance_slots: Mutex<BTreeMap<InstanceId, Arc<InstanceSlot>>>,
     /// How the latest start of an instance ended. Also sent when an instance is lost, so that waiting callers look again.
     pub(super) last_start: watch::Sender<Option<Result<(), StartError>>>,
     /// Wakes the task that opens spares: a slot may be free, or a spare is missing.
@@ -28,25 +31,25 @@ pub(crate) struct Instances {
 }
 
 impl Instances {
-    pub(super) fn new(settings: PoolSettings, kind: Arc<Kind>, watcher: Arc<dyn Watcher>) -> Arc<Self> {
+    pub(super) fn new(settings: PoolSettings, kind: Arc<PoolKind>, watcher: Arc<dyn Watcher>) -> Arc<Self> {
         let count = match settings.size {
             Size::Elastic { instances_max, .. } => instances_max,
             Size::Fixed(count) => count,
         };
         let mut ledger = Ledger::new(settings.strategy);
-        let mut places = BTreeMap::new();
+        let mut instance_slots = BTreeMap::new();
         for number in 0..u32::try_from(count).unwrap_or(u32::MAX) {
             let made = (settings.instance)(InstanceId(number));
             // No instance starts before the pool does.
             let Some(id) = ledger.add(made.slots, true) else { break };
-            places.insert(id, Place::new(id, made));
+            instance_slots.insert(id, InstanceSlot::new(id, made));
         }
         Arc::new(Self {
             name: settings.name.as_str().into(),
             kind,
             settings: Mutex::new(Arc::new(settings)),
             queue: Queue::new(ledger),
-            places: Mutex::new(places),
+            instance_slots: Mutex::new(instance_slots),
             last_start: watch::Sender::default(),
             room: Notify::new(),
             watcher,
@@ -61,28 +64,30 @@ impl Instances {
         *lock(&self.settings) = Arc::new(settings);
     }
 
-    pub(super) fn places(&self) -> MutexGuard<'_, BTreeMap<InstanceId, Arc<Place>>> {
-        lock(&self.places)
+    pub(super) fn instance_slots(&self) -> MutexGuard<'_, BTreeMap<InstanceId, Arc<InstanceSlot>>> {
+        lock(&self.instance_slots)
     }
 
-    pub(super) fn place(&self, id: InstanceId) -> Option<Arc<Place>> {
-        self.places().get(&id).cloned()
+    pub(super) fn instance_slot(&self, id: InstanceId) -> Option<Arc<InstanceSlot>> {
+        self.instance_slots().get(&id).cloned()
     }
 
-    /// The first instance's place; an attached browser has only this one.
-    pub(super) fn any_place(&self) -> Option<Arc<Place>> {
-        self.places().values().next().cloned()
+    /// The first instance slot; an attached browser has only this one.
+    pub(super) fn first_instance_slot(&self) -> Option<Arc<InstanceSlot>> {
+        self.instance_slots().values().next().cloned()
     }
 
     /// The instance with this number or alias.
     pub(super) fn resolve(&self, name: &str) -> Result<InstanceId, FleetError> {
-        let places = self.places();
-        if let Some(place) = places.values().find(|place| place.is_called(name)) {
-            return Ok(place.id);
+        let instance_slots = self.instance_slots();
+        if let Some(instance_slot) =
+            instance_slots.values().find(|instance_slot| instance_slot.has_name(name))
+        {
+            return Ok(instance_slot.id);
         }
-        let known = places
-            .values()
-            .flat_map(|place| [Some(place.id.to_string()), place.settings().alias].into_iter().flatten());
+        let known = instance_slots.values().flat_map(|instance_slot| {
+            [Some(instance_slot.id.to_string()), instance_slot.settings().alias].into_iter().flatten()
+        });
         Err(FleetError::NoInstance {
             pool: self.name.to_string(),
             browser: self.kind.browser(),
@@ -92,31 +97,32 @@ impl Instances {
     }
 
     /// The state of the connection to an attached browser. `None` for other pools.
-    pub(super) fn link(&self) -> Option<Link> {
-        self.kind.link(self.any_place()?.as_ref())
+    pub(super) fn connection(&self) -> Option<ConnectionState> {
+        self.kind.connection(self.first_instance_slot()?.as_ref())
     }
 
     /// Whether the pool is an attached browser that is not connected.
     pub(super) fn is_away(&self) -> bool {
-        self.link().as_ref().is_some_and(Link::is_away)
+        self.connection().as_ref().is_some_and(ConnectionState::is_away)
     }
 
     /// The error that an attached browser cannot be reached, with this reason or else the last known one. `None` for other
     /// pools.
     pub(super) fn down(&self, why: Option<String>) -> Option<FleetError> {
-        self.kind.down(self.any_place()?.as_ref(), why)
+        self.kind.down(self.first_instance_slot()?.as_ref(), why)
     }
 
     /// Whether an instance runs or is being started.
-    pub(super) fn is_there(&self, place: &Place) -> bool {
-        place.lock().instance.is_some() || self.queue.with(|ledger| ledger.is_starting(place.id))
+    pub(super) fn is_there(&self, instance_slot: &InstanceSlot) -> bool {
+        instance_slot.lock().instance.is_some()
+            || self.queue.with(|ledger| ledger.is_starting(instance_slot.id))
     }
 
     /// Why an instance lends nothing; of the first one that does not.
     fn trouble(&self) -> Option<String> {
-        self.places().values().find_map(|place| {
-            let is_draining = place.lock().draining;
-            place.why().or_else(|| is_draining.then(|| DRAINING.to_owned()))
+        self.instance_slots().values().find_map(|instance_slot| {
+            let is_draining = instance_slot.lock().draining;
+            instance_slot.failure_reason().or_else(|| is_draining.then(|| DRAINING.to_owned()))
         })
     }
 
@@ -136,8 +142,8 @@ impl Instances {
     /// Wakes the supervisors of the instances that the ledger needs now.
     pub(super) fn start_wanted(&self) {
         while let Some(id) = self.queue.with(Ledger::take_start) {
-            if let Some(place) = self.place(id) {
-                place.wanted.notify_one();
+            if let Some(instance_slot) = self.instance_slot(id) {
+                instance_slot.wanted.notify_one();
             }
         }
     }
@@ -153,7 +159,7 @@ impl Instances {
     /// Leases a slot for internal use that makes no caller wait, if one is free and suits. If none is, an instance may be
     /// started for it.
     pub(super) fn lease_spare(self: &Arc<Self>, suits: impl Fn(InstanceId, usize) -> bool) -> Option<Lease> {
-        let spare = self.queue.spare(suits);
+        let spare = self.queue.take_spare(suits);
         self.start_wanted();
         Lease::new(self, spare?)
     }

@@ -2,9 +2,9 @@
 //! when a caller needs it and stops an idle one. The pool of an attached browser has one instance, in a browser that
 //! greenroom did not start.
 //!
-//! A pool's kind is chosen when the pool is made. No other file matches on [`Kind`], or asks whether a pool is an
+//! A pool's kind is chosen when the pool is made. No other file matches on [`PoolKind`], or asks whether a pool is an
 //! attached browser: they take what its methods give. What is a matter of settings is decided by those: a pause between
-//! series of tries by `Retry` (`supervisor/retry_policy.rs`), and how many places there are by `Size` (`instances.rs`,
+//! series of tries by `Retry` (`supervisor/retry_policy.rs`), and how many instance slots there are by `Size` (`instances.rs`,
 //! `scale.rs`).
 
 use std::{
@@ -16,22 +16,22 @@ use greenroom_core::{InstanceId, StartError, port::human};
 
 use super::{
     PoolSettings, Size,
-    attached::{Attached, Link},
-    instance_slot::Place,
+    attached::{BrowserConnection, ConnectionState},
+    instance_slot::InstanceSlot,
 };
 use crate::{attached_browsers::BrowserName, error::FleetError};
 
-pub(crate) enum Kind {
+pub(crate) enum PoolKind {
     Fixed,
     Elastic {
         /// How long an instance without a lease runs.
         idle: Duration,
     },
-    Attached(Box<Attached>),
+    Attached(Box<BrowserConnection>),
 }
 
-impl Kind {
-    pub(super) fn new(settings: &PoolSettings, attached: Option<Attached>) -> Self {
+impl PoolKind {
+    pub(super) fn new(settings: &PoolSettings, attached: Option<BrowserConnection>) -> Self {
         match (attached, settings.size) {
             (Some(attached), _) => Self::Attached(attached.into()),
             (None, Size::Fixed(_)) => Self::Fixed,
@@ -100,7 +100,7 @@ impl Kind {
         }
     }
 
-    fn attached(&self) -> Option<&Attached> {
+    fn attached(&self) -> Option<&BrowserConnection> {
         if let Self::Attached(attached) = self { Some(attached) } else { None }
     }
 
@@ -110,7 +110,7 @@ impl Kind {
     }
 
     /// Changes the state of the connection, if the pool has one.
-    pub(super) fn update_link(&self, change: impl FnOnce(&mut Link)) {
+    pub(super) fn update_connection(&self, change: impl FnOnce(&mut ConnectionState)) {
         if let Some(attached) = self.attached() {
             change(&mut attached.lock());
         }
@@ -122,24 +122,24 @@ impl Kind {
     }
 
     /// The state of the connection to an attached browser. `None` for other pools.
-    pub(super) fn link(&self, place: &Place) -> Option<Link> {
-        self.attached().map(|attached| attached.link(place))
+    pub(super) fn connection(&self, instance_slot: &InstanceSlot) -> Option<ConnectionState> {
+        self.attached().map(|attached| attached.connection(instance_slot))
     }
 
     /// The error that the attached browser cannot be reached now, with this reason or else the last known one. `None` for
     /// other pools.
-    pub(super) fn down(&self, place: &Place, why: Option<String>) -> Option<FleetError> {
-        self.attached().map(|attached| attached.down(attached.link(place), why))
+    pub(super) fn down(&self, instance_slot: &InstanceSlot, why: Option<String>) -> Option<FleetError> {
+        self.attached().map(|attached| attached.down(attached.connection(instance_slot), why))
     }
 
     /// The error for a caller that waited this long for an attached browser that is not connected. `None` if it is
     /// connected, and for other pools.
-    pub(super) fn away(&self, place: &Place, waited: Duration) -> Option<FleetError> {
+    pub(super) fn away(&self, instance_slot: &InstanceSlot, waited: Duration) -> Option<FleetError> {
         let attached = self.attached()?;
-        let link = Some(attached.link(place)).filter(Link::is_away)?;
-        let why = link.last_error.clone();
+        let connection = Some(attached.connection(instance_slot)).filter(ConnectionState::is_away)?;
+        let why = connection.last_error.clone();
         let why = why.unwrap_or_else(|| format!("no connection within {}", human(waited)));
-        Some(attached.down(link, Some(why)))
+        Some(attached.down(connection, Some(why)))
     }
 
     /// The error of an attached browser that was removed from the fleet.
@@ -162,7 +162,7 @@ impl Kind {
 
     /// Reports an attempt to connect to the watcher, if the pool has a connection.
     pub(super) fn tell_tried(&self, is_made: bool) {
-        if let Some(Attached { name, watcher, .. }) = self.attached() {
+        if let Some(BrowserConnection { name, watcher, .. }) = self.attached() {
             watcher.tried_to_connect(name.index, is_made);
             if is_made {
                 watcher.connected(name.index);
@@ -172,14 +172,14 @@ impl Kind {
 
     /// Reports the end of the connection to the watcher, if the pool has one.
     pub(super) fn tell_ended(&self) {
-        if let Some(Attached { name, watcher, .. }) = self.attached() {
+        if let Some(BrowserConnection { name, watcher, .. }) = self.attached() {
             watcher.disconnected(name.index);
         }
     }
 }
 
 /// An error with its hint.
-pub(super) fn told(error: &StartError) -> String {
+pub(super) fn error_with_hint(error: &StartError) -> String {
     match &error.hint {
         Some(hint) => format!("{error}; {hint}"),
         None => error.to_string(),

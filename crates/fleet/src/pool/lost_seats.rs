@@ -50,19 +50,20 @@ impl LostSeats {
 
     /// Notes that a seat is not kept for this owner because it was lost a moment ago. Other reasons need no note.
     pub(super) fn not_kept(&self, owner: Owner, lease: &Lease, seat: &dyn Seat) {
-        let gone = || lease.place.why().unwrap_or_else(|| "the connection was lost".to_owned());
+        let gone =
+            || lease.instance_slot.failure_reason().unwrap_or_else(|| "the connection was lost".to_owned());
         let instance = (!lease.is_alive()).then(gone);
         self.lost(owner, seat, instance.as_deref());
     }
 
     fn note(&self, owner: Owner, is_tab: bool, why: String) {
         if let Some(browser) = self.browser.clone() {
-            self.unheard(owner, NewTab { browser, is_tab, why, keeps_logins: self.keeps_logins });
+            self.keep_note(owner, NewTab { browser, is_tab, why, keeps_logins: self.keeps_logins });
         }
     }
 
     /// Keeps this note for the owner's next call without a session.
-    pub(crate) fn unheard(&self, owner: Owner, note: NewTab) {
+    pub(crate) fn keep_note(&self, owner: Owner, note: NewTab) {
         lock(&self.notes).insert(owner, note);
     }
 

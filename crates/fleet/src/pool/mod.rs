@@ -1,7 +1,7 @@
-//! A pool: places for instances, and the leases on their slots.
+//! A pool: instance slots, and the leases on the slots of their instances.
 //!
-//! [`Pool`] puts the parts together. [`instances`] has the places and the queue, which decides who gets which slot;
-//! [`supervisor`] has a task for each place, which starts, watches and stops its instance; [`idle_seats`] has the open
+//! [`Pool`] puts the parts together. [`instances`] has the instance slots and the queue, which decides who gets which slot;
+//! [`supervisor`] has a task for each instance slot, which starts, watches and stops its instance; [`idle_seats`] has the open
 //! seats in free slots, and [`spares`] opens some ahead; [`kind`] has what differs between pools. [`acquire`] takes a slot
 //! for a caller, [`scale`] changes a pool while it runs.
 
@@ -26,10 +26,10 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 use self::{
-    attached::Link,
+    attached::ConnectionState,
     idle_seats::{IdleSeats, KeptFor},
     instances::Instances,
-    kind::{Kind, told},
+    kind::{PoolKind, error_with_hint},
     lost_seats::LostSeats,
     spares::Spares,
     supervisor::Supervisors,
@@ -37,8 +37,8 @@ use self::{
 use crate::{error::FleetError, seat::NoSeat, status::Health, target::Watcher};
 
 pub(crate) use self::{
-    acquire::{Request, Slot},
-    attached::Attached,
+    acquire::{AcquireRequest, AcquiredSlot},
+    attached::BrowserConnection,
     lease::Lease,
     spares::Seeking,
 };
@@ -52,7 +52,7 @@ const DRAINING: &str = "it is being drained";
 
 pub(crate) struct Pool {
     pub(crate) name: Arc<str>,
-    pub(crate) kind: Arc<Kind>,
+    pub(crate) kind: Arc<PoolKind>,
     idle_seats: Arc<IdleSeats>,
     instances: Arc<Instances>,
     spares: Arc<Spares>,
@@ -64,9 +64,9 @@ impl Pool {
         settings: PoolSettings,
         starts: Arc<Semaphore>,
         watcher: Arc<dyn Watcher>,
-        attached: Option<Attached>,
+        attached: Option<BrowserConnection>,
     ) -> Arc<Self> {
-        let kind = Arc::new(Kind::new(&settings, attached));
+        let kind = Arc::new(PoolKind::new(&settings, attached));
         let instances = Instances::new(settings, kind.clone(), watcher);
         let idle_seats = IdleSeats::new(instances.clone());
         let spares = Spares::new(instances.clone(), idle_seats.clone());
@@ -88,7 +88,7 @@ impl Pool {
         self.instances.watcher.lost_call(&self.name, id);
         // One page may hang, or the whole instance: in that case the next session must not open there.
         if let Lost::Hung(_) = why {
-            self.instances.doubt(id).await;
+            self.instances.check_quickly(id).await;
         }
     }
 
@@ -97,12 +97,12 @@ impl Pool {
         let is_late = matches!(why, NoSeat::Late(_));
         let error = StartError::from(why);
         let own = |error| if is_late { FleetError::Late(error) } else { error.into() };
-        self.instances.down(Some(told(&error))).unwrap_or_else(|| own(error))
+        self.instances.down(Some(error_with_hint(&error))).unwrap_or_else(|| own(error))
     }
 
     /// The state of the connection to an attached browser. `None` for other pools.
-    pub(crate) fn link(&self) -> Option<Link> {
-        self.instances.link()
+    pub(crate) fn connection(&self) -> Option<ConnectionState> {
+        self.instances.connection()
     }
 
     /// The error that an attached browser cannot be reached, with the last known reason. `None` for other pools.
@@ -140,7 +140,9 @@ impl Pool {
 
     /// The deadline of a call on this instance.
     pub(crate) fn call_timeout(&self, id: InstanceId) -> Duration {
-        self.instances.place(id).map_or(Duration::MAX, |place| place.lock().settings.call_timeout)
+        self.instances
+            .instance_slot(id)
+            .map_or(Duration::MAX, |instance_slot| instance_slot.lock().settings.call_timeout)
     }
 
     /// Starts the instances that start with the pool, or the first one, and from now on keeps as many spares as the
@@ -186,10 +188,10 @@ impl Pool {
         self.close_queue();
         self.idle_seats.closed().await;
         self.supervisors.shutdown().await;
-        for place in self.instances.places().values() {
-            place.went(Health::Failed, None);
+        for instance_slot in self.instances.instance_slots().values() {
+            instance_slot.mark_gone(Health::Failed, None);
         }
-        self.kind.update_link(Link::is_over);
+        self.kind.update_connection(ConnectionState::mark_closed);
     }
 }
 

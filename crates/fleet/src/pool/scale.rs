@@ -4,7 +4,7 @@ use greenroom_core::{InstanceId, lease::INSTANCES_MAX};
 
 use super::{
     InstanceSettings, Pool, PoolSettings, Size,
-    instance_slot::{Goal, Place},
+    instance_slot::{Goal, InstanceSlot},
 };
 use crate::{error::FleetError, target::Scaled};
 
@@ -18,35 +18,39 @@ impl Pool {
         }
         let count = count.clamp(1, INSTANCES_MAX);
         self.supervisors.open();
-        let mut places = self.instances.places();
-        let staying = |place: &Place| place.orders.borrow().goal != Goal::Leave;
-        let from = places.values().filter(|place| staying(place)).count();
+        let mut instance_slots = self.instances.instance_slots();
+        let staying = |instance_slot: &InstanceSlot| instance_slot.orders.borrow().goal != Goal::Leave;
+        let from = instance_slots.values().filter(|instance_slot| staying(instance_slot)).count();
         let mut scaled = Scaled { from, to: count, draining: Vec::new() };
         let belongs = |id: InstanceId| (id.0 as usize) < count;
         // An instance that is about to leave stays if it is needed after all.
-        for place in places.values().filter(|place| belongs(place.id) && !staying(place)) {
-            place.orders.send_modify(|orders| orders.goal = Goal::Run);
+        for instance_slot in instance_slots
+            .values()
+            .filter(|instance_slot| belongs(instance_slot.id) && !staying(instance_slot))
+        {
+            instance_slot.orders.send_modify(|orders| orders.goal = Goal::Run);
         }
         // An instance's settings depend on its number, so numbers have no gaps, even while other instances still leave.
         let missing: Vec<_> = (0..)
             .map(InstanceId)
             .take_while(|id| belongs(*id))
-            .filter(|id| !places.contains_key(id))
+            .filter(|id| !instance_slots.contains_key(id))
             .collect();
         for number in missing {
             let made = (settings.instance)(number);
             let Some(id) = self.instances.queue.with(|ledger| ledger.add(made.slots, true)) else { break };
-            let place = Place::new(id, made);
-            places.insert(id, place.clone());
-            self.supervisors.supervise(&place);
+            let instance_slot = InstanceSlot::new(id, made);
+            instance_slots.insert(id, instance_slot.clone());
+            self.supervisors.supervise(&instance_slot);
         }
-        for place in places.values().rev().filter(|place| !belongs(place.id)) {
-            if staying(place) {
-                place.orders.send_modify(|orders| orders.goal = Goal::Leave);
-                scaled.draining.push(place.id);
+        for instance_slot in instance_slots.values().rev().filter(|instance_slot| !belongs(instance_slot.id))
+        {
+            if staying(instance_slot) {
+                instance_slot.orders.send_modify(|orders| orders.goal = Goal::Leave);
+                scaled.draining.push(instance_slot.id);
             }
         }
-        drop(places);
+        drop(instance_slots);
         self.instances.start_wanted();
         Ok(scaled)
     }
@@ -65,25 +69,27 @@ impl Pool {
         let key = instance.map(|name| self.instances.resolve(name)).transpose()?;
         self.supervisors.open();
         // Hold the lock throughout: an instance about to leave gets no order, and none comes or goes meanwhile.
-        let places = self.instances.places();
-        let mut told = Vec::new();
-        for place in places.values().filter(|place| key.is_none_or(|key| place.id == key)) {
-            let before = place.orders.borrow().goal;
+        let instance_slots = self.instances.instance_slots();
+        let mut ordered = Vec::new();
+        for instance_slot in
+            instance_slots.values().filter(|instance_slot| key.is_none_or(|key| instance_slot.id == key))
+        {
+            let before = instance_slot.orders.borrow().goal;
             // In an elastic pool an instance that does not run cannot be restarted. It can be had again after a drain, but a
             // caller cannot name it.
-            let is_there = self.kind.lists(self.instances.is_there(place));
+            let is_there = self.kind.lists(self.instances.is_there(instance_slot));
             if before == Goal::Leave || (goal == Goal::Run && !is_there && before != Goal::Drain) {
                 continue;
             }
-            place.orders.send_modify(|orders| {
+            instance_slot.orders.send_modify(|orders| {
                 orders.goal = goal;
                 orders.restarts += u64::from(goal == Goal::Run);
             });
             if is_there {
-                told.push(place.id);
+                ordered.push(instance_slot.id);
             }
         }
-        Ok(told)
+        Ok(ordered)
     }
 
     /// Applies new settings, as far as they can change while the pool runs: new settings of instances apply to instances
@@ -102,14 +108,14 @@ impl Pool {
         // owner's.
         let (is_default, local_only) = (before.is_default, before.local_only || settings.local_only);
         self.instances.set_settings(PoolSettings { is_default, local_only, ..settings });
-        for place in self.instances.places().values() {
-            let made = instance(place.id);
-            let mut state = place.lock();
+        for instance_slot in self.instances.instance_slots().values() {
+            let made = instance(instance_slot.id);
+            let mut state = instance_slot.lock();
             // The running instance keeps the settings that it was started with.
             let InstanceSettings { slots, engine, browser, headless, .. } = state.settings.clone();
             state.settings = InstanceSettings { slots, engine, browser, headless, ..made };
             drop(state);
-            place.reset.notify_one();
+            instance_slot.reset.notify_one();
         }
         if self.supervisors.is_open() {
             self.spares.keep(self.kind.spares(warm));

@@ -172,7 +172,7 @@ impl Spares {
         let _opening = Opening(self.clone());
         let pool = self.instances.name.clone();
         let closing = &self.idle_seats.closing;
-        let opened = match lease.place.instance() {
+        let opened = match lease.instance_slot.instance() {
             Some(instance) => lease.open_seat(instance.as_ref(), Arc::new(NoAgent), closing).await,
             None => Err(NoSeat::Failed(StartError::new("the instance is gone"))),
         };

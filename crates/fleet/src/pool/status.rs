@@ -6,7 +6,7 @@ use greenroom_core::StartError;
 
 use super::{
     Pool,
-    instance_slot::{Goal, Place},
+    instance_slot::{Goal, InstanceSlot},
 };
 use crate::{
     error::FleetError,
@@ -28,17 +28,21 @@ pub enum Readiness {
 impl Pool {
     pub(crate) fn status(&self) -> PoolStatus {
         let settings = self.instances.settings();
-        let places: Vec<_> = self.instances.places().values().cloned().collect();
+        let instance_slots: Vec<_> = self.instances.instance_slots().values().cloned().collect();
         let figures = self.instances.queue.figures();
-        let shown = places.iter().filter(|place| self.kind.lists(self.instances.is_there(place)));
-        let instances: Vec<_> = shown.map(|place| self.instance_status(place)).collect();
+        let shown = instance_slots
+            .iter()
+            .filter(|instance_slot| self.kind.lists(self.instances.is_there(instance_slot)));
+        let instances: Vec<_> = shown.map(|instance_slot| self.instance_status(instance_slot)).collect();
         PoolStatus {
             name: self.name.to_string(),
             description: settings.description.clone(),
             is_default: settings.is_default,
             elastic: self.kind.idle_limit().is_some(),
-            drained: !places.is_empty()
-                && places.iter().all(|place| place.orders.borrow().goal == Goal::Drain),
+            drained: !instance_slots.is_empty()
+                && instance_slots
+                    .iter()
+                    .all(|instance_slot| instance_slot.orders.borrow().goal == Goal::Drain),
             instances,
             slots: figures.slots,
             leased_slots: figures.leased,
@@ -48,18 +52,18 @@ impl Pool {
     }
 
     /// Whether an instance waits for a call that needs it.
-    fn is_at_rest(&self, place: &Place) -> bool {
+    fn is_at_rest(&self, instance_slot: &InstanceSlot) -> bool {
         let is_lazy = {
-            let state = place.lock();
+            let state = instance_slot.lock();
             state.settings.lazy && state.health == Health::Starting
         };
-        is_lazy && !self.instances.queue.with(|ledger| ledger.is_starting(place.id))
+        is_lazy && !self.instances.queue.with(|ledger| ledger.is_starting(instance_slot.id))
     }
 
-    fn instance_status(&self, place: &Place) -> InstanceStatus {
-        let (lent, slots) = self.instances.queue.with(|ledger| ledger.leased_in(place.id));
-        let spares = self.idle_seats.spares(|id| id == place.id);
-        let state = place.lock();
+    fn instance_status(&self, instance_slot: &InstanceSlot) -> InstanceStatus {
+        let (leased, slots) = self.instances.queue.with(|ledger| ledger.leased_in(instance_slot.id));
+        let spares = self.idle_seats.spares(|id| id == instance_slot.id);
+        let state = instance_slot.lock();
         let dead = state.instance.as_ref().and_then(|instance| instance.lost().borrow().clone());
         let mut check = state.check.clone();
         let health = match &dead {
@@ -71,12 +75,12 @@ impl Pool {
             None => state.health,
         };
         let runs = health == Health::Healthy;
-        // An instance that is gone has no leases, whether or not they have come back; a slot lent just now counts, whether
+        // An instance that is gone has no leases, whether or not they have come back; a slot leased just now counts, whether
         // or not its time was noted.
-        let leased_slots = if runs { lent } else { 0 };
+        let leased_slots = if runs { leased } else { 0 };
         let leased_since = state.leased.values().min().copied().unwrap_or_else(SystemTime::now);
         InstanceStatus {
-            id: place.id,
+            id: instance_slot.id,
             alias: state.settings.alias.clone(),
             health,
             draining: state.draining,
@@ -97,7 +101,7 @@ impl Pool {
     }
 
     pub(crate) fn readiness(&self) -> Readiness {
-        let places: Vec<_> = self.instances.places().values().cloned().collect();
+        let instance_slots: Vec<_> = self.instances.instance_slots().values().cloned().collect();
         if self.instances.queue.with(|ledger| ledger.can_never_lease()) {
             let error = self.instances.no_healthy();
             let failed = StartError::new(error.to_string());
@@ -106,10 +110,17 @@ impl Pool {
                 _ => failed,
             });
         }
-        let up: Vec<_> = places.iter().filter(|place| place.instance().is_some() && place.is_up()).collect();
+        let up: Vec<_> = instance_slots
+            .iter()
+            .filter(|instance_slot| instance_slot.instance().is_some() && instance_slot.is_up())
+            .collect();
         let last_start = self.instances.last_start.borrow().clone();
         // An instance that waits for its first call is as good as a running one.
-        let any_lazy = || places.iter().any(|place| self.supervisors.is_open() && self.is_at_rest(place));
+        let any_lazy = || {
+            instance_slots
+                .iter()
+                .any(|instance_slot| self.supervisors.is_open() && self.is_at_rest(instance_slot))
+        };
         if self.kind.keeps_running() && any_lazy() {
             return Readiness::Ready;
         }
@@ -133,7 +144,7 @@ impl Pool {
             return Readiness::Starting;
         }
         // The pool stopped an idle instance; the next call starts another.
-        let nothing = !places.iter().any(|place| self.instances.is_there(place));
+        let nothing = !instance_slots.iter().any(|instance_slot| self.instances.is_there(instance_slot));
         match (any_up, last_start) {
             (true, _) => Readiness::Ready,
             (false, Some(Ok(()))) if nothing => Readiness::Ready,
@@ -143,8 +154,8 @@ impl Pool {
 }
 
 /// Why none of these instances answers, if there are any and none does.
-fn silence(up: &[&Arc<Place>]) -> Option<String> {
-    let checks: Vec<_> = up.iter().map(|place| place.lock().check.clone()).collect();
+fn silence(up: &[&Arc<InstanceSlot>]) -> Option<String> {
+    let checks: Vec<_> = up.iter().map(|instance_slot| instance_slot.lock().check.clone()).collect();
     if checks.iter().any(|check| check.responsive) {
         return None;
     }

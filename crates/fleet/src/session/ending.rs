@@ -2,11 +2,11 @@
 
 use greenroom_core::Lost;
 
-use super::{Answers, Job, Note, ReplySender};
+use super::{BulkAnswers, Job, Note, ReplySender};
 use crate::error::FleetError;
 
 /// How a session came to its end.
-pub(super) enum End {
+pub(super) enum SessionEnd {
     /// It was closed, its time was over, or no caller wanted it any more.
     Closed,
     /// Its seat was lost between calls.
@@ -20,28 +20,28 @@ pub(super) enum End {
 /// An end, with the call it interrupted. That call is answered once the session has left the registry: an agent that
 /// calls again at once must get a new session, not the rest of this one.
 pub(super) struct Ending {
-    pub(super) end: End,
-    pub(super) last: Option<Finish>,
+    pub(super) end: SessionEnd,
+    pub(super) last: Option<UnsentResult>,
     pub(super) unserved: Option<Job>,
 }
 
-impl From<End> for Ending {
-    fn from(end: End) -> Self {
+impl From<SessionEnd> for Ending {
+    fn from(end: SessionEnd) -> Self {
         Self { end, last: None, unserved: None }
     }
 }
 
 /// The result of a job, not sent yet.
-pub(super) struct Finish {
+pub(super) struct UnsentResult {
     pub(super) reply: ReplySender,
-    pub(super) outcome: Result<Answers, FleetError>,
+    pub(super) outcome: Result<BulkAnswers, FleetError>,
 }
 
-impl Finish {
+impl UnsentResult {
     /// Sends it. Returns the notes if the caller has left.
-    pub(super) fn say(self) -> Vec<Note> {
+    pub(super) fn send(self) -> Vec<Note> {
         match self.reply.send(self.outcome) {
-            Err(Ok(unheard)) => unheard.notes,
+            Err(Ok(undelivered)) => undelivered.notes,
             Err(Err(_)) | Ok(()) => Vec::new(),
         }
     }

@@ -1,9 +1,10 @@
 //! A session: a task that owns a seat and runs its calls in order.
 //!
-//! The registry ([`crate::registry`]) holds a [`Handle`] per session and talks to the task through its queue.
+//! The registry ([`crate::registry`]) holds a [`SessionHandle`] per session and talks to the task through its queue.
 //! A cancellation here is a caller that drops its end of the reply, and nothing more.
 
 mod ending;
+mod expiry;
 mod note;
 mod task;
 
@@ -23,7 +24,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
 
-use crate::{error::FleetError, fleet::FleetSettings, pool::Pool};
+use crate::{error::FleetError, pool::Pool};
 
 pub use note::{Ended, NewTab, Note};
 pub(crate) use task::SessionTask;
@@ -34,9 +35,9 @@ pub(crate) const QUEUE: usize = 64;
 
 /// The result of a call.
 #[derive(Debug)]
-pub struct Answer {
+pub struct CallAnswer {
     pub reply: Reply,
-    pub ran: Ran,
+    pub ran: CallLocation,
     /// The page after the call.
     pub view: View,
     /// When the engine answered.
@@ -45,7 +46,7 @@ pub struct Answer {
 
 /// Where a call ran.
 #[derive(Debug, Clone)]
-pub struct Ran {
+pub struct CallLocation {
     pub pool: Arc<str>,
     pub instance: InstanceId,
     /// `None` for a call without a session.
@@ -70,9 +71,9 @@ impl Bulk {
 
 /// The results of several calls.
 #[derive(Debug)]
-pub struct Answers {
+pub struct BulkAnswers {
     /// In order, as far as the bulk came.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<CallAnswer>,
     /// Why the call after these has no answer: the browser was lost during it.
     pub lost: Option<FleetError>,
     /// Notes for the session's agent.
@@ -84,7 +85,7 @@ pub(crate) fn panicked() -> Lost {
     Lost::Protocol("its adapter panicked".into())
 }
 
-/// Calls to run one after the other, and who wants them. Without calls the task only opens the browser.
+/// Calls to run one after the other, and the agent that wants them. Without calls the task only opens the browser.
 pub(crate) struct Job {
     pub(crate) bulk: Bulk,
     /// Resolves when the first call may run.
@@ -97,7 +98,7 @@ pub(crate) struct Job {
 }
 
 /// Where the answers go. A caller that leaves drops its end.
-pub(crate) type ReplySender = oneshot::Sender<Result<Answers, FleetError>>;
+pub(crate) type ReplySender = oneshot::Sender<Result<BulkAnswers, FleetError>>;
 
 impl Job {
     /// Has the first call recorded: its session is known now. The other calls are recorded when their turn comes.
@@ -127,12 +128,12 @@ impl Job {
 
 /// Counts a call as in flight from its acceptance to its end, for its session and for the fleet.
 pub(crate) struct Flight(
-    Arc<Shared>,
+    Arc<SessionShared>,
     #[allow(dead_code, reason = "dropping it is what it is for")] TaskTrackerToken,
 );
 
 impl Flight {
-    pub(crate) fn new(shared: &Arc<Shared>, token: TaskTrackerToken) -> Self {
+    pub(crate) fn new(shared: &Arc<SessionShared>, token: TaskTrackerToken) -> Self {
         shared.in_flight.fetch_add(1, Ordering::Relaxed);
         Self(shared.clone(), token)
     }
@@ -151,25 +152,25 @@ impl Drop for Flight {
 
 /// Where a session is to live.
 #[derive(Clone)]
-pub(crate) struct Home {
+pub(crate) struct Placement {
     pub(crate) pool: Arc<Pool>,
     /// Only in this instance.
     pub(crate) key: Option<InstanceId>,
 }
 
-impl Home {
+impl Placement {
     /// The same pool, and the same instance, unless that lends nothing more: then any of the pool.
-    pub(crate) fn still_there(&self) -> Self {
+    pub(crate) fn without_unavailable_instance(&self) -> Self {
         let key = self.key.filter(|key| self.pool.may_lend(*key));
         Self { pool: self.pool.clone(), key }
     }
 }
 
 /// The registry's end of a session.
-pub(crate) struct Handle {
-    pub(crate) home: Home,
+pub(crate) struct SessionHandle {
+    pub(crate) placement: Placement,
     pub(crate) jobs: mpsc::Sender<Job>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SessionShared>,
     /// Asks the session to end now.
     pub(crate) stop: CancellationToken,
     /// Resolves when the seat is closed and the slot returned.
@@ -177,17 +178,17 @@ pub(crate) struct Handle {
 }
 
 /// The state of a session that others may read while its task works.
-pub(crate) struct Shared {
+pub(crate) struct SessionShared {
     /// How records refer to it; `None` for a call without a session.
     pub(crate) session: Option<SessionRef>,
     pub(crate) created: SystemTime,
     pub(crate) in_flight: AtomicUsize,
     pub(crate) renewed: Notify,
-    state: Mutex<SharedState>,
+    state: Mutex<SessionSharedState>,
 }
 
 #[derive(Clone)]
-pub(crate) struct SharedState {
+pub(crate) struct SessionSharedState {
     pub(crate) instance: Option<InstanceId>,
     pub(crate) view: Option<watch::Receiver<View>>,
     pub(crate) last_used: SystemTime,
@@ -196,11 +197,11 @@ pub(crate) struct SharedState {
     pub(crate) lifetime_ends: Option<Instant>,
 }
 
-impl Shared {
+impl SessionShared {
     pub(crate) fn new(session: Option<SessionRef>, max_lifetime: Option<Duration>) -> Self {
         let now = SystemTime::now();
         let at = Instant::now();
-        let state = SharedState {
+        let state = SessionSharedState {
             instance: None,
             view: None,
             last_used: now,
@@ -216,28 +217,11 @@ impl Shared {
         }
     }
 
-    pub(crate) fn state(&self) -> SharedState {
+    pub(crate) fn state(&self) -> SessionSharedState {
         self.state.lock().clone()
     }
 
-    pub(crate) fn update(&self, change: impl FnOnce(&mut SharedState)) {
+    pub(crate) fn update(&self, change: impl FnOnce(&mut SessionSharedState)) {
         change(&mut self.state.lock());
-    }
-
-    /// When the session ends if nothing happens, and for which reason.
-    pub(crate) fn expiry(&self, settings: &FleetSettings) -> (Instant, Ended) {
-        let state = self.state();
-        let idle = (state.last_used_at + settings.idle_timeout, Ended::Idle(settings.idle_timeout));
-        match state.lifetime_ends {
-            Some(ends) if ends < idle.0 => (ends, Ended::Lifetime(settings.max_lifetime.unwrap_or_default())),
-            _ => idle,
-        }
-    }
-
-    pub(crate) fn used(&self) {
-        self.update(|state| {
-            state.last_used = SystemTime::now();
-            state.last_used_at = Instant::now();
-        });
     }
 }

@@ -95,11 +95,11 @@ impl fmt::Display for Note {
             }
             Self::NewTab(new) => new.fmt(f),
             Self::Crashed(Crash { url, why }) => {
-                let shown: String = url.chars().take(URL_SHOWN).collect();
-                let more = if shown.len() < url.len() { "…" } else { "" };
+                let shown_url: String = url.chars().take(URL_SHOWN).collect();
+                let more = if shown_url.len() < url.len() { "…" } else { "" };
                 write!(
                     f,
-                    "a tab crashed ({why}): {shown}{more}; what it showed is gone and its refs are void, the session's cookies and other tabs are as they were"
+                    "a tab crashed ({why}): {shown_url}{more}; what it showed is gone and its refs are void, the session's cookies and other tabs are as they were"
                 )
             }
             Self::DownloadsStopped(StoppedDownloads { count, bytes_max }) => {

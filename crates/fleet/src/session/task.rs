@@ -14,15 +14,15 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, Answers, Ended, Home, Job, Note, Ran, Shared,
-    ending::{End, Ending, Finish, NoReply},
+    BulkAnswers, CallAnswer, CallLocation, Ended, Job, Note, Placement, SessionShared,
+    ending::{Ending, NoReply, SessionEnd, UnsentResult},
     panicked,
 };
 use crate::{
     error::FleetError,
     fleet::Inner,
-    pool::{Lease, Request, Slot},
-    registry::Key,
+    pool::{AcquireRequest, AcquiredSlot, Lease},
+    registry::RegistryKey,
     seat::{self, NoSeat, died},
 };
 
@@ -30,19 +30,15 @@ use crate::{
 /// case, a lease on an instance whose death was just being noticed.
 const OPEN_TRIES: usize = 2;
 
-/// A session warns when less than this part of its lifetime is left, but not earlier than a minute before the end.
-const WARN_PART: u32 = 10;
-const WARN_MAX: Duration = Duration::from_secs(60);
-
 /// How long a call waits behind a cancelled one before its answer says so. A shorter wait needs no explanation.
-const HELD_UP: Duration = Duration::from_secs(1);
+const HELD_UP_MIN: Duration = Duration::from_secs(1);
 
 /// Everything a session's task owns.
 pub(crate) struct SessionTask {
     pub(crate) fleet: Arc<Inner>,
-    pub(crate) home: Home,
-    pub(crate) key: Key,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) placement: Placement,
+    pub(crate) key: RegistryKey,
+    pub(crate) shared: Arc<SessionShared>,
     pub(crate) jobs: mpsc::Receiver<Job>,
     pub(crate) stop: CancellationToken,
     pub(crate) notes: Vec<Note>,
@@ -56,7 +52,7 @@ impl Drop for SessionTask {
     /// A session whose task panicked, as an engine's adapter might, must leave the registry: it would never answer again.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.leave(End::LostUnder(panicked()).into());
+            self.leave(SessionEnd::LostUnder(panicked()).into());
         }
     }
 }
@@ -65,8 +61,8 @@ impl SessionTask {
     pub(crate) async fn run(mut self) {
         match self.open().await {
             Ok((first, lease, seat)) => {
-                tracing::info!(session = self.shown(), instance = %lease.id(), "session opened");
-                if let Key::Loose(..) = self.key {
+                tracing::info!(session = self.log_name(), instance = %lease.id(), "session opened");
+                if let RegistryKey::Ephemeral(..) = self.key {
                     self.serve_once(first, lease, seat).await;
                 } else {
                     self.serve_all(first, lease, seat).await;
@@ -78,20 +74,20 @@ impl SessionTask {
     }
 
     /// This session's name in the log.
-    fn shown(&self) -> String {
-        self.key.shown(&self.fleet.connections)
+    fn log_name(&self) -> String {
+        self.key.log_name(&self.fleet.connections)
     }
 
     /// Takes a slot and opens a seat in it, or takes the one that is open there.
     async fn open(&mut self) -> Result<(Job, Lease, Box<dyn Seat>), Ending> {
-        let Some(mut job) = self.jobs.recv().await else { return Err(End::Closed.into()) };
-        let seeking = self.home.pool.seek();
+        let Some(mut job) = self.jobs.recv().await else { return Err(SessionEnd::Closed.into()) };
+        let seeking = self.placement.pool.seek();
         let mut last: Option<NoSeat> = None;
         for _ in 0..OPEN_TRIES {
-            let slot = match self.find(&mut job).await {
+            let slot = match self.acquire_slot(&mut job).await {
                 Ok(slot) => slot,
                 // The error of the first instance says more than that no other one is free.
-                Err(End::Failed(FleetError::Lease(_))) if last.is_some() => break,
+                Err(SessionEnd::Failed(FleetError::Lease(_))) if last.is_some() => break,
                 Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
             };
             // From here on the browser makes a context. A caller that leaves or closes the session does not
@@ -103,7 +99,7 @@ impl SessionTask {
                     return Ok((job, lease, seat));
                 }
                 Err(NoSeat::Closing) => {
-                    return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
+                    return Err(Ending { end: SessionEnd::Closed, last: None, unserved: Some(job) });
                 }
                 Err(why @ NoSeat::Failed(_)) => {
                     last = Some(why);
@@ -113,13 +109,13 @@ impl SessionTask {
             }
         }
         let last = last.unwrap_or_else(|| NoSeat::Failed(StartError::new("no instance could be used")));
-        let end = End::Failed(self.home.pool.no_seat(last));
+        let end = SessionEnd::Failed(self.placement.pool.no_seat(last));
         Err(Ending { end, last: None, unserved: Some(job) })
     }
 
     fn attach_seat(&mut self, lease: &Lease, seat: &dyn Seat) {
-        if let Key::Loose(owner, _) = &self.key {
-            self.notes.extend(self.home.pool.lost_seats().take_note(owner));
+        if let RegistryKey::Ephemeral(owner, _) = &self.key {
+            self.notes.extend(self.placement.pool.lost_seats().take_note(owner));
         }
         self.shared.update(|state| {
             state.instance = Some(lease.id());
@@ -128,30 +124,30 @@ impl SessionTask {
     }
 
     /// Takes a slot, for as long as a caller waits for it.
-    async fn find(&mut self, job: &mut Job) -> Result<Slot, End> {
-        let request = Request {
-            key: self.home.key,
+    async fn acquire_slot(&mut self, job: &mut Job) -> Result<AcquiredSlot, SessionEnd> {
+        let request = AcquireRequest {
+            key: self.placement.key,
             caller: self.key.caller(),
             owner: self.key.owner().clone(),
             agent: job.agent.clone(),
-            is_loose: matches!(self.key, Key::Loose(..)),
+            is_ephemeral: matches!(self.key, RegistryKey::Ephemeral(..)),
         };
-        let pool = self.home.pool.clone();
+        let pool = self.placement.pool.clone();
         let mut slot = Box::pin(async move { pool.acquire(&request).await });
         loop {
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return Err(End::Closed),
+                () = self.stop.cancelled() => return Err(SessionEnd::Closed),
                 // A request whose caller has left must not open a browser, even if its slot comes at the same moment: so
                 // check this before the slot.
                 () = job.reply.closed() => {
-                    let unsaid = self.unsaid();
-                    match self.fleet.next_or_forget(&self.key, &self.shared, unsaid, &mut self.jobs) {
+                    let unsent_end_note = self.unsent_end_note();
+                    match self.fleet.next_or_forget(&self.key, &self.shared, unsent_end_note, &mut self.jobs) {
                         Some(next) => *job = next,
-                        None => return Err(End::Closed),
+                        None => return Err(SessionEnd::Closed),
                     }
                 }
-                slot = &mut slot => return slot.map_err(|error| End::Failed(self.fleet.with_holders(error, &self.home, self.key.owner()))),
+                slot = &mut slot => return slot.map_err(|error| SessionEnd::Failed(self.fleet.with_holders(error, &self.placement, self.key.owner()))),
             }
         }
     }
@@ -159,19 +155,19 @@ impl SessionTask {
     /// Runs the one call there is, and leaves the seat in its slot for the owner's next one.
     async fn serve_once(&mut self, job: Job, lease: Lease, mut seat: Box<dyn Seat>) {
         let mut lost = seat.lost();
-        match self.job(job, lease.id(), &mut *seat, &mut lost).await {
+        match self.run_job(job, lease.id(), &mut *seat, &mut lost).await {
             Ok(finish) => {
-                self.leave(End::Closed.into());
+                self.leave(SessionEnd::Closed.into());
                 let owner = self.key.owner().clone();
                 let longest = self.fleet.settings.idle_timeout;
                 // Keep the seat before the answer is sent: the owner's next call may come at once and must find it.
-                let rest = self.home.pool.keep_for(&owner, longest, lease, seat);
+                let rest = self.placement.pool.keep_for(&owner, longest, lease, seat);
                 // Notes that reached no caller go into the next answer.
-                let unheard = finish.map(Finish::say).unwrap_or_default();
-                let unheard = unheard.into_iter().chain(self.notes.drain(..));
-                for note in unheard {
+                let undelivered = finish.map(UnsentResult::send).unwrap_or_default();
+                let undelivered = undelivered.into_iter().chain(self.notes.drain(..));
+                for note in undelivered {
                     if let Note::NewTab(note) = note {
-                        self.home.pool.lost_seats().unheard(owner.clone(), note);
+                        self.placement.pool.lost_seats().keep_note(owner.clone(), note);
                     }
                 }
                 if let Some((lease, seat)) = rest {
@@ -191,7 +187,7 @@ impl SessionTask {
     async fn close(&mut self, ending: Ending, lease: Lease, seat: Box<dyn Seat>) {
         self.leave(ending);
         if !seat::close(seat).await {
-            tracing::warn!(session = self.shown(), instance = %lease.id(), "seat did not close in time");
+            tracing::warn!(session = self.log_name(), instance = %lease.id(), "seat did not close in time");
         }
         drop(lease);
     }
@@ -201,29 +197,30 @@ impl SessionTask {
         let mut next = Some(first);
         loop {
             if let Some(job) = next.take() {
-                match self.job(job, instance, seat, &mut lost).await {
+                match self.run_job(job, instance, seat, &mut lost).await {
                     // Notes that reached no caller go into the next answer, except those about this very call.
                     Ok(finish) => {
-                        let unheard = finish.map(Finish::say).unwrap_or_default();
-                        self.notes
-                            .extend(unheard.into_iter().filter(|note| !matches!(note, Note::HeldUp { .. })));
+                        let undelivered = finish.map(UnsentResult::send).unwrap_or_default();
+                        self.notes.extend(
+                            undelivered.into_iter().filter(|note| !matches!(note, Note::HeldUp { .. })),
+                        );
                     }
                     Err(ending) => return ending,
                 }
             }
             let (expiry, _) = self.shared.expiry(&self.fleet.settings);
             if expiry <= Instant::now()
-                && self.fleet.expire(&self.key, &self.home, &self.shared, &mut self.jobs)
+                && self.fleet.expire(&self.key, &self.placement, &self.shared, &mut self.jobs)
             {
-                return End::Closed.into();
+                return SessionEnd::Closed.into();
             }
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return End::Closed.into(),
-                why = died(&mut lost) => return End::LostBetween(why).into(),
+                () = self.stop.cancelled() => return SessionEnd::Closed.into(),
+                why = died(&mut lost) => return SessionEnd::LostBetween(why).into(),
                 job = self.jobs.recv() => match job {
                     Some(job) => next = Some(job),
-                    None => return End::Closed.into(),
+                    None => return SessionEnd::Closed.into(),
                 },
                 () = self.shared.renewed.notified() => {}
                 () = sleep_until(expiry) => {}
@@ -233,18 +230,18 @@ impl SessionTask {
 
     /// Runs the calls of a job, one after the other. If the caller leaves, the job ends after the call that runs; `None` if
     /// the caller has already left.
-    async fn job(
+    async fn run_job(
         &mut self,
         job: Job,
         instance: InstanceId,
         seat: &mut dyn Seat,
         lost: &mut watch::Receiver<Option<Lost>>,
-    ) -> Result<Option<Finish>, Ending> {
+    ) -> Result<Option<UnsentResult>, Ending> {
         if job.reply.is_closed() {
             return Ok(None);
         }
         if self.stop.is_cancelled() {
-            return Err(Ending { end: End::Closed, last: None, unserved: Some(job) });
+            return Err(Ending { end: SessionEnd::Closed, last: None, unserved: Some(job) });
         }
         self.shared.used();
         let held_up = self.held_up(&job);
@@ -252,7 +249,11 @@ impl SessionTask {
         let tool = job.tool();
         let Job { bulk, begun, agent, flight, reply, .. } = job;
         let mut begun = Some(begun);
-        let ran = Ran { pool: self.home.pool.name.clone(), instance, session: self.shared.session.clone() };
+        let ran = CallLocation {
+            pool: self.placement.pool.name.clone(),
+            instance,
+            session: self.shared.session.clone(),
+        };
         let mut answers = Vec::with_capacity(bulk.calls.len());
         let mut no_reply = None;
         for mut call in bulk.calls {
@@ -261,11 +262,11 @@ impl SessionTask {
                 None if reply.is_closed() => break,
                 None => call.begin(ran.session.as_ref()).await,
             }
-            match self.one(call, agent.clone(), instance, seat, lost).await {
+            match self.run_call(call, agent.clone(), instance, seat, lost).await {
                 Ok((reply, view)) => {
                     let failed = reply.is_failure();
                     let ended = std::time::Instant::now();
-                    answers.push(Answer { reply, ran: ran.clone(), view, ended });
+                    answers.push(CallAnswer { reply, ran: ran.clone(), view, ended });
                     (bulk.progress)(answers.len());
                     if failed && bulk.stop_on_error {
                         break;
@@ -282,19 +283,19 @@ impl SessionTask {
         self.shared.used();
         drop(flight);
         let (end, outcome) = match no_reply {
-            None => (None, Ok(Answers { answers, lost: None, notes })),
+            None => (None, Ok(BulkAnswers { answers, lost: None, notes })),
             Some(NoReply::Lost(lost)) => {
                 let error = Some(FleetError::Lost(lost.clone()));
-                (Some(End::LostUnder(lost)), Ok(Answers { answers, lost: error, notes }))
+                (Some(SessionEnd::LostUnder(lost)), Ok(BulkAnswers { answers, lost: error, notes }))
             }
-            Some(NoReply::Stopped) => (Some(End::Closed), Err(self.fleet.why_closed(&self.home))),
+            Some(NoReply::Stopped) => (Some(SessionEnd::Closed), Err(self.fleet.why_closed(&self.placement))),
         };
         if let (None, Some(tool)) = (&end, tool)
             && reply.is_closed()
         {
             self.abandoned = Some((tool, Instant::now()));
         }
-        let finish = Finish { reply, outcome };
+        let finish = UnsentResult { reply, outcome };
         match end {
             None => Ok(Some(finish)),
             Some(end) => Err(Ending { end, last: Some(finish), unserved: None }),
@@ -305,10 +306,10 @@ impl SessionTask {
     fn held_up(&mut self, job: &Job) -> Option<Note> {
         let (tool, done) = self.abandoned.take()?;
         let waited = done.saturating_duration_since(job.queued);
-        (waited >= HELD_UP).then_some(Note::HeldUp { tool, waited })
+        (waited >= HELD_UP_MIN).then_some(Note::HeldUp { tool, waited })
     }
 
-    async fn one(
+    async fn run_call(
         &mut self,
         call: Call,
         agent: Arc<dyn Agent>,
@@ -316,7 +317,7 @@ impl SessionTask {
         seat: &mut dyn Seat,
         lost: &mut watch::Receiver<Option<Lost>>,
     ) -> Result<(Reply, View), NoReply> {
-        let deadline = self.home.pool.call_timeout(instance).saturating_add(seat.own_wait(&call));
+        let deadline = self.placement.pool.call_timeout(instance).saturating_add(seat.own_wait(&call));
         // The engine gets no cancellation: it would not stop, and its answer is the only sign that the page is free
         // again. So the seat stays busy, whether or not a caller waits.
         let outcome = tokio::select! {
@@ -327,7 +328,7 @@ impl SessionTask {
             () = self.stop.cancelled() => Err(NoReply::Stopped),
         };
         if let Err(NoReply::Lost(lost)) = &outcome {
-            self.home.pool.lost_call(instance, lost).await;
+            self.placement.pool.lost_call(instance, lost).await;
         }
         let reply = outcome?;
         self.notes.extend(seat.take_crashes().into_iter().map(Note::Crashed));
@@ -343,17 +344,10 @@ impl SessionTask {
         let mut notes = std::mem::take(&mut self.notes);
         notes.retain(|note| !matches!(note, Note::Expiring(_)));
         // A call without a session has nothing to renew.
-        if let Key::Loose(..) = self.key {
+        if let RegistryKey::Ephemeral(..) = self.key {
             return notes;
         }
-        if let Some((lifetime, ends)) =
-            self.fleet.settings.max_lifetime.zip(self.shared.state().lifetime_ends)
-        {
-            let left = ends.saturating_duration_since(Instant::now());
-            if left <= (lifetime / WARN_PART).min(WARN_MAX) {
-                notes.push(Note::Expiring(left));
-            }
-        }
+        notes.extend(self.shared.expiring_in(&self.fleet.settings).map(Note::Expiring));
         notes
     }
 
@@ -361,26 +355,26 @@ impl SessionTask {
     /// wait.
     fn leave(&mut self, ending: Ending) {
         if let Some(session) = &self.shared.session {
-            let lost = !matches!(ending.end, End::Closed);
+            let lost = !matches!(ending.end, SessionEnd::Closed);
             self.fleet.watcher.session_ended(&session.uid, lost);
         }
-        let (epitaph, error) = match ending.end {
-            End::Closed => (None, self.fleet.why_closed(&self.home)),
-            End::Failed(error) => (self.unsaid(), error),
-            End::LostBetween(lost) => {
+        let (end_reason, error) = match ending.end {
+            SessionEnd::Closed => (None, self.fleet.why_closed(&self.placement)),
+            SessionEnd::Failed(error) => (self.unsent_end_note(), error),
+            SessionEnd::LostBetween(lost) => {
                 let key = &self.key;
                 let ended = Ended::Lost(lost);
                 let fleet = &self.fleet;
-                return fleet.died_between_calls(key, &self.home, &self.shared, ended, &mut self.jobs);
+                return fleet.died_between_calls(key, &self.placement, &self.shared, ended, &mut self.jobs);
             }
-            End::LostUnder(lost) => {
-                tracing::info!(session = self.shown(), why = %lost, "session ended");
+            SessionEnd::LostUnder(lost) => {
+                tracing::info!(session = self.log_name(), why = %lost, "session ended");
                 (Some(Ended::Lost(lost.clone())), FleetError::NotRun(lost))
             }
         };
-        let waiting = self.fleet.forget(&self.key, &self.shared, epitaph, &mut self.jobs);
+        let waiting = self.fleet.forget(&self.key, &self.shared, end_reason, &mut self.jobs);
         if let Some(last) = ending.last {
-            last.say();
+            last.send();
         }
         for job in ending.unserved.into_iter().chain(waiting) {
             job.fail(error.clone());
@@ -388,7 +382,7 @@ impl SessionTask {
     }
 
     /// The unsent note about the session that this one replaces. If this session never begins, the next one must send it.
-    fn unsaid(&self) -> Option<Ended> {
+    fn unsent_end_note(&self) -> Option<Ended> {
         self.notes.iter().find_map(|note| note.restarted().cloned())
     }
 }
@@ -396,8 +390,8 @@ impl SessionTask {
 /// Merges notes of stopped downloads that reached no caller into one note.
 fn add_stopped(notes: &mut Vec<Note>, mut stopped: StoppedDownloads) {
     notes.retain(|note| match note {
-        Note::DownloadsStopped(unheard) => {
-            stopped.count += unheard.count;
+        Note::DownloadsStopped(undelivered) => {
+            stopped.count += undelivered.count;
             false
         }
         _ => true,

@@ -42,8 +42,8 @@ pub struct Listener(Mutex<Vec<(Instant, usize, usize)>>);
 
 impl Listener {
     /// Its positions, and how many waited.
-    pub fn places(&self) -> Vec<(usize, usize)> {
-        self.0.lock().unwrap().iter().map(|(_, place, waiting)| (*place, *waiting)).collect()
+    pub fn positions(&self) -> Vec<(usize, usize)> {
+        self.0.lock().unwrap().iter().map(|(_, position, waiting)| (*position, *waiting)).collect()
     }
 
     pub fn times(&self) -> Vec<Instant> {
@@ -79,7 +79,7 @@ impl Agent for Listener {
     }
 
     fn queued(&self, queued: Queued<'_>) {
-        self.0.lock().unwrap().push((Instant::now(), queued.place, queued.waiting));
+        self.0.lock().unwrap().push((Instant::now(), queued.position, queued.waiting));
     }
 }
 

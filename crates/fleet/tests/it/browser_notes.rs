@@ -7,24 +7,24 @@ use greenroom_fleet::{Ended, Note, SessionKey};
 use tokio::time::sleep;
 
 use crate::{
+    browser_fixture::{BrowserFixture, on},
     fake::HealthProbe,
-    stage::{HEALTH, IDLE, Said, Stage, at, crash, named, settle, with_instances},
-    yard::{Yard, on},
+    fixture::{FleetFixture, HEALTH, IDLE, TestAnswer, at, crash, named, settle, with_instances},
 };
 
 /// All notes of an answer.
-fn notes(said: &Said) -> Vec<String> {
+fn notes(said: &TestAnswer) -> Vec<String> {
     said.notes.iter().map(ToString::to_string).collect()
 }
 
 /// After a session's browser was lost, the note says that its tabs are gone and that cookies and logins are not; once.
 #[tokio::test(start_paused = true)]
 async fn a_session_in_the_users_browser() {
-    let yard = Yard::new(2);
-    yard.stage.call_at(named("a"), on("2"), "click").await.unwrap();
-    yard.world(2).lose_instance(InstanceId(0), &crash());
+    let browser_fixture = BrowserFixture::new(2);
+    browser_fixture.fixture.call_at(named("a"), on("2"), "click").await.unwrap();
+    browser_fixture.world(2).lose_instance(InstanceId(0), &crash());
     settle().await;
-    let said = yard.stage.call("a", "click").await.unwrap();
+    let said = browser_fixture.fixture.call("a", "click").await.unwrap();
     assert_eq!(said.pool, "browser-2");
     assert_eq!(
         notes(&said),
@@ -32,57 +32,57 @@ async fn a_session_in_the_users_browser() {
             "session restarted: the browser ended (signal 9); its earlier tabs and refs are gone, the browser's cookies and logins are as they were"
         ]
     );
-    assert_eq!(yard.stage.call("a", "click").await.unwrap().notes, []);
+    assert_eq!(browser_fixture.fixture.call("a", "click").await.unwrap().notes, []);
     sleep(IDLE * 2).await;
-    let said = yard.stage.call("a", "click").await.unwrap();
+    let said = browser_fixture.fixture.call("a", "click").await.unwrap();
     assert_eq!(said.notes, [Note::Reopened(Ended::Idle(IDLE))]);
-    yard.end().await;
+    browser_fixture.end().await;
 }
 
 /// In a context of greenroom's own, cookies are gone with the browser, and the note says so.
 #[tokio::test(start_paused = true)]
 async fn a_session_in_a_context_of_its_own() {
-    let yard = Yard::tuned(1, |_, browser| browser.pool.local_only = false);
-    yard.stage.call("a", "click").await.unwrap();
-    yard.world(1).lose_instance(InstanceId(0), &crash());
+    let browser_fixture = BrowserFixture::tuned(1, |_, browser| browser.pool.local_only = false);
+    browser_fixture.fixture.call("a", "click").await.unwrap();
+    browser_fixture.world(1).lose_instance(InstanceId(0), &crash());
     settle().await;
-    let said = yard.stage.call("a", "click").await.unwrap();
+    let said = browser_fixture.fixture.call("a", "click").await.unwrap();
     assert_eq!(said.notes, [Note::Restarted(Ended::Lost(crash()))]);
-    yard.stage.close("a").await.unwrap();
-    yard.stage.call_loose("click").await.unwrap();
-    yard.world(1).lose_instance(InstanceId(0), &crash());
-    let said = yard.stage.call_loose("click").await.unwrap();
+    browser_fixture.fixture.close("a").await.unwrap();
+    browser_fixture.fixture.call_ephemeral("click").await.unwrap();
+    browser_fixture.world(1).lose_instance(InstanceId(0), &crash());
+    let said = browser_fixture.fixture.call_ephemeral("click").await.unwrap();
     assert_eq!(
         notes(&said),
         [
             "browser 1 was reconnected: the browser ended (signal 9); the tabs, cookies and refs of earlier calls are gone"
         ]
     );
-    yard.end().await;
+    browser_fixture.end().await;
 }
 
 /// In a pool that keeps its browsers' profiles the note says the same.
 #[tokio::test(start_paused = true)]
 async fn a_session_in_a_pool_with_profiles() {
-    let stage = Stage::fixed_with(1, 1, |settings| settings.pools[0].local_only = true).await;
-    stage.call("a", "click").await.unwrap();
-    stage.world.lose_instance(InstanceId(0), &crash());
+    let fixture = FleetFixture::fixed_with(1, 1, |settings| settings.pools[0].local_only = true).await;
+    fixture.call("a", "click").await.unwrap();
+    fixture.world.lose_instance(InstanceId(0), &crash());
     settle().await;
-    assert_eq!(stage.call("a", "click").await.unwrap().notes, [Note::Reopened(Ended::Lost(crash()))]);
-    stage.end().await;
+    assert_eq!(fixture.call("a", "click").await.unwrap().notes, [Note::Reopened(Ended::Lost(crash()))]);
+    fixture.end().await;
 }
 
 /// The next call without a session carries the note that the tab its owner left is gone: once, however the browser was
 /// lost, and also after a first call that failed or whose caller left.
 #[tokio::test(start_paused = true)]
 async fn a_tab_that_waited_for_its_owner() {
-    let yard = Yard::new(2);
-    let loose = || yard.call_on("2", "click");
+    let browser_fixture = BrowserFixture::new(2);
+    let loose = || browser_fixture.call_on("2", "click");
     let words = "browser 2 was reconnected: the browser ended (signal 9); the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were";
     assert_eq!(loose().await.unwrap().notes, []);
     // At the moment of the loss, and after every task has seen it.
     for moment in 0..2 {
-        yard.world(2).lose_instance(InstanceId(0), &crash());
+        browser_fixture.world(2).lose_instance(InstanceId(0), &crash());
         for _ in 0..moment {
             settle().await;
         }
@@ -91,13 +91,13 @@ async fn a_tab_that_waited_for_its_owner() {
     }
 
     // The connection cannot be made for a while: the error of a refused call does not carry the note.
-    yard.world(2).break_instance(0);
-    yard.world(2).lose_instance(InstanceId(0), &crash());
+    browser_fixture.world(2).break_instance(0);
+    browser_fixture.world(2).lose_instance(InstanceId(0), &crash());
     drop(loose().await.unwrap_err());
-    yard.world(2).mend();
-    yard.reconnect_browser("2").await.unwrap();
-    let gone = yard.begin_on("2", "hold").await;
-    let held = yard.world(2).held().await;
+    browser_fixture.world(2).mend();
+    browser_fixture.reconnect_browser("2").await.unwrap();
+    let gone = browser_fixture.begin_on("2", "hold").await;
+    let held = browser_fixture.world(2).held().await;
     gone.abort();
     settle().await;
     held.answer();
@@ -105,23 +105,23 @@ async fn a_tab_that_waited_for_its_owner() {
     assert_eq!(notes(&loose().await.unwrap()), [words], "the caller before left");
 
     // A call that fails with the loss needs no note.
-    let call = yard.begin_on("2", "hold").await;
-    drop(yard.world(2).held().await);
-    yard.world(2).lose_instance(InstanceId(0), &crash());
+    let call = browser_fixture.begin_on("2", "hold").await;
+    drop(browser_fixture.world(2).held().await);
+    browser_fixture.world(2).lose_instance(InstanceId(0), &crash());
     drop(call.await.unwrap().unwrap_err());
     assert_eq!(loose().await.unwrap().notes, []);
-    yard.end().await;
+    browser_fixture.end().await;
 }
 
 /// The note says so if a tab crashed while it waited; a tab whose time was over needs no note.
 #[tokio::test(start_paused = true)]
 async fn a_tab_that_crashed_alone() {
-    let yard = Yard::new(1);
-    let seat = yard.stage.call_loose("click").await.unwrap().seat;
-    yard.world(1).lose_seat(seat, Lost::Page("oom".into()));
+    let browser_fixture = BrowserFixture::new(1);
+    let seat = browser_fixture.fixture.call_ephemeral("click").await.unwrap().seat;
+    browser_fixture.world(1).lose_seat(seat, Lost::Page("oom".into()));
     settle().await;
-    assert_eq!(yard.world(1).open_seats(), [] as [u64; 0]);
-    let said = yard.stage.call_loose("click").await.unwrap();
+    assert_eq!(browser_fixture.world(1).open_seats(), [] as [u64; 0]);
+    let said = browser_fixture.fixture.call_ephemeral("click").await.unwrap();
     assert_eq!(
         notes(&said),
         [
@@ -129,46 +129,46 @@ async fn a_tab_that_crashed_alone() {
         ]
     );
     // And at the moment of the crash.
-    yard.world(1).lose_seat(said.seat, Lost::Page("oom".into()));
-    let said = yard.stage.call_loose("click").await.unwrap();
+    browser_fixture.world(1).lose_seat(said.seat, Lost::Page("oom".into()));
+    let said = browser_fixture.fixture.call_ephemeral("click").await.unwrap();
     assert!(matches!(said.notes[..], [Note::NewTab(_)]), "{said:?}");
-    assert_eq!(yard.world(1).counts().starts, 1, "the browser is as it was");
-    yard.end().await;
+    assert_eq!(browser_fixture.world(1).counts().starts, 1, "the browser is as it was");
+    browser_fixture.end().await;
 }
 
 /// A tab that is lost just as its call is answered is in the next answer's note.
 #[tokio::test(start_paused = true)]
 async fn a_tab_that_was_lost_with_the_answer() {
-    let yard = Yard::new(1);
-    let call = yard.stage.begin_at(SessionKey::Ephemeral, at("", ""), "hold").await;
-    let held = yard.world(1).held().await;
-    yard.world(1).lose_when_looked_at(held.seat);
+    let browser_fixture = BrowserFixture::new(1);
+    let call = browser_fixture.fixture.begin_at(SessionKey::Ephemeral, at("", ""), "hold").await;
+    let held = browser_fixture.world(1).held().await;
+    browser_fixture.world(1).lose_when_looked_at(held.seat);
     held.answer();
     let said = call.await.unwrap().unwrap();
     assert_eq!((said.seat, said.notes), (1, vec![]));
-    let said = yard.stage.call_loose("click").await.unwrap();
+    let said = browser_fixture.fixture.call_ephemeral("click").await.unwrap();
     assert!(matches!(said.notes[..], [Note::NewTab(_)]), "{said:?}");
-    yard.end().await;
+    browser_fixture.end().await;
 }
 
 /// The note about a silent browser says why it was given up; each owner gets one for its own tab.
 #[tokio::test(start_paused = true)]
 async fn each_owner_hears_of_its_own() {
-    let yard = Yard::tuned(1, |_, browser| {
+    let browser_fixture = BrowserFixture::tuned(1, |_, browser| {
         browser.pool.local_only = false;
         with_instances(&mut browser.pool, |_, instance| instance.slots = 3);
     });
     let [ann, bob, eve] = ["ann", "bob", "eve"].map(Owner::new);
     let call = |owner: &Owner| {
-        let yard = yard.clone();
+        let browser_fixture = browser_fixture.clone();
         let owner = owner.clone();
-        async move { yard.call_as(&owner, SessionKey::Ephemeral, at("", "")).await.unwrap() }
+        async move { browser_fixture.call_as(&owner, SessionKey::Ephemeral, at("", "")).await.unwrap() }
     };
     let (anns, bobs) = (call(&ann).await, call(&bob).await);
     assert_eq!((anns.notes.len(), bobs.notes.len()), (0, 0));
-    yard.world(1).set_pulse(0, Some(HealthProbe::HealthCheckFailed));
+    browser_fixture.world(1).set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH * 3 + Duration::from_secs(1)).await;
-    yard.world(1).mend();
+    browser_fixture.world(1).mend();
     assert_eq!(call(&eve).await.notes, []);
     for owner in [&ann, &bob] {
         let said = notes(&call(owner).await);
@@ -176,24 +176,24 @@ async fn each_owner_hears_of_its_own() {
         assert!(said.len() == 1 && said[0].starts_with(words), "{said:?}");
         assert_eq!(call(owner).await.notes, []);
     }
-    yard.end().await;
+    browser_fixture.end().await;
 }
 
 /// The fleet closes a tab that calls without a session left, for a session or after its idle time: the next such call
 /// carries the reason, once.
 #[tokio::test(start_paused = true)]
 async fn a_tab_that_was_closed() {
-    let yard = Yard::new(1);
-    yard.stage.call_loose("click").await.unwrap();
-    yard.stage.call("a", "click").await.unwrap();
-    yard.stage.close("a").await.unwrap();
+    let browser_fixture = BrowserFixture::new(1);
+    browser_fixture.fixture.call_ephemeral("click").await.unwrap();
+    browser_fixture.fixture.call("a", "click").await.unwrap();
+    browser_fixture.fixture.close("a").await.unwrap();
     let rest =
         "the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were";
-    let said = yard.stage.call_loose("click").await.unwrap();
+    let said = browser_fixture.fixture.call_ephemeral("click").await.unwrap();
     assert_eq!(notes(&said), [format!("a tab of browser 1 was lost: a session took the browser; {rest}")]);
-    assert_eq!(notes(&yard.stage.call_loose("click").await.unwrap()), [""; 0]);
+    assert_eq!(notes(&browser_fixture.fixture.call_ephemeral("click").await.unwrap()), [""; 0]);
     sleep(IDLE * 2).await;
-    let said = yard.stage.call_loose("click").await.unwrap();
+    let said = browser_fixture.fixture.call_ephemeral("click").await.unwrap();
     assert_eq!(notes(&said), [format!("a tab of browser 1 was lost: it was not used for too long; {rest}")]);
-    yard.end().await;
+    browser_fixture.end().await;
 }

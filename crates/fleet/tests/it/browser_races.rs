@@ -7,16 +7,16 @@ use greenroom_fleet::{BrowserState, Fleet, FleetError, SessionKey};
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
+    browser_fixture::{BrowserFixture, browser_in, on},
     fake::World,
-    stage::{crash, named},
-    yard::{Yard, browser_in, on},
+    fixture::{crash, named},
 };
 
 /// No round takes longer than some pauses between tries, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Adds, uses and removes a browser, as far as the fleet lets it.
-async fn come_and_go(fleet: Fleet) -> Arc<World> {
+async fn browsers_come_and_go(fleet: Fleet) -> Arc<World> {
     let world = World::new();
     if let Ok(added) = fleet.add_browser(|index| browser_in(&world, index)) {
         fleet.connect_browsers();
@@ -29,38 +29,39 @@ async fn come_and_go(fleet: Fleet) -> Arc<World> {
 /// Calls, losses, reconnects, additions and removals meet a shutdown: all of them end, and no seat and no connection
 /// outlives the fleet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn everything_at_once() {
+async fn races_with_a_shutdown_leave_nothing() {
     for round in 0..60 {
-        let yard = Yard::new(3);
+        let browser_fixture = BrowserFixture::new(3);
         let mut tasks = JoinSet::new();
         for nth in 0..12_u32 {
-            let yard = yard.clone();
+            let browser_fixture = browser_fixture.clone();
             let browser = (nth % 3 + 1).to_string();
             tasks.spawn(async move {
                 let whose = if nth < 6 { SessionKey::Ephemeral } else { named(&nth.to_string()) };
-                let call = yard.stage.call_at(whose, on(&browser), "click");
-                let _ = if nth % 4 == 0 { Some(yard.reconnect_browser(&browser).await) } else { None };
+                let call = browser_fixture.fixture.call_at(whose, on(&browser), "click");
+                let _ =
+                    if nth % 4 == 0 { Some(browser_fixture.reconnect_browser(&browser).await) } else { None };
                 drop(call.await);
             });
         }
-        let (lost, removed) = (yard.clone(), yard.clone());
+        let (lost, removed) = (browser_fixture.clone(), browser_fixture.clone());
         tasks.spawn(async move { lost.world(1).lose_if_started(InstanceId(0), &crash()) });
         tasks.spawn(async move { drop(removed.remove_browser("2").await) });
         let mut worlds = JoinSet::new();
         for _ in 0..4 {
-            worlds.spawn(come_and_go(yard.stage.fleet.clone()));
+            worlds.spawn(browsers_come_and_go(browser_fixture.fixture.fleet.clone()));
         }
         for _ in 0..round % 20 {
             tokio::task::yield_now().await;
         }
         let ended = timeout(PATIENCE, async {
-            yard.shutdown().await;
+            browser_fixture.shutdown().await;
             while tasks.join_next().await.is_some() {}
             worlds.join_all().await
         });
         let worlds = ended.await.unwrap_or_else(|_| panic!("round {round} hangs"));
         worlds.iter().for_each(|world| world.assert_left());
-        yard.end_in(World::assert_left).await;
+        browser_fixture.end_in(World::assert_left).await;
     }
 }
 
@@ -69,24 +70,24 @@ async fn everything_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_reconnect() {
     for round in 0..40 {
-        let yard = Yard::new(1);
+        let browser_fixture = BrowserFixture::new(1);
         let mut tasks = JoinSet::new();
         for nth in 0..8_u32 {
-            let yard = yard.clone();
+            let browser_fixture = browser_fixture.clone();
             tasks.spawn(async move {
                 if nth % 2 == 0 {
-                    yard.world(1).lose_if_started(InstanceId(0), &crash());
+                    browser_fixture.world(1).lose_if_started(InstanceId(0), &crash());
                 }
-                yard.reconnect_browser("1").await.map(|status| status.index)
+                browser_fixture.reconnect_browser("1").await.map(|status| status.index)
             });
         }
         let answers =
             timeout(PATIENCE, tasks.join_all()).await.unwrap_or_else(|_| panic!("round {round} hangs"));
         assert!(answers.iter().all(|answer| matches!(answer, Ok(1))), "{answers:?}");
-        let last = timeout(PATIENCE, yard.reconnect_browser("1")).await.unwrap();
+        let last = timeout(PATIENCE, browser_fixture.reconnect_browser("1")).await.unwrap();
         assert!(matches!(&last, Ok(status) if status.state == BrowserState::Connected), "{last:?}");
-        assert_eq!(yard.world(1).counts().starting_max, 1);
-        yard.end_in(World::assert_left).await;
-        assert!(matches!(yard.reconnect_browser("1").await, Err(FleetError::ShuttingDown)));
+        assert_eq!(browser_fixture.world(1).counts().starting_max, 1);
+        browser_fixture.end_in(World::assert_left).await;
+        assert!(matches!(browser_fixture.reconnect_browser("1").await, Err(FleetError::ShuttingDown)));
     }
 }

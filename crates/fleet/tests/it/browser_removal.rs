@@ -4,66 +4,66 @@
 use std::time::Duration;
 
 use greenroom_core::{InstanceId, Owner};
-use greenroom_fleet::{BrowserName, BrowserState, Ended, FleetError, NotChosen, SessionKey, Target};
+use greenroom_fleet::{BrowserName, BrowserState, CallTarget, Ended, FleetError, NotChosen, SessionKey};
 use tokio::time::Instant;
 
 use crate::{
+    browser_fixture::{BrowserFixture, browser_in, on, took, url},
     fake::World,
-    stage::{at, connection, crash, named, settle, with_instances},
-    yard::{Yard, browser_in, on, took, url},
+    fixture::{at, connection, crash, named, settle, with_instances},
 };
 
-fn indices(yard: &Yard) -> Vec<u32> {
-    yard.browsers().iter().map(|browser| browser.index).collect()
+fn indices(browser_fixture: &BrowserFixture) -> Vec<u32> {
+    browser_fixture.browsers().iter().map(|browser| browser.index).collect()
 }
 
 /// A browser is added while sessions run; its index is one that no browser ever had, and a refused browser uses none up.
 #[tokio::test(start_paused = true)]
 async fn indices_are_never_used_again() {
-    let mut yard = Yard::new(2);
-    yard.stage.call_at(named("a"), on("1"), "click").await.unwrap();
-    yard.remove_browser("2").await.unwrap();
-    assert_eq!(yard.add(|_| {}).unwrap(), 3);
+    let mut browser_fixture = BrowserFixture::new(2);
+    browser_fixture.fixture.call_at(named("a"), on("1"), "click").await.unwrap();
+    browser_fixture.remove_browser("2").await.unwrap();
+    assert_eq!(browser_fixture.add(|_| {}).unwrap(), 3);
     let label = |label: &str| Some(label.to_owned());
-    assert_eq!(yard.add(|(_, browser)| browser.label = label("work")).unwrap(), 4);
-    let same_url = yard.add(|(_, browser)| browser.address = url(3) + "/").unwrap_err();
+    assert_eq!(browser_fixture.add(|(_, browser)| browser.label = label("work")).unwrap(), 4);
+    let same_url = browser_fixture.add(|(_, browser)| browser.address = url(3) + "/").unwrap_err();
     assert_eq!(same_url.to_string(), format!("\"{}\" is attached already, as browser 3", url(5)));
-    let same_label = yard.add(|(_, browser)| browser.label = label("work")).unwrap_err();
+    let same_label = browser_fixture.add(|(_, browser)| browser.label = label("work")).unwrap_err();
     assert_eq!(same_label.to_string(), "\"work\" is attached already, as browser 4");
     for bad in ["1", "9", "-1", ""] {
-        let error = yard.add(|(_, browser)| browser.label = label(bad)).unwrap_err();
+        let error = browser_fixture.add(|(_, browser)| browser.label = label(bad)).unwrap_err();
         assert!(matches!(error, FleetError::BadLabel { .. }), "{error}");
     }
-    assert_eq!(yard.add(|_| {}).unwrap(), 5);
-    assert_eq!(indices(&yard), [1, 3, 4, 5]);
-    let error = yard.call_on("2", "click").await.unwrap_err();
+    assert_eq!(browser_fixture.add(|_| {}).unwrap(), 5);
+    assert_eq!(indices(&browser_fixture), [1, 3, 4, 5]);
+    let error = browser_fixture.call_on("2", "click").await.unwrap_err();
     assert_eq!(error.to_string(), "no such browser: \"2\"; there are 1, 3, 4 (\"work\"), 5");
-    assert_eq!(yard.stage.call("a", "click").await.unwrap().notes, []);
-    yard.remove_browser("work").await.unwrap();
+    assert_eq!(browser_fixture.fixture.call("a", "click").await.unwrap().notes, []);
+    browser_fixture.remove_browser("work").await.unwrap();
     // Label and address are free again, but not the index.
-    assert_eq!(yard.add(|(_, browser)| browser.label = label("work")).unwrap(), 6);
-    yard.end().await;
+    assert_eq!(browser_fixture.add(|(_, browser)| browser.label = label("work")).unwrap(), 6);
+    browser_fixture.end().await;
 }
 
 /// A removed browser is out at once; its sessions end, with their seats closed before the connection; calls that run or
 /// wait there get an error; others go on.
 #[tokio::test(start_paused = true)]
 async fn sessions_end_with_their_browser() {
-    let yard = Yard::tuned(2, |index, browser| {
+    let browser_fixture = BrowserFixture::tuned(2, |index, browser| {
         browser.label = Some(format!("b{index}"));
         with_instances(&mut browser.pool, |_, instance| instance.slots = 2);
     });
-    let other = yard.stage.call_at(named("other"), on("1"), "click").await.unwrap().seat;
-    yard.stage.call_at(named("idle"), on("2"), "click").await.unwrap();
-    let running = yard.stage.begin_at(named("busy"), on("2"), "hold").await;
-    let _held = yard.world(2).held().await;
-    let behind = yard.stage.begin_at(named("busy"), Target::default(), "click").await;
-    let waiting = yard.begin_on("2", "click").await;
-    assert_eq!(yard.status(2).waiting, 1);
-    yard.world(2).closing.shut();
-    let removal = yard.begin_removal("b2").await;
-    assert_eq!(indices(&yard), [1], "at once");
-    assert!(yard.browser("b2").is_err());
+    let other = browser_fixture.fixture.call_at(named("other"), on("1"), "click").await.unwrap().seat;
+    browser_fixture.fixture.call_at(named("idle"), on("2"), "click").await.unwrap();
+    let running = browser_fixture.fixture.begin_at(named("busy"), on("2"), "hold").await;
+    let _held = browser_fixture.world(2).held().await;
+    let behind = browser_fixture.fixture.begin_at(named("busy"), CallTarget::default(), "click").await;
+    let waiting = browser_fixture.begin_on("2", "click").await;
+    assert_eq!(browser_fixture.status(2).waiting, 1);
+    browser_fixture.world(2).closing.shut();
+    let removal = browser_fixture.begin_removal("b2").await;
+    assert_eq!(indices(&browser_fixture), [1], "at once");
+    assert!(browser_fixture.browser("b2").is_err());
     for call in [running, behind, waiting] {
         let error = call.await.unwrap().unwrap_err();
         assert!(matches!(error, FleetError::BrowserRemoved { .. }), "{error}");
@@ -71,42 +71,42 @@ async fn sessions_end_with_their_browser() {
         assert_eq!(error.to_string(), words);
     }
     assert!(!removal.is_finished(), "its tabs are being closed");
-    assert_eq!((yard.world(2).counts().closes, yard.world(2).counts().stops), (2, 0));
-    yard.world(2).closing.open();
+    assert_eq!((browser_fixture.world(2).counts().closes, browser_fixture.world(2).counts().stops), (2, 0));
+    browser_fixture.world(2).closing.open();
     let gone = removal.await.unwrap().unwrap();
     assert_eq!((gone.index, gone.state, gone.leased_slots), (2, BrowserState::Disconnected, 0));
-    yard.world(2).assert_empty();
-    assert_eq!(yard.stage.call("other", "click").await.unwrap().seat, other);
-    yard.end().await;
+    browser_fixture.world(2).assert_empty();
+    assert_eq!(browser_fixture.fixture.call("other", "click").await.unwrap().seat, other);
+    browser_fixture.end().await;
 }
 
 /// A session of a removed browser begins anew by the usual rules, with a note why; one that had ended there before does
 /// not bring the browser back either.
 #[tokio::test(start_paused = true)]
-async fn an_epitaph_brings_nothing_back() {
-    let yard = Yard::new(3);
-    yard.stage.call_at(named("a"), on("2"), "click").await.unwrap();
-    yard.world(2).lose_instance(InstanceId(0), &crash());
+async fn an_end_note_does_not_restore_a_removed_browser() {
+    let browser_fixture = BrowserFixture::new(3);
+    browser_fixture.fixture.call_at(named("a"), on("2"), "click").await.unwrap();
+    browser_fixture.world(2).lose_instance(InstanceId(0), &crash());
     settle().await;
-    yard.stage.call_at(connection(1), on("2"), "click").await.unwrap();
-    yard.remove_browser("2").await.unwrap();
+    browser_fixture.fixture.call_at(connection(1), on("2"), "click").await.unwrap();
+    browser_fixture.remove_browser("2").await.unwrap();
     for whose in [named("a"), connection(1)] {
-        let error = yard.stage.call_at(whose, Target::default(), "click").await.unwrap_err();
+        let error = browser_fixture.fixture.call_at(whose, CallTarget::default(), "click").await.unwrap_err();
         assert!(matches!(error, FleetError::NotChosen(NotChosen::Required { .. })), "{error}");
     }
-    let said = yard.stage.call_at(named("a"), on("1"), "click").await.unwrap();
+    let said = browser_fixture.fixture.call_at(named("a"), on("1"), "click").await.unwrap();
     assert_eq!((said.pool.as_str(), said.restarted()), ("browser-1", Some(&Ended::Lost(crash()))));
-    yard.stage.close("a").await.unwrap();
-    yard.remove_browser("3").await.unwrap();
-    let said = yard.stage.call_at(connection(1), Target::default(), "click").await.unwrap();
+    browser_fixture.fixture.close("a").await.unwrap();
+    browser_fixture.remove_browser("3").await.unwrap();
+    let said = browser_fixture.fixture.call_at(connection(1), CallTarget::default(), "click").await.unwrap();
     let removed = Ended::Removed(BrowserName { index: 2, label: None }.into());
     assert_eq!((said.pool.as_str(), said.restarted()), ("browser-1", Some(&removed)));
     assert_eq!(
         said.notes[0].to_string(),
         "session restarted: browser 2, where it lived, was removed; this is another browser, earlier tabs, cookies and refs are not in it"
     );
-    yard.world(2).assert_empty();
-    yard.end().await;
+    browser_fixture.world(2).assert_empty();
+    browser_fixture.end().await;
 }
 
 /// A removal breaks off a connection that is being made; callers that wait for it, by a call or by a reconnect, get an
@@ -114,17 +114,17 @@ async fn an_epitaph_brings_nothing_back() {
 #[tokio::test(start_paused = true)]
 async fn while_it_connects() {
     for turns in 0..30 {
-        let yard = Yard::new(2);
-        yard.world(2).starting.shut();
-        let call = yard.begin_on("2", "click").await;
-        let reconnect = yard.begin_reconnect("2").await;
+        let browser_fixture = BrowserFixture::new(2);
+        browser_fixture.world(2).starting.shut();
+        let call = browser_fixture.begin_on("2", "click").await;
+        let reconnect = browser_fixture.begin_reconnect("2").await;
         if turns % 2 == 0 {
-            yard.world(2).starting.open();
+            browser_fixture.world(2).starting.open();
         }
         for _ in 0..turns {
             tokio::task::yield_now().await;
         }
-        let (status, waited) = took(yard.remove_browser("2")).await;
+        let (status, waited) = took(browser_fixture.remove_browser("2")).await;
         assert_eq!((status.unwrap().state, waited), (BrowserState::Disconnected, Duration::ZERO), "{turns}");
         // Either may be faster.
         if let Err(error) = call.await.unwrap() {
@@ -133,8 +133,8 @@ async fn while_it_connects() {
         if let Err(error) = reconnect.await.unwrap() {
             assert!(matches!(error, FleetError::BrowserRemoved { .. }), "{turns}: {error}");
         }
-        yard.world(2).assert_empty();
-        yard.end().await;
+        browser_fixture.world(2).assert_empty();
+        browser_fixture.end().await;
     }
 }
 
@@ -142,18 +142,18 @@ async fn while_it_connects() {
 #[tokio::test(start_paused = true)]
 async fn calls_in_the_moment_of_a_removal() {
     for turns in 0..40 {
-        let yard = Yard::new(2);
-        yard.call_on("2", "click").await.unwrap();
+        let browser_fixture = BrowserFixture::new(2);
+        browser_fixture.call_on("2", "click").await.unwrap();
         let mut calls = Vec::new();
         for whose in [named("a"), SessionKey::Ephemeral, named("b")] {
-            let stage = yard.stage.clone();
-            calls.push(tokio::spawn(async move { stage.call_at(whose, on("2"), "click").await }));
+            let fixture = browser_fixture.fixture.clone();
+            calls.push(tokio::spawn(async move { fixture.call_at(whose, on("2"), "click").await }));
         }
         for _ in 0..turns {
             tokio::task::yield_now().await;
         }
-        yard.remove_browser("2").await.unwrap();
-        yard.world(2).assert_empty();
+        browser_fixture.remove_browser("2").await.unwrap();
+        browser_fixture.world(2).assert_empty();
         for call in calls {
             match call.await.unwrap() {
                 Ok(_) | Err(FleetError::BrowserRemoved { .. }) => {}
@@ -162,79 +162,83 @@ async fn calls_in_the_moment_of_a_removal() {
                 Err(error) => panic!("{turns}: {error}"),
             }
         }
-        yard.world(2).assert_empty();
-        yard.end().await;
+        browser_fixture.world(2).assert_empty();
+        browser_fixture.end().await;
     }
 }
 
 /// Two removals at once remove a browser once; a caller may leave without harm.
 #[tokio::test(start_paused = true)]
 async fn removed_twice() {
-    let yard = Yard::new(2);
-    yard.stage.call_at(named("a"), on("2"), "click").await.unwrap();
-    yard.world(2).closing.shut();
-    let removal = yard.begin_removal("2").await;
-    let again = yard.remove_browser("2").await.unwrap_err();
+    let browser_fixture = BrowserFixture::new(2);
+    browser_fixture.fixture.call_at(named("a"), on("2"), "click").await.unwrap();
+    browser_fixture.world(2).closing.shut();
+    let removal = browser_fixture.begin_removal("2").await;
+    let again = browser_fixture.remove_browser("2").await.unwrap_err();
     assert!(matches!(again, FleetError::NotChosen(NotChosen::Unknown { .. })), "{again}");
     removal.abort();
-    yard.world(2).closing.open();
+    browser_fixture.world(2).closing.open();
     settle().await;
-    yard.world(2).assert_empty();
-    yard.end().await;
+    browser_fixture.world(2).assert_empty();
+    browser_fixture.end().await;
 }
 
 /// A browser that does not let go keeps the caller of its removal no longer than a minute, and is removed in the end.
 #[tokio::test(start_paused = true)]
 async fn a_removal_has_an_end() {
-    let yard = Yard::new(1);
-    yard.world(1).opening.shut();
-    let call = yard.stage.begin("a", "click").await;
-    yard.world(1).stopping.shut();
-    yard.world(1).closing.shut();
+    let browser_fixture = BrowserFixture::new(1);
+    browser_fixture.world(1).opening.shut();
+    let call = browser_fixture.fixture.begin("a", "click").await;
+    browser_fixture.world(1).stopping.shut();
+    browser_fixture.world(1).closing.shut();
     let began = Instant::now();
-    yard.remove_browser("1").await.unwrap();
+    browser_fixture.remove_browser("1").await.unwrap();
     assert!(began.elapsed() <= Duration::from_secs(60), "{:?}", began.elapsed());
     assert!(matches!(
         call.await.unwrap(),
         Err(FleetError::BrowserRemoved { .. } | FleetError::BrowserDown { .. })
     ));
-    for gate in [&yard.world(1).opening, &yard.world(1).stopping, &yard.world(1).closing] {
+    for gate in [
+        &browser_fixture.world(1).opening,
+        &browser_fixture.world(1).stopping,
+        &browser_fixture.world(1).closing,
+    ] {
         gate.open();
     }
-    yard.end().await;
+    browser_fixture.end().await;
 }
 
 /// A shutdown in the middle of a removal waits for it: nothing is left, whichever came first.
 #[tokio::test(start_paused = true)]
 async fn removed_while_shutting_down() {
     for turns in 0..40 {
-        let yard = Yard::new(1);
-        yard.stage.call("a", "click").await.unwrap();
-        yard.stage.close("a").await.unwrap();
-        yard.stage.call_loose("click").await.unwrap();
+        let browser_fixture = BrowserFixture::new(1);
+        browser_fixture.fixture.call("a", "click").await.unwrap();
+        browser_fixture.fixture.close("a").await.unwrap();
+        browser_fixture.fixture.call_ephemeral("click").await.unwrap();
         let ending = tokio::spawn({
-            let fleet = yard.stage.fleet.clone();
+            let fleet = browser_fixture.fixture.fleet.clone();
             async move { fleet.shutdown().await }
         });
         for _ in 0..turns {
             tokio::task::yield_now().await;
         }
-        let removal = yard.begin_removal("1").await;
+        let removal = browser_fixture.begin_removal("1").await;
         ending.await.unwrap();
-        yard.world(1).assert_empty();
+        browser_fixture.world(1).assert_empty();
         let removed = removal.await.unwrap();
         assert!(matches!(removed, Ok(_) | Err(FleetError::ShuttingDown)), "{turns}: {removed:?}");
-        yard.end().await;
+        browser_fixture.end().await;
     }
 }
 
 /// With the last browser gone, the pool serves calls that name nothing, and indices count on.
 #[tokio::test(start_paused = true)]
 async fn back_to_the_pool() {
-    let yard = Yard::beside_a_pool(1);
-    assert_eq!(yard.stage.call("a", "click").await.unwrap().pool, "browser-1");
-    yard.remove_browser("1").await.unwrap();
-    let said = yard.stage.call("a", "click").await.unwrap();
+    let browser_fixture = BrowserFixture::beside_a_pool(1);
+    assert_eq!(browser_fixture.fixture.call("a", "click").await.unwrap().pool, "browser-1");
+    browser_fixture.remove_browser("1").await.unwrap();
+    let said = browser_fixture.fixture.call("a", "click").await.unwrap();
     assert_eq!((said.pool.as_str(), said.restarted().is_some()), ("DEFAULT", true));
     assert!(
         said.notes[0]
@@ -242,11 +246,11 @@ async fn back_to_the_pool() {
             .ends_with("this is a new, empty browser, earlier pages, cookies and refs are gone")
     );
     let world = World::new();
-    assert_eq!(yard.add_browser(|index| browser_in(&world, index)).unwrap().index, 2);
+    assert_eq!(browser_fixture.add_browser(|index| browser_in(&world, index)).unwrap().index, 2);
     let bob = Owner::new("bob");
     assert!(matches!(
-        yard.call_as(&bob, SessionKey::Ephemeral, at("", "")).await,
+        browser_fixture.call_as(&bob, SessionKey::Ephemeral, at("", "")).await,
         Err(FleetError::NotYours { .. })
     ));
-    yard.end().await;
+    browser_fixture.end().await;
 }

@@ -3,131 +3,131 @@
 use std::sync::{Arc, Mutex};
 
 use greenroom_core::Owner;
-use greenroom_fleet::{Answers, Bulk, FleetError, SessionKey, Target};
+use greenroom_fleet::{Bulk, BulkAnswers, CallTarget, FleetError, SessionKey};
 use tokio::task::JoinHandle;
 
 use crate::{
     agents::FakeAgent,
     fake::call,
-    stage::{Stage, at, crash, named, permit, settle},
+    fixture::{FleetFixture, at, crash, named, permit, settle},
 };
 
 type Progress = Arc<Mutex<Vec<usize>>>;
 
 /// Several calls in a task of their own, and their progress.
 async fn begin(
-    stage: &Stage,
+    fixture: &FleetFixture,
     whose: SessionKey,
     tools: &[&str],
     stop_on_error: bool,
-) -> (JoinHandle<Result<Answers, FleetError>>, Progress) {
+) -> (JoinHandle<Result<BulkAnswers, FleetError>>, Progress) {
     let progress = Progress::default();
     let calls = tools.iter().map(|tool| call(tool, "{}")).collect();
     let told = progress.clone();
     let bulk = Bulk { calls, stop_on_error, progress: Arc::new(move |done| told.lock().unwrap().push(done)) };
-    let fleet = stage.fleet.clone();
+    let fleet = fixture.fleet.clone();
     let task = tokio::spawn(async move {
         let permit = permit(&Owner::local(), "browser_execute_bulk");
-        fleet.bulk(permit, whose, Target::default(), bulk, Arc::new(FakeAgent)).await
+        fleet.bulk(permit, whose, CallTarget::default(), bulk, Arc::new(FakeAgent)).await
     });
     settle().await;
     (task, progress)
 }
 
-async fn run(stage: &Stage, whose: SessionKey, tools: &[&str], stop_on_error: bool) -> Answers {
-    begin(stage, whose, tools, stop_on_error).await.0.await.unwrap().unwrap()
+async fn run(fixture: &FleetFixture, whose: SessionKey, tools: &[&str], stop_on_error: bool) -> BulkAnswers {
+    begin(fixture, whose, tools, stop_on_error).await.0.await.unwrap().unwrap()
 }
 
 /// Three commands run in one browser, one after the other, though two more are free: in a session and without one.
 #[tokio::test(start_paused = true)]
 async fn three_commands_one_seat() {
-    let stage = Stage::fixed(3, 1).await;
+    let fixture = FleetFixture::fixed(3, 1).await;
     for whose in [SessionKey::Ephemeral, named("a")] {
-        let before = stage.world.log().len();
-        let leased = stage.watcher.told().leased;
-        let (task, progress) = begin(&stage, whose, &["navigate", "click", "snapshot"], true).await;
+        let before = fixture.world.log().len();
+        let leased = fixture.watcher.told().leased;
+        let (task, progress) = begin(&fixture, whose, &["navigate", "click", "snapshot"], true).await;
         let answer = task.await.unwrap().unwrap();
         assert_eq!((answer.answers.len(), answer.lost.is_none()), (3, true));
-        let log = stage.world.log().split_off(before);
+        let log = fixture.world.log().split_off(before);
         assert_eq!(
             log.iter().map(|(_, tool)| tool.as_str()).collect::<Vec<_>>(),
             ["navigate", "click", "snapshot"]
         );
         assert!(log.iter().all(|(seat, _)| *seat == log[0].0), "{log:?}");
-        assert_eq!(stage.watcher.told().leased, leased + 1, "one lease");
+        assert_eq!(fixture.watcher.told().leased, leased + 1, "one lease");
         assert_eq!(*progress.lock().unwrap(), [1, 2, 3]);
     }
-    stage.end().await;
+    fixture.end().await;
 }
 
 /// No other call comes between: neither one of the same session nor one that waits for the slot.
 #[tokio::test(start_paused = true)]
-async fn nobody_comes_between() {
+async fn no_other_call_runs_between_the_calls_of_a_bulk() {
     for whose in [named("a"), SessionKey::Ephemeral] {
-        let stage = Stage::fixed(1, 1).await;
-        let (task, _) = begin(&stage, whose.clone(), &["one", "hold two", "three"], true).await;
-        let others = [stage.begin_at(whose, at("", ""), "other").await];
-        stage.world.held().await.answer();
+        let fixture = FleetFixture::fixed(1, 1).await;
+        let (task, _) = begin(&fixture, whose.clone(), &["one", "hold two", "three"], true).await;
+        let others = [fixture.begin_at(whose, at("", ""), "other").await];
+        fixture.world.held().await.answer();
         assert_eq!(task.await.unwrap().unwrap().answers.len(), 3);
         for other in others {
             other.await.unwrap().unwrap();
         }
-        let log: Vec<_> = stage.world.log().into_iter().map(|(_, tool)| tool).collect();
+        let log: Vec<_> = fixture.world.log().into_iter().map(|(_, tool)| tool).collect();
         assert_eq!(log, ["one", "hold two", "three", "other"]);
-        stage.end().await;
+        fixture.end().await;
     }
 }
 
 /// The first failure ends the bulk, or does not, as asked; a result with `isError` is a failure, and so is an error.
 #[tokio::test(start_paused = true)]
 async fn failures() {
-    let stage = Stage::fixed(1, 1).await;
+    let fixture = FleetFixture::fixed(1, 1).await;
     for whose in [SessionKey::Ephemeral, named("a")] {
         for bad in ["fail", "refuse"] {
             let tools = ["one", bad, "three"];
-            let stopped = run(&stage, whose.clone(), &tools, true).await;
+            let stopped = run(&fixture, whose.clone(), &tools, true).await;
             assert_eq!((stopped.answers.len(), stopped.answers[1].reply.is_failure()), (2, true), "{bad}");
-            let all = run(&stage, whose.clone(), &tools, false).await;
+            let all = run(&fixture, whose.clone(), &tools, false).await;
             let failed: Vec<_> = all.answers.iter().map(|answer| answer.reply.is_failure()).collect();
             assert_eq!(failed, [false, true, false], "{bad}");
         }
     }
-    stage.end().await;
+    fixture.end().await;
 }
 
 /// A caller that leaves ends the bulk after the call that runs; the slot comes back, and the session lives.
 #[tokio::test(start_paused = true)]
 async fn cancelled_between_calls() {
     for whose in [named("a"), SessionKey::Ephemeral] {
-        let stage = Stage::fixed(1, 1).await;
-        let (task, progress) = begin(&stage, whose.clone(), &["one", "hold two", "three"], true).await;
-        let held = stage.world.held().await;
+        let fixture = FleetFixture::fixed(1, 1).await;
+        let (task, progress) = begin(&fixture, whose.clone(), &["one", "hold two", "three"], true).await;
+        let held = fixture.world.held().await;
         task.abort();
         settle().await;
         assert!(held.is_awaited(), "the running call is not broken off");
-        assert_eq!(stage.leased(), 1);
+        assert_eq!(fixture.leased(), 1);
         held.answer();
         settle().await;
-        let log: Vec<_> = stage.world.log().into_iter().map(|(_, tool)| tool).collect();
+        let log: Vec<_> = fixture.world.log().into_iter().map(|(_, tool)| tool).collect();
         assert_eq!((log.join(" "), progress.lock().unwrap().len()), ("one hold two".to_owned(), 2));
-        assert_eq!(stage.call_at(whose, at("", ""), "next").await.unwrap().seat, 1);
-        stage.end().await;
+        assert_eq!(fixture.call_at(whose, at("", ""), "next").await.unwrap().seat, 1);
+        fixture.end().await;
     }
 }
 
 /// A bulk that is cancelled while it waits for a slot runs nothing.
 #[tokio::test(start_paused = true)]
 async fn cancelled_in_the_queue() {
-    let stage = Stage::fixed(1, 1).await;
-    stage.create("a").await.unwrap();
-    let (task, _) = begin(&stage, SessionKey::Ephemeral, &["one", "two"], true).await;
-    assert_eq!(stage.waiting(), 1);
+    let fixture = FleetFixture::fixed(1, 1).await;
+    fixture.create("a").await.unwrap();
+    let (task, _) = begin(&fixture, SessionKey::Ephemeral, &["one", "two"], true).await;
+    assert_eq!(fixture.waiting(), 1);
     task.abort();
     settle().await;
-    stage.close("a").await.unwrap();
+    fixture.close("a").await.unwrap();
     settle().await;
-    assert_eq!((stage.waiting(), stage.leased(), stage.world.log().len()), (0, 0, 0));
-    stage.end().await;
+    assert_eq!((fixture.waiting(), fixture.leased(), fixture.world.log().len()), (0, 0, 0));
+    fixture.end().await;
 }
 
 /// A browser is lost in the middle: earlier answers are there, the call that lost it gets the error, and nothing more
@@ -135,11 +135,11 @@ async fn cancelled_in_the_queue() {
 #[tokio::test(start_paused = true)]
 async fn lost_in_the_middle() {
     for whose in [named("a"), SessionKey::Ephemeral] {
-        let stage = Stage::fixed(1, 1).await;
-        let (task, progress) = begin(&stage, whose.clone(), &["one", "hold two", "three"], false).await;
-        let held = stage.world.held().await;
-        let behind = stage.begin_at(whose.clone(), at("", ""), "behind").await;
-        stage.world.lose_seat(held.seat, crash());
+        let fixture = FleetFixture::fixed(1, 1).await;
+        let (task, progress) = begin(&fixture, whose.clone(), &["one", "hold two", "three"], false).await;
+        let held = fixture.world.held().await;
+        let behind = fixture.begin_at(whose.clone(), at("", ""), "behind").await;
+        fixture.world.lose_seat(held.seat, crash());
         let answer = task.await.unwrap().unwrap();
         assert_eq!((answer.answers.len(), progress.lock().unwrap().len()), (1, 1));
         assert!(matches!(answer.lost, Some(FleetError::Lost(_))), "{:?}", answer.lost);
@@ -148,20 +148,20 @@ async fn lost_in_the_middle() {
             Err(FleetError::NotRun(_)) => assert_eq!(whose, named("a")),
             other => assert_eq!(other.unwrap().seat, 2),
         }
-        let said = stage.call_at(whose.clone(), at("", ""), "next").await.unwrap();
+        let said = fixture.call_at(whose.clone(), at("", ""), "next").await.unwrap();
         assert_eq!((said.seat, said.restarted().is_some()), (2, whose == named("a")));
-        stage.end().await;
+        fixture.end().await;
     }
 }
 
 /// Closing the session ends the bulk at once, and its caller gets the error.
 #[tokio::test(start_paused = true)]
 async fn closed_in_the_middle() {
-    let stage = Stage::fixed(1, 1).await;
-    let (task, _) = begin(&stage, named("a"), &["one", "hold two", "three"], false).await;
-    let _held = stage.world.held().await;
-    stage.close("a").await.unwrap();
+    let fixture = FleetFixture::fixed(1, 1).await;
+    let (task, _) = begin(&fixture, named("a"), &["one", "hold two", "three"], false).await;
+    let _held = fixture.world.held().await;
+    fixture.close("a").await.unwrap();
     assert!(matches!(task.await.unwrap(), Err(FleetError::Closed)));
-    assert_eq!((stage.leased(), stage.world.log().len()), (0, 2));
-    stage.end().await;
+    assert_eq!((fixture.leased(), fixture.world.log().len()), (0, 2));
+    fixture.end().await;
 }

@@ -6,196 +6,201 @@ use greenroom_core::InstanceId;
 use greenroom_fleet::{FleetError, Health, Readiness, SessionKey, Size};
 use tokio::time::{Instant, sleep};
 
-use crate::stage::{Stage, at, crash, named, settle, with_instances};
+use crate::fixture::{FleetFixture, at, crash, named, settle, with_instances};
 
 /// A drained instance lends nothing more, stops when its leases are back, and stays so until it is restarted.
 #[tokio::test(start_paused = true)]
 async fn draining_one() {
-    let stage = Stage::fixed(2, 1).await;
-    let said = stage.call_at(named("a"), at("", "1"), "click").await.unwrap();
-    let waiting = stage.begin_at(named("b"), at("", "1"), "click").await;
-    assert_eq!(stage.fleet.drain("DEFAULT", Some("1")).unwrap(), [InstanceId(1)]);
+    let fixture = FleetFixture::fixed(2, 1).await;
+    let said = fixture.call_at(named("a"), at("", "1"), "click").await.unwrap();
+    let waiting = fixture.begin_at(named("b"), at("", "1"), "click").await;
+    assert_eq!(fixture.fleet.drain("DEFAULT", Some("1")).unwrap(), [InstanceId(1)]);
     let error = waiting.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "instance 1 of pool \"DEFAULT\" is not available: it is being drained");
     settle().await;
-    let instance = stage.instance(1);
+    let instance = fixture.instance(1);
     assert_eq!((instance.draining, instance.health, instance.leased_slots), (true, Health::Healthy, 1));
-    assert_eq!(stage.call("a", "click").await.unwrap().seat, said.seat);
-    assert_eq!(stage.pool().slots, 2, "one lease is still out");
-    stage.close("a").await.unwrap();
+    assert_eq!(fixture.call("a", "click").await.unwrap().seat, said.seat);
+    assert_eq!(fixture.pool().slots, 2, "one lease is still out");
+    fixture.close("a").await.unwrap();
     settle().await;
-    assert_eq!(stage.world.stopped(), [InstanceId(1)]);
-    let instance = stage.instance(1);
+    assert_eq!(fixture.world.stopped(), [InstanceId(1)]);
+    let instance = fixture.instance(1);
     assert_eq!((instance.draining, instance.health, instance.restarts), (false, Health::Failed, 0));
     assert_eq!(instance.check.error.as_deref(), Some("it was drained; restart it to have it back"));
-    let error = stage.call_at(named("b"), at("", "1"), "click").await.unwrap_err();
+    let error = fixture.call_at(named("b"), at("", "1"), "click").await.unwrap_err();
     assert!(error.to_string().ends_with("it was drained; restart it to have it back"), "{error}");
     sleep(Duration::from_secs(600)).await;
-    assert_eq!(stage.world.counts().starts, 2, "it stays drained");
-    stage.fleet.restart("DEFAULT", Some("1")).unwrap();
+    assert_eq!(fixture.world.counts().starts, 2, "it stays drained");
+    fixture.fleet.restart("DEFAULT", Some("1")).unwrap();
     settle().await;
-    assert_eq!(stage.call_at(named("b"), at("", "1"), "click").await.unwrap().instance, 1);
-    stage.end().await;
+    assert_eq!(fixture.call_at(named("b"), at("", "1"), "click").await.unwrap().instance, 1);
+    fixture.end().await;
 }
 
 /// A drained pool refuses calls, at once and with the reason, waiting ones too; current leases go on; a restart brings it
 /// back.
 #[tokio::test(start_paused = true)]
 async fn draining_a_pool() {
-    let stage = Stage::fixed(2, 1).await;
-    stage.create("a").await.unwrap();
-    stage.create("b").await.unwrap();
-    let waiting = stage.begin("c", "click").await;
+    let fixture = FleetFixture::fixed(2, 1).await;
+    fixture.create("a").await.unwrap();
+    fixture.create("b").await.unwrap();
+    let waiting = fixture.begin("c", "click").await;
     let began = Instant::now();
-    assert_eq!(stage.fleet.drain("DEFAULT", None).unwrap().len(), 2);
-    for error in [waiting.await.unwrap().unwrap_err(), stage.call("d", "click").await.unwrap_err()] {
+    assert_eq!(fixture.fleet.drain("DEFAULT", None).unwrap().len(), 2);
+    for error in [waiting.await.unwrap().unwrap_err(), fixture.call("d", "click").await.unwrap_err()] {
         let FleetError::NoHealthy { why, .. } = error else { panic!("{error}") };
         assert_eq!(why.as_deref(), Some("it is being drained"));
     }
-    assert!(matches!(stage.fleet.readiness(), Readiness::Failed(_)));
-    stage.call("a", "click").await.unwrap();
-    stage.close("a").await.unwrap();
-    stage.close("b").await.unwrap();
+    assert!(matches!(fixture.fleet.readiness(), Readiness::Failed(_)));
+    fixture.call("a", "click").await.unwrap();
+    fixture.close("a").await.unwrap();
+    fixture.close("b").await.unwrap();
     settle().await;
-    assert_eq!(stage.world.counts().stops, 2);
-    let FleetError::NoHealthy { why, .. } = stage.call("d", "click").await.unwrap_err() else { panic!() };
+    assert_eq!(fixture.world.counts().stops, 2);
+    let FleetError::NoHealthy { why, .. } = fixture.call("d", "click").await.unwrap_err() else { panic!() };
     assert_eq!(why.as_deref(), Some("it was drained; restart it to have it back"));
     assert_eq!(began.elapsed(), Duration::ZERO);
-    assert_eq!(stage.fleet.restart("DEFAULT", None).unwrap().len(), 2);
-    stage.call("d", "click").await.unwrap();
+    assert_eq!(fixture.fleet.restart("DEFAULT", None).unwrap().len(), 2);
+    fixture.call("d", "click").await.unwrap();
     settle().await;
-    assert_eq!(stage.health(), [Health::Healthy; 2]);
-    stage.end().await;
+    assert_eq!(fixture.health(), [Health::Healthy; 2]);
+    fixture.end().await;
 }
 
 /// A restart of a running instance waits for its leases; those who wait for the instance wait for the new one, and the
 /// restart counts as no failure.
 #[tokio::test(start_paused = true)]
 async fn restarting_what_runs() {
-    let stage = Stage::fixed(1, 2).await;
-    let said = stage.call("a", "click").await.unwrap();
-    stage.fleet.restart("DEFAULT", Some("0")).unwrap();
+    let fixture = FleetFixture::fixed(1, 2).await;
+    let said = fixture.call("a", "click").await.unwrap();
+    fixture.fleet.restart("DEFAULT", Some("0")).unwrap();
     settle().await;
-    assert!(stage.instance(0).draining);
-    let waiting = [stage.begin("b", "click").await, stage.begin_at(named("c"), at("", "0"), "click").await];
-    assert_eq!((stage.waiting(), stage.world.counts().stops), (2, 0), "a slot is free, but not lent");
-    assert_eq!(stage.call("a", "click").await.unwrap().seat, said.seat);
-    stage.close("a").await.unwrap();
+    assert!(fixture.instance(0).draining);
+    let waiting =
+        [fixture.begin("b", "click").await, fixture.begin_at(named("c"), at("", "0"), "click").await];
+    assert_eq!((fixture.waiting(), fixture.world.counts().stops), (2, 0), "a slot is free, but not lent");
+    assert_eq!(fixture.call("a", "click").await.unwrap().seat, said.seat);
+    fixture.close("a").await.unwrap();
     for call in waiting {
         call.await.unwrap().unwrap();
     }
-    let counts = stage.world.counts();
-    assert_eq!((counts.starts, counts.stops, stage.instance(0).restarts), (2, 1, 0));
-    assert!(!stage.instance(0).draining);
-    stage.end().await;
+    let counts = fixture.world.counts();
+    assert_eq!((counts.starts, counts.stops, fixture.instance(0).restarts), (2, 1, 0));
+    assert!(!fixture.instance(0).draining);
+    fixture.end().await;
 }
 
 /// Pages that calls without a session left do not delay a restart.
 #[tokio::test(start_paused = true)]
 async fn left_pages_hold_nothing_up() {
-    let stage = Stage::fixed_with(1, 2, |settings| settings.pools[0].warm = 1).await;
-    stage.call_loose("click").await.unwrap();
+    let fixture = FleetFixture::fixed_with(1, 2, |settings| settings.pools[0].warm = 1).await;
+    fixture.call_ephemeral("click").await.unwrap();
     settle().await;
-    stage.fleet.restart("DEFAULT", None).unwrap();
+    fixture.fleet.restart("DEFAULT", None).unwrap();
     settle().await;
-    assert_eq!((stage.world.counts().stops, stage.world.counts().started), (1, 2));
-    assert_eq!((stage.pool().spares, stage.world.open_seats().len()), (1, 1), "and there is a spare again");
-    stage.end().await;
+    assert_eq!((fixture.world.counts().stops, fixture.world.counts().started), (1, 2));
+    assert_eq!(
+        (fixture.pool().spares, fixture.world.open_seats().len()),
+        (1, 1),
+        "and there is a spare again"
+    );
+    fixture.end().await;
 }
 
 /// The last order counts: a restart after a drain, and a drain after a restart, before the lease is back.
 #[tokio::test(start_paused = true)]
 async fn the_last_order_counts() {
-    let stage = Stage::fixed(1, 1).await;
-    stage.create("a").await.unwrap();
-    stage.fleet.drain("DEFAULT", None).unwrap();
+    let fixture = FleetFixture::fixed(1, 1).await;
+    fixture.create("a").await.unwrap();
+    fixture.fleet.drain("DEFAULT", None).unwrap();
     settle().await;
-    stage.fleet.restart("DEFAULT", None).unwrap();
+    fixture.fleet.restart("DEFAULT", None).unwrap();
     settle().await;
-    let waiting = stage.begin("b", "click").await;
+    let waiting = fixture.begin("b", "click").await;
     assert!(!waiting.is_finished(), "it comes back");
-    stage.fleet.drain("DEFAULT", None).unwrap();
+    fixture.fleet.drain("DEFAULT", None).unwrap();
     assert!(matches!(waiting.await.unwrap(), Err(FleetError::NoHealthy { .. })), "it does not come back");
-    stage.fleet.restart("DEFAULT", None).unwrap();
-    stage.close("a").await.unwrap();
-    stage.call("c", "click").await.unwrap();
-    stage.end().await;
+    fixture.fleet.restart("DEFAULT", None).unwrap();
+    fixture.close("a").await.unwrap();
+    fixture.call("c", "click").await.unwrap();
+    fixture.end().await;
 }
 
 /// Orders work in every state: while an instance starts, when that fails, and before the pool was used.
 #[tokio::test(start_paused = true)]
 async fn orders_in_every_state() {
     for broken in [false, true] {
-        let stage = Stage::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(1));
-        stage.world.starting.shut();
-        stage.fleet.start();
+        let fixture = FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(1));
+        fixture.world.starting.shut();
+        fixture.fleet.start();
         settle().await;
         if broken {
-            stage.world.break_instance(0);
+            fixture.world.break_instance(0);
         }
-        stage.fleet.drain("DEFAULT", None).unwrap();
+        fixture.fleet.drain("DEFAULT", None).unwrap();
         settle().await;
-        stage.world.starting.open();
+        fixture.world.starting.open();
         sleep(Duration::from_secs(60)).await;
         settle().await;
         assert_eq!(
-            (stage.health(), stage.world.counts().starts),
+            (fixture.health(), fixture.world.counts().starts),
             (vec![Health::Failed], 1),
             "broken: {broken}"
         );
-        stage.end().await;
+        fixture.end().await;
     }
-    let stage = Stage::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(2));
-    stage.fleet.drain("DEFAULT", Some("1")).unwrap();
+    let fixture = FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(2));
+    fixture.fleet.drain("DEFAULT", Some("1")).unwrap();
     settle().await;
-    assert_eq!(stage.health(), [Health::Healthy, Health::Failed]);
-    assert!(stage.world.starts().iter().all(|(id, _)| *id == 0), "a drained instance is not started first");
-    stage.end().await;
+    assert_eq!(fixture.health(), [Health::Healthy, Health::Failed]);
+    assert!(fixture.world.starts().iter().all(|(id, _)| *id == 0), "a drained instance is not started first");
+    fixture.end().await;
 }
 
 /// An instance that dies while it waits for its restart comes back at once, without a charge to its budget.
 #[tokio::test(start_paused = true)]
 async fn lost_while_restarting() {
-    let stage = Stage::fixed_with(1, 1, |settings| {
+    let fixture = FleetFixture::fixed_with(1, 1, |settings| {
         with_instances(&mut settings.pools[0], |_, instance| instance.restarts = 0);
     })
     .await;
-    stage.create("a").await.unwrap();
-    stage.fleet.restart("DEFAULT", None).unwrap();
+    fixture.create("a").await.unwrap();
+    fixture.fleet.restart("DEFAULT", None).unwrap();
     settle().await;
-    stage.world.lose_instance(InstanceId(0), &crash());
+    fixture.world.lose_instance(InstanceId(0), &crash());
     settle().await;
-    assert_eq!((stage.health(), stage.instance(0).restarts), (vec![Health::Healthy], 0));
-    stage.end().await;
+    assert_eq!((fixture.health(), fixture.instance(0).restarts), (vec![Health::Healthy], 0));
+    fixture.end().await;
 }
 
 /// An elastic pool can be drained and restarted as well.
 #[tokio::test(start_paused = true)]
 async fn draining_an_elastic_pool() {
-    let stage = Stage::new(1, 3);
-    stage.create("a").await.unwrap();
-    assert_eq!(stage.fleet.drain("DEFAULT", None).unwrap(), [InstanceId(0)]);
+    let fixture = FleetFixture::new(1, 3);
+    fixture.create("a").await.unwrap();
+    assert_eq!(fixture.fleet.drain("DEFAULT", None).unwrap(), [InstanceId(0)]);
     settle().await;
-    assert!(matches!(stage.call("b", "click").await, Err(FleetError::NoHealthy { .. })));
-    stage.call("a", "click").await.unwrap();
-    stage.close("a").await.unwrap();
+    assert!(matches!(fixture.call("b", "click").await, Err(FleetError::NoHealthy { .. })));
+    fixture.call("a", "click").await.unwrap();
+    fixture.close("a").await.unwrap();
     settle().await;
-    assert_eq!((stage.world.counts().starts, stage.world.counts().stops), (1, 1));
-    assert!(matches!(stage.fleet.readiness(), Readiness::Failed(_)));
-    let drained = stage.pool();
+    assert_eq!((fixture.world.counts().starts, fixture.world.counts().stops), (1, 1));
+    assert!(matches!(fixture.fleet.readiness(), Readiness::Failed(_)));
+    let drained = fixture.pool();
     assert_eq!(
         (drained.drained, drained.instances.len(), drained.slots),
         (true, 0, 0),
         "nothing can be lent"
     );
-    assert_eq!(stage.fleet.drain("DEFAULT", None).unwrap(), [], "there is nothing to drain");
-    assert_eq!(stage.fleet.restart("DEFAULT", None).unwrap(), [], "no running instance to restart");
+    assert_eq!(fixture.fleet.drain("DEFAULT", None).unwrap(), [], "there is nothing to drain");
+    assert_eq!(fixture.fleet.restart("DEFAULT", None).unwrap(), [], "no running instance to restart");
     settle().await;
-    let back = stage.pool();
+    let back = fixture.pool();
     assert_eq!((back.drained, back.instances.len(), back.slots), (false, 0, 3), "it can be leased again");
-    assert_eq!(stage.world.counts().starts, 1, "no instance runs without need");
-    stage.call_at(SessionKey::Ephemeral, at("", ""), "click").await.unwrap();
-    stage.end().await;
+    assert_eq!(fixture.world.counts().starts, 1, "no instance runs without need");
+    fixture.call_at(SessionKey::Ephemeral, at("", ""), "click").await.unwrap();
+    fixture.end().await;
 }
 
 /// A slot that is granted and given up at the moment of a drain delays the drain no further; real threads, so that the
@@ -206,20 +211,20 @@ fn given_up_in_the_moment_of_a_drain() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     runtime.block_on(async {
         for _ in 0..200 {
-            let stage = Stage::fixed(1, 1).await;
-            stage.create("a").await.unwrap();
-            let waiting = stage.begin("b", "click").await;
+            let fixture = FleetFixture::fixed(1, 1).await;
+            fixture.create("a").await.unwrap();
+            let waiting = fixture.begin("b", "click").await;
             let closing = tokio::spawn({
-                let stage = stage.clone();
-                async move { stage.close("a").await }
+                let fixture = fixture.clone();
+                async move { fixture.close("a").await }
             });
             let leaving = tokio::spawn(async move { waiting.abort() });
-            stage.fleet.drain("DEFAULT", None).unwrap();
+            fixture.fleet.drain("DEFAULT", None).unwrap();
             closing.await.unwrap().unwrap();
             leaving.await.unwrap();
-            let _ = stage.close("b").await;
-            stage.world.until(|counts| counts.stops == 1).await;
-            stage.end().await;
+            let _ = fixture.close("b").await;
+            fixture.world.until(|counts| counts.stops == 1).await;
+            fixture.end().await;
         }
     });
 }
@@ -227,23 +232,26 @@ fn given_up_in_the_moment_of_a_drain() {
 /// An instance that is drained while it starts lends nothing at all, not even to those who waited for it.
 #[tokio::test(start_paused = true)]
 async fn drained_while_it_starts() {
-    let stage = Stage::tuned(1, 1, |settings| settings.pools[0].size = greenroom_fleet::Size::Fixed(2));
-    stage.world.starting.shut();
-    stage.fleet.start();
+    let fixture =
+        FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = greenroom_fleet::Size::Fixed(2));
+    fixture.world.starting.shut();
+    fixture.fleet.start();
     settle().await;
-    stage.fleet.drain("DEFAULT", Some("1")).unwrap();
+    fixture.fleet.drain("DEFAULT", Some("1")).unwrap();
     settle().await;
-    let target = greenroom_fleet::Target { pool: None, instance: Some("1".to_owned()), browser: None };
-    let permit = crate::stage::permit(&greenroom_core::Owner::local(), "click");
+    let target = greenroom_fleet::CallTarget { pool: None, instance: Some("1".to_owned()), browser: None };
+    let permit = crate::fixture::permit(&greenroom_core::Owner::local(), "click");
     let call = crate::fake::call("click", "{}");
     let agent = std::sync::Arc::new(greenroom_core::NoAgent);
-    let fleet = stage.fleet.clone();
+    let fleet = fixture.fleet.clone();
     let keyed =
-        tokio::spawn(async move { fleet.call(permit, crate::stage::named("k"), target, call, agent).await });
+        tokio::spawn(
+            async move { fleet.call(permit, crate::fixture::named("k"), target, call, agent).await },
+        );
     settle().await;
-    stage.world.starting.open();
+    fixture.world.starting.open();
     assert!(matches!(keyed.await.unwrap(), Err(greenroom_fleet::FleetError::InstanceDown { .. })));
     settle().await;
-    assert_eq!((stage.pool().healthy(), stage.world.counts().opens), (1, 0));
-    stage.end().await;
+    assert_eq!((fixture.pool().healthy(), fixture.world.counts().opens), (1, 0));
+    fixture.end().await;
 }

@@ -8,23 +8,23 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     fake::HealthProbe,
-    stage::{HEALTH, MS, Stage, crash, settle, with_instances},
+    fixture::{FleetFixture, HEALTH, MS, crash, settle, with_instances},
 };
 
 /// Every instance is checked every 20 s, also while all slots are lent and calls run in them.
 #[tokio::test(start_paused = true)]
 async fn beside_the_queue() {
-    let stage = Stage::fixed(2, 1).await;
-    let calls = [stage.begin("a", "hold").await, stage.begin("b", "hold").await];
-    let held = [stage.world.held().await, stage.world.held().await];
-    let waiting = stage.begin("c", "click").await;
-    assert_eq!(stage.world.counts().pings, 0);
+    let fixture = FleetFixture::fixed(2, 1).await;
+    let calls = [fixture.begin("a", "hold").await, fixture.begin("b", "hold").await];
+    let held = [fixture.world.held().await, fixture.world.held().await];
+    let waiting = fixture.begin("c", "click").await;
+    assert_eq!(fixture.world.counts().pings, 0);
     sleep(HEALTH - MS).await;
     settle().await;
-    assert_eq!(stage.world.counts().pings, 0);
+    assert_eq!(fixture.world.counts().pings, 0);
     sleep(MS * 2).await;
     settle().await;
-    assert_eq!(stage.world.counts().pings, 2);
+    assert_eq!(fixture.world.counts().pings, 2);
     assert!(waiting.is_finished(), "it waited 5 s for a slot");
     held.into_iter().for_each(crate::fake::Held::answer);
     for call in calls {
@@ -32,58 +32,58 @@ async fn beside_the_queue() {
     }
     sleep(HEALTH * 3).await;
     settle().await;
-    assert_eq!(stage.world.counts().pings, 8);
-    stage.end().await;
+    assert_eq!(fixture.world.counts().pings, 8);
+    fixture.end().await;
 }
 
 /// The status shows one miss, and the instance lends nothing until it answers; open seats stay open.
 #[tokio::test(start_paused = true)]
 async fn one_miss() {
-    let stage = Stage::fixed(1, 1).await;
-    stage.call("a", "click").await.unwrap();
-    let check = stage.instance(0).check;
+    let fixture = FleetFixture::fixed(1, 1).await;
+    fixture.call("a", "click").await.unwrap();
+    let check = fixture.instance(0).check;
     assert_eq!((check.responsive, check.error, check.last.is_some()), (true, None, true));
-    stage.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
+    fixture.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     for _ in 0..2 {
         sleep(HEALTH + MS).await;
         settle().await;
-        let instance = stage.instance(0);
+        let instance = fixture.instance(0);
         assert_eq!((instance.health, instance.check.responsive), (Health::Healthy, false));
         assert_eq!(instance.check.error.as_deref(), Some("it feels faint"));
-        assert!(!stage.instance(0).is_available());
-        stage.call("a", "click").await.unwrap();
+        assert!(!fixture.instance(0).is_available());
+        fixture.call("a", "click").await.unwrap();
     }
-    stage.world.set_pulse(0, None);
+    fixture.world.set_pulse(0, None);
     sleep(HEALTH + MS).await;
     settle().await;
-    assert_eq!((stage.instance(0).check.responsive, stage.instance(0).check.error), (true, None));
+    assert_eq!((fixture.instance(0).check.responsive, fixture.instance(0).check.error), (true, None));
     // The count starts again: two more misses are two, not four.
-    stage.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
+    fixture.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH * 2 + MS * 9).await;
     settle().await;
-    assert_eq!((stage.instance(0).health, stage.world.counts().stops), (Health::Healthy, 0));
-    stage.end().await;
+    assert_eq!((fixture.instance(0).health, fixture.world.counts().stops), (Health::Healthy, 0));
+    fixture.end().await;
 }
 
 /// While no running instance answers, the fleet is not ready, and says why; one that answers is enough.
 #[tokio::test(start_paused = true)]
 async fn not_ready_without_an_answer() {
-    let elastic = Stage::new(1, 2);
+    let elastic = FleetFixture::new(1, 2);
     elastic.create("a").await.unwrap();
-    for stage in [Stage::fixed(1, 1).await, elastic] {
-        assert!(matches!(stage.fleet.readiness(), Readiness::Ready));
-        stage.world.set_pulse(0, Some(HealthProbe::Hangs));
+    for fixture in [FleetFixture::fixed(1, 1).await, elastic] {
+        assert!(matches!(fixture.fleet.readiness(), Readiness::Ready));
+        fixture.world.set_pulse(0, Some(HealthProbe::Hangs));
         sleep(HEALTH + Duration::from_secs(5) + MS).await;
         settle().await;
-        let Readiness::Unresponsive(why) = stage.fleet.readiness() else { panic!("it is ready") };
+        let Readiness::Unresponsive(why) = fixture.fleet.readiness() else { panic!("it is ready") };
         assert_eq!(why, "no answer within 5 s: the browser did not answer");
-        stage.world.set_pulse(0, None);
+        fixture.world.set_pulse(0, None);
         sleep(HEALTH + MS).await;
         settle().await;
-        assert!(matches!(stage.fleet.readiness(), Readiness::Ready));
-        stage.end().await;
+        assert!(matches!(fixture.fleet.readiness(), Readiness::Ready));
+        fixture.end().await;
     }
-    let two = Stage::fixed(2, 1).await;
+    let two = FleetFixture::fixed(2, 1).await;
     two.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH + MS).await;
     settle().await;
@@ -100,86 +100,86 @@ async fn not_ready_without_an_answer() {
 /// again.
 #[tokio::test(start_paused = true)]
 async fn three_misses() {
-    let stage = Stage::fixed(1, 1).await;
-    stage.create("a").await.unwrap();
+    let fixture = FleetFixture::fixed(1, 1).await;
+    fixture.create("a").await.unwrap();
     let began = Instant::now();
-    stage.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
-    stage.world.until(|counts| counts.stops == 1).await;
+    fixture.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
+    fixture.world.until(|counts| counts.stops == 1).await;
     assert_eq!(began.elapsed().as_secs(), 60);
-    stage.world.set_pulse(0, None);
+    fixture.world.set_pulse(0, None);
     settle().await;
-    let instance = stage.instance(0);
+    let instance = fixture.instance(0);
     assert_eq!((instance.health, instance.check.responsive), (Health::Failed, false));
     assert_eq!(instance.check.error.as_deref(), Some("it did not answer 3 times in a row: it feels faint"));
-    stage.world.until(|counts| counts.started == 2).await;
+    fixture.world.until(|counts| counts.started == 2).await;
     assert_eq!(began.elapsed().as_secs(), 61);
-    let said = stage.call("a", "click").await.unwrap();
+    let said = fixture.call("a", "click").await.unwrap();
     assert!(said.restarted().is_some());
-    assert_eq!(stage.instance(0).restarts, 1);
-    stage.end().await;
+    assert_eq!(fixture.instance(0).restarts, 1);
+    fixture.end().await;
 }
 
 /// An instance that does not answer at all misses a check after 5 s, and the error says who was silent.
 #[tokio::test(start_paused = true)]
 async fn a_hanging_instance() {
-    let stage = Stage::fixed(1, 1).await;
-    let call = stage.begin("a", "hold").await;
-    let held = stage.world.held().await;
-    stage.world.set_pulse(0, Some(HealthProbe::Hangs));
+    let fixture = FleetFixture::fixed(1, 1).await;
+    let call = fixture.begin("a", "hold").await;
+    let held = fixture.world.held().await;
+    fixture.world.set_pulse(0, Some(HealthProbe::Hangs));
     sleep(HEALTH + MS).await;
     settle().await;
-    assert!(stage.instance(0).check.responsive, "it still has time");
+    assert!(fixture.instance(0).check.responsive, "it still has time");
     sleep(Duration::from_secs(5)).await;
     settle().await;
-    let error = stage.instance(0).check.error;
+    let error = fixture.instance(0).check.error;
     assert_eq!(error.as_deref(), Some("no answer within 5 s: the browser did not answer"));
-    stage.world.until(|counts| counts.stops == 1).await;
+    fixture.world.until(|counts| counts.stops == 1).await;
     assert!(matches!(call.await.unwrap(), Err(FleetError::Lost(_))));
     drop(held);
-    stage.end().await;
+    fixture.end().await;
 }
 
 /// A dead process is noticed at once, not with the next check.
 #[tokio::test(start_paused = true)]
 async fn a_dead_process() {
-    let stage = Stage::fixed(1, 1).await;
+    let fixture = FleetFixture::fixed(1, 1).await;
     sleep(HEALTH / 2).await;
     let status = "exit status: 1".into();
-    stage.world.lose_instance(InstanceId(0), &Lost::Process { status, stderr_tail: "".into() });
+    fixture.world.lose_instance(InstanceId(0), &Lost::Process { status, stderr_tail: "".into() });
     // The status shows it before the supervisor has seen it.
-    assert_eq!(stage.instance(0).health, Health::Failed);
+    assert_eq!(fixture.instance(0).health, Health::Failed);
     settle().await;
-    let instance = stage.instance(0);
+    let instance = fixture.instance(0);
     assert_eq!((instance.health, instance.process_id), (Health::Failed, None));
     assert_eq!(instance.check.error.as_deref(), Some("the engine process ended (exit status: 1)"));
-    stage.end().await;
+    fixture.end().await;
 }
 
 /// After the machine woke up every instance is checked now, and earlier misses do not count.
 #[tokio::test(start_paused = true)]
 async fn waking_up() {
-    let stage = Stage::fixed(2, 1).await;
-    stage.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
+    let fixture = FleetFixture::fixed(2, 1).await;
+    fixture.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH * 2 + MS * 9).await;
     settle().await;
-    let before = stage.world.counts().pings;
-    stage.fleet.woke();
+    let before = fixture.world.counts().pings;
+    fixture.fleet.woke();
     settle().await;
-    assert_eq!(stage.world.counts().pings, before + 2, "at once");
+    assert_eq!(fixture.world.counts().pings, before + 2, "at once");
     // Two misses before, two since: four, but not three in a row.
     sleep(HEALTH + MS).await;
     settle().await;
-    assert_eq!((stage.health(), stage.world.counts().stops), (vec![Health::Healthy; 2], 0));
+    assert_eq!((fixture.health(), fixture.world.counts().stops), (vec![Health::Healthy; 2], 0));
     sleep(HEALTH + MS).await;
     settle().await;
-    assert_eq!(stage.world.counts().stops, 1);
-    stage.end().await;
+    assert_eq!(fixture.world.counts().stops, 1);
+    fixture.end().await;
 }
 
 /// Each instance is checked by its own settings.
 #[tokio::test(start_paused = true)]
 async fn by_its_own_settings() {
-    let stage = Stage::fixed_with(2, 1, |settings| {
+    let fixture = FleetFixture::fixed_with(2, 1, |settings| {
         with_instances(&mut settings.pools[0], |id, instance| {
             instance.health_interval = Duration::from_secs(if id == 0 { 1 } else { 1000 });
         });
@@ -187,7 +187,7 @@ async fn by_its_own_settings() {
     .await;
     sleep(Duration::from_secs(10) + MS * 50).await;
     settle().await;
-    assert_eq!(stage.world.counts().pings, 10);
-    stage.world.lose_instance(InstanceId(0), &crash());
-    stage.end().await;
+    assert_eq!(fixture.world.counts().pings, 10);
+    fixture.world.lose_instance(InstanceId(0), &crash());
+    fixture.end().await;
 }

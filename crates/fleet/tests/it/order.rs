@@ -2,38 +2,38 @@
 
 use greenroom_fleet::FleetError;
 
-use crate::stage::{Stage, settle};
+use crate::fixture::{FleetFixture, settle};
 
 /// Calls of one session run one at a time, in the order in which they came.
 #[tokio::test(start_paused = true)]
 async fn calls_of_a_session_run_in_order() {
-    let stage = Stage::new(4, 1);
+    let fixture = FleetFixture::new(4, 1);
     let mut calls = Vec::new();
     for n in 0..10 {
-        calls.push(stage.begin("a", &format!("hold-{n}")).await);
+        calls.push(fixture.begin("a", &format!("hold-{n}")).await);
     }
     for n in 0..10 {
-        let held = stage.world.held().await;
+        let held = fixture.world.held().await;
         assert_eq!(held.tool, format!("hold-{n}"));
         settle().await;
-        assert!(!stage.world.holds_any().await, "one at a time");
+        assert!(!fixture.world.holds_any().await, "one at a time");
         held.answer();
     }
     for call in calls {
         assert_eq!(call.await.unwrap().unwrap().seat, 1);
     }
-    stage.end().await;
+    fixture.end().await;
 }
 
 /// Sessions run in parallel: a busy session delays no other, on the same instance or another.
 #[tokio::test(start_paused = true)]
 async fn sessions_run_in_parallel() {
-    let stage = Stage::new(2, 3);
+    let fixture = FleetFixture::new(2, 3);
     let mut calls = Vec::new();
     let mut held = Vec::new();
     for id in ["a", "b", "c", "d", "e", "f"] {
-        calls.push(stage.begin(id, "hold").await);
-        held.push(stage.world.held().await);
+        calls.push(fixture.begin(id, "hold").await);
+        held.push(fixture.world.held().await);
     }
     assert!(held.iter().all(|call| call.is_awaited()), "all six run at once");
     for call in held.into_iter().rev() {
@@ -42,28 +42,28 @@ async fn sessions_run_in_parallel() {
     for (call, seat) in calls.into_iter().zip(1..) {
         assert_eq!(call.await.unwrap().unwrap().seat, seat);
     }
-    assert_eq!((stage.world.counts().starts, stage.world.counts().seats_max), (3, 2));
-    stage.end().await;
+    assert_eq!((fixture.world.counts().starts, fixture.world.counts().seats_max), (3, 2));
+    fixture.end().await;
 }
 
 /// A session's queue is bounded; what does not fit is refused and the rest runs.
 #[tokio::test(start_paused = true)]
 async fn the_queue_is_bounded() {
-    let stage = Stage::new(1, 1);
-    let running = stage.begin("a", "hold").await;
-    let held = stage.world.held().await;
+    let fixture = FleetFixture::new(1, 1);
+    let running = fixture.begin("a", "hold").await;
+    let held = fixture.world.held().await;
     let mut queued = Vec::new();
     for _ in 0..64 {
-        queued.push(stage.begin("a", "click").await);
+        queued.push(fixture.begin("a", "click").await);
     }
-    let error = stage.call("a", "click").await.unwrap_err();
+    let error = fixture.call("a", "click").await.unwrap_err();
     assert!(matches!(error, FleetError::QueueFull { max: 64 }), "{error}");
     held.answer();
     running.await.unwrap().unwrap();
     for call in queued {
         call.await.unwrap().unwrap();
     }
-    assert_eq!(stage.world.counts().calls, 65);
-    stage.call("a", "click").await.unwrap();
-    stage.end().await;
+    assert_eq!(fixture.world.counts().calls, 65);
+    fixture.call("a", "click").await.unwrap();
+    fixture.end().await;
 }

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use greenroom_core::{Owner, StartError};
-use greenroom_fleet::Target;
+use greenroom_fleet::CallTarget;
 use proptest::{collection::vec, prelude::*, sample::Index};
 use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
     agents::Askable,
-    stage::{MS, Outcome, Stage, crash, named, permit, settle},
+    fixture::{FleetFixture, MS, Outcome, crash, named, permit, settle},
 };
 
 #[derive(Debug, Clone)]
@@ -62,8 +62,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Checks what holds whenever all tasks rest; and more, if nothing is stalled.
-fn check(stage: &Stage, goes_on: bool) {
-    let (status, counts) = (stage.pool(), stage.world.counts());
+fn check(fixture: &FleetFixture, goes_on: bool) {
+    let (status, counts) = (fixture.pool(), fixture.world.counts());
     let slots = status.instances.first().map_or(usize::MAX, |one| one.slots);
     let leased: usize = status.instances.iter().map(|one| one.leased_slots).sum();
     assert_eq!(leased, status.leased_slots);
@@ -77,86 +77,86 @@ fn check(stage: &Stage, goes_on: bool) {
 }
 
 async fn play(warm: usize, slots: usize, instances_max: usize, steps: Vec<Step>) {
-    let stage = Stage::warm(warm, slots, instances_max);
-    stage.fleet.start();
+    let fixture = FleetFixture::warm(warm, slots, instances_max);
+    fixture.fleet.start();
     let mut stalled = false;
     let mut running: Vec<JoinHandle<Outcome>> = Vec::new();
     for step in steps {
         match step {
             Step::Call { session, stay, turns } => {
-                let stage = stage.clone();
+                let fixture = fixture.clone();
                 let id = session.to_string();
-                let call = tokio::spawn(async move { stage.call(&id, "click").await });
+                let call = tokio::spawn(async move { fixture.call(&id, "click").await });
                 yield_for(turns).await;
                 if stay { running.push(call) } else { call.abort() }
             }
             Step::Loose { turns } => {
-                let stage = stage.clone();
-                running.push(tokio::spawn(async move { stage.call_loose("click").await }));
+                let fixture = fixture.clone();
+                running.push(tokio::spawn(async move { fixture.call_ephemeral("click").await }));
                 yield_for(turns).await;
             }
             Step::Special { session } => {
-                let fleet = stage.fleet.clone();
-                let id = crate::stage::session(&session.to_string());
+                let fleet = fixture.fleet.clone();
+                let id = crate::fixture::session(&session.to_string());
                 let permit = permit(&Owner::local(), "create_new_session");
                 tokio::spawn(async move {
-                    fleet.create(permit, id, Target::default(), std::sync::Arc::new(Askable)).await
+                    fleet.create(permit, id, CallTarget::default(), std::sync::Arc::new(Askable)).await
                 });
             }
             Step::Close { session } => {
-                let fleet = stage.fleet.clone();
+                let fleet = fixture.fleet.clone();
                 let whose = named(&session.to_string());
                 tokio::spawn(async move { fleet.close(&Owner::local(), &whose).await });
             }
             Step::LoseSeat(index) => {
-                let open = stage.world.open_seats();
+                let open = fixture.world.open_seats();
                 if !open.is_empty() {
-                    stage.world.lose_if_open(*index.get(&open), crash());
+                    fixture.world.lose_if_open(*index.get(&open), crash());
                 }
             }
             Step::LoseInstance(index) => {
-                let living = stage.pool().instances;
+                let living = fixture.pool().instances;
                 if !living.is_empty() {
-                    stage.world.lose_if_started(index.get(&living).id, &crash());
+                    fixture.world.lose_if_started(index.get(&living).id, &crash());
                 }
             }
-            Step::FailStart => stage.world.fail_start("no chromium"),
-            Step::FailOpen => stage.world.fail_open(StartError::new("no context")),
+            Step::FailStart => fixture.world.fail_start("no chromium"),
+            Step::FailOpen => fixture.world.fail_open(StartError::new("no context")),
             Step::Stall => {
-                stage.world.starting.shut();
-                stage.world.opening.shut();
+                fixture.world.starting.shut();
+                fixture.world.opening.shut();
                 stalled = true;
             }
             Step::Go => {
-                stage.world.starting.open();
-                stage.world.opening.open();
+                fixture.world.starting.open();
+                fixture.world.opening.open();
                 stalled = false;
                 settle().await;
-                check(&stage, true);
+                check(&fixture, true);
             }
             Step::Wait { seconds } => {
                 sleep(Duration::from_secs(seconds.into()) + MS).await;
                 settle().await;
-                check(&stage, !stalled);
+                check(&fixture, !stalled);
             }
         }
     }
-    stage.world.starting.open();
-    stage.world.opening.open();
-    stage.world.mend();
+    fixture.world.starting.open();
+    fixture.world.opening.open();
+    fixture.world.mend();
     // Longer than every pause and every wait for a slot.
     sleep(Duration::from_secs(120)).await;
     settle().await;
-    check(&stage, true);
+    check(&fixture, true);
     for call in running {
         assert!(call.is_finished(), "a call was never answered");
     }
-    let status = stage.pool();
+    let status = fixture.pool();
     // Seats that calls without a session left stay for their owner's next one.
-    let left_behind = stage.world.open_seats().len() - status.leased_slots - status.spares;
+    let left_behind = fixture.world.open_seats().len() - status.leased_slots - status.spares;
     let room = status.slots - status.leased_slots - left_behind;
     assert_eq!(status.spares, warm.min(room), "as many spares as there is room for: {status:?}");
-    stage.end().await;
+    fixture.end().await;
 }
 
 async fn yield_for(turns: u8) {

@@ -7,14 +7,14 @@ use std::{
 };
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{BrowserState, FleetError, Note, SessionKey, Target};
+use greenroom_fleet::{BrowserState, CallTarget, FleetError, Note, SessionKey};
 use proptest::{collection::vec, prelude::*, sample::Index};
 use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
+    browser_fixture::{BrowserFixture, COOLDOWN, SERIES, on},
     fake::{HealthProbe, Held, Revival, World},
-    stage::{MS, Outcome, at, crash, named, settle, with_instances},
-    yard::{COOLDOWN, SERIES, Yard, on},
+    fixture::{MS, Outcome, at, crash, named, settle, with_instances},
 };
 
 /// The most browsers in one history.
@@ -86,7 +86,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// What happened so far, apart from what the worlds know.
 struct History {
-    yard: Yard,
+    browser_fixture: BrowserFixture,
     slots: usize,
     running: Vec<JoinHandle<Outcome>>,
     /// Calls of sessions whose answers the test checks.
@@ -103,17 +103,17 @@ struct History {
 
 impl History {
     fn world(&self, nth: u32) -> Option<&World> {
-        (nth <= self.given).then(|| &**self.yard.world(nth))
+        (nth <= self.given).then(|| &**self.browser_fixture.world(nth))
     }
 
     /// Checks what holds whenever all tasks rest; and more, where nothing is stalled.
     fn check(&self) {
         let mut last = 0;
-        for browser in self.yard.browsers() {
+        for browser in self.browser_fixture.browsers() {
             assert!(browser.index > last && browser.index <= self.given, "{browser:?}");
             last = browser.index;
             let (counts, stalled) =
-                (self.yard.world(browser.index).counts(), self.stalled.contains(&browser.index));
+                (self.browser_fixture.world(browser.index).counts(), self.stalled.contains(&browser.index));
             assert!(browser.leased_slots <= browser.slots, "{browser:?}");
             let is_connected = browser.state == BrowserState::Connected;
             assert!(is_connected || browser.leased_slots == 0, "{browser:?}");
@@ -129,11 +129,12 @@ impl History {
                 && browser.retry_in.is_some_and(|pause| pause > Duration::from_secs(1));
             assert!(stalled || !rests || browser.waiting == 0, "a caller waits in vain: {browser:?}");
         }
-        let revives: usize = (1..=self.given).map(|nth| self.yard.world(nth).counts().revives).sum();
+        let revives: usize =
+            (1..=self.given).map(|nth| self.browser_fixture.world(nth).counts().revives).sum();
         assert!(revives <= self.reconnects, "a browser was brought back unasked");
         for nth in 1..=self.given {
-            let world = self.yard.world(nth);
-            let counts = self.yard.world(nth).counts();
+            let world = self.browser_fixture.world(nth);
+            let counts = self.browser_fixture.world(nth).counts();
             assert!(counts.starting_max <= 1, "one try at a time: {counts:?}");
             assert!(counts.seats_max <= self.slots, "a slot is lent twice: {counts:?}");
             assert_eq!(
@@ -146,8 +147,8 @@ impl History {
 
     async fn take_held(&mut self) {
         for nth in 1..=self.given {
-            while self.yard.world(nth).holds_any().await {
-                self.held.push(self.yard.world(nth).held().await);
+            while self.browser_fixture.world(nth).holds_any().await {
+                self.held.push(self.browser_fixture.world(nth).held().await);
             }
         }
     }
@@ -157,7 +158,7 @@ impl History {
             return;
         }
         let slots = self.slots;
-        let index = self.yard.add(|(_, browser)| {
+        let index = self.browser_fixture.add(|(_, browser)| {
             browser.pool.local_only = slots == 1;
             with_instances(&mut browser.pool, move |_, instance| instance.slots = slots);
         });
@@ -169,10 +170,10 @@ impl History {
         let session = session.filter(|_| !self.loose_only);
         let leave_after = leave_after.filter(|_| !self.loose_only);
         let whose = session.map_or(SessionKey::Ephemeral, |id| named(&id.to_string()));
-        let target = browser.map_or(Target::default(), |index| on(&index.to_string()));
-        let stage = self.yard.stage.clone();
+        let target = browser.map_or(CallTarget::default(), |index| on(&index.to_string()));
+        let fixture = self.browser_fixture.fixture.clone();
         let tool = if hold { "hold" } else { "click" };
-        let call = tokio::spawn(async move { stage.call_at(whose, target, tool).await });
+        let call = tokio::spawn(async move { fixture.call_at(whose, target, tool).await });
         match (session.filter(|id| *id < FAITHFUL), leave_after) {
             (Some(id), _) => self.faithful.push((id, call)),
             (None, None) => self.running.push(call),
@@ -188,7 +189,7 @@ impl History {
     /// Removes or reconnects a browser, in a task of its own.
     fn order(&mut self, nth: u32, removes: bool) {
         self.reconnects += usize::from(!removes);
-        let fleet = self.yard.stage.fleet.clone();
+        let fleet = self.browser_fixture.fixture.fleet.clone();
         let name = nth.to_string();
         self.orders.push(tokio::spawn(async move {
             match removes {
@@ -208,13 +209,13 @@ impl History {
             }
             Step::Answer(_) => {}
             Step::Close(id) => {
-                let stage = self.yard.stage.clone();
-                tokio::spawn(async move { stage.close(&id.to_string()).await });
+                let fixture = self.browser_fixture.fixture.clone();
+                tokio::spawn(async move { fixture.close(&id.to_string()).await });
             }
             Step::Reconnect(nth) => self.order(nth, false),
             Step::Remove(nth) => self.order(nth, true),
             Step::Add => self.add(),
-            Step::ConnectAll => self.yard.connect_browsers(),
+            Step::ConnectAll => self.browser_fixture.connect_browsers(),
             Step::Wait(ms) => {
                 sleep(MS * ms.into()).await;
                 settle().await;
@@ -266,17 +267,17 @@ impl History {
         }
         self.check_notes().await;
         for id in 0..4 {
-            let _ = self.yard.stage.close(&id.to_string()).await;
+            let _ = self.browser_fixture.fixture.close(&id.to_string()).await;
         }
-        for browser in self.yard.browsers() {
+        for browser in self.browser_fixture.browsers() {
             assert!(matches!(browser.state, BrowserState::Pending | BrowserState::Connected), "{browser:?}");
-            let target = match self.yard.browsers().len() {
+            let target = match self.browser_fixture.browsers().len() {
                 1 => at("", ""),
                 _ => on(&browser.index.to_string()),
             };
-            self.yard.stage.call_at(SessionKey::Ephemeral, target, "click").await.unwrap();
+            self.browser_fixture.fixture.call_at(SessionKey::Ephemeral, target, "click").await.unwrap();
         }
-        self.yard.end().await;
+        self.browser_fixture.end().await;
     }
 
     /// Calls without a session have one tab in each browser, or learn of each further one: by a note or by the error of the
@@ -356,7 +357,7 @@ fn befall(world: &World, step: &Step) {
 
 async fn play(browsers: u32, slots: usize, loose_only: bool, steps: Vec<Step>) {
     let mut history = History {
-        yard: Yard::of(
+        browser_fixture: BrowserFixture::of(
             0,
             |_, _| {},
             |settings| {

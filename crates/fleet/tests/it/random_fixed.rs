@@ -10,7 +10,7 @@ use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
     fake::{HealthProbe, Held},
-    stage::{MS, Outcome, Stage, at, crash, fixed_pool, named, settle, with_instances},
+    fixture::{FleetFixture, MS, Outcome, at, crash, fixed_pool, named, settle, with_instances},
 };
 
 /// The most instances.
@@ -109,9 +109,9 @@ fn kind() -> impl Strategy<Value = Kind> {
 }
 
 /// Checks what holds whenever all tasks rest; and more, if nothing is stalled.
-fn check(stage: &Stage, kind: &Kind, goes_on: bool) {
-    let pool = stage.pool();
-    let counts = stage.world.counts();
+fn check(fixture: &FleetFixture, kind: &Kind, goes_on: bool) {
+    let pool = fixture.pool();
+    let counts = fixture.world.counts();
     let leased: usize = pool.instances.iter().map(|one| one.leased_slots).sum();
     assert_eq!(leased, pool.leased_slots);
     assert!(pool.leased_slots <= pool.slots, "{pool:?}");
@@ -126,20 +126,20 @@ fn check(stage: &Stage, kind: &Kind, goes_on: bool) {
     let slots_max = if kind.resized { 2 } else { kind.slots };
     assert!(counts.seats_max <= slots_max, "a slot is lent twice: {counts:?}");
     assert_eq!((counts.dropped, counts.calls_on_lost), (0, 0), "{counts:?}");
-    assert_eq!(stage.world.stopped_twice(), 0);
+    assert_eq!(fixture.world.stopped_twice(), 0);
     // A caller that waits for a certain instance may wait while others are free.
     let idle = pool.instances.iter().any(greenroom_fleet::InstanceStatus::is_available);
     assert!(
         kind.keyed || !goes_on || pool.waiting == 0 || !idle,
         "a caller waits though a slot is free: {pool:?}"
     );
-    let hopeless = matches!(stage.fleet.readiness(), Readiness::Failed(_));
+    let hopeless = matches!(fixture.fleet.readiness(), Readiness::Failed(_));
     assert!(!hopeless || !goes_on || pool.waiting == 0, "a caller waits in vain: {pool:?}");
 }
 
 async fn play(kind: Kind, steps: Vec<Step>) {
     let Kind { instances, slots: slots_before, lazy, keyed, resized, lending } = kind;
-    let stage = Stage::fixed_with(instances, slots_before, |settings| {
+    let fixture = FleetFixture::fixed_with(instances, slots_before, |settings| {
         settings.starts_max = 2;
         settings.pools[0].strategy = lending;
         with_instances(&mut settings.pools[0], move |id, instance| instance.lazy = lazy && id > 0);
@@ -149,17 +149,17 @@ async fn play(kind: Kind, steps: Vec<Step>) {
     let mut held: Vec<Held> = Vec::new();
     let mut stalled = false;
     for step in steps {
-        while stage.world.holds_any().await {
-            held.push(stage.world.held().await);
+        while fixture.world.holds_any().await {
+            held.push(fixture.world.held().await);
         }
         match step {
             Step::Call { session, instance, hold, leave_after } => {
                 let whose = session.map_or(SessionKey::Ephemeral, |id| named(&id.to_string()));
                 let instance = instance.filter(|_| keyed);
                 let target = at("", &instance.map(|id| id.to_string()).unwrap_or_default());
-                let stage = stage.clone();
+                let fixture = fixture.clone();
                 let tool = if hold { "hold" } else { "click" };
-                let call = tokio::spawn(async move { stage.call_at(whose, target, tool).await });
+                let call = tokio::spawn(async move { fixture.call_at(whose, target, tool).await });
                 match leave_after {
                     Some(turns) => {
                         for _ in 0..turns {
@@ -173,91 +173,93 @@ async fn play(kind: Kind, steps: Vec<Step>) {
             Step::Answer(index) if !held.is_empty() => held.swap_remove(index.index(held.len())).answer(),
             Step::Answer(_) => {}
             Step::Close(id) => {
-                let stage = stage.clone();
-                tokio::spawn(async move { stage.close(&id.to_string()).await });
+                let fixture = fixture.clone();
+                tokio::spawn(async move { fixture.close(&id.to_string()).await });
             }
-            Step::Lose(id) => stage.world.lose_if_started(InstanceId(id), &crash()),
+            Step::Lose(id) => fixture.world.lose_if_started(InstanceId(id), &crash()),
             Step::LoseSeat(index) => {
-                let open = stage.world.open_seats();
+                let open = fixture.world.open_seats();
                 if !open.is_empty() {
-                    stage.world.lose_if_open(*index.get(&open), crash());
+                    fixture.world.lose_if_open(*index.get(&open), crash());
                 }
             }
-            Step::Break(id) => stage.world.break_instance(id),
+            Step::Break(id) => fixture.world.break_instance(id),
             Step::HealthProbe(id, hangs) => {
                 let pulse = hangs
                     .map(|hangs| if hangs { HealthProbe::Hangs } else { HealthProbe::HealthCheckFailed });
-                stage.world.set_pulse(id, pulse);
+                fixture.world.set_pulse(id, pulse);
             }
-            Step::Mend => stage.world.mend(),
+            Step::Mend => fixture.world.mend(),
             Step::Stall => {
-                stage.world.starting.shut();
-                stage.world.opening.shut();
-                stage.world.stopping.shut();
+                fixture.world.starting.shut();
+                fixture.world.opening.shut();
+                fixture.world.stopping.shut();
                 stalled = true;
             }
             Step::Go => {
-                go(&stage);
+                go(&fixture);
                 stalled = false;
             }
-            Step::Scale(count) => drop(stage.fleet.scale("DEFAULT", count).unwrap()),
+            Step::Scale(count) => drop(fixture.fleet.scale("DEFAULT", count).unwrap()),
             // An instance that left meanwhile has no name any more.
-            Step::Drain(id) => drop(stage.fleet.drain("DEFAULT", id.map(|id| id.to_string()).as_deref())),
-            Step::Restart(id) => drop(stage.fleet.restart("DEFAULT", id.map(|id| id.to_string()).as_deref())),
-            Step::Apply { warm, slots } => {
-                let count = stage.pool().instances.len();
-                let slots = if resized { slots } else { slots_before };
-                let mut pool = fixed_pool(&stage.world, "DEFAULT", count, slots);
-                (pool.warm, pool.strategy) = (warm, lending);
-                stage.fleet.apply(pool).unwrap();
+            Step::Drain(id) => drop(fixture.fleet.drain("DEFAULT", id.map(|id| id.to_string()).as_deref())),
+            Step::Restart(id) => {
+                drop(fixture.fleet.restart("DEFAULT", id.map(|id| id.to_string()).as_deref()))
             }
-            Step::Woke => stage.fleet.woke(),
+            Step::Apply { warm, slots } => {
+                let count = fixture.pool().instances.len();
+                let slots = if resized { slots } else { slots_before };
+                let mut pool = fixed_pool(&fixture.world, "DEFAULT", count, slots);
+                (pool.warm, pool.strategy) = (warm, lending);
+                fixture.fleet.apply(pool).unwrap();
+            }
+            Step::Woke => fixture.fleet.woke(),
             Step::Wait(seconds) => {
                 sleep(Duration::from_secs(seconds.into()) + MS).await;
                 settle().await;
-                check(&stage, &kind, !stalled);
+                check(&fixture, &kind, !stalled);
             }
         }
     }
-    finish(&stage, &kind, running, held).await;
+    finish(&fixture, &kind, running, held).await;
 }
 
-fn go(stage: &Stage) {
-    stage.world.starting.open();
-    stage.world.opening.open();
-    stage.world.stopping.open();
+fn go(fixture: &FleetFixture) {
+    fixture.world.starting.open();
+    fixture.world.opening.open();
+    fixture.world.stopping.open();
 }
 
 /// Everything is mended, answered and ordered to run: then every call is answered, and the pool is whole again.
-async fn finish(stage: &Stage, kind: &Kind, running: Vec<JoinHandle<Outcome>>, mut held: Vec<Held>) {
-    go(stage);
-    stage.world.mend();
+async fn finish(fixture: &FleetFixture, kind: &Kind, running: Vec<JoinHandle<Outcome>>, mut held: Vec<Held>) {
+    go(fixture);
+    fixture.world.mend();
     for _ in 0..12 {
         settle().await;
-        while stage.world.holds_any().await {
-            held.push(stage.world.held().await);
+        while fixture.world.holds_any().await {
+            held.push(fixture.world.held().await);
         }
         held.drain(..).for_each(Held::answer);
         sleep(Duration::from_secs(10)).await;
     }
     settle().await;
-    check(stage, kind, true);
+    check(fixture, kind, true);
     for call in running {
-        assert!(call.is_finished(), "a call was never answered: {:?}", stage.pool());
+        assert!(call.is_finished(), "a call was never answered: {:?}", fixture.pool());
     }
     for id in 0..4 {
-        let _ = stage.close(&id.to_string()).await;
+        let _ = fixture.close(&id.to_string()).await;
     }
-    let size = stage.fleet.scale("DEFAULT", 2).unwrap();
+    let size = fixture.fleet.scale("DEFAULT", 2).unwrap();
     assert_eq!(size.to, 2);
-    stage.fleet.restart("DEFAULT", None).unwrap();
+    fixture.fleet.restart("DEFAULT", None).unwrap();
     sleep(Duration::from_secs(10)).await;
     settle().await;
-    assert_eq!((stage.health(), stage.leased()), (vec![Health::Healthy; 2], 0), "{:?}", stage.pool());
+    assert_eq!((fixture.health(), fixture.leased()), (vec![Health::Healthy; 2], 0), "{:?}", fixture.pool());
     for id in ["0", "1"] {
-        stage.call_at(SessionKey::Ephemeral, at("", id), "click").await.unwrap();
+        fixture.call_at(SessionKey::Ephemeral, at("", id), "click").await.unwrap();
     }
-    stage.end().await;
+    fixture.end().await;
 }
 
 proptest! {

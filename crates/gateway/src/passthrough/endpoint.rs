@@ -31,8 +31,10 @@ impl PassthroughTarget {
     ) -> Result<Self, ErrorResponse> {
         let is_named = session.is_some();
         let session_key = resolve_session(gateway, caller, session).await;
-        let home =
-            session_key.as_ref().ok().and_then(|session_key| gateway.fleet.home(&caller.owner, session_key));
+        let home = session_key
+            .as_ref()
+            .ok()
+            .and_then(|session_key| gateway.fleet.session_pool(&caller.owner, session_key));
         let pool = server(gateway, method).map_or_else(String::new, |server| server.pool.to_string());
         match (session_key, home) {
             // A session with a browser has none of these, and the request would bypass the checks that guard tools.

@@ -11,7 +11,7 @@ mod method;
 use std::time::Instant;
 
 use greenroom_core::{Call, Fields, Raw, raw::encode};
-use greenroom_fleet::Target;
+use greenroom_fleet::CallTarget;
 use greenroom_mcp::{
     RpcError,
     error::{INVALID_PARAMS, METHOD_NOT_FOUND, SERVER},
@@ -151,7 +151,7 @@ impl Passthrough {
         let permit = permit.map_err(|error| refused(ErrorResponse::from(error)))?;
         let call = Call { method: name, ..Call::new(name, params.to_raw()) };
         let began = Instant::now();
-        let target = Target { pool: Some(pool), ..Target::default() };
+        let target = CallTarget { pool: Some(pool), ..CallTarget::default() };
         let ran = gateway.fleet.call(permit, session_key.clone(), target, call, caller.agent.clone());
         let outcome = turn.first_step(ran).await;
         let fine = outcome.as_ref().is_ok_and(|(answer, _)| !answer.reply.is_failure());

@@ -19,7 +19,7 @@ use greenroom_core::{
     raw::encode,
     record::{BlobRef, ConsoleLine, Level, NotRecorded, Request, Response, SessionRef, Status},
 };
-use greenroom_fleet::{Answer, SessionKey};
+use greenroom_fleet::{CallAnswer, SessionKey};
 use serde_json::{json, value::RawValue};
 use tokio::time::{error::Elapsed, timeout};
 use uuid::Uuid;
@@ -159,8 +159,8 @@ impl CallRecord {
     }
 
     /// Ends the record with the engine's answer.
-    pub(crate) async fn answered(mut self, answer: &Answer) -> EndedCall {
-        let Answer { reply, ran, view, ended, .. } = answer;
+    pub(crate) async fn answered(mut self, answer: &CallAnswer) -> EndedCall {
+        let CallAnswer { reply, ran, view, ended, .. } = answer;
         self.is_ended = true;
         let mut ended_call = self.ending(match &reply.body {
             _ if !reply.is_failure() => None,

@@ -10,7 +10,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use greenroom_core::{ConnectionId, SessionId, excerpt::excerpt, time::timestamp};
-use greenroom_fleet::{SessionKey, SessionStatus, Target};
+use greenroom_fleet::{CallTarget, SessionKey, SessionStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -116,7 +116,7 @@ async fn open(
     let new = body::read::<Option<NewSession>>(&headers, body, body::COMMAND).await?.flatten();
     let new = new.unwrap_or_default();
     let id = new.session_id.as_deref().map(session).transpose()?;
-    let target = Target { pool: new.pool, instance: new.instance, browser: new.browser };
+    let target = CallTarget { pool: new.pool, instance: new.instance, browser: new.browser };
     let refused = |failure: &ErrorResponse| Problem::not_run(failure, OPEN, None);
     let caller = rest_state.program();
     let id = tools::open_session(&rest_state.gateway, &caller, id, target)

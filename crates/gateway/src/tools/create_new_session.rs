@@ -2,7 +2,7 @@
 //! chooses, in a pool and instance of its choice. Programs do the same over REST.
 
 use greenroom_core::{Permit, SessionId, SessionUid, record::SessionRef};
-use greenroom_fleet::{FleetError, SessionKey, Target};
+use greenroom_fleet::{CallTarget, FleetError, SessionKey};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -41,7 +41,7 @@ pub(crate) async fn open_session(
     gateway: &Gateway,
     caller: &Caller,
     id: Option<SessionId>,
-    target: Target,
+    target: CallTarget,
 ) -> Result<OpenedSession, ErrorResponse> {
     let permit = gateway.policy.permit(&caller.owner, TOOL.name)?;
     open(gateway, caller, permit, id, target).await
@@ -52,7 +52,7 @@ async fn open(
     caller: &Caller,
     permit: Permit,
     id: Option<SessionId>,
-    target: Target,
+    target: CallTarget,
 ) -> Result<OpenedSession, ErrorResponse> {
     let id = match id {
         Some(id) => {

@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use crate::pool::{instance_slot::Place, instances::Instances};
+use crate::pool::{instance_slot::InstanceSlot, instances::Instances};
 
 /// After this many missed checks in a row the instance counts as failed. A machine that is busy for a moment may cause
 /// one miss.
@@ -18,7 +18,7 @@ const MISSES_MAX: usize = 3;
 
 /// How long an instance may take to answer a check after a late call or seat. A healthy instance answers within
 /// milliseconds, on a busy machine within tenths of a second; the caller waits meanwhile.
-const BRIEFLY: Duration = Duration::from_secs(1);
+const QUICK_CHECK_WITHIN: Duration = Duration::from_secs(1);
 
 /// How soon a withheld instance is checked again. A caller that waits for a slot should not wait much longer than the
 /// instance needs to recover; these checks do not count as misses.
@@ -38,16 +38,16 @@ async fn ping(instance: &Arc<dyn Instance>, limit: Duration) -> Result<(), Strin
 /// Checks an instance at intervals. Returns why, when it has missed too many checks.
 pub(super) async fn health_check_loop(
     instances: &Instances,
-    place: &Place,
+    instance_slot: &InstanceSlot,
     instance: &Arc<dyn Instance>,
     mut woke: watch::Receiver<u64>,
 ) -> String {
     let mut misses = 0;
     let mut last = Instant::now();
     loop {
-        let settings = place.settings();
+        let settings = instance_slot.settings();
         let due = last + settings.health_interval;
-        let is_withheld = instances.queue.with(|ledger| ledger.is_withheld(place.id));
+        let is_withheld = instances.queue.with(|ledger| ledger.is_withheld(instance_slot.id));
         let next = if is_withheld { due.min(Instant::now() + WITHHELD_EVERY) } else { due };
         let counts = tokio::select! {
             () = sleep_until(next) => Instant::now() >= due,
@@ -55,20 +55,20 @@ pub(super) async fn health_check_loop(
                 misses = 0;
                 true
             }
-            () = place.reset.notified() => continue,
+            () = instance_slot.reset.notified() => continue,
         };
-        let outcome = instances.check(place, instance, settings.health_timeout).await;
+        let outcome = instances.check(instance_slot, instance, settings.health_timeout).await;
         if counts {
             last = Instant::now();
         }
         match outcome {
             Ok(()) => misses = 0,
             Err(why) if !counts => {
-                tracing::debug!(pool = %instances.name, instance = %place.id, why, "health check still fails");
+                tracing::debug!(pool = %instances.name, instance = %instance_slot.id, why, "health check still fails");
             }
             Err(why) => {
                 misses += 1;
-                tracing::warn!(pool = %instances.name, instance = %place.id, why, misses, "health check failed");
+                tracing::warn!(pool = %instances.name, instance = %instance_slot.id, why, misses, "health check failed");
                 if misses >= MISSES_MAX {
                     return format!("it did not answer {misses} times in a row: {why}");
                 }
@@ -80,36 +80,36 @@ pub(super) async fn health_check_loop(
 impl Instances {
     /// Checks an instance briefly, because a call or a seat of it was late. If it does not answer, it is withheld until it
     /// does.
-    pub(crate) async fn doubt(&self, id: InstanceId) {
-        let Some(place) = self.place(id) else { return };
-        let Some(instance) = place.instance() else { return };
-        if let Err(why) = self.check(&place, &instance, BRIEFLY).await {
+    pub(crate) async fn check_quickly(&self, id: InstanceId) {
+        let Some(instance_slot) = self.instance_slot(id) else { return };
+        let Some(instance) = instance_slot.instance() else { return };
+        if let Err(why) = self.check(&instance_slot, &instance, QUICK_CHECK_WITHIN).await {
             tracing::warn!(pool = %self.name, instance = %id, why, "health check failed; the instance gets no new sessions until it answers");
         }
-        place.reset.notify_one();
+        instance_slot.reset.notify_one();
     }
 
     /// Checks an instance. Withholds it if it does not answer, lends it again if it does. Does neither if another instance
-    /// has taken its place meanwhile.
+    /// has replaced it meanwhile.
     pub(super) async fn check(
         &self,
-        place: &Place,
+        instance_slot: &InstanceSlot,
         instance: &Arc<dyn Instance>,
         limit: Duration,
     ) -> Result<(), String> {
         let outcome = ping(instance, limit).await;
-        if !place.instance().is_some_and(|now| Arc::ptr_eq(&now, instance)) {
+        if !instance_slot.instance().is_some_and(|now| Arc::ptr_eq(&now, instance)) {
             return outcome;
         }
         let answers = outcome.is_ok();
-        if answers && self.queue.with(|ledger| ledger.is_withheld(place.id)) {
-            tracing::warn!(pool = %self.name, instance = %place.id, "health check passed; the instance gets new sessions again");
+        if answers && self.queue.with(|ledger| ledger.is_withheld(instance_slot.id)) {
+            tracing::warn!(pool = %self.name, instance = %instance_slot.id, "health check passed; the instance gets new sessions again");
         }
-        place.looked_at(outcome.clone());
+        instance_slot.record_check(outcome.clone());
         self.change(|ledger| match answers {
-            true => ledger.responds_again(place.id),
+            true => ledger.responds_again(instance_slot.id),
             false => {
-                ledger.withhold(place.id);
+                ledger.withhold(instance_slot.id);
                 Changes::default()
             }
         });

@@ -1,4 +1,4 @@
-//! The supervisors of a pool: one task per place, for as long as the place exists. A supervisor starts its instance when
+//! The supervisors of a pool: one task per instance slot, for as long as the slot exists. A supervisor starts its instance when
 //! the ledger needs it, restarts it when it failed, and carries out orders. Other code only gives it orders. After a
 //! crash, [`Supervisor::lost`] and [`Supervisor::failed`] decide what comes next.
 //!
@@ -20,12 +20,12 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::retry_policy::{RetryPolicy, Trouble, Verdict};
+use self::retry_policy::{FailureKind, RetryDecision, RetryPolicy};
 use super::{
     idle_seats::IdleSeats,
-    instance_slot::{Goal, Orders, Place},
+    instance_slot::{Goal, InstanceSlot, Orders},
     instances::Instances,
-    kind::told,
+    kind::error_with_hint,
     lock,
     spares::Spares,
 };
@@ -51,11 +51,11 @@ pub(super) struct Supervisors {
     tasks: TaskTracker,
 }
 
-/// The task of one place, with its memory from one life of the instance to the next.
+/// The task of one instance slot, with its memory from one life of the instance to the next.
 struct Supervisor {
     shared: Arc<Supervisors>,
     instances: Arc<Instances>,
-    place: Arc<Place>,
+    instance_slot: Arc<InstanceSlot>,
     orders: watch::Receiver<Orders>,
     retry_policy: RetryPolicy,
     /// How many orders to restart have been carried out.
@@ -65,7 +65,7 @@ struct Supervisor {
 }
 
 /// What a supervisor does next.
-enum Next {
+enum NextStep {
     /// Wait until the instance is needed.
     Cold,
     Start,
@@ -103,8 +103,8 @@ impl Supervisors {
         if std::mem::replace(&mut *opened, true) || self.closing.is_cancelled() {
             return;
         }
-        for place in self.instances.places().values() {
-            self.supervise(place);
+        for instance_slot in self.instances.instance_slots().values() {
+            self.supervise(instance_slot);
         }
     }
 
@@ -112,24 +112,24 @@ impl Supervisors {
         *lock(&self.opened)
     }
 
-    /// Spawns the supervisor of a place, which starts the instance if it starts with the pool.
-    pub(super) fn supervise(self: &Arc<Self>, place: &Arc<Place>) {
-        let mut orders = place.orders.subscribe();
+    /// Spawns the supervisor of an instance slot, which starts the instance if it starts with the pool.
+    pub(super) fn supervise(self: &Arc<Self>, instance_slot: &Arc<InstanceSlot>) {
+        let mut orders = instance_slot.orders.subscribe();
         // Treat orders sent before this task started as unseen.
         orders.mark_changed();
         let supervisor = Supervisor {
             shared: self.clone(),
             instances: self.instances.clone(),
-            place: place.clone(),
+            instance_slot: instance_slot.clone(),
             orders,
             retry_policy: RetryPolicy::default(),
             restarts: 0,
             not_revived: None,
         };
         self.tasks.spawn(supervisor.run());
-        if self.instances.kind.starts_with_pool(place.settings().lazy) {
-            self.instances.queue.with(|ledger| ledger.starting(place.id));
-            place.wanted.notify_one();
+        if self.instances.kind.starts_with_pool(instance_slot.settings().lazy) {
+            self.instances.queue.with(|ledger| ledger.starting(instance_slot.id));
+            instance_slot.wanted.notify_one();
         }
     }
 
@@ -148,27 +148,27 @@ impl Supervisors {
 
 impl Supervisor {
     async fn run(mut self) {
-        let mut next = Next::Cold;
+        let mut next = NextStep::Cold;
         while !self.shared.closing.is_cancelled() {
             next = match next {
-                Next::Start => self.run_instance().await,
-                Next::Revive => self.revive().await,
-                Next::Leave if self.leave() => return,
-                Next::Leave => self.stay(),
-                Next::Cold | Next::Rest | Next::After(_) => {
-                    let pause = if let Next::After(at) = next { Some(at) } else { None };
+                NextStep::Start => self.run_instance().await,
+                NextStep::Revive => self.revive().await,
+                NextStep::Leave if self.leave() => return,
+                NextStep::Leave => self.start_again(),
+                NextStep::Cold | NextStep::Rest | NextStep::After(_) => {
+                    let pause = if let NextStep::After(at) = next { Some(at) } else { None };
                     tokio::select! {
                         biased;
                         () = self.shared.closing.cancelled() => return,
                         changed = self.orders.changed() => match changed {
-                            Ok(()) => self.obey().unwrap_or(next),
+                            Ok(()) => self.apply_orders().unwrap_or(next),
                             Err(_) => return,
                         },
-                        () = self.place.reconnect.ordered() => Next::Revive,
+                        () = self.instance_slot.reconnect.ordered() => NextStep::Revive,
                         // A wake-up left over from an earlier life arrives here too: then the instance must not start.
-                        () = self.place.wanted.notified(), if pause.is_none() => {
-                            let is_needed = self.instances.queue.with(|ledger| ledger.is_starting(self.place.id));
-                            if is_needed { Next::Start } else { next }
+                        () = self.instance_slot.wanted.notified(), if pause.is_none() => {
+                            let is_needed = self.instances.queue.with(|ledger| ledger.is_starting(self.instance_slot.id));
+                            if is_needed { NextStep::Start } else { next }
                         }
                         () = sleep_until(pause.unwrap_or_else(Instant::now)), if pause.is_some() => {
                             self.count_restart();
@@ -181,57 +181,57 @@ impl Supervisor {
     }
 
     /// From now on callers wait for the instance.
-    fn starting(&self) -> Next {
-        self.instances.queue.with(|ledger| ledger.starting(self.place.id));
-        Next::Start
+    fn starting(&self) -> NextStep {
+        self.instances.queue.with(|ledger| ledger.starting(self.instance_slot.id));
+        NextStep::Start
     }
 
-    /// The place was about to leave and is needed after all.
-    fn stay(&self) -> Next {
-        self.place.went(Health::Starting, None);
+    /// Starts the instance at once: it was ordered to restart, or its slot was to leave and is needed after all.
+    fn start_again(&self) -> NextStep {
+        self.instance_slot.mark_gone(Health::Starting, None);
         self.starting()
     }
 
     /// The instance lends nothing more; callers that wait for it learn whether it comes back.
-    fn gone(&self, hope: RestartOutlook) {
-        self.instances.change(|ledger| ledger.lost(self.place.id, hope));
+    fn report_loss(&self, outlook: RestartOutlook) {
+        self.instances.change(|ledger| ledger.lost(self.instance_slot.id, outlook));
     }
 
     /// The instance was drained; the supervisor waits for an order.
-    fn drained(&self) -> Next {
-        self.place.went(Health::Failed, Some(DRAINED.to_owned()));
-        self.gone(RestartOutlook::None);
-        Next::Rest
+    fn drained(&self) -> NextStep {
+        self.instance_slot.mark_gone(Health::Failed, Some(DRAINED.to_owned()));
+        self.report_loss(RestartOutlook::None);
+        NextStep::Rest
     }
 
     /// Whether these orders contain a restart that has not been carried out.
-    fn is_news(&self, order: Orders) -> bool {
+    fn has_new_restart(&self, order: Orders) -> bool {
         order.restarts > self.restarts
     }
 
     /// The current orders, and whether they contain a new restart, which counts as carried out from now on.
     fn take_orders(&mut self) -> (Goal, bool) {
         let order = *self.orders.borrow_and_update();
-        let is_news = self.is_news(order);
+        let has_new_restart = self.has_new_restart(order);
         self.restarts = order.restarts;
-        (order.goal, is_news)
+        (order.goal, has_new_restart)
     }
 
     /// What follows from the orders for an instance that does not run.
-    fn obey(&mut self) -> Option<Next> {
+    fn apply_orders(&mut self) -> Option<NextStep> {
         match self.take_orders() {
-            (Goal::Leave, _) => Some(Next::Leave),
+            (Goal::Leave, _) => Some(NextStep::Leave),
             (Goal::Drain, _) => Some(self.drained()),
             (Goal::Run, false) => None,
             (Goal::Run, true) if self.instances.kind.keeps_running() => {
-                self.retry_policy.renew();
+                self.retry_policy.reset();
                 Some(self.starting())
             }
             // The instance starts when a caller needs it.
             (Goal::Run, true) => {
-                self.place.went(Health::Starting, None);
-                self.gone(RestartOutlook::OnDemand);
-                Some(Next::Cold)
+                self.instance_slot.mark_gone(Health::Starting, None);
+                self.report_loss(RestartOutlook::OnDemand);
+                Some(NextStep::Cold)
             }
         }
     }
@@ -239,80 +239,82 @@ impl Supervisor {
     /// Counts the start of an instance after a failure.
     fn count_restart(&self) {
         if self.instances.kind.counts_restarts() {
-            self.place.lock().restarts += 1;
-            self.instances.watcher.restarted(&self.instances.name, self.place.id);
+            self.instance_slot.lock().restarts += 1;
+            self.instances.watcher.restarted(&self.instances.name, self.instance_slot.id);
         }
     }
 
     /// Decides what comes next for an instance that could not start.
-    fn not_started(&mut self, error: &StartError) -> Next {
-        let (pool, instance) = (&self.instances.name, self.place.id);
+    fn not_started(&mut self, error: &StartError) -> NextStep {
+        let (pool, instance) = (&self.instances.name, self.instance_slot.id);
         if self.instances.kind.is_given_up() {
             tracing::debug!(%pool, %error, hint = error.hint, "still cannot connect");
         } else {
             tracing::warn!(%pool, %instance, %error, hint = error.hint, "cannot start");
         }
         let why = match self.not_revived.take() {
-            Some(first) => format!("{first}; {}", told(error)),
-            None => told(error),
+            Some(first) => format!("{first}; {}", error_with_hint(error)),
+            None => error_with_hint(error),
         };
-        let next = self.failed(Trouble::Start, &why, Some(error));
-        self.place.reconnect.report(Some(why));
+        let next = self.failed(FailureKind::Start, &why, Some(error));
+        self.instance_slot.reconnect.report(Some(why));
         next
     }
 
     /// Decides what comes next for an instance that was lost after running this long.
-    fn lost(&mut self, held: Duration, why: &str) -> Next {
-        tracing::warn!(pool = %self.instances.name, instance = %self.place.id, why, "instance lost");
-        self.failed(Trouble::Loss { held }, why, None)
+    fn lost(&mut self, held: Duration, why: &str) -> NextStep {
+        tracing::warn!(pool = %self.instances.name, instance = %self.instance_slot.id, why, "instance lost");
+        self.failed(FailureKind::Loss { held }, why, None)
     }
 
     /// Decides what comes next for an instance that should run and does not: the retry policy says when to try again.
-    fn failed(&mut self, trouble: Trouble, why: &str, not_started: Option<&StartError>) -> Next {
+    fn failed(&mut self, failure: FailureKind, why: &str, not_started: Option<&StartError>) -> NextStep {
         let pool = &self.instances.name;
-        let instance = self.place.id;
+        let instance = self.instance_slot.id;
         let kind = &self.instances.kind;
-        let settings = self.place.settings();
+        let settings = self.instance_slot.settings();
         let now = Instant::now();
-        let verdict = match kind.keeps_running() {
-            true => self.retry_policy.spend(trouble, settings.retry, settings.restarts, now),
-            false => Verdict::OnDemand,
+        let decision = match kind.keeps_running() {
+            true => self.retry_policy.decide(failure, settings.retry, settings.restarts, now),
+            false => RetryDecision::OnDemand,
         };
-        let (hope, again) = match verdict {
-            Verdict::OnDemand => (RestartOutlook::OnDemand, None),
-            Verdict::Again(pause) => {
+        let (outlook, again) = match decision {
+            RetryDecision::OnDemand => (RestartOutlook::OnDemand, None),
+            RetryDecision::Again(pause) => {
                 if !kind.is_given_up() {
                     tracing::warn!(%pool, %instance, ?pause, "trying again after a pause");
                 }
                 (RestartOutlook::Soon, Some(now + pause))
             }
-            Verdict::Rest(rest) => {
+            RetryDecision::Rest(rest) => {
                 if !kind.is_given_up() {
                     tracing::warn!(%pool, every = ?rest, "connecting failed repeatedly; trying again at intervals");
                 }
                 (RestartOutlook::None, Some(now + rest))
             }
-            Verdict::Never => {
+            RetryDecision::Never => {
                 tracing::error!(%pool, %instance, "the instance failed too often; `greenroom pool restart` starts it again");
                 (RestartOutlook::None, None)
             }
         };
-        self.place.went(Health::Failed, Some(why.to_owned()));
-        kind.update_link(|link| link.failed(why.to_owned(), again, hope == RestartOutlook::None));
+        self.instance_slot.mark_gone(Health::Failed, Some(why.to_owned()));
+        kind.update_connection(|connection| {
+            connection.mark_failed(why.to_owned(), again, outlook == RestartOutlook::None)
+        });
         match not_started {
-            Some(error) if hope == RestartOutlook::OnDemand => {
+            Some(error) if outlook == RestartOutlook::OnDemand => {
                 self.instances.queue.start_failed(instance, error);
                 self.instances.start_wanted();
                 // The start may have been for a spare.
                 self.shared.spares.failed(Duration::ZERO, Some(error.clone()));
             }
-            _ => self.gone(hope),
+            _ => self.report_loss(outlook),
         }
         self.wake_waiters();
         match again {
-            Some(at) => Next::After(at),
-            None if hope == RestartOutlook::OnDemand => Next::Cold,
-            None => Next::Rest,
+            Some(at) => NextStep::After(at),
+            None if outlook == RestartOutlook::OnDemand => NextStep::Cold,
+            None => NextStep::Rest,
         }
     }
 
@@ -322,16 +324,16 @@ impl Supervisor {
         self.instances.last_start.send_modify(|_| ());
     }
 
-    /// Takes the place out of the pool, unless it got the order to stay in the meantime.
+    /// Takes the instance slot out of the pool, unless it got the order to stay in the meantime.
     fn leave(&self) -> bool {
         {
             // Under the lock that orders and new numbers are given under.
-            let mut places = self.instances.places();
-            if self.place.orders.borrow().goal != Goal::Leave {
+            let mut instance_slots = self.instances.instance_slots();
+            if self.instance_slot.orders.borrow().goal != Goal::Leave {
                 return false;
             }
-            self.instances.queue.change(|ledger| ledger.remove(self.place.id));
-            places.remove(&self.place.id);
+            self.instances.queue.change(|ledger| ledger.remove(self.instance_slot.id));
+            instance_slots.remove(&self.instance_slot.id);
         }
         self.instances.start_wanted();
         true

@@ -13,10 +13,10 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Next, Supervisor, Supervisors};
+use super::{NextStep, Supervisor, Supervisors};
 use crate::{
     error::FleetError,
-    pool::{attached::Link, kind::told},
+    pool::{attached::ConnectionState, kind::error_with_hint},
 };
 
 /// How long bringing a browser back may take. The engine itself checks whether it answers (up to 15 s if it is silent),
@@ -25,14 +25,14 @@ const REVIVE: Duration = Duration::from_secs(50);
 
 /// How long a caller of the order waits in all: the rest of an earlier connection is cleared (20 s), the browser is
 /// brought back ([`REVIVE`]) and connected to (30 s), each with its own limit.
-pub(super) const WITHIN: Duration = Duration::from_secs(110);
+pub(super) const RECONNECT_WITHIN: Duration = Duration::from_secs(110);
 
 /// Orders to connect now, and their outcomes. Orders are numbered.
 #[derive(Default)]
-pub(in crate::pool) struct Reconnect(watch::Sender<State>);
+pub(in crate::pool) struct Reconnect(watch::Sender<ReconnectState>);
 
 #[derive(Default)]
-struct State {
+struct ReconnectState {
     ordered: u64,
     /// Orders up to this one are being carried out.
     taken: u64,
@@ -66,11 +66,11 @@ impl Reconnect {
     /// Reports the outcome of the orders being carried out. Without an order this does nothing.
     pub(super) fn report(&self, error: Option<String>) {
         self.0.send_if_modified(|state| {
-            let is_news = state.taken > state.done;
-            if is_news {
+            let has_order = state.taken > state.done;
+            if has_order {
                 (state.done, state.error) = (state.taken, error);
             }
-            is_news
+            has_order
         });
     }
 
@@ -87,13 +87,13 @@ impl Supervisors {
         self.open();
         let why_closed = || self.instances.kind.why_closed();
         let down = |why| self.instances.down(Some(why)).unwrap_or_else(why_closed);
-        let Some(place) = self.instances.any_place() else { return Err(why_closed()) };
-        let order = place.reconnect.order();
+        let Some(instance_slot) = self.instances.first_instance_slot() else { return Err(why_closed()) };
+        let order = instance_slot.reconnect.order();
         let outcome = tokio::select! {
-            outcome = timeout(WITHIN, place.reconnect.done(order)) => outcome,
+            outcome = timeout(RECONNECT_WITHIN, instance_slot.reconnect.done(order)) => outcome,
             () = self.closing.cancelled() => return Err(why_closed()),
         };
-        let late = || Some(format!("not connected within {}", human(WITHIN)));
+        let late = || Some(format!("not connected within {}", human(RECONNECT_WITHIN)));
         outcome.unwrap_or_else(|_| late()).map_or(Ok(()), |why| Err(down(why)))
     }
 }
@@ -101,19 +101,19 @@ impl Supervisors {
 impl Supervisor {
     /// The browser is connected and has answered: the order is carried out.
     pub(super) fn stays_connected(&mut self) {
-        self.retry_policy.renew();
-        self.place.reconnect.take();
-        self.place.reconnect.report(None);
+        self.retry_policy.reset();
+        self.instance_slot.reconnect.take();
+        self.instance_slot.reconnect.report(None);
     }
 
     /// Carries out the order for a browser that is not connected: brings it back, if it can, and then connects.
-    pub(super) async fn revive(&mut self) -> Next {
-        self.place.reconnect.take();
-        self.retry_policy.renew();
+    pub(super) async fn revive(&mut self) -> NextStep {
+        self.instance_slot.reconnect.take();
+        self.retry_policy.reset();
         let start = self.starting();
-        self.instances.kind.update_link(Link::tries);
+        self.instances.kind.update_connection(ConnectionState::mark_connecting);
         let began = Instant::now();
-        let engine = self.place.engine();
+        let engine = self.instance_slot.engine();
         let pool = &self.instances.name;
         // A task of its own: a panic of the adapter ends only this task.
         let mut reviving = tokio::spawn(async move { timeout(REVIVE, engine.revive()).await });
@@ -121,7 +121,7 @@ impl Supervisor {
             revived = &mut reviving => revived,
             () = self.shared.closing.cancelled() => {
                 reviving.abort();
-                return Next::Rest;
+                return NextStep::Rest;
             }
         };
         self.not_revived = match revived {
@@ -131,7 +131,7 @@ impl Supervisor {
                 }
                 None
             }
-            Ok(Ok(Err(error))) => Some(told(&error)),
+            Ok(Ok(Err(error))) => Some(error_with_hint(&error)),
             Ok(Err(_)) => Some(format!("the browser could not be started within {}", human(REVIVE))),
             Err(_) => Some("the engine's adapter panicked".to_owned()),
         };

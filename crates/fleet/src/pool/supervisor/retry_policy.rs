@@ -28,7 +28,7 @@ const HELD: Duration = Duration::from_secs(60);
 
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum FailureKind {
     /// The instance could not be started, or connected to.
     Start,
     /// The instance was lost after running this long.
@@ -37,7 +37,7 @@ pub(super) enum Trouble {
 
 /// What the policy decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RetryDecision {
     /// Try again after a pause.
     Again(Duration),
     /// Tried often enough for now: rest for this long.
@@ -59,35 +59,41 @@ pub(super) struct RetryPolicy {
 
 impl RetryPolicy {
     /// Decides after a failure, with this many further attempts allowed.
-    pub(super) fn spend(&mut self, trouble: Trouble, retry: Retry, max: usize, now: Instant) -> Verdict {
+    pub(super) fn decide(
+        &mut self,
+        failure: FailureKind,
+        retry: Retry,
+        max: usize,
+        now: Instant,
+    ) -> RetryDecision {
         match retry.cooldown {
-            Some(cooldown) => self.spend_in_series(trouble, retry.pause, cooldown, max),
-            None => self.spend_in_window(retry.pause, max, now),
+            Some(cooldown) => self.decide_in_series(failure, retry.pause, cooldown, max),
+            None => self.decide_in_window(retry.pause, max, now),
         }
     }
 
-    fn spend_in_window(&mut self, pause: Duration, max: usize, now: Instant) -> Verdict {
+    fn decide_in_window(&mut self, pause: Duration, max: usize, now: Instant) -> RetryDecision {
         while self.restarts.front().is_some_and(|at| now.duration_since(*at) >= WINDOW) {
             self.restarts.pop_front();
         }
         let spent = self.restarts.len();
         if spent >= max {
-            return Verdict::Never;
+            return RetryDecision::Never;
         }
         self.restarts.push_back(now);
-        Verdict::Again(backoff(pause).pause(u32::try_from(spent).unwrap_or(u32::MAX)))
+        RetryDecision::Again(backoff(pause).pause(u32::try_from(spent).unwrap_or(u32::MAX)))
     }
 
-    fn spend_in_series(
+    fn decide_in_series(
         &mut self,
-        trouble: Trouble,
+        failure: FailureKind,
         pause: Duration,
         cooldown: Duration,
         max: usize,
-    ) -> Verdict {
-        let (count, max) = match trouble {
-            Trouble::Start => (&mut self.failures, u32::try_from(max).unwrap_or(u32::MAX)),
-            Trouble::Loss { held } => {
+    ) -> RetryDecision {
+        let (count, max) = match failure {
+            FailureKind::Start => (&mut self.failures, u32::try_from(max).unwrap_or(u32::MAX)),
+            FailureKind::Loss { held } => {
                 // The browser had been reached: a new series begins.
                 self.failures = 0;
                 self.losses = if held >= cooldown.min(HELD) { 0 } else { self.losses };
@@ -95,15 +101,15 @@ impl RetryPolicy {
             }
         };
         if *count >= max {
-            self.renew();
-            return Verdict::Rest(cooldown);
+            self.reset();
+            return RetryDecision::Rest(cooldown);
         }
         *count += 1;
-        Verdict::Again(backoff(pause).pause(*count - 1))
+        RetryDecision::Again(backoff(pause).pause(*count - 1))
     }
 
     /// Forgets all failures, because an order asked for a new attempt.
-    pub(super) fn renew(&mut self) {
+    pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 }
@@ -118,8 +124,8 @@ mod tests {
 
     const COOLDOWN: Duration = Duration::from_secs(60);
 
-    fn ms(pauses: &[u64]) -> Vec<Verdict> {
-        pauses.iter().map(|ms| Verdict::Again(Duration::from_millis(*ms))).collect()
+    fn ms(pauses: &[u64]) -> Vec<RetryDecision> {
+        pauses.iter().map(|ms| RetryDecision::Again(Duration::from_millis(*ms))).collect()
     }
 
     /// Three restarts after 1, 2 and 4 s, then none until the first is five minutes old; none at all where 0 are allowed.
@@ -127,22 +133,22 @@ mod tests {
     async fn three_in_five_minutes() {
         let mut policy = RetryPolicy::default();
         let start = Instant::now();
-        let spend = |policy: &mut RetryPolicy, max, at: u64| {
+        let decide = |policy: &mut RetryPolicy, max, at: u64| {
             let now = start + Duration::from_secs(at);
-            match policy.spend(Trouble::Start, Retry::default(), max, now) {
-                Verdict::Again(pause) => Some(pause.as_secs()),
-                Verdict::Never => None,
-                Verdict::Rest(_) | Verdict::OnDemand => panic!("it has no rest"),
+            match policy.decide(FailureKind::Start, Retry::default(), max, now) {
+                RetryDecision::Again(pause) => Some(pause.as_secs()),
+                RetryDecision::Never => None,
+                RetryDecision::Rest(_) | RetryDecision::OnDemand => panic!("it has no rest"),
             }
         };
-        assert_eq!([0, 10, 20, 30].map(|at| spend(&mut policy, 3, at)), [Some(1), Some(2), Some(4), None]);
-        assert_eq!((spend(&mut policy, 3, 299), spend(&mut policy, 3, 300)), (None, Some(4)));
-        assert_eq!(spend(&mut policy, 3, 301), None);
-        policy.renew();
-        assert_eq!(spend(&mut policy, 3, 302), Some(1));
-        assert_eq!(spend(&mut RetryPolicy::default(), 0, 0), None);
+        assert_eq!([0, 10, 20, 30].map(|at| decide(&mut policy, 3, at)), [Some(1), Some(2), Some(4), None]);
+        assert_eq!((decide(&mut policy, 3, 299), decide(&mut policy, 3, 300)), (None, Some(4)));
+        assert_eq!(decide(&mut policy, 3, 301), None);
+        policy.reset();
+        assert_eq!(decide(&mut policy, 3, 302), Some(1));
+        assert_eq!(decide(&mut RetryPolicy::default(), 0, 0), None);
         let mut many = RetryPolicy::default();
-        assert_eq!((0..20).filter_map(|_| spend(&mut many, 20, 0)).max(), Some(PAUSE_MAX.as_secs()));
+        assert_eq!((0..20).filter_map(|_| decide(&mut many, 20, 0)).max(), Some(PAUSE_MAX.as_secs()));
     }
 
     /// A series is three further tries after 250, 500 and 1,000 ms and then a rest, again and again; with no further
@@ -151,12 +157,12 @@ mod tests {
     async fn series_for_ever() {
         let mut policy = RetryPolicy::default();
         let retry = Retry::attached(COOLDOWN);
-        let mut spend = |max| policy.spend(Trouble::Start, retry, max, Instant::now());
+        let mut decide = |max| policy.decide(FailureKind::Start, retry, max, Instant::now());
         for _ in 0..100 {
-            let series: Vec<_> = (0..3).map(|_| spend(3)).collect();
+            let series: Vec<_> = (0..3).map(|_| decide(3)).collect();
             assert_eq!(series, ms(&[250, 500, 1_000]));
-            assert_eq!(spend(3), Verdict::Rest(COOLDOWN));
-            assert_eq!(spend(0), Verdict::Rest(COOLDOWN));
+            assert_eq!(decide(3), RetryDecision::Rest(COOLDOWN));
+            assert_eq!(decide(0), RetryDecision::Rest(COOLDOWN));
         }
     }
 
@@ -166,13 +172,13 @@ mod tests {
     async fn losses() {
         let mut policy = RetryPolicy::default();
         let retry = Retry::attached(COOLDOWN);
-        let mut spend = |trouble| policy.spend(trouble, retry, 3, Instant::now());
-        let (good, bad) = (Trouble::Loss { held: COOLDOWN }, Trouble::Loss { held: COOLDOWN / 2 });
+        let mut decide = |failure| policy.decide(failure, retry, 3, Instant::now());
+        let (good, bad) = (FailureKind::Loss { held: COOLDOWN }, FailureKind::Loss { held: COOLDOWN / 2 });
         for _ in 0..10 {
-            assert_eq!(vec![spend(good), spend(Trouble::Start)], ms(&[250, 250]));
+            assert_eq!(vec![decide(good), decide(FailureKind::Start)], ms(&[250, 250]));
         }
-        assert_eq!([bad, Trouble::Start, bad].map(&mut spend).to_vec(), ms(&[500, 250, 1_000]));
-        assert_eq!(spend(bad), Verdict::Rest(COOLDOWN));
-        assert_eq!(vec![spend(bad)], ms(&[250]), "and again");
+        assert_eq!([bad, FailureKind::Start, bad].map(&mut decide).to_vec(), ms(&[500, 250, 1_000]));
+        assert_eq!(decide(bad), RetryDecision::Rest(COOLDOWN));
+        assert_eq!(vec![decide(bad)], ms(&[250]), "and again");
     }
 }

@@ -6,9 +6,9 @@ use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use greenroom_core::{BoxFuture, Instance, Lost, StartError, lease::RestartOutlook};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Next, Supervisor, health::health_check_loop, reconnect::WITHIN};
+use super::{NextStep, Supervisor, health::health_check_loop, reconnect::RECONNECT_WITHIN};
 use crate::{
-    pool::{attached::Link, instance_slot::Goal},
+    pool::{attached::ConnectionState, instance_slot::Goal},
     status::Health,
 };
 
@@ -20,11 +20,11 @@ const START: Duration = Duration::from_secs(30);
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// How long stopping may take in all. The processes are killed after [`STOP_GRACE`]; a stop that takes longer than this
-/// is a fault, and the place goes on without it.
+/// is a fault, and the supervisor goes on without it.
 const STOP: Duration = Duration::from_secs(15);
 
 /// Why an instance that ran does not run any more.
-enum End {
+enum RunEnd {
     Lost(String),
     Idle,
     /// Its leases are back.
@@ -34,13 +34,13 @@ enum End {
 
 impl Supervisor {
     /// Runs the instance, from start to stop. Orders that come while it stops are for the next one.
-    pub(super) async fn run_instance(&mut self) -> Next {
+    pub(super) async fn run_instance(&mut self) -> NextStep {
         let instances = self.instances.clone();
-        let place = self.place.clone();
-        let settings = (instances.settings().instance)(place.id);
-        instances.queue.with(|ledger| ledger.resize(place.id, settings.slots));
-        place.began(settings);
-        instances.kind.update_link(Link::tries);
+        let instance_slot = self.instance_slot.clone();
+        let settings = (instances.settings().instance)(instance_slot.id);
+        instances.queue.with(|ledger| ledger.resize(instance_slot.id, settings.slots));
+        instance_slot.mark_starting(settings);
+        instances.kind.update_connection(ConnectionState::mark_connecting);
         let started = match self.start().await {
             ControlFlow::Break(next) => return next,
             ControlFlow::Continue(started) => started,
@@ -52,73 +52,73 @@ impl Supervisor {
             Ok(instance) => instance,
             Err(error) => return self.not_started(&error),
         };
-        tracing::info!(pool = %instances.name, instance = %place.id, "ready");
+        tracing::info!(pool = %instances.name, instance = %instance_slot.id, "ready");
         let up_since = Instant::now();
         let end = if self.orders.borrow().goal == Goal::Run {
-            place.came_up(instance.clone());
-            instances.kind.update_link(Link::is_made);
-            instances.change(|ledger| ledger.started(place.id));
-            place.reconnect.report(None);
+            instance_slot.mark_running(instance.clone());
+            instances.kind.update_connection(ConnectionState::mark_connected);
+            instances.change(|ledger| ledger.started(instance_slot.id));
+            instance_slot.reconnect.report(None);
             self.not_revived = None;
             self.wake_waiters();
             self.watch(&instance).await
         } else {
             // The order to stop came during the start: the instance lends nothing.
-            End::Drained
+            RunEnd::Drained
         };
         instances.kind.tell_ended();
-        let (goal, anew) = self.take_orders();
-        let why_lost = if let End::Lost(why) = &end { Some(why.clone()) } else { None };
+        let (goal, is_restart) = self.take_orders();
+        let why_lost = if let RunEnd::Lost(why) = &end { Some(why.clone()) } else { None };
         // Take the instance out of the pool first: no caller may get a slot of an instance that is about to stop.
         let next = match (end, goal) {
-            (End::Closing, _) => Next::Rest,
-            (End::Lost(why), Goal::Run) if !anew => self.lost(up_since.elapsed(), &why),
-            (End::Idle, Goal::Run) if !anew => {
-                tracing::info!(pool = %instances.name, instance = %place.id, "idle, stopping");
-                place.went(Health::Starting, None);
-                Next::Cold
+            (RunEnd::Closing, _) => NextStep::Rest,
+            (RunEnd::Lost(why), Goal::Run) if !is_restart => self.lost(up_since.elapsed(), &why),
+            (RunEnd::Idle, Goal::Run) if !is_restart => {
+                tracing::info!(pool = %instances.name, instance = %instance_slot.id, "idle, stopping");
+                instance_slot.mark_gone(Health::Starting, None);
+                NextStep::Cold
             }
-            (End::Lost(why), Goal::Leave) => {
-                place.went(Health::Failed, Some(why));
-                self.gone(RestartOutlook::None);
-                Next::Leave
+            (RunEnd::Lost(why), Goal::Leave) => {
+                instance_slot.mark_gone(Health::Failed, Some(why));
+                self.report_loss(RestartOutlook::None);
+                NextStep::Leave
             }
-            (End::Drained | End::Idle, Goal::Leave) => Next::Leave,
-            (End::Lost(_) | End::Drained | End::Idle, Goal::Drain) => self.drained(),
+            (RunEnd::Drained | RunEnd::Idle, Goal::Leave) => NextStep::Leave,
+            (RunEnd::Lost(_) | RunEnd::Drained | RunEnd::Idle, Goal::Drain) => self.drained(),
             // A restart was ordered, whether or not the leases were back.
-            (End::Lost(_) | End::Drained | End::Idle, Goal::Run) => {
-                self.retry_policy.renew();
-                self.stay()
+            (RunEnd::Lost(_) | RunEnd::Drained | RunEnd::Idle, Goal::Run) => {
+                self.retry_policy.reset();
+                self.start_again()
             }
         };
-        self.shared.idle_seats.close_in(|id| id == place.id, why_lost.as_deref()).await;
+        self.shared.idle_seats.close_in(|id| id == instance_slot.id, why_lost.as_deref()).await;
         instances.room.notify_one();
         if timeout(STOP, instance.stop(STOP_GRACE)).await.is_err() {
-            tracing::error!(pool = %instances.name, instance = %place.id, "the instance did not stop in time; its supervisor goes on without it");
+            tracing::error!(pool = %instances.name, instance = %instance_slot.id, "the instance did not stop in time; its supervisor goes on without it");
         }
         next
     }
 
     /// Starts the instance; few start at a time. Breaks off when the pool closes, and at an order to restart, which may
     /// come because this start hangs.
-    async fn start(&self) -> ControlFlow<Next, Result<Arc<dyn Instance>, StartError>> {
+    async fn start(&self) -> ControlFlow<NextStep, Result<Arc<dyn Instance>, StartError>> {
         let closing = &self.shared.closing;
         let _turn = tokio::select! {
             turn = self.shared.starts.acquire() => turn,
-            () = closing.cancelled() => return ControlFlow::Break(Next::Rest),
+            () = closing.cancelled() => return ControlFlow::Break(NextStep::Rest),
         };
-        let engine = self.place.engine();
-        let id = self.place.id;
+        let engine = self.instance_slot.engine();
+        let id = self.instance_slot.id;
         // A task of its own: a panic of the adapter ends only this task.
         let mut starting = tokio::spawn(async move { timeout(START, engine.start(id)).await });
         let started = tokio::select! {
             started = &mut starting => started,
-            () = self.place.reconnect.ordered() => {
+            () = self.instance_slot.reconnect.ordered() => {
                 starting.abort();
                 match starting.await {
                     // The instance came up at the same moment: use it.
                     Ok(Ok(Ok(instance))) => return ControlFlow::Continue(Ok(instance)),
-                    _ => return ControlFlow::Break(Next::Revive),
+                    _ => return ControlFlow::Break(NextStep::Revive),
                 }
             }
             () = closing.cancelled() => {
@@ -127,7 +127,7 @@ impl Supervisor {
                 if let Ok(Ok(Ok(instance))) = starting.await {
                     instance.stop(STOP_GRACE).await;
                 }
-                return ControlFlow::Break(Next::Rest);
+                return ControlFlow::Break(NextStep::Rest);
             }
         };
         ControlFlow::Continue(match started {
@@ -138,64 +138,64 @@ impl Supervisor {
     }
 
     /// Returns when the instance is to stop.
-    async fn watch(&mut self, instance: &Arc<dyn Instance>) -> End {
+    async fn watch(&mut self, instance: &Arc<dyn Instance>) -> RunEnd {
         let instances = self.instances.clone();
-        let place = self.place.clone();
+        let instance_slot = self.instance_slot.clone();
         let mut lost = instance.lost();
         let mut health =
-            Box::pin(health_check_loop(&instances, &place, instance, self.shared.woke.subscribe()));
+            Box::pin(health_check_loop(&instances, &instance_slot, instance, self.shared.woke.subscribe()));
         let idle = instances.kind.idle_limit();
         let mut retire_at = idle.map(|idle| Instant::now() + idle);
         let mut draining = false;
         let mut probe: Option<BoxFuture<'_, Result<(), String>>> = None;
         loop {
-            if draining && instances.queue.with(|ledger| ledger.taken(place.id)) == 0 {
-                return End::Drained;
+            if draining && instances.queue.with(|ledger| ledger.taken(instance_slot.id)) == 0 {
+                return RunEnd::Drained;
             }
             tokio::select! {
                 biased;
                 Ok(lost) = lost.wait_for(Option::is_some) => {
-                    return End::Lost(lost.as_ref().map(ToString::to_string).unwrap_or_default());
+                    return RunEnd::Lost(lost.as_ref().map(ToString::to_string).unwrap_or_default());
                 }
-                () = self.shared.closing.cancelled() => return End::Closing,
+                () = self.shared.closing.cancelled() => return RunEnd::Closing,
                 why = &mut health => {
-                    // Condemn it first, so that its sessions report this reason and not the stop that follows.
+                    // Mark it lost first, so that its sessions report this reason and not the stop that follows.
                     instance.mark_lost(Lost::HealthCheckFailed(why.as_str().into()));
-                    return End::Lost(why);
+                    return RunEnd::Lost(why);
                 }
-                () = place.reconnect.ordered(), if probe.is_none() => {
-                    let limit = place.settings().health_timeout.min(WITHIN);
-                    probe = Some(Box::pin(instances.check(&place, instance, limit)));
+                () = instance_slot.reconnect.ordered(), if probe.is_none() => {
+                    let limit = instance_slot.settings().health_timeout.min(RECONNECT_WITHIN);
+                    probe = Some(Box::pin(instances.check(&instance_slot, instance, limit)));
                 }
-                answer = answered(&mut probe), if probe.is_some() => {
+                answer = probe_result(&mut probe), if probe.is_some() => {
                     probe = None;
                     match answer {
                         Ok(()) => self.stays_connected(),
                         Err(why) => {
                             instance.mark_lost(Lost::HealthCheckFailed(why.as_str().into()));
-                            return End::Lost(why);
+                            return RunEnd::Lost(why);
                         }
                     }
                 }
                 changed = self.orders.changed() => {
                     if changed.is_err() {
-                        return End::Closing;
+                        return RunEnd::Closing;
                     }
                     let order = *self.orders.borrow_and_update();
-                    draining = order.goal != Goal::Run || self.is_news(order);
-                    place.lock().draining = draining;
+                    draining = order.goal != Goal::Run || self.has_new_restart(order);
+                    instance_slot.lock().draining = draining;
                     match draining {
-                        true => instances.change(|ledger| ledger.drain(place.id, order.goal == Goal::Run)),
-                        // The place was to leave, and is needed after all.
-                        false => instances.change(|ledger| ledger.reopen(place.id)),
+                        true => instances.change(|ledger| ledger.drain(instance_slot.id, order.goal == Goal::Run)),
+                        // The instance slot was to leave, and is needed after all.
+                        false => instances.change(|ledger| ledger.reopen(instance_slot.id)),
                     }
                 }
-                () = place.emptied.notified() => {}
+                () = instance_slot.emptied.notified() => {}
                 () = sleep_until(retire_at.unwrap_or_else(Instant::now)), if retire_at.is_some() => {
-                    let due = idle.map(|idle| place.lock().idle_since + idle);
+                    let due = idle.map(|idle| instance_slot.lock().idle_since + idle);
                     match due {
                         Some(due) if due > Instant::now() => retire_at = Some(due),
-                        _ if self.retire() => return End::Idle,
+                        _ if self.retire() => return RunEnd::Idle,
                         _ => retire_at = idle.map(|idle| Instant::now() + idle),
                     }
                 }
@@ -206,7 +206,7 @@ impl Supervisor {
     /// Makes an instance cold that has no lease and no seat kept for an owner. Not if the other instances have no room for
     /// the wanted spares: the pool would have to start a new instance for them at once.
     fn retire(&self) -> bool {
-        let id = self.place.id;
+        let id = self.instance_slot.id;
         if self.shared.idle_seats.has_owner_in(id) {
             return false;
         }
@@ -218,8 +218,8 @@ impl Supervisor {
     }
 }
 
-/// Resolves with the answer to a pending question; never, if there is none.
-async fn answered<T>(question: &mut Option<BoxFuture<'_, T>>) -> T {
+/// Resolves with the result of the probe that is under way; never, if none is.
+async fn probe_result<T>(question: &mut Option<BoxFuture<'_, T>>) -> T {
     match question {
         Some(question) => question.await,
         None => std::future::pending().await,

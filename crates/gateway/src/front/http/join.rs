@@ -169,7 +169,7 @@ async fn greet(http_state: &HttpState, connection: TokioIo<Upgraded>) -> Result<
 async fn serve(http_state: &HttpState, joined: JoinedFront) {
     let JoinedFront { hello, input, begun, output } = joined;
     let fleet = http_state.gateway.fleet.clone();
-    let has_session = |id| fleet.home(&http_state.owner, &SessionKey::Connection(id)).is_some();
+    let has_session = |id| fleet.session_pool(&http_state.owner, &SessionKey::Connection(id)).is_some();
     let membership =
         http_state.sessions.fronts.join(hello.secret.as_ref(), http_state.reach.is_local(), has_session);
     let id = membership.id;

@@ -207,7 +207,7 @@ impl HttpSession {
             && http_state
                 .gateway
                 .fleet
-                .home(&connection.owner, &SessionKey::Connection(connection.id))
+                .session_pool(&connection.owner, &SessionKey::Connection(connection.id))
                 .is_none()
     }
 }

@@ -8,16 +8,16 @@ use greenroom_core::{
     record::{BlobRef, SessionRef},
     settings::Responses,
 };
-use greenroom_fleet::{Answers, Bulk, FleetError, Note, SessionKey, Target};
+use greenroom_fleet::{Bulk, BulkAnswers, CallTarget, FleetError, Note, SessionKey};
 use serde::Serialize;
 use serde_json::json;
 
 use super::{BulkArguments, BulkCommand, NAME};
 use crate::{
     Gateway,
+    argument_check::{check_arguments, check_mode, pool_of, suggestion},
     caller::Caller,
     catalog::ToolList,
-    check::{check_arguments, check_mode, pool_of, suggestion},
     error_response::ErrorResponse,
     offload::stop_if_aborted,
     outcome::CallOutcome,
@@ -35,7 +35,7 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(super) struct BulkTarget<'a> {
     pub(super) session_key: &'a SessionKey,
-    pub(super) target: &'a Target,
+    pub(super) target: &'a CallTarget,
 }
 
 /// A checked command.
@@ -110,7 +110,8 @@ pub(super) async fn check(
             check_arguments(listed, &request, pool.as_deref())?;
         }
         let call_record = CallRecord::take(&gateway.recall, &caller.owner, Some(at.session_key), &request);
-        let call = Call { scribe: call_record.recorder(), ..Call::new(name.clone(), request.into_params()) };
+        let call =
+            Call { recorder: call_record.recorder(), ..Call::new(name.clone(), request.into_params()) };
         Ok(BulkStep { call, call_record, response_options })
     };
     let steps = commands.iter().enumerate();
@@ -145,7 +146,7 @@ pub(super) async fn run(
     let target = at.target.clone();
     stop_if_aborted().await;
     let answer = gateway.fleet.bulk(permit, session_key, target, bulk, caller.agent.clone()).await;
-    let Answers { answers, lost, notes } = match answer {
+    let BulkAnswers { answers, lost, notes } = match answer {
         Ok(answers) => answers,
         Err(error) => {
             let failure = ErrorResponse::from_fleet_error(gateway, &error);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use greenroom_core::raw::encode;
-use greenroom_fleet::{BrowserStatus, SessionKey, Target};
+use greenroom_fleet::{BrowserStatus, CallTarget, SessionKey};
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -70,9 +70,9 @@ pub(super) async fn run(
         return Err(ErrorResponse::no_such_tag(tag, &known));
     }
     // A call must not name the only browser.
-    let target = |browser: &BrowserStatus| Target {
+    let target = |browser: &BrowserStatus| CallTarget {
         browser: several.then(|| browser.index.to_string()),
-        ..Target::default()
+        ..CallTarget::default()
     };
     let targets: Vec<_> = tagged.iter().map(target).collect();
     let mut ready = Vec::with_capacity(tagged.len());

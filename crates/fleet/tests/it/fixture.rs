@@ -6,8 +6,8 @@ use greenroom_core::{
     Agent, ConnectionId, Fields, InstanceId, Lost, Owner, Permit, Policy, SessionId, lease::Strategy,
 };
 use greenroom_fleet::{
-    Answer, Ended, Fleet, FleetError, FleetSettings, Health, InstanceSettings, InstanceStatus, Note,
-    PoolSettings, PoolStatus, Retry, SessionKey, Size, Target,
+    CallAnswer, CallTarget, Ended, Fleet, FleetError, FleetSettings, Health, InstanceSettings,
+    InstanceStatus, Note, PoolSettings, PoolStatus, Retry, SessionKey, Size,
 };
 use tokio::{runtime::Handle, task::JoinHandle};
 
@@ -23,11 +23,11 @@ pub const INSTANCE_IDLE: Duration = Duration::from_secs(60);
 pub const HEALTH: Duration = Duration::from_secs(20);
 pub const MS: Duration = Duration::from_millis(1);
 
-pub type Outcome = Result<Said, FleetError>;
+pub type Outcome = Result<TestAnswer, FleetError>;
 
 /// An answer, as far as tests look at it.
 #[derive(Debug)]
-pub struct Said {
+pub struct TestAnswer {
     pub seat: u64,
     pub notes: Vec<Note>,
     /// Where it ran.
@@ -35,8 +35,8 @@ pub struct Said {
     pub instance: u32,
 }
 
-impl Said {
-    pub fn new((answer, notes): (Answer, Vec<Note>)) -> Self {
+impl TestAnswer {
+    pub fn new((answer, notes): (CallAnswer, Vec<Note>)) -> Self {
         let seat = match &answer.reply.body {
             Ok(body) => Fields::open(body).unwrap().read("seat").unwrap().unwrap_or_default(),
             Err(_) => 0,
@@ -52,7 +52,7 @@ impl Said {
 }
 
 #[derive(Clone)]
-pub struct Stage {
+pub struct FleetFixture {
     pub fleet: Fleet,
     /// The world of the first pool's instances.
     pub world: Arc<World>,
@@ -105,9 +105,9 @@ pub fn with_instances(
 }
 
 /// A target by pool and instance; an empty name is none.
-pub fn at(pool: &str, instance: &str) -> Target {
+pub fn at(pool: &str, instance: &str) -> CallTarget {
     let name = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
-    Target { pool: name(pool), instance: name(instance), browser: None }
+    CallTarget { pool: name(pool), instance: name(instance), browser: None }
 }
 
 /// Instances of this world, all alike.
@@ -131,7 +131,7 @@ pub fn instances_of(
     })
 }
 
-impl Stage {
+impl FleetFixture {
     pub fn new(slots: usize, instances_max: usize) -> Self {
         Self::tuned(slots, instances_max, |_| {})
     }
@@ -163,14 +163,14 @@ impl Stage {
         let mut settings = settings_of(&world, slots, 1);
         settings.pools = vec![fixed_pool(&world, "DEFAULT", instances, slots)];
         tune(&mut settings);
-        let stage = Self::of(settings, world);
-        stage.fleet.start();
+        let fixture = Self::of(settings, world);
+        fixture.fleet.start();
         settle().await;
-        stage
+        fixture
     }
 
     /// A call of the local owner with a target.
-    pub async fn call_at(&self, whose: SessionKey, target: Target, tool: &str) -> Outcome {
+    pub async fn call_at(&self, whose: SessionKey, target: CallTarget, tool: &str) -> Outcome {
         self.call_for(&Owner::local(), whose, target, tool, Arc::new(FakeAgent)).await
     }
 
@@ -178,16 +178,16 @@ impl Stage {
         &self,
         owner: &Owner,
         whose: SessionKey,
-        target: Target,
+        target: CallTarget,
         tool: &str,
         agent: Arc<dyn Agent>,
     ) -> Outcome {
         let answer = self.fleet.call(permit(owner, tool), whose, target, call(tool, "{}"), agent);
-        answer.await.map(Said::new)
+        answer.await.map(TestAnswer::new)
     }
 
     /// The same in a task of its own; returns once the call is queued, or when no task can go on.
-    pub async fn begin_at(&self, whose: SessionKey, target: Target, tool: &str) -> JoinHandle<Outcome> {
+    pub async fn begin_at(&self, whose: SessionKey, target: CallTarget, tool: &str) -> JoinHandle<Outcome> {
         self.begin_for(&Owner::local(), whose, target, tool, Arc::new(FakeAgent)).await
     }
 
@@ -195,14 +195,14 @@ impl Stage {
         &self,
         owner: &Owner,
         whose: SessionKey,
-        target: Target,
+        target: CallTarget,
         tool: &str,
         agent: Arc<dyn Agent>,
     ) -> JoinHandle<Outcome> {
-        let stage = self.clone();
+        let fixture = self.clone();
         let owner = owner.clone();
         let tool = tool.to_owned();
-        let task = tokio::spawn(async move { stage.call_for(&owner, whose, target, &tool, agent).await });
+        let task = tokio::spawn(async move { fixture.call_for(&owner, whose, target, &tool, agent).await });
         settle().await;
         task
     }
@@ -222,11 +222,11 @@ impl Stage {
         let answer = self.fleet.call(
             permit(owner, tool),
             whose,
-            Target::default(),
+            CallTarget::default(),
             call(tool, params),
             Arc::new(FakeAgent),
         );
-        answer.await.map(Said::new)
+        answer.await.map(TestAnswer::new)
     }
 
     /// A call of the local owner in a named session.
@@ -235,7 +235,7 @@ impl Stage {
     }
 
     /// A call of the local owner without a session.
-    pub async fn call_loose(&self, tool: &str) -> Outcome {
+    pub async fn call_ephemeral(&self, tool: &str) -> Outcome {
         self.call_as(&Owner::local(), SessionKey::Ephemeral, tool, "{}").await
     }
 
@@ -245,17 +245,17 @@ impl Stage {
     }
 
     pub async fn begin_as(&self, owner: &Owner, whose: SessionKey, tool: &str) -> JoinHandle<Outcome> {
-        let stage = self.clone();
+        let fixture = self.clone();
         let owner = owner.clone();
         let tool = tool.to_owned();
-        let task = tokio::spawn(async move { stage.call_as(&owner, whose, &tool, "{}").await });
+        let task = tokio::spawn(async move { fixture.call_as(&owner, whose, &tool, "{}").await });
         settle().await;
         task
     }
 
     pub async fn create(&self, id: &str) -> Result<(), FleetError> {
         let permit = permit(&Owner::local(), "create_new_session");
-        self.fleet.create(permit, session(id), Target::default(), Arc::new(FakeAgent)).await.map(drop)
+        self.fleet.create(permit, session(id), CallTarget::default(), Arc::new(FakeAgent)).await.map(drop)
     }
 
     pub async fn close(&self, id: &str) -> Result<(), FleetError> {

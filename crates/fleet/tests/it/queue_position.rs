@@ -8,50 +8,51 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     agents::Listener,
-    stage::{MS, Stage, at, named, settle, with_instances},
+    fixture::{FleetFixture, MS, at, named, settle, with_instances},
 };
 
 /// A caller in the queue receives its position at once, then at every change, and every position in turn.
 #[tokio::test(start_paused = true)]
-async fn the_place_counts_down() {
-    let stage = Stage::fixed(1, 1).await;
-    stage.create("0").await.unwrap();
+async fn the_position_counts_down() {
+    let fixture = FleetFixture::fixed(1, 1).await;
+    fixture.create("0").await.unwrap();
     let mut calls = Vec::new();
     for id in ["1", "2"] {
-        calls.push(stage.begin(id, "click").await);
+        calls.push(fixture.begin(id, "click").await);
     }
     let agent = Arc::new(Listener::default());
     let began = Instant::now();
-    calls.push(stage.begin_for(&Owner::local(), named("3"), at("", ""), "click", agent.clone()).await);
-    assert_eq!((agent.places(), agent.times()), (vec![(3, 3)], vec![began]));
+    calls.push(fixture.begin_for(&Owner::local(), named("3"), at("", ""), "click", agent.clone()).await);
+    assert_eq!((agent.positions(), agent.times()), (vec![(3, 3)], vec![began]));
     for id in ["0", "1"] {
-        stage.close(id).await.unwrap();
+        fixture.close(id).await.unwrap();
         sleep(Duration::from_secs(1)).await;
         settle().await;
     }
-    assert_eq!(agent.places(), [(3, 3), (2, 2), (1, 1)]);
-    stage.close("2").await.unwrap();
+    assert_eq!(agent.positions(), [(3, 3), (2, 2), (1, 1)]);
+    fixture.close("2").await.unwrap();
     for call in calls {
         call.await.unwrap().unwrap();
     }
-    assert_eq!(agent.places().len(), 3, "nothing after its turn came");
-    stage.end().await;
+    assert_eq!(agent.positions().len(), 3, "nothing after its turn came");
+    fixture.end().await;
 }
 
 /// However fast the queue moves, a caller receives its position at most every 250 ms, and not if nothing has changed.
 #[tokio::test(start_paused = true)]
 async fn not_too_often() {
-    let stage =
-        Stage::fixed_with(1, 1, |settings| settings.pools[0].lease_timeout = Duration::from_secs(60)).await;
-    stage.create("0").await.unwrap();
+    let fixture =
+        FleetFixture::fixed_with(1, 1, |settings| settings.pools[0].lease_timeout = Duration::from_secs(60))
+            .await;
+    fixture.create("0").await.unwrap();
     let mut calls: Vec<_> = Vec::new();
     for n in 1..=40 {
-        calls.push(stage.begin(&n.to_string(), "click").await);
+        calls.push(fixture.begin(&n.to_string(), "click").await);
     }
     let agent = Arc::new(Listener::default());
-    calls.push(stage.begin_for(&Owner::local(), named("last"), at("", ""), "click", agent.clone()).await);
+    calls.push(fixture.begin_for(&Owner::local(), named("last"), at("", ""), "click", agent.clone()).await);
     for n in 0..=40 {
-        stage.close(&n.to_string()).await.unwrap();
+        fixture.close(&n.to_string()).await.unwrap();
         sleep(MS * 20).await;
         settle().await;
     }
@@ -61,8 +62,8 @@ async fn not_too_often() {
     let times = agent.times();
     assert!((2..=5).contains(&times.len()), "{times:?}");
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= MS * 250), "{times:?}");
-    assert!(agent.places().windows(2).all(|pair| pair[1].0 < pair[0].0));
-    stage.end().await;
+    assert!(agent.positions().windows(2).all(|pair| pair[1].0 < pair[0].0));
+    fixture.end().await;
 }
 
 /// A caller that only waits for a browser to start stands in no queue and receives no position: for a lazy instance, for
@@ -70,37 +71,37 @@ async fn not_too_often() {
 #[tokio::test(start_paused = true)]
 async fn a_start_is_no_queue() {
     for (whose, target) in [(named("a"), at("", "")), (SessionKey::Ephemeral, at("", "1"))] {
-        let stage = Stage::fixed_with(2, 1, |settings| {
+        let fixture = FleetFixture::fixed_with(2, 1, |settings| {
             with_instances(&mut settings.pools[0], |_, instance| instance.lazy = true);
         })
         .await;
-        stage.world.starting.shut();
+        fixture.world.starting.shut();
         let agent = Arc::new(Listener::default());
-        let call = stage.begin_for(&Owner::local(), whose, target, "click", agent.clone()).await;
+        let call = fixture.begin_for(&Owner::local(), whose, target, "click", agent.clone()).await;
         sleep(Duration::from_secs(3)).await;
-        stage.world.starting.open();
+        fixture.world.starting.open();
         call.await.unwrap().unwrap();
-        assert_eq!(agent.places(), []);
-        stage.end().await;
+        assert_eq!(agent.positions(), []);
+        fixture.end().await;
     }
 }
 
 /// A caller for a certain instance counts those before it who want that one or any.
 #[tokio::test(start_paused = true)]
-async fn a_place_in_a_keyed_line() {
-    let stage = Stage::fixed(2, 1).await;
-    stage.call_at(named("on 0"), at("", "0"), "click").await.unwrap();
-    stage.call_at(named("on 1"), at("", "1"), "click").await.unwrap();
-    let other = stage.begin_at(named("other"), at("", "0"), "click").await;
-    let any = stage.begin("any", "click").await;
+async fn a_position_in_the_queue_of_a_named_instance() {
+    let fixture = FleetFixture::fixed(2, 1).await;
+    fixture.call_at(named("on 0"), at("", "0"), "click").await.unwrap();
+    fixture.call_at(named("on 1"), at("", "1"), "click").await.unwrap();
+    let other = fixture.begin_at(named("other"), at("", "0"), "click").await;
+    let any = fixture.begin("any", "click").await;
     let agent = Arc::new(Listener::default());
-    let keyed = stage.begin_for(&Owner::local(), named("keyed"), at("", "1"), "click", agent.clone()).await;
-    assert_eq!(agent.places(), [(2, 3)]);
-    stage.close("on 1").await.unwrap();
+    let keyed = fixture.begin_for(&Owner::local(), named("keyed"), at("", "1"), "click", agent.clone()).await;
+    assert_eq!(agent.positions(), [(2, 3)]);
+    fixture.close("on 1").await.unwrap();
     any.await.unwrap().unwrap();
-    stage.close("any").await.unwrap();
+    fixture.close("any").await.unwrap();
     keyed.await.unwrap().unwrap();
     other.abort();
     settle().await;
-    stage.end().await;
+    fixture.end().await;
 }

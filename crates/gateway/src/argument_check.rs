@@ -1,7 +1,7 @@
 //! The checks of a call before it runs, the same for a single call and for a step of a bulk.
 
 use greenroom_core::likeness::nearest;
-use greenroom_fleet::{SessionKey, Target};
+use greenroom_fleet::{CallTarget, SessionKey};
 
 use crate::{
     Gateway, caller::Caller, catalog::ToolList, error_response::ErrorResponse, recall::ResponseMode,
@@ -31,7 +31,7 @@ pub(crate) fn pool_of(
     gateway: &Gateway,
     caller: &Caller,
     session_key: &SessionKey,
-    target: &Target,
+    target: &CallTarget,
 ) -> Result<String, ErrorResponse> {
     let pool = gateway.fleet.pool_of_call(&caller.owner, session_key, target);
     pool.map_err(|error| ErrorResponse::from_fleet_error(gateway, &error))

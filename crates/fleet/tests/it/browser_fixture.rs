@@ -4,15 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::Owner;
 use greenroom_fleet::{
-    BrowserSettings, BrowserState, BrowserStatus, Fleet, FleetError, FleetSettings, Retry, SessionKey,
-    Target, pool_name,
+    BrowserSettings, BrowserState, BrowserStatus, CallTarget, Fleet, FleetError, FleetSettings, Retry,
+    SessionKey, pool_name,
 };
 use tokio::task::JoinHandle;
 
 use crate::{
     agents::{Counting, FakeAgent},
     fake::World,
-    stage::{Outcome, Stage, fixed_pool, settings_of, settle, with_instances},
+    fixture::{FleetFixture, Outcome, fixed_pool, settings_of, settle, with_instances},
 };
 
 pub const COOLDOWN: Duration = Duration::from_secs(60);
@@ -21,17 +21,17 @@ pub const COOLDOWN: Duration = Duration::from_secs(60);
 pub const SERIES: Duration = Duration::from_millis(250 + 500 + 1000);
 
 #[derive(Clone)]
-pub struct Yard {
+pub struct BrowserFixture {
     /// Its own world is the pool's, if there is one.
-    pub stage: Stage,
+    pub fixture: FleetFixture,
     worlds: Vec<Arc<World>>,
 }
 
-impl std::ops::Deref for Yard {
+impl std::ops::Deref for BrowserFixture {
     type Target = Fleet;
 
     fn deref(&self) -> &Fleet {
-        &self.stage.fleet
+        &self.fixture.fleet
     }
 }
 
@@ -57,11 +57,11 @@ pub fn browser_in(world: &Arc<World>, index: u32) -> BrowserSettings {
 }
 
 /// An attached browser, by index or label.
-pub fn on(browser: &str) -> Target {
-    Target { browser: Some(browser.to_owned()), ..Target::default() }
+pub fn on(browser: &str) -> CallTarget {
+    CallTarget { browser: Some(browser.to_owned()), ..CallTarget::default() }
 }
 
-impl Yard {
+impl BrowserFixture {
     /// This many browsers, and no pool.
     pub fn new(browsers: u32) -> Self {
         Self::tuned(browsers, |_, _| {})
@@ -84,17 +84,17 @@ impl Yard {
         let world = World::new();
         let mut made = settings_of(&world, 1, 1);
         settings(&mut made);
-        let mut yard = Self { stage: Stage::of(made, world), worlds: Vec::new() };
+        let mut browser_fixture = Self { fixture: FleetFixture::of(made, world), worlds: Vec::new() };
         for _ in 0..browsers {
-            yard.add(|settings| tune(settings.0, &mut settings.1)).unwrap();
+            browser_fixture.add(|settings| tune(settings.0, &mut settings.1)).unwrap();
         }
-        yard
+        browser_fixture
     }
 
     /// Adds a browser in a world of its own.
     pub fn add(&mut self, tune: impl FnOnce(&mut (u32, BrowserSettings))) -> Result<u32, FleetError> {
         let world = World::new();
-        let added = self.stage.fleet.add_browser(|index| {
+        let added = self.fixture.fleet.add_browser(|index| {
             let mut settings = (index, browser_in(&world, index));
             tune(&mut settings);
             settings.1
@@ -104,7 +104,7 @@ impl Yard {
     }
 
     pub fn watcher(&self) -> &Arc<Counting> {
-        &self.stage.watcher
+        &self.fixture.watcher
     }
 
     /// The world of the browser that was added as the nth.
@@ -117,7 +117,7 @@ impl Yard {
     }
 
     fn browser_named(&self, name: &str) -> BrowserStatus {
-        self.stage.fleet.browser(name).unwrap()
+        self.fixture.fleet.browser(name).unwrap()
     }
 
     pub fn states(&self) -> Vec<BrowserState> {
@@ -126,20 +126,20 @@ impl Yard {
 
     /// A call of the local owner without a session.
     pub async fn call_on(&self, browser: &str, tool: &str) -> Outcome {
-        self.stage.call_at(SessionKey::Ephemeral, on(browser), tool).await
+        self.fixture.call_at(SessionKey::Ephemeral, on(browser), tool).await
     }
 
     pub async fn begin_on(&self, browser: &str, tool: &str) -> JoinHandle<Outcome> {
-        self.stage.begin_at(SessionKey::Ephemeral, on(browser), tool).await
+        self.fixture.begin_at(SessionKey::Ephemeral, on(browser), tool).await
     }
 
-    pub async fn call_as(&self, owner: &Owner, whose: SessionKey, target: Target) -> Outcome {
-        self.stage.call_for(owner, whose, target, "click", Arc::new(FakeAgent)).await
+    pub async fn call_as(&self, owner: &Owner, whose: SessionKey, target: CallTarget) -> Outcome {
+        self.fixture.call_for(owner, whose, target, "click", Arc::new(FakeAgent)).await
     }
 
     /// Reconnects in a task of its own; returns when no task can go on.
     pub async fn begin_reconnect(&self, name: &str) -> JoinHandle<Result<BrowserStatus, FleetError>> {
-        let fleet = self.stage.fleet.clone();
+        let fleet = self.fixture.fleet.clone();
         let name = name.to_owned();
         let task = tokio::spawn(async move { fleet.reconnect_browser(&name).await });
         settle().await;
@@ -148,7 +148,7 @@ impl Yard {
 
     /// The same with a removal.
     pub async fn begin_removal(&self, name: &str) -> JoinHandle<Result<BrowserStatus, FleetError>> {
-        let fleet = self.stage.fleet.clone();
+        let fleet = self.fixture.fleet.clone();
         let name = name.to_owned();
         let task = tokio::spawn(async move { fleet.remove_browser(&name).await });
         settle().await;
@@ -163,7 +163,7 @@ impl Yard {
     /// The same, with this check.
     pub async fn end_in(&self, nothing_left: impl Fn(&World)) {
         self.shutdown().await;
-        self.worlds.iter().chain([&self.stage.world]).for_each(|world| nothing_left(world));
+        self.worlds.iter().chain([&self.fixture.world]).for_each(|world| nothing_left(world));
         for browser in self.browsers() {
             assert_eq!(browser.state, BrowserState::Disconnected);
             assert_eq!((browser.leased_slots, browser.waiting, browser.retry_in), (0, 0, None));

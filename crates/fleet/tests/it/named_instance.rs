@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use crate::{
     agents::FakeAgent,
-    stage::{LEASE, Stage, at, named, settle, with_instances},
+    fixture::{FleetFixture, LEASE, at, named, settle, with_instances},
 };
 
-async fn aliased(instances: usize) -> Stage {
-    Stage::fixed_with(instances, 1, |settings| {
+async fn aliased(instances: usize) -> FleetFixture {
+    FleetFixture::fixed_with(instances, 1, |settings| {
         with_instances(&mut settings.pools[0], |id, instance| {
             instance.alias = Some(["debug", "Debug"][id as usize % 2].to_owned()).filter(|_| id < 2);
         });
@@ -23,15 +23,15 @@ async fn aliased(instances: usize) -> Stage {
 /// A number and an alias name the same instance, and aliases are case-sensitive.
 #[tokio::test(start_paused = true)]
 async fn by_number_and_by_alias() {
-    let stage = aliased(3).await;
+    let fixture = aliased(3).await;
     for (name, instance) in [("0", 0), ("debug", 0), ("1", 1), ("Debug", 1), ("2", 2)] {
         assert_eq!(
-            stage.call_at(SessionKey::Ephemeral, at("", name), "click").await.unwrap().instance,
+            fixture.call_at(SessionKey::Ephemeral, at("", name), "click").await.unwrap().instance,
             instance
         );
     }
     for name in ["DEBUG", "3", "00", " 0"] {
-        let error = stage.call_at(SessionKey::Ephemeral, at("", name), "click").await.unwrap_err();
+        let error = fixture.call_at(SessionKey::Ephemeral, at("", name), "click").await.unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -39,58 +39,58 @@ async fn by_number_and_by_alias() {
             )
         );
     }
-    stage.end().await;
+    fixture.end().await;
 }
 
 /// An instance with an alias is one slot, never two: a caller that asks by number waits for the one that has it by alias,
 /// and is served when it comes back.
 #[tokio::test(start_paused = true)]
 async fn an_alias_is_no_second_slot() {
-    let stage = aliased(2).await;
-    stage.call_at(named("a"), at("", "debug"), "click").await.unwrap();
-    let by_number = stage.begin_at(named("b"), at("", "0"), "click").await;
-    let by_alias = stage.begin_at(named("c"), at("", "debug"), "click").await;
-    let any = stage.begin("d", "click").await;
+    let fixture = aliased(2).await;
+    fixture.call_at(named("a"), at("", "debug"), "click").await.unwrap();
+    let by_number = fixture.begin_at(named("b"), at("", "0"), "click").await;
+    let by_alias = fixture.begin_at(named("c"), at("", "debug"), "click").await;
+    let any = fixture.begin("d", "click").await;
     assert_eq!(any.await.unwrap().unwrap().instance, 1, "the other one is free");
-    assert_eq!((stage.leased(), stage.waiting(), stage.pool().slots), (2, 2, 2));
-    assert_eq!(stage.world.open_seats().len(), 2);
-    stage.close("a").await.unwrap();
+    assert_eq!((fixture.leased(), fixture.waiting(), fixture.pool().slots), (2, 2, 2));
+    assert_eq!(fixture.world.open_seats().len(), 2);
+    fixture.close("a").await.unwrap();
     assert_eq!(by_number.await.unwrap().unwrap().instance, 0);
-    stage.close("b").await.unwrap();
+    fixture.close("b").await.unwrap();
     assert_eq!(by_alias.await.unwrap().unwrap().instance, 0);
-    assert_eq!(stage.world.counts().seats_max, 1);
-    stage.end().await;
+    assert_eq!(fixture.world.counts().seats_max, 1);
+    fixture.end().await;
 }
 
 /// Callers for any slot and callers for a certain one are served in the order in which they came.
 #[tokio::test(start_paused = true)]
 async fn fair_between_keyed_and_any() {
-    let stage = Stage::fixed(2, 1).await;
-    stage.call_at(named("on 0"), at("", "0"), "click").await.unwrap();
-    stage.call_at(named("on 1"), at("", "1"), "click").await.unwrap();
-    let first_any = stage.begin("first", "click").await;
-    let keyed = stage.begin_at(named("keyed"), at("", "1"), "click").await;
-    let second_any = stage.begin("second", "click").await;
-    stage.close("on 1").await.unwrap();
+    let fixture = FleetFixture::fixed(2, 1).await;
+    fixture.call_at(named("on 0"), at("", "0"), "click").await.unwrap();
+    fixture.call_at(named("on 1"), at("", "1"), "click").await.unwrap();
+    let first_any = fixture.begin("first", "click").await;
+    let keyed = fixture.begin_at(named("keyed"), at("", "1"), "click").await;
+    let second_any = fixture.begin("second", "click").await;
+    fixture.close("on 1").await.unwrap();
     assert_eq!(first_any.await.unwrap().unwrap().instance, 1, "it came first");
     settle().await;
     assert!(!keyed.is_finished() && !second_any.is_finished());
-    stage.close("on 0").await.unwrap();
+    fixture.close("on 0").await.unwrap();
     assert_eq!(second_any.await.unwrap().unwrap().instance, 0, "the slot does not suit the caller before it");
-    stage.close("first").await.unwrap();
+    fixture.close("first").await.unwrap();
     assert_eq!(keyed.await.unwrap().unwrap().instance, 1);
-    stage.end().await;
+    fixture.end().await;
 }
 
 /// Calls without a session get the slot that was returned first.
 #[tokio::test(start_paused = true)]
 async fn first_in_first_out_by_return() {
-    let stage = Stage::fixed(3, 1).await;
+    let fixture = FleetFixture::fixed(3, 1).await;
     let mut calls = Vec::new();
     let mut held = Vec::new();
     for _ in 0..3 {
-        calls.push(stage.begin_at(SessionKey::Ephemeral, at("", ""), "hold").await);
-        held.push(stage.world.held().await);
+        calls.push(fixture.begin_at(SessionKey::Ephemeral, at("", ""), "hold").await);
+        held.push(fixture.world.held().await);
     }
     for nth in [1, 1, 0] {
         held.remove(nth).answer();
@@ -105,23 +105,27 @@ async fn first_in_first_out_by_return() {
     };
     let returned = [ran[1], ran[2], ran[0]];
     for round in 0..9 {
-        assert_eq!(stage.call_loose("click").await.unwrap().instance, returned[round % 3], "round {round}");
+        assert_eq!(
+            fixture.call_ephemeral("click").await.unwrap().instance,
+            returned[round % 3],
+            "round {round}"
+        );
     }
-    stage.end().await;
+    fixture.end().await;
 }
 
 /// A caller that waits too long for a certain instance learns which, who holds it as far as it may know, and how many wait.
 #[tokio::test(start_paused = true)]
 async fn too_late_names_the_holders() {
-    let stage = Stage::fixed(2, 2).await;
+    let fixture = FleetFixture::fixed(2, 2).await;
     let bob = Owner::new("bob");
     let agent = || Arc::new(FakeAgent);
-    stage.call_at(named("mine"), at("", "0"), "click").await.unwrap();
-    stage.call_for(&bob, named("secret"), at("", "0"), "click", agent()).await.unwrap();
-    stage.call_at(named("elsewhere"), at("", "1"), "click").await.unwrap();
+    fixture.call_at(named("mine"), at("", "0"), "click").await.unwrap();
+    fixture.call_for(&bob, named("secret"), at("", "0"), "click", agent()).await.unwrap();
+    fixture.call_at(named("elsewhere"), at("", "1"), "click").await.unwrap();
     let began = Instant::now();
-    let keyed = stage.begin_at(named("late"), at("", "0"), "click").await;
-    let other = stage.begin_for(&bob, named("later"), at("", "0"), "click", agent()).await;
+    let keyed = fixture.begin_at(named("late"), at("", "0"), "click").await;
+    let other = fixture.begin_for(&bob, named("later"), at("", "0"), "click", agent()).await;
     let error = keyed.await.unwrap().unwrap_err();
     assert_eq!(began.elapsed(), LEASE);
     let FleetError::Lease(late) = error else { panic!("{error}") };
@@ -131,9 +135,9 @@ async fn too_late_names_the_holders() {
     let FleetError::Lease(late) = other.await.unwrap().unwrap_err() else { panic!("it was served") };
     assert_eq!(late.holders, ["session \"secret\"", "1 of other owners"], "each lists its own holders");
     // For any slot: all holders, calls without a session too.
-    let call = stage.begin_at(SessionKey::Ephemeral, at("", ""), "hold").await;
-    let held = stage.world.held().await;
-    let FleetError::Lease(late) = stage.call("late", "click").await.unwrap_err() else {
+    let call = fixture.begin_at(SessionKey::Ephemeral, at("", ""), "hold").await;
+    let held = fixture.world.held().await;
+    let FleetError::Lease(late) = fixture.call("late", "click").await.unwrap_err() else {
         panic!("it was served")
     };
     assert_eq!((late.instance, late.leased, late.slots, late.waiting), (None, 4, 4, 0));
@@ -141,41 +145,41 @@ async fn too_late_names_the_holders() {
     assert!(late.holders.contains(&"session \"elsewhere\"".to_owned()), "{late:?}");
     held.answer();
     call.await.unwrap().unwrap();
-    stage.end().await;
+    fixture.end().await;
 }
 
 /// A request that left the queue or timed out starts no browser and opens none, also not later.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_started_for_those_who_left() {
-    let stage = Stage::fixed_with(1, 1, |settings| settings.pools[0].lease_timeout = LEASE).await;
-    stage.create("a").await.unwrap();
-    let before = stage.world.counts();
-    let cancelled = stage.begin("b", "click").await;
-    let keyed = stage.begin_at(named("c"), at("", "0"), "click").await;
-    let late = stage.begin("d", "click").await;
+    let fixture = FleetFixture::fixed_with(1, 1, |settings| settings.pools[0].lease_timeout = LEASE).await;
+    fixture.create("a").await.unwrap();
+    let before = fixture.world.counts();
+    let cancelled = fixture.begin("b", "click").await;
+    let keyed = fixture.begin_at(named("c"), at("", "0"), "click").await;
+    let late = fixture.begin("d", "click").await;
     cancelled.abort();
     keyed.abort();
     settle().await;
-    assert_eq!(stage.waiting(), 1);
+    assert_eq!(fixture.waiting(), 1);
     assert!(matches!(late.await.unwrap(), Err(FleetError::Lease(_))));
-    stage.close("a").await.unwrap();
+    fixture.close("a").await.unwrap();
     settle().await;
-    let after = stage.world.counts();
+    let after = fixture.world.counts();
     assert_eq!((after.starts, after.opens, after.calls), (before.starts, before.opens, before.calls));
-    assert_eq!((stage.leased(), stage.waiting()), (0, 0));
-    stage.end().await;
+    assert_eq!((fixture.leased(), fixture.waiting()), (0, 0));
+    fixture.end().await;
 }
 
 /// A caller that leaves just as its slot comes, at any point on the way, leaves the slot to others.
 #[tokio::test(start_paused = true)]
 async fn a_keyed_wait_is_cancel_safe_in_the_moment_of_the_grant() {
-    let stage = Stage::fixed(1, 1).await;
+    let fixture = FleetFixture::fixed(1, 1).await;
     for turns in 0..12 {
-        stage.create("a").await.unwrap();
-        let waiting = stage.begin_at(named("b"), at("", "0"), "click").await;
+        fixture.create("a").await.unwrap();
+        let waiting = fixture.begin_at(named("b"), at("", "0"), "click").await;
         let closing = tokio::spawn({
-            let stage = stage.clone();
-            async move { stage.close("a").await }
+            let fixture = fixture.clone();
+            async move { fixture.close("a").await }
         });
         for _ in 0..turns {
             tokio::task::yield_now().await;
@@ -183,10 +187,10 @@ async fn a_keyed_wait_is_cancel_safe_in_the_moment_of_the_grant() {
         waiting.abort();
         closing.await.unwrap().unwrap();
         settle().await;
-        if stage.sessions() > 0 {
-            stage.close("b").await.unwrap();
+        if fixture.sessions() > 0 {
+            fixture.close("b").await.unwrap();
         }
-        assert_eq!((stage.leased(), stage.waiting()), (0, 0), "after {turns} turns");
+        assert_eq!((fixture.leased(), fixture.waiting()), (0, 0), "after {turns} turns");
     }
-    stage.end().await;
+    fixture.end().await;
 }

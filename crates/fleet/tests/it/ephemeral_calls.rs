@@ -4,134 +4,137 @@ use greenroom_core::{InstanceId, Owner};
 use greenroom_fleet::{FleetError, SessionKey};
 use tokio::time::{advance, sleep};
 
-use crate::stage::{IDLE, MS, Stage, crash, settle};
+use crate::fixture::{FleetFixture, IDLE, MS, crash, settle};
 
 /// The same owner's next call gets the seat that the last one returned, with its page.
 #[tokio::test(start_paused = true)]
 async fn the_next_call_gets_the_returned_seat() {
-    let stage = Stage::new(4, 1);
+    let fixture = FleetFixture::new(4, 1);
     for _ in 0..3 {
-        let said = stage.call_loose("click").await.unwrap();
+        let said = fixture.call_ephemeral("click").await.unwrap();
         assert_eq!((said.seat, said.notes), (1, vec![]));
     }
-    assert_eq!((stage.world.counts().opens, stage.leased()), (1, 0));
-    stage.end().await;
+    assert_eq!((fixture.world.counts().opens, fixture.leased()), (1, 0));
+    fixture.end().await;
 }
 
 /// Calls at the same time get different seats, which are lent again in the order of their return.
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_get_different_seats() {
-    let stage = Stage::new(4, 1);
+    let fixture = FleetFixture::new(4, 1);
     let local = Owner::local();
-    let one = stage.begin_as(&local, SessionKey::Ephemeral, "hold").await;
-    let two = stage.begin_as(&local, SessionKey::Ephemeral, "hold").await;
-    let (first, second) = (stage.world.held().await, stage.world.held().await);
+    let one = fixture.begin_as(&local, SessionKey::Ephemeral, "hold").await;
+    let two = fixture.begin_as(&local, SessionKey::Ephemeral, "hold").await;
+    let (first, second) = (fixture.world.held().await, fixture.world.held().await);
     second.answer();
     settle().await;
     first.answer();
     assert_eq!((one.await.unwrap().unwrap().seat, two.await.unwrap().unwrap().seat), (1, 2));
-    let next = stage.begin_as(&local, SessionKey::Ephemeral, "hold").await;
-    assert_eq!(stage.world.held().await.seat, 2, "returned first");
+    let next = fixture.begin_as(&local, SessionKey::Ephemeral, "hold").await;
+    assert_eq!(fixture.world.held().await.seat, 2, "returned first");
     next.abort();
-    assert_eq!(stage.call_loose("click").await.unwrap().seat, 1);
-    assert_eq!(stage.world.counts().opens, 2);
-    stage.fleet.shutdown().await;
+    assert_eq!(fixture.call_ephemeral("click").await.unwrap().seat, 1);
+    assert_eq!(fixture.world.counts().opens, 2);
+    fixture.fleet.shutdown().await;
 }
 
 /// Another owner never gets a returned seat, even when its slot is the only one: the seat is closed and a new one opened.
 #[tokio::test(start_paused = true)]
 async fn another_owner_never_gets_it() {
-    let stage = Stage::new(1, 1);
+    let fixture = FleetFixture::new(1, 1);
     let (ann, bob) = (Owner::new("ann"), Owner::new("bob"));
     for round in 0..20 {
         assert_eq!(
-            stage.call_as(&ann, SessionKey::Ephemeral, "click", "{}").await.unwrap().seat,
+            fixture.call_as(&ann, SessionKey::Ephemeral, "click", "{}").await.unwrap().seat,
             round * 2 + 1
         );
         assert_eq!(
-            stage.call_as(&bob, SessionKey::Ephemeral, "click", "{}").await.unwrap().seat,
+            fixture.call_as(&bob, SessionKey::Ephemeral, "click", "{}").await.unwrap().seat,
             round * 2 + 2
         );
     }
-    assert_eq!(stage.world.counts().seats_max, 1);
-    stage.end().await;
+    assert_eq!(fixture.world.counts().seats_max, 1);
+    fixture.end().await;
 }
 
 /// A session that needs a slot of a full pool takes the returned one that is oldest, without waiting for its idle time; so
 /// does a session that came while the call still ran.
 #[tokio::test(start_paused = true)]
 async fn a_session_reclaims_a_returned_slot() {
-    let stage = Stage::new(2, 1);
+    let fixture = FleetFixture::new(2, 1);
     let began = tokio::time::Instant::now();
     let local = Owner::local();
     let calls = [
-        stage.begin_as(&local, SessionKey::Ephemeral, "hold").await,
-        stage.begin_as(&local, SessionKey::Ephemeral, "hold").await,
+        fixture.begin_as(&local, SessionKey::Ephemeral, "hold").await,
+        fixture.begin_as(&local, SessionKey::Ephemeral, "hold").await,
     ];
-    let (first, second) = (stage.world.held().await, stage.world.held().await);
+    let (first, second) = (fixture.world.held().await, fixture.world.held().await);
     second.answer();
     settle().await;
-    assert_eq!(stage.call("a", "click").await.unwrap().seat, 3);
-    assert_eq!(stage.world.open_seats(), [1, 3], "the returned one was closed, the busy one was not");
-    let waiting = stage.begin("b", "click").await;
-    assert_eq!(stage.waiting(), 1);
+    assert_eq!(fixture.call("a", "click").await.unwrap().seat, 3);
+    assert_eq!(fixture.world.open_seats(), [1, 3], "the returned one was closed, the busy one was not");
+    let waiting = fixture.begin("b", "click").await;
+    assert_eq!(fixture.waiting(), 1);
     first.answer();
     assert_eq!(waiting.await.unwrap().unwrap().seat, 4);
     for call in calls {
         call.await.unwrap().unwrap();
     }
     assert_eq!(began.elapsed().as_millis(), 0);
-    assert!(matches!(stage.call_loose("click").await, Err(FleetError::Lease(_))), "sessions keep theirs");
-    stage.end().await;
+    assert!(
+        matches!(fixture.call_ephemeral("click").await, Err(FleetError::Lease(_))),
+        "sessions keep theirs"
+    );
+    fixture.end().await;
 }
 
 /// A returned seat ends with the idle time, without a note to the next call; and no call without a session gets the
 /// advice to renew one.
 #[tokio::test(start_paused = true)]
 async fn a_returned_slot_expires() {
-    let stage = Stage::tuned(1, 1, |settings| settings.max_lifetime = Some(IDLE + MS));
-    stage.call_loose("click").await.unwrap();
+    let fixture = FleetFixture::tuned(1, 1, |settings| settings.max_lifetime = Some(IDLE + MS));
+    fixture.call_ephemeral("click").await.unwrap();
     advance(IDLE - MS).await;
     settle().await;
-    let said = stage.call_loose("click").await.unwrap();
+    let said = fixture.call_ephemeral("click").await.unwrap();
     assert_eq!((said.seat, said.notes), (1, vec![]));
     sleep(IDLE + MS).await;
     settle().await;
-    assert_eq!(stage.world.open_seats(), [] as [u64; 0], "the end of its idle time");
-    let said = stage.call_loose("click").await.unwrap();
+    assert_eq!(fixture.world.open_seats(), [] as [u64; 0], "the end of its idle time");
+    let said = fixture.call_ephemeral("click").await.unwrap();
     assert_eq!((said.seat, said.notes), (2, vec![]));
-    stage.end().await;
+    fixture.end().await;
 }
 
 /// A returned seat that died is not lent again, not even at the moment of its death.
 #[tokio::test(start_paused = true)]
 async fn a_dead_seat_is_not_lent_again() {
-    let stage = Stage::new(1, 1);
+    let fixture = FleetFixture::new(1, 1);
     for round in 0..20 {
-        assert_eq!(stage.call_loose("click").await.unwrap().seat, round + 1);
-        stage.world.lose_seat(round + 1, crash());
+        assert_eq!(fixture.call_ephemeral("click").await.unwrap().seat, round + 1);
+        fixture.world.lose_seat(round + 1, crash());
         if round % 2 == 0 {
             settle().await;
         }
     }
-    stage.call_loose("click").await.unwrap();
-    stage.world.lose_instance(InstanceId(0), &crash());
-    assert_eq!(stage.call_loose("click").await.unwrap().seat, 22);
-    stage.end().await;
+    fixture.call_ephemeral("click").await.unwrap();
+    fixture.world.lose_instance(InstanceId(0), &crash());
+    assert_eq!(fixture.call_ephemeral("click").await.unwrap().seat, 22);
+    fixture.end().await;
 }
 
 /// Many calls of many owners over few slots are all served, each in a seat that only its owner ever saw.
 #[tokio::test(start_paused = true)]
 async fn seats_are_never_shared_between_owners() {
-    let stage = Stage::tuned(2, 2, |settings| settings.pools[0].lease_timeout = IDLE);
+    let fixture = FleetFixture::tuned(2, 2, |settings| settings.pools[0].lease_timeout = IDLE);
     let mut calls = tokio::task::JoinSet::new();
     for n in 0..200_u32 {
-        let stage = stage.clone();
+        let fixture = fixture.clone();
         calls.spawn(async move {
             sleep(MS * (n * 7 % 31)).await;
             let owner = n % 6;
             let whose = SessionKey::Ephemeral;
-            let said = stage.call_as(&Owner::new(&owner.to_string()), whose, "click", "{}").await.unwrap();
+            let said = fixture.call_as(&Owner::new(&owner.to_string()), whose, "click", "{}").await.unwrap();
             (said.seat, owner)
         });
     }
@@ -139,6 +142,6 @@ async fn seats_are_never_shared_between_owners() {
     for (seat, owner) in calls.join_all().await {
         assert_eq!(*owners.entry(seat).or_insert(owner), owner, "seat {seat}");
     }
-    assert_eq!(stage.world.counts().seats_max, 2);
-    stage.end().await;
+    assert_eq!(fixture.world.counts().seats_max, 2);
+    fixture.end().await;
 }
