@@ -92,12 +92,12 @@ mod tests {
         let progress = waiting(r#"{"name":"t","_meta":{"progressToken":"a\u0062"}}"#);
         assert_eq!(
             progress.notice(queued(2)).unwrap().get(),
-            r#"{"progressToken":"a\u0062","progress":0.001,"message":"waiting for a browser: position 2 of 5 in pool \"DEFAULT\""}"#
+            r#"{"progressToken":"a\u0062","progress":0.001,"message":"waiting for a browser: place 2 of 5 in pool \"DEFAULT\""}"#
         );
         let attached = Queued { pool: "browser-3", position: 1, waiting: 2 };
         let attached = progress.notice(attached).unwrap();
         assert!(
-            attached.get().contains(r#""progress":0.002,"message":"waiting for browser 3: position 1 of 2""#)
+            attached.get().contains(r#""progress":0.002,"message":"waiting for browser 3: place 1 of 2""#)
         );
         let more = (0..2 * NOTICES_MAX).filter_map(|_| progress.notice(queued(1))).count();
         assert_eq!(more, 398);

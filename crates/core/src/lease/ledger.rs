@@ -1,4 +1,4 @@
-//! Leasing: a caller that asks gets a slot or a place in a line; a slot that is returned goes to the next waiter.
+//! Leasing: a caller that asks gets a slot, or waits in a queue; a slot that is returned goes to the next waiter.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -20,7 +20,7 @@ pub struct Ledger {
     pub(super) free: FreeSlots,
     /// The waiters that take any slot.
     pub(super) waiters: BTreeSet<WaiterId>,
-    /// How many wait in all lines.
+    /// How many wait in all: for any slot, and for certain instances.
     pub(super) waiting: usize,
     /// Numbers waiters and leases.
     pub(super) next_ticket: u64,
@@ -54,7 +54,7 @@ impl Ledger {
         self.strategy = strategy;
     }
 
-    /// Asks for one slot.
+    /// Leases one slot, or queues the request if none is free.
     pub fn request(&mut self, request: SlotRequest) -> SlotAnswer {
         if let Some(refused) = self.refusal(request.key) {
             return SlotAnswer::Refused(refused);

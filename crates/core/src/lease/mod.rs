@@ -40,7 +40,7 @@ pub enum Strategy {
     Fill,
 }
 
-/// A place in the line: an earlier waiter has the lesser one.
+/// A waiter in the queue. An earlier waiter has the smaller id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaiterId {
     ticket: u64,

@@ -32,7 +32,7 @@ pub(super) fn loosened(resolved: &Resolved, sources: &Sources) -> Vec<Problem> {
     own.complete_from_files();
     let common = compose::global(&own);
     let mut check =
-        LimitCheck { own: &own, resolved, sources, common, told: BTreeSet::new(), problems: Vec::new() };
+        LimitCheck { own: &own, resolved, sources, common, reported: BTreeSet::new(), problems: Vec::new() };
     for setting in SETTINGS.iter().filter(|setting| setting.is_limit()) {
         check.of_all(setting);
     }
@@ -50,8 +50,8 @@ struct LimitCheck<'a> {
     sources: &'a Sources,
     /// The user's own values for all declared pools.
     common: Pool,
-    /// Keys with the places that change them: one line in a file may change many instances.
-    told: BTreeSet<(String, String)>,
+    /// Problems reported so far, by key and by the source that changes it: one line in a file may change many instances.
+    reported: BTreeSet<(String, String)>,
     problems: Vec<Problem>,
 }
 
@@ -103,8 +103,8 @@ impl<'a> LimitCheck<'a> {
             let Some(holder) = self.holder(setting, origin) else { continue };
             let site = self.site(subject, setting);
             // A change for all pools was reported above.
-            let is_told = level < KeyLevel::Pool && site.is_none();
-            if !setting.is_as_strict(&own, &now) && !is_told {
+            let is_reported = level < KeyLevel::Pool && site.is_none();
+            if !setting.is_as_strict(&own, &now) && !is_reported {
                 let rule = holder.rule(&setting.show(&own));
                 self.report_in_pool(subject, Key::Setting(setting), site, changed(setting, &own, &now), rule);
             }
@@ -186,8 +186,8 @@ impl<'a> LimitCheck<'a> {
         let site = self.site(subject, setting);
         let broken = limits.iter().find(|limit| {
             // A change for all pools was reported above.
-            let is_told = limit.is_global && site.is_none();
-            !is_told && !setting.is_as_strict(&limit.values, now)
+            let is_reported = limit.is_global && site.is_none();
+            !is_reported && !setting.is_as_strict(&limit.values, now)
         });
         let rule = match (broken, self.other(setting)) {
             (Some(limit), _) => {
@@ -202,9 +202,9 @@ impl<'a> LimitCheck<'a> {
             }
             (None, Some(holder)) => {
                 let used = self.used(setting);
-                let is_told =
+                let is_reported =
                     site.is_none() && !setting.is_as_strict(&self.own.settings, &self.resolved.settings);
-                if is_told || used.iter().any(|used| setting.is_same(used, now)) {
+                if is_reported || used.iter().any(|used| setting.is_same(used, now)) {
                     return;
                 }
                 let used: BTreeSet<_> = used.iter().map(|used| setting.show(used)).collect();
@@ -285,7 +285,7 @@ impl<'a> LimitCheck<'a> {
     }
 
     fn report(&mut self, key: String, refused: String, place: String, rule: String, instead: String) {
-        if self.told.insert((key.clone(), place.clone())) {
+        if self.reported.insert((key.clone(), place.clone())) {
             self.problems.push(Problem::Limited { key, refused, place, rule, instead });
         }
     }
