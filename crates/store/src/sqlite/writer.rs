@@ -217,7 +217,7 @@ impl Writer {
                     return Ok(outcomes);
                 }
                 Err(failure) if failure.is_of_one_row() && savepoints == Savepoints::None => {
-                    savepoints = Savepoints::Each
+                    savepoints = Savepoints::Each;
                 }
                 Err(failure) if failure.is_corrupt() && !begun_anew => {
                     begun_anew = true;

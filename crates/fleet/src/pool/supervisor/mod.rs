@@ -299,7 +299,7 @@ impl Supervisor {
         };
         self.instance_slot.mark_gone(Health::Failed, Some(why.to_owned()));
         kind.update_connection(|connection| {
-            connection.mark_failed(why.to_owned(), again, outlook == RestartOutlook::None)
+            connection.mark_failed(why.to_owned(), again, outlook == RestartOutlook::None);
         });
         match not_started {
             Some(error) if outlook == RestartOutlook::OnDemand => {
