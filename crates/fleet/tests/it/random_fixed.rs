@@ -204,7 +204,7 @@ async fn play(kind: Kind, steps: Vec<Step>) {
             // An instance that left meanwhile has no name any more.
             Step::Drain(id) => drop(fixture.fleet.drain("DEFAULT", id.map(|id| id.to_string()).as_deref())),
             Step::Restart(id) => {
-                drop(fixture.fleet.restart("DEFAULT", id.map(|id| id.to_string()).as_deref()))
+                drop(fixture.fleet.restart("DEFAULT", id.map(|id| id.to_string()).as_deref()));
             }
             Step::Apply { warm, slots } => {
                 let count = fixture.pool().instances.len();

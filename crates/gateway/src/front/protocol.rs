@@ -69,7 +69,7 @@ impl Protocol {
                     ("tools/call", _) if self.introduced() => self.call(id, params, reply_path).await,
                     ("tools/list", _) if self.introduced() => self.list(id, params, reply_path).await,
                     (_, Some(method)) if self.introduced() => {
-                        self.passthrough(id, method, params, reply_path).await
+                        self.passthrough(id, method, params, reply_path).await;
                     }
                     _ => send(&reply_path.reply, Some(&id), &self.request(&method, params.as_deref())).await,
                 }
@@ -77,7 +77,7 @@ impl Protocol {
             Ok(Message::Notification { method, params }) => self.notification(&method, params.as_deref()),
             Ok(Message::Response { id, body }) => self.connection.answered(&id, body),
             Err(malformed) => {
-                send(&reply_path.reply, malformed.id.as_ref(), &Err(malformed.error.to_raw())).await
+                send(&reply_path.reply, malformed.id.as_ref(), &Err(malformed.error.to_raw())).await;
             }
         }
     }
