@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{BARE, OwnTool, ToolContext, ToolOutput, definitions};
 use crate::{
+    argument_check::suggestion,
     catalog::SESSION_ID,
-    check::suggestion,
     error_response::ErrorResponse,
     route::{CallRequest, Unroutable},
 };
