@@ -44,6 +44,7 @@ mod profile;
 pub mod registry;
 pub mod run_command;
 pub mod run_folder;
+mod script;
 mod seat_folder;
 mod size_limits;
 mod start_command;

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::BrowserCommand;
+
 /// How to read the answers of one kind of engine. The defaults are for an engine of which nothing is known.
 pub trait EngineFormat: Send + Sync {
     /// Whether a tool's answers carry page snapshots, as far as the engine's adapter knows.
@@ -42,6 +44,14 @@ pub trait EngineFormat: Send + Sync {
     /// evaluation. `None` when the answer has no data.
     fn data(&self, _tool: &str, _result: &str, _snapshot: Option<&str>) -> Option<Value> {
         None
+    }
+    /// The tool and the arguments that carry out a command. `None` if no tool of the engine does.
+    fn command(&self, _command: &BrowserCommand) -> Option<(&'static str, Value)> {
+        None
+    }
+    /// Whether the text of a successful answer says that a search found nothing.
+    fn found_nothing(&self, _tool: &str, _text: &str) -> bool {
+        false
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod agent;
 mod call;
+mod command;
 mod engine;
 mod format;
 mod loss;
@@ -14,6 +15,7 @@ use std::{future::Future, pin::Pin};
 
 pub use agent::{Agent, NoAgent, NoAnswer, Queued};
 pub use call::{Artifact, ArtifactKind, Call, CallRecorder, Content, Reply, TOOLS_CALL};
+pub use command::{BrowserCommand, FieldInput};
 pub use engine::{
     Engine, HealthCheckFailed, Instance, Introduction, OpenError, Seat, StartError, Tool, Toolset, View,
 };

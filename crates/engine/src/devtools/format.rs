@@ -1,10 +1,13 @@
 //! What the devtools engine's answers mean: snapshots with their fields, and data, which is the tree of a snapshot or the
 //! value of a script.
 
-use greenroom_core::{EngineFormat, port::Field};
+use greenroom_core::{
+    EngineFormat,
+    port::{BrowserCommand, Field},
+};
 use serde_json::Value;
 
-use super::{text, tree};
+use super::{browser_command, text, tree};
 use crate::tool_answer::first_text;
 
 const EVALUATE: &str = "evaluate_script";
@@ -51,6 +54,10 @@ impl EngineFormat for DevtoolsFormat {
             SNAPSHOT => snapshot.map(tree::parse),
             _ => None,
         }
+    }
+
+    fn command(&self, command: &BrowserCommand) -> Option<(&'static str, Value)> {
+        browser_command::call(command)
     }
 }
 

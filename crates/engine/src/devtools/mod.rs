@@ -6,6 +6,7 @@
 //! statistics, update checks, the addresses of pages.
 
 mod attached_instance;
+mod browser_command;
 mod calls;
 mod command;
 mod console;

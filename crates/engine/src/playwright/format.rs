@@ -1,10 +1,13 @@
 //! What the playwright engine's answers mean: snapshots with their fields, and data, which is the tree of a snapshot or the
 //! value of an evaluation. And which tools give which; only this adapter knows their names.
 
-use greenroom_core::{EngineFormat, port::Field};
+use greenroom_core::{
+    EngineFormat,
+    port::{BrowserCommand, Field},
+};
 use serde_json::Value;
 
-use super::{brief, text, tree};
+use super::{brief, browser_command, text, tree};
 use crate::tool_answer::first_text;
 
 /// Tools that answer with a page snapshot, always or by their arguments: `browser_type` does when it submits,
@@ -86,6 +89,14 @@ impl EngineFormat for PlaywrightFormat {
             _ if self.gives_data(tool) => snapshot.map(tree::parse),
             _ => None,
         }
+    }
+
+    fn command(&self, command: &BrowserCommand) -> Option<(&'static str, Value)> {
+        Some(browser_command::call(command))
+    }
+
+    fn found_nothing(&self, tool: &str, text: &str) -> bool {
+        browser_command::found_nothing(tool, text)
     }
 }
 

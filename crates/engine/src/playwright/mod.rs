@@ -7,6 +7,7 @@
 
 mod artifacts;
 mod brief;
+mod browser_command;
 mod caps;
 mod command;
 mod console;
