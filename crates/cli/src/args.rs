@@ -31,6 +31,36 @@ pub enum Verb {
     Setup(verb::setup::SetupArgs),
     /// Check that this machine can run greenroom, and say how to fix what is wrong
     Doctor(verb::doctor::DoctorArgs),
+    /// Open an address in a session's browser, which starts if there is none
+    Open(verb::browser_command::OpenArgs),
+    /// Show the page of a session, with the refs of its elements
+    Snapshot(verb::browser_command::PlainArgs),
+    /// Click an element
+    Click(verb::browser_command::ClickArgs),
+    /// Type a text into a field
+    Type(verb::browser_command::TypeArgs),
+    /// Fill in the fields of a form
+    Fill(verb::browser_command::FillArgs),
+    /// Press a key
+    Press(verb::browser_command::PressArgs),
+    /// Select options of a list
+    Select(verb::browser_command::SelectArgs),
+    /// Wait for a text, for the end of a text, or for a time
+    Wait(verb::browser_command::WaitArgs),
+    /// Evaluate JavaScript in the page
+    Eval(verb::browser_command::EvalArgs),
+    /// Write a picture of the page to a file
+    Screenshot(verb::browser_command::ScreenshotArgs),
+    /// List, open, close or select tabs
+    Tabs(verb::browser_command::TabsArgs),
+    /// Go back in the history of the tab
+    Back(verb::browser_command::PlainArgs),
+    /// Search the page for a text
+    Find(verb::browser_command::FindArgs),
+    /// Close a session and its browser
+    Close(verb::browser_command::PlainArgs),
+    /// Call any tool of the engine, or one of greenroom's own
+    Call(verb::browser_command::CallArgs),
     /// Watch several agents shop in a local tea shop, each in its own browser
     Demo(verb::demo::DemoArgs),
     /// Show the greenroom processes that run, with their sessions and pools

@@ -1,6 +1,6 @@
 //! The `greenroom` binary: parses the command line, resolves the settings, starts logging, and hands over to one verb.
 //!
-//! Exit codes: 0 fine, 1 failure, 2 bad usage or bad configuration. stdout carries data only; everything for people,
+//! Exit codes: 0 fine, 1 failure, 2 bad usage or bad configuration, 3 no greenroom could be reached or started. stdout carries data only; everything for people,
 //! errors included, goes to stderr.
 
 mod app;
@@ -10,6 +10,7 @@ mod config;
 mod control;
 mod demo;
 mod doctor;
+mod idle_exit;
 mod join;
 mod log_writer;
 mod packages;
@@ -36,6 +37,7 @@ use crate::{
     args::{Cli, ConfigVerb, DbVerb, Flags, Verb},
     config::{Inputs, ProcessEnv},
     report::Hinted,
+    verb::browser_command::{Request, run as browse},
 };
 
 /// How long the end of the process waits for threads that are busy with the disk or a name server. Their results are not
@@ -95,6 +97,21 @@ async fn dispatch(
         Verb::Serve(args) => verb::serve::run(settings, &inputs, journal, &args).await,
         Verb::Setup(args) => verb::setup::run(&settings, &env, &args).await,
         Verb::Doctor(args) => verb::doctor::run(settings, env, &args).await,
+        Verb::Open(args) => browse(&settings, &inputs, args.try_into()?).await,
+        Verb::Snapshot(args) => browse(&settings, &inputs, Request::snapshot(args)).await,
+        Verb::Click(args) => browse(&settings, &inputs, args.into()).await,
+        Verb::Type(args) => browse(&settings, &inputs, args.into()).await,
+        Verb::Fill(args) => browse(&settings, &inputs, args.try_into()?).await,
+        Verb::Press(args) => browse(&settings, &inputs, args.into()).await,
+        Verb::Select(args) => browse(&settings, &inputs, args.into()).await,
+        Verb::Wait(args) => browse(&settings, &inputs, args.into()).await,
+        Verb::Eval(args) => browse(&settings, &inputs, args.into()).await,
+        Verb::Screenshot(args) => browse(&settings, &inputs, args.into()).await,
+        Verb::Tabs(args) => browse(&settings, &inputs, args.try_into()?).await,
+        Verb::Back(args) => browse(&settings, &inputs, Request::back(args)).await,
+        Verb::Find(args) => browse(&settings, &inputs, args.into()).await,
+        Verb::Close(args) => browse(&settings, &inputs, Request::close(args)).await,
+        Verb::Call(args) => browse(&settings, &inputs, args.try_into()?).await,
         Verb::Demo(args) => verb::demo::run(&settings, &env, &args).await,
         Verb::Status(args) => verb::status::run(&settings, &env, &args).await,
         Verb::Sessions(args) => verb::sessions::run(&settings, &env, &args).await,

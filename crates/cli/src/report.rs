@@ -13,6 +13,9 @@ use greenroom_core::{StartError, printable::printable_lines, settings::Problems}
 /// Bad usage or bad configuration, as opposed to a failure (1).
 const USAGE: u8 = 2;
 
+/// No greenroom could be reached, and none started.
+const UNREACHABLE: u8 = 3;
+
 /// An error of the cli with a hint.
 #[derive(Debug)]
 pub struct Hinted {
@@ -30,6 +33,16 @@ impl Hinted {
     /// The request could not be carried out.
     pub fn failure(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, code: 1 }
+    }
+
+    /// No greenroom could be reached or started for a command.
+    pub fn unreachable(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, code: UNREACHABLE }
+    }
+
+    /// The same error, caused by the command line.
+    pub fn into_usage(self) -> Self {
+        Self { code: USAGE, ..self }
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -10,8 +10,9 @@
 //! Each child leads a process group of its own and has greenroom's tag in its environment, by which a later greenroom finds
 //! the children of a dead one.
 //!
-//! One kind of child outlives greenroom: a browser that its operator's command starts. It is detached: a session of its own,
-//! no signal, no tag, no pipe. Only the task that notes its end waits for it.
+//! Two kinds of children outlive greenroom: a browser that its operator's command starts, and the server that a command such
+//! as `greenroom open` starts. They are detached: a session of their own, no signal, no tag, no pipe that must have a reader.
+//! Only the task that notes their end waits for them.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -24,7 +25,7 @@ use std::{
 };
 
 use tokio::{
-    process::Child,
+    process::{Child, ChildStdout},
     runtime::Handle,
     sync::{oneshot, watch},
 };
@@ -187,14 +188,17 @@ impl Launcher {
 
     /// Starts a child that outlives greenroom and that greenroom never ends. Its stderr goes into `stderr`, if given.
     pub async fn spawn_detached(&self, spec: Spec, stderr: Option<File>) -> io::Result<DetachedChild> {
-        let mut child = self.run_on_launcher_thread(Box::new(|_| detach(spec, stderr))).await?;
-        let pid = child.id().ok_or_else(|| io::Error::other("the child ended at once"))?;
-        let (ended, end) = watch::channel(None);
-        // This task has no owner, like the child; it reaps the child, which would otherwise stay as a zombie.
-        tokio::spawn(async move {
-            ended.send_replace(Some(Exit::from(child.wait().await)));
-        });
-        Ok(DetachedChild { pid, end })
+        let child = self.run_on_launcher_thread(Box::new(|_| detach(spec, Stdio::null(), stderr))).await?;
+        watch_detached(child)
+    }
+
+    /// Starts a greenroom server that outlives this process. Its stderr goes into `log`. Its stdout is a pipe, on which it
+    /// says that it is ready; it says nothing more there, so the reader may go away.
+    pub async fn spawn_server(&self, spec: Spec, log: File) -> io::Result<(DetachedChild, ChildStdout)> {
+        let start: StartChild = Box::new(|_| detach(spec, Stdio::piped(), Some(log)));
+        let mut child = self.run_on_launcher_thread(start).await?;
+        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("the child has no stdout"))?;
+        Ok((watch_detached(child)?, stdout))
     }
 
     async fn run_on_launcher_thread(&self, start: StartChild) -> io::Result<Child> {
@@ -203,6 +207,17 @@ impl Launcher {
         self.jobs.send(job).map_err(|_| io::Error::other("the launcher thread has ended"))?;
         child.await.map_err(|_| io::Error::other("the launcher thread has ended"))?
     }
+}
+
+/// Notes the end of a detached child, for as long as greenroom runs.
+fn watch_detached(mut child: Child) -> io::Result<DetachedChild> {
+    let pid = child.id().ok_or_else(|| io::Error::other("the child ended at once"))?;
+    let (ended, end) = watch::channel(None);
+    // This task has no owner, like the child; it reaps the child, which would otherwise stay as a zombie.
+    tokio::spawn(async move {
+        ended.send_replace(Some(Exit::from(child.wait().await)));
+    });
+    Ok(DetachedChild { pid, end })
 }
 
 #[allow(clippy::disallowed_methods, reason = "this is the launcher thread")]
@@ -227,10 +242,10 @@ fn launch(spec: Spec, tag: &str) -> io::Result<Child> {
     command.kill_on_drop(true).spawn()
 }
 
-/// For [`Launcher::spawn_detached`].
+/// For children that outlive greenroom.
 #[allow(clippy::disallowed_methods, reason = "this is the launcher thread")]
 #[allow(unsafe_code, reason = "pre_exec is unsafe; the closure makes one system call and allocates nothing")]
-fn detach(spec: Spec, stderr: Option<File>) -> io::Result<Child> {
+fn detach(spec: Spec, stdout: Stdio, stderr: Option<File>) -> io::Result<Child> {
     let mut command = std::process::Command::new(&spec.program);
     let is_own = |name: &OsStr| name.to_string_lossy().starts_with(OWN_PREFIX);
     command.args(&spec.args).env_clear().envs(std::env::vars_os().filter(|(name, _)| !is_own(name)));
@@ -239,7 +254,7 @@ fn detach(spec: Spec, stderr: Option<File>) -> io::Result<Child> {
         command.current_dir(folder);
     }
     let stderr = stderr.map_or_else(Stdio::null, Stdio::from);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; setsid is.
     unsafe {
         // In a session of its own, no signal of greenroom's terminal can end it.

@@ -248,7 +248,7 @@ pub(crate) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     })
 }
 
-pub(crate) fn private_file() -> OpenOptions {
+pub fn private_file() -> OpenOptions {
     greenroom_files::private()
 }
 

@@ -28,12 +28,23 @@ pub(crate) async fn run(
     gateway: &Gateway,
     caller: &Caller,
     params: Option<&RawValue>,
+    turn: Turn,
+) -> Result<Raw, Raw> {
+    run_as(gateway, caller, params, turn, |request| request).await
+}
+
+/// The same for a client that says beside the parameters what it wants: `complete` adds that to the request.
+pub(crate) async fn run_as(
+    gateway: &Gateway,
+    caller: &Caller,
+    params: Option<&RawValue>,
     mut turn: Turn,
+    complete: impl FnOnce(CallRequest) -> CallRequest,
 ) -> Result<Raw, Raw> {
     turn.wait().await;
     let _guard = offload_if_large_json(params).await;
     let request = match CallRequest::parse(params) {
-        Ok(request) => request,
+        Ok(request) => complete(request),
         Err(error) => return NotRun::from(error).into_body(),
     };
     let request = match tools::more_tools::inner_call(&request) {

@@ -40,7 +40,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use greenroom_core::{Policy, settings::Scope};
 use greenroom_fleet::{Fleet, Readiness};
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 use tokio_util::task::TaskTracker;
 
 pub use attach::{
@@ -77,6 +77,8 @@ pub struct Gateway {
     pub recall: Recall,
     /// Calls that are not answered yet.
     pub answering: TaskTracker,
+    /// Counts the commands of the command line.
+    pub commands: watch::Sender<u64>,
 }
 
 impl Gateway {

@@ -22,7 +22,7 @@ use crate::recall::{
 };
 
 /// The field of `_meta` with the record's `ref_id`, and with the notes if they may not be added to the text.
-const REF_ID: &str = "greenroom/ref_id";
+pub(crate) const REF_ID: &str = "greenroom/ref_id";
 const NOTES: &str = "greenroom/notes";
 /// The field of `_meta` with the folder of the relative paths in an answer session_key links are the engine's.
 const FOLDER: &str = "greenroom/folder";

@@ -9,7 +9,10 @@ use serde_json::value::RawValue;
 
 use crate::{
     catalog::{BROWSER, INSTANCE, InjectedParameters, POOL, SESSION_ID},
-    recall::response_options::{InvalidOption, ResponseOptions},
+    recall::{
+        ResponseMode,
+        response_options::{InvalidOption, ResponseOptions},
+    },
 };
 
 /// A call as the front received it, with the session and the pool, instance or browser that its client names.
@@ -82,6 +85,12 @@ impl CallRequest {
         Self::parse(Some(&params.to_raw()))
     }
 
+    /// The same call in this session, answered in this mode, unless its arguments name others.
+    pub(crate) fn in_session(self, session: SessionId, mode: ResponseMode) -> Self {
+        let response_options = ResponseOptions { mode: Some(mode), ..self.response_options };
+        Self { session: Some(session), response_options, ..self }
+    }
+
     /// Removes the selectors from the arguments, as far as they are greenroom's. A session that they name replaces the
     /// one that the request was made for.
     pub(crate) fn take_selectors(&mut self, takes: InjectedParameters) -> Result<(), Unroutable> {
@@ -110,7 +119,9 @@ impl CallRequest {
         for (name, _) in names.iter().filter(|(_, own)| *own) {
             arguments.remove(name);
         }
-        self.response_options = takes.response_options.take_from(&mut arguments)?;
+        let options = takes.response_options.take_from(&mut arguments)?;
+        self.response_options =
+            ResponseOptions { mode: options.mode.or(self.response_options.mode), ..options };
         self.arguments = Some(arguments.to_raw());
         if let Some(id) = session {
             self.session = Some(SessionId::new(&id)?);
@@ -204,6 +215,23 @@ mod tests {
         own.take_selectors(InjectedParameters { pool: false, ..InjectedParameters::ALL }).unwrap();
         assert_eq!(own.target.pool, None);
         assert!(own.arguments().unwrap().get().contains(r#""browser_pool":"P""#));
+    }
+
+    /// A session and a mode that stand beside the arguments stay, unless the arguments name others.
+    #[test]
+    fn session_and_mode_beside_the_arguments() {
+        let refs = ResponseMode::As(greenroom_core::settings::Responses::Refs);
+        for (arguments, session, mode) in [
+            (r#"{"a":1}"#, "s", refs),
+            (r#"{"browser_pool":"P"}"#, "s", refs),
+            (r#"{"mode":"diff","sessionId":"t"}"#, "t", ResponseMode::Diff),
+        ] {
+            let given = request(&format!(r#"{{"name":"t","arguments":{arguments}}}"#)).unwrap();
+            let mut given = given.in_session(SessionId::new("s").unwrap(), refs);
+            given.take_selectors(InjectedParameters::ALL).unwrap();
+            assert_eq!(given.session.unwrap().as_str(), session, "{arguments}");
+            assert_eq!(given.response_options.mode, Some(mode), "{arguments}");
+        }
     }
 
     /// A selector is found however its name is spelt: a selector that is missed would send the call to another session.

@@ -112,6 +112,7 @@ pub(crate) fn gateway(pools: &[TestPool], scope: Scope, idle_timeout: Duration) 
         metrics,
         recall: Recall::none(),
         answering: tokio_util::task::TaskTracker::new(),
+        commands: tokio::sync::watch::Sender::default(),
     };
     (Arc::new(gateway), folder)
 }

@@ -83,7 +83,14 @@ fn client(pools: &[TestPool]) -> TestClient {
 impl TestClient {
     async fn call_as(&self, agent: Arc<RecordingAgent>, params: Value) -> Value {
         let is_local = self.is_local;
-        let caller = Caller { owner: Owner::local(), connection: None, agent, is_program: false, is_local };
+        let caller = Caller {
+            owner: Owner::local(),
+            connection: None,
+            agent,
+            is_program: false,
+            is_local,
+            is_command_line: false,
+        };
         let answer = call::run(&self.gateway, &caller, Some(&encode(&params)), Turns::default().take()).await;
         serde_json::from_str(answer.unwrap_or_else(|error| panic!("{error}")).get()).unwrap()
     }
@@ -283,6 +290,7 @@ async fn disabled_tool_error_names_its_cap() {
         connection: None,
         agent: Arc::<RecordingAgent>::default(),
         is_program: false,
+        is_command_line: false,
         is_local: true,
     };
     let params = encode(&json!({ "name": "save", "arguments": {} }));

@@ -121,6 +121,7 @@ impl App {
             suspended_calls: greenroom_gateway::SuspendedCalls::default(),
             metrics,
             answering: tokio_util::task::TaskTracker::new(),
+            commands: tokio::sync::watch::Sender::default(),
             recall: Recall {
                 records,
                 responses: settings.responses,
@@ -182,7 +183,7 @@ impl App {
     /// one. Without a socket greenroom serves agents all the same: some file systems have none.
     pub fn open_control(
         &mut self,
-        kind: ProcessKind,
+        (kind, idle_exit): (ProcessKind, Option<Duration>),
         listen: Option<String>,
         journal: Arc<RecentLog>,
         routes: axum::Router,
@@ -190,7 +191,10 @@ impl App {
         let closing = CancellationToken::new();
         let control = Arc::new(Control {
             gateway: self.gateway.clone(),
-            identity: ProcessIdentity::new(env!("CARGO_PKG_VERSION"), kind, listen, self.data_folder.clone()),
+            identity: ProcessIdentity {
+                idle_exit,
+                ..ProcessIdentity::new(env!("CARGO_PKG_VERSION"), kind, listen, self.data_folder.clone())
+            },
             journal,
             closing: closing.clone(),
         });

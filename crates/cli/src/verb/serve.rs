@@ -26,21 +26,30 @@ use greenroom_gateway::{
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{app::App, config::Inputs, control, port_holder, reload, report::Hinted, signals::Signals, tcp};
+use crate::{
+    app::App, config::Inputs, control, idle_exit, port_holder, reload, report::Hinted, signals::Signals, tcp,
+    verb::browser_command::background,
+};
 
 #[derive(Debug, clap::Args)]
-pub struct ServeArgs {}
+pub struct ServeArgs {
+    /// A command has started this server: it takes any port unless one is configured, and ends when it is not used
+    #[arg(long, hide = true)]
+    pub background: bool,
+}
 
 pub async fn run(
     resolved: Resolved,
     inputs: &Inputs,
     journal: Arc<RecentLog>,
-    _: &ServeArgs,
+    args: &ServeArgs,
 ) -> anyhow::Result<ExitCode> {
     let settings = &resolved.settings;
     let env = &inputs.env;
     let signals = Signals::listen(true)?;
-    let listener = bind(&resolved).await?;
+    let listener = bind(&resolved, args.background).await?;
+    let idle_exit =
+        if args.background { background::idle_exit(&resolved) } else { settings.server.idle_exit };
     let address = listener.local_addr().context("cannot tell where the server listens")?;
     let mut app = App::build(ProcessKind::Server, settings, env).await?;
     // Before any page can know the port.
@@ -64,7 +73,12 @@ pub async fn run(
         rules: Some(HostRules { address: Some(address.ip()), hosts: settings.server.allowed_hosts.clone() }),
         ..socket.clone()
     });
-    app.open_control(ProcessKind::Server, Some(url.clone()), journal, http::router(Arc::new(socket)));
+    app.open_control(
+        (ProcessKind::Server, idle_exit),
+        Some(url.clone()),
+        journal,
+        http::router(Arc::new(socket)),
+    );
     app.warm_up();
     // Written after the socket exists, so that its readers find the socket.
     let server_file = app.run_folder().0.join(control::SERVER);
@@ -86,7 +100,22 @@ pub async fn run(
             () = signals.stop.cancelled() => {}
         }
     };
-    tokio::join!(serving, http::maintain_clients(http_state.clone()), stopping, reloading);
+    let idling = async {
+        let Some(after) = idle_exit else { return };
+        let is_used = || {
+            !app.gateway.fleet.list_all().is_empty()
+                || !app.gateway.answering.is_empty()
+                || http_state.sessions.has_clients()
+        };
+        tokio::select! {
+            () = idle_exit::unused_for(after, app.gateway.commands.subscribe(), is_used) => {
+                tracing::info!("no session, client or command for {}: ending", human(after));
+                signals.stop.cancel();
+            }
+            () = signals.stop.cancelled() => {}
+        }
+    };
+    tokio::join!(serving, http::maintain_clients(http_state.clone()), stopping, reloading, idling);
     app.shut_down(http_state.end()).await;
     Ok(ExitCode::SUCCESS)
 }
@@ -103,7 +132,7 @@ async fn drain(app: &App, within: Duration, signals: &Signals) {
     }
 }
 
-async fn bind(resolved: &Resolved) -> anyhow::Result<TcpListener> {
+async fn bind(resolved: &Resolved, is_background: bool) -> anyhow::Result<TcpListener> {
     let address: SocketAddr = resolved.settings.server.listen;
     if !address.ip().is_loopback() {
         let origin = resolved.origin("server.listen");
@@ -115,6 +144,14 @@ async fn bind(resolved: &Resolved) -> anyhow::Result<TcpListener> {
     }
     // Clients know a port that the user chose, so the server must have that one. The default port may be replaced.
     let may_move = matches!(resolved.origin("server.listen"), Origin::Default);
+    if is_background {
+        // Commands find the server by its socket. The default port stays free for a server that its user starts.
+        let port = if may_move { 0 } else { address.port() };
+        if let Ok(listener) = TcpListener::bind((address.ip(), port)).await {
+            return Ok(listener);
+        }
+        return TcpListener::bind((address.ip(), 0)).await.context("cannot listen on any port");
+    }
     listen(address, may_move).await
 }
 

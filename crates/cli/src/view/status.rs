@@ -47,7 +47,9 @@ fn heading(status: &ProcessStatus, terminal: Terminal) -> String {
     let name = terminal.paint(Paint::Bold, &format!("greenroom {}", clean(&status.version)));
     let up = span(status.uptime_seconds);
     let listen = status.listen.as_deref().map(|address| format!("  {}", clean(address))).unwrap_or_default();
-    format!("{name}  {}  pid {}  up {up}{listen}\n", clean(&status.kind), status.pid)
+    let end = status.idle_exit_seconds.map(|after| format!("  ends after {} without use", span(after)));
+    let end = end.unwrap_or_default();
+    format!("{name}  {}  pid {}  up {up}{listen}{end}\n", clean(&status.kind), status.pid)
 }
 
 /// A line for the built-in pool; a table of the declared ones, and their problems.

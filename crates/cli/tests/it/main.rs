@@ -10,6 +10,7 @@
 )]
 
 mod cli_fixture;
+mod command_line;
 mod config;
 mod control;
 mod db;

@@ -181,6 +181,8 @@ fn decisions() {
         // Other addresses than this machine's loopback are refused in any case.
         "server.listen",
         "server.drain_timeout",
+        // A command starts the server again.
+        "server.idle_exit",
         // Agents may call the same tools with each of them.
         "tools.profile",
         "attach.eager",

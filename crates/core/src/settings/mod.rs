@@ -66,7 +66,8 @@ pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use resolve::{Resolved, resolve};
 pub use source::{
-    BROWSER_URL, BrowserFlag, CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, Sources, WS_ENDPOINT,
+    BROWSER_URL, BrowserFlag, CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, SESSION_VARIABLE,
+    Sources, WS_ENDPOINT,
 };
 pub use table::{Attach, Blobs, Pool, Records, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools};
 pub use variables::is_ours;

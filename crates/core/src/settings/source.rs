@@ -9,6 +9,9 @@ use super::declare::Setting;
 pub const CONFIG_VARIABLE: &str = "GREENROOM_CONFIG";
 pub const CONFIG_FLAG: &str = "config";
 
+/// The variable that names the session of commands such as `greenroom open`. It is no setting: a server has none.
+pub const SESSION_VARIABLE: &str = "GREENROOM_SESSION";
+
 /// All sources of a configuration, not yet parsed.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {

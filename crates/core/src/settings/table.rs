@@ -77,6 +77,9 @@ settings! {
         "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(TextLine("HOST")), Guarded;
         /// How long a server that is told to stop lets running calls go on. A second signal ends them at once.
         "server.drain_timeout" drain_timeout: Duration = Duration::from_secs(5) => Span::FROM_ZERO, Open;
+        /// After how long a server ends by itself in which no session is open, no client is connected and no command
+        /// came. A server that a command such as `greenroom open` started ends after 10 minutes by default.
+        "server.idle_exit" idle_exit: Option<Duration> = None => OrWord("never", Span::POSITIVE), Open;
     }
 
     /// A session is an isolated browser that an agent uses by its `sessionId`.

@@ -11,7 +11,7 @@ use super::{
     nearest::nearest,
     problem::Problem,
     resolve::{SettingLabel, SettingsMerge, find},
-    source::{CONFIG_FLAG, CONFIG_VARIABLE, Origin, SettingLocation},
+    source::{CONFIG_FLAG, CONFIG_VARIABLE, Origin, SESSION_VARIABLE, SettingLocation},
 };
 
 const PREFIX: &str = "GREENROOM_";
@@ -104,7 +104,7 @@ impl SettingsMerge<'_> {
                     instead: format!("set {CONFIG_VARIABLE} in the environment, or give --{CONFIG_FLAG}"),
                 });
             }
-            None if name == CONFIG_VARIABLE => {}
+            None if name == CONFIG_VARIABLE || name == SESSION_VARIABLE => {}
             None => match declaring {
                 Some(key) => self.of_all_pools(from, key, name, value),
                 None => {

@@ -5,6 +5,7 @@
 //! user may also kill the process. So the routes must never be served where others can reach them. They set no
 //! fallback, so that other routers can be merged with them.
 
+mod call;
 mod key;
 mod logs;
 mod problem;
@@ -16,15 +17,19 @@ mod timeline;
 use std::{
     path::PathBuf,
     sync::Arc,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
-use axum::{Router, routing::get};
+use axum::{
+    Router,
+    routing::{get, post},
+};
 use greenroom_core::Owner;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Gateway, rest};
 
+pub use call::{AnswerImage, CommandAnswer, CommandCall};
 pub use key::{InvalidSessionKey, OwnedSessionKey};
 pub use logs::LogLine;
 pub use problem::{ControlProblem, ControlProblemBody, fallback};
@@ -58,6 +63,8 @@ pub struct ProcessIdentity {
     /// The address at which agents reach it, if it has one.
     pub listen: Option<String>,
     pub data_folder: PathBuf,
+    /// After how long without use it ends by itself.
+    pub idle_exit: Option<Duration>,
     pub started: SystemTime,
     /// The same moment on the monotonic clock.
     pub started_at: Instant,
@@ -72,7 +79,7 @@ impl ProcessIdentity {
         data_folder: PathBuf,
     ) -> Self {
         let (started, started_at) = (SystemTime::now(), Instant::now());
-        Self { version, kind, listen, data_folder, started, started_at }
+        Self { version, kind, listen, data_folder, idle_exit: None, started, started_at }
     }
 }
 
@@ -93,6 +100,7 @@ pub fn router(control: Arc<Control>) -> Router {
         .route("/control/status", get(status::show))
         .route("/control/sessions", get(sessions::list))
         .route("/control/sessions/{key}", get(sessions::show).delete(sessions::close))
+        .route("/control/call", post(call::make))
         .route("/control/logs", get(logs::read))
         .route("/control/timeline", get(timeline::show))
         .with_state(control)

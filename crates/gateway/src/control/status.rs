@@ -25,6 +25,9 @@ pub struct ProcessStatus {
     /// The address at which agents reach it, if it has one.
     pub listen: Option<String>,
     pub data_folder: PathBuf,
+    /// After how long without sessions, clients and commands it ends by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_exit_seconds: Option<u64>,
     pub started_at: String,
     pub uptime_seconds: u64,
     pub pools: Vec<PoolReport>,
@@ -94,6 +97,7 @@ pub(super) async fn show(State(control): State<Arc<Control>>) -> Json<ProcessSta
         kind: identity.kind.as_str().to_owned(),
         listen: identity.listen.clone(),
         data_folder: identity.data_folder.clone(),
+        idle_exit_seconds: identity.idle_exit.map(|after| after.as_secs()),
         started_at: timestamp(identity.started),
         uptime_seconds: identity.started_at.elapsed().as_secs(),
         pools: fleet.pools().into_iter().map(pool).collect(),

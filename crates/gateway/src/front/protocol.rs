@@ -212,6 +212,7 @@ impl Protocol {
             connection: Some(connection),
             agent: Arc::new(agent),
             is_program: false,
+            is_command_line: false,
         }
     }
 

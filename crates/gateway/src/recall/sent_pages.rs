@@ -170,6 +170,17 @@ mod tests {
         assert_eq!(base(&pages, 1), None);
     }
 
+    /// Commands of a session count as one agent's, whichever process each comes from, and apart from a connection.
+    #[tokio::test]
+    async fn commands_are_one_reader() {
+        let caller = || crate::caller::Caller::command_line(std::sync::Arc::new(greenroom_core::NoAgent));
+        let pages = SentPages::default();
+        let sent = (&ref_id(1), Some("d".to_owned()));
+        pages.sent(&session(1), caller().reader().unwrap(), sent, PageForm::Whole);
+        assert_eq!(pages.base(&session(1), caller().reader(), Some("d")), Some(ref_id(1)));
+        assert_eq!(base(&pages, 1), None);
+    }
+
     /// The page is sent whole again after enough answers, and after long enough; a whole one begins the count anew.
     #[tokio::test(start_paused = true)]
     async fn pages_age() {

@@ -19,7 +19,7 @@ use crate::{front::http::is_json, offload::offload_if_large};
 
 /// How long a body may be, and how long it may take to arrive.
 #[derive(Clone, Copy)]
-pub(super) struct BodyLimits {
+pub(crate) struct BodyLimits {
     bytes_max: usize,
     within: Duration,
 }
@@ -28,11 +28,11 @@ pub(super) struct BodyLimits {
 pub(super) const COMMAND: BodyLimits = BodyLimits { bytes_max: 64 * 1024, within: Duration::from_secs(10) };
 
 /// A call may contain a script or a long form, sent over a slow network. Files are not sent this way.
-pub(super) const CALL: BodyLimits =
+pub(crate) const CALL: BodyLimits =
     BodyLimits { bytes_max: 8 * 1024 * 1024, within: Duration::from_secs(60) };
 
 /// The body as this type; `None` if it is empty.
-pub(super) async fn read<T: DeserializeOwned>(
+pub(crate) async fn read<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: Body,
     bounds: BodyLimits,

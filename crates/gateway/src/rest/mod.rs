@@ -6,7 +6,7 @@
 
 mod attached_browsers;
 mod blobs;
-mod body;
+pub(crate) mod body;
 mod calls;
 mod input;
 mod openapi;

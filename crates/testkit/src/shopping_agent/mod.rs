@@ -15,8 +15,8 @@ use crate::{
     client::{Client, text_of},
     site::Site,
 };
-use page_knowledge::{PageKnowledge, ref_of};
-use steps::{Element, ORDER, STEPS, ShoppingAction, ShoppingStep};
+pub use page_knowledge::{PageKnowledge, ref_of};
+pub use steps::{Element, ORDER, STEPS, ShoppingAction, ShoppingStep};
 
 /// How an agent gets to see pages.
 #[derive(Debug, Clone)]

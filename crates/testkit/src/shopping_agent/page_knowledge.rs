@@ -5,7 +5,7 @@ const LINK: &str = "- [Snapshot](";
 
 /// What is known of the page.
 #[derive(Debug, Default)]
-pub(super) struct PageKnowledge {
+pub struct PageKnowledge {
     /// Oldest first.
     texts: Vec<String>,
     /// The index of the last answer's first text.
@@ -16,7 +16,7 @@ pub(super) struct PageKnowledge {
 
 impl PageKnowledge {
     /// Adds the answer to a call. `meta` is the ref_id in its `_meta`.
-    pub(super) fn add_answer(&mut self, text: &str, meta: Option<&str>) {
+    pub fn add_answer(&mut self, text: &str, meta: Option<&str>) {
         let link = text.lines().find_map(|line| line.strip_prefix(LINK)?.strip_suffix(')'));
         // An answer tells nothing about the page unless it has a snapshot, a link to one, or a ref_id to recall one by.
         let only_changes = text.contains("```diff\n") || text.contains("no changes since ");
@@ -33,29 +33,29 @@ impl PageKnowledge {
     }
 
     /// Adds a text that the agent asked for.
-    pub(super) fn add_recalled(&mut self, text: &str) {
+    pub fn add_recalled(&mut self, text: &str) {
         self.texts.push(text.to_owned());
     }
 
     /// Newest first.
-    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().rev().map(String::as_str)
     }
 
     /// The text of the last call's answer.
-    pub(super) fn newest(&self) -> &str {
+    pub fn newest(&self) -> &str {
         self.texts.get(self.newest).map_or("", String::as_str)
     }
 
-    pub(super) fn link(&self) -> Option<&str> {
+    pub fn link(&self) -> Option<&str> {
         self.link.as_deref()
     }
 
-    pub(super) fn ref_id(&self) -> Option<String> {
+    pub fn ref_id(&self) -> Option<String> {
         self.ref_id.clone()
     }
 
-    pub(super) fn has_ref_id(&self) -> bool {
+    pub fn has_ref_id(&self) -> bool {
         self.ref_id.is_some()
     }
 }
@@ -67,7 +67,7 @@ fn ref_id_in(text: &str) -> Option<&str> {
 }
 
 /// The ref of the element with these words, in a line of a snapshot or of a diff's additions.
-pub(super) fn ref_of(text: &str, words: &str) -> Option<String> {
+pub fn ref_of(text: &str, words: &str) -> Option<String> {
     let mut in_diff = false;
     for line in text.lines() {
         match line {

@@ -5,7 +5,7 @@
 
 /// What one call does.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum ShoppingAction {
+pub enum ShoppingAction {
     Navigate,
     Click(Element),
     Type(Element, &'static str),
@@ -20,11 +20,11 @@ pub(super) enum ShoppingAction {
 
 /// An element, by its role and its name.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Element(pub(super) &'static str, pub(super) &'static str);
+pub struct Element(pub &'static str, pub &'static str);
 
 /// A call, and the text that must be on the page after it, or in its answer. Empty for calls whose answers do not show the
 /// page.
-pub(super) struct ShoppingStep(pub(super) ShoppingAction, pub(super) &'static str);
+pub struct ShoppingStep(pub ShoppingAction, pub &'static str);
 
 use ShoppingAction::{Click, Evaluate, FillForm, ListTabs, Navigate, Select, Snapshot, Submit, Type};
 
@@ -36,7 +36,7 @@ const fn textbox(name: &'static str) -> Element {
     Element("textbox", name)
 }
 
-pub(super) const STEPS: [ShoppingStep; 20] = [
+pub const STEPS: [ShoppingStep; 20] = [
     ShoppingStep(Navigate, "500 of 500 wares shown"),
     ShoppingStep(Click(button("Add Lamp 216")), "Cart has 1 item"),
     ShoppingStep(Click(button("Details of Kettle 342")), "Kettle 342 costs 9.67 and is in stock."),
@@ -70,5 +70,5 @@ pub(super) const STEPS: [ShoppingStep; 20] = [
 ];
 
 /// The query of the final order.
-pub(super) const ORDER: &str = "name=Ada+Lovelace&email=ada%40example.com&street=12+St+James%27s+Square&city=London\
+pub const ORDER: &str = "name=Ada+Lovelace&email=ada%40example.com&street=12+St+James%27s+Square&city=London\
     &shipping=Express&item=1+x+Lamp+216&item=1+x+Kettle+342&item=2+x+Rake+123";

@@ -7,6 +7,7 @@ mod answers;
 mod auto_responses;
 mod browsers;
 mod bulk;
+mod command_line;
 mod crash_browser;
 mod crash_engine;
 mod cross_origin;

@@ -48,6 +48,11 @@ impl Fronts {
         self.0.lock()
     }
 
+    /// Whether a front has an open connection.
+    pub(super) fn any_joined(&self) -> bool {
+        self.lock().known.values().any(|known| known.joined > 0)
+    }
+
     /// Adds a front: the known one with this secret, or a new one that cannot come back.
     pub(super) fn join(
         &self,

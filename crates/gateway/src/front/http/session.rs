@@ -213,6 +213,11 @@ impl HttpSession {
 }
 
 impl HttpClients {
+    /// Whether any client has an MCP session, or any front is joined.
+    pub fn has_clients(&self) -> bool {
+        !self.lock().is_empty() || self.fronts.any_joined()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Arc<HttpSession>>> {
         self.clients.lock()
     }

@@ -172,7 +172,14 @@ fn begin(
     let owner = stateless_client.owner.clone();
     let connection = stateless_client.connection;
     let is_local = stateless_client.is_local;
-    let caller = Caller { owner, connection, agent: Arc::new(agent), is_program: false, is_local };
+    let caller = Caller {
+        owner,
+        connection,
+        agent: Arc::new(agent),
+        is_program: false,
+        is_local,
+        is_command_line: false,
+    };
     let fresh_ms = work.fresh_ms(gateway);
     let gateway = gateway.clone();
     let params = request.params.clone();

@@ -1,0 +1,504 @@
+//! The arguments of the verbs that drive a browser, and the calls that they ask for.
+
+use std::path::PathBuf;
+
+use greenroom_core::{
+    Raw,
+    port::{BrowserCommand, FieldInput},
+    raw,
+    settings::SESSION_VARIABLE,
+};
+use serde_json::{Map, Value};
+
+use crate::{config::ProcessEnv, report::Hinted};
+
+/// The session of a command that names none.
+const SESSION_DEFAULT: &str = "default";
+
+/// What every command takes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+pub struct CallOptions {
+    /// The session, by the name that is an MCP client's `sessionId`; a new name opens a browser [env: GREENROOM_SESSION] [default: default]
+    #[arg(long, short, value_name = "NAME")]
+    pub session: Option<String>,
+
+    /// How much of the page to print: `auto` (whole the first time, then what changed), `inline` (whole), `diff`, `refs` or `raw`
+    #[arg(long, value_name = "MODE", value_parser = ["auto", "diff", "inline", "refs", "raw"])]
+    pub mode: Option<String>,
+
+    /// Print one JSON object: session, tool, ok, text, ref_id
+    #[arg(long)]
+    pub json: bool,
+
+    /// Use the greenroom process with this id
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+}
+
+impl CallOptions {
+    pub fn session(&self, env: &ProcessEnv) -> Result<String, Hinted> {
+        let from_env = || env.variable(SESSION_VARIABLE).filter(|name| !name.is_empty());
+        match (&self.session, from_env()) {
+            (Some(name), _) => Ok(name.clone()),
+            (None, None) => Ok(SESSION_DEFAULT.to_owned()),
+            (None, Some(name)) => name.to_str().map(ToOwned::to_owned).ok_or_else(|| {
+                Hinted::usage(format!("`{SESSION_VARIABLE}` is not valid UTF-8"))
+                    .hint("give a session name with --session")
+            }),
+        }
+    }
+}
+
+/// A verb without arguments of its own.
+#[derive(Debug, clap::Args)]
+pub struct PlainArgs {
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct OpenArgs {
+    /// The address; without a scheme it is https, and http for this machine
+    pub url: String,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ClickArgs {
+    /// The element: a ref of the snapshot (e7), or a selector
+    pub target: String,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct TypeArgs {
+    /// The field: a ref of the snapshot (e7), or a selector
+    pub target: String,
+    /// The text, which replaces what is there
+    #[arg(allow_negative_numbers = true)]
+    pub text: String,
+    /// Press Enter afterwards
+    #[arg(long)]
+    pub submit: bool,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct FillArgs {
+    /// Fields and their values: TARGET=VALUE for several, or TARGET VALUE for one; `true` and `false` are for checkboxes
+    #[arg(required = true, value_name = "TARGET=VALUE")]
+    pub fields: Vec<String>,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct PressArgs {
+    /// The key: Enter, Escape, ArrowDown, a, Control+a
+    pub key: String,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct SelectArgs {
+    /// The list: a ref of the snapshot (e7), or a selector
+    pub target: String,
+    /// The options, by their names or values
+    #[arg(required = true)]
+    pub values: Vec<String>,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("until").required(true))]
+pub struct WaitArgs {
+    /// Wait until the page shows this text
+    #[arg(long, group = "until")]
+    pub text: Option<String>,
+    /// Wait until the page no longer shows this text
+    #[arg(long, group = "until", value_name = "TEXT")]
+    pub gone: Option<String>,
+    /// Wait this many seconds
+    #[arg(long, group = "until", value_name = "SECONDS", value_parser = seconds)]
+    pub time: Option<f64>,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct EvalArgs {
+    /// JavaScript: an expression (document.title) or a function (() => document.title)
+    #[arg(allow_negative_numbers = true)]
+    pub script: String,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ScreenshotArgs {
+    /// The file to write; a new file in the folder for temporary files if it is not given
+    pub file: Option<PathBuf>,
+    /// The whole page instead of the visible part
+    #[arg(long)]
+    pub full_page: bool,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct FindArgs {
+    /// The text to search for, in any case
+    pub text: String,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct TabsArgs {
+    /// list, new [URL], close [NUMBER] or select NUMBER
+    #[arg(value_name = "ACTION", value_parser = ["list", "new", "close", "select"], default_value = "list")]
+    pub action: String,
+    /// The address of a new tab, or the number of the tab
+    #[arg(value_name = "URL|NUMBER")]
+    pub which: Option<String>,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct CallArgs {
+    /// The tool, as MCP clients see it
+    pub tool: String,
+    /// Its arguments: key=value, where a value that is JSON counts as such, or one JSON object
+    #[arg(value_name = "KEY=VALUE")]
+    pub arguments: Vec<String>,
+    #[command(flatten)]
+    pub options: CallOptions,
+}
+
+/// A call, and what to do with its answer.
+#[derive(Debug)]
+pub struct Request {
+    pub options: CallOptions,
+    pub call: WantedCall,
+    /// Where the picture of the answer is to be written.
+    pub picture: Option<PathBuf>,
+    /// Whether a server is started if none runs.
+    pub starts_server: bool,
+}
+
+/// A command, or a tool with its arguments.
+#[derive(Debug, Default)]
+pub struct WantedCall {
+    pub command: Option<BrowserCommand>,
+    pub tool: Option<String>,
+    pub arguments: Option<Raw>,
+}
+
+impl Request {
+    fn command(options: CallOptions, command: BrowserCommand) -> Self {
+        let call = WantedCall { command: Some(command), ..WantedCall::default() };
+        Self { options, call, picture: None, starts_server: true }
+    }
+
+    pub fn snapshot(args: PlainArgs) -> Self {
+        Self::command(args.options, BrowserCommand::Snapshot {})
+    }
+
+    pub fn back(args: PlainArgs) -> Self {
+        Self::command(args.options, BrowserCommand::Back {})
+    }
+
+    /// Closes the session. Without a server there is none to close, so none is started.
+    pub fn close(args: PlainArgs) -> Self {
+        let call = WantedCall { tool: Some("session_close".to_owned()), ..WantedCall::default() };
+        Self { options: args.options, call, picture: None, starts_server: false }
+    }
+}
+
+impl TryFrom<OpenArgs> for Request {
+    type Error = Hinted;
+
+    fn try_from(args: OpenArgs) -> Result<Self, Hinted> {
+        Ok(Self::command(args.options, BrowserCommand::Open { url: url(&args.url)? }))
+    }
+}
+
+impl From<ClickArgs> for Request {
+    fn from(args: ClickArgs) -> Self {
+        Self::command(args.options, BrowserCommand::Click { target: target(&args.target) })
+    }
+}
+
+impl From<TypeArgs> for Request {
+    fn from(TypeArgs { target: given, text, submit, options }: TypeArgs) -> Self {
+        Self::command(options, BrowserCommand::Type { target: target(&given), text, submit })
+    }
+}
+
+impl TryFrom<FillArgs> for Request {
+    type Error = Hinted;
+
+    fn try_from(args: FillArgs) -> Result<Self, Hinted> {
+        Ok(Self::command(args.options, BrowserCommand::Fill { fields: fields(&args.fields)? }))
+    }
+}
+
+impl From<PressArgs> for Request {
+    fn from(args: PressArgs) -> Self {
+        Self::command(args.options, BrowserCommand::Press { key: args.key })
+    }
+}
+
+impl From<SelectArgs> for Request {
+    fn from(SelectArgs { target: given, values, options }: SelectArgs) -> Self {
+        Self::command(options, BrowserCommand::Select { target: target(&given), values })
+    }
+}
+
+impl From<WaitArgs> for Request {
+    fn from(WaitArgs { text, gone, time, options }: WaitArgs) -> Self {
+        let command = match (text, gone) {
+            (Some(text), _) => BrowserCommand::WaitText { text },
+            (None, Some(text)) => BrowserCommand::WaitGone { text },
+            (None, None) => BrowserCommand::WaitTime { seconds: time.unwrap_or_default() },
+        };
+        Self::command(options, command)
+    }
+}
+
+impl From<EvalArgs> for Request {
+    fn from(args: EvalArgs) -> Self {
+        Self::command(args.options, BrowserCommand::Eval { script: args.script })
+    }
+}
+
+impl From<ScreenshotArgs> for Request {
+    fn from(ScreenshotArgs { file, full_page, options }: ScreenshotArgs) -> Self {
+        Self { picture: file, ..Self::command(options, BrowserCommand::Screenshot { full_page }) }
+    }
+}
+
+impl From<FindArgs> for Request {
+    fn from(args: FindArgs) -> Self {
+        Self::command(args.options, BrowserCommand::Find { text: args.text })
+    }
+}
+
+impl TryFrom<TabsArgs> for Request {
+    type Error = Hinted;
+
+    fn try_from(TabsArgs { action, which, options }: TabsArgs) -> Result<Self, Hinted> {
+        let number = || match &which {
+            None => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| {
+                Hinted::usage(format!("`{text}` is no number of a tab")).hint("`greenroom tabs` lists them")
+            }),
+        };
+        let command = match action.as_str() {
+            "new" => BrowserCommand::TabNew { url: which.as_deref().map(url).transpose()? },
+            "close" => BrowserCommand::TabClose { tab: number()? },
+            "select" => BrowserCommand::TabSelect {
+                tab: number()?.ok_or_else(|| {
+                    Hinted::usage("which tab to select is missing").hint("`greenroom tabs` lists them")
+                })?,
+            },
+            _ => match which {
+                None => BrowserCommand::TabList {},
+                Some(more) => {
+                    return Err(Hinted::usage(format!("`tabs list` takes nothing more: `{more}`")));
+                }
+            },
+        };
+        Ok(Self::command(options, command))
+    }
+}
+
+impl TryFrom<CallArgs> for Request {
+    type Error = Hinted;
+
+    fn try_from(CallArgs { tool, arguments: given, options }: CallArgs) -> Result<Self, Hinted> {
+        let call = WantedCall { command: None, tool: Some(tool), arguments: Some(arguments(&given)?) };
+        Ok(Self { options, call, picture: None, starts_server: true })
+    }
+}
+
+/// The longest time to wait: a command that waits longer is probably a mistake in the unit.
+const WAIT_SECONDS_MAX: f64 = 600.0;
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is no number of seconds".to_owned())?;
+    match (0.0..=WAIT_SECONDS_MAX).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err(format!("it must be 0 to {WAIT_SECONDS_MAX} seconds")),
+    }
+}
+
+/// The element that a target means. Other tools write refs with an `@`, which is no part of a selector.
+fn target(given: &str) -> String {
+    given.strip_prefix('@').unwrap_or(given).to_owned()
+}
+
+/// Addresses without a host, whose schemes have no `//`.
+const SCHEMES_WITHOUT_HOST: [&str; 5] = ["about:", "data:", "blob:", "javascript:", "view-source:"];
+
+/// The address with its scheme.
+fn url(given: &str) -> Result<String, Hinted> {
+    let given = given.trim();
+    let is_scheme = |word: &str| word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-');
+    let has_scheme = given.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme));
+    if has_scheme || SCHEMES_WITHOUT_HOST.iter().any(|scheme| given.starts_with(scheme)) {
+        return Ok(given.to_owned());
+    }
+    if given.is_empty() || given.starts_with(['/', '.', '?', '#']) {
+        return Err(Hinted::usage(format!("`{given}` is no address"))
+            .hint("give an address such as `example.com` or `http://localhost:8000/page`"));
+    }
+    let end = given.find(['/', '?', '#']).unwrap_or(given.len());
+    let authority = &given[..end];
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    let is_loopback = host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    let is_local = is_loopback || host == "localhost" || host.ends_with(".localhost");
+    Ok(format!("{}://{given}", if is_local { "http" } else { "https" }))
+}
+
+/// The fields of a form: pairs of the form TARGET=VALUE, or one TARGET and its VALUE.
+fn fields(given: &[String]) -> Result<Vec<FieldInput>, Hinted> {
+    if let [name, value] = given
+        && split_pair(name).is_none()
+    {
+        return Ok(vec![FieldInput { target: target(name), value: value.clone() }]);
+    }
+    let field = |pair: &String| {
+        let (name, value) = split_pair(pair).ok_or_else(|| {
+            Hinted::usage(format!("`{pair}` has no value")).hint("write TARGET=VALUE, such as e5=Alice")
+        })?;
+        Ok(FieldInput { target: target(name), value: value.to_owned() })
+    };
+    given.iter().map(field).collect()
+}
+
+/// Splits at the first `=` that is not inside of a selector's brackets: `input[name=city]=London`.
+fn split_pair(pair: &str) -> Option<(&str, &str)> {
+    let mut depth = 0_usize;
+    for (index, character) in pair.char_indices() {
+        match character {
+            '[' | '(' => depth += 1,
+            ']' | ')' => depth = depth.saturating_sub(1),
+            '=' if depth == 0 && index > 0 => return Some((&pair[..index], &pair[index + 1..])),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The arguments of a tool: `key=value` each, or one JSON object.
+fn arguments(given: &[String]) -> Result<Raw, Hinted> {
+    if let [json] = given
+        && json.trim_start().starts_with('{')
+    {
+        return raw::parse(json.trim().to_owned()).map_err(|error| {
+            Hinted::usage(format!("the arguments are no JSON object: {error}"))
+                .hint("put it into single quotes, so that the shell leaves it as it is")
+        });
+    }
+    let mut arguments = Map::new();
+    for pair in given {
+        let (key, value) = pair.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
+            Hinted::usage(format!("`{pair}` is no argument"))
+                .hint("write key=value, such as url=https://example.com, or one JSON object")
+        })?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        if arguments.insert(key.to_owned(), value).is_some() {
+            return Err(Hinted::usage(format!("`{key}` is given twice")));
+        }
+    }
+    Ok(raw::encode(&arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// An address without a scheme is https, and http on this machine; other schemes stay.
+    #[test]
+    fn addresses() {
+        for (given, expected) in [
+            ("example.com", "https://example.com"),
+            ("example.com:8443/a?b=c", "https://example.com:8443/a?b=c"),
+            ("example.com/?to=http://c", "https://example.com/?to=http://c"),
+            ("http://example.com", "http://example.com"),
+            ("localhost", "http://localhost"),
+            ("localhost:3000/x", "http://localhost:3000/x"),
+            ("shop.localhost:3000", "http://shop.localhost:3000"),
+            ("127.0.0.1:80", "http://127.0.0.1:80"),
+            ("127.1.2.3", "http://127.1.2.3"),
+            ("[::1]:8000/", "http://[::1]:8000/"),
+            ("[2001:db8::1]/", "https://[2001:db8::1]/"),
+            ("localhost.example.com", "https://localhost.example.com"),
+            ("about:blank", "about:blank"),
+            ("data:text/html,x", "data:text/html,x"),
+        ] {
+            assert_eq!(url(given).unwrap(), expected);
+        }
+        for wrong in ["", "/etc/passwd", "./page.html", "#a"] {
+            assert!(url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// Fields are pairs, in which a selector may contain `=`; one field may also be two words.
+    #[test]
+    fn pairs_of_fields() {
+        let read = |given: &[&str]| {
+            let given: Vec<_> = given.iter().map(|word| (*word).to_owned()).collect();
+            let fields = fields(&given).map_err(|error| error.to_string())?;
+            Ok::<_, String>(fields.into_iter().map(|field| (field.target, field.value)).collect::<Vec<_>>())
+        };
+        let pair = |target: &str, value: &str| (target.to_owned(), value.to_owned());
+        assert_eq!(read(&["e5=Alice", "@e6=a=b"]).unwrap(), [pair("e5", "Alice"), pair("e6", "a=b")]);
+        assert_eq!(read(&["e5", "Alice=x"]).unwrap(), [pair("e5", "Alice=x")]);
+        assert_eq!(read(&["input[name=city]=London"]).unwrap(), [pair("input[name=city]", "London")]);
+        assert_eq!(read(&["e5="]).unwrap(), [pair("e5", "")]);
+        for wrong in [&["e5"][..], &["e5", "a", "b"], &["=x"], &["input[name=city]"]] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    /// Values that are JSON count as such, others are text; a whole object stays as it is spelt.
+    #[test]
+    fn arguments_of_tools() {
+        let read = |given: &[&str]| {
+            let given: Vec<_> = given.iter().map(|word| (*word).to_owned()).collect();
+            arguments(&given).map(|raw| raw.get().to_owned()).map_err(|error| error.to_string())
+        };
+        let value: Value = serde_json::from_str(
+            &read(&["url=a=b", "n=1.5", "yes=true", "list=[1]", "text=\"1\"", "none="]).unwrap(),
+        )
+        .unwrap();
+        let expected = json!({"url": "a=b", "n": 1.5, "yes": true, "list": [1], "text": "1", "none": ""});
+        assert_eq!(value, expected);
+        assert_eq!(read(&[r#" {"a":1.50} "#]).unwrap(), r#"{"a":1.50}"#);
+        assert_eq!(read(&[]).unwrap(), "{}");
+        for wrong in [&["x"][..], &["=x"], &["{"], &["a=1", "a=2"], &["{}", "a=1"]] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    /// Waiting has one reason, and a time within bounds.
+    #[test]
+    fn times() {
+        assert_eq!(seconds("1.5"), Ok(1.5));
+        for wrong in ["-1", "x", "1e9", "NaN", "601"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! `greenroom open`, `click`, `snapshot` and the other verbs that drive the browser of a session from a shell, as an agent
+//! does over MCP. A verb makes one call in a running greenroom, through its control socket, and prints the answer.
+//!
+//! [`args`] turns the arguments into the call, [`server`] finds the greenroom that makes it, [`print`] prints the answer.
+//! Exit codes: 0 fine, 1 the tool failed or a search found nothing, 2 wrong usage, 3 no greenroom could be reached.
+
+mod args;
+pub mod background;
+mod print;
+mod server;
+
+use std::{process::ExitCode, time::Duration};
+
+use greenroom_core::settings::Resolved;
+use greenroom_gateway::control::{CommandAnswer, CommandCall};
+use hyper::Method;
+
+pub use args::{
+    CallArgs, ClickArgs, EvalArgs, FillArgs, FindArgs, OpenArgs, PlainArgs, PressArgs, Request,
+    ScreenshotArgs, SelectArgs, TabsArgs, TypeArgs, WaitArgs,
+};
+
+use crate::{
+    config::Inputs,
+    control::{ControlClient, ControlError},
+    progress,
+    report::Hinted,
+};
+
+/// How long a command waits for its answer. The server ends every call at a deadline of its own, an hour at most where the
+/// call's arguments ask for that; only a server that hangs takes longer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// Runs a verb of the command line.
+pub async fn run(resolved: &Resolved, inputs: &Inputs, request: Request) -> anyhow::Result<ExitCode> {
+    let Request { options, call, picture, starts_server } = request;
+    let session = options.session(&inputs.env)?;
+    let call = CommandCall {
+        session,
+        command: call.command,
+        tool: call.tool,
+        arguments: call.arguments,
+        mode: options.mode.clone(),
+        folder: Some(inputs.env.working_dir.clone()),
+    };
+    let endpoint = server::find(resolved, inputs, &options, &call.session, starts_server).await?;
+    let (endpoint, mut client) = match ControlClient::open(&endpoint.socket).await {
+        Ok(client) => (endpoint, client),
+        // It has just ended. Nothing was sent, so another one can be asked.
+        Err(ControlError::NotRunning) => {
+            let next = server::find(resolved, inputs, &options, &call.session, starts_server).await?;
+            let client = ControlClient::open(&next.socket).await.map_err(|error| refused(next.pid, error))?;
+            (next, client)
+        }
+        Err(error) => return Err(refused(endpoint.pid, error).into()),
+    };
+    let body = serde_json::to_value(&call)?;
+    let sent = client.send_json(Method::POST, "/control/call", &body, ANSWER_WITHIN).await;
+    let answer: CommandAnswer = sent.map_err(|error| refused(endpoint.pid, error))?;
+    if !answer.version.is_empty() && answer.version != env!("CARGO_PKG_VERSION") {
+        progress::note(&format!(
+            "note: the server (pid {}) is version {}, and this command is version {}; `kill {}` ends it, and the next command starts a new one",
+            endpoint.pid,
+            answer.version,
+            env!("CARGO_PKG_VERSION"),
+            endpoint.pid
+        ));
+    }
+    print::answer(&answer, options.json, picture.as_deref())
+}
+
+fn refused(pid: u32, error: ControlError) -> Hinted {
+    let error = match error {
+        ControlError::Refused(problem) if problem.code == "no_route" => {
+            return Hinted::unreachable(format!("the server (pid {pid}) is too old for this command"))
+                .hint(format!("`kill {pid}` ends it, and the next command starts a new one; `greenroom status` shows its version"));
+        }
+        ControlError::Refused(problem) => {
+            let failure = match problem.code.as_str() {
+                "bad_call" | "no_command" => Hinted::usage(problem.message),
+                _ => Hinted::failure(problem.message),
+            };
+            return match problem.hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            };
+        }
+        error => error,
+    };
+    Hinted::unreachable(format!("no answer of the server (pid {pid}): {error}"))
+        .hint("whether the command took effect is unknown; `greenroom status` shows what runs")
+}

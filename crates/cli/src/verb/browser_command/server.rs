@@ -1,0 +1,79 @@
+//! Finds the greenroom that runs a command: the one that has the session, else this user's server. Starts a server in the
+//! background if none runs.
+
+use std::path::Path;
+
+use greenroom_core::{Owner, settings::Resolved};
+
+use super::{args::CallOptions, background};
+use crate::{
+    config::Inputs,
+    control::{ControlEndpoint, GreenroomReport, find_endpoints, print::ambiguous_error, query_all, reports},
+    report::Hinted,
+};
+
+/// The greenroom that makes the calls of this session.
+pub async fn find(
+    resolved: &Resolved,
+    inputs: &Inputs,
+    options: &CallOptions,
+    session: &str,
+    starts_server: bool,
+) -> anyhow::Result<ControlEndpoint> {
+    let data = &resolved.settings.data_dir;
+    if let Some(pid) = options.pid {
+        let found = find_endpoints(data).into_iter().find(|endpoint| endpoint.pid == pid);
+        return found.ok_or_else(|| {
+            Hinted::unreachable(format!("no greenroom runs as process {pid}"))
+                .hint("`greenroom status` shows which there are")
+                .into()
+        });
+    }
+    if let Some(found) = running(data, session).await? {
+        return Ok(found);
+    }
+    if !starts_server {
+        return Err(Hinted::failure(format!("no such session: \"{session}\""))
+            .hint("no greenroom server is running")
+            .into());
+    }
+    background::start(resolved, inputs, session).await
+}
+
+/// The greenroom that runs already and suits this session, if there is one.
+pub(super) async fn running(data: &Path, session: &str) -> Result<Option<ControlEndpoint>, Hinted> {
+    let endpoints = find_endpoints(data);
+    match endpoints.as_slice() {
+        [] => return Ok(None),
+        // Nothing to choose from: do not ask first.
+        [only] if only.server.is_some() => return Ok(Some(only.clone())),
+        _ => {}
+    }
+    let outcomes = query_all(data).await;
+    let local = Owner::local().to_string();
+    let has_session = |report: &&GreenroomReport| {
+        report.sessions.iter().any(|open| open.owner == local && open.id.as_deref() == Some(session))
+    };
+    let with_session: Vec<_> = reports(&outcomes).filter(has_session).collect();
+    if let [only] = with_session.as_slice() {
+        return Ok(Some(only.endpoint.clone()));
+    }
+    let servers: Vec<_> = match with_session.is_empty() {
+        true => reports(&outcomes).filter(|report| report.endpoint.server.is_some()).collect(),
+        false => with_session,
+    };
+    match servers.as_slice() {
+        [] => match endpoints.iter().find(|endpoint| endpoint.server.is_some()) {
+            Some(silent) => {
+                Err(Hinted::unreachable(format!("the server (pid {}) does not answer", silent.pid))
+                    .hint(format!("`kill {}` ends it, and the next command starts a new one", silent.pid)))
+            }
+            None => Ok(None),
+        },
+        [only] => Ok(Some(only.endpoint.clone())),
+        several => {
+            let what = format!("several greenrooms could run this command in session \"{session}\"");
+            Err(ambiguous_error(&what, several.iter().copied()).into_usage())
+        }
+    }
+}

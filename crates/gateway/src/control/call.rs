@@ -1,0 +1,265 @@
+//! `POST /control/call`: makes one call for the command line, in a named session of the owner `local`. It takes the same
+//! walk as a call over MCP: permit, record, order. A command is a call whose tool the engine's adapter chooses.
+
+use std::{path::PathBuf, sync::Arc};
+
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use greenroom_core::{Agent, BoxFuture, Fields, NoAnswer, Owner, Raw, SessionId, port::BrowserCommand, raw};
+use greenroom_fleet::{CallTarget, SessionKey};
+use serde::{Deserialize, Serialize};
+
+use super::{Control, ControlProblem};
+use crate::{
+    Gateway, call,
+    call_order::Turns,
+    caller::Caller,
+    error_response::ErrorResponse,
+    offload::offloadable,
+    recall::ResponseMode,
+    render::REF_ID,
+    rest::body,
+    route::CallRequest,
+    session_key::{check_name, named},
+};
+
+/// A call of the command line: a command, or a tool with its arguments.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandCall {
+    /// The name of the session, as an MCP client's `sessionId`. greenroom opens a session for a new name.
+    pub session: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<BrowserCommand>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The tool's arguments: an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Raw>,
+    /// How much of the answer is sent: a word of the tools' parameter `mode`; `auto` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The folder in which the command was run: the call may use files there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+}
+
+/// The answer to a call of the command line. A field that another version does not send is empty here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommandAnswer {
+    pub session: String,
+    /// The tool that ran.
+    pub tool: String,
+    /// Whether the tool succeeded.
+    pub ok: bool,
+    /// A search succeeded and found nothing.
+    pub found_nothing: bool,
+    pub text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ref_id: Option<String>,
+    /// greenroom's code for the failure, if greenroom answered instead of the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<AnswerImage>,
+    /// The version of the server.
+    pub version: String,
+}
+
+/// An image in an answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AnswerImage {
+    pub mime: String,
+    /// Its bytes, in Base64.
+    pub data: String,
+}
+
+pub(super) async fn make(
+    State(control): State<Arc<Control>>,
+    headers: HeaderMap,
+    request: Body,
+) -> Result<Json<CommandAnswer>, Response> {
+    // Arguments and answers may be large.
+    offloadable(async move {
+        let read = body::read::<CommandCall>(&headers, request, body::CALL).await;
+        let given = read.map_err(IntoResponse::into_response)?.ok_or_else(|| {
+            bad_call("the body must have `session`, and a `command` or a `tool`").into_response()
+        })?;
+        let version = control.identity.version.to_owned();
+        let made = run(&control.gateway, given).await.map_err(IntoResponse::into_response)?;
+        Ok(Json(CommandAnswer { version, ..made }))
+    })
+    .await
+}
+
+async fn run(gateway: &Arc<Gateway>, given: CommandCall) -> Result<CommandAnswer, ControlProblem> {
+    let _unanswered = gateway.answering.token();
+    gateway.commands.send_modify(|commands| *commands += 1);
+    let caller = Caller::command_line(Arc::new(CommandLineAgent(given.folder)));
+    let session = SessionId::new(&given.session)
+        .map_err(|invalid| bad_call(invalid.to_string().replace("sessionId", "session")))?;
+    let word = given.mode.as_deref().unwrap_or("auto");
+    let mode = ResponseMode::WORDS.iter().find(|(name, _)| *name == word).map(|(_, mode)| *mode);
+    let mode = mode.ok_or_else(|| bad_call("`mode` must be one of auto, diff, inline, refs, raw"))?;
+    let (tool, arguments) = match (given.command, given.tool) {
+        (Some(command), None) if given.arguments.is_none() => {
+            let (tool, arguments) = tool_of(gateway, &caller, &session, &command).await?;
+            (tool.to_owned(), Some(raw::encode(&arguments)))
+        }
+        (None, Some(tool)) => (tool, given.arguments),
+        _ => return Err(bad_call("the body must have either a `command`, or a `tool` and its `arguments`")),
+    };
+    let params = {
+        let mut params = Fields::default();
+        params.set("name", raw::encode(&tool));
+        if let Some(arguments) = arguments {
+            params.set("arguments", arguments);
+        }
+        params.to_raw()
+    };
+    let with_session = |request: CallRequest| request.in_session(session.clone(), mode);
+    let body = call::run_as(gateway, &caller, Some(&params), Turns::default().take(), with_session).await;
+    let answer = CommandAnswer { session: given.session, tool, ..read_body(body) };
+    let found_nothing = answer.ok && is_empty_search(gateway, &session, &answer);
+    Ok(CommandAnswer { found_nothing, ..answer })
+}
+
+/// The tool that carries out a command in this session, or that no tool does.
+async fn tool_of(
+    gateway: &Gateway,
+    caller: &Caller,
+    session: &SessionId,
+    command: &BrowserCommand,
+) -> Result<(&'static str, serde_json::Value), ControlProblem> {
+    let failed =
+        |failure: ErrorResponse| ControlProblem::new(StatusCode::BAD_REQUEST, "not_run", failure.text());
+    check_name(session).map_err(failed)?;
+    let session_key = named(gateway, caller, session.clone()).await.map_err(failed)?;
+    let pool = gateway
+        .fleet
+        .pool_of_call(&caller.owner, &session_key, &CallTarget::default())
+        .map_err(|error| failed(ErrorResponse::from_fleet_error(gateway, &error)))?;
+    let engine = gateway.catalog.engine(&pool);
+    engine.and_then(|engine| engine.format().command(command)).ok_or_else(|| {
+        let verb = command.verb();
+        ControlProblem::new(
+            StatusCode::BAD_REQUEST,
+            "no_command",
+            format!("the engine of pool \"{pool}\" has no tool for this command: `{verb}`"),
+        )
+        .hint("`greenroom call TOOL key=value…` runs any tool that the engine has")
+    })
+}
+
+/// Whether the answer is that of a search without a result.
+fn is_empty_search(gateway: &Gateway, session: &SessionId, answer: &CommandAnswer) -> bool {
+    let session_key = SessionKey::Named(session.clone());
+    let pool = gateway.fleet.pool_of_call(&Owner::local(), &session_key, &CallTarget::default());
+    let engine = pool.ok().and_then(|pool| gateway.catalog.engine(&pool));
+    engine.is_some_and(|engine| engine.format().found_nothing(&answer.tool, &answer.text))
+}
+
+fn bad_call(why: impl Into<String>) -> ControlProblem {
+    ControlProblem::new(StatusCode::BAD_REQUEST, "bad_call", why)
+}
+
+/// The parts of an MCP result, or of a JSON-RPC error, that the command line prints.
+fn read_body(body: Result<Raw, Raw>) -> CommandAnswer {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct ResultBody {
+        content: Vec<Part>,
+        is_error: bool,
+        #[serde(rename = "_meta")]
+        meta: serde_json::Map<String, serde_json::Value>,
+    }
+    #[derive(Deserialize)]
+    #[serde(tag = "type", rename_all = "snake_case")]
+    enum Part {
+        Text {
+            text: String,
+        },
+        Image {
+            data: String,
+            #[serde(default, rename = "mimeType")]
+            mime: String,
+        },
+        ResourceLink {
+            uri: String,
+        },
+        #[serde(other)]
+        Other,
+    }
+    #[derive(Deserialize)]
+    struct ErrorBody {
+        message: String,
+    }
+    let unreadable = |error: serde_json::Error| CommandAnswer {
+        text: format!("the engine's answer cannot be read: {error}"),
+        ..CommandAnswer::default()
+    };
+    let result = match body {
+        Ok(result) => match serde_json::from_str::<ResultBody>(result.get()) {
+            Ok(result) => result,
+            Err(error) => return unreadable(error),
+        },
+        Err(error) => {
+            return match serde_json::from_str(error.get()) {
+                Ok(ErrorBody { message }) => CommandAnswer { text: message, ..CommandAnswer::default() },
+                Err(error) => unreadable(error),
+            };
+        }
+    };
+    let mut answer = CommandAnswer {
+        ok: !result.is_error,
+        ref_id: result.meta.get(REF_ID).and_then(|id| id.as_str()).map(ToOwned::to_owned),
+        error: result.meta.get("greenroom/error").and_then(|error| Some(error["code"].as_str()?.to_owned())),
+        ..CommandAnswer::default()
+    };
+    let mut texts: Vec<String> = Vec::new();
+    for part in result.content {
+        match part {
+            Part::Text { text } => texts.push(text.trim_end().to_owned()),
+            Part::Image { data, mime } => answer.images.push(AnswerImage { mime, data }),
+            Part::ResourceLink { uri } => texts.push(uri),
+            Part::Other => texts.push("(a part that is neither text nor an image)".to_owned()),
+        }
+    }
+    answer.text = texts.join("\n");
+    answer
+}
+
+/// The agent of a call of the command line: it may use files of the folder in which the command was run, and can be asked
+/// nothing.
+struct CommandLineAgent(Option<PathBuf>);
+
+impl Agent for CommandLineAgent {
+    fn tell(&self, _: &str, _: Option<Raw>) {}
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        _: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
+    }
+
+    fn capabilities(&self) -> Option<Raw> {
+        None
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(std::future::ready(self.0.iter().cloned().collect()))
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
+}
