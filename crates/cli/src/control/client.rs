@@ -94,6 +94,16 @@ impl ControlClient {
         self.exchange(method, path, body, within).await
     }
 
+    /// Sends an order whose JSON is already written, so that numbers in it keep their spelling.
+    pub async fn post_text<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        json: String,
+        within: Duration,
+    ) -> Result<T, ControlError> {
+        self.exchange(Method::POST, path, Full::from(Bytes::from(json)), within).await
+    }
+
     /// Sends a request that takes up to `within`.
     pub async fn request<T: DeserializeOwned>(
         &mut self,

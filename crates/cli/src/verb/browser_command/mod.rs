@@ -13,7 +13,6 @@ use std::{process::ExitCode, time::Duration};
 
 use greenroom_core::settings::Resolved;
 use greenroom_gateway::control::{CommandAnswer, CommandCall};
-use hyper::Method;
 
 pub use args::{
     CallArgs, ClickArgs, EvalArgs, FillArgs, FindArgs, OpenArgs, PlainArgs, PressArgs, Request,
@@ -54,8 +53,8 @@ pub async fn run(resolved: &Resolved, inputs: &Inputs, request: Request) -> anyh
         }
         Err(error) => return Err(refused(endpoint.pid, error).into()),
     };
-    let body = serde_json::to_value(&call)?;
-    let sent = client.send_json(Method::POST, "/control/call", &body, ANSWER_WITHIN).await;
+    let body = serde_json::to_string(&call)?;
+    let sent = client.post_text("/control/call", body, ANSWER_WITHIN).await;
     let answer: CommandAnswer = sent.map_err(|error| refused(endpoint.pid, error))?;
     if !answer.version.is_empty() && answer.version != env!("CARGO_PKG_VERSION") {
         progress::note(&format!(

@@ -87,7 +87,10 @@ async fn commands_of_a_session_are_ordered() {
     let first =
         command(&setup, &["call", "wait", &file]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     gate.arrived(1).await;
-    let mut second = command(&setup, &["call", "echo", "text=second"]).spawn().unwrap();
+    let mut second = command(&setup, &["call", "echo", "text=second"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     until_in_flight(&client, "default", 2).await;
     assert_eq!(run(&setup, &["call", "echo", "text=other", "-s", "other"]).await.stdout, "other\n");
     assert!(second.try_wait().unwrap().is_none(), "the second command ran before the first ended");
