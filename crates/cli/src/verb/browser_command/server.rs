@@ -55,9 +55,6 @@ pub(super) async fn running(data: &Path, session: &str) -> Result<Option<Control
         report.sessions.iter().any(|open| open.owner == local && open.id.as_deref() == Some(session))
     };
     let with_session: Vec<_> = reports(&outcomes).filter(has_session).collect();
-    if let [only] = with_session.as_slice() {
-        return Ok(Some(only.endpoint.clone()));
-    }
     let servers: Vec<_> = match with_session.is_empty() {
         true => reports(&outcomes).filter(|report| report.endpoint.server.is_some()).collect(),
         false => with_session,
