@@ -10,6 +10,8 @@ use crate::{
     subject::Subjects,
 };
 
+/// As greenroom decides, without and with the tools' definitions and the instructions.
+const AUTO_MAX: f64 = 0.12;
 const DIFF_MAX: f64 = 0.25;
 const REFS_MAX: f64 = 0.05;
 
@@ -32,13 +34,16 @@ pub fn measure(subjects: &Subjects, _: bool) -> Section {
         let engine = subjects.launch_engine().spawn();
         let files = SnapshotDelivery::Files(engine.home().to_owned());
         let mut ways = vec![("the engine alone", run(engine, files, &site).await)];
-        for (what, delivery, responses) in [
-            ("`inline`, the default", SnapshotDelivery::Inline, "inline"),
-            ("`inline`, with `mode: \"diff\"`", SnapshotDelivery::Diff, "inline"),
-            ("`refs`", SnapshotDelivery::Refs, "refs"),
-            ("`raw`", SnapshotDelivery::Raw, "raw"),
+        for (what, delivery, responses, profile) in [
+            ("`auto`, the default", SnapshotDelivery::Auto, "auto", "compact"),
+            ("`auto`, with `tools.profile = core`", SnapshotDelivery::Auto, "auto", "core"),
+            ("`inline`", SnapshotDelivery::Inline, "inline", "compact"),
+            ("`inline`, with `mode: \"diff\"`", SnapshotDelivery::Diff, "inline", "compact"),
+            ("`refs`", SnapshotDelivery::Refs, "refs", "compact"),
+            ("`raw`, with `tools.profile = full`", SnapshotDelivery::Raw, "raw", "full"),
         ] {
-            let greenroom: Launch = subjects.launch_real().args(["--responses", responses]);
+            let flags = ["--responses", responses, "--tools-profile", profile];
+            let greenroom: Launch = subjects.launch_real().args(flags);
             ways.push((what, run(greenroom.spawn(), delivery, &site).await));
         }
         ways
@@ -51,10 +56,27 @@ pub fn measure(subjects: &Subjects, _: bool) -> Section {
         Row::new(format!("tokens for a task of 20 calls, {what}"), one, other).ratio(cost.tokens / alone)
     };
     let met = |at: usize, most: f64| ways[at].1.tokens / alone <= most;
+    let with_tools = |at: usize| ways[at].1.tokens + ways[at].1.before;
+    let core = with_tools(2) / with_tools(0);
     let rows = vec![
-        row("as it comes", 1),
-        row("with changes asked for", 2).goal(Goal::check("≤ 1/4", met(2, DIFF_MAX))),
-        row("with names only", 3).goal(Goal::check("≤ 1/20", met(3, REFS_MAX))),
+        row("as it comes", 1).goal(Goal::check("≤ 12 %", met(1, AUTO_MAX))),
+        Row::new(
+            "the same with tools and instructions, `tools.profile = core`",
+            format!("{:.0}", with_tools(2)),
+            format!("{:.0}", with_tools(0)),
+        )
+        .ratio(core)
+        .goal(Goal::check("≤ 12 %", core <= AUTO_MAX)),
+        Row::new(
+            "tokens of tools and instructions",
+            format!("{:.0}", ways[1].1.before),
+            format!("{:.0}", ways[0].1.before),
+        )
+        .ratio(ways[1].1.before / ways[0].1.before)
+        .goal(Goal::check("≤ 1", ways[1].1.before <= ways[0].1.before)),
+        row("with whole pages", 3),
+        row("with changes asked for", 4).goal(Goal::check("≤ 1/4", met(4, DIFF_MAX))),
+        row("with names only", 5).goal(Goal::check("≤ 1/20", met(5, REFS_MAX))),
     ];
     let table = comparison_table(
         &[

@@ -170,7 +170,17 @@ impl<'a> ShoppingAgent<'a> {
 
     /// Whether the last call shows this text.
     async fn page_shows(&mut self, expected: &str) -> bool {
-        self.page().newest().contains(expected) || has_line(&self.ask_for_more(expected).await, expected)
+        if self.page().newest().contains(expected) {
+            return true;
+        }
+        // The answer itself may have the text, such as the value of an evaluation.
+        let answer = self.page().recallable_answer();
+        if has_line(&self.ask_for_more(expected).await, expected) {
+            return true;
+        }
+        let Some(ref_id) = answer else { return false };
+        self.follow_ups += 1;
+        has_line(&self.recall(json!({ "ref_id": ref_id, "search_for": expected })).await, expected)
     }
 
     /// More of the page than was sent: all of it, or the lines with these words.

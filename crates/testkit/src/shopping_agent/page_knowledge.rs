@@ -42,6 +42,12 @@ impl PageKnowledge {
         self.texts.iter().rev().map(String::as_str)
     }
 
+    /// The ref_id of the last call's answer, if the answer is nothing but the name of its record.
+    pub fn recallable_answer(&self) -> Option<String> {
+        let newest = self.newest();
+        newest.starts_with("{\"ref_id\":").then(|| ref_id_in(newest).map(str::to_owned)).flatten()
+    }
+
     /// The text of the last call's answer.
     pub fn newest(&self) -> &str {
         self.texts.get(self.newest).map_or("", String::as_str)
