@@ -90,9 +90,9 @@ async fn describe(context: ToolContext<'_>) -> Result<ToolOutput, ErrorResponse>
 mod tests {
     use super::*;
 
-    fn inner(arguments: Value) -> Option<(String, String)> {
+    fn inner(arguments: &Value) -> Option<(String, String)> {
         let request =
-            CallRequest::from_parts(NAME, Some(greenroom_core::raw::encode(&arguments)), None).unwrap();
+            CallRequest::from_parts(NAME, Some(greenroom_core::raw::encode(arguments)), None).unwrap();
         let inner = inner_call(&request)?.unwrap();
         Some((inner.tool.to_string(), inner.arguments().unwrap().get().to_owned()))
     }
@@ -101,13 +101,13 @@ mod tests {
     #[test]
     fn calls_with_arguments_are_unwrapped() {
         let call = |tool: &str, arguments: &str| Some((tool.to_owned(), arguments.to_owned()));
-        assert_eq!(inner(json!({ "tool": "t", "arguments": {} })), call("t", "{}"));
+        assert_eq!(inner(&json!({ "tool": "t", "arguments": {} })), call("t", "{}"));
         assert_eq!(
-            inner(json!({ "tool": "t", "arguments": { "a": 1 }, "sessionId": "s" })),
+            inner(&json!({ "tool": "t", "arguments": { "a": 1 }, "sessionId": "s" })),
             call("t", r#"{"a":1,"sessionId":"s"}"#)
         );
         assert_eq!(
-            inner(json!({ "tool": "t", "arguments": { "sessionId": "own" }, "sessionId": "s" })),
+            inner(&json!({ "tool": "t", "arguments": { "sessionId": "own" }, "sessionId": "s" })),
             call("t", r#"{"sessionId":"own"}"#)
         );
         for described in [
@@ -116,7 +116,7 @@ mod tests {
             json!({ "arguments": {} }),
             json!({ "tool": 7, "arguments": {} }),
         ] {
-            assert_eq!(inner(described), None);
+            assert_eq!(inner(&described), None);
         }
         let other = CallRequest::from_parts("t", None, None).unwrap();
         assert!(inner_call(&other).is_none());

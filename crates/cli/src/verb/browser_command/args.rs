@@ -160,7 +160,7 @@ pub struct FindArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct TabsArgs {
-    /// list, new [URL], close [NUMBER] or select NUMBER
+    /// `list`, `new [URL]`, `close [NUMBER]` or `select NUMBER`
     #[arg(value_name = "ACTION", value_parser = ["list", "new", "close", "select"], default_value = "list")]
     pub action: String,
     /// The address of a new tab, or the number of the tab

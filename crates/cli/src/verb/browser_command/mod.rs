@@ -1,7 +1,7 @@
 //! `greenroom open`, `click`, `snapshot` and the other verbs that drive the browser of a session from a shell, as an agent
 //! does over MCP. A verb makes one call in a running greenroom, through its control socket, and prints the answer.
 //!
-//! [`args`] turns the arguments into the call, [`server`] finds the greenroom that makes it, [`print`] prints the answer.
+//! [`args`] turns the arguments into the call, [`server`] finds the greenroom that makes it, `print.rs` prints the answer.
 //! Exit codes: 0 fine, 1 the tool failed or a search found nothing, 2 wrong usage, 3 no greenroom could be reached.
 
 mod args;
