@@ -75,10 +75,7 @@ async fn describe(context: ToolContext<'_>) -> Result<ToolOutput, ErrorResponse>
         Some(definition) => Ok(definition.into()),
         None => {
             let near = suggestion(gateway, context.caller, &listed, &tool);
-            let hint = near.map_or_else(
-                || "call more_tools without `tool` for the names".to_owned(),
-                |near| format!("did you mean `{near}`?"),
-            );
+            let hint = near.unwrap_or_else(|| "call more_tools without `tool` for the names".to_owned());
             let mut output = ToolOutput::text(format!("no such tool: `{}`\n\nhint: {hint}", echoed(&tool)));
             output.failed = true;
             Ok(output)

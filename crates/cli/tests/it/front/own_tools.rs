@@ -166,3 +166,37 @@ async fn unnamed_session_uuid_works_on_its_connection_only() {
     assert_eq!(code, "session_over");
     assert!(text.contains("it is a connection's own"), "{text}");
 }
+
+/// With `tools.profile = "core"` `more_tools` names the tools that are not listed, describes any tool, and runs it in the
+/// session that the call names. The list of an engine whose core is not known stays whole.
+#[tokio::test]
+async fn core_profile_lists_few_tools_and_runs_the_others() {
+    let setup = FakeEngineSetup::new().set("tools.profile", "core");
+    let client = setup.client().await;
+    let listed = client.request("tools/list", json!({})).await;
+    let names: Vec<_> = listed["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    for name in ["echo", "more_tools", "session_close", "get_content"] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
+    assert!(!names.contains(&"session_list") && !names.contains(&"browser_execute_bulk"), "{names:?}");
+    let others = text_of(&client.call("more_tools", json!({})).await);
+    for name in ["browser_execute_bulk: ", "session_list: "] {
+        assert!(others.lines().any(|line| line.starts_with(name)), "{name}: {others}");
+    }
+    let described = text_of(&client.call("more_tools", json!({"tool": "echo"})).await);
+    assert!(described.contains("\"name\":\"echo\"") && described.contains("inputSchema"), "{described}");
+    let set = json!({"tool": "set", "arguments": {"key": "k", "value": "v"}, "sessionId": "a"});
+    client.call("more_tools", set).await;
+    assert_eq!(text_of(&client.call("get", json!({"key": "k", "sessionId": "a"})).await), "v");
+    let unknown = client.call("more_tools", json!({"tool": "ecko"})).await;
+    assert_eq!(unknown["result"]["isError"], true, "{unknown}");
+    assert!(text_of(&unknown).contains("hint: did you mean \"echo\"?"), "{unknown}");
+    let sessions =
+        text_of(&client.call("more_tools", json!({"tool": "session_list", "arguments": {}})).await);
+    assert!(sessions.contains("\"a\""), "{sessions}");
+}

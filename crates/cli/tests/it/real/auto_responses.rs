@@ -1,9 +1,14 @@
 //! `responses = auto`: a page that the agent has just been sent comes as its changes, any other whole.
 
-use greenroom_testkit::Site;
+use greenroom_testkit::{Client, Site};
 use serde_json::{Value, json};
 
-use super::fixture::{DataFolder, GatewayFixture};
+use tiktoken_rs::o200k_base_singleton;
+
+use super::{
+    fixture::{DataFolder, GatewayFixture, REVISION, launch},
+    task::engine,
+};
 
 /// The line of an answer that has changes only.
 const CHANGES: &str = "since the page you were last sent (whole page: mode inline)";
@@ -58,4 +63,34 @@ async fn pages_are_sent_once() {
     let bulk = gateway.call("b", "browser_execute_bulk", commands).await.ok();
     assert_eq!(bulk.matches(CHANGES).count(), 2, "{bulk}");
     gateway.end().await;
+}
+
+/// The tokens of the tools and instructions that a conversation begins with, and the names of the tools.
+async fn beginning(client: &Client) -> (usize, Vec<String>) {
+    let hello = client.initialize(REVISION, json!({})).await;
+    let listed = client.request("tools/list", json!({})).await;
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let tokens = |text: &str| o200k_base_singleton().count_ordinary(text);
+    let cost: usize = tools.iter().map(|tool| tokens(&tool.to_string())).sum();
+    let instructions = tokens(hello["result"]["instructions"].as_str().unwrap_or_default());
+    let names = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+    client.close_stdin().await;
+    client.wait().await;
+    (cost + instructions, names)
+}
+
+/// A conversation begins with fewer tokens than with the engine alone, and with every tool of the engine. The core has a
+/// dozen tools, of which all exist.
+#[tokio::test]
+async fn tools_cost_less_than_the_engines_own() {
+    let data = DataFolder::new();
+    let (alone, all) = beginning(&engine(data.path()).spawn()).await;
+    let (compact, names) = beginning(&launch(data.path(), &[]).spawn()).await;
+    assert!(compact <= alone, "{compact} tokens instead of {alone}");
+    let unsafe_tools = ["browser_run_code_unsafe"];
+    let missing: Vec<_> =
+        all.iter().filter(|name| !names.contains(name) && !unsafe_tools.contains(&name.as_str())).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let (core, names) = beginning(&launch(data.path(), &["--tools-profile", "core"]).spawn()).await;
+    assert!(core <= 2_000 && names.len() == 12, "{core} tokens: {names:?}");
 }

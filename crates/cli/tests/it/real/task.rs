@@ -21,7 +21,7 @@ const REFS_MAX: f64 = 0.05;
 const INLINE_MAX: f64 = 0.5;
 
 /// The engine alone, as one would start it.
-fn engine(data: &Path) -> Launch {
+pub fn engine(data: &Path) -> Launch {
     let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
     let browser = browser::find(&places, true, BrowserChoice::Any, None).unwrap();
     let cli = install::PLAYWRIGHT.locate(data).unwrap().cli;
