@@ -54,12 +54,14 @@
         else pending.delete(id);
         return run(entry.began, callback, this, arguments);
       };
-    } else {
-      // Source text: its end is known only by the clock.
+    } else if (again) {
+      // Source text that runs again and again: its end is known only by the clock.
       entry.text = true;
     }
     id = apply(native, self, args);
     pending.set(id, entry);
+    // Timers of one delay run in the order in which they were set: this one runs right after the source text, however late.
+    if (typeof callback !== 'function' && !again) apply(native, self, [() => pending.delete(id), args[1]]);
     return id;
   };
 
