@@ -28,25 +28,23 @@ pub(crate) async fn run(
     gateway: &Gateway,
     caller: &Caller,
     params: Option<&RawValue>,
-    turn: Turn,
-) -> Result<Raw, Raw> {
-    run_as(gateway, caller, params, turn, |request| request).await
-}
-
-/// The same for a client that says beside the parameters what it wants: `complete` adds that to the request.
-pub(crate) async fn run_as(
-    gateway: &Gateway,
-    caller: &Caller,
-    params: Option<&RawValue>,
     mut turn: Turn,
-    complete: impl FnOnce(CallRequest) -> CallRequest,
 ) -> Result<Raw, Raw> {
     turn.wait().await;
     let _guard = offload_if_large_json(params).await;
-    let request = match CallRequest::parse(params) {
-        Ok(request) => complete(request),
-        Err(error) => return NotRun::from(error).into_body(),
-    };
+    match CallRequest::parse(params) {
+        Ok(request) => run_request(gateway, caller, request, turn).await,
+        Err(error) => NotRun::from(error).into_body(),
+    }
+}
+
+/// Answers a parsed call, whose turn has come.
+pub(crate) async fn run_request(
+    gateway: &Gateway,
+    caller: &Caller,
+    request: CallRequest,
+    turn: Turn,
+) -> Result<Raw, Raw> {
     let request = match tools::more_tools::inner_call(&request) {
         None => request,
         Some(Ok(inner)) => inner,
@@ -196,7 +194,7 @@ pub(crate) async fn make(
     })
 }
 
-/// Takes a snapshot for an agent session_key call named an element that the page does not have, as a call of its own. `None`
+/// Takes a snapshot for an agent whose call named an element that the page does not have, as a call of its own. `None`
 /// if the page cannot be had: the agent has the error then.
 async fn page_now(
     gateway: &Gateway,

@@ -85,6 +85,12 @@ impl CallRequest {
         Self::parse(Some(&params.to_raw()))
     }
 
+    /// The same call in the session, and answered in the mode, that its client chose outside the arguments of `outer`.
+    pub(crate) fn on_behalf_of(self, outer: &Self) -> Self {
+        let response_options = ResponseOptions { mode: outer.response_options.mode, ..self.response_options };
+        Self { session: outer.session.clone(), response_options, ..self }
+    }
+
     /// The same call in this session, answered in this mode, unless its arguments name others.
     pub(crate) fn in_session(self, session: SessionId, mode: ResponseMode) -> Self {
         let response_options = ResponseOptions { mode: Some(mode), ..self.response_options };

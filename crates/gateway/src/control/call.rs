@@ -10,7 +10,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use greenroom_core::{Agent, BoxFuture, Fields, NoAnswer, Owner, Raw, SessionId, port::BrowserCommand, raw};
+use greenroom_core::{Agent, BoxFuture, NoAnswer, Owner, Raw, SessionId, port::BrowserCommand, raw};
 use greenroom_fleet::{CallTarget, SessionKey};
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,11 @@ use crate::{
     call_order::Turns,
     caller::Caller,
     error_response::ErrorResponse,
-    offload::offloadable,
-    recall::ResponseMode,
+    offload::{offload_if_large_json, offloadable},
+    recall::{
+        ResponseMode,
+        response_options::{InvalidOption, MODE},
+    },
     render::REF_ID,
     rest::body,
     route::CallRequest,
@@ -105,9 +108,8 @@ async fn run(gateway: &Arc<Gateway>, given: CommandCall) -> Result<CommandAnswer
     let caller = Caller::command_line(Arc::new(CommandLineAgent(given.folder)));
     let session = SessionId::new(&given.session)
         .map_err(|invalid| bad_call(invalid.to_string().replace("sessionId", "session")))?;
-    let word = given.mode.as_deref().unwrap_or("auto");
-    let mode = ResponseMode::WORDS.iter().find(|(name, _)| *name == word).map(|(_, mode)| *mode);
-    let mode = mode.ok_or_else(|| bad_call("`mode` must be one of auto, diff, inline, refs, raw"))?;
+    let mode = ResponseMode::from_word(given.mode.as_deref().unwrap_or("auto"));
+    let mode = mode.ok_or_else(|| bad_call(InvalidOption::Mode(MODE).to_string()))?;
     let (tool, arguments) = match (given.command, given.tool) {
         (Some(command), None) if given.arguments.is_none() => {
             let (tool, arguments) = tool_of(gateway, &caller, &session, &command).await?;
@@ -116,16 +118,12 @@ async fn run(gateway: &Arc<Gateway>, given: CommandCall) -> Result<CommandAnswer
         (None, Some(tool)) => (tool, given.arguments),
         _ => return Err(bad_call("the body must have either a `command`, or a `tool` and its `arguments`")),
     };
-    let params = {
-        let mut params = Fields::default();
-        params.set("name", raw::encode(&tool));
-        if let Some(arguments) = arguments {
-            params.set("arguments", arguments);
-        }
-        params.to_raw()
-    };
-    let with_session = |request: CallRequest| request.in_session(session.clone(), mode);
-    let body = call::run_as(gateway, &caller, Some(&params), Turns::default().take(), with_session).await;
+    let _guard = offload_if_large_json(arguments.as_deref()).await;
+    let request =
+        CallRequest::from_parts(&tool, arguments, None).map_err(|error| bad_call(error.to_string()))?;
+    let mut turn = Turns::default().take();
+    turn.wait().await;
+    let body = call::run_request(gateway, &caller, request.in_session(session.clone(), mode), turn).await;
     let answer = CommandAnswer { session: given.session, tool, ..read_body(body) };
     let found_nothing = answer.ok && is_empty_search(gateway, &session, &answer);
     Ok(CommandAnswer { found_nothing, ..answer })

@@ -26,6 +26,10 @@ impl ResponseMode {
         ("refs", Self::As(Responses::Refs)),
         ("raw", Self::As(Responses::Raw)),
     ];
+
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(name, _)| *name == word).map(|(_, mode)| *mode)
+    }
 }
 
 /// What a call asks of its answer.
@@ -93,7 +97,7 @@ fn is_given(raw: &Raw) -> bool {
 
 fn mode(raw: &Raw) -> Option<ResponseMode> {
     let word = <&str>::deserialize(&mut serde_json::Deserializer::from_str(raw.get())).ok()?;
-    ResponseMode::WORDS.iter().find(|(name, _)| *name == word).map(|(_, mode)| *mode)
+    ResponseMode::from_word(word)
 }
 
 #[cfg(test)]

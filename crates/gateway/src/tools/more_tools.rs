@@ -49,7 +49,10 @@ pub(crate) fn inner_call(request: &CallRequest) -> Option<Result<CallRequest, Un
     if let (Some(session), None) = (outer.get(SESSION_ID), arguments.get(SESSION_ID)) {
         arguments.set(SESSION_ID, session.to_owned());
     }
-    Some(CallRequest::from_parts(&tool, Some(arguments.to_raw()), request.meta()))
+    Some(
+        CallRequest::from_parts(&tool, Some(arguments.to_raw()), request.meta())
+            .map(|inner| inner.on_behalf_of(request)),
+    )
 }
 
 /// The names of the tools that are not listed, or the definition of one.
@@ -85,7 +88,10 @@ async fn describe(context: ToolContext<'_>) -> Result<ToolOutput, ErrorResponse>
 
 #[cfg(test)]
 mod tests {
+    use greenroom_core::SessionId;
+
     use super::*;
+    use crate::recall::ResponseMode;
 
     fn inner(arguments: &Value) -> Option<(String, String)> {
         let request =
@@ -115,6 +121,12 @@ mod tests {
         ] {
             assert_eq!(inner(&described), None);
         }
+        let outer = json!({ "tool": "t", "arguments": {} });
+        let outer = CallRequest::from_parts(NAME, Some(greenroom_core::raw::encode(&outer)), None).unwrap();
+        let outer = outer.in_session(SessionId::new("s").unwrap(), ResponseMode::Diff);
+        let inner = inner_call(&outer).unwrap().unwrap();
+        assert_eq!(inner.session, outer.session, "the command line names its session outside the arguments");
+        assert_eq!(inner.response_options.mode, Some(ResponseMode::Diff));
         let other = CallRequest::from_parts("t", None, None).unwrap();
         assert!(inner_call(&other).is_none());
     }
