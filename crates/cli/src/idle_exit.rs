@@ -1,4 +1,4 @@
-//! Ends a server that nobody uses: no session is open, no client or front is connected, no call runs, and no command came
+//! Ends an unused server: no session is open, no client or front is connected, no call runs, and no command came
 //! for a while.
 
 use std::time::Duration;

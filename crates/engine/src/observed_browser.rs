@@ -56,7 +56,7 @@ impl ObservedBrowser {
                 && watched.loss.known().is_none()
                 && matches!(lost, Lost::Browser { .. })
             {
-                tracing::warn!(process = process.name(), last_words = %process.stderr_tail(), "the process ended unexpectedly");
+                tracing::warn!(process = process.name(), last_output = %process.stderr_tail(), "the process ended unexpectedly");
             }
             watched.loss.declare(lost);
         });

@@ -25,7 +25,7 @@ pub(crate) struct CallOutcome {
     pub(crate) notes: Vec<String>,
     /// The current page, taken because the call named an element that the page does not have.
     pub(crate) page_now: Option<Box<CallOutcome>>,
-    /// What the client response_options of the answer.
+    /// What the client asks of the answer.
     response_options: ResponseOptions,
     /// The pool in which the call ran.
     pool: Option<Arc<str>>,
@@ -110,7 +110,7 @@ impl CallOutcome {
         })
     }
 
-    /// The body for an MCP client: a page, or as much of the reply as the client response_options.
+    /// The body for an MCP client: a page, or as much of the reply as the client asks for.
     pub(crate) async fn into_body(mut self, gateway: &Gateway, caller: &Caller) -> Result<Raw, Raw> {
         let _guard = offload_if_large(self.reply.as_ref().map_or(0, Reply::bytes)).await;
         match self.page(gateway, &caller.owner).await {

@@ -24,7 +24,7 @@ use crate::recall::{
 /// The field of `_meta` with the record's `ref_id`, and with the notes if they may not be added to the text.
 pub(crate) const REF_ID: &str = "greenroom/ref_id";
 const NOTES: &str = "greenroom/notes";
-/// The field of `_meta` with the folder of the relative paths in an answer session_key links are the engine's.
+/// The field of `_meta` with the folder of the relative paths in an answer whose links are the engine's.
 const FOLDER: &str = "greenroom/folder";
 
 /// What an answer must look like.
@@ -190,7 +190,7 @@ fn shortened(text: &str, tokens_max: usize, ref_id: &RefId, notes: &mut Vec<Stri
     Some(format!("```yaml\n{}\n```", cut.text.trim_end()))
 }
 
-/// A result session_key texts are too long, cut to the budget. A snapshot among them has been cut already.
+/// A result whose texts are too long, cut to the budget. A snapshot among them has been cut already.
 fn cut_texts(
     result: &Raw,
     has_snapshot: bool,

@@ -136,8 +136,8 @@ mod tests {
             ),
             (rendered("INFO", "connected", &[("client", "Claude Code 1")]), "Claude Code 1: connected"),
             (
-                rendered("ERROR", "the process ended unexpectedly", &[("last_words", "oh")]),
-                "error: the process ended unexpectedly (last words oh)",
+                rendered("ERROR", "the process ended unexpectedly", &[("last_output", "oh")]),
+                "error: the process ended unexpectedly (last output oh)",
             ),
         ] {
             assert_eq!(line, format!("{at}{sentence}\n"));

@@ -75,7 +75,7 @@ settings! {
         /// Further host names, without ports, that greenroom accepts in the `Host` header, such as the name of a
         /// reverse proxy in front of it.
         "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(TextLine("HOST")), Guarded;
-        /// How long a server that is told to stop lets running calls go on. A second signal ends them at once.
+        /// How long a server that receives a stop signal lets running calls go on. A second signal ends them at once.
         "server.drain_timeout" drain_timeout: Duration = Duration::from_secs(5) => Span::FROM_ZERO, Open;
         /// After how long a server ends by itself in which no session is open, no client is connected and no command
         /// came. A server that a command such as `greenroom open` started ends after 10 minutes by default.
@@ -124,7 +124,7 @@ settings! {
 
     /// Blobs: images, PDFs, downloads and other files that greenroom keeps of answers.
     blobs: Blobs {
-        /// greenroom removes a blob that nobody has read for this long.
+        /// greenroom removes a blob that no client has read for this long.
         "blobs.ttl" ttl: Duration = Duration::from_secs(24 * 3600) => Span::POSITIVE, Guarded;
         /// When all blobs together are larger than this, greenroom removes those that were not used for the longest
         /// time.

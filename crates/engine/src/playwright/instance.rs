@@ -128,7 +128,7 @@ impl PlaywrightState {
         let status = process.wait().await;
         // Node's last output may come from any page of any session, so it goes to the log and to no agent.
         if self.base.loss.known().is_none() {
-            tracing::warn!(process = process.name(), last_words = %process.stderr_tail(), "the process ended unexpectedly");
+            tracing::warn!(process = process.name(), last_output = %process.stderr_tail(), "the process ended unexpectedly");
         }
         self.base.loss.declare(Lost::Process { status: status.into(), stderr_tail: Arc::default() });
     }

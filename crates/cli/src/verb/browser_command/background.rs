@@ -141,7 +141,7 @@ fn arguments(resolved: &Resolved, inputs: &Inputs, spec: Spec) -> Spec {
     own.fold(spec.args(arguments), |spec, (name, value)| spec.env(name, value))
 }
 
-/// Why the server ended before it was ready: its own last words, which have the form of an error with a hint.
+/// Why the server ended before it was ready: its last output, which has the form of an error with a hint.
 fn failure_of(log: &Path) -> Hinted {
     let said = tail(log).unwrap_or_default();
     let said = said.rfind("error: ").map_or(said.trim(), |at| said[at + "error: ".len()..].trim());

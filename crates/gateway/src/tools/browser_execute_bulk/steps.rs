@@ -60,7 +60,7 @@ pub(super) struct BulkResult {
     /// How many commands ran.
     executed_count: usize,
     total_count: usize,
-    /// The engine's results, for the commands session_key results the caller response_options.
+    /// The engine's results, for the commands whose results the caller asks for.
     results: Vec<Option<Raw>>,
     errors: Vec<Option<String>>,
     /// The command after which no other ran.

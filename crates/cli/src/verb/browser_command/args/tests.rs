@@ -1,0 +1,77 @@
+//! What each verb asks for.
+
+use super::*;
+use serde_json::json;
+
+/// An address without a scheme is https, and http on this machine; other schemes stay.
+#[test]
+fn addresses() {
+    for (given, expected) in [
+        ("example.com", "https://example.com"),
+        ("example.com:8443/a?b=c", "https://example.com:8443/a?b=c"),
+        ("example.com/?to=http://c", "https://example.com/?to=http://c"),
+        ("http://example.com", "http://example.com"),
+        ("localhost", "http://localhost"),
+        ("localhost:3000/x", "http://localhost:3000/x"),
+        ("shop.localhost:3000", "http://shop.localhost:3000"),
+        ("127.0.0.1:80", "http://127.0.0.1:80"),
+        ("127.1.2.3", "http://127.1.2.3"),
+        ("[::1]:8000/", "http://[::1]:8000/"),
+        ("[2001:db8::1]/", "https://[2001:db8::1]/"),
+        ("localhost.example.com", "https://localhost.example.com"),
+        ("about:blank", "about:blank"),
+        ("data:text/html,x", "data:text/html,x"),
+    ] {
+        assert_eq!(url(given).unwrap(), expected);
+    }
+    for wrong in ["", "/etc/passwd", "./page.html", "#a"] {
+        assert!(url(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// Fields are pairs, in which a selector may contain `=`; one field may also be two words.
+#[test]
+fn pairs_of_fields() {
+    let read = |given: &[&str]| {
+        let given: Vec<_> = given.iter().map(|word| (*word).to_owned()).collect();
+        let fields = fields(&given).map_err(|error| error.to_string())?;
+        Ok::<_, String>(fields.into_iter().map(|field| (field.target, field.value)).collect::<Vec<_>>())
+    };
+    let pair = |target: &str, value: &str| (target.to_owned(), value.to_owned());
+    assert_eq!(read(&["e5=Alice", "@e6=a=b"]).unwrap(), [pair("e5", "Alice"), pair("e6", "a=b")]);
+    assert_eq!(read(&["e5", "Alice=x"]).unwrap(), [pair("e5", "Alice=x")]);
+    assert_eq!(read(&["input[name=city]=London"]).unwrap(), [pair("input[name=city]", "London")]);
+    assert_eq!(read(&["e5="]).unwrap(), [pair("e5", "")]);
+    for wrong in [&["e5"][..], &["e5", "a", "b"], &["=x"], &["input[name=city]"]] {
+        assert!(read(wrong).is_err(), "{wrong:?}");
+    }
+}
+
+/// Values that are JSON count as such, others are text; a whole object stays as it is spelt.
+#[test]
+fn arguments_of_tools() {
+    let read = |given: &[&str]| {
+        let given: Vec<_> = given.iter().map(|word| (*word).to_owned()).collect();
+        arguments(&given).map(|raw| raw.get().to_owned()).map_err(|error| error.to_string())
+    };
+    let value: Value = serde_json::from_str(
+        &read(&["url=a=b", "n=1.5", "yes=true", "list=[1]", "text=\"1\"", "none="]).unwrap(),
+    )
+    .unwrap();
+    let expected = json!({"url": "a=b", "n": 1.5, "yes": true, "list": [1], "text": "1", "none": ""});
+    assert_eq!(value, expected);
+    assert_eq!(read(&[r#" {"a":1.50} "#]).unwrap(), r#"{"a":1.50}"#);
+    assert_eq!(read(&[]).unwrap(), "{}");
+    for wrong in [&["x"][..], &["=x"], &["{"], &["a=1", "a=2"], &["{}", "a=1"]] {
+        assert!(read(wrong).is_err(), "{wrong:?}");
+    }
+}
+
+/// Waiting has one reason, and a time within bounds.
+#[test]
+fn times() {
+    assert_eq!(seconds("1.5"), Ok(1.5));
+    for wrong in ["-1", "x", "1e9", "NaN", "601"] {
+        assert!(seconds(wrong).is_err(), "{wrong}");
+    }
+}
