@@ -255,7 +255,8 @@ mod tests {
         }
     }
 
-    /// A password in the address becomes a header; a header that the user gives wins; headers of the connection are refused.
+    /// A password in the address becomes a header, unless the user gives that header; headers that control
+    /// the connection are refused.
     #[test]
     fn headers_to_send() {
         let own = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];

@@ -1,4 +1,4 @@
-//! The handles: a [`CdpClient`] makes calls, [`Events`] are what happens meanwhile.
+//! The handles of a connection: a [`CdpClient`] makes calls, [`Events`] receives the browser's events.
 //!
 //! Both are handles to one connection, which lives as long as either does.
 
@@ -37,8 +37,8 @@ pub struct CdpClient {
     local_port: Option<u16>,
 }
 
-/// What happens in the browser, in the order in which the browser reported it. The crate's documentation says what becomes
-/// of a slow consumer.
+/// Receives the browser's events, in the order in which the browser sent them. The crate's documentation says
+/// what becomes of a slow consumer.
 pub struct Events {
     events: queue::Receiver,
     closed: watch::Receiver<Option<Closed>>,

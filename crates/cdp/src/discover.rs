@@ -1,8 +1,8 @@
 //! From the address that people know, `http://host:port`, to the WebSocket of the browser behind it.
 //!
-//! A debugger says at `/json/version` where its WebSocket is, with the host and the port that it believes to have. It
-//! answers only to an IP address or `localhost` as `Host`, so that no page can reach it by a name of its own. If it refuses
-//! another name, it is asked once more by its address.
+//! A debugger says at `/json/version` where its WebSocket is, with the host and the port that it believes to
+//! have. It answers only to an IP address or `localhost` as `Host`, so that no page can reach it by a name of
+//! its own. If it refuses a name, `discover` asks it again by its IP address.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ use crate::{
     dial::{Dialled, dial},
 };
 
-/// The largest answer of a debugger that is read: usual is half a kilobyte.
+/// The largest answer of a debugger that is read; it usually has half a kilobyte.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Finds the WebSocket address of the browser at `url`, within [`DISCOVER_WITHIN`]. A `ws://` or `wss://` address is
@@ -106,7 +106,7 @@ async fn get(
     // The exchange drives the connection, so the connection lives as long as the exchange.
     tokio::select! {
         biased;
-        // The connection knows better than the exchange why there is no answer.
+        // The connection's error explains more than the exchange's, so it comes first.
         Err(error) = connection => Err(strange(error)),
         answer = exchange => Ok((answer?, peer.ip())),
     }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::Event;
 
-/// A call as it is sent.
+/// A call, as the client sends it to the browser.
 #[derive(Serialize)]
 pub(crate) struct Outgoing<'a> {
     pub(crate) id: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) params: Option<&'a RawValue>,
 }
 
-/// A message as it is received.
+/// A message, as the browser sends it.
 pub(crate) enum Incoming {
     Reply {
         id: u32,

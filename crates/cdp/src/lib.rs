@@ -57,14 +57,14 @@ pub const DISCOVER_WITHIN: Duration = Duration::from_secs(5);
 /// seconds; a browser that does not answer for longer hangs, and its callers must not hang with it.
 pub const CALL_WITHIN: Duration = Duration::from_secs(30);
 
-/// Something that happened in the browser.
+/// A CDP event.
 #[derive(Debug, Clone)]
 pub struct Event {
     /// For example `Target.targetCreated`.
     pub method: String,
-    /// The flattened session it happened in; `None` for the browser itself.
+    /// The `sessionId` of the CDP session in which it happened; `None` for the browser's own session.
     pub session: Option<String>,
-    /// As the browser wrote them; `{}` when it wrote none.
+    /// The parameters as the browser wrote them; `{}` if it wrote none.
     pub params: Raw,
     /// Events are numbered in the order in which the browser sent them.
     pub number: u64,

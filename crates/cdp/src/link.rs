@@ -34,13 +34,16 @@ pub type Text = Utf8Bytes;
 const ACCEPT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Sends messages.
-pub struct Writer(SplitSink<Socket, Message>);
+pub struct MessageWriter(SplitSink<Socket, Message>);
 
 /// Receives messages.
-pub struct Reader(SplitStream<Socket>);
+pub struct MessageReader(SplitStream<Socket>);
 
 /// Connects to a debugger, with these headers in addition to those of the protocol.
-pub async fn dial(ws_url: &str, headers: &[(String, String)]) -> Result<(Writer, Reader), Error> {
+pub async fn dial(
+    ws_url: &str,
+    headers: &[(String, String)],
+) -> Result<(MessageWriter, MessageReader), Error> {
     let opened = timeout(CONNECT_WITHIN, open(ws_url, headers)).await;
     let (socket, _) = opened
         .unwrap_or(Err(Unreachable::Silent(CONNECT_WITHIN)))
@@ -51,7 +54,7 @@ pub async fn dial(ws_url: &str, headers: &[(String, String)]) -> Result<(Writer,
 /// Accepts a program that names this path in time. `None` for any other client.
 // The library's own type of refusal is big.
 #[expect(clippy::result_large_err)]
-pub async fn accept(stream: TcpStream, path: &str) -> Option<(Writer, Reader)> {
+pub async fn accept(stream: TcpStream, path: &str) -> Option<(MessageWriter, MessageReader)> {
     stream.set_nodelay(true).ok()?;
     let welcome = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
         if request.uri().path() == path && !request.headers().contains_key(ORIGIN) {
@@ -66,12 +69,12 @@ pub async fn accept(stream: TcpStream, path: &str) -> Option<(Writer, Reader)> {
     timeout(ACCEPT_WITHIN, accepted).await.ok()?.ok().map(halves)
 }
 
-fn halves(socket: Socket) -> (Writer, Reader) {
+fn halves(socket: Socket) -> (MessageWriter, MessageReader) {
     let (sink, stream) = socket.split();
-    (Writer(sink), Reader(stream))
+    (MessageWriter(sink), MessageReader(stream))
 }
 
-impl Writer {
+impl MessageWriter {
     /// Sends one message. `false` means that the connection is over.
     pub async fn send(&mut self, text: Text) -> bool {
         self.0.send(Message::Text(text)).await.is_ok()
@@ -84,7 +87,7 @@ impl Writer {
     }
 }
 
-impl Reader {
+impl MessageReader {
     /// The next message; `None` when the connection is over. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Text> {
         loop {

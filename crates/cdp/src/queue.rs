@@ -56,7 +56,9 @@ pub(crate) fn queue() -> (Sender, Receiver) {
 }
 
 fn queue_with_limit(bytes_max: usize) -> (Sender, Receiver) {
-    let (key, events, latest) = (None, BTreeMap::new(), HashMap::new());
+    let key = None;
+    let events = BTreeMap::new();
+    let latest = HashMap::new();
     let waiting =
         Arc::new(Mutex::new(EventQueue { bytes_max, key, events, latest, last_number: 0, bytes: 0 }));
     let (sender, receiver) = watch::channel(0);

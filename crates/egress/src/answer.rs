@@ -18,7 +18,7 @@ pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
 const REFUSED: HeaderName = HeaderName::from_static("x-greenroom-refused");
 
-/// Why a request is not carried.
+/// Why the proxy does not carry a request to its site.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotCarried {
     #[error("this is a proxy, not a site: {0}")]
@@ -31,7 +31,7 @@ pub(crate) enum NotCarried {
     Unhelpful(#[from] Unhelpful),
 }
 
-/// The answer for a host that no header or request line can hold.
+/// The refusal of a host that cannot be written into a request line or a header.
 pub(crate) const NOT_A_HOST: NotCarried = NotCarried::NotForProxy("the request's host is not one");
 
 impl NotCarried {

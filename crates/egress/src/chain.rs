@@ -1,9 +1,9 @@
-//! Talking to the upstream proxy: a `CONNECT` through it, and what its refusals mean.
+//! Speaks to the upstream proxy: sends it a `CONNECT`, and translates its refusals for the browser.
 //!
-//! By the time anything here runs the request has been judged ([`crate::dial`]); the upstream sees only requests that
-//! were let through. Greenroom words the upstream's refusals itself. They do not name the upstream, because a page can
-//! read them; the log does. A 407 is never passed on as one: greenroom gave the credentials, and a browser would ask its
-//! user for others.
+//! [`crate::dial`] has judged every request before this module sees it, so the upstream gets allowed requests
+//! only. Greenroom words the upstream's refusals itself. They do not name the upstream, because a page can
+//! read them; the log does. A 407 is never passed on as one: greenroom gave the credentials, and a browser
+//! would ask its user for others.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::{
 /// addresses, so it has as long as that may take: 40 s.
 const TUNNEL_WITHIN: Duration = LOOKUP_WITHIN.saturating_add(CONNECT_WITHIN.saturating_mul(ADDRESSES_MAX));
 
-/// How an upstream that was reached fails a request.
+/// How an upstream fails a request although the proxy could connect to it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unhelpful {
     #[error("the upstream proxy rejects the credentials (407): correct user and password in PROXY_SERVER")]
@@ -83,7 +83,7 @@ async fn open(
     let mut sent = Box::pin(sender.send_request(request));
     let (answered, connection) = tokio::select! {
         answered = &mut sent => (answered, Some(connection)),
-        // The connection may end in the moment of the answer; `sent` knows whether there was one.
+        // The connection may end just as the answer arrives; `sent` says whether one arrived.
         _ = &mut connection => ((&mut sent).await, None),
     };
     drop(sent);
@@ -94,7 +94,7 @@ async fn open(
         status => return Err(Unhelpful::Refused { target: target.to_owned(), status }),
     }
     let upgraded = hyper::upgrade::on(&mut response);
-    // Without a sender the connection ends, whether or not it has a tunnel to hand over.
+    // Without a sender `connection` completes; if the upstream opened a tunnel, `upgraded` then gets it.
     drop(sender);
     if let Some(connection) = connection {
         let _ = connection.await;

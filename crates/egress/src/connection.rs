@@ -26,7 +26,7 @@ pub(crate) const HEADERS_MAX: usize = 512;
 /// such limit: a WebSocket that is silent for an hour is a normal one.
 const REQUEST_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a connection does when its HTTP is over; the request that asks for a tunnel sets it.
+/// What a connection does after its last HTTP response. A request that opens a tunnel puts the tunnel here.
 #[derive(Clone, Default)]
 pub(crate) struct Afterwards(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
 
@@ -46,7 +46,8 @@ pub(crate) async fn serve(stream: TcpStream, dialer: Arc<Dialer>) {
     let _ = stream.set_nodelay(true);
     let afterwards = Afterwards::default();
     let service = service_fn(|request| {
-        let (dialer, afterwards) = (dialer.clone(), afterwards.clone());
+        let dialer = dialer.clone();
+        let afterwards = afterwards.clone();
         async move { Ok::<_, Infallible>(answer(request, &dialer, &afterwards).await) }
     });
     let served = http1::Builder::new()
@@ -65,7 +66,7 @@ pub(crate) async fn serve(stream: TcpStream, dialer: Arc<Dialer>) {
                 tunnel.await;
             }
         }
-        // A browser that hangs up in the middle is normal, not a fault.
+        // Browsers often close a connection in the middle of a request; that is no fault.
         Err(error) => tracing::debug!(%error, "a browser's connection ended early"),
     }
 }

@@ -1,9 +1,9 @@
 //! Dialling: from the host and port that a browser asked for to a connection, or the reason why there is none.
 //!
-//! A name is resolved once, here; every address it has is judged; then the judged addresses are tried in
-//! order. Nothing resolves a second time, so a name that answers differently the next moment (DNS rebinding)
-//! changes nothing. A name with even one blocked address is refused as a whole: no honest name points both to
-//! greenroom and elsewhere. Called by [`crate::tunnel`] and [`crate::forward`].
+//! The dialer resolves a name once, has the gate judge every address of it, and tries the judged addresses in
+//! order. No code resolves the name a second time, so a name that answers differently the next moment (DNS
+//! rebinding) changes nothing. A name with even one blocked address is refused as a whole: no honest name
+//! points both to greenroom and elsewhere. Called by [`crate::tunnel`] and [`crate::forward`].
 //!
 //! With an upstream proxy the same verdicts come first, and then the connection goes to the upstream, whose
 //! own address is not judged: the operator chose it. **The upstream resolves names again**, so there DNS
@@ -79,13 +79,13 @@ impl Dialer {
         self.upstream.as_ref()
     }
 
-    /// Call this when the upstream has answered.
+    /// The caller reports here that the upstream has answered.
     pub(crate) fn upstream_works(&self) {
         self.upstream_failed.store(false, Ordering::Relaxed);
     }
 
-    /// Call this when the upstream is at fault. Returns `true` the first time, so that a page of a hundred requests is
-    /// logged once.
+    /// The caller reports here that the upstream is at fault. Returns `true` the first time, so that a page
+    /// of a hundred requests is logged once.
     pub(crate) fn upstream_fails(&self) -> bool {
         !self.upstream_failed.swap(true, Ordering::Relaxed)
     }
@@ -129,7 +129,9 @@ impl Dialer {
         addresses: &[SocketAddr],
         verdict: fn(&Gate, &str, SocketAddr) -> Result<(), Blocked>,
     ) -> Result<(), Blocked> {
-        let (gate, host, addresses) = (self.gate.clone(), host.to_owned(), addresses.to_owned());
+        let gate = self.gate.clone();
+        let host = host.to_owned();
+        let addresses = addresses.to_owned();
         let judged = tokio::task::spawn_blocking(move || {
             addresses.into_iter().try_for_each(|address| verdict(&gate, &host, address))
         });
@@ -154,7 +156,7 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// The first connection that succeeds, or the error of the last address tried.
+/// Tries the addresses in order. Returns the first connection, or the error of the last address.
 async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut last = no_address();
     for address in addresses.iter().take(ADDRESSES_MAX as usize) {

@@ -36,7 +36,8 @@ use crate::{
     tunnel,
 };
 
-/// The connection to a site. Nothing moves on it unless it is polled, by [`SiteBody`] or before there is one.
+/// The connection to a site. hyper reads and writes only while this is polled: `carry` polls it up to the
+/// head of the answer, [`SiteBody`] from then on.
 type Site = BoxFuture<'static, Result<(), hyper::Error>>;
 
 /// Hop-by-hop headers (RFC 9110, 7.6.1), and those between client and proxy.
@@ -87,7 +88,7 @@ pub(crate) async fn carry(
     let mut sent = Box::pin(sender.send_request(request));
     let (answered, site) = tokio::select! {
         answered = &mut sent => (answered, Some(site)),
-        // A site may answer and hang up at once, or hang up without an answer; `sent` knows which.
+        // A site may close the connection right after its answer, or without one; `sent` says which.
         _ = &mut site => (sent.await, None),
     };
     let mut response = answered.map_err(bad_site)?;
@@ -125,8 +126,8 @@ fn site_of(uri: &Uri) -> Result<(String, Option<u16>), NotCarried> {
     Ok((host, uri.port_u16()))
 }
 
-/// Addresses the request as its next reader expects it: in origin form for a site, or with the scheme in
-/// absolute form for a proxy. `Host` says in both what the request line said.
+/// Writes the request line that the next hop expects: origin form for a site, absolute form for an upstream
+/// proxy. `Host` gets the host of the browser's request line in both cases.
 fn address(
     request: &mut Request<Incoming>,
     host: &str,
@@ -148,8 +149,8 @@ fn address(
     Ok(())
 }
 
-/// Removes hop-by-hop headers. An `Upgrade` that the request really asks for concerns both hops: it stays, and is
-/// returned.
+/// Removes hop-by-hop headers. An `Upgrade` that `Connection` names is for the site too: it stays, and this
+/// returns it.
 fn strip(headers: &mut HeaderMap) -> Option<HeaderValue> {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -188,7 +189,8 @@ impl hyper::body::Body for SiteBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        // The body reports the connection's error too, and at the right position.
+        // hyper reports the connection's error through the body as well, after the bytes that arrived before
+        // it. So this ignores the error here: the browser gets those bytes first.
         if let Some(site) = &mut self.site
             && site.as_mut().poll(context).is_ready()
         {

@@ -35,12 +35,12 @@ impl Gate {
         Self { ports: ProxyAndDeclaredPorts { declared, proxy }, addresses: Box::new(addresses) }
     }
 
-    /// May this name be resolved at all? The lookup itself can already leak data or reach a server.
+    /// Whether the proxy may resolve this name: the lookup alone can leak data, or reach a server.
     pub(crate) fn admit_name(&self, host: &str) -> Result<(), Blocked> {
         if network_verdict::is_metadata_name(host) { Err(Blocked::Metadata) } else { Ok(()) }
     }
 
-    /// May this very address be dialled?
+    /// Whether the proxy may dial this address of the host.
     pub(crate) fn admit(&self, host: &str, address: SocketAddr) -> Result<(), Blocked> {
         let target = DialTarget { host: host.to_owned(), address: address.ip(), port: address.port() };
         network_verdict::check_target(&target, &self.ports, self.addresses.as_ref())

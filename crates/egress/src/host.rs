@@ -35,7 +35,7 @@ pub(crate) fn literal(address: IpAddr) -> String {
 mod tests {
     use super::*;
 
-    /// Names are told apart from addresses in every spelling that some resolver reads.
+    /// `is_name` accepts no spelling of an address that some resolver reads.
     #[test]
     fn names_and_addresses() {
         for name in [

@@ -1,5 +1,5 @@
-//! Which addresses are this machine's. The system is asked for each address at the time of the verdict, since interfaces
-//! come and go, and a container's network adds some.
+//! Which addresses are this machine's. This module asks the system about each address at the time of the
+//! verdict, because interfaces come and go, and container networks add some.
 //!
 //! A socket can be bound to an address of this machine and to no other. That holds for every interface that is up, for
 //! further addresses of one interface, for IPv6, and for whole networks that are routed to this machine. A list of

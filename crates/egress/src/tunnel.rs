@@ -29,7 +29,8 @@ const LINGER: Duration = Duration::from_secs(30);
 /// One direction's buffer: a TLS record is at most 16 KiB, so each passes in one piece.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Connects to the site, or to the upstream that connects to it; the tunnel itself starts after the answer is out.
+/// Connects to the site, or to the upstream that connects to it. The tunnel starts when the browser has got
+/// the answer.
 pub(crate) async fn open(
     request: Request<Incoming>,
     dialer: &Dialer,
@@ -48,7 +49,8 @@ pub(crate) async fn open(
     Ok(Response::new(answer::empty()))
 }
 
-/// Sets what the connection does after the answer.
+/// Makes the connection a tunnel once hyper has sent the answer: `afterwards` joins the browser's bytes with
+/// the site's.
 fn follow(
     request: Request<Incoming>,
     site: impl AsyncRead + AsyncWrite + Send + 'static,
@@ -75,7 +77,8 @@ pub(crate) async fn join(browser: impl AsyncRead + AsyncWrite, site: impl AsyncR
     }
 }
 
-/// One direction, until its source ends, or until it is silent for [`LINGER`] after the other one `ended`.
+/// Copies one direction until its source ends, or is silent for [`LINGER`] after the other direction has
+/// ended.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -85,7 +88,8 @@ async fn pump(
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         let silence = async {
-            // The other direction's sender lives until it has reported its end.
+            // The other direction reports its end before it drops its sender; if it fails instead, `join`
+            // ends both.
             let _ = other_ended.wait_for(|ended| *ended).await;
             sleep(LINGER).await;
         };

@@ -1,9 +1,9 @@
 //! An upstream proxy: a forward proxy outside greenroom that browsers have to go out through, for instance a
 //! company's. `PROXY_SERVER` of a pool names it.
 //!
-//! Only `http://[user:password@]host:port` is understood. Parsing refuses everything else, so that a mistake
-//! shows at startup and not as a browser that reaches nothing. Neither an error, nor `Debug`, nor `Display`
-//! shows the password: the first two end in logs, the last in messages. [`crate::chain`] talks to the proxy.
+//! The parser accepts `http://[user:password@]host:port` and refuses everything else, so that a mistake shows
+//! at startup and not as a browser that reaches nothing. Neither an error, nor `Debug`, nor `Display` shows
+//! the password: the first two end in logs, the last in messages. [`crate::chain`] talks to the proxy.
 
 use std::{
     fmt,
@@ -86,7 +86,8 @@ impl FromStr for Upstream {
         }
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         if path.contains('@') {
-            // The credentials hold an unescaped character that ends them early; the text before it is no host.
+            // An unescaped `/`, `?` or `#` in the credentials ends the authority early; the text before it is
+            // no host.
             return Err(UpstreamError::Encoding);
         }
         if !path.is_empty() && path != "/" {
@@ -98,7 +99,7 @@ impl FromStr for Upstream {
         };
         let (host, port) = place.rsplit_once(':').ok_or(UpstreamError::Port)?;
         let host = bare_host(host).ok_or(UpstreamError::Host)?;
-        // Digits alone: Rust's own parser would take a sign too.
+        // `u16::from_str` would accept a sign too.
         let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
         let port = port.parse().ok().filter(|port| digits && *port != 0).ok_or(UpstreamError::Port)?;
         Ok(Self { host, port, credentials })
@@ -116,7 +117,8 @@ fn bare_host(host: &str) -> Option<String> {
 /// `user[:password]`, percent-encoded, as a `Basic` credential (RFC 7617).
 fn basic(user: &str) -> Result<HeaderValue, UpstreamError> {
     let (user, password) = user.split_once(':').unwrap_or((user, ""));
-    let (user, password) = (decoded(user)?, decoded(password)?);
+    let user = decoded(user)?;
+    let password = decoded(password)?;
     if user.is_empty() || user.contains(&b':') {
         return Err(UpstreamError::User);
     }
@@ -127,7 +129,8 @@ fn basic(user: &str) -> Result<HeaderValue, UpstreamError> {
     Ok(value)
 }
 
-/// Strict, since a user could not explain a password that is read otherwise than it was meant.
+/// Decodes percent escapes and refuses incomplete ones: a password read differently from how it was meant
+/// would only fail at the upstream.
 fn decoded(text: &str) -> Result<Vec<u8>, UpstreamError> {
     let escaped =
         |escape: &str| escape.len() >= 2 && escape.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());

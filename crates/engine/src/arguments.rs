@@ -31,7 +31,7 @@ pub(crate) struct CallArguments {
 }
 
 impl CallArguments {
-    /// Parses what a guard judges. `None` for a call without arguments: there is nothing to judge.
+    /// Parses a call's arguments for a guard. `None` for a call without arguments.
     pub(crate) fn parse(call: &Call) -> Result<Option<Self>, WorkspaceRefusal> {
         json_check::check(&call.params)
             .map_err(|ambiguous| WorkspaceRefusal::Arguments(ambiguous.to_string()))?;

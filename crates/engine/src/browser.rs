@@ -18,7 +18,7 @@ use greenroom_core::{port::StartError, settings};
 
 use crate::node::is_executable;
 
-pub use install_paths::{Places, System};
+pub use install_paths::{InstallPaths, System};
 
 /// A browser that can be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum BrowserKind {
 /// Which browser was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrowserChoice {
-    /// Whichever is best for the purpose.
+    /// The best one that is installed, in the order of [`accepted_kinds`].
     Any,
     Only(BrowserKind),
 }
@@ -84,20 +84,20 @@ impl From<NoBrowser> for StartError {
 
 /// Finds a browser for headless or headed use. An explicit path is taken as it is, if it can be executed.
 pub fn find(
-    places: &Places,
+    install_paths: &InstallPaths,
     headless: bool,
     wanted: BrowserChoice,
     explicit: Option<&Path>,
 ) -> Result<Browser, NoBrowser> {
     if let Some(path) = explicit {
-        return find_explicit(places, path, headless);
+        return find_explicit(install_paths, path, headless);
     }
     let kinds = accepted_kinds(headless, wanted);
     let mut searched = Vec::new();
-    let candidates = kinds.iter().flat_map(|kind| places.candidates(*kind));
-    // All ordinary places of every kind come before the first download.
-    for candidate in candidates.chain(kinds.iter().flat_map(|kind| places.downloads(*kind))) {
-        match resolve_binary(places, &candidate.path) {
+    let candidates = kinds.iter().flat_map(|kind| install_paths.candidates(*kind));
+    // An installed browser of any kind comes before playwright's downloads.
+    for candidate in candidates.chain(kinds.iter().flat_map(|kind| install_paths.downloads(*kind))) {
+        match resolve_binary(install_paths, &candidate.path) {
             Ok(path) => return Ok(Browser { path, kind: candidate.kind }),
             Err(Some(why)) => searched.push(format!("{} ({why})", candidate.path.display())),
             Err(None) => searched.push(candidate.label()),
@@ -105,12 +105,12 @@ pub fn find(
     }
     searched.dedup();
     if kinds.is_empty() {
-        return Err(NoBrowser::NoWindow { path: places.headless_shell() });
+        return Err(NoBrowser::NoWindow { path: install_paths.headless_shell() });
     }
     let package =
         [(BrowserKind::HeadlessShell, "chromium-headless-shell"), (BrowserKind::Chromium, "chromium")];
     let package = package.into_iter().find(|(kind, _)| kinds.contains(kind)).map(|(_, package)| package);
-    let install = package.filter(|_| places.is_debian());
+    let install = package.filter(|_| install_paths.is_debian());
     Err(NoBrowser::Missing { what: describe_choice(headless, wanted), searched, install })
 }
 
@@ -138,7 +138,7 @@ fn describe_choice(headless: bool, wanted: BrowserChoice) -> String {
 }
 
 /// A browser that the user named. If no binary is found behind a script, the script itself is taken for the browser.
-fn find_explicit(places: &Places, path: &Path, headless: bool) -> Result<Browser, NoBrowser> {
+fn find_explicit(install_paths: &InstallPaths, path: &Path, headless: bool) -> Result<Browser, NoBrowser> {
     if !path.exists() {
         return Err(NoBrowser::NotThere { path: path.to_owned() });
     }
@@ -149,12 +149,12 @@ fn find_explicit(places: &Places, path: &Path, headless: bool) -> Result<Browser
     if kind == BrowserKind::HeadlessShell && !headless {
         return Err(NoBrowser::NoWindow { path: path.to_owned() });
     }
-    let path = resolve_binary(places, path).unwrap_or_else(|_| path.to_owned());
+    let path = resolve_binary(install_paths, path).unwrap_or_else(|_| path.to_owned());
     Ok(Browser { path, kind })
 }
 
 /// The binary at, or behind, a path; or why it is unsuitable, if there is a file.
-fn resolve_binary(places: &Places, path: &Path) -> Result<PathBuf, Option<&'static str>> {
+fn resolve_binary(install_paths: &InstallPaths, path: &Path) -> Result<PathBuf, Option<&'static str>> {
     if !is_executable(path) {
         return Err(path.exists().then_some("not executable"));
     }
@@ -162,7 +162,7 @@ fn resolve_binary(places: &Places, path: &Path) -> Result<PathBuf, Option<&'stat
         return Err(Some("a snap, which cannot use greenroom's profile folder"));
     }
     if script::is_script(path) {
-        return script::binary_behind(places.root(), path)
+        return script::binary_behind(install_paths.root(), path)
             .ok_or(Some("a script, with no browser found behind it"));
     }
     Ok(path.to_owned())

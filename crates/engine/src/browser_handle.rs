@@ -81,7 +81,8 @@ impl BrowserHandle {
         targets: Targets,
         downloads: Option<Arc<Downloads>>,
     ) -> Result<(Self, Observer), StartError> {
-        // Before the first message, and again by the port that was really reached, whatever its name.
+        // greenroom checks the port of the address before its first message, and below the port that it
+        // really reached: a name may lead to another one.
         refuse_greenroom_port(endpoint, endpoint.local_port(), ports)?;
         let address = endpoint.reach().await?;
         let observer = Observer::attach(endpoint, &address).await?;

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::{
     browser::{Browser, BrowserKind, version},
     chromium_log,
-    launcher::{Launcher, Spec},
+    launcher::{Launcher, ProcessSpec},
     overload::machine_memory,
     ports::{PortGuard, Ports},
     priority::lower_pages,
@@ -72,7 +72,7 @@ const FLAGS: &[&str] = &[
     "--enable-features=CDPScreenshotNewSurface",
     "--export-tagged-pdf",
     "--enable-unsafe-swiftshader",
-    // `navigator.webdriver` is false, as in any other browser.
+    // With this `navigator.webdriver` is false, as in a browser that a person uses.
     "--disable-blink-features=AutomationControlled",
     // Containers give /dev/shm 64 MB, which a few large pages fill.
     "--disable-dev-shm-usage",
@@ -184,7 +184,7 @@ impl Chromium {
             }
         };
         lower_pages(process.pid());
-        // No page exists yet, so no page can have seen the port before it is closed to pages.
+        // No page exists yet, so the egress proxy refuses the port before any page can try it.
         let held = port_of_endpoint(&endpoint)
             .ok_or_else(|| {
                 StartError::new(format!("the browser gave a strange debugger address: `{endpoint}`"))
@@ -219,10 +219,10 @@ impl Chromium {
     }
 }
 
-fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
+fn command(spec: &ChromiumSpec, profile: &Path) -> ProcessSpec {
     let mut crashes = std::ffi::OsString::from("--crash-dumps-dir=");
     crashes.push(profile);
-    let mut command = Spec::new(&spec.browser.path).minimal_env().no_priority_raise().args(FLAGS);
+    let mut command = ProcessSpec::new(&spec.browser.path).minimal_env().no_priority_raise().args(FLAGS);
     let mut user_data = std::ffi::OsString::from("--user-data-dir=");
     user_data.push(profile);
     // Its crash reporter would make a folder in the user's home, even if it is switched off.
@@ -236,7 +236,8 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
         if spec.own.is_some() {
             command = command.arg(format!("--window-size={width},{height}"));
         }
-        // No first page either: no session uses it, and an engine that attaches would wait for it if it had crashed.
+        // Chromium opens no first page: no session would use it, and an engine that attaches would wait for
+        // it if it had crashed.
         command = command.args(["--hide-scrollbars", "--mute-audio", "--no-startup-window"]);
         if spec.browser.kind != BrowserKind::HeadlessShell {
             command = command.arg("--headless=new");
@@ -275,7 +276,7 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> Spec {
 
 /// Adds a flag. Of several flags of one name Chromium reads the last; flags that are lists are joined, so that greenroom's
 /// entries stay.
-fn add_flag(command: &mut Spec, arg: &str) {
+fn add_flag(command: &mut ProcessSpec, arg: &str) {
     const LISTS: [&str; 3] = ["--disable-features=", "--enable-features=", "--disable-blink-features="];
     let list = LISTS.into_iter().find(|list| arg.starts_with(*list));
     let is_same =
@@ -299,7 +300,8 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Printed once, on stderr, at every log level: the operator must not have to look for a security warning.
+/// Prints the warning once, on stderr, whatever the log level: it is about security, so the operator must see
+/// it.
 #[allow(clippy::print_stderr, reason = "must be seen at every log level")]
 fn warn_no_sandbox() {
     static SAID: Once = Once::new();
@@ -326,7 +328,7 @@ mod tests {
     /// Further flags come after greenroom's own, and entries of lists are added to greenroom's.
     #[test]
     fn further_flags_extend_lists() {
-        let mut command = Spec::new("x").args(["--disable-features=A,B", "--mute-audio"]);
+        let mut command = ProcessSpec::new("x").args(["--disable-features=A,B", "--mute-audio"]);
         for arg in ["--disable-features=C", "--enable-features=D", "--lang=de"] {
             add_flag(&mut command, arg);
         }

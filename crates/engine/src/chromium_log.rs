@@ -1,15 +1,15 @@
 //! What Chromium writes to stderr, and which of its lines may be shown to others.
 //!
-//! A headless Chromium prints the consoles of all sessions' pages, line breaks included. Its log and its errors reach people
-//! and agents of other sessions. So only lines that Chromium's own sources wrote are used at all, and only its errors
-//! explain its end. A line looks like `[1117/093806.1:ERROR:dbus/bus.cc:405] …`, with `pid:tid:` in front in builds with
-//! windows.
+//! A headless Chromium prints the consoles of all sessions' pages, line breaks included. Its log and its
+//! errors reach people and agents of other sessions. So only lines that Chromium's own sources wrote are used
+//! at all, and only its errors explain its end. A line looks like `[1117/093806.1:ERROR:dbus/bus.cc:405] …`,
+//! with `pid:tid:` in front in builds that can open windows.
 
 use crate::process::StderrUse;
 
 const SEVERITIES: [&str; 4] = ["INFO", "WARNING", "ERROR", "FATAL"];
 
-/// The source in lines that pages have caused.
+/// The source that Chromium names in lines of pages' consoles.
 const CONSOLE: &str = "CONSOLE";
 
 /// Chromium complains about every desktop service that a server does not have. None of it ever ended a browser.

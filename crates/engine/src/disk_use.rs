@@ -119,7 +119,7 @@ fn measure(folder: &Path, excluded: Option<&Path>, entries_max: usize) -> io::Re
             if entries > entries_max {
                 break 'folders;
             }
-            // Links are not followed. A file may be gone by now.
+            // `metadata` of an entry does not follow links. The file may be gone by now.
             let metadata = match entry.metadata() {
                 Ok(metadata) => metadata,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -146,7 +146,8 @@ fn measure(folder: &Path, excluded: Option<&Path>, entries_max: usize) -> io::Re
 /// Removes the oldest surplus logs. Returns how many bytes that frees.
 fn remove_old(mut logs: Vec<ConsoleLog>) -> u64 {
     logs.sort_by_key(|log| std::cmp::Reverse(log.written));
-    let (mut kept, mut freed) = (0_u64, 0);
+    let mut kept = 0_u64;
+    let mut freed = 0;
     for (n, log) in logs.into_iter().enumerate() {
         kept = kept.saturating_add(log.bytes);
         if n == 0 || (n < LOGS_MAX && kept <= LOGS_BYTES_MAX) {

@@ -4,8 +4,8 @@
 //! the other files of its session. Over the quota greenroom makes the browser cancel running downloads, which removes the
 //! partial files, and deny all further downloads of that context before they write anything.
 //!
-//! This is pure: events come in, calls to the browser go out. [`crate::cdp_proxy`] feeds it if each session is a context,
-//! [`crate::observer`] if a browser has one session only.
+//! This module does no I/O: it gets events, and returns calls for the browser. [`crate::cdp_proxy`] feeds it
+//! if each session is a context, [`crate::observer`] if a browser has one session only.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -98,13 +98,13 @@ struct Download {
 }
 
 impl Downloads {
-    /// For a browser that has its default context only.
+    /// The accounts of a browser that has only its default context.
     pub(crate) fn new(bytes_max: u64) -> Self {
         let accounts = HashMap::from([(None, DownloadAccount::default())]);
         Self { bytes_max, state: Mutex::new(AccountState { accounts, ..AccountState::default() }) }
     }
 
-    /// A context is made.
+    /// Opens the account of a new context.
     pub(crate) fn open_account(&self, context: String) {
         self.state().accounts.insert(Some(context), DownloadAccount::default());
     }
@@ -323,7 +323,8 @@ mod tests {
     #[test]
     fn downloads_over_the_quota_are_stopped() {
         let downloads = downloads();
-        let (a, b) = (context("a"), context("b"));
+        let a = context("a");
+        let b = context("b");
         for n in 0..4 {
             let guid = n.to_string();
             assert_eq!(downloads.begins(&guid, &a), []);
@@ -359,7 +360,8 @@ mod tests {
     #[test]
     fn events_of_closed_contexts_change_nothing() {
         let downloads = downloads();
-        let (a, b) = (context("a"), context("b"));
+        let a = context("a");
+        let b = context("b");
         for (guid, whose) in [("0", &a), ("1", &b), ("2", &None)] {
             assert_eq!(downloads.begins(guid, whose), []);
         }

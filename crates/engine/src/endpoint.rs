@@ -96,9 +96,10 @@ impl Endpoint {
         greenroom_cdp::local_port(&self.url)
     }
 
-    /// Starts the browser if it does not answer and there is a command for that, and waits until it answers. If a process of
-    /// an earlier start still runs, this waits for it as long, and does not start a second one. Returns whether anything was
-    /// started. One call at a time: two would start two browsers.
+    /// Starts the browser if it does not answer and there is a command for that, and waits until it answers.
+    /// If a process of an earlier start still runs, this waits for it as long, and does not start a second
+    /// one. Returns whether anything was started. The caller makes one call at a time: two would start two
+    /// browsers.
     pub async fn revive(&self, launcher: &Launcher, run: &RunFolder) -> Result<bool, StartError> {
         if self.start_command.is_empty() || self.probe().await.is_ok() {
             return Ok(false);
@@ -106,7 +107,7 @@ impl Endpoint {
         let browser = self.shown();
         let mut is_new = false;
         loop {
-            // Each started process has the whole time.
+            // Each started process gets the whole time.
             let deadline = Instant::now() + REVIVED_WITHIN;
             let program = self.start_command.program();
             let running = self.start_command.running();

@@ -1,7 +1,7 @@
 //! What every engine is made with: its settings, and what it needs to start processes and reach browsers.
 //!
-//! Adapters read settings here by their names in the table of settings, so that a new setting can be used without being
-//! passed on.
+//! Adapters read settings here by their names in `core/src/settings/table.rs`, so no code between has to pass
+//! a new setting on.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -12,11 +12,11 @@ use greenroom_core::{
 use tokio::sync::oneshot;
 
 use crate::{
-    browser::{self, BrowserChoice, Places},
+    browser::{self, BrowserChoice, InstallPaths},
     chromium::{ChromiumSpec, OwnContext},
     endpoint::Endpoint,
     install::Package,
-    launcher::{Launcher, Spec},
+    launcher::{Launcher, ProcessSpec},
     node,
     ports::Ports,
     process::{Listen, Pipes, Process},
@@ -33,7 +33,7 @@ pub struct EngineOptions {
     /// The settings of its pool or instance.
     pub pool: Pool,
     /// Where browsers and Node are looked for.
-    pub places: Places,
+    pub install_paths: InstallPaths,
     /// The browser to attach to, if any. greenroom then starts none, and settings for a start have no effect.
     pub attach: Option<Arc<Endpoint>>,
     /// This instance's persistent profile. Required if sessions are not isolated and greenroom starts the browser.
@@ -42,10 +42,10 @@ pub struct EngineOptions {
 
 impl EngineOptions {
     /// The options of an instance with one slot and no configuration: an isolated, headless Chromium.
-    pub fn new(data_folder: PathBuf, places: Places) -> Self {
+    pub fn new(data_folder: PathBuf, install_paths: InstallPaths) -> Self {
         let settings = Arc::new(Settings::defaults(data_folder));
         let pool = Pool { slots: 1, ..settings.pool.clone() };
-        Self { settings, pool, places, attach: None, profile: None }
+        Self { settings, pool, install_paths, attach: None, profile: None }
     }
 
     /// Changes settings for this engine alone.
@@ -69,9 +69,9 @@ impl EngineOptions {
     }
 
     /// `node cli.js` of a pinned engine.
-    pub(crate) fn node(&self, package: &Package) -> Result<Spec, StartError> {
+    pub(crate) fn node(&self, package: &Package) -> Result<ProcessSpec, StartError> {
         let cli = package.locate(&self.settings.data_dir)?.cli;
-        let node = node::locate(self.settings.node.as_deref(), &self.places.search_path)?;
+        let node = node::locate(self.settings.node.as_deref(), &self.install_paths.search_path)?;
         Ok(node::engine_command(node, cli))
     }
 
@@ -104,10 +104,15 @@ pub struct EngineBase {
 impl EngineBase {
     /// The Chromium that greenroom starts, with its own context where sessions use that.
     pub(crate) fn chromium(&self, own: Option<OwnContext>) -> Result<ChromiumSpec, StartError> {
-        let EngineOptions { pool, places, .. } = &*self.options;
+        let EngineOptions { pool, install_paths, .. } = &*self.options;
         let explicit = pool.executable_path.as_deref();
         Ok(ChromiumSpec {
-            browser: browser::find(places, pool.headless, BrowserChoice::from(pool.browser), explicit)?,
+            browser: browser::find(
+                install_paths,
+                pool.headless,
+                BrowserChoice::from(pool.browser),
+                explicit,
+            )?,
             headless: pool.headless,
             no_sandbox: pool.no_sandbox,
             window: (pool.viewport_size.width, pool.viewport_size.height),
@@ -123,7 +128,7 @@ impl EngineBase {
     pub(crate) async fn start_node(
         &self,
         name: &'static str,
-        spec: Spec,
+        spec: ProcessSpec,
         listen: Listen,
     ) -> Result<(Process, Pipes, oneshot::Receiver<String>), StartError> {
         let node = spec.program.clone();

@@ -1,8 +1,8 @@
 //! What is lost, and why: an instance, a seat, a browser. The first declared reason stays. `observed_browser.rs`, the
 //! adapters and health checks declare a [`Loss`]; seats pass it on to their sessions, instances to their supervisors.
 //!
-//! Also explains failures by the exit of a process. A broken connection or an unanswered handshake says little; the exit
-//! that caused it says more, and comes a moment later.
+//! This module also explains failures by the exit of a process. A broken connection or an unanswered
+//! handshake says little; the exit that caused it says more, and follows a moment later.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Loss {
         let mut exit = process.exit();
         let tail = process.tail();
         let declared = loss.clone();
-        // Ends with the process, which does not outlive its owner.
+        // This task ends with the process, which does not outlive its owner.
         tokio::spawn(async move {
             let status = exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone());
             declared.declare(Lost::Process {

@@ -4,7 +4,7 @@
 //! open. The same holds for the location: the path of the open file counts, not the requested path, which another process
 //! may have replaced by a link in between. [`crate::workspace`] decides which locations are allowed.
 //!
-//! All of it blocks on the disk and runs on threads for that.
+//! All functions block on the disk; callers run them on blocking threads.
 
 use std::{
     ffi::OsStr,

@@ -133,7 +133,9 @@ type GuardFn =
 async fn check_guard(recorded: &str, guard: GuardFn) {
     let outer = tempfile::tempdir().unwrap();
     let outer = outer.path().canonicalize().unwrap();
-    let (folder, workspace, data) = (outer.join("session"), outer.join("workspace"), outer.join("data"));
+    let folder = outer.join("session");
+    let workspace = outer.join("workspace");
+    let data = outer.join("data");
     for made in [&folder, &workspace, &data] {
         fs::create_dir(made).unwrap();
     }
@@ -161,7 +163,9 @@ async fn check_guard(recorded: &str, guard: GuardFn) {
     ];
     let folders = SessionFolders { folder: &folder, data: &data };
     let agent = AgentWithWorkspace(workspace);
-    let (mut passed, mut refused, mut tried) = (0, 0, 0);
+    let mut passed = 0;
+    let mut refused = 0;
+    let mut tried = 0;
     for (tool, arguments) in tools(recorded) {
         let guarded: Vec<_> = arguments.iter().filter(|name| GUARDED.contains(&&***name)).collect();
         if guarded.is_empty() {

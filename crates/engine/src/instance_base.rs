@@ -1,5 +1,6 @@
-//! What the instances of every engine have: a loss, which is declared once, and seats that are being opened. The task that
-//! opens a seat finishes even if its caller has given up: no owner would close half a seat.
+//! What the instances of every engine have: a loss, which is declared once, and seats that are being opened.
+//! The task that opens a seat finishes even if its caller has given up: otherwise no code would close the
+//! half-open seat.
 
 use std::{
     pin::pin,

@@ -38,7 +38,7 @@ pub const TAG: &str = "GREENROOM_RUN";
 
 /// The program to start, and how.
 #[derive(Debug, Clone)]
-pub struct Spec {
+pub struct ProcessSpec {
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub env: Vec<(OsString, OsString)>,
@@ -51,7 +51,7 @@ pub struct Spec {
     no_priority_raise: bool,
 }
 
-impl Spec {
+impl ProcessSpec {
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -182,19 +182,23 @@ impl Launcher {
     }
 
     /// Starts a child with a piped stderr. It is killed when the returned handle is dropped.
-    pub async fn spawn(&self, spec: Spec) -> io::Result<Child> {
+    pub async fn spawn(&self, spec: ProcessSpec) -> io::Result<Child> {
         self.run_on_launcher_thread(Box::new(|tag| launch(spec, tag))).await
     }
 
     /// Starts a child that outlives greenroom and that greenroom never ends. Its stderr goes into `stderr`, if given.
-    pub async fn spawn_detached(&self, spec: Spec, stderr: Option<File>) -> io::Result<DetachedChild> {
+    pub async fn spawn_detached(&self, spec: ProcessSpec, stderr: Option<File>) -> io::Result<DetachedChild> {
         let child = self.run_on_launcher_thread(Box::new(|_| detach(spec, Stdio::null(), stderr))).await?;
         watch_detached(child)
     }
 
     /// Starts a greenroom server that outlives this process. Its stderr goes into `log`. Its stdout is a pipe, on which it
     /// says that it is ready; it says nothing more there, so the reader may go away.
-    pub async fn spawn_server(&self, spec: Spec, log: File) -> io::Result<(DetachedChild, ChildStdout)> {
+    pub async fn spawn_server(
+        &self,
+        spec: ProcessSpec,
+        log: File,
+    ) -> io::Result<(DetachedChild, ChildStdout)> {
         let start: StartChild = Box::new(|_| detach(spec, Stdio::piped(), Some(log)));
         let mut child = self.run_on_launcher_thread(start).await?;
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("the child has no stdout"))?;
@@ -221,7 +225,7 @@ fn watch_detached(mut child: Child) -> io::Result<DetachedChild> {
 }
 
 #[allow(clippy::disallowed_methods, reason = "this is the launcher thread")]
-fn launch(spec: Spec, tag: &str) -> io::Result<Child> {
+fn launch(spec: ProcessSpec, tag: &str) -> io::Result<Child> {
     let mut command = std::process::Command::new(&spec.program);
     command.args(&spec.args);
     if spec.minimal_env {
@@ -242,10 +246,10 @@ fn launch(spec: Spec, tag: &str) -> io::Result<Child> {
     command.kill_on_drop(true).spawn()
 }
 
-/// For children that outlive greenroom.
+/// Starts a child that outlives greenroom.
 #[allow(clippy::disallowed_methods, reason = "this is the launcher thread")]
 #[allow(unsafe_code, reason = "pre_exec is unsafe; the closure makes one system call and allocates nothing")]
-fn detach(spec: Spec, stdout: Stdio, stderr: Option<File>) -> io::Result<Child> {
+fn detach(spec: ProcessSpec, stdout: Stdio, stderr: Option<File>) -> io::Result<Child> {
     let mut command = std::process::Command::new(&spec.program);
     let is_own = |name: &OsStr| name.to_string_lossy().starts_with(OWN_PREFIX);
     command.args(&spec.args).env_clear().envs(std::env::vars_os().filter(|(name, _)| !is_own(name)));

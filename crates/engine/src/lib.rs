@@ -62,4 +62,4 @@ pub use engine_base::{EngineBase, EngineOptions};
 pub use playwright::PlaywrightEngine;
 pub use registry::EngineEntry;
 pub use start_command::StartCommand;
-pub use tool_list::{Offer, ToolsChanged};
+pub use tool_list::{OfferedTools, ToolsChanged};

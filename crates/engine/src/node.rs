@@ -13,7 +13,7 @@ use std::{
 use greenroom_core::port::StartError;
 
 use crate::{
-    launcher::{Launcher, Spec},
+    launcher::{Launcher, ProcessSpec},
     run_command::{self, RunError},
 };
 
@@ -102,9 +102,9 @@ pub fn locate(configured: Option<&Path>, search_path: &OsStr) -> Result<PathBuf,
 }
 
 /// The command that runs an engine, with only the environment variables that it needs.
-pub(crate) fn engine_command(node: PathBuf, cli: PathBuf) -> Spec {
+pub(crate) fn engine_command(node: PathBuf, cli: PathBuf) -> ProcessSpec {
     let (arenas, count) = NODE_ARENAS;
-    Spec::new(node).minimal_env().env(arenas, count).args(NODE_FLAGS).arg(cli)
+    ProcessSpec::new(node).minimal_env().env(arenas, count).args(NODE_FLAGS).arg(cli)
 }
 
 /// Finds Node as [`locate`] does, and asks it for its version.
@@ -114,7 +114,7 @@ pub async fn find(
     search_path: &OsStr,
 ) -> Result<Node, NodeError> {
     let path = locate(configured, search_path)?;
-    let spec = Spec::new(&path).arg("--version");
+    let spec = ProcessSpec::new(&path).arg("--version");
     let version = match version(launcher, "node", spec).await {
         Ok(version) => version,
         Err(why) => return Err(NodeError::Unusable { path, why }),
@@ -145,12 +145,12 @@ impl Npm {
             .map_err(|why| NodeError::UnusableNpm { path: self.path.clone(), why })
     }
 
-    pub(crate) fn spec(&self) -> Spec {
-        Spec::new(&self.path).env("PATH", &self.search_path)
+    pub(crate) fn spec(&self) -> ProcessSpec {
+        ProcessSpec::new(&self.path).env("PATH", &self.search_path)
     }
 }
 
-async fn version(launcher: &Launcher, name: &str, spec: Spec) -> Result<String, String> {
+async fn version(launcher: &Launcher, name: &str, spec: ProcessSpec) -> Result<String, String> {
     let done = run_command::run(launcher, name, spec, VERSION_DEADLINE).await;
     let done = done.map_err(|error: RunError| error.to_string())?;
     let output = done.stdout.lines().next().unwrap_or_default().trim();

@@ -84,7 +84,7 @@ impl ObservedBrowser {
         if !self.observer().is_gone().await {
             return lost.borrow().clone();
         }
-        // The watching task itself takes up to `EXIT`.
+        // The task that watches the browser may itself wait for `EXIT`.
         match timeout(2 * EXIT, lost.wait_for(Option::is_some)).await {
             Ok(Ok(lost)) => lost.clone(),
             Ok(Err(_)) | Err(_) => Some(Lost::Protocol("the browser's debugger is gone".into())),
@@ -99,7 +99,8 @@ impl ObservedBrowser {
         self.ping_plain().await.map_err(check_failed)
     }
 
-    /// The same, with the plain error: the playwright instance names the browser without its process.
+    /// Pings the browser and returns the CDP error as it is; the playwright instance makes its own message of
+    /// it.
     pub(crate) async fn ping_plain(&self) -> Result<(), greenroom_cdp::Error> {
         self.shared.vital.look_again();
         self.shared.ping.until(self.observer().ping()).await

@@ -10,9 +10,9 @@ use std::{
 
 use greenroom_core::port::Content;
 
-/// Files up to this size are put into answers. An answer may have 64 MiB; this leaves room for the escapes that
-/// JSON adds, and is fifty times the largest page seen. It is also the most that is kept of one file: pictures, PDFs and
-/// most downloads are far smaller, and what is kept is in memory until it is on disk.
+/// Files up to this size are put into answers. An answer may have 64 MiB; this leaves room for the escapes
+/// that JSON adds, and is fifty times the largest page seen. The record keeps no larger file either:
+/// pictures, PDFs and most downloads are far smaller, and a file is in memory until the store has written it.
 const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// How many bytes of files are kept of one answer: two of the largest files.

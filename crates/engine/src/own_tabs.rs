@@ -34,14 +34,14 @@ impl OwnTabs {
         observer: &Observer,
         instance: &Path,
         url: &str,
-        place: TabPosition,
+        position: TabPosition,
     ) -> Result<(Self, String), StartError> {
         let failed = |error: greenroom_cdp::Error| StartError::new(format!("cannot open a tab: {error}"));
         let scope = observer.new_scope();
         let others = observer.count_other_tabs(&Scope::Own(scope)).await.map_err(failed)?;
-        // A browser without tabs keeps none.
+        // If the browser had no tab before, greenroom leaves it without one.
         let replacement = if others == 0 { ReplacementTab::Never } else { ReplacementTab::IfNoOther };
-        let tab = observer.open_tab(url, place).await.map_err(failed)?;
+        let tab = observer.open_tab(url, position).await.map_err(failed)?;
         observer.claim_tabs(scope, vec![tab.clone()]).await;
         let mut own = Self { list: instance.join(LIST), scope, read: 0, replacement };
         if let Err(error) = own.append_to_list(&tab) {

@@ -45,7 +45,7 @@ fn judge_normalized(url: &str) -> Result<(), RefusedScheme> {
             let page = rest.split(['?', '#']).next().unwrap_or_default();
             matches!(page, "blank" | "srcdoc")
         }
-        // A blob belongs to the page that made it.
+        // A `blob:` address contains the address of the page that made it, which is judged.
         "blob" => {
             rest.starts_with("null/")
                 || matches!(split_scheme(rest), Some((of, _)) if of == "http" || of == "https")

@@ -193,7 +193,8 @@ mod tests {
         assert!(ports.contains(400), "a FIFO is no list");
         fs::remove_dir_all(&unreadable).unwrap();
 
-        let (first_guard, second_guard) = (ports.hold(5000).unwrap(), ports.hold(5000).unwrap());
+        let first_guard = ports.hold(5000).unwrap();
+        let second_guard = ports.hold(5000).unwrap();
         assert_eq!(fs::read_to_string(run.path().join(run_folder::PORTS)).unwrap(), "5000\n");
         drop(first_guard);
         assert!(ports.contains(5000), "the second guard still holds it");

@@ -7,7 +7,7 @@
 //! none.)
 //!
 //! If it may, as root or with a generous limit, Chromium sets the priority of its threads itself, and would undo this. So it
-//! is started without that right (`Spec::no_priority_raise`).
+//! is started without that right (`ProcessSpec::no_priority_raise`).
 
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 

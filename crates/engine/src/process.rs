@@ -14,13 +14,13 @@ use tokio::{
 
 use crate::{
     exit::Exit,
-    launcher::{Launcher, Spec},
+    launcher::{Launcher, ProcessSpec},
 };
 
 /// How many last lines of stderr go into an error: a Node stack trace fits, a page of noise does not.
 const TAIL_LINES: usize = 12;
 
-/// These lines go into answers that models read; the end of them says most.
+/// How many bytes of these lines are kept: they go into answers that models read, and the last ones say most.
 const TAIL_BYTES_MAX: usize = 2 * 1024;
 
 /// A longer line of stderr is only counted, so that a child that prints an endless one costs nothing.
@@ -40,7 +40,7 @@ pub struct Process {
     _supervisor: JoinHandle<()>,
 }
 
-/// The pipes of a child started with [`Spec::pipes`].
+/// The pipes of a child started with [`ProcessSpec::pipes`].
 pub struct Pipes {
     pub stdin: ChildStdin,
     pub stdout: ChildStdout,
@@ -77,7 +77,7 @@ impl Process {
     pub async fn start(
         launcher: &Launcher,
         name: &str,
-        spec: Spec,
+        spec: ProcessSpec,
         listen: Listen,
     ) -> io::Result<(Self, Option<Pipes>, oneshot::Receiver<String>)> {
         let mut child = launcher.spawn(spec).await?;

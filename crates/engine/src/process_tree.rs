@@ -28,7 +28,9 @@ impl Descendant {
 
 /// The processes that this one started, and all of their descendants.
 pub(crate) fn below(pid: u32) -> Vec<Descendant> {
-    let (mut found, mut seen, mut parents) = (Vec::new(), HashSet::new(), vec![pid]);
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let mut parents = vec![pid];
     while let Some(parent) = parents.pop() {
         for child in children(parent) {
             if found.len() < PROCESSES_MAX && seen.insert(child) {
@@ -43,7 +45,9 @@ pub(crate) fn below(pid: u32) -> Vec<Descendant> {
 /// The processes of a browser: its children, and the forks of its zygotes. Cheaper than [`below`], since it lists only the
 /// children of zygotes; no other helper of Chromium starts any.
 pub(crate) fn helpers(browser: u32) -> Vec<Descendant> {
-    let (mut found, mut seen, mut parents) = (Vec::new(), HashSet::new(), vec![browser]);
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let mut parents = vec![browser];
     while let Some(parent) = parents.pop() {
         for child in children(parent) {
             if found.len() < PROCESSES_MAX && seen.insert(child) {

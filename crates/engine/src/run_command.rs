@@ -1,7 +1,7 @@
 //! A child process that does one thing and exits: `node --version`, `npm ci`.
 //!
-//! This module owns the waiting: a deadline, at which it ends the child's group, and a limit on the kept stdout. Engines and
-//! browsers are supervised where they are started, not here.
+//! This module waits for the child, ends its process group at a deadline, and limits how much of its stdout
+//! is kept. Engines and browsers are supervised where they are started, not here.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use tokio::{io::AsyncReadExt, time::timeout};
 
 use crate::{
     exit::Exit,
-    launcher::{Launcher, Spec},
+    launcher::{Launcher, ProcessSpec},
     process::{Listen, Process},
 };
 
@@ -42,7 +42,7 @@ pub enum RunError {
 pub(crate) async fn run(
     launcher: &Launcher,
     name: &str,
-    spec: Spec,
+    spec: ProcessSpec,
     deadline: Duration,
 ) -> Result<CommandOutput, RunError> {
     let (process, pipes, _ready) = Process::start(launcher, name, spec.pipes(), Listen::PLAIN).await?;
@@ -72,7 +72,7 @@ mod tests {
 
     async fn sh(script: &str, deadline: Duration) -> Result<CommandOutput, RunError> {
         let launcher = Launcher::start("run-command-test").unwrap();
-        run(&launcher, "sh", Spec::new("/bin/sh").args(["-c", script]), deadline).await
+        run(&launcher, "sh", ProcessSpec::new("/bin/sh").args(["-c", script]), deadline).await
     }
 
     /// The caller gets a child's output together with its exit, success or failure.

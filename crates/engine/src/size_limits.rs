@@ -89,7 +89,8 @@ fn number(fields: &Fields, name: &'static str) -> Result<Option<f64>, SizeRefusa
 
 /// One side alone is checked with the smallest other one.
 fn check_sides(fields: &Fields) -> Result<(), SizeRefusal> {
-    let (width, height) = (number(fields, "width")?, number(fields, "height")?);
+    let width = number(fields, "width")?;
+    let height = number(fields, "height")?;
     Ok(page_size::check(width.unwrap_or(1.0), height.unwrap_or(1.0), 1.0)?)
 }
 

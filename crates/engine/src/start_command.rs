@@ -24,7 +24,7 @@ use tokio::{sync::watch, time::sleep};
 use crate::{
     chromium_log::without_page_output,
     exit::Exit,
-    launcher::{DetachedChild, Launcher, Spec},
+    launcher::{DetachedChild, Launcher, ProcessSpec},
     process::StderrTail,
     run_folder::{RunFolder, make_private, private_file},
 };
@@ -84,12 +84,12 @@ impl StartCommand {
         let (program, arguments) =
             self.argv.split_first().ok_or_else(|| StartError::new("there is no start command"))?;
         let arguments = arguments.iter().map(|argument| argument.replace(PLACEHOLDER, url));
-        // A browser whose output is lost is better than none.
+        // If there is no file for its output, the browser starts without one.
         let output = OutputFile::open(run, url).inspect_err(|error| {
             tracing::warn!(%error, "cannot keep the output of the start command");
         });
         let (output, file) = output.ok().unzip();
-        let spec = Spec::new(program).args(arguments);
+        let spec = ProcessSpec::new(program).args(arguments);
         let process = launcher.spawn_detached(spec, file).await.map_err(|error| {
             StartError::new(format!("cannot run the start command: {error}: `{program}`"))
                 .hint("give the program's whole path; greenroom runs start commands without a shell")

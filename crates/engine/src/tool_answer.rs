@@ -30,10 +30,10 @@ pub(crate) fn failed_reply(code: &str, message: &str) -> Reply {
 pub(crate) fn first_text(body: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct ToolResult {
-        content: Vec<ContentPart>,
+        content: Vec<ContentBlock>,
     }
     #[derive(serde::Deserialize)]
-    struct ContentPart {
+    struct ContentBlock {
         text: Option<String>,
     }
     let result: ToolResult = serde_json::from_str(&mended(body)).ok()?;

@@ -22,20 +22,20 @@ const TOOL_PAGES_MAX: usize = 100;
 
 /// A tool list, and how long and for which agents it is valid.
 #[derive(Debug)]
-pub struct Offer {
+pub struct OfferedTools {
     pub tools: Toolset,
-    /// Whether the engine has just started: then the next one will offer the same. A change that it announced while it ran
-    /// may end with it.
+    /// Whether the engine has just started. Then the next one will offer the same list, and the catalog may
+    /// cache it; a list that an engine announces later may be valid for this process only.
     pub at_start: bool,
-    /// Whether tools may be missing that other agents would be offered: the agent's client can answer fewer kinds of
-    /// questions than an engine may want to ask.
+    /// Whether the list may lack tools that the engine offers other agents: this agent's client cannot answer
+    /// all kinds of questions (sampling, elicitation) that the engine may ask.
     pub partial: bool,
 }
 
 /// Called with every tool list that an engine offers, including unchanged ones.
-pub type ToolsChanged = Arc<dyn Fn(Offer) + Send + Sync>;
+pub type ToolsChanged = Arc<dyn Fn(OfferedTools) + Send + Sync>;
 
-/// The receiver of tool lists, and what is needed to rate them.
+/// The receiver of an engine's tool lists, and what decides whether a list is complete.
 #[derive(Clone)]
 pub(crate) struct ToolListSink {
     pub(crate) notify: ToolsChanged,
@@ -54,7 +54,7 @@ pub(crate) async fn report_tools(peer: Arc<Peer>, tool_sink: ToolListSink, at_st
             let last_names = std::mem::replace(&mut *tool_sink.last_names.lock(), names.clone());
             let partial = tool_sink.partial && last_names.iter().all(|name| names.contains(name));
             let tools = Toolset { introduction: tool_sink.introduction.get().cloned(), ..tools };
-            (tool_sink.notify)(Offer { tools, at_start, partial });
+            (tool_sink.notify)(OfferedTools { tools, at_start, partial });
             names
         }
         Err(error) => {

@@ -270,7 +270,8 @@ fn agent_capabilities(agent: &dyn Agent) -> Fields {
     agent.capabilities().and_then(|raw| Fields::open(&raw).ok()).unwrap_or_default()
 }
 
-/// Roots are greenroom's; an engine may ask the agent only what the agent's client can answer.
+/// The capabilities that greenroom declares to the engine: roots, which greenroom answers, and those of the
+/// agent's client.
 fn capabilities(agent: &dyn Agent) -> Raw {
     let mut capabilities = Fields::default();
     capabilities.set("roots", encode(&json!({})));
@@ -330,7 +331,8 @@ impl InboundPump {
                     "roots/list" => self.respond(&id, Ok(self.roots.clone())).await,
                     // The agent may take any time for a question; the pump goes on meanwhile.
                     _ => {
-                        let (peer, agent) = (self.peer.clone(), self.agent.get());
+                        let peer = self.peer.clone();
+                        let agent = self.agent.get();
                         let question = asking.spawn(ask_agent(peer, agent, id.clone(), method, params));
                         questions.insert(id, question);
                     }

@@ -193,7 +193,10 @@ impl WorkspaceRoots {
         folder: &Path,
         budget: &mut CopyBudget,
     ) -> Result<PathBuf, WorkspaceRefusal> {
-        let (roots, path, folder, mut left) = (self.clone(), path.to_owned(), folder.to_owned(), *budget);
+        let roots = self.clone();
+        let path = path.to_owned();
+        let folder = folder.to_owned();
+        let mut left = *budget;
         let (copy, left) = run_blocking(move || {
             let copy = roots.copy_in_blocking(&path, &folder, &mut left)?;
             Ok((copy, left))
@@ -258,7 +261,8 @@ impl WorkspaceRoots {
         self.check_inside_roots(agent_name, &real)?;
         match tokio::fs::symlink_metadata(&path).await {
             Ok(about) if about.is_symlink() => Err(self.outside(agent_name)),
-            // Refused before the engine makes a result that could not be written. The agent may also name a folder.
+            // This refuses the path before the engine makes a result that could not be written. A folder is
+            // allowed.
             Ok(about) if !about.is_file() && !about.is_dir() => {
                 Err(WorkspaceRefusal::NotAFile { path: shortened(agent_name) })
             }
@@ -304,7 +308,10 @@ impl OutputTarget {
         folder: &Path,
         budget: &mut CopyBudget,
     ) -> Result<(), WorkspaceRefusal> {
-        let (target, from, folder, mut left) = (self.clone(), from.to_owned(), folder.to_owned(), *budget);
+        let target = self.clone();
+        let from = from.to_owned();
+        let folder = folder.to_owned();
+        let mut left = *budget;
         *budget =
             run_blocking(move || target.write_blocking(&from, &folder, &mut left).map(|()| left)).await?;
         Ok(())
@@ -369,7 +376,8 @@ mod tests {
     /// A copy is judged by the path of the opened file; a FIFO is refused at once, in and out.
     #[tokio::test]
     async fn files_are_judged_after_opening() {
-        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
         let folders = vec![root.path().canonicalize().unwrap()];
         let roots = WorkspaceRoots { folders, data: "/nowhere".into() };
         let inbox = outside.path().join("inbox");
@@ -456,7 +464,8 @@ mod tests {
     /// link within the session's folder is followed.
     #[tokio::test]
     async fn links_out_of_the_session_folder_are_refused() {
-        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
         let session = tempfile::tempdir().unwrap();
         let folder = session.path().canonicalize().unwrap();
         fs::write(elsewhere.path().join("secret"), "secret").unwrap();

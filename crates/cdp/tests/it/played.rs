@@ -52,7 +52,8 @@ async fn replies_find_their_calls() {
         let first = client.call("A.first", &params);
         let second = client.call_in("S1", "A.second", &());
         let play = async {
-            let (a, b) = (browser.hear().await, browser.hear().await);
+            let a = browser.hear().await;
+            let b = browser.hear().await;
             assert_eq!(a, json!({"id": a["id"], "method": "A.first", "params": {"x": 1}}));
             assert_eq!(b, json!({"id": b["id"], "method": "A.second", "sessionId": "S1"}));
             browser.say(format!(r#"{{"id":{},"sessionId":"S1","result":{{"n":  1.50}}}}"#, b["id"])).await;
@@ -162,7 +163,8 @@ async fn events_come_as_they_were_sent() {
         let (_client, mut events, mut browser) = connected().await;
         browser.say(r#"{"method":"A.b","params":{"n":  1e400},"sessionId":"S"}"#).await;
         browser.say(r#"{"method":"A.c"}"#).await;
-        let (first, second) = (events.next().await.unwrap(), events.next().await.unwrap());
+        let first = events.next().await.unwrap();
+        let second = events.next().await.unwrap();
         assert_eq!((first.method.as_str(), first.session.as_deref()), ("A.b", Some("S")));
         assert_eq!(first.params.get(), r#"{"n":  1e400}"#);
         assert_eq!((second.method.as_str(), second.session, second.params.get()), ("A.c", None, "{}"));

@@ -104,8 +104,9 @@ async fn large_bodies_pass_whole() {
 #[tokio::test]
 async fn a_connection_is_kept_between_requests() {
     within(async {
-        let (proxy, (first, first_address), (second, second_address)) =
-            (proxy().await, listener().await, listener().await);
+        let proxy = proxy().await;
+        let (first, first_address) = listener().await;
+        let (second, second_address) = listener().await;
         let mut browser = RawConnection::to(proxy.address()).await;
         for (site, address) in [(first, first_address), (second, second_address)] {
             browser.send(&format!("HEAD http://{address} HTTP/1.1\r\nHost: x\r\n\r\n")).await;

@@ -1,4 +1,5 @@
-//! Where browsers are: known places, names on the search path, playwright's downloads.
+//! Where browsers are installed: in folders of known packages, on the search path, and in playwright's
+//! downloads.
 //!
 //! Order within a kind: the real binary in its package's own folder, then the search path. This module only lists
 //! candidates; the caller decides which is suitable.
@@ -12,11 +13,11 @@ use std::{
 use super::BrowserKind;
 use crate::node::on_path;
 
-/// The parts of a system that a search goes through.
+/// Where a search for installed programs looks: the file system's root, the home folder and the search path.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct InstallPaths {
     pub system: System,
-    /// The root of the file system that known places are below.
+    /// The root of the file system; tests use another.
     pub root: PathBuf,
     pub home: Option<PathBuf>,
     pub search_path: OsString,
@@ -28,12 +29,12 @@ pub enum System {
     Mac,
 }
 
-/// One path worth a look.
+/// A path at which a browser may be installed.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub kind: BrowserKind,
     pub path: PathBuf,
-    /// Whether this is a name that the search path does not contain.
+    /// Whether `path` is a bare name that the search path does not contain.
     by_name: bool,
 }
 
@@ -45,7 +46,7 @@ impl Candidate {
     }
 }
 
-impl Places {
+impl InstallPaths {
     /// This machine, with the given home folder and search path.
     pub fn new(home: Option<PathBuf>, search_path: OsString) -> Self {
         let system = if cfg!(target_os = "macos") { System::Mac } else { System::Linux };
@@ -66,7 +67,7 @@ impl Places {
         self.root.join("usr/lib/chromium/chromium-headless-shell")
     }
 
-    /// The ordinary places of a kind, best first.
+    /// The paths at which packages install a browser of this kind, best first.
     pub(super) fn candidates(&self, kind: BrowserKind) -> Vec<Candidate> {
         let (known, names) = match self.system {
             System::Linux => linux(kind),
@@ -132,8 +133,8 @@ impl Places {
 
 type KnownPaths = (&'static [&'static str], &'static [&'static str]);
 
-/// Known places below the root, and names on the search path. Debian's real binaries are in `/usr/lib`; its files in
-/// `/usr/bin` are scripts.
+/// The paths of packages, below the root, and the names on the search path. Debian's real binaries are in
+/// `/usr/lib`; its files in `/usr/bin` are scripts.
 fn linux(kind: BrowserKind) -> KnownPaths {
     match kind {
         BrowserKind::HeadlessShell => (

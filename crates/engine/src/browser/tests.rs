@@ -24,9 +24,9 @@ impl FakeMachine {
         self.folder.path().join(path.trim_start_matches('/'))
     }
 
-    fn places(&self) -> Places {
+    fn install_paths(&self) -> InstallPaths {
         let search_path = OsString::from(self.at("/usr/bin"));
-        Places {
+        InstallPaths {
             system: self.system,
             root: self.folder.path().to_owned(),
             home: Some(self.at("/home")),
@@ -36,7 +36,7 @@ impl FakeMachine {
 
     /// The browser that is found, as a path on the machine.
     fn find(&self, headless: bool, wanted: BrowserChoice) -> Result<(String, BrowserKind), NoBrowser> {
-        let found = find(&self.places(), headless, wanted, None)?;
+        let found = find(&self.install_paths(), headless, wanted, None)?;
         let path = found.path.strip_prefix(self.folder.path()).unwrap();
         Ok((format!("/{}", path.display()), found.kind))
     }
@@ -189,8 +189,9 @@ fn explicit_browser_is_checked() {
         ("/b/headless_shell", BINARY),
     ]);
     fs::set_permissions(machine.at("/b/notes"), fs::Permissions::from_mode(0o644)).unwrap();
-    let find =
-        |path: &str, headless| find(&machine.places(), headless, BrowserChoice::Any, Some(&machine.at(path)));
+    let find = |path: &str, headless| {
+        find(&machine.install_paths(), headless, BrowserChoice::Any, Some(&machine.at(path)))
+    };
     let path = machine.at("/b/my-browser");
     assert_eq!(find("/b/my-browser", false), Ok(Browser { path, kind: BrowserKind::Chrome }));
     assert_eq!(find("/b/nothing", true), Err(NoBrowser::NotThere { path: machine.at("/b/nothing") }));

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    launcher::{Launcher, Spec},
+    launcher::{Launcher, ProcessSpec},
     run_command,
 };
 
@@ -55,7 +55,7 @@ impl Version {
 
     /// Asks a browser that is not running, by starting it with a flag.
     pub async fn of_program(launcher: &Launcher, path: &Path) -> Result<Self, String> {
-        let spec = Spec::new(path).minimal_env().arg("--version");
+        let spec = ProcessSpec::new(path).minimal_env().arg("--version");
         let done = run_command::run(launcher, "browser", spec, VERSION_WITHIN).await;
         let output = done.map_err(|error| error.to_string())?.stdout;
         Self::find(&output).ok_or_else(|| format!("it printed `{}`", output.trim()))
@@ -100,7 +100,7 @@ pub(crate) async fn warn_if_old(endpoint: &str, program: &Path) {
                 tracing::warn!("{complaint}: `{}`; `greenroom doctor` says what to do", program.display());
             }
         }
-        // The program may be anything that speaks the protocol; whether it works shows soon.
+        // The user may have named any program that speaks CDP, so this is no error.
         None => tracing::debug!(browser = %program.display(), "the browser does not tell its version"),
     }
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    Out,
+    ProxyMessage,
     message::{AttachedTarget, OwnIds, call},
 };
 
@@ -85,7 +85,8 @@ impl AddressLimit {
     /// The engine navigates a page, which gets a new process if its old one was ended.
     pub(super) fn navigates(&mut self, session: &str) {
         if let Some(page) = self.pages.get_mut(session) {
-            (page.is_long, page.is_ended) = (false, false);
+            page.is_long = false;
+            page.is_ended = false;
         }
     }
 
@@ -102,10 +103,11 @@ impl AddressLimit {
         bytes: usize,
         now: Instant,
         ids: &mut OwnIds,
-    ) -> Vec<Out> {
+    ) -> Vec<ProxyMessage> {
         let Some(page) = self.pages.get_mut(session).filter(|page| !page.is_ended) else { return Vec::new() };
         page.is_long = true;
-        let (context, is_tab) = (page.context.clone(), page.is_tab);
+        let context = page.context.clone();
+        let is_tab = page.is_tab;
         let fresh = || ContextTotal { bytes: 0, forgotten_until: now, has_ended: false };
         let total = self.contexts.entry(context.clone()).or_insert_with(fresh);
         if !total.add(bytes, now) {
@@ -124,9 +126,10 @@ impl AddressLimit {
         let mut out = Vec::new();
         for session in ending {
             if let Some(page) = self.pages.get_mut(&session) {
-                (page.is_long, page.is_ended) = (false, true);
+                page.is_long = false;
+                page.is_ended = true;
             }
-            out.push(Out::ToBrowser(call(ids.next(), Some(&session), "Page.crash", &json!({}))));
+            out.push(ProxyMessage::ToBrowser(call(ids.next(), Some(&session), "Page.crash", &json!({}))));
         }
         out
     }
@@ -210,7 +213,7 @@ mod tests {
             let mut ended: Vec<_> = out
                 .iter()
                 .map(|out| match out {
-                    Out::ToBrowser(text) if text.contains("\"Page.crash\"") => {
+                    ProxyMessage::ToBrowser(text) if text.contains("\"Page.crash\"") => {
                         session_of(text).unwrap().to_owned()
                     }
                     other => panic!("{other:?}"),

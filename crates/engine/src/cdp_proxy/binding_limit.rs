@@ -28,7 +28,8 @@ impl BindingLimit {
             None => self.0.entry(page.to_owned()).or_insert((now, 0)),
         };
         if now.duration_since(*since) >= SECOND {
-            (*since, *count) = (now, 0);
+            *since = now;
+            *count = 0;
         }
         *count = count.saturating_add(1);
         if *count == CALLS_MAX + 1 {

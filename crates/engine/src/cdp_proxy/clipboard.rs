@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::Instant;
 
 use super::{
-    Out,
+    ProxyMessage,
     message::{AttachedTarget, Envelope, OwnIds, call, params, read, refusal, rewritten},
     script::without_comments,
 };
@@ -177,8 +177,8 @@ impl KeyEvent {
 const PASTE_KEY: u32 = u32::MAX;
 
 /// The answer to a key that may paste and cannot be read.
-fn unreadable_key_error(id: u32, page: &str) -> Out {
-    Out::ToEngine(refusal(id, Some(page), "the parameters of the key cannot be read"))
+fn unreadable_key_error(id: u32, page: &str) -> ProxyMessage {
+    ProxyMessage::ToEngine(refusal(id, Some(page), "the parameters of the key cannot be read"))
 }
 
 /// The key as the page sees it, without its number and its commands, by which the browser would paste.
@@ -261,7 +261,7 @@ impl Clipboard {
         text: &Text,
         now: Instant,
         ids: &mut OwnIds,
-    ) -> Option<Vec<Out>> {
+    ) -> Option<Vec<ProxyMessage>> {
         let session = call.session.as_deref()?;
         if let Some(key) = self.keys.get_mut(session) {
             // A second paste key comes through here if the engine does not wait for the first. It pastes nothing.
@@ -288,7 +288,7 @@ impl Clipboard {
             "Runtime.enable" => {
                 let frame = self.frames.get_mut(session).filter(|frame| !frame.is_scripted)?;
                 frame.is_scripted = true;
-                let mut out = vec![Out::ToBrowser(text.clone())];
+                let mut out = vec![ProxyMessage::ToBrowser(text.clone())];
                 out.extend(self.scripts(session, ids));
                 Some(out)
             }
@@ -316,9 +316,10 @@ impl Clipboard {
                         let Some(harmless) = without_paste(id, session, call.params) else {
                             return Some(vec![unreadable_key_error(id, session)]);
                         };
-                        (key.call, key.paste) = (Some(id), Some(paste));
+                        key.call = Some(id);
+                        key.paste = Some(paste);
                         self.keys.insert(session.to_owned(), key);
-                        Some(vec![Out::ToBrowser(harmless)])
+                        Some(vec![ProxyMessage::ToBrowser(harmless)])
                     }
                 }
             }
@@ -327,7 +328,7 @@ impl Clipboard {
     }
 
     /// The browser answers a call of the engine. If that call was a paste key, the page has handled it.
-    pub(super) fn on_answer_to_engine(&mut self, id: u32, ids: &mut OwnIds) -> Vec<Out> {
+    pub(super) fn on_answer_to_engine(&mut self, id: u32, ids: &mut OwnIds) -> Vec<ProxyMessage> {
         let taken = self.keys.iter_mut().find(|(_, key)| key.call == Some(id));
         let Some(page) = taken.map(|(page, key)| {
             key.call = None;
@@ -339,7 +340,7 @@ impl Clipboard {
     }
 
     /// Puts the scripts into all documents of a page or frame, existing ones included.
-    fn scripts(&self, session: &str, ids: &mut OwnIds) -> Vec<Out> {
+    fn scripts(&self, session: &str, ids: &mut OwnIds) -> Vec<ProxyMessage> {
         let copy_event = &self.copy_event;
         let document =
             format!("({})(\"{COPIED}\", \"{copy_event}\", \"{PASTE}\")", without_comments(DOCUMENT));
@@ -351,12 +352,12 @@ impl Clipboard {
             (add, json!({ "source": page, "runImmediately": true })),
         ]
         .iter()
-        .map(|(method, params)| Out::ToBrowser(call(ids.next(), Some(session), method, params)))
+        .map(|(method, params)| ProxyMessage::ToBrowser(call(ids.next(), Some(session), method, params)))
         .collect()
     }
 
     /// Asks all documents of a page which of them has the focus. Each restores its listeners before it answers.
-    fn ask_documents(&mut self, page: &str, ids: &mut OwnIds) -> Vec<Out> {
+    fn ask_documents(&mut self, page: &str, ids: &mut OwnIds) -> Vec<ProxyMessage> {
         let sessions = self.sessions_of_page(page);
         let worlds = sessions.iter().flat_map(|session| {
             let worlds = self.frames.get(session).map(|frame| frame.worlds.as_slice()).unwrap_or_default();
@@ -372,7 +373,7 @@ impl Clipboard {
             let text = evaluate(id, &session, world, &format!("{PASTE}()"));
             self.questions
                 .insert(id, DocumentQuestion { page: page.to_owned(), document: Some((session, world)) });
-            Out::ToBrowser(text)
+            ProxyMessage::ToBrowser(text)
         };
         worlds.into_iter().map(ask).collect()
     }
@@ -393,7 +394,7 @@ impl Clipboard {
     }
 
     /// The browser answers one of the proxy's own calls.
-    pub(super) fn answered(&mut self, id: u32, text: &Text, ids: &mut OwnIds) -> Vec<Out> {
+    pub(super) fn answered(&mut self, id: u32, text: &Text, ids: &mut OwnIds) -> Vec<ProxyMessage> {
         let answer: Option<Envelope<'_>> = serde_json::from_str(text).ok();
         let Some(DocumentQuestion { page, document }) = self.questions.remove(&id) else {
             // A page that is already gone needs no scripts. Nothing is pasted into a page without them.
@@ -417,17 +418,17 @@ impl Clipboard {
             let id = ids.next();
             let expression = format!("{PASTE}({})", json!(copied));
             self.questions.insert(id, DocumentQuestion { page, document: None });
-            return vec![Out::ToBrowser(evaluate(id, &session, world, &expression))];
+            return vec![ProxyMessage::ToBrowser(evaluate(id, &session, world, &expression))];
         }
         key.open -= 1;
         if key.open > 0 { Vec::new() } else { self.release(&page) }
     }
 
     /// A page has handled a key, or its time is over: the engine's messages that waited pass.
-    fn release(&mut self, page: &str) -> Vec<Out> {
+    fn release(&mut self, page: &str) -> Vec<ProxyMessage> {
         self.questions.retain(|_, question| question.page != page);
         let waited = self.keys.remove(page).map(|key| key.waiting).unwrap_or_default();
-        waited.into_iter().map(Out::ToBrowser).collect()
+        waited.into_iter().map(ProxyMessage::ToBrowser).collect()
     }
 
     /// The browser sends an event. Returns whether the event is for the proxy alone.
@@ -495,7 +496,7 @@ impl Clipboard {
         self.keys.values().map(|key| key.since + HANDLE_KEY_WITHIN).min()
     }
 
-    pub(super) fn on_deadline(&mut self, now: Instant) -> Vec<Out> {
+    pub(super) fn on_deadline(&mut self, now: Instant) -> Vec<ProxyMessage> {
         let late = self.keys.iter().filter(|(_, key)| key.since + HANDLE_KEY_WITHIN <= now);
         let late: Vec<String> = late.map(|(page, _)| page.clone()).collect();
         late.iter().flat_map(|page| self.release(page)).collect()

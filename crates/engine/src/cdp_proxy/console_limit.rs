@@ -55,7 +55,8 @@ impl ConsoleLimit {
             None => self.0.entry(page.to_owned()).or_insert_with(fresh),
         };
         if now.duration_since(console.since) >= SECOND {
-            (console.since, console.count) = (now, 0);
+            console.since = now;
+            console.count = 0;
         }
         console.count = console.count.saturating_add(1);
         match console.count {

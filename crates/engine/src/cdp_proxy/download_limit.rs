@@ -9,7 +9,7 @@ use greenroom_cdp::link::Text;
 use serde::Deserialize;
 
 use super::{
-    Out,
+    ProxyMessage,
     message::{AttachedTarget, Envelope, OwnIds, call, read},
 };
 use crate::downloads::{BrowserCall, ContextId, Downloads};
@@ -69,7 +69,7 @@ impl DownloadLimit {
     }
 
     /// The calls that the browser gets after this event.
-    pub(super) fn event(&self, name: &str, text: &Text, ids: &mut OwnIds) -> Vec<Out> {
+    pub(super) fn event(&self, name: &str, text: &Text, ids: &mut OwnIds) -> Vec<ProxyMessage> {
         if !Downloads::is_event(name) {
             return Vec::new();
         }
@@ -80,7 +80,7 @@ impl DownloadLimit {
         let context_of = |frame: &str| self.context(session.as_deref(), frame);
         let orders = self.downloads.event(name, params.get(), context_of);
         let to_browser = |BrowserCall { method, params }: BrowserCall| {
-            Out::ToBrowser(call(ids.next(), None, method, &params))
+            ProxyMessage::ToBrowser(call(ids.next(), None, method, &params))
         };
         orders.into_iter().map(to_browser).collect()
     }

@@ -5,7 +5,7 @@
 //! pass, except those about targets that are not the engine's ([`OwnContexts`]) or that do not answer ([`SilentTabs`]),
 //! calls of bound functions, console messages and requests without end ([`BindingLimit`], [`ConsoleLimit`],
 //! [`NetworkLimit`]), and long texts ([`long_events`]). [`AddressLimit`] ends pages with too many long addresses, and a
-//! script bounds their Web Locks ([`LockLimit`]). [`DownloadLimit`] counts downloads, and stops them when they are too many
+//! script bounds their Web Locks ([`RealmLimits`]). [`DownloadLimit`] counts downloads, and stops them when they are too many
 //! or too large. [`own_frames`] removes greenroom's own functions from stacks. Answers to failed navigations pass after
 //! their error pages ([`FailedNavigations`]). The filter recognises answers by their numbers and most events by their
 //! names; it parses only events of `Network`, `Fetch`, `Target` and of downloads.
@@ -16,14 +16,13 @@ use greenroom_cdp::link::Text;
 use tokio::time::Instant;
 
 use super::{
-    Out, Targets,
+    ProxyMessage, Targets,
     address_limit::AddressLimit,
     binding_limit::BindingLimit,
     clipboard::Clipboard,
     console_limit::ConsoleLimit,
     download_limit::DownloadLimit,
     failed_navigations::{self, FailedNavigations},
-    lock_limit::LockLimit,
     long_events,
     message::{
         AttachedTarget, DetachedTarget, Envelope, MessageKind, OwnIds, kind, params, refusal, rewritten,
@@ -32,6 +31,7 @@ use super::{
     network_limit::{self, NetworkLimit},
     own_contexts::OwnContexts,
     own_frames,
+    realm_limits::RealmLimits,
     rules::{self, CallVerdict},
     silent_tabs::SilentTabs,
 };
@@ -98,7 +98,7 @@ pub(super) struct Filter {
     navigations: FailedNavigations,
     own_contexts: Option<OwnContexts>,
     clipboard: Option<Clipboard>,
-    locks: Option<LockLimit>,
+    realm_limits: Option<RealmLimits>,
     silent_tabs: Option<SilentTabs>,
 }
 
@@ -116,7 +116,7 @@ impl Filter {
             navigations: FailedNavigations::default(),
             own_contexts: is_isolated.then(OwnContexts::default),
             clipboard: is_isolated.then(Clipboard::new),
-            locks: is_isolated.then(LockLimit::new),
+            realm_limits: is_isolated.then(RealmLimits::new),
             silent_tabs: match targets {
                 Targets::Responsive(engine_tabs) => Some(SilentTabs::new(engine_tabs.clone())),
                 Targets::All | Targets::OwnContexts => None,
@@ -125,7 +125,11 @@ impl Filter {
     }
 
     /// The engine calls the browser.
-    pub(super) fn on_engine_call(&mut self, text: &Text, now: Instant) -> Result<Vec<Out>, UnreadableCall> {
+    pub(super) fn on_engine_call(
+        &mut self,
+        text: &Text,
+        now: Instant,
+    ) -> Result<Vec<ProxyMessage>, UnreadableCall> {
         let call: Envelope<'_> = serde_json::from_str(text).map_err(|_| UnreadableCall)?;
         let (Some(id), Some(method)) = (call.id, call.method.as_deref()) else { return Err(UnreadableCall) };
         let verdict = self.own_contexts.as_ref().map_or_else(
@@ -134,7 +138,7 @@ impl Filter {
         );
         if let CallVerdict::Refuse(why) = verdict {
             tracing::debug!(method, why, "refused an engine's call");
-            return Ok(vec![Out::ToEngine(refusal(id, call.session.as_deref(), &why))]);
+            return Ok(vec![ProxyMessage::ToEngine(refusal(id, call.session.as_deref(), &why))]);
         }
         if let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard)
             && let Some(gone) = contexts.on_engine_call(&call)
@@ -164,9 +168,9 @@ impl Filter {
             Some(clipboard) => clipboard.on_engine_call(&call, &judged_call, now, &mut self.ids),
             None => None,
         };
-        let mut out = replacement.unwrap_or_else(|| vec![Out::ToBrowser(judged_call)]);
-        if let Some(locks) = &mut self.locks {
-            out.extend(locks.on_engine_call(&call, &mut self.ids));
+        let mut out = replacement.unwrap_or_else(|| vec![ProxyMessage::ToBrowser(judged_call)]);
+        if let Some(realm_limits) = &mut self.realm_limits {
+            out.extend(realm_limits.on_engine_call(&call, &mut self.ids));
         }
         if let Some(released_answer) = self.navigations.on_engine_call(&call) {
             out.extend(self.pass(released_answer, now));
@@ -175,7 +179,7 @@ impl Filter {
     }
 
     /// The browser sends a message.
-    pub(super) fn on_browser_message(&mut self, text: Text, now: Instant) -> Vec<Out> {
+    pub(super) fn on_browser_message(&mut self, text: Text, now: Instant) -> Vec<ProxyMessage> {
         match self.navigations.on_browser_message(&text, now) {
             failed_navigations::NavigationVerdict::Pass => self.pass(text, now),
             failed_navigations::NavigationVerdict::Hold => Vec::new(),
@@ -188,7 +192,7 @@ impl Filter {
     }
 
     /// An event within the limits, or what happens instead of it.
-    fn limit(&mut self, name: &str, text: Text, now: Instant) -> Result<Text, Vec<Out>> {
+    fn limit(&mut self, name: &str, text: Text, now: Instant) -> Result<Text, Vec<ProxyMessage>> {
         if self.own_contexts.is_some() && long_events::names_long_address(name, &text) {
             let page = self.network.page_session(session_of(&text).unwrap_or_default());
             let ends = self.addresses.count_long_address(page, text.len(), now, &mut self.ids);
@@ -231,7 +235,7 @@ impl Filter {
     }
 
     /// Decides on a message of the browser that is not held.
-    fn pass(&mut self, text: Text, now: Instant) -> Vec<Out> {
+    fn pass(&mut self, text: Text, now: Instant) -> Vec<ProxyMessage> {
         match kind(&text) {
             MessageKind::Answer(id) => self.pass_answer(id, text, now),
             MessageKind::Event(name) => {
@@ -248,7 +252,7 @@ impl Filter {
     }
 
     /// Whether the engine gets an answer, and in which form.
-    fn pass_answer(&mut self, id: u32, text: Text, now: Instant) -> Vec<Out> {
+    fn pass_answer(&mut self, id: u32, text: Text, now: Instant) -> Vec<ProxyMessage> {
         let is_own = self.ids.contains(id);
         let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) else {
             return if is_own { Vec::new() } else { self.pass_to_engine(text, now) };
@@ -261,11 +265,11 @@ impl Filter {
                 "the page's value is too long: {} bytes, and {VALUE_BYTES_MAX} are allowed",
                 text.len()
             );
-            return vec![Out::ToEngine(thrown(id, session_of(&text), &why))];
+            return vec![ProxyMessage::ToEngine(thrown(id, session_of(&text), &why))];
         }
         if is_value(&text) && has_too_many_values(&text) {
             let why = format!("the page returned too many values: {VALUES_MAX} are allowed in one answer");
-            return vec![Out::ToEngine(thrown(id, session_of(&text), &why))];
+            return vec![ProxyMessage::ToEngine(thrown(id, session_of(&text), &why))];
         }
         if text.len() > PICTURE_BYTES_MAX && is_picture(&text) {
             let why = format!(
@@ -273,24 +277,24 @@ impl Filter {
                  (`type: \"jpeg\"`), leave the full page out, or take an element of it",
                 text.len()
             );
-            return vec![Out::ToEngine(refusal(id, session_of(&text), &why))];
+            return vec![ProxyMessage::ToEngine(refusal(id, session_of(&text), &why))];
         }
         if let (Some(made), Some(downloads)) = (contexts.answered(id, &text), &self.downloads) {
             downloads.context_made(&made);
         }
         let clipboard_calls = clipboard.on_answer_to_engine(id, &mut self.ids);
-        std::iter::once(Out::ToEngine(text)).chain(clipboard_calls).collect()
+        std::iter::once(ProxyMessage::ToEngine(text)).chain(clipboard_calls).collect()
     }
 
     /// Whether the engine gets an event, and in which form.
-    fn pass_event(&mut self, name: &str, text: Text, now: Instant) -> Vec<Out> {
+    fn pass_event(&mut self, name: &str, text: Text, now: Instant) -> Vec<ProxyMessage> {
         let text = if own_frames::may_have_stack(name) { own_frames::without_own_frames(text) } else { text };
         let text = match self.limit(name, text, now) {
             Ok(text) => text,
             Err(replacement) => return replacement,
         };
-        let (Some(contexts), Some(clipboard), Some(locks)) =
-            (&mut self.own_contexts, &mut self.clipboard, &mut self.locks)
+        let (Some(contexts), Some(clipboard), Some(realm_limits)) =
+            (&mut self.own_contexts, &mut self.clipboard, &mut self.realm_limits)
         else {
             return self.pass_to_engine(text, now);
         };
@@ -308,13 +312,13 @@ impl Filter {
                         downloads.attached(&attached);
                     }
                     clipboard.attached(parent, &attached);
-                    before = locks.attached(&attached, &mut self.ids);
+                    before = realm_limits.attached(&attached, &mut self.ids);
                 }
             }
             "Target.detachedFromTarget" => {
                 if let Some((_, DetachedTarget { session_id })) = params(&text) {
                     clipboard.detached(&session_id);
-                    locks.detached(&session_id);
+                    realm_limits.detached(&session_id);
                     if contexts.detached(&session_id) {
                         return Vec::new();
                     }
@@ -323,15 +327,15 @@ impl Filter {
             _ if contexts.hides(&text) || clipboard.event(name, &text) => return Vec::new(),
             _ => {}
         }
-        before.push(Out::ToEngine(text));
+        before.push(ProxyMessage::ToEngine(text));
         before
     }
 
     /// The engine gets a message, unless its tab does not answer.
-    fn pass_to_engine(&mut self, text: Text, now: Instant) -> Vec<Out> {
+    fn pass_to_engine(&mut self, text: Text, now: Instant) -> Vec<ProxyMessage> {
         match &mut self.silent_tabs {
             Some(tabs) => tabs.on_browser_message(text, now),
-            None => vec![Out::ToEngine(text)],
+            None => vec![ProxyMessage::ToEngine(text)],
         }
     }
 
@@ -342,10 +346,10 @@ impl Filter {
         tabs.into_iter().chain(keys).chain(self.navigations.due()).min()
     }
 
-    pub(super) fn on_deadline(&mut self, now: Instant) -> Vec<Out> {
+    pub(super) fn on_deadline(&mut self, now: Instant) -> Vec<ProxyMessage> {
         let tabs = self.silent_tabs.as_mut().map(|tabs| tabs.on_deadline(now)).unwrap_or_default();
         let keys = self.clipboard.as_mut().map(|clipboard| clipboard.on_deadline(now)).unwrap_or_default();
-        let mut out: Vec<Out> = tabs.into_iter().chain(keys).collect();
+        let mut out: Vec<ProxyMessage> = tabs.into_iter().chain(keys).collect();
         for held in self.navigations.on_deadline(now) {
             out.extend(self.pass(held, now));
         }

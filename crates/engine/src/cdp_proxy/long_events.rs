@@ -82,7 +82,8 @@ pub(super) fn shortened(name: &str, text: Text) -> Option<Text> {
 fn cut_strings(text: &str, bytes_max: usize) -> String {
     let bytes = text.as_bytes();
     let mut cut_text = String::new();
-    let (mut copied, mut at) = (0, 0);
+    let mut copied = 0;
+    let mut at = 0;
     while let Some(quote) = bytes.get(at..).and_then(|rest| memchr(b'"', rest)) {
         let start = at + quote + 1;
         let end = string_end(bytes, start);

@@ -15,12 +15,12 @@ mod console_limit;
 mod download_limit;
 mod failed_navigations;
 mod filter;
-mod lock_limit;
 mod long_events;
 mod message;
 mod network_limit;
 mod own_contexts;
 mod own_frames;
+mod realm_limits;
 mod rules;
 mod script;
 mod silent_tabs;
@@ -28,7 +28,7 @@ mod sizes;
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_cdp::link::{self, Reader, Text, Writer};
+use greenroom_cdp::link::{self, MessageReader, MessageWriter, Text};
 use greenroom_core::{Raw, StartError, raw::parse};
 use tokio::{
     net::TcpListener,
@@ -85,7 +85,7 @@ pub(crate) struct Debugger {
 
 /// A message, and where it goes.
 #[derive(Debug, PartialEq, Eq)]
-enum Out {
+enum ProxyMessage {
     ToEngine(Text),
     ToBrowser(Text),
 }
@@ -221,10 +221,10 @@ enum ConnectionEnd {
 }
 
 struct ProxyConnection {
-    to_engine: Writer,
-    from_engine: Reader,
-    to_browser: Writer,
-    from_browser: Reader,
+    to_engine: MessageWriter,
+    from_engine: MessageReader,
+    to_browser: MessageWriter,
+    from_browser: MessageReader,
 }
 
 impl ProxyConnection {
@@ -271,11 +271,11 @@ impl ProxyConnection {
         end
     }
 
-    async fn send(&mut self, out: Vec<Out>) -> bool {
+    async fn send(&mut self, out: Vec<ProxyMessage>) -> bool {
         for out in out {
             let taken = match out {
-                Out::ToEngine(text) => self.to_engine.send(text).await,
-                Out::ToBrowser(text) => self.to_browser.send(text).await,
+                ProxyMessage::ToEngine(text) => self.to_engine.send(text).await,
+                ProxyMessage::ToBrowser(text) => self.to_browser.send(text).await,
             };
             if !taken {
                 return false;

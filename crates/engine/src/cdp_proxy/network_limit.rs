@@ -21,14 +21,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    Out,
+    ProxyMessage,
     long_events::EVENT_BYTES_MAX,
     message::{AttachedTarget, Envelope, OwnIds, call, read, session_of},
 };
 
-/// How many requests of a context reach the engine. It takes about 13 KB for each. An agent does not read a list of
-/// thousands.
-const REQUESTS_MAX: u32 = 10_000;
+/// How many requests of a context reach the engine, which takes about 13 KB for each: 52 MB for every session of a browser.
+/// A page of unbundled modules loads some 3,000 files. An agent does not read a longer list.
+const REQUESTS_MAX: u32 = 4_000;
 
 /// The total length of the events of these requests.
 const BYTES_MAX: usize = 64 << 20;
@@ -79,7 +79,7 @@ pub(super) enum EventVerdict {
     /// The engine gets this.
     Pass(Text),
     /// This happens instead.
-    Instead(Vec<Out>),
+    Instead(Vec<ProxyMessage>),
 }
 
 impl EventVerdict {
@@ -139,7 +139,9 @@ impl NetworkLimit {
     /// The engine navigates a page, and has forgotten its requests.
     pub(super) fn navigates(&mut self, session: &str) {
         if let Some(page) = self.pages.get_mut(session) {
-            (page.passed_totals, page.has_notice, page.forgiven) = (RequestTotals::default(), false, 0);
+            page.passed_totals = RequestTotals::default();
+            page.has_notice = false;
+            page.forgiven = 0;
         }
     }
 
@@ -204,7 +206,7 @@ impl NetworkLimit {
                 }
             };
             params["requestId"] = Value::from(&*paused.request_id);
-            Out::ToBrowser(call(ids.next(), session_of(&text), method, &params))
+            ProxyMessage::ToBrowser(call(ids.next(), session_of(&text), method, &params))
         };
         let is_document = paused.network_id.is_some() && paused.resource_type.as_deref() == Some("Document");
         let is_full = self.is_full(&session, is_document, now);
@@ -290,7 +292,8 @@ impl LimitedPage {
     /// Counts a progress event, and says whether it passes.
     fn progresses(&mut self, bytes: usize, now: Instant) -> bool {
         if now.duration_since(self.since) >= SECOND {
-            (self.since, self.progress) = (now, RequestTotals::default());
+            self.since = now;
+            self.progress = RequestTotals::default();
         }
         self.progress.requests = self.progress.requests.saturating_add(1);
         self.progress.bytes = self.progress.bytes.saturating_add(bytes);
@@ -298,7 +301,7 @@ impl LimitedPage {
     }
 
     /// Drops an event. The first time, the engine gets a notice as a message of the page's console.
-    fn left_out(&mut self, session: &str) -> Vec<Out> {
+    fn left_out(&mut self, session: &str) -> Vec<ProxyMessage> {
         if std::mem::replace(&mut self.has_notice, true) || session.is_empty() {
             return Vec::new();
         }
@@ -310,7 +313,7 @@ impl LimitedPage {
         );
         let entry = json!({ "source": "other", "level": "warning", "text": text, "timestamp": 0 });
         let event = json!({ "method": "Log.entryAdded", "params": { "entry": entry }, "sessionId": session });
-        vec![Out::ToEngine(event.to_string().into())]
+        vec![ProxyMessage::ToEngine(event.to_string().into())]
     }
 }
 

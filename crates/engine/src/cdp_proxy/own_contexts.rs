@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    Out,
+    ProxyMessage,
     message::{AttachedTarget, Envelope, OwnIds, TargetOrContext, call, read},
 };
 
@@ -102,7 +102,7 @@ impl OwnContexts {
         attached: &AttachedTarget,
         now: Instant,
         ids: &mut OwnIds,
-    ) -> Option<Vec<Out>> {
+    ) -> Option<Vec<ProxyMessage>> {
         let session = &attached.session_id;
         let info = &attached.target_info;
         let Some(context) = info.browser_context_id.as_ref().filter(|id| self.contexts.contains(*id)) else {
@@ -148,15 +148,15 @@ impl OwnContexts {
         method: &str,
         params: &Value,
         ids: &mut OwnIds,
-    ) -> Vec<Out> {
+    ) -> Vec<ProxyMessage> {
         let session = &attached.session_id;
         self.hidden.insert(session.clone());
         let mut out = Vec::new();
         if attached.waiting_for_debugger {
             let go_on = call(ids.next(), Some(session), "Runtime.runIfWaitingForDebugger", &json!({}));
-            out.push(Out::ToBrowser(go_on));
+            out.push(ProxyMessage::ToBrowser(go_on));
         }
-        out.push(Out::ToBrowser(call(ids.next(), None, method, params)));
+        out.push(ProxyMessage::ToBrowser(call(ids.next(), None, method, params)));
         out
     }
 

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    Out,
+    ProxyMessage,
     message::{AttachedTarget, CdpError, DetachedTarget, Envelope, TargetOrContext, call, event, read},
 };
 pub(super) use engine_tabs::EngineTabs;
@@ -110,9 +110,9 @@ impl SilentTabs {
     }
 
     /// The browser sends a message.
-    pub(super) fn on_browser_message(&mut self, text: Text, now: Instant) -> Vec<Out> {
+    pub(super) fn on_browser_message(&mut self, text: Text, now: Instant) -> Vec<ProxyMessage> {
         let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(&text) else {
-            return vec![Out::ToEngine(text)];
+            return vec![ProxyMessage::ToEngine(text)];
         };
         let session = envelope.session.as_deref();
         if let Some(tab) = envelope.id.and_then(|id| self.questions.remove(&id)) {
@@ -170,8 +170,8 @@ impl SilentTabs {
     }
 
     /// Sends a message to the engine, after those that wait.
-    fn pass(&mut self, queue: &Option<String>, text: Text) -> Vec<Out> {
-        let Some(waiting) = self.queues.get_mut(queue) else { return vec![Out::ToEngine(text)] };
+    fn pass(&mut self, queue: &Option<String>, text: Text) -> Vec<ProxyMessage> {
+        let Some(waiting) = self.queues.get_mut(queue) else { return vec![ProxyMessage::ToEngine(text)] };
         waiting.push(HeldItem::Message(text));
         if waiting.bytes > QUEUE_BYTES_MAX { self.give_up_waiting(queue) } else { Vec::new() }
     }
@@ -194,7 +194,7 @@ impl SilentTabs {
         (!is_exempt).then_some(due)
     }
 
-    pub(super) fn on_deadline(&mut self, now: Instant) -> Vec<Out> {
+    pub(super) fn on_deadline(&mut self, now: Instant) -> Vec<ProxyMessage> {
         let is_due = |tab: &SessionTab| self.deadline_of(tab).is_some_and(|due| due <= now);
         let due = self.tabs.iter().filter(|(_, tab)| is_due(tab));
         let due: Vec<(String, TabState)> = due.map(|(session, tab)| (session.clone(), tab.state)).collect();
@@ -222,7 +222,7 @@ impl SilentTabs {
     }
 
     /// Hides all tabs for which a lane still waits.
-    fn give_up_waiting(&mut self, queue: &Option<String>) -> Vec<Out> {
+    fn give_up_waiting(&mut self, queue: &Option<String>) -> Vec<ProxyMessage> {
         for tab in self.tabs.values_mut().filter(|tab| tab.parent == *queue) {
             if let TabState::Held(_) = tab.state {
                 tab.state = TabState::Hidden;
@@ -232,12 +232,12 @@ impl SilentTabs {
     }
 
     /// Makes the browser announce a tab again.
-    fn reattach(&mut self, target: &str) -> Out {
+    fn reattach(&mut self, target: &str) -> ProxyMessage {
         let id = self.next_id();
         // The result comes as an event.
         self.questions.insert(id, String::new());
         let params = json!({ "targetId": target, "flatten": true });
-        Out::ToBrowser(call(id, None, "Target.attachToTarget", &params))
+        ProxyMessage::ToBrowser(call(id, None, "Target.attachToTarget", &params))
     }
 
     fn tab_attached(
@@ -246,7 +246,7 @@ impl SilentTabs {
         parent: Option<String>,
         text: Text,
         now: Instant,
-    ) -> Vec<Out> {
+    ) -> Vec<ProxyMessage> {
         let AttachedTarget { session_id, target_info, waiting_for_debugger } = attached;
         if target_info.r#type == "tab" {
             self.tab_targets.insert(session_id, target_info.target_id);
@@ -282,7 +282,7 @@ impl SilentTabs {
     }
 
     /// A session has ended. Returns what to do instead of telling the engine, if the session was hidden from it.
-    fn tab_detached(&mut self, session: &str) -> Option<Vec<Out>> {
+    fn tab_detached(&mut self, session: &str) -> Option<Vec<ProxyMessage>> {
         self.tab_targets.remove(session);
         self.queues.remove(&Some(session.to_owned()));
         // Sessions that were attached within it end with it.
@@ -301,12 +301,12 @@ impl SilentTabs {
         }
     }
 
-    fn ask_for_sign_of_life(&mut self, session: &str, state: TabState) -> Vec<Out> {
+    fn ask_for_sign_of_life(&mut self, session: &str, state: TabState) -> Vec<ProxyMessage> {
         let Some(tab) = self.tabs.get_mut(session) else { return Vec::new() };
         tab.state = state;
         let id = self.next_id();
         self.questions.insert(id, session.to_owned());
-        vec![Out::ToBrowser(call(id, Some(session), SIGN_OF_LIFE, &json!({})))]
+        vec![ProxyMessage::ToBrowser(call(id, Some(session), SIGN_OF_LIFE, &json!({})))]
     }
 
     fn next_id(&mut self) -> u32 {
@@ -314,7 +314,7 @@ impl SilentTabs {
         self.next
     }
 
-    fn answered(&mut self, session: &str, now: Instant) -> Vec<Out> {
+    fn answered(&mut self, session: &str, now: Instant) -> Vec<ProxyMessage> {
         let Some(tab) = self.tabs.get_mut(session) else { return Vec::new() };
         match tab.state {
             TabState::Held(_) => self.set_state(session, TabState::Shown),
@@ -325,7 +325,7 @@ impl SilentTabs {
                 if self.wants_target_events {
                     out.extend(target_created_event(&attached));
                 }
-                out.push(Out::ToEngine(attached));
+                out.push(ProxyMessage::ToEngine(attached));
                 out
             }
             TabState::Questioned(_) => {
@@ -338,7 +338,7 @@ impl SilentTabs {
     }
 
     /// Decides whether a tab is shown, and releases the messages that waited for it.
-    fn set_state(&mut self, session: &str, state: TabState) -> Vec<Out> {
+    fn set_state(&mut self, session: &str, state: TabState) -> Vec<ProxyMessage> {
         let Some(tab) = self.tabs.get_mut(session) else { return Vec::new() };
         tab.state = state;
         let parent = tab.parent.clone();
@@ -346,13 +346,13 @@ impl SilentTabs {
     }
 
     /// Releases the messages of a lane, up to the first tab that is still being asked.
-    fn release_queue(&mut self, queue: &Option<String>) -> Vec<Out> {
+    fn release_queue(&mut self, queue: &Option<String>) -> Vec<ProxyMessage> {
         let mut out = Vec::new();
         let Some(held) = self.queues.get_mut(queue) else { return out };
         while let Some(first) = held.waiting.front() {
             let tab = match first {
                 HeldItem::Message(text) => {
-                    out.push(Out::ToEngine(text.clone()));
+                    out.push(ProxyMessage::ToEngine(text.clone()));
                     held.waiting.pop_front();
                     continue;
                 }
@@ -360,12 +360,14 @@ impl SilentTabs {
             };
             match tab {
                 Some(tab) if matches!(tab.state, TabState::Held(_)) => return out,
-                Some(tab) if tab.state != TabState::Hidden => out.push(Out::ToEngine(tab.attached.clone())),
+                Some(tab) if tab.state != TabState::Hidden => {
+                    out.push(ProxyMessage::ToEngine(tab.attached.clone()));
+                }
                 Some(tab) if self.wants_target_events => {
                     // An engine that waits for the page of this place must learn that none will come.
                     let place = queue.as_ref().and_then(|session| self.tab_targets.get(session));
                     let gone = json!({ "targetId": place.unwrap_or(&tab.target) });
-                    out.push(Out::ToEngine(event("Target.targetDestroyed", &gone)));
+                    out.push(ProxyMessage::ToEngine(event("Target.targetDestroyed", &gone)));
                 }
                 // It is hidden, or gone already.
                 Some(_) | None => {}
@@ -376,7 +378,7 @@ impl SilentTabs {
         out
     }
 
-    fn detach_tab(&mut self, session: &str) -> Vec<Out> {
+    fn detach_tab(&mut self, session: &str) -> Vec<ProxyMessage> {
         let Some(tab) = self.tabs.get_mut(session) else { return Vec::new() };
         tab.state = TabState::Leaving;
         let parent = tab.parent.clone();
@@ -384,7 +386,7 @@ impl SilentTabs {
         // The filter ignores the answer; the engine gets the event that the session has ended.
         self.questions.insert(id, String::new());
         let params = json!({ "sessionId": session });
-        vec![Out::ToBrowser(call(id, parent.as_deref(), "Target.detachFromTarget", &params))]
+        vec![ProxyMessage::ToBrowser(call(id, parent.as_deref(), "Target.detachFromTarget", &params))]
     }
 
     /// The browser has answered a call of the engine.
@@ -406,12 +408,12 @@ impl SilentTabs {
 }
 
 /// Announces a tab to an engine that subscribed to tabs.
-fn target_created_event(attached: &Text) -> Option<Out> {
+fn target_created_event(attached: &Text) -> Option<ProxyMessage> {
     let attached: Value = serde_json::from_str(attached).ok()?;
     let mut info = attached.get("params")?.get("targetInfo")?.clone();
     // It is not attached before the next message.
     info["attached"] = false.into();
-    Some(Out::ToEngine(event("Target.targetCreated", &json!({ "targetInfo": info }))))
+    Some(ProxyMessage::ToEngine(event("Target.targetCreated", &json!({ "targetInfo": info }))))
 }
 
 #[cfg(test)]

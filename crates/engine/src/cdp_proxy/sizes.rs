@@ -98,7 +98,8 @@ pub(super) fn paper(params: &mut Params) -> Result<(), String> {
 fn picture(clip: &Params) -> Result<f64, String> {
     let scale = number(clip, "scale")?.unwrap_or(1.0);
     let side = |name| Ok::<_, String>(number(clip, name)?.unwrap_or_default().max(1.0) * scale);
-    let (width, height) = (side("width")?, side("height")?);
+    let width = side("width")?;
+    let height = side("height")?;
     if width.max(height) > PICTURE_SIDE_MAX || width * height > f64::from(PICTURE_PIXELS_MAX) {
         return Err(format!(
             "a picture of {width:.0} x {height:.0} pixels is too large, at most {PICTURE_PIXELS_MAX} are drawn at once: \

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use greenroom_core::{StartError, Toolset};
 
 use crate::{
-    launcher::{Launcher, Spec},
+    launcher::{Launcher, ProcessSpec},
     process::{Listen, Pipes, Process},
     tool_list,
 };
@@ -26,7 +26,7 @@ impl ServerCommand {
 
     pub(super) async fn start(&self, launcher: &Launcher) -> Result<(Process, Pipes), StartError> {
         let program = &self.program;
-        let spec = Spec::new(program).args(&self.args).pipes();
+        let spec = ProcessSpec::new(program).args(&self.args).pipes();
         let name = program.file_name().map_or_else(|| "engine".into(), |name| name.to_string_lossy());
         let (process, pipes, _) =
             Process::start(launcher, &name, spec, Listen::PLAIN).await.map_err(|error| {

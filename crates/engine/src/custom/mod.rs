@@ -66,7 +66,7 @@ impl Engine for CustomEngine {
             CustomServer::Command { program, args } => {
                 format!("custom {} {}", program.display(), args.join(" "))
             }
-            // The fingerprint is written to disk, and secrets in the address are not.
+            // The catalog writes the fingerprint to disk, so it must not contain the secrets of the address.
             CustomServer::Url(url) => format!("custom {} {}", web_address::shown(url), digest(url)),
         }
     }
@@ -95,15 +95,15 @@ impl Engine for CustomEngine {
         })
     }
 
-    /// A server learns once, in the handshake, what it may ask its client. A spare's handshake was made without an agent, so
-    /// it must not serve an agent that can answer questions.
+    /// A server learns in the handshake, once, what it may ask its client. A spare made its handshake without
+    /// an agent, so it must not serve an agent that can answer questions.
     fn spare_suits(&self, agent: &dyn Agent) -> bool {
         !upstream::can_answer_questions(agent)
     }
 }
 
 impl CustomEngine {
-    /// The settings are checked to have a command or an address.
+    /// The settings have been checked: they contain a command or an address.
     fn new(base: EngineBase) -> Self {
         let EngineBase { options, launcher, run, ports, tools_changed, .. } = base;
         let server = match (&options.pool.url, options.pool.command.split_first()) {
@@ -173,7 +173,8 @@ impl SeatProcessFactory for CustomFactory {
     }
 }
 
-/// Distinguishes addresses that differ in their secrets.
+/// A digest of the whole address, so that addresses that differ only in their secrets have different
+/// fingerprints.
 fn digest(url: &str) -> String {
     Sha256::digest(url.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

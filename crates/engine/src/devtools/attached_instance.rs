@@ -1,8 +1,9 @@
 //! Attached browsers, driven by the devtools engine.
 //!
-//! The instance is greenroom's own connection to the browser; Node starts with a seat, of which there is one at a time. The
-//! seat has tabs of its own, the first of which greenroom opens before it starts Node, and a script in Node keeps the engine
-//! to these: `keeper.mjs`. Page tools name their page, so no call reaches another tab unless the agent names it.
+//! The instance is greenroom's own connection to the browser; Node starts with a seat, of which there is one
+//! at a time. The seat has tabs of its own, the first of which greenroom opens before it starts Node, and a
+//! script in Node, `keeper.mjs`, lets the engine use no others. Tools that act on a page name it by an
+//! argument, so no call reaches another tab unless the agent names that tab.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -38,7 +39,8 @@ const FIRST_TAB_URL: &str = "about:blank#greenroom";
 struct AttachedFactory {
     engine: DevtoolsEngine,
     browser: Arc<ObservedBrowser>,
-    /// The list of own tabs, and the configuration that only Node may read.
+    /// The folder with the list of the seat's own tabs, and with Node's configuration, which holds the
+    /// browser's address.
     folder: ScratchFolder,
 }
 

@@ -28,8 +28,11 @@ pub(super) fn call(command: &BrowserCommand) -> Option<(&'static str, Value)> {
         },
         BrowserCommand::WaitText { text } => ("wait_for", json!({ "text": [text] })),
         BrowserCommand::Eval { script } => ("evaluate_script", json!({ "function": as_function(script) })),
-        BrowserCommand::Screenshot { full_page } => {
+        BrowserCommand::Screenshot { full_page, annotate: false } => {
             ("take_screenshot", json!({ "format": "png", "fullPage": full_page }))
+        }
+        BrowserCommand::Screenshot { full_page, annotate: true } => {
+            ("take_screenshot", json!({ "format": "png", "fullPage": full_page, "annotate": true }))
         }
         BrowserCommand::TabList {} => ("list_pages", json!({})),
         BrowserCommand::TabNew { url } => {

@@ -1,4 +1,5 @@
-//! The calls of a seat of the devtools engine: it uses the files of its session only, and its answers are parsed.
+//! Adapts the calls of a seat of the devtools engine: rewrites file arguments so that the engine touches its
+//! session's folder only, and parses its answers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -76,7 +77,11 @@ impl DevtoolsCalls {
             let why = "files of this machine cannot be handed to a browser on another one";
             return Ok(failed_reply("file_refused", why));
         }
-        // By its real path, by which the engine names the files in it.
+        if call.annotate {
+            let why = "`annotate` needs the positions of elements, which the snapshots of the devtools engine do not have; take_snapshot lists the elements with their uids";
+            return Ok(failed_reply("annotate_refused", why));
+        }
+        // The real path: the engine names files by their real paths.
         let folder = process.folder();
         let folder = tokio::fs::canonicalize(folder).await.unwrap_or_else(|_| folder.to_owned());
         let mut outgoing = match self.rewrite_files(process, &folder, &mut call, agent.as_ref()).await {
@@ -88,7 +93,7 @@ impl DevtoolsCalls {
         let wants_snapshot = arguments.read::<bool>(text::SHOW_PAGE).ok().flatten() == Some(true);
         let page = arguments.get("pageId").map(|page| page.get().to_owned()).unwrap_or_default();
         if &*tool == STOP_RECORDING {
-            // It may be that only one of the two calls named the page.
+            // An agent may name the page in only one of the two calls.
             let only_page = self.recordings.keys().next().filter(|_| self.recordings.len() == 1).cloned();
             let recorded_page =
                 if self.recordings.contains_key(&page) { Some(page.clone()) } else { only_page };

@@ -11,7 +11,7 @@ use greenroom_core::StartError;
 use serde_json::json;
 
 use crate::{
-    EngineOptions, install::DEVTOOLS, launcher::Spec, orphan_tabs::LIST, run_folder::write_atomically,
+    EngineOptions, install::DEVTOOLS, launcher::ProcessSpec, orphan_tabs::LIST, run_folder::write_atomically,
 };
 
 /// Flags of every start.
@@ -49,7 +49,7 @@ const PAGE_ID: &str = include_str!("page_id.mjs");
 const TOOLS: &str = "tools/ToolDefinition.js";
 
 /// The engine without a browser: it lists its tools, and none of them works.
-pub(super) fn without_browser(options: &EngineOptions) -> Result<Spec, StartError> {
+pub(super) fn without_browser(options: &EngineOptions) -> Result<ProcessSpec, StartError> {
     let cli = DEVTOOLS.locate(&options.settings.data_dir)?.cli;
     let mut spec = options.node(&DEVTOOLS)?.args(FLAGS).env("GREENROOM_TOOLS", engine_module(&cli, TOOLS));
     spec.args.insert(0, import_inline(PAGE_ID).into());
@@ -57,7 +57,7 @@ pub(super) fn without_browser(options: &EngineOptions) -> Result<Spec, StartErro
 }
 
 /// The engine for a seat, without a browser yet.
-pub(super) fn for_seat(options: &EngineOptions, folder: &Path) -> Result<Spec, StartError> {
+pub(super) fn for_seat(options: &EngineOptions, folder: &Path) -> Result<ProcessSpec, StartError> {
     let temporary = folder.join(TEMPORARY);
     std::fs::create_dir_all(&temporary).map_err(|error| {
         StartError::new(format!("cannot make a folder for the engine: {error}: `{}`", temporary.display()))
@@ -76,13 +76,17 @@ pub(super) fn for_seat(options: &EngineOptions, folder: &Path) -> Result<Spec, S
 }
 
 /// Makes the engine attach to a browser that greenroom started.
-pub(super) fn connect_to(spec: Spec, address: &str) -> Spec {
+pub(super) fn connect_to(spec: ProcessSpec, address: &str) -> ProcessSpec {
     spec.arg("--wsEndpoint").arg(address)
 }
 
 /// Makes the engine connect to an attached browser. Any program that knows the address can drive the browser, so the address
 /// is in a file that only this user can read.
-pub(super) fn configure_address(spec: Spec, address: &str, instance: &Path) -> Result<Spec, StartError> {
+pub(super) fn configure_address(
+    spec: ProcessSpec,
+    address: &str,
+    instance: &Path,
+) -> Result<ProcessSpec, StartError> {
     let config = json!({ "wsEndpoint": address });
     let path = instance.join(CONFIG);
     write_atomically(&path, config.to_string().as_bytes()).map_err(|error| {
@@ -98,11 +102,11 @@ pub(super) fn write_keeper(instance: &Path) -> io::Result<()> {
 
 /// Makes Node load it before the engine.
 pub(super) fn load_keeper(
-    mut spec: Spec,
+    mut spec: ProcessSpec,
     options: &EngineOptions,
     instance: &Path,
     tab: &str,
-) -> Result<Spec, StartError> {
+) -> Result<ProcessSpec, StartError> {
     let cli = DEVTOOLS.locate(&options.settings.data_dir)?.cli;
     let context = engine_module(&cli, CONTEXT);
     let mut script = OsString::from("--import=");
@@ -145,7 +149,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::browser::{Places, System};
+    use crate::browser::{InstallPaths, System};
 
     /// A machine with the engine and a Node, and options for it.
     fn machine() -> (tempfile::TempDir, EngineOptions) {
@@ -161,13 +165,14 @@ mod tests {
             fs::write(module.join(path), text).unwrap();
         }
         let root = data.path().to_owned();
-        let places = Places { system: System::Linux, root, home: None, search_path: OsString::new() };
-        let mut options = EngineOptions::new(data.path().to_owned(), places);
+        let install_paths =
+            InstallPaths { system: System::Linux, root, home: None, search_path: OsString::new() };
+        let mut options = EngineOptions::new(data.path().to_owned(), install_paths);
         options.settings_mut().node = Some("/bin/sh".into());
         (data, options)
     }
 
-    fn command_line(spec: &Spec) -> String {
+    fn command_line(spec: &ProcessSpec) -> String {
         let args = spec.args.iter().map(|arg| arg.to_string_lossy().into_owned());
         args.skip_while(|arg| !arg.ends_with(".js")).skip(1).collect::<Vec<_>>().join(" ")
     }

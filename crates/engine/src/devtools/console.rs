@@ -16,8 +16,8 @@ use greenroom_core::record::{ConsoleLine, Level};
 /// The tool that answers with console lines.
 const CONSOLE: &str = "list_console_messages";
 
-/// How many lines of one answer are kept one by one. The browser itself remembers a thousand; a page that writes ten times
-/// as many writes in a loop, and no agent reads them all.
+/// How many console messages of one answer the record keeps. The browser itself remembers a thousand; a page
+/// that writes ten times as many writes in a loop, and no agent reads them all.
 const LINES_MAX: usize = 10_000;
 
 /// The console lines in the text of an answer.

@@ -44,6 +44,10 @@ impl EngineFormat for DevtoolsFormat {
         Some(SNAPSHOT)
     }
 
+    fn screenshot_tool(&self) -> Option<&'static str> {
+        Some("take_screenshot")
+    }
+
     fn gives_data(&self, tool: &str) -> bool {
         [EVALUATE, SNAPSHOT].contains(&tool)
     }
@@ -109,7 +113,8 @@ mod tests {
         assert_eq!(DevtoolsFormat.data("click", "{}", Some("uid=1_0 button")), None);
     }
 
-    /// A document is told by its address without the fragment; errors about elements that are gone are known.
+    /// The address without its fragment identifies a document; errors about elements that are gone are
+    /// recognised.
     #[test]
     fn documents_and_missing_refs() {
         let document = |url: &str| {

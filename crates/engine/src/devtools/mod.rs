@@ -28,7 +28,7 @@ use crate::{
     cdp_proxy::Targets,
     downloads::Downloads,
     exit_reason::Loss,
-    launcher::Spec,
+    launcher::ProcessSpec,
     observed_browser::ObservedBrowser,
     per_seat::{CallAdapter, EngineConnection, ProcessInstance, SeatBrowser, SeatProcessFactory},
     process::{Listen, Pipes, Process, StderrUse},
@@ -66,7 +66,7 @@ impl Deref for DevtoolsEngine {
 }
 
 impl DevtoolsEngine {
-    async fn start_node(&self, spec: Spec) -> Result<(Process, Pipes), StartError> {
+    async fn start_node(&self, spec: ProcessSpec) -> Result<(Process, Pipes), StartError> {
         let (process, pipes, _) = self.0.start_node(NAME, spec, LISTEN).await?;
         Ok((process, pipes))
     }
@@ -133,8 +133,8 @@ impl Engine for DevtoolsEngine {
 impl SeatProcessFactory for DevtoolsEngine {
     fn browser<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(async move {
-            let (spec, downloads) =
-                (self.chromium(Some(self.options.own_context()?))?, folder.join(files::DOWNLOADS));
+            let spec = self.chromium(Some(self.options.own_context()?))?;
+            let downloads = folder.join(files::DOWNLOADS);
             let EngineBase { launcher, run, ports, .. } = &self.0;
             // The whole browser belongs to its seat.
             let handle = BrowserHandle::start(launcher, run, ports, &spec, Targets::All, None).await?;

@@ -45,11 +45,11 @@ pub(super) async fn to_reply(answer: DevtoolsAnswer<'_>, outgoing: &[DevtoolsOut
     let body = result.get();
     let mut found = Vec::new();
     let page = text::snapshot(body).filter(|_| shows_page && !is_failure);
-    if let Some(place) = page.clone()
-        && let Some(snapshot) = body.get(place.clone()).and_then(unescape)
+    if let Some(range) = page.clone()
+        && let Some(snapshot) = body.get(range.clone()).and_then(unescape)
     {
         let content = Content::Text(Arc::from(snapshot));
-        found.push(Artifact { kind: ArtifactKind::Snapshot, place, instead: None, content });
+        found.push(Artifact { kind: ArtifactKind::Snapshot, range, instead: None, content });
     }
     let mut output_files = OutputFiles::default();
     for outgoing in outgoing {
@@ -72,24 +72,24 @@ pub(super) async fn to_reply(answer: DevtoolsAnswer<'_>, outgoing: &[DevtoolsOut
             files::remove_result(outgoing).await;
         }
     }
-    for place in text::paths(body, &folder.display().to_string()) {
-        let is_free = |other: &Artifact| other.place.end <= place.start || place.end <= other.place.start;
-        let in_page = page.as_ref().is_some_and(|page| page.contains(&place.start));
+    for range in text::paths(body, &folder.display().to_string()) {
+        let is_free = |other: &Artifact| other.range.end <= range.start || range.end <= other.range.start;
+        let in_page = page.as_ref().is_some_and(|page| page.contains(&range.start));
         if in_page || !found.iter().all(is_free) {
             continue;
         }
-        let Some(file) = file_of_path(folder, body.get(place.clone()).unwrap_or_default()).await else {
+        let Some(file) = file_of_path(folder, body.get(range.clone()).unwrap_or_default()).await else {
             continue;
         };
         let content =
             if tool == START_RECORDING { Content::Nothing } else { output_files.keep(&file, None).await };
-        found.push(Artifact { kind: ArtifactKind::Path, place, instead: None, content });
+        found.push(Artifact { kind: ArtifactKind::Path, range, instead: None, content });
     }
     for file in downloads {
         let content = output_files.keep(file, None).await;
-        found.push(Artifact { kind: ArtifactKind::Path, place: 0..0, instead: None, content });
+        found.push(Artifact { kind: ArtifactKind::Path, range: 0..0, instead: None, content });
     }
-    found.sort_by_key(|artifact| artifact.place.start);
+    found.sort_by_key(|artifact| artifact.range.start);
     if !is_failure {
         reply.console = first_text(body).map(|text| console::lines(tool, &text)).unwrap_or_default();
     }
@@ -122,13 +122,13 @@ async fn add_result_file(
             ArtifactKind::Snapshot => Content::Nothing,
             _ => std::mem::replace(&mut content, Content::Nothing),
         };
-        let place = at..at + escaped.len();
+        let range = at..at + escaped.len();
         let instead = Some(agent_name.clone());
-        found.push(Artifact { kind: ArtifactKind::Path, place, instead, content });
+        found.push(Artifact { kind: ArtifactKind::Path, range, instead, content });
     }
     // A file that the answer does not name goes first.
     if !matches!(content, Content::Nothing) {
-        found.push(Artifact { kind, place: 0..0, instead: None, content });
+        found.push(Artifact { kind, range: 0..0, instead: None, content });
     }
 }
 

@@ -1,8 +1,9 @@
 //! The form of the engine's answers: where a snapshot is in them, and where the path of a file.
 //!
-//! An answer is one text of lines, and maybe images. A snapshot comes last in it, under a heading of its own; only the
-//! reason of a failure may follow. Files are named by their full paths. The search runs on the raw JSON of an answer, so
-//! that everything else stays unchanged. Reads no files; [`super::reply`] does.
+//! An answer is one text of lines, and maybe images. A snapshot comes last in it, under a heading of its own;
+//! only the reason of a failure may follow. Files are named by their full paths. The search runs on the raw
+//! JSON of an answer, so that everything else stays unchanged. This module reads no files; [`super::reply`]
+//! does.
 
 use std::ops::Range;
 
@@ -164,11 +165,11 @@ mod tests {
             "Note: there is a selected element in the DevTools",
         ]), 0..24)) {
             let body = parts.concat();
-            if let Some(place) = snapshot(&body) {
-                assert!(body.get(place).is_some(), "{body}");
+            if let Some(range) = snapshot(&body) {
+                assert!(body.get(range).is_some(), "{body}");
             }
-            for place in paths(&body, "/s/7") {
-                assert!(body.get(place).is_some(), "{body}");
+            for range in paths(&body, "/s/7") {
+                assert!(body.get(range).is_some(), "{body}");
             }
         }
     }

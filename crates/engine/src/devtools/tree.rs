@@ -234,7 +234,8 @@ mod tests {
         let mut node = &parse(&ladder)[0];
         let mut depth = 1;
         while let Some(child) = node.get("children").and_then(|children| children.get(0)) {
-            (node, depth) = (child, depth + 1);
+            node = child;
+            depth += 1;
         }
         assert!(depth <= DEPTH_MAX, "{depth}");
     }

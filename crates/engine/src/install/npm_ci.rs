@@ -1,6 +1,6 @@
 //! Runs `npm ci` in a fresh folder, and renames that folder to the engine's.
 //!
-//! Called with the lock held: every unfinished folder here belongs to a process that has ended.
+//! The caller holds the installation lock, so every unfinished folder belongs to a process that has ended.
 
 use std::{
     fs, io,
@@ -86,7 +86,8 @@ async fn run(
         "" => done.exit.to_string(),
         stderr => stderr.to_owned(),
     });
-    let (engine, wanted) = (package.name, package.version().to_owned());
+    let engine = package.name;
+    let wanted = package.version().to_owned();
     Err(InstallError::Failed { engine, wanted, stderr_tail, target: PathBuf::from(target) })
 }
 

@@ -47,7 +47,8 @@ impl Package {
     /// Whether it runs on this Node.
     pub fn runs_on(&self, node: &Node) -> Result<(), NodeError> {
         let mut parts = node.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-        let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        let major = parts.next().unwrap_or(0);
+        let minor = parts.next().unwrap_or(0);
         let (wanted, least) = self.node;
         let is_suitable = least.iter().any(|(for_major, min)| *for_major == major && minor >= *min)
             || least.last().is_some_and(|(newest, _)| major > *newest);

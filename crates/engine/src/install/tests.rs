@@ -54,7 +54,8 @@ fn complete_engine_is_found() {
 #[test]
 fn missing_engine_error_names_it() {
     for package in PACKAGES {
-        let (name, version) = (package.name, package.version());
+        let name = package.name;
+        let version = package.version();
         let error = package.locate(Path::new("/nowhere")).unwrap_err();
         let expected = format!("the {name} engine is not installed: `/nowhere/engines/{name}/{version}`");
         assert_eq!(error.to_string(), expected);
@@ -89,7 +90,8 @@ fn each_engine_names_its_node_versions() {
 fn other_version_is_refused() {
     for package in PACKAGES {
         let (data, path) = engine(package, "0.0.1");
-        let (engine, wanted) = (package.name, package.version().to_owned());
+        let engine = package.name;
+        let wanted = package.version().to_owned();
         assert_eq!(
             package.locate(data.path()),
             Err(NotInstalled::WrongVersion { engine, found: "0.0.1".into(), wanted, path })

@@ -230,9 +230,9 @@ impl Observer {
     pub(crate) async fn open_tab(
         &self,
         url: &str,
-        place: TabPosition,
+        position: TabPosition,
     ) -> Result<String, greenroom_cdp::Error> {
-        let params = json!({ "url": url, "background": place == TabPosition::Behind });
+        let params = json!({ "url": url, "background": position == TabPosition::Behind });
         let made = self.client.call("Target.createTarget", &params).await?;
         serde_json::from_str(made.get()).map(|CreatedTarget { target_id }| target_id).map_err(|error| {
             let why = format!("a new tab has no id: {error}");
@@ -296,7 +296,7 @@ impl Observer {
         let Some(Contexts { made, .. }) = self.sync().await else { return };
         for context in made.into_iter().map(Some).chain([None]) {
             let BrowserCall { method, params } = downloads::cancel(guid, &context);
-            // Only one of the contexts has it.
+            // Only the context that has the download accepts the call.
             if self.client.call(method, &params).await.is_ok() {
                 return;
             }

@@ -2,7 +2,7 @@
 
 use greenroom_cdp::{
     EVENTS_MAX,
-    link::{self, Reader, Writer},
+    link::{self, MessageReader, MessageWriter},
 };
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -13,7 +13,7 @@ use super::{task::changed_page, *};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The browser's end of a connection.
-struct FakeBrowser(Writer, Reader);
+struct FakeBrowser(MessageWriter, MessageReader);
 
 impl FakeBrowser {
     async fn send(&mut self, message: &Value) {

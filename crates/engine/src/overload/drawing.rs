@@ -149,7 +149,9 @@ enum Rest {
 impl Watch<'_> {
     async fn look(&mut self) -> io::Result<()> {
         let Some(drawing) = self.read().await else {
-            (self.last, self.busy, self.throttle) = (None, None, None);
+            self.last = None;
+            self.busy = None;
+            self.throttle = None;
             return Ok(());
         };
         let now = (Instant::now(), drawing);
@@ -178,7 +180,8 @@ impl Watch<'_> {
         if is_long && self.pause_until.is_none_or(|until| until <= now.0) {
             self.pause_until = None;
             self.search().await?;
-            (self.last, self.busy) = (None, None);
+            self.last = None;
+            self.busy = None;
         }
         Ok(())
     }

@@ -4,7 +4,8 @@
 //! A page keeps its browser busy by messages, which one thread of its renderer sends. So that thread's processor time shows
 //! which page does it; a page with busy scripts alone slows only itself, and is left alone. What the browser keeps for its
 //! pages (blobs, say) is in the browser's own memory; while that grows, the growth is attributed to the renderers that use
-//! new memory meanwhile: a page has to make what it sends.
+//! new memory meanwhile: a page has to make what it sends. The memory of the GPU process is attributed to nobody: a page fills
+//! it with some bytes of commands. If that process takes most, it is ended itself, and the browser starts another one.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,7 +14,10 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::usage::{ProcessId, Renderer, Usage};
+use super::{
+    kept_memory::KeptMemory,
+    usage::{ProcessId, Renderer, Usage},
+};
 
 /// How much work a page may cause a browser while the browser owes an answer. A healthy browser answers within some
 /// milliseconds of work, whatever its pages do.
@@ -49,6 +53,13 @@ struct Allowance {
     within: Duration,
 }
 
+/// A process to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    EndPage(Verdict),
+    EndGpuProcess(ProcessId),
+}
+
 /// A renderer to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict {
@@ -68,7 +79,7 @@ pub(super) struct Judge {
     looks: VecDeque<(Instant, HashMap<ProcessId, Renderer>)>,
     now: Usage,
     /// How much of the browser's own memory is attributed to each renderer.
-    kept: HashMap<ProcessId, u64>,
+    kept: KeptMemory,
     pause_until: Option<Instant>,
     /// Whether it was logged that too much memory is in use, but no page can be ended for it.
     has_warned: bool,
@@ -82,7 +93,7 @@ impl Judge {
             work: VecDeque::new(),
             looks: VecDeque::new(),
             now: Usage::default(),
-            kept: HashMap::new(),
+            kept: KeptMemory::default(),
             pause_until: None,
             has_warned: false,
         }
@@ -136,14 +147,12 @@ impl Judge {
     /// Attributes the growth of the browser's own memory to the renderers that used new memory meanwhile, and growth beyond
     /// that to those that sent messages: a page can have the browser allocate what it does not fill itself.
     fn attribute_memory(&mut self, usage: &Usage) {
-        self.kept.retain(|process, _| usage.renderers.iter().any(|there| there.process == *process));
+        self.kept.retain(|process| usage.renderers.iter().any(|there| there.process == process));
         let Some((_, before)) = self.looks.front() else { return };
-        let (old, new) = (self.now.other_memory, usage.other_memory);
+        let old = self.now.other_memory;
+        let new = usage.other_memory;
         if new <= old {
-            for kept in self.kept.values_mut() {
-                *kept = part(*kept, new, old);
-            }
-            return;
+            return self.kept.shrank(old - new);
         }
         let made = |renderer: &Renderer| {
             let before = before.get(&renderer.process).map_or(0, |before| before.touched);
@@ -156,19 +165,19 @@ impl Judge {
         let unexplained = new - old - usage.renderers.iter().map(explained).sum::<u64>();
         for renderer in &usage.renderers {
             let kept = explained(renderer) + part(unexplained, sent(renderer), all_sent);
-            *self.kept.entry(renderer.process).or_default() += kept;
+            self.kept.grew(renderer.process, kept);
         }
     }
 
-    /// The renderer to end now, if there is one.
-    pub(super) fn verdict(&mut self, now: Instant) -> Option<Verdict> {
+    /// The process to end now, if there is one.
+    pub(super) fn decide(&mut self, now: Instant) -> Option<Decision> {
         if self.pause_until.is_some_and(|until| now < until) {
             return None;
         }
-        let verdict = self.keeps_busy(now).or_else(|| self.takes_memory())?;
+        let decision = self.keeps_busy(now).map(Decision::EndPage).or_else(|| self.takes_memory())?;
         self.pause_until = Some(now + PAUSE);
         self.forget();
-        Some(verdict)
+        Some(decision)
     }
 
     fn keeps_busy(&self, now: Instant) -> Option<Verdict> {
@@ -188,20 +197,24 @@ impl Judge {
         (most >= allowance.work).then_some(Verdict { process, why: KEPT_BUSY })
     }
 
-    fn takes_memory(&mut self) -> Option<Verdict> {
-        let taken = |renderer: &Renderer| {
-            renderer.memory + self.kept.get(&renderer.process).copied().unwrap_or_default()
-        };
+    fn takes_memory(&mut self) -> Option<Decision> {
+        let taken = |renderer: &Renderer| renderer.memory + self.kept.of(renderer.process);
         let of_renderers: u64 = self.now.renderers.iter().map(|renderer| renderer.memory).sum();
-        let all = of_renderers + self.now.other_memory;
+        let (gpu, of_gpu) = self.now.gpu.unzip();
+        let of_gpu = of_gpu.unwrap_or_default();
+        let all = of_renderers + of_gpu + self.now.other_memory;
         if all <= self.memory_max {
             self.has_warned = false;
             return None;
         }
         let most = self.now.renderers.iter().map(|renderer| (taken(renderer), renderer.process));
         let most = most.max_by_key(|(taken, _)| *taken);
-        if let Some((_, process)) = most.filter(|(taken, _)| *taken >= self.memory_max / MEMORY_PART_MIN) {
-            return Some(Verdict { process, why: TOOK_MEMORY });
+        let min = self.memory_max / MEMORY_PART_MIN;
+        if let Some(gpu) = gpu.filter(|_| of_gpu >= most.map_or(min, |(taken, _)| taken.max(min))) {
+            return Some(Decision::EndGpuProcess(gpu));
+        }
+        if let Some((_, process)) = most.filter(|(taken, _)| *taken >= min) {
+            return Some(Decision::EndPage(Verdict { process, why: TOOK_MEMORY }));
         }
         if !self.has_warned {
             tracing::warn!(
@@ -256,7 +269,17 @@ mod tests {
             touched: used * MIB,
             drawn: Duration::ZERO,
         };
-        Usage { renderers: renderers.iter().map(renderer).collect(), other_memory: other_memory * MIB }
+        let renderers = renderers.iter().map(renderer).collect();
+        Usage { renderers, gpu: None, other_memory: other_memory * MIB }
+    }
+
+    /// The page that is ended now.
+    fn page_to_end(judge: &mut Judge, now: Instant) -> Option<Verdict> {
+        match judge.decide(now) {
+            Some(Decision::EndPage(verdict)) => Some(verdict),
+            Some(Decision::EndGpuProcess(process)) => panic!("{process:?}"),
+            None => None,
+        }
     }
 
     /// If a browser works and does not answer, the renderer that sent most meanwhile is ended: not one that sent more long
@@ -271,7 +294,7 @@ mod tests {
             let now = start + HALF * u32::try_from(look).unwrap();
             judge.waited(ms(400));
             judge.saw(now, seen(look), false);
-            ended.extend(judge.verdict(now).map(|verdict| (look, verdict)));
+            ended.extend(page_to_end(&mut judge, now).map(|verdict| (look, verdict)));
         }
         assert_eq!(ended, [(3, Verdict { process: process(2), why: KEPT_BUSY })]);
         // The page is gone; the browser cleans up, and the others go on.
@@ -279,7 +302,7 @@ mod tests {
             let now = start + HALF * u32::try_from(look).unwrap();
             judge.waited(ms(500));
             judge.saw(now, usage(&[(1, 900, 10), (3, 2 * look, 10)], 10), false);
-            assert_eq!(judge.verdict(now), None, "look {look}");
+            assert_eq!(page_to_end(&mut judge, now), None, "look {look}");
         }
     }
 
@@ -296,7 +319,7 @@ mod tests {
                     judge.waited(ms(work));
                 }
                 judge.saw(now, usage(&[(1, 200 * look, 10), (2, 300 * look, 10)], 10), false);
-                assert_eq!(judge.verdict(now), None, "{work} ms of work, look {look}");
+                assert_eq!(page_to_end(&mut judge, now), None, "{work} ms of work, look {look}");
             }
         }
     }
@@ -306,8 +329,10 @@ mod tests {
     #[test]
     fn bursts() {
         for (every, burst_to_end) in [(18, Some(3)), (60, None)] {
-            let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
-            let (mut sent, mut ended) = (0, None);
+            let mut judge = Judge::new(1_000 * MIB);
+            let start = Instant::now();
+            let mut sent = 0;
+            let mut ended = None;
             for look in 0..240 {
                 let now = start + HALF * look;
                 if look % every == 1 {
@@ -315,7 +340,7 @@ mod tests {
                     sent += 400;
                 }
                 judge.saw(now, usage(&[(1, 5, 10), (2, sent, 10)], 10), false);
-                ended = ended.or_else(|| Some((look / every, judge.verdict(now)?.process)));
+                ended = ended.or_else(|| Some((look / every, page_to_end(&mut judge, now)?.process)));
             }
             assert_eq!(ended, burst_to_end.map(|burst| (burst, process(2))), "every {every} looks");
         }
@@ -333,7 +358,7 @@ mod tests {
                 let now = start + HALF * look;
                 judge.waited(ms(450));
                 judge.saw(now, usage(&[(1, 5, 10), (2, 60, 10)], 10), are_stopped);
-                ended.extend(judge.verdict(now).map(|verdict| verdict.process));
+                ended.extend(page_to_end(&mut judge, now).map(|verdict| verdict.process));
             }
             assert_eq!(ended.first(), are_stopped.then(|| process(2)).as_ref());
         }
@@ -348,7 +373,7 @@ mod tests {
         judge.waited(ms(5_000));
         judge.forget();
         judge.saw(start + HALF, usage(&[(1, 5_000, 10)], 10), false);
-        assert_eq!(judge.verdict(start + HALF), None);
+        assert_eq!(page_to_end(&mut judge, start + HALF), None);
     }
 
     /// Too much memory ends the page that takes most: in its own process, or in the browser's by the memory attributed to
@@ -369,14 +394,15 @@ mod tests {
             judge.saw(start, usage(&[(1, 10, 10), (2, 10, 10), (3, 10, 10)], 50), false);
             judge.saw(start + HALF, large, false);
             let end = end.map(|pid| Verdict { process: process(pid), why });
-            assert_eq!(judge.verdict(start + HALF), end);
+            assert_eq!(page_to_end(&mut judge, start + HALF), end);
         }
     }
 
     /// Memory that grows in the browser though no page uses new memory: the page that sends messages meanwhile ends.
     #[test]
     fn memory_by_messages() {
-        let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+        let mut judge = Judge::new(1_000 * MIB);
+        let start = Instant::now();
         let seen = |sent: u64, other: u64| {
             let mut usage = usage(&[(1, 0, 50), (2, 0, 50)], other);
             usage.renderers[0].messages = ms(1);
@@ -385,7 +411,22 @@ mod tests {
         };
         judge.saw(start, seen(1, 50), false);
         judge.saw(start + HALF, seen(30, 1_500), false);
-        assert_eq!(judge.verdict(start + HALF).map(|verdict| verdict.process), Some(process(2)));
+        assert_eq!(page_to_end(&mut judge, start + HALF).map(|verdict| verdict.process), Some(process(2)));
+    }
+
+    /// The memory of a browser rises and falls while one of its pages works. However long that takes, the page does not
+    /// count as the one that took what a page before it has left in the browser.
+    #[test]
+    fn memory_that_rises_and_falls() {
+        let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+        judge.saw(start, usage(&[(1, 0, 50), (2, 0, 50)], 50), false);
+        judge.saw(start + HALF, usage(&[(1, 0, 50), (2, 900, 50)], 950), false);
+        for look in 2..600 {
+            let now = start + HALF * look;
+            let risen = u64::from(look % 2) * 8;
+            judge.saw(now, usage(&[(1, 8 * u64::from(look), 50)], 950 + risen), false);
+            assert_eq!(page_to_end(&mut judge, now), None, "look {look}");
+        }
     }
 
     /// Memory that stays after its page is gone costs no other page, until one is large itself.
@@ -395,14 +436,34 @@ mod tests {
         let start = Instant::now();
         judge.saw(start, usage(&[(1, 10, 50), (2, 10, 50)], 50), false);
         judge.saw(start + HALF, usage(&[(1, 10, 50), (2, 900, 50)], 1_500), false);
-        assert_eq!(judge.verdict(start + HALF).map(|verdict| verdict.process), Some(process(2)));
+        assert_eq!(page_to_end(&mut judge, start + HALF).map(|verdict| verdict.process), Some(process(2)));
         for look in 2..30 {
             let now = start + HALF * look;
             judge.saw(now, usage(&[(1, 10 + u64::from(look), 50)], 1_500), false);
-            assert_eq!(judge.verdict(now), None, "look {look}");
+            assert_eq!(page_to_end(&mut judge, now), None, "look {look}");
         }
         let now = start + HALF * 30;
         judge.saw(now, usage(&[(1, 40, 500)], 1_500), false);
-        assert_eq!(judge.verdict(now).map(|verdict| verdict.process), Some(process(1)));
+        assert_eq!(page_to_end(&mut judge, now).map(|verdict| verdict.process), Some(process(1)));
+    }
+
+    /// The GPU process takes most: it is ended, and no page, whatever the pages send. A page that takes more is ended first.
+    #[test]
+    fn memory_of_the_gpu_process() {
+        let gpu = process(9);
+        for (memory, of_page, expected) in [
+            (1_500, 50, Some(Decision::EndGpuProcess(gpu))),
+            (600, 700, Some(Decision::EndPage(Verdict { process: process(2), why: TOOK_MEMORY }))),
+            (500, 50, None),
+        ] {
+            let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+            let seen = |sent: u64, of_gpu: u64| Usage {
+                gpu: Some((gpu, of_gpu * MIB)),
+                ..usage(&[(1, sent, 50), (2, 0, of_page)], 50)
+            };
+            judge.saw(start, seen(1, 50), false);
+            judge.saw(start + HALF, seen(300, memory), false);
+            assert_eq!(judge.decide(start + HALF), expected);
+        }
     }
 }

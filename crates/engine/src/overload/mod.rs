@@ -2,7 +2,7 @@
 //! otherwise all sessions would lose the browser.
 //!
 //! [`watch`] runs for each browser. [`usage`] reads from `/proc` what the browser's processes use, [`judge`] decides which
-//! renderer to end. [`drawing`] does the same for the GPU process, which all sessions share too. A browser that is stopped, or that waits for a processor, uses no processor time while it does not
+//! renderer to end, with the shares of the browser's own memory in `kept_memory.rs`. [`drawing`] does the same for the GPU process, which all sessions share too. A browser that is stopped, or that waits for a processor, uses no processor time while it does not
 //! answer, and no page is ended for that.
 //!
 //! Pages send faster than the browser works, so seconds of work may wait when a page ends. Until a late browser has
@@ -12,6 +12,8 @@
 
 mod drawing;
 mod judge;
+mod kept_memory;
+mod shared_memory;
 mod signals;
 mod usage;
 
@@ -25,9 +27,9 @@ use tokio::{
 
 use crate::{browser_handle::BrowserHandle, observer::Observer};
 use drawing::Drawn;
-use judge::{Judge, Verdict};
+use judge::{Decision, Judge, Verdict};
 use signals::{Stopped, Stops, end};
-use usage::{Processes, RENDERER, processor_time};
+use usage::{GPU_PROCESS, ProcessId, Processes, RENDERER, processor_time};
 
 pub(crate) use usage::machine_memory;
 
@@ -88,7 +90,8 @@ pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
         ended: None,
         looks: 0,
     };
-    let (mut ticks, mut checks) = (interval(LOOK_EVERY), interval(CHECK_EVERY));
+    let mut ticks = interval(LOOK_EVERY);
+    let mut checks = interval(CHECK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Instant::now();
@@ -165,7 +168,8 @@ async fn answered(question: &mut Option<Question<'_>>) -> bool {
 impl Watch<'_> {
     fn answered(&mut self, is_well: bool) {
         let Some(used) = processor_time(self.pid) else {
-            (self.question, self.stopped) = (None, None);
+            self.question = None;
+            self.stopped = None;
             return;
         };
         let was_late = self.count(used);
@@ -207,7 +211,8 @@ impl Watch<'_> {
         if question.has_stopped || (work < STOP_AFTER && !question.is_late) {
             return;
         }
-        let (browser, stops) = (self.pid, self.stops.clone());
+        let browser = self.pid;
+        let stops = self.stops.clone();
         let stopped = spawn_blocking(move || stops.stop_all()).await;
         match stopped.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok(stopped) => {
@@ -273,13 +278,27 @@ impl Watch<'_> {
         let now = Instant::now();
         *self.drawn.lock() = usage.drawn();
         self.judge.saw(now, usage, self.stopped.is_some());
-        if let Some(verdict) = self.judge.verdict(now) {
-            self.end(verdict).await;
+        match self.judge.decide(now) {
+            Some(Decision::EndPage(verdict)) => self.end(verdict).await,
+            Some(Decision::EndGpuProcess(process)) => self.end_gpu_process(process).await,
+            None => {}
+        }
+    }
+
+    /// Ends the GPU process, whose memory no page can be blamed for. The browser starts another one within tenths of a
+    /// second, and pages lose what they keep in it: textures, say.
+    async fn end_gpu_process(&mut self, process: ProcessId) {
+        let (browser, pid) = (self.pid, process.pid);
+        let ended = spawn_blocking(move || end(browser, process, GPU_PROCESS)).await;
+        match ended.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            Ok(_) => tracing::warn!(browser, pid, "ended a GPU process that took too much memory"),
+            Err(error) => tracing::warn!(browser, pid, %error, "cannot end a GPU process"),
         }
     }
 
     async fn end(&mut self, Verdict { process, why }: Verdict) {
-        let (browser, pid) = (self.pid, process.pid);
+        let browser = self.pid;
+        let pid = process.pid;
         // The browser may announce the crash before the next line runs.
         self.observer.tell_why_killed(Some(why.into()));
         self.ended = Some(None);

@@ -158,7 +158,7 @@ mod tests {
     #[tokio::test]
     async fn only_renderers_end() {
         let launcher = crate::launcher::Launcher::start("overload-test").unwrap();
-        let spec = crate::launcher::Spec::new("/bin/sleep").args(["600"]);
+        let spec = crate::launcher::ProcessSpec::new("/bin/sleep").args(["600"]);
         let (child, _, _) =
             crate::process::Process::start(&launcher, "sleep", spec, crate::process::Listen::PLAIN)
                 .await
@@ -181,7 +181,8 @@ mod tests {
             command.args(["-c", "read line", "sh", argument]).stdin(std::process::Stdio::piped());
             command.spawn().unwrap()
         };
-        let (mut renderer, mut other) = (start(RENDERER), start("--type=utility"));
+        let mut renderer = start(RENDERER);
+        let mut other = start("--type=utility");
         let state = |child: &std::process::Child| {
             let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
             stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, fs, time::Duration};
 
+use super::shared_memory::SharedMemory;
 use crate::process_tree::helpers;
 
 pub(super) const RENDERER: &str = "--type=renderer";
@@ -41,6 +42,8 @@ pub(super) struct Renderer {
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     pub(super) renderers: Vec<Renderer>,
+    /// The GPU process, and its memory. `None` while there is none.
+    pub(super) gpu: Option<(ProcessId, u64)>,
     /// The memory of the browser process itself and of its other helpers.
     pub(super) other_memory: u64,
 }
@@ -56,17 +59,21 @@ impl Usage {
 pub(super) struct Processes {
     browser: u32,
     threads: HashMap<(ProcessId, &'static str), u32>,
+    shared: SharedMemory,
 }
 
 impl Processes {
     pub(super) fn new(browser: u32) -> Self {
-        Self { browser, threads: HashMap::new() }
+        Self { browser, threads: HashMap::new(), shared: SharedMemory::default() }
     }
 
     pub(super) fn read(&mut self) -> Usage {
-        let mut usage = Usage { renderers: Vec::new(), other_memory: memory(self.browser) };
-        for helper in helpers(self.browser) {
-            let memory = memory(helper.pid);
+        let helpers = helpers(self.browser);
+        self.shared.scan(helpers.iter().map(|helper| helper.pid).chain([self.browser]));
+        let memory = |pid: u32| memory(pid, self.shared.held_by(pid));
+        let mut usage = Usage { renderers: Vec::new(), gpu: None, other_memory: memory(self.browser) };
+        let memories: Vec<_> = helpers.iter().map(|helper| memory(helper.pid)).collect();
+        for (helper, memory) in helpers.into_iter().zip(memories) {
             match Stat::of(&format!("/proc/{}/stat", helper.pid)) {
                 Some(stat) if helper.has(RENDERER) => {
                     let process = ProcessId { pid: helper.pid, started: stat.started };
@@ -74,6 +81,9 @@ impl Processes {
                     let drawn = self.thread_time(process, COMPOSITOR_THREAD);
                     let touched = stat.faults * page_size();
                     usage.renderers.push(Renderer { process, messages, memory, touched, drawn });
+                }
+                Some(stat) if helper.has(GPU_PROCESS) => {
+                    usage.gpu = Some((ProcessId { pid: helper.pid, started: stat.started }, memory));
                 }
                 _ => usage.other_memory += memory,
             }
@@ -126,7 +136,8 @@ impl DrawingThread {
         }
         let gpu = helpers(self.browser).into_iter().find(|helper| helper.has(GPU_PROCESS))?;
         let started = Stat::of(&format!("/proc/{}/stat", gpu.pid))?.started;
-        let (process, thread) = (ProcessId { pid: gpu.pid, started }, thread(gpu.pid, DRAWING_THREAD)?);
+        let process = ProcessId { pid: gpu.pid, started };
+        let thread = thread(gpu.pid, DRAWING_THREAD)?;
         self.found = Some((process, thread));
         drawing(process, thread)
     }
@@ -168,11 +179,12 @@ pub(crate) fn machine_memory() -> Option<u64> {
 }
 
 /// The memory of a process, without what it reads from files. A page's streams, its pictures and what it draws are memory that
-/// two processes share, so half of it is each one's.
-fn memory(pid: u32) -> u64 {
+/// two processes share, so half of it is each one's. `held` is its part of the shared memory that it has open: the kernel
+/// counts only what it has mapped, too.
+fn memory(pid: u32, held: u64) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let bytes = |name: &str| kibibytes(&text, name).unwrap_or(0) * 1024;
-    bytes("RssAnon:") + bytes("RssShmem:") / 2
+    bytes("RssAnon:") + held.max(bytes("RssShmem:") / 2)
 }
 
 fn page_size() -> u64 {
@@ -180,7 +192,7 @@ fn page_size() -> u64 {
 }
 
 /// A line such as `RssAnon:   120 kB`.
-fn kibibytes(text: &str, name: &str) -> Option<u64> {
+pub(super) fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let number = text.lines().find_map(|line| line.strip_prefix(name)?.strip_suffix("kB"))?;
     number.trim().parse().ok()
 }
@@ -216,7 +228,8 @@ impl Stat {
         let ticks = number(11)? + number(12)?;
         let used = Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second.max(1));
         let state = *fields.first()?;
-        let (has_ended, is_asleep) = (matches!(state, "Z" | "X"), state == "S");
+        let has_ended = matches!(state, "Z" | "X");
+        let is_asleep = state == "S";
         Some(Self { used, started: number(19)?, faults: number(7)?, has_ended, is_asleep })
     }
 }
@@ -241,7 +254,8 @@ mod tests {
     #[test]
     fn threads() {
         let own = fs::read_to_string("/proc/thread-self/comm").unwrap();
-        let (pid, name) = (std::process::id(), own.trim().to_owned());
+        let pid = std::process::id();
+        let name = own.trim().to_owned();
         let thread = thread(pid, &name).unwrap();
         assert!(schedule(&format!("/proc/{pid}/task/{thread}")).is_some());
         assert_eq!(super::thread(pid, "no such thread"), None);
@@ -254,6 +268,7 @@ mod tests {
         let status = "VmRSS:\t  90 kB\nRssAnon:\t      70 kB\nRssFile:\t 9 kB\nRssShmem:\t 20 kB\n";
         assert_eq!((kibibytes(status, "RssAnon:"), kibibytes(status, "RssShmem:")), (Some(70), Some(20)));
         assert_eq!((kibibytes("", "RssAnon:"), kibibytes("RssAnon: x kB", "RssAnon:")), (None, None));
-        assert!(machine_memory().is_some() && memory(std::process::id()) > 0);
+        assert!(machine_memory().is_some() && memory(std::process::id(), 0) > 0);
+        assert!(memory(std::process::id(), 1 << 50) > 1 << 50);
     }
 }

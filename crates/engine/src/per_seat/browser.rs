@@ -160,8 +160,9 @@ impl SeatBrowser {
     /// Makes every tab that crashes show an empty page, as long as this future is polled. The engine would use the crashed
     /// tab for ever, and hang with it.
     pub(super) fn reset_crashed_tabs(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (browser, mut crashes, resets) =
-            (self.browser.clone(), self.crashes.clone(), self.resets.clone());
+        let browser = self.browser.clone();
+        let mut crashes = self.crashes.clone();
+        let resets = self.resets.clone();
         let is_attached = self.tabs.is_some();
         async move {
             if is_attached {

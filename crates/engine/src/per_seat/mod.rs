@@ -1,6 +1,6 @@
-//! Instances whose seats are processes, connected over stdio: the devtools engine, every custom engine with a command, and a
-//! playwright engine that starts its browser itself. And those whose seats are sessions with a running server, without a
-//! process of greenroom's: custom engines by address.
+//! Instances whose seats are processes, connected over stdio: the devtools engine, every custom engine with a
+//! command, and a playwright engine that starts its browser itself. It also has instances whose seats are MCP
+//! sessions with a running server: custom engines with an address.
 //!
 //! With one slot the instance *is* its process: the process starts with the instance, so that a broken command fails the
 //! start, and its end is the instance's. With more slots, a process is started for each seat. Either way a process serves
@@ -101,11 +101,11 @@ pub(crate) trait SeatProcessFactory: Send + Sync + 'static {
     fn gone(&self) -> BoxFuture<'_, Option<Lost>> {
         Box::pin(std::future::ready(None))
     }
-    /// Asks what the instance has besides its processes for a sign of life.
+    /// Pings what the instance has besides its processes, such as an attached browser.
     fn ping(&self) -> BoxFuture<'_, Result<(), HealthCheckFailed>> {
         Box::pin(std::future::ready(Ok(())))
     }
-    /// Names what did not answer that.
+    /// Names what did not answer the last such ping.
     fn silent(&self) -> Option<Arc<str>> {
         None
     }
@@ -361,7 +361,8 @@ impl Instance for ProcessInstance {
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.shared.base.loss.declare(Lost::Shutdown);
-            // Held until the end: dropping it here would kill it.
+            // This keeps the waiting process until the end of the function: dropping it now would kill it
+            // before it is asked to stop.
             let _waiting_process = self.shared.waiting_process.lock().take();
             let mut ends = JoinSet::new();
             for process in self.shared.running_processes() {

@@ -119,7 +119,9 @@ impl SeatProcess {
             watcher.spawn(resets);
         }
         if let Some(downloads) = browser.as_ref().and_then(SeatBrowser::downloads) {
-            let (loss, folder, downloads) = (loss.clone(), folder.path().to_owned(), downloads.clone());
+            let loss = loss.clone();
+            let folder = folder.path().to_owned();
+            let downloads = downloads.clone();
             watcher.spawn(async move { loss.declare(disk_overrun(&folder, &downloads).await) });
         }
         let _watcher = watcher;

@@ -63,7 +63,9 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let run = RunFolder::claim(data.path()).unwrap();
         let seat = || SeatFolder::make(&run, None).unwrap();
-        let (first, second, third) = (seat(), seat(), seat());
+        let first = seat();
+        let second = seat();
+        let third = seat();
         let used = first.path().join(FOLDER);
         std::fs::create_dir_all(&used).unwrap();
         for file in ["mine", ".playwright-mcp/page.yml", ".playwright-mcp/traces/download"] {

@@ -1,5 +1,5 @@
-//! The engine's descriptions in fewer words. Every conversation begins with the tool list, so each word of it is paid for
-//! with every session of an agent.
+//! The engine's descriptions in fewer words. Every conversation begins with the tool list, so an agent pays
+//! for its tokens in each conversation.
 //!
 //! A text that is not listed stays as the engine wrote it, also in a later version of the engine. An empty text stands for a
 //! description that says no more than the parameter's name and type.

@@ -30,8 +30,11 @@ pub(super) fn call(command: &BrowserCommand) -> (&'static str, Value) {
         BrowserCommand::WaitGone { text } => ("browser_wait_for", json!({ "textGone": text })),
         BrowserCommand::WaitTime { seconds } => ("browser_wait_for", json!({ "time": seconds })),
         BrowserCommand::Eval { script } => ("browser_evaluate", json!({ "function": as_function(script) })),
-        BrowserCommand::Screenshot { full_page } => {
+        BrowserCommand::Screenshot { full_page, annotate: false } => {
             ("browser_take_screenshot", json!({ "type": "png", "fullPage": full_page }))
+        }
+        BrowserCommand::Screenshot { full_page, annotate: true } => {
+            ("browser_take_screenshot", json!({ "type": "png", "fullPage": full_page, "annotate": true }))
         }
         BrowserCommand::TabList {} => ("browser_tabs", json!({ "action": "list" })),
         BrowserCommand::TabNew { url: None } => ("browser_tabs", json!({ "action": "new" })),

@@ -14,7 +14,7 @@ use greenroom_core::{
     settings::{Browser, Codegen, ImageResponses, Viewport},
 };
 
-use crate::{EngineOptions, browser_handle::BrowserHandle, install, launcher::Spec, node};
+use crate::{EngineOptions, browser_handle::BrowserHandle, install, launcher::ProcessSpec, node};
 
 /// The engine also accepts the address on its command line, but then refuses to emulate a device.
 const CDP_ENDPOINT: &str = "PLAYWRIGHT_MCP_CDP_ENDPOINT";
@@ -29,7 +29,7 @@ const WINDOWS_DRIVE: &str = "/mnt/c";
 const CMD_SPECIAL: [char; 9] = ['&', '|', '<', '>', '^', '%', '"', '\n', '\r'];
 
 /// The engine for a Chromium that greenroom starts; [`connect_to`] adds its address.
-pub(super) fn for_chromium(options: &EngineOptions) -> Result<Spec, StartError> {
+pub(super) fn for_chromium(options: &EngineOptions) -> Result<ProcessSpec, StartError> {
     let mut spec = options.node(&install::PLAYWRIGHT)?.args(["--idle-timeout", "0"]);
     if options.pool.isolated {
         spec = add_context_options(spec.arg("--isolated"), options);
@@ -38,12 +38,15 @@ pub(super) fn for_chromium(options: &EngineOptions) -> Result<Spec, StartError> 
 }
 
 /// Makes the engine attach to a browser.
-pub(super) fn connect_to(spec: Spec, browser: &BrowserHandle) -> Spec {
+pub(super) fn connect_to(spec: ProcessSpec, browser: &BrowserHandle) -> ProcessSpec {
     spec.env(CDP_ENDPOINT, browser.address())
 }
 
 /// The engine that starts its browser itself, with all of its traffic through `proxy`.
-pub(super) fn starting_browser(options: &EngineOptions, proxy: SocketAddr) -> Result<Spec, StartError> {
+pub(super) fn starting_browser(
+    options: &EngineOptions,
+    proxy: SocketAddr,
+) -> Result<ProcessSpec, StartError> {
     let mut spec = if options.pool.wsl_windows {
         npx_on_windows(options)?
     } else {
@@ -82,18 +85,18 @@ pub(super) fn starting_browser(options: &EngineOptions, proxy: SocketAddr) -> Re
 }
 
 /// The same version from npm, on Windows.
-fn npx_on_windows(options: &EngineOptions) -> Result<Spec, StartError> {
-    let cmd = node::on_path(CMD, &options.places.search_path).ok_or_else(|| {
+fn npx_on_windows(options: &EngineOptions) -> Result<ProcessSpec, StartError> {
+    let cmd = node::on_path(CMD, &options.install_paths.search_path).ok_or_else(|| {
         StartError::new(format!("Windows cannot be reached: no `{CMD}` on the search path"))
             .hint("`wsl_windows` works in the Windows Subsystem for Linux only, with `appendWindowsPath` and interop on")
     })?;
     let package = format!("@playwright/mcp@{}", install::PLAYWRIGHT.version());
-    let spec = Spec::new(cmd).minimal_env().args(["/c", "npx", "-y"]).arg(package);
+    let spec = ProcessSpec::new(cmd).minimal_env().args(["/c", "npx", "-y"]).arg(package);
     let drive = Path::new(WINDOWS_DRIVE);
     Ok(if drive.is_dir() { spec.folder(drive) } else { spec })
 }
 
-fn check_for_cmd(spec: Spec) -> Result<Spec, StartError> {
+fn check_for_cmd(spec: ProcessSpec) -> Result<ProcessSpec, StartError> {
     let special = |arg: &OsString| arg.to_string_lossy().contains(CMD_SPECIAL);
     match spec.args.iter().find(|arg| special(arg)) {
         Some(arg) => Err(StartError::new(format!("`{CMD}` cannot pass this on: `{}`", arg.display()))
@@ -114,7 +117,7 @@ fn browser_name(browser: Browser) -> Option<&'static str> {
 }
 
 /// Options for a context that the engine makes.
-fn add_context_options(mut spec: Spec, options: &EngineOptions) -> Spec {
+fn add_context_options(mut spec: ProcessSpec, options: &EngineOptions) -> ProcessSpec {
     let Viewport { width, height } = options.pool.viewport_size;
     match &options.pool.device {
         Some(device) => spec = spec.arg("--device").arg(device),
@@ -141,7 +144,7 @@ fn absolute(path: &Path, options: &EngineOptions) -> PathBuf {
 }
 
 /// Options that do not depend on who starts the browser.
-fn add_shared_options(mut spec: Spec, options: &EngineOptions) -> Spec {
+fn add_shared_options(mut spec: ProcessSpec, options: &EngineOptions) -> ProcessSpec {
     for (flag, value) in [
         ("--timeout-action", options.pool.timeout_action),
         ("--timeout-navigation", options.pool.timeout_navigation),

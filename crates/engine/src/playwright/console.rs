@@ -217,7 +217,8 @@ fn top_of_stack(stack: &str) -> Option<Location> {
         .map_or(frame, |(_, location)| location);
     let (before, column) = location.rsplit_once(':')?;
     let (url, line) = before.rsplit_once(':')?;
-    let (line_number, column_number) = (line.parse().ok(), column.parse().ok());
+    let line_number = line.parse().ok();
+    let column_number = column.parse().ok();
     line_number?;
     Some(Location { url: url.to_owned(), line_number, column_number })
 }

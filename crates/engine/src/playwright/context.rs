@@ -151,7 +151,8 @@ impl PlaywrightState {
         upstream: &Arc<Upstream>,
         agent: Arc<dyn Agent>,
     ) -> Result<(), StartError> {
-        let (instance, upstream) = (self.clone(), upstream.clone());
+        let instance = self.clone();
+        let upstream = upstream.clone();
         let mut listed = pending.spawn(&self.base.tasks, async move {
             let list = encode(&json!({ "name": "browser_tabs", "arguments": { "action": "list" } }));
             instance.ask_engine(&upstream, &list, agent).await
@@ -212,7 +213,7 @@ impl PlaywrightState {
     pub(super) async fn dispose_context(&self, context: SeatContext) {
         let account = self.download_account(&context);
         self.close_context(context).await;
-        // This also drops downloads that began until now.
+        // The account closes after the context, because downloads may begin until then.
         if let (Some(downloads), Some(account)) = (&self.downloads, account) {
             downloads.forget(&account);
         }

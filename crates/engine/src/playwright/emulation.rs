@@ -6,7 +6,7 @@ use std::{io, path::Path};
 use greenroom_core::settings::{Geolocation, Pool};
 use serde_json::{Map, Value, json};
 
-use crate::launcher::Spec;
+use crate::launcher::ProcessSpec;
 
 /// Below an instance's folder.
 const CONFIG: &str = "context.json";
@@ -40,7 +40,7 @@ pub(super) fn write(pool: &Pool, instance: &Path) -> io::Result<()> {
 }
 
 /// Makes the engine read the file.
-pub(super) fn configure(spec: Spec, pool: &Pool, instance: &Path) -> Spec {
+pub(super) fn configure(spec: ProcessSpec, pool: &Pool, instance: &Path) -> ProcessSpec {
     match config(pool) {
         Some(_) => spec.arg("--config").arg(instance.join(CONFIG)),
         None => spec,

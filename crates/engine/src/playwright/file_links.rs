@@ -84,18 +84,18 @@ pub(super) async fn read(
 ) -> AnswerContent {
     let PlaywrightAnswer { tool, body, failed, folder } = answer;
     let mut found = AnswerContent::default();
-    for (place, link) in text::links(body, tool, failed) {
+    for (range, link) in text::links(body, tool, failed) {
         let artifact = match link {
             AnswerLink::Snapshot(path) if !has_named_file => {
                 snapshot(folder, path, snapshots).await.map(|(instead, content)| {
                     let kind = ArtifactKind::Snapshot;
-                    Artifact { kind, place, instead: Some(instead), content }
+                    Artifact { kind, range, instead: Some(instead), content }
                 })
             }
             AnswerLink::Snapshot(_) => None,
             AnswerLink::Inline(escaped) => unescape(escaped).map(|text| Artifact {
                 kind: ArtifactKind::Snapshot,
-                place,
+                range,
                 instead: None,
                 content: Content::Text(Arc::from(text)),
             }),
@@ -103,10 +103,10 @@ pub(super) async fn read(
                 let lines = console_lines(folder, path, first, last).await;
                 lines.map(|(text, lines)| {
                     found.console.extend(lines);
-                    let place = if text.is_empty() { text::console_event(body, place) } else { place };
+                    let range = if text.is_empty() { text::console_event(body, range) } else { range };
                     Artifact {
                         kind: ArtifactKind::Console,
-                        place,
+                        range,
                         instead: Some(text),
                         content: Content::Nothing,
                     }
@@ -116,13 +116,13 @@ pub(super) async fn read(
                 Some(file) => {
                     let content = found.keep(tool, &file, None).await;
                     let instead = Some(file.display().to_string());
-                    Some(Artifact { kind: ArtifactKind::Path, place, instead, content })
+                    Some(Artifact { kind: ArtifactKind::Path, range, instead, content })
                 }
                 None => None,
             },
             AnswerLink::Escape => {
                 let instead = Some(String::new());
-                Some(Artifact { kind: ArtifactKind::Path, place, instead, content: Content::Nothing })
+                Some(Artifact { kind: ArtifactKind::Path, range, instead, content: Content::Nothing })
             }
         };
         found.artifacts.extend(artifact);
@@ -252,8 +252,8 @@ mod tests {
         assert_eq!((snapshot.kind, &snapshot.instead), (ArtifactKind::Snapshot, &None));
         assert_eq!(text(snapshot), "- button \"Go\\\\\"\n- text: ü\u{2028}");
         assert!(
-            body[snapshot.place.clone()].starts_with("```yaml")
-                && body[snapshot.place.clone()].ends_with("```")
+            body[snapshot.range.clone()].starts_with("```yaml")
+                && body[snapshot.range.clone()].ends_with("```")
         );
     }
 

@@ -82,8 +82,8 @@ pub(crate) async fn rewrite_files(
         page_url::judge(&url)?;
     }
     selectors::judge(fields)?;
-    let (paths, mut filename) =
-        (fields.guarded::<Vec<String>>("paths")?, fields.guarded::<String>("filename")?);
+    let paths = fields.guarded::<Vec<String>>("paths")?;
+    let mut filename = fields.guarded::<String>("filename")?;
     // The engine treats an empty name as none.
     if filename.as_ref().is_some_and(String::is_empty) {
         fields.remove("filename");

@@ -32,9 +32,11 @@ const SNAPSHOTS: [&str; 16] = [
 ];
 
 /// The tool that only takes a snapshot.
-const SNAPSHOT: &str = "browser_snapshot";
+pub(super) const SNAPSHOT: &str = "browser_snapshot";
 
-const EVALUATE: &str = "browser_evaluate";
+const SCREENSHOT: &str = "browser_take_screenshot";
+
+pub(super) const EVALUATE: &str = "browser_evaluate";
 
 /// Tools whose answers are data.
 const DATA: [&str; 3] = ["browser_navigate", SNAPSHOT, EVALUATE];
@@ -77,6 +79,14 @@ impl EngineFormat for PlaywrightFormat {
 
     fn snapshot_tool(&self) -> Option<&'static str> {
         Some(SNAPSHOT)
+    }
+
+    fn screenshot_tool(&self) -> Option<&'static str> {
+        Some(SCREENSHOT)
+    }
+
+    fn annotates(&self) -> bool {
+        true
     }
 
     fn gives_data(&self, tool: &str) -> bool {
@@ -162,7 +172,7 @@ mod tests {
         );
     }
 
-    /// A document is told by the frame number in its refs and by its tab. Recorded from version 0.0.83.
+    /// The frame number in its refs and the tab identify a document. Recorded from version 0.0.83.
     #[test]
     fn documents() {
         let page =

@@ -21,7 +21,7 @@ const BROWSER: &str = "the browser";
 
 #[derive(Default)]
 pub(super) struct HealthProbe {
-    /// The session for this purpose. The lock is held during a question; a second one waits for it.
+    /// The MCP session for pings. A ping holds the lock; a second one waits for it.
     session: Mutex<Option<Upstream>>,
     /// Sessions of seats that have a Node of their own, with its process id.
     seats: Plain<Vec<(u32, Weak<Upstream>)>>,
@@ -90,7 +90,7 @@ impl HealthProbe {
             }
         };
         if let Err(gone) = upstream.ping().await {
-            // Another session may work next time.
+            // The next check opens another session, which may work.
             *session = None;
             return Err(check_failed(&gone));
         }

@@ -22,7 +22,7 @@ use crate::{
     downloads::Downloads,
     exit_reason::explain,
     instance_base::InstanceBase,
-    launcher::Spec,
+    launcher::ProcessSpec,
     observed_browser::ObservedBrowser,
     observer::Observer,
     process::Process,
@@ -216,7 +216,7 @@ fn write_scripts(engine: &PlaywrightEngine, folder: &Path) -> io::Result<()> {
 }
 
 /// The engine's command with the files that it reads from and writes to the instance's folder.
-fn with_instance_folder(engine: &PlaywrightEngine, command: Spec, folder: &Path) -> Spec {
+fn with_instance_folder(engine: &PlaywrightEngine, command: ProcessSpec, folder: &Path) -> ProcessSpec {
     let options = &engine.options;
     let command = emulation::configure(preload::configure(command, folder), &options.pool, folder);
     if options.has_own_tabs() {

@@ -66,7 +66,7 @@ impl SeatProcessFactory for LaunchedFactory {
             let folder = self.folder.path();
             let spec = self.engine.command()?;
             let spec = if options.pool.wsl_windows {
-                // greenroom's scripts and folders are not in Windows.
+                // A Node on Windows cannot read greenroom's scripts, so it waits a fixed time.
                 settle::fixed(spec, options.pool.timeout_settle)
             } else {
                 let spec = emulation::configure(spec, &options.pool, folder);

@@ -5,6 +5,7 @@
 //! has a Node process of its own over stdio, so that such code reaches no other session. The engine itself starts Firefox,
 //! WebKit, the user's own browser and browsers of Windows ([`launched`]): one process, one seat, and no observer.
 
+mod annotate;
 mod artifacts;
 mod brief;
 mod browser_command;
@@ -42,7 +43,7 @@ use crate::{
     browser_handle::BrowserHandle,
     cdp_proxy::Targets,
     downloads::Downloads,
-    launcher::Spec,
+    launcher::ProcessSpec,
     observer::Observer,
     process::Listen,
     tool_list::{self, ToolsChanged},
@@ -89,7 +90,7 @@ impl Deref for PlaywrightEngine {
 
 impl PlaywrightEngine {
     /// The engine's command for every use; starts nothing.
-    fn command(&self) -> Result<Spec, StartError> {
+    fn command(&self) -> Result<ProcessSpec, StartError> {
         if self.options.engine_starts_browser() {
             command::starting_browser(&self.options, self.proxy)
         } else {
@@ -203,7 +204,7 @@ fn listening(line: &str) -> Option<String> {
 /// It makes a socket for each browser, whose path the system limits to 108 bytes; a data folder's path can be longer than
 /// that. So the socket's folder is given relative to Node's working directory. It also keeps a list of browsers, by default
 /// in the user's home.
-fn with_temp(spec: Spec, folder: &Path) -> Spec {
+fn with_temp(spec: ProcessSpec, folder: &Path) -> ProcessSpec {
     spec.env("TMPDIR", OsString::from(folder))
         .env("PWTEST_SOCKETS_DIR", "s")
         .env("PWTEST_SERVER_REGISTRY", folder.join("registry"))

@@ -4,7 +4,7 @@
 
 use std::{io, path::Path};
 
-use crate::launcher::Spec;
+use crate::launcher::ProcessSpec;
 
 const SCRIPTS: [(&str, &str); 2] = [
     ("regexp_limit.cjs", include_str!("preload/regexp_limit.cjs")),
@@ -17,7 +17,7 @@ pub(super) fn write(instance: &Path) -> io::Result<()> {
 }
 
 /// Makes Node load the scripts. Node takes its own options only before the program.
-pub(super) fn configure(mut spec: Spec, instance: &Path) -> Spec {
+pub(super) fn configure(mut spec: ProcessSpec, instance: &Path) -> ProcessSpec {
     let options = SCRIPTS.iter().flat_map(|(name, _)| ["--require".into(), instance.join(name).into()]);
     spec.args.splice(0..0, options.collect::<Vec<_>>());
     spec
@@ -37,11 +37,11 @@ mod tests {
                     (answer) => { console.log(answer.headers['keep-alive'] ?? 'none'); process.exit(); }));";
         let folder = tempfile::tempdir().unwrap();
         write(folder.path()).unwrap();
-        let keep_alive_header = |spec: Spec| {
+        let keep_alive_header = |spec: ProcessSpec| {
             let run = std::process::Command::new("node").args(&spec.args).output().unwrap();
             String::from_utf8(run.stdout).unwrap().trim().to_owned()
         };
-        let plain = Spec::new("node").args(["-e", SERVE]);
+        let plain = ProcessSpec::new("node").args(["-e", SERVE]);
         assert_eq!(keep_alive_header(plain.clone()), "timeout=5", "this is what the script changes");
         assert_eq!(keep_alive_header(configure(plain, folder.path())), "none");
     }

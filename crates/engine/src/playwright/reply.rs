@@ -1,5 +1,6 @@
-//! Makes the [`Reply`] of an answer of the engine: reads the files to which it links, and copies out the files that the
-//! agent asked for. The text stays unchanged; the gateway's `reply.rs` decides what part of the reply the agent gets.
+//! Makes the [`Reply`] of an answer of the engine: reads the files to which it links, and copies out the
+//! files that the agent asked for. The text stays unchanged; the gateway's `render.rs` decides what part of
+//! the reply the agent gets.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -68,34 +69,34 @@ async fn add_named_file(
         Some(start..start + escaped.len())
     };
     // A file to which the answer does not link goes first.
-    let place = linked("](").or_else(|| linked("](./")).unwrap_or(0..0);
-    found.artifacts.retain(|artifact| !artifact.place.contains(&place.start));
+    let range = linked("](").or_else(|| linked("](./")).unwrap_or(0..0);
+    found.artifacts.retain(|artifact| !artifact.range.contains(&range.start));
     let renamed = engine_name != agent_name;
     if renamed {
         // The name may also be elsewhere, as in the code that was run.
-        let elsewhere = body.match_indices(escaped).filter(|(at, _)| *at != place.start);
+        let elsewhere = body.match_indices(escaped).filter(|(at, _)| *at != range.start);
         found.artifacts.extend(elsewhere.map(|(at, name)| Artifact {
             kind: ArtifactKind::Path,
-            place: at..at + name.len(),
+            range: at..at + name.len(),
             instead: Some(agent_name.clone()),
             content: Content::Nothing,
         }));
     }
-    let instead = (renamed && !place.is_empty()).then(|| agent_name.clone());
+    let instead = (renamed && !range.is_empty()).then(|| agent_name.clone());
     // The snapshot is only in the file: the answer keeps the link to it.
     if kind == ArtifactKind::Snapshot {
-        found.artifacts.push(Artifact { kind, place: 0..0, instead: None, content });
+        found.artifacts.push(Artifact { kind, range: 0..0, instead: None, content });
         found.artifacts.extend(instead.map(|name| Artifact {
             kind: ArtifactKind::Path,
-            place,
+            range,
             instead: Some(name),
             content: Content::Nothing,
         }));
     // A call that failed has written nothing.
     } else if instead.is_some() || !matches!(content, Content::Nothing) {
-        found.artifacts.push(Artifact { kind, place, instead, content });
+        found.artifacts.push(Artifact { kind, range, instead, content });
     }
-    found.artifacts.sort_by_key(|artifact| artifact.place.start);
+    found.artifacts.sort_by_key(|artifact| artifact.range.start);
 }
 
 /// `browser_wait_for` sets its own duration, in seconds.
@@ -123,7 +124,8 @@ mod tests {
         engine_name: &str,
         agent_name: &str,
     ) -> (Reply, Option<String>) {
-        let (folder, workspace) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = tempfile::tempdir().unwrap();
         let written = folder.path().join(engine_name);
         std::fs::create_dir_all(written.parent().unwrap()).unwrap();
         std::fs::write(&written, "- own\n").unwrap();
@@ -162,10 +164,10 @@ mod tests {
             reply_to("browser_pdf_save", "- [Page as pdf](./a\"b.pdf)", "a\"b.pdf", "a\"b.pdf").await;
         let [link] = &reply.artifacts[..] else { panic!("{reply:?}") };
         let body = reply.body.as_ref().unwrap().get();
-        assert_eq!((&body[link.place.clone()], &link.instead), (r#"a\"b.pdf"#, &None));
+        assert_eq!((&body[link.range.clone()], &link.instead), (r#"a\"b.pdf"#, &None));
         let (reply, _) = reply_to("browser_pdf_save", "done\u{1b}[2m", "e", "e").await;
         let [file, escape] = &reply.artifacts[..] else { panic!("{reply:?}") };
-        assert!(matches!(file.content, Content::File { .. }) && file.place.is_empty());
+        assert!(matches!(file.content, Content::File { .. }) && file.range.is_empty());
         assert_eq!(escape.instead.as_deref(), Some(""));
     }
 

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Agent, BoxFuture, Call, Crash, Lost, NoAgent, Reply, Seat, StartError, View,
+    Agent, BoxFuture, Call, Crash, Lost, NoAgent, Raw, Reply, Seat, StartError, View,
     port::{StoppedDownloads, TOOLS_CALL},
     raw::encode,
 };
@@ -16,10 +16,11 @@ use tokio::{
 };
 
 use super::{
-    CLOSE, CONFIG, SEAT_STOP_GRACE, artifacts,
+    CLOSE, CONFIG, SEAT_STOP_GRACE, annotate, artifacts,
     context::{PendingContexts, SeatContext},
     file_links::SnapshotFiles,
     files::{self, SessionFolders},
+    format::{EVALUATE, SNAPSHOT},
     instance::{OPEN_WITHIN, PlaywrightState},
     own_tabs,
     reply::{ensure_success, failed_reply, own_wait, to_reply},
@@ -155,8 +156,9 @@ impl PlaywrightSeat {
         }
         self.close_late_context().await;
         let (deliver, made) = oneshot::channel();
-        let (instance, upstream, pending) =
-            (self.instance.clone(), self.upstream.clone(), self.pending.clone());
+        let instance = self.instance.clone();
+        let upstream = self.upstream.clone();
+        let pending = self.pending.clone();
         self.pending.spawn(&self.instance.base.tasks, async move {
             let made = instance.new_context(&pending, &upstream, agent).await;
             if let Err(Ok((unclaimed, _))) = deliver.send(made) {
@@ -184,7 +186,8 @@ impl PlaywrightSeat {
             account: self.instance.downloads.clone().zip(self.instance.download_account(context)),
         };
         self.disk_meter = disk_meter.clone();
-        let (view, lost) = (self.view.clone(), self.lost.clone());
+        let view = self.view.clone();
+        let lost = self.lost.clone();
         let WatchedPages { view: mut observed_view, mut crashes } = watched;
         // The observer forgets a context that is given up, so these are this context's alone. A crash before this line is
         // yet to be reported.
@@ -214,6 +217,10 @@ impl PlaywrightSeat {
             let message = format!("method not found: `{}`", call.method);
             return Ok(Err(encode(&json!({ "code": METHOD_NOT_FOUND, "message": message }))).into());
         }
+        let full_page = match call.annotate.then(|| annotate::check(&call)).transpose() {
+            Ok(full_page) => full_page.unwrap_or_default(),
+            Err(refused) => return Ok(failed_reply("annotate_refused", &refused.to_string())),
+        };
         let options = &self.instance.engine.options;
         let folders = SessionFolders { folder: self.folder.path(), data: &options.settings.data_dir };
         let used = self.disk_meter.measure();
@@ -242,16 +249,7 @@ impl PlaywrightSeat {
         if let Some(reply) = self.answer_without_engine(&call).await {
             return Ok(reply);
         }
-        let mut lost = self.lost.subscribe();
-        let body = tokio::select! {
-            biased;
-            Ok(why) = lost.wait_for(Option::is_some) => return Err(why.clone().unwrap_or(Lost::Shutdown)),
-            answer = self.upstream.call(&call.params, agent) => answer,
-        };
-        let body = match body {
-            Ok(body) => self.instance.handle().cdp_proxy.answer_without_secret(body),
-            Err(gone) => return Err(wait_for_loss(&mut lost, gone).await),
-        };
+        let body = self.call_engine(&call.params, agent.clone()).await?;
         if let Some(SeatContext::Tabs(own)) = &mut self.context {
             own.note_new_tabs(self.instance.observer()).await;
         }
@@ -270,7 +268,50 @@ impl PlaywrightSeat {
         } else {
             self.instance.observer().refresh().await;
         }
-        Ok(to_reply(&call.tool, body, outgoing, self.folder.path(), &mut self.snapshots).await)
+        let reply = to_reply(&call.tool, body, outgoing, self.folder.path(), &mut self.snapshots).await;
+        if call.annotate && !reply.is_failure() {
+            return self.annotate(reply, full_page, agent).await;
+        }
+        Ok(reply)
+    }
+
+    /// Passes a call on to the engine.
+    async fn call_engine(&self, params: &Raw, agent: Arc<dyn Agent>) -> Result<Result<Raw, Raw>, Lost> {
+        let mut lost = self.lost.subscribe();
+        let body = tokio::select! {
+            biased;
+            Ok(why) = lost.wait_for(Option::is_some) => return Err(why.clone().unwrap_or(Lost::Shutdown)),
+            answer = self.upstream.call(params, agent) => answer,
+        };
+        match body {
+            Ok(body) => Ok(self.instance.handle().cdp_proxy.answer_without_secret(body)),
+            Err(gone) => Err(wait_for_loss(&mut lost, gone).await),
+        }
+    }
+
+    /// Draws refs on the picture in a reply. The engine takes the snapshot after the picture, so that the console lines and
+    /// files since the last call are in the picture's answer.
+    async fn annotate(
+        &mut self,
+        picture: Reply,
+        full_page: bool,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Reply, Lost> {
+        let snapshot = self.ask(SNAPSHOT, json!({ "boxes": true }), agent.clone()).await?;
+        let view = self.ask(EVALUATE, json!({ "function": annotate::PAGE_VIEW }), agent).await?;
+        Ok(annotate::annotated(picture, full_page, snapshot, view).await)
+    }
+
+    /// Makes a call of greenroom's own.
+    async fn ask(
+        &mut self,
+        tool: &str,
+        arguments: serde_json::Value,
+        agent: Arc<dyn Agent>,
+    ) -> Result<Reply, Lost> {
+        let params = encode(&json!({ "name": tool, "arguments": arguments }));
+        let body = self.call_engine(&params, agent).await?;
+        Ok(to_reply(tool, body, None, self.folder.path(), &mut self.snapshots).await)
     }
 
     /// Answers calls that must not reach the engine of an attached browser: one would make it disconnect from the browser,
@@ -302,7 +343,7 @@ impl PlaywrightSeat {
         let close_session = async {
             // What the engine is still making belongs to this session, and is closed with it.
             pending.done().await;
-            // Own tabs first: the browser's user sees them.
+            // The seat's own tabs close first, because the browser's user sees them.
             let mut context = context;
             if matches!(context, Some(SeatContext::Tabs(_)))
                 && let Some(tabs) = context.take()
@@ -312,7 +353,8 @@ impl PlaywrightSeat {
             let is_attached = instance.handle().is_attached();
             if context.is_some() || (pending.take_late() && !is_attached) {
                 let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
-                // The browser closes below what the engine does not close in time.
+                // If the engine does not close the context in time, `dispose_context` below makes the browser
+                // close it.
                 let _ = timeout(CLOSE_CONTEXT_WITHIN, upstream.call(&close, Arc::new(NoAgent))).await;
             }
             if timeout(END_SESSION_WITHIN, upstream.close()).await.is_err() {
@@ -386,7 +428,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        launcher::{Launcher, Spec},
+        launcher::{Launcher, ProcessSpec},
         process::Listen,
     };
 
@@ -397,7 +439,7 @@ mod tests {
         const IGNORES_SIGTERM: &str = "trap '' TERM; echo ready >&2; read line";
         let launcher = Launcher::start("test").unwrap();
         let listen = Listen { ready: |line| (line == "ready").then(String::new), ..Listen::PLAIN };
-        let spec = Spec::new("/bin/sh").args(["-c", IGNORES_SIGTERM]).pipes();
+        let spec = ProcessSpec::new("/bin/sh").args(["-c", IGNORES_SIGTERM]).pipes();
         let (process, pipes, ready) = Process::start(&launcher, "node", spec, listen).await.unwrap();
         ready.await.unwrap();
         let began = Instant::now();

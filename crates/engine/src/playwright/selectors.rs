@@ -40,7 +40,8 @@ fn judge_selector(name: &str, selector: &str) -> Result<(), WorkspaceRefusal> {
             "`{name}` has {bytes} bytes, and {BYTES_MAX} are allowed"
         )));
     }
-    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut depth = 0_usize;
+    let mut deepest = 0;
     for byte in selector.bytes() {
         match byte {
             b'(' => depth += 1,

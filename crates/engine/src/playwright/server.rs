@@ -10,7 +10,7 @@ use super::{LISTEN, NAME, PlaywrightEngine, command};
 use crate::{
     browser_handle::BrowserHandle,
     exit_reason::explain,
-    launcher::Spec,
+    launcher::ProcessSpec,
     ports::PortGuard,
     process::{Pipes, Process},
     run_folder::unwritable_error,
@@ -33,7 +33,7 @@ pub(super) struct NodeServer {
 impl NodeServer {
     pub(super) async fn start(
         engine: &PlaywrightEngine,
-        spec: Spec,
+        spec: ProcessSpec,
         browser: &BrowserHandle,
     ) -> Result<Self, StartError> {
         let mut last = StartError::new("no free port");

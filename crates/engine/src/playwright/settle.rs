@@ -8,7 +8,7 @@
 
 use std::{io, path::Path, time::Duration};
 
-use crate::launcher::Spec;
+use crate::launcher::ProcessSpec;
 
 /// The longest time that a page may settle after an action: the engine's own default. A document that cannot be observed
 /// takes all of it.
@@ -32,7 +32,7 @@ pub(super) fn write(instance: &Path) -> io::Result<()> {
 }
 
 /// Makes the engine settle for the time that the user set; or by observing, with the scripts in the instance's folder.
-pub(super) fn configure(spec: Spec, set: Option<Duration>, instance: &Path) -> Spec {
+pub(super) fn configure(spec: ProcessSpec, set: Option<Duration>, instance: &Path) -> ProcessSpec {
     let spec = match set {
         Some(_) => spec,
         None => spec.arg("--init-page").arg(instance.join(FOLDER).join(ENGINE.0)),
@@ -41,7 +41,7 @@ pub(super) fn configure(spec: Spec, set: Option<Duration>, instance: &Path) -> S
 }
 
 /// Makes the engine settle for the time that the user set, or for its default.
-pub(super) fn fixed(spec: Spec, set: Option<Duration>) -> Spec {
+pub(super) fn fixed(spec: ProcessSpec, set: Option<Duration>) -> ProcessSpec {
     match set {
         Some(set) => spec.arg("--timeout-settle").arg(set.as_millis().to_string()),
         None => spec,

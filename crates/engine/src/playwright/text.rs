@@ -257,8 +257,8 @@ mod tests {
             let [(ref link, AnswerLink::Console { .. })] = links(&body, "", false)[..] else {
                 panic!("{body}")
             };
-            let place = console_event(&body, link.clone());
-            assert_eq!(format!("{}{}", &body[..place.start], &body[place.end..]), left);
+            let range = console_event(&body, link.clone());
+            assert_eq!(format!("{}{}", &body[..range.start], &body[range.end..]), left);
         }
     }
 
@@ -341,9 +341,9 @@ mod tests {
         ]), 0..24)) {
             let body = parts.concat();
             let mut end = 0;
-            for (place, _) in links(&body, "browser_snapshot", false) {
-                assert!(place.start >= end && body.get(place.clone()).is_some(), "{body}");
-                end = place.end;
+            for (range, _) in links(&body, "browser_snapshot", false) {
+                assert!(range.start >= end && body.get(range.clone()).is_some(), "{body}");
+                end = range.end;
             }
         }
     }

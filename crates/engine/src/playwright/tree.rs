@@ -143,7 +143,8 @@ fn single_quoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let mut from = 0;
     loop {
         let end = from + text.get(from..)?.find('\'')?;
-        let (before, after) = (text.get(..end)?, text.get(end + 1..)?);
+        let before = text.get(..end)?;
+        let after = text.get(end + 1..)?;
         if !after.starts_with('\'') {
             let key = if from == 0 { before.into() } else { before.replace("''", "'").into() };
             return Some((key, after));

@@ -8,7 +8,7 @@ use std::{io, path::Path};
 
 use greenroom_core::settings::Viewport;
 
-use crate::launcher::Spec;
+use crate::launcher::ProcessSpec;
 
 /// Below an instance's folder.
 const SCRIPT: &str = "window.cjs";
@@ -23,6 +23,6 @@ pub(super) fn write(instance: &Path, Viewport { width, height }: Viewport) -> io
 }
 
 /// Makes the engine load the script.
-pub(super) fn configure(spec: Spec, instance: &Path) -> Spec {
+pub(super) fn configure(spec: ProcessSpec, instance: &Path) -> ProcessSpec {
     spec.arg("--init-page").arg(instance.join(SCRIPT))
 }

@@ -102,8 +102,10 @@ async fn unexpected_end_is_a_loss() {
     instance.stop(Duration::ZERO).await;
 
     let instance = fixture.start(2, &[]).await;
-    let (mut one, mut other) = (open(&instance).await, open(&instance).await);
-    let (first, second) = (pid(&mut one).await, pid(&mut other).await);
+    let mut one = open(&instance).await;
+    let mut other = open(&instance).await;
+    let first = pid(&mut one).await;
+    let second = pid(&mut other).await;
     assert_eq!(instance.process_ids(), [first, second]);
     signal(first, Signal::KILL);
     let mut seat_lost = one.lost();
@@ -121,7 +123,8 @@ async fn ping_names_a_silent_process() {
     let fixture = FakeEngineFixture::new();
     let instance = fixture.start(2, &[]).await;
     instance.ping().await.unwrap();
-    let (mut busy, mut idle) = (open(&instance).await, open(&instance).await);
+    let mut busy = open(&instance).await;
+    let mut idle = open(&instance).await;
     instance.ping().await.unwrap();
     assert_eq!(fixture.log().count("ping"), 2);
 
@@ -182,7 +185,8 @@ async fn stop_ends_a_seat_that_is_being_opened() {
 async fn seats_of_a_lost_instance_get_its_reason() {
     let fixture = FakeEngineFixture::new();
     let instance = fixture.start(2, &[]).await;
-    let (mut busy, idle) = (open(&instance).await, open(&instance).await);
+    let mut busy = open(&instance).await;
+    let idle = open(&instance).await;
     let gate = fixture.gate();
     let params =
         greenroom_core::raw::encode(&json!({ "name": "wait", "arguments": { "file": gate.path() } }));

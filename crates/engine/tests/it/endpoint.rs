@@ -77,7 +77,8 @@ async fn start_commands_are_not_run_by_a_shell() {
     let command = [script.to_str().unwrap(), "--at={url}", "{url}/{url}", "$(id); a b", "{host}"];
     let slow = endpoint(&url, &command);
     let revived = tokio::spawn({
-        let (launcher, run) = (fixture.launcher.clone(), fixture.run.clone());
+        let launcher = fixture.launcher.clone();
+        let run = fixture.run.clone();
         async move { slow.revive(&launcher, &run).await }
     });
     eventually("the start command", || gate.exists().then_some(())).await;
@@ -128,8 +129,9 @@ async fn running_start_command_is_not_run_again() {
         .script("chrome", &format!("echo no debugger >&2; echo $$ >>{}; exec sleep 600", pids.display()));
     let without_debugger = Arc::new(endpoint(&url, &[script.to_str().unwrap()]));
     let revive = || {
-        let (without_debugger, launcher, run) =
-            (without_debugger.clone(), fixture.launcher.clone(), fixture.run.clone());
+        let without_debugger = without_debugger.clone();
+        let launcher = fixture.launcher.clone();
+        let run = fixture.run.clone();
         tokio::spawn(async move { without_debugger.revive(&launcher, &run).await })
     };
     let started = |count: usize| {
@@ -177,7 +179,8 @@ async fn started_browser_outlives_greenroom() {
         .script("chrome", &format!("echo $$ >{0}.part; mv {0}.part {0}; exec sleep 600", pid_file.display()));
     let reviving = endpoint(&url, &[script.to_str().unwrap()]);
     let revived = tokio::spawn({
-        let (launcher, run) = (fixture.launcher.clone(), fixture.run.clone());
+        let launcher = fixture.launcher.clone();
+        let run = fixture.run.clone();
         async move { reviving.revive(&launcher, &run).await }
     });
     let pid = eventually("the start command", || fs::read_to_string(&pid_file).ok()).await;

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt, sync::Arc, time::Duration};
 use greenroom_core::{Engine, InstanceId, settings::Browser};
 use greenroom_engine::{
     EngineBase, EngineOptions, PlaywrightEngine,
-    browser::{Places, System},
+    browser::{InstallPaths, System},
     install,
     ports::Ports,
 };
@@ -27,10 +27,15 @@ fn firefox(fixture: &FakeEngineFixture) -> PlaywrightEngine {
         fs::write(path, content).unwrap();
     }
     let node = fixture.script("node", &format!("exec {}", fake_engine_path().display()));
-    let places =
-        Places { system: System::Linux, root: fixture.path("root"), home: None, search_path: "".into() };
-    let mut options = EngineOptions::new(fixture.path("data"), places);
-    (options.pool.browser, options.pool.isolated) = (Browser::Firefox, false);
+    let install_paths = InstallPaths {
+        system: System::Linux,
+        root: fixture.path("root"),
+        home: None,
+        search_path: "".into(),
+    };
+    let mut options = EngineOptions::new(fixture.path("data"), install_paths);
+    options.pool.browser = Browser::Firefox;
+    options.pool.isolated = false;
     options.profile = Some(fixture.path("profile"));
     options.settings_mut().node = Some(node);
     PlaywrightEngine(EngineBase {

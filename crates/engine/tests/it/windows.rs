@@ -8,7 +8,7 @@ use greenroom_core::{
 };
 use greenroom_engine::{
     EngineBase, EngineOptions, PlaywrightEngine,
-    browser::{Places, System},
+    browser::{InstallPaths, System},
     install,
     ports::Ports,
 };
@@ -18,8 +18,9 @@ use serde_json::json;
 use super::fixture::{FakeEngineFixture, call, open, pid, start};
 
 fn options(fixture: &FakeEngineFixture, search_path: OsString) -> EngineOptions {
-    let places = Places { system: System::Linux, root: fixture.path("root"), home: None, search_path };
-    let plain = EngineOptions::new(fixture.path("data"), places);
+    let install_paths =
+        InstallPaths { system: System::Linux, root: fixture.path("root"), home: None, search_path };
+    let plain = EngineOptions::new(fixture.path("data"), install_paths);
     let pool = Pool {
         headless: false,
         browser: Browser::Msedge,

@@ -48,7 +48,8 @@ async fn a_dead_upstream_is_told() {
     within(async {
         let (site, port) = trap();
         let (proxy, upstream) = chained("").await;
-        let (tunnel, plain) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"));
+        let tunnel = format!("127.0.0.1:{port}");
+        let plain = format!("http://127.0.0.1:{port}/");
         for says in ["", "SSH-2.0-nonsense\r\n\r\n"] {
             for (method, target) in [("CONNECT", &tunnel), ("GET", &plain)] {
                 let answer = asked(&proxy, &upstream, method, target, says).await;

@@ -14,7 +14,8 @@ use crate::{
 #[tokio::test]
 async fn the_upstream_does_not_hear_of_what_is_refused() {
     within(async {
-        let ((trap, port), (_own, own)) = (trap(), trap());
+        let (_own, own) = trap();
+        let (trap, port) = trap();
         let proxy = through(&format!("127.0.0.1:{port}"), &[own]).await;
         for host in THIS_MACHINE {
             refused(&proxy, host, own, "own-port").await;

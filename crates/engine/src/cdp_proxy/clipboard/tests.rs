@@ -50,10 +50,10 @@ impl ClipboardFixture {
     }
 }
 
-fn values(out: Vec<Out>) -> Vec<Value> {
+fn values(out: Vec<ProxyMessage>) -> Vec<Value> {
     let value = |out| match out {
-        Out::ToEngine(text) => json!({ "engine": serde_json::from_str::<Value>(&text).unwrap() }),
-        Out::ToBrowser(text) => serde_json::from_str(&text).unwrap(),
+        ProxyMessage::ToEngine(text) => json!({ "engine": serde_json::from_str::<Value>(&text).unwrap() }),
+        ProxyMessage::ToBrowser(text) => serde_json::from_str(&text).unwrap(),
     };
     out.into_iter().map(value).collect()
 }

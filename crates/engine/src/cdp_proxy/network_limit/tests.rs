@@ -54,7 +54,7 @@ impl NetworkFixture {
 /// The warning in the page's console that tells an engine once that a context is full.
 fn is_notice(verdict: &EventVerdict, session: &str) -> bool {
     let EventVerdict::Instead(out) = verdict else { return false };
-    let [Out::ToEngine(text)] = &out[..] else { return false };
+    let [ProxyMessage::ToEngine(text)] = &out[..] else { return false };
     text.contains("Log.entryAdded") && session_of(text) == Some(session)
 }
 
@@ -188,7 +188,7 @@ fn progress_events_are_limited_per_second() {
 /// The call to the browser, as method and parameters.
 fn answered(verdict: &EventVerdict) -> Option<(String, Value)> {
     let EventVerdict::Instead(out) = verdict else { return None };
-    let Some(Out::ToBrowser(text)) = out.last() else { return None };
+    let Some(ProxyMessage::ToBrowser(text)) = out.last() else { return None };
     let mut call: Value = serde_json::from_str(text).unwrap();
     assert_eq!(call["sessionId"], "A");
     Some((call["method"].as_str().unwrap().to_owned(), call["params"].take()))

@@ -18,11 +18,11 @@ impl SilentTabsFixture {
         Self { tabs, own, now: Instant::now(), to_engine: Vec::new(), to_browser: Vec::new() }
     }
 
-    fn collect(&mut self, out: Vec<Out>) {
+    fn collect(&mut self, out: Vec<ProxyMessage>) {
         for out in out {
             match out {
-                Out::ToEngine(text) => self.to_engine.push(text.to_string()),
-                Out::ToBrowser(text) => self.to_browser.push(text.to_string()),
+                ProxyMessage::ToEngine(text) => self.to_engine.push(text.to_string()),
+                ProxyMessage::ToBrowser(text) => self.to_browser.push(text.to_string()),
             }
         }
     }
@@ -352,7 +352,7 @@ fn unreadable_messages_pass() {
     for strange in ["", "{", "[]", "7", r#"{"method":"Target.attachedToTarget","params":7}"#] {
         assert_eq!(
             fixture.tabs.on_browser_message(strange.into(), fixture.now),
-            [Out::ToEngine(strange.into())]
+            [ProxyMessage::ToEngine(strange.into())]
         );
     }
 }

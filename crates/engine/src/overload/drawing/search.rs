@@ -44,7 +44,8 @@ mod tests {
             let pages: Vec<_> = (1..=count).map(|pid| ProcessId { pid, started: 1 }).collect();
             for guilty in &pages {
                 let mut search = Search::new(pages.clone());
-                let (mut went_on, mut steps) = (false, 0);
+                let mut went_on = false;
+                let mut steps = 0;
                 while let Some(group) = search.group() {
                     assert_eq!(search.found(), None);
                     went_on |= group.contains(guilty);

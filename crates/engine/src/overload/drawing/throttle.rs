@@ -66,7 +66,8 @@ impl Throttle {
             State::Resting { until } if now < until => Step::Stay,
             State::Running => Step::Stay,
             State::Stopped { .. } | State::Resting { .. } => {
-                (self.ran, self.state) = (now, State::Running);
+                self.ran = now;
+                self.state = State::Running;
                 Step::Continue
             }
         }
@@ -83,8 +84,10 @@ mod tests {
     /// is a heavy one, and for so many tenths of a second after that.
     fn steps(ticks: u32, is_heavy: impl Fn(u32) -> bool, tail: u32) -> Vec<(u32, Step)> {
         let start = Instant::now();
-        let (mut throttle, mut steps) = (Throttle::new(start), Vec::new());
-        let (mut is_running, mut busy_until) = (false, 0);
+        let mut throttle = Throttle::new(start);
+        let mut steps = Vec::new();
+        let mut is_running = false;
+        let mut busy_until = 0;
         for tick in 1..=ticks {
             if is_running && is_heavy(tick) {
                 busy_until = tick + tail;

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 use greenroom_core::settings::{Cap, Pool};
 
 use super::*;
-use crate::browser::{Places, System};
+use crate::browser::{InstallPaths, System};
 
 /// A data folder with a file in place of the engine, and scripts in place of Node and `cmd.exe`.
 struct CommandFixture(tempfile::TempDir);
@@ -37,13 +37,14 @@ impl CommandFixture {
     fn options(&self) -> EngineOptions {
         let folder = self.0.path().to_owned();
         let search_path = folder.clone().into_os_string();
-        let places = Places { system: System::Linux, root: folder.clone(), home: None, search_path };
-        EngineOptions::new(folder, places)
+        let install_paths =
+            InstallPaths { system: System::Linux, root: folder.clone(), home: None, search_path };
+        EngineOptions::new(folder, install_paths)
     }
 
     /// Checks the command without the paths of this test, and without the flags of every Node.
     #[track_caller]
-    fn check(&self, spec: Result<Spec, StartError>, expected: &str) {
+    fn check(&self, spec: Result<ProcessSpec, StartError>, expected: &str) {
         let spec = spec.unwrap();
         let words =
             std::iter::once(spec.program.as_os_str()).chain(spec.args.iter().map(OsString::as_os_str));
@@ -101,7 +102,8 @@ fn command_for_a_chromium_of_greenroom() {
     let context = "--isolated --device iPhone 15 --user-agent an agent --ignore-https-errors \
                    --storage-state /state.json";
     machine.check(for_chromium(&all), &format!("engine --idle-timeout 0 {context} {rest}"));
-    (all.pool.isolated, all.profile) = (false, Some("/profile".into()));
+    all.pool.isolated = false;
+    all.profile = Some("/profile".into());
     machine.check(for_chromium(&all), &format!("engine --idle-timeout 0 {rest}"));
 }
 
@@ -140,7 +142,9 @@ fn command_for_browsers_that_the_engine_starts() {
 fn command_for_the_users_browser() {
     let machine = CommandFixture::new();
     let mut options = machine.options();
-    (options.pool.browser, options.pool.extension, options.pool.isolated) = (Browser::Msedge, true, false);
+    options.pool.browser = Browser::Msedge;
+    options.pool.extension = true;
+    options.pool.isolated = false;
     assert!(options.engine_starts_browser());
     machine.check(
         starting_browser(&options, PROXY),

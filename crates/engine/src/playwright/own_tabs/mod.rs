@@ -7,7 +7,7 @@ use greenroom_core::{Raw, raw::encode};
 use serde_json::json;
 
 use super::settle;
-use crate::launcher::Spec;
+use crate::launcher::ProcessSpec;
 
 const KEEPER: (&str, &str) = ("keeper.cjs", include_str!("keeper.cjs"));
 
@@ -17,7 +17,7 @@ pub(super) fn write(instance: &Path) -> io::Result<()> {
 }
 
 /// Makes the engine load it. This script, and no other, puts the settling scripts into pages, and only into own tabs.
-pub(super) fn configure(spec: Spec, set: Option<std::time::Duration>, instance: &Path) -> Spec {
+pub(super) fn configure(spec: ProcessSpec, set: Option<std::time::Duration>, instance: &Path) -> ProcessSpec {
     settle::fixed(spec, Some(set.unwrap_or(settle::LONGEST))).arg("--init-page").arg(instance.join(KEEPER.0))
 }
 

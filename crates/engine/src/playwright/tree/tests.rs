@@ -93,7 +93,8 @@ fn tree_depth_is_bounded() {
     let deep: String = (0..2_000).map(|n| format!("{}- generic [ref=e{n}]:\n", "  ".repeat(n))).collect();
     let tree = parse(&deep).to_string();
     assert_eq!(tree.matches("\"ref\"").count(), 2_000);
-    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut depth = 0_usize;
+    let mut deepest = 0;
     for c in tree.chars() {
         match c {
             '{' => depth += 1,

@@ -37,11 +37,11 @@ pub async fn snapshots(fixture: &mut PlaywrightFixture) {
     assert_eq!(snapshot(&inline), snapshot(&linked));
     let found = inline.snapshot().unwrap();
     let shown: String =
-        serde_json::from_str(&format!("\"{}\"", &body(&inline)[found.place.clone()])).unwrap();
+        serde_json::from_str(&format!("\"{}\"", &body(&inline)[found.range.clone()])).unwrap();
     assert_eq!((shown, &found.instead), (fenced, &None));
 
     // The link of an answer leads to the file as long as the session lives.
-    let link = &body(&linked)[linked.snapshot().unwrap().place.clone()];
+    let link = &body(&linked)[linked.snapshot().unwrap().range.clone()];
     let path = link.strip_prefix("- [Snapshot](").unwrap().strip_suffix(')').unwrap();
     let read = std::fs::read_to_string(linked.folder.as_ref().unwrap().join(path)).unwrap();
     assert_eq!(read.trim_end(), snapshot(&linked));
@@ -52,7 +52,7 @@ pub async fn snapshots(fixture: &mut PlaywrightFixture) {
     for name in ["a.yml", "./b.yml"] {
         let named = fixture.call("browser_snapshot", json!({ "filename": name })).await;
         assert_eq!(snapshot(&named), snapshot(&linked));
-        assert!(named.snapshot().unwrap().place.is_empty(), "the link stays: {named:?}");
+        assert!(named.snapshot().unwrap().range.is_empty(), "the link stays: {named:?}");
         let written = std::fs::read_to_string(fixture.workspace.path().join(name)).unwrap();
         assert_eq!(written.trim_end(), snapshot(&linked), "{name}");
     }
@@ -119,7 +119,7 @@ pub async fn console_lines(fixture: &mut PlaywrightFixture) {
     let events: Vec<_> = quiet.artifacts.iter().filter(|one| one.kind == ArtifactKind::Console).collect();
     let [event] = events[..] else { panic!("{quiet:?}") };
     assert_eq!(event.instead.as_deref(), Some(""));
-    assert!(body(&quiet)[event.place.clone()].starts_with("\\n### Events\\n- New console"), "{quiet:?}");
+    assert!(body(&quiet)[event.range.clone()].starts_with("\\n### Events\\n- New console"), "{quiet:?}");
 }
 
 /// A page that prints a whole answer into its console, and an alert that has one for its text, make no snapshot.

@@ -66,7 +66,9 @@ const PAGE: &str = r"async (port) => {
 /// A script in place of the browser that makes it keep a network log. It does not contain the browser's name, or greenroom
 /// would start that directly.
 fn with_log(browser: &str, folder: &Path) -> std::path::PathBuf {
-    let (program, real, log) = (folder.join(browser), folder.join("real"), folder.join("log"));
+    let program = folder.join(browser);
+    let real = folder.join("real");
+    let log = folder.join("log");
     std::os::unix::fs::symlink(Path::new("/usr/lib/chromium").join(browser), real).unwrap();
     let flags = format!("--log-net-log={} --net-log-capture-mode=Everything", log.display());
     fs::write(&program, format!("#!/bin/sh\nexec \"${{0%/*}}/real\" {flags} \"$@\"\n")).unwrap();

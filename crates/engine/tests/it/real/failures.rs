@@ -154,7 +154,8 @@ async fn pages_run_at_a_lower_priority() {
 #[tokio::test]
 async fn busy_page_ends_no_other_session() {
     let fixture = InstanceFixture::start().await;
-    let (mut hog, mut neighbour) = (fixture.open_seat().await, fixture.open_seat().await);
+    let mut hog = fixture.open_seat().await;
+    let mut neighbour = fixture.open_seat().await;
     neighbour.navigate(&fixture.site.url("/canary?name=neighbour")).await;
     hog.navigate(&fixture.site.url("/title?t=hog")).await;
     // More load than the machine can carry while the browser runs at its usual speed. Only one seat is opened: while it lasts, no other test runs.
@@ -191,7 +192,8 @@ async fn late_seat_is_removed() {
     assert_eq!(late.to_string(), "the engine did not open a browser context within 15 s");
     assert_eq!(fixture.lost(), None);
     signal(node, Signal::CONT);
-    let (mut one, mut other) = (fixture.open_seat().await, fixture.open_seat().await);
+    let mut one = fixture.open_seat().await;
+    let mut other = fixture.open_seat().await;
     one.navigate(&fixture.site.url("/canary?name=one")).await;
     other.navigate(&fixture.site.url("/canary?name=other")).await;
     for (seat, name) in [(&mut one, "one"), (&mut other, "other"), (&mut neighbour, "neighbour")] {
@@ -211,7 +213,8 @@ async fn late_seat_is_removed() {
 async fn crashed_page_loses_its_tab() {
     let fixture = InstanceFixture::start().await;
     let mut seat = fixture.open_seat().await;
-    let (first, second) = (fixture.site.url("/canary?name=mine"), fixture.site.url("/title?t=second"));
+    let first = fixture.site.url("/canary?name=mine");
+    let second = fixture.site.url("/title?t=second");
     seat.navigate(&first).await;
     let before = fixture.renderers();
     seat.call("browser_tabs", json!({ "action": "new" })).await;

@@ -124,7 +124,8 @@ pub async fn flags_differ_from_the_engines_only_as_listed(fixture: &mut Playwrig
 
     let names =
         |list: &[(&str, &str)]| list.iter().map(|(flag, _)| (*flag).to_owned()).collect::<BTreeSet<_>>();
-    let (left_out, added) = (names(LEFT_OUT), names(ADDED));
+    let left_out = names(LEFT_OUT);
+    let added = names(ADDED);
     let missing: Vec<_> =
         playwright_flags.difference(&greenroom_flags).filter(|flag| !left_out.contains(*flag)).collect();
     let unknown: Vec<_> =

@@ -28,7 +28,8 @@ fn arguments(offered: &Toolset) -> GuardedArguments {
 /// recorded, and every size is known.
 #[tokio::test]
 async fn the_guards_know_all_arguments() {
-    let (one, other) = (data_folder(), data_folder());
+    let one = data_folder();
+    let other = data_folder();
     let playwright = engine(one.path(), 1, &CAPS).tools().await.unwrap();
     let devtools = devtools::engine(other.path(), 1, |_| {}).tools().await.unwrap();
     recorded_arguments_are_the_engines(&playwright, &devtools);

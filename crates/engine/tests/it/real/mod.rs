@@ -28,7 +28,7 @@ use greenroom_core::{
 };
 use greenroom_engine::{
     EngineBase, EngineOptions, PlaywrightEngine,
-    browser::{BrowserKind, Places},
+    browser::{BrowserKind, InstallPaths},
     launcher::Launcher,
     ports::Ports,
     run_folder::RunFolder,
@@ -166,8 +166,8 @@ fn data_folder() -> TempDir {
 #[allow(clippy::disallowed_methods, reason = "a test takes the machine's own search path")]
 fn engine(data: &Path, proxy: u16, caps: &[&str]) -> PlaywrightEngine {
     let run = Arc::new(RunFolder::claim(data).unwrap());
-    let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
-    let mut options = EngineOptions::new(data.to_owned(), places);
+    let install_paths = InstallPaths::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
+    let mut options = EngineOptions::new(data.to_owned(), install_paths);
     options.pool.timeout_settle = Some(Duration::ZERO);
     options.pool.caps =
         caps.iter().map(|cap| CAPS.into_iter().find(|known| known.as_str() == *cap).unwrap()).collect();

@@ -59,7 +59,8 @@ pub async fn only_own_tabs_count_as_crashed(
 #[tokio::test]
 async fn killed_browser_is_lost() {
     for adapter in ADAPTERS {
-        let (site, mut user_browser) = (Site::start().await, UserBrowser::start().await);
+        let site = Site::start().await;
+        let mut user_browser = UserBrowser::start().await;
         let mut fixture = AttachedFixture::with_seat(adapter, &user_browser).await;
         fixture.navigate(&site.url("/title?t=own")).await;
         assert_eq!(fixture.instance.process_ids().len(), 1, "the browser's is not ours");

@@ -61,21 +61,27 @@ fn with_playwright(
 ) -> AttachedEngine {
     let engine = super::engine(data, NO_PROXY, &[]);
     let mut options = (*engine.options).clone();
-    (options.attach, options.pool.isolated, options.pool.timeout_settle) =
-        (Some(Arc::new(endpoint)), false, None);
+    options.attach = Some(Arc::new(endpoint));
+    options.pool.isolated = false;
+    options.pool.timeout_settle = None;
     change(&mut options);
     let engine = PlaywrightEngine(EngineBase { options: Arc::new(options), ..engine.0 });
-    let (launcher, ports, run) = (engine.launcher.clone(), engine.ports.clone(), engine.run.clone());
+    let launcher = engine.launcher.clone();
+    let ports = engine.ports.clone();
+    let run = engine.run.clone();
     AttachedEngine { engine: Arc::new(engine), launcher, ports, run }
 }
 
 /// The devtools engine, with other options if need be.
 fn with_devtools(data: &Path, endpoint: Endpoint, change: impl FnOnce(&mut EngineOptions)) -> AttachedEngine {
     let engine: DevtoolsEngine = super::devtools::engine(data, NO_PROXY, |options| {
-        (options.attach, options.pool.isolated) = (Some(Arc::new(endpoint)), false);
+        options.attach = Some(Arc::new(endpoint));
+        options.pool.isolated = false;
         change(options);
     });
-    let (launcher, ports, run) = (engine.launcher.clone(), engine.ports.clone(), engine.run.clone());
+    let launcher = engine.launcher.clone();
+    let ports = engine.ports.clone();
+    let run = engine.run.clone();
     AttachedEngine { engine: Arc::new(engine), launcher, ports, run }
 }
 

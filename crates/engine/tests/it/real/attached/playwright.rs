@@ -175,7 +175,8 @@ pub async fn isolated_seats_do_not_see_the_users_cookies(site: &Site, user_brows
     user_browser.evaluate(&before[0].id, "document.cookie = 'user=ann'").await;
     let data = data_folder();
     let attached = with_playwright(data.path(), at(user_browser.url()), |options| {
-        (options.pool.isolated, options.pool.slots) = (true, 2);
+        options.pool.isolated = true;
+        options.pool.slots = 2;
     });
     let mut fixture = AttachedFixture::with_engine(Adapter::Playwright, attached, data).await;
     fixture.open_seat().await;

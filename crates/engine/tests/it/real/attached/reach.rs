@@ -152,7 +152,8 @@ async fn start_command_restarts_the_browser() {
 #[tokio::test]
 async fn headers_are_sent_and_stay_secret() {
     const SECRET: &str = "sesame-7f3a91";
-    let (site, user_browser) = (Site::start().await, UserBrowser::start().await);
+    let site = Site::start().await;
+    let user_browser = UserBrowser::start().await;
     for adapter in ADAPTERS {
         let lines = ["x-token: sesame-7f3a91", "authorization: Basic YW5uOnNlc2FtZS03ZjNhOTE="];
         let door = DebuggerProxy::open(user_browser.port(), &lines).await;

@@ -43,7 +43,8 @@ async fn silent_tab_is_hidden() {
 }
 
 async fn check_silent_tab(adapter: Adapter) {
-    let (site, user_browser) = (Site::start().await, UserBrowser::start().await);
+    let site = Site::start().await;
+    let user_browser = UserBrowser::start().await;
     // By another name, so that no other tab has to do with its process.
     let url = format!("http://localhost:{}/title?t=stuck", site.port());
     let stuck = user_browser.open(&url).await;
@@ -80,7 +81,8 @@ async fn busy_own_page_is_not_hidden() {
 }
 
 async fn check_busy_own_page(adapter: Adapter) {
-    let (site, user_browser) = (Site::start().await, UserBrowser::start().await);
+    let site = Site::start().await;
+    let user_browser = UserBrowser::start().await;
     let mut fixture = AttachedFixture::with_seat(adapter, &user_browser).await;
     fixture.navigate(&site.url("/title?t=own")).await;
     let busy = "() => { const end = Date.now() + 6000; while (Date.now() < end); return 'done'; }";

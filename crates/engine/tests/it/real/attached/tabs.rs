@@ -75,7 +75,8 @@ pub async fn opened_tabs_belong_to_their_opener(
 ) {
     fixture.open_seat().await;
     fixture.navigate(&site.url("/title?t=first")).await;
-    let (popup, apart) = (site.url("/title?t=popup"), site.url("/title?t=apart"));
+    let popup = site.url("/title?t=popup");
+    let apart = site.url("/title?t=apart");
     fixture.evaluate(&format!("() => {{ window.open('{popup}'); }}")).await;
     fixture.evaluate(&format!("() => {{ window.open('{apart}', '', 'noopener'); }}")).await;
     fixture.open(&site.url("/title?t=new")).await;

@@ -55,7 +55,8 @@ async fn one_slot_instance_starts_and_ends_with_its_seat() {
 #[tokio::test]
 async fn seats_share_nothing() {
     let fixture = DevtoolsFixture::with(|options| options.pool.slots = 2).await;
-    let (mut one, mut other) = (fixture.open_seat().await, fixture.open_seat().await);
+    let mut one = fixture.open_seat().await;
+    let mut other = fixture.open_seat().await;
     one.navigate(&fixture.site.url("/canary?name=one")).await;
     other.navigate(&fixture.site.url("/show")).await;
     let seen = other.snapshot().await;

@@ -10,7 +10,7 @@ mod outside_connections;
 use std::{path::Path, sync::Arc};
 
 use greenroom_core::{Call, Engine, Instance, InstanceId, Lost, Reply, Seat};
-use greenroom_engine::{DevtoolsEngine, EngineOptions, browser::Places, run_folder::RunFolder};
+use greenroom_engine::{DevtoolsEngine, EngineOptions, browser::InstallPaths, run_folder::RunFolder};
 use greenroom_testkit::{PATIENCE, Site, case, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -132,8 +132,8 @@ pub fn uid(snapshot: &str, element: &str) -> String {
 #[allow(clippy::disallowed_methods, reason = "a test takes the machine's own search path")]
 pub fn engine(data: &Path, proxy: u16, change: impl FnOnce(&mut EngineOptions)) -> DevtoolsEngine {
     let run = Arc::new(RunFolder::claim(data).unwrap());
-    let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
-    let mut options = EngineOptions::new(data.to_owned(), places);
+    let install_paths = InstallPaths::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
+    let mut options = EngineOptions::new(data.to_owned(), install_paths);
     change(&mut options);
     DevtoolsEngine(super::base(options, run, proxy))
 }

@@ -31,12 +31,10 @@ note({ began: process.argv.slice(2) });
 #[tokio::test]
 async fn engine_connects_to_its_browser_only() {
     let spy_folder = tempfile::tempdir().unwrap();
-    let (spy, node, log, home) = (
-        spy_folder.path().join("spy.cjs"),
-        spy_folder.path().join("node"),
-        spy_folder.path().join("log"),
-        spy_folder.path().join("home"),
-    );
+    let spy = spy_folder.path().join("spy.cjs");
+    let node = spy_folder.path().join("node");
+    let log = spy_folder.path().join("log");
+    let home = spy_folder.path().join("home");
     fs::write(&spy, SPY).unwrap();
     fs::create_dir(&home).unwrap();
     let script = format!(

@@ -55,7 +55,8 @@ impl SharedSeat {
 
 /// What one session copies another cannot paste, while both live and after the first has closed; each pastes its own.
 pub async fn a_clipboard_each(kind: BrowserKind, browser: &SharedBrowser) {
-    let (mut one, mut other) = (browser.seat().await, browser.seat().await);
+    let mut one = browser.seat().await;
+    let mut other = browser.seat().await;
     show(browser, &mut one).await;
     show(browser, &mut other).await;
     one.copy("#field", "of the first", "ControlOrMeta+c").await;
@@ -156,7 +157,8 @@ pub async fn hostile_documents_read_nothing(kind: BrowserKind, browser: &SharedB
         frame.contentWindow.touched = true;
         return new Promise((done) => frame.onload = () => done());
     }";
-    let (mut victim, mut thief) = (browser.seat().await, browser.seat().await);
+    let mut victim = browser.seat().await;
+    let mut thief = browser.seat().await;
     for seat in [&mut victim, &mut thief] {
         show(browser, seat).await;
         seat.evaluate(POPUP).await;

@@ -25,7 +25,8 @@ async fn stop_downloads_in_a_loop(kind: BrowserKind) {
         SharedBrowser::start_with(kind, |options| options.settings_mut().sessions.disk_bytes_max = QUOTA)
             .await;
     // The engine keeps the downloads of all in the folder of its first seat.
-    let (mut neighbour, mut hostile) = (browser.seat().await, browser.seat().await);
+    let mut neighbour = browser.seat().await;
+    let mut hostile = browser.seat().await;
     hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
     hostile.evaluate(DOWNLOADS_IN_A_LOOP).await;
     let mut stopped = 0;
@@ -62,7 +63,8 @@ async fn tools_that_write_files_are_refused() {
         options.settings_mut().sessions.disk_bytes_max = 1 << 20;
     })
     .await;
-    let (mut neighbour, mut busy) = (browser.seat().await, browser.seat().await);
+    let mut neighbour = browser.seat().await;
+    let mut busy = browser.seat().await;
     for seat in [&mut neighbour, &mut busy] {
         seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=noise") })).await;
     }
@@ -133,7 +135,8 @@ async fn remove_unannounced(kind: BrowserKind, own_node: bool) {
     let case = format!("{kind:?}, an engine process per seat: {own_node}");
     let browser =
         SharedBrowser::start_with(kind, |options| options.settings_mut().tools.r#unsafe = own_node).await;
-    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+    let mut hostile = browser.seat().await;
+    let mut neighbour = browser.seat().await;
     download(&browser, &mut neighbour).await;
     hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
     hostile.evaluate(UNANNOUNCED_DOWNLOAD).await;

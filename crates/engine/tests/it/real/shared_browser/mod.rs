@@ -1,6 +1,7 @@
 //! What seats of one browser can do to the machine and to each other: both kinds of Chromium, real engine, real pages.
 
 mod addresses;
+mod broadcasts;
 mod clipboard;
 mod disk;
 mod history;
@@ -24,7 +25,7 @@ use super::{AgentWithWorkspace, GRACE, browser, data_folder, engine, text};
 /// Both kinds of browsers that greenroom starts.
 const BROWSERS: [BrowserKind; 2] = [BrowserKind::HeadlessShell, BrowserKind::Chromium];
 
-/// Clipboards, locks, files of the machine and sizes of windows in the headless shell, one case after the other, each with seats
+/// Clipboards, locks, broadcast messages, files of the machine and sizes of windows in the headless shell, one case after the other, each with seats
 /// of its own.
 #[tokio::test]
 async fn seats_of_one_headless_shell() {
@@ -54,6 +55,7 @@ async fn run_in_any_browser(kind: BrowserKind, browser: &SharedBrowser) {
         clipboard::inside_a_session,
         clipboard::hostile_documents_read_nothing,
         locks::are_bounded,
+        broadcasts::are_bounded,
         addresses::pages_do_not_get_there,
         addresses::the_browser_loads_no_files,
         sizes::popups_are_cut,
@@ -93,7 +95,8 @@ impl SharedBrowser {
 
     /// Two seats, each at a page with its name as the title.
     async fn hostile_and_neighbour(&self) -> (SharedSeat, SharedSeat) {
-        let (mut hostile, mut neighbour) = (self.seat().await, self.seat().await);
+        let mut hostile = self.seat().await;
+        let mut neighbour = self.seat().await;
         for (seat, title) in [(&mut hostile, "hostile"), (&mut neighbour, "neighbour")] {
             let url = self.site.url(&format!("/title?t={title}"));
             seat.call("browser_navigate", json!({ "url": url })).await;

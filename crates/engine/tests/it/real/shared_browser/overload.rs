@@ -17,6 +17,46 @@ const BLOBS: &str = "() => { window.blobs = []; const more = setInterval(() => {
     if (blobs.length === 60) clearInterval(more);
 }, 20); }";
 
+/// Keeps streams of a blob, each read once: the browser and the page share memory for each.
+const STREAMS: &str = "async () => { window.readers = []; const blob = new Blob([new Uint8Array(4 << 20)]);
+    for (let i = 0; i < 2000; i++) {
+        readers.push(blob.stream().getReader());
+        await readers[i].read();
+    }
+}";
+
+/// Sends messages of 2 MiB to a service worker that never reads them, no more than 640 MiB in all. They are in memory that
+/// belongs to no process.
+const UNREAD_MESSAGES: &str = "async () => {
+    await navigator.serviceWorker.register('/script?code=' + encodeURIComponent('onmessage = () => { for (;;); };'));
+    const { active } = await navigator.serviceWorker.ready;
+    active.postMessage(0);
+    let count = 0;
+    const more = setInterval(() => {
+        active.postMessage(new Uint8Array(2 << 20).fill(1));
+        if (++count === 320) clearInterval(more);
+    }, 10);
+}";
+
+/// Keeps textures of 64 MiB in the GPU process, 768 MiB in all. Resolves when the browser has taken them away.
+const TEXTURES: &str = "() => new Promise(done => {
+    window.canvas = document.createElement('canvas');
+    canvas.addEventListener('webglcontextlost', () => done('lost'));
+    const gl = canvas.getContext('webgl2');
+    window.textures = [];
+    const more = setInterval(() => {
+        const texture = gl.createTexture();
+        gl.bindTexture(gl.TEXTURE_2D, texture);
+        gl.texStorage2D(gl.TEXTURE_2D, 1, gl.RGBA8, 4096, 4096);
+        gl.bindFramebuffer(gl.FRAMEBUFFER, gl.createFramebuffer());
+        gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0, gl.TEXTURE_2D, texture, 0);
+        gl.clearColor(1, 0, 1, 1);
+        gl.clear(gl.COLOR_BUFFER_BIT);
+        gl.finish();
+        if (textures.push(texture) === 12) clearInterval(more);
+    }, 10);
+})";
+
 /// Takes 400 MiB in the page's own process.
 const ARRAY: &str = "() => { window.array = new Uint8Array(400 << 20).fill(1); return array.length; }";
 
@@ -64,8 +104,9 @@ async fn flooding_page_loses_its_tab() {
         options.pool.browser_args = vec!["--disable-ipc-flooding-protection".to_owned()];
     };
     let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, unlimited).await;
-    let (mut hostile, mut neighbour, mut busy) =
-        (browser.seat().await, browser.seat().await, browser.seat().await);
+    let mut hostile = browser.seat().await;
+    let mut neighbour = browser.seat().await;
+    let mut busy = browser.seat().await;
     neighbour.show(&browser, "neighbour").await;
     busy.show(&browser, "busy").await;
     busy.evaluate(BUSY).await;
@@ -83,6 +124,30 @@ async fn flooding_page_loses_its_tab() {
         seat.seat.close().await;
     }
     browser.end().await;
+}
+
+/// A page fills the GPU process, which all sessions share: it loses what it has there. No page loses its tab, though a
+/// neighbour sends more messages meanwhile.
+#[tokio::test]
+async fn textures_without_end() {
+    let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, |options| {
+        options.settings_mut().sessions.memory_bytes_max = Some(MEMORY_MAX);
+    })
+    .await;
+    let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
+    neighbour.evaluate("() => { document.body.innerHTML = '<button>go</button>'; }").await;
+    let work = async {
+        for _ in 0..10 {
+            neighbour.click_and_look().await;
+        }
+    };
+    let (lost, ()) = tokio::join!(hostile.evaluate(TEXTURES), work);
+    assert_eq!(lost, json!("lost"));
+    assert_eq!(hostile.evaluate("() => document.title").await, json!("hostile"));
+    assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
+    assert_eq!((hostile.seat.take_crashes(), neighbour.seat.take_crashes()), (Vec::new(), Vec::new()));
+    assert_eq!(*browser.instance.lost().borrow(), None);
+    browser.end_with([hostile, neighbour]).await;
 }
 
 /// Pages keep the process busy that draws all pages: two at once with single frames of seconds, then one with many shorter
@@ -115,8 +180,8 @@ async fn effects_without_end() {
     browser.end_with([hostile, neighbour]).await;
 }
 
-/// A page takes too much memory, in the browser's process or in its own: it loses its tab, and its agent gets the reason. A
-/// neighbour's page goes on.
+/// A page takes too much memory, in the browser's process, in its own, shared between them or in none: it loses its tab, and
+/// its agent gets the reason. A neighbour's page goes on.
 #[tokio::test]
 async fn page_that_takes_too_much_memory_loses_its_tab() {
     for kind in BROWSERS {
@@ -124,9 +189,10 @@ async fn page_that_takes_too_much_memory_loses_its_tab() {
             options.settings_mut().sessions.memory_bytes_max = Some(MEMORY_MAX);
         })
         .await;
-        let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+        let mut hostile = browser.seat().await;
+        let mut neighbour = browser.seat().await;
         neighbour.show(&browser, "neighbour").await;
-        for greed in [BLOBS, ARRAY] {
+        for greed in [BLOBS, ARRAY, STREAMS, UNREAD_MESSAGES] {
             hostile.show(&browser, "hostile").await;
             hostile.reply("browser_evaluate", json!({ "function": greed })).await;
             let crash = hostile.crash().await;

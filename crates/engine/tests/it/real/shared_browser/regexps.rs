@@ -13,7 +13,8 @@ async fn an_endless_expression_costs_its_call() {
         options.pool.caps = vec![Cap::Network];
     })
     .await;
-    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+    let mut hostile = browser.seat().await;
+    let mut neighbour = browser.seat().await;
     let many = "a".repeat(60);
     let url = browser.site.url(&format!("/title?t={many}"));
     hostile.call("browser_navigate", json!({ "url": url })).await;

@@ -79,7 +79,8 @@ fn params(odd: &mut OddJson, tool: &str, arguments: &[String], selectors: &[Stri
     for name in arguments {
         let value = match name.as_str() {
             "fields" | "elements" => {
-                let (target, uid) = (odd.value(&texts), odd.value(&texts));
+                let target = odd.value(&texts);
+                let uid = odd.value(&texts);
                 format!(r#"[{{"name":"x","type":"textbox","target":{target},"uid":{uid},"value":"y"}}]"#)
             }
             name if SELECTORS.contains(&name) => odd.value(&texts),
@@ -100,7 +101,8 @@ fn params(odd: &mut OddJson, tool: &str, arguments: &[String], selectors: &[Stri
 
 /// All calls of an engine's tools that take a selector.
 fn calls(recorded: &str) -> Vec<(String, String)> {
-    let (tools, selectors): (SelectorArguments, _) = (serde_json::from_str(recorded).unwrap(), selectors());
+    let tools: SelectorArguments = serde_json::from_str(recorded).unwrap();
+    let selectors = selectors();
     let mut calls = Vec::new();
     for (tool, arguments) in tools {
         for n in 0..TRIES {
@@ -126,7 +128,8 @@ async fn with_playwright() {
         options.pool.timeout_action = Some(Duration::from_millis(50));
     })
     .await;
-    let (mut hostile, mut neighbour) = (browser.seat().await, browser.seat().await);
+    let mut hostile = browser.seat().await;
+    let mut neighbour = browser.seat().await;
     let url = |path: &str| json!({ "url": browser.site.url(path) });
     neighbour.call("browser_navigate", url("/title?t=neighbour")).await;
     neighbour.evaluate(&format!("() => {{ document.body.innerHTML = '<b>{SECRET}</b>'; }}")).await;

@@ -1,16 +1,18 @@
-//! Bounds how many Web Locks (`navigator.locks`) a page has. When a renderer process ends, Chromium takes time that grows
-//! with the square of that process's locks, on the thread that serves all sessions: 2 s for 20,000 locks, a minute for
-//! 100,000. A page can take that many in seconds.
+//! Bounds what a page can ask of the thread that serves all sessions, where no setting of Chromium does: scripts in the page
+//! do. The proxy puts them into every document and every worker before their own scripts run.
 //!
-//! No setting of Chromium limits locks, so a script does (`realm.js`). The proxy puts it into every document and every worker
-//! before their own scripts run. Requests beyond the limit wait until the page closes others.
+//! - Web Locks (`navigator.locks`): when a renderer process ends, Chromium takes time that grows with the square of that
+//!   process's locks: 2 s for 20,000 locks, a minute for 100,000. A page can take that many in seconds. Requests beyond the
+//!   limit wait until the page closes others (`locks.js`).
+//! - Messages of a `BroadcastChannel`: Chromium copies each for every receiver. A page that sends 4 MiB to 50 receivers in a
+//!   loop asks for minutes of work within a second. Larger messages are refused (`broadcasts.js`).
 
 use std::collections::HashSet;
 
 use serde_json::json;
 
 use super::{
-    Out,
+    ProxyMessage,
     message::{AttachedTarget, Envelope, OwnIds, call},
     script::without_comments,
 };
@@ -27,22 +29,31 @@ const ELSEWHERE_MAX: u32 = 8;
 /// sessions.
 const NAME_LENGTH_MAX: u32 = 256;
 
-pub(super) struct LockLimit {
-    script: String,
-    /// Sessions of pages and frames that do not have the script yet.
+/// How large a broadcast message may be. The browser sends smaller ones through sockets, so the renderer's thread that reads
+/// them works as much as the browser, and the page can be found by that. Larger ones cost a renderer nothing.
+const BROADCAST_BYTES_MAX: u32 = 64 * 1024;
+
+pub(super) struct RealmLimits {
+    /// Two, since one long script takes much more memory in each page than two short ones.
+    scripts: [String; 2],
+    /// Sessions of pages and frames that do not have the scripts yet.
     pending: HashSet<String>,
 }
 
-impl LockLimit {
+impl RealmLimits {
     pub(super) fn new() -> Self {
-        let script = without_comments(include_str!("lock_limit/realm.js"));
-        let script = format!("({script})({IN_TAB_MAX}, {ELSEWHERE_MAX}, {NAME_LENGTH_MAX})");
-        Self { script, pending: HashSet::new() }
+        let locks = without_comments(include_str!("realm_limits/locks.js"));
+        let broadcasts = without_comments(include_str!("realm_limits/broadcasts.js"));
+        let scripts = [
+            format!("({locks})({IN_TAB_MAX}, {ELSEWHERE_MAX}, {NAME_LENGTH_MAX})"),
+            format!("({broadcasts})({BROADCAST_BYTES_MAX})"),
+        ];
+        Self { scripts, pending: HashSet::new() }
     }
 
     /// The browser attaches the engine to a target. Returns what the proxy sends to the target before the engine does. A
     /// worker runs nothing until the engine resumes it.
-    pub(super) fn attached(&mut self, attached: &AttachedTarget, ids: &mut OwnIds) -> Vec<Out> {
+    pub(super) fn attached(&mut self, attached: &AttachedTarget, ids: &mut OwnIds) -> Vec<ProxyMessage> {
         let session = &attached.session_id;
         match &*attached.target_info.r#type {
             "page" | "iframe" => {
@@ -50,12 +61,14 @@ impl LockLimit {
                 Vec::new()
             }
             "worker" | "shared_worker" | "service_worker" => {
-                let evaluate = json!({ "expression": self.script });
+                let evaluate = json!({ "expression": self.scripts.join(";") });
                 // The engine asks for a worker's own workers only after it resumes the worker.
                 let attach = json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true });
                 [("Runtime.evaluate", evaluate), ("Target.setAutoAttach", attach)]
                     .iter()
-                    .map(|(method, params)| Out::ToBrowser(call(ids.next(), Some(session), method, params)))
+                    .map(|(method, params)| {
+                        ProxyMessage::ToBrowser(call(ids.next(), Some(session), method, params))
+                    })
                     .collect()
             }
             _ => Vec::new(),
@@ -68,14 +81,17 @@ impl LockLimit {
 
     /// The engine calls a target. Returns what the proxy sends after that call: the browser runs scripts in new documents
     /// only once the engine has enabled the page, which it does before it enables the runtime.
-    pub(super) fn on_engine_call(&mut self, said: &Envelope<'_>, ids: &mut OwnIds) -> Option<Out> {
-        let session = said.session.as_deref().filter(|_| said.method.as_deref() == Some("Runtime.enable"))?;
-        if !self.pending.remove(session) {
-            return None;
-        }
-        let params = json!({ "source": self.script, "runImmediately": true });
-        let add = "Page.addScriptToEvaluateOnNewDocument";
-        Some(Out::ToBrowser(call(ids.next(), Some(session), add, &params)))
+    pub(super) fn on_engine_call(&mut self, said: &Envelope<'_>, ids: &mut OwnIds) -> Vec<ProxyMessage> {
+        let session = said.session.as_deref().filter(|_| said.method.as_deref() == Some("Runtime.enable"));
+        let Some(session) = session.filter(|session| self.pending.remove(*session)) else {
+            return Vec::new();
+        };
+        let add = |script: &String| {
+            let params = json!({ "source": script, "runImmediately": true });
+            let method = "Page.addScriptToEvaluateOnNewDocument";
+            ProxyMessage::ToBrowser(call(ids.next(), Some(session), method, &params))
+        };
+        self.scripts.iter().map(add).collect()
     }
 }
 
@@ -90,23 +106,24 @@ mod tests {
         serde_json::from_value(json!({ "sessionId": session, "targetInfo": info })).unwrap()
     }
 
-    fn sent(out: impl IntoIterator<Item = Out>) -> Vec<(String, String)> {
+    fn sent(out: impl IntoIterator<Item = ProxyMessage>) -> Vec<(String, String)> {
         let read = |out| match out {
-            Out::ToBrowser(text) => {
+            ProxyMessage::ToBrowser(text) => {
                 let call: Value = serde_json::from_str(&text).unwrap();
                 let text = |name: &str| call[name].as_str().unwrap().to_owned();
                 (text("method"), text("sessionId"))
             }
-            Out::ToEngine(text) => panic!("{text}"),
+            ProxyMessage::ToEngine(text) => panic!("{text}"),
         };
         out.into_iter().map(read).collect()
     }
 
-    /// A worker has the script, and its own workers wait, before the engine sees it. A page gets the script once, after the
-    /// call that enables its runtime.
+    /// A worker has the scripts, and its own workers wait, before the engine sees it. A page gets the scripts once, after the
+    /// call that enables its runtime. None is so long that it takes much memory in every page.
     #[test]
     fn scripts_come_first() {
-        let mut limit = LockLimit::new();
+        let mut limit = RealmLimits::new();
+        assert!(limit.scripts.iter().all(|script| script.len() < 4096));
         let mut ids = OwnIds::default();
         for kind in ["worker", "shared_worker", "service_worker"] {
             let expected = ["Runtime.evaluate", "Target.setAutoAttach"]
@@ -122,9 +139,9 @@ mod tests {
         };
         let script = |session: &str| ("Page.addScriptToEvaluateOnNewDocument".to_owned(), session.to_owned());
         assert_eq!(enables("page", "Page.enable"), []);
-        assert_eq!(enables("page", "Runtime.enable"), [script("page")]);
+        assert_eq!(enables("page", "Runtime.enable"), [script("page"), script("page")]);
         assert_eq!(enables("page", "Runtime.enable"), []);
-        assert_eq!(enables("iframe", "Runtime.enable"), [script("iframe")]);
+        assert_eq!(enables("iframe", "Runtime.enable"), [script("iframe"), script("iframe")]);
         for other in ["tab", "W", "unknown"] {
             assert_eq!(enables(other, "Runtime.enable"), [], "{other}");
         }
