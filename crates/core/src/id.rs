@@ -119,7 +119,7 @@ impl ConnectionId {
     }
 }
 
-/// An instance's number within its pool. Numbers are not reused while greenroom runs.
+/// An instance's number within its pool. A new instance may get the number of one that has left the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct InstanceId(pub u32);
 

@@ -76,7 +76,8 @@ pub fn mended(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let bytes = text.as_bytes();
-    let (mut mended, mut at) = (String::new(), 0);
+    let mut mended = String::new();
+    let mut at = 0;
     let mut done = 0;
     while let Some(found) = text.get(at..).and_then(|rest| rest.find('\\')) {
         at += found;
@@ -214,7 +215,8 @@ impl<'a> JsonWalk<'a> {
         if !*expects_name {
             return if is_unicode { Ok(()) } else { Err(self.ambiguous(AmbiguityKind::LoneSurrogate)) };
         }
-        (*name, *expects_name) = (quoted, false);
+        *name = quoted;
+        *expects_name = false;
         let plain = || quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
         let read = match has_escapes {
             false => Some(MemberName::Borrowed(plain())),

@@ -1,5 +1,5 @@
-//! Network verdicts: may a browser connect to this address? Judged at connect time, on the address that the
-//! connection will really use, never on the spelling of a URL.
+//! Network verdicts: whether a browser may connect to an address. The egress proxy asks at connect time, for
+//! the address that it will really use; the spelling of a URL never counts.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

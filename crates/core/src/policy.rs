@@ -7,8 +7,8 @@ use parking_lot::RwLock;
 
 use crate::id::Owner;
 
-/// The right to run one call: its owner and its tool. Private fields; the fleet takes it by value, so the call that it was
-/// made for spends it.
+/// The right to run one call: its owner and its tool. Its fields are private, so no other code makes one; the
+/// fleet takes it by value, so one call spends it.
 #[derive(Debug)]
 pub struct Permit {
     owner: Owner,

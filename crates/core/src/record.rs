@@ -1,8 +1,8 @@
 //! Records: what is kept of every call, and the port to the store that keeps it.
 //!
-//! A record begins before its call runs and ends before its answer leaves. [`Records`] is what the gateway sees of the
-//! store; nothing in it says which database there is. Every read is on behalf of an [`Owner`]: records of other owners are
-//! not there.
+//! A record begins before its call runs and ends before its answer leaves. [`Records`] is what the gateway
+//! sees of the store; nothing in it says which database there is. Every read is on behalf of an [`Owner`],
+//! and finds no record of another owner.
 
 use std::{
     fmt,

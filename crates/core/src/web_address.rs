@@ -69,7 +69,8 @@ impl ServerAddress {
         };
         // A WebSocket address without a path is used to find the debugger, as an `http://` one is.
         let protocol = if path.is_empty() && protocol == "ws" { "http" } else { protocol };
-        let (user, password) = (url.username(), url.password().unwrap_or_default());
+        let user = url.username();
+        let password = url.password().unwrap_or_default();
         let query = url.query().unwrap_or_default();
         let rest = format!("{protocol} {is_encrypted} {user}:{password} {path}?{query}");
         Self(ParsedAddress::Server { host, port: url.port_or_known_default(), rest })
@@ -157,7 +158,8 @@ mod tests {
     #[test]
     fn equal_addresses_are_recognised() {
         let check = |one: &str, other: &str, expected: bool| {
-            let (left, right) = (ServerAddress::parse(one), ServerAddress::parse(other));
+            let left = ServerAddress::parse(one);
+            let right = ServerAddress::parse(other);
             assert_eq!(
                 (left.may_equal(&right), right.may_equal(&left)),
                 (expected, expected),

@@ -43,7 +43,7 @@ pub struct ConnectionNames(Mutex<NameTable>);
 #[derive(Debug, Default)]
 struct NameTable {
     by_id: HashMap<ConnectionId, Arc<str>>,
-    /// Oldest first.
+    /// The connections in `by_id`, oldest first.
     order: VecDeque<ConnectionId>,
     /// How many connections of each client there have been.
     counted: HashMap<String, u64>,

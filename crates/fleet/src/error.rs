@@ -100,7 +100,8 @@ fn timeout_message(LeaseTimeout { pool, browser, waited, .. }: &LeaseTimeout) ->
     }
 }
 
-/// Where a browser is and why it cannot be reached. If the reason names the address, the address is not repeated.
+/// A browser's address, and why greenroom cannot reach it. If the reason contains the address, this does not
+/// repeat it.
 fn address_and_why(url: &str, why: Option<&str>) -> String {
     match why {
         None => url.to_owned(),
@@ -114,7 +115,7 @@ fn pool_or_browser(pool: &str, browser: Option<&BrowserName>) -> String {
     browser.map_or_else(|| format!("pool \"{pool}\""), ToString::to_string)
 }
 
-/// The names that do exist.
+/// The list of existing names that a message ends with.
 fn known_names(names: &[String]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
     plural::there(&quoted)
@@ -129,7 +130,8 @@ mod tests {
     fn message_contains_the_address_once() {
         let url = "http://127.0.0.1:9222";
         let message = |why: Option<&str>| {
-            let (url, why) = (url.to_owned(), why.map(ToOwned::to_owned));
+            let url = url.to_owned();
+            let why = why.map(ToOwned::to_owned);
             FleetError::BrowserDown { index: 1, url, why, retry_in: None }.to_string()
         };
         assert_eq!(message(None), format!("browser 1 cannot be reached: {url}"));

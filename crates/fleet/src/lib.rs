@@ -1,5 +1,5 @@
-//! The fleet: pools that lend slots of instances, attached browsers that are pools of their own, and sessions that hold
-//! slots.
+//! The fleet: pools that lease slots of their instances to sessions. An attached browser is a pool of its
+//! own.
 //!
 //! It sees engines through the ports of `greenroom-core` only and starts no process itself. Each session is a
 //! task that owns its seat; each instance has a task that watches it; everything else is a plain mutex held for
@@ -13,13 +13,13 @@ mod fleet;
 #[cfg(test)]
 mod model;
 mod pool;
+mod pool_status;
 /// Public for the benchmarks only.
 #[doc(hidden)]
 pub mod queue;
 mod registry;
 mod seat;
 mod session;
-mod status;
 mod target;
 
 /// The mutex of [`queue`]; the model checker replaces it with its own.
@@ -34,6 +34,6 @@ pub use connection_names::ConnectionNames;
 pub use error::{FleetError, LeaseTimeout};
 pub use fleet::{Fleet, FleetSettings, SessionKey, SessionState, SessionStatus};
 pub use pool::{InstanceSettings, PoolSettings, Readiness, Retry, Size};
+pub use pool_status::{Check, Health, InstanceStatus, PoolStatus};
 pub use session::{Bulk, BulkAnswers, CallAnswer, CallLocation, Ended, NewTab, Note};
-pub use status::{Check, Health, InstanceStatus, PoolStatus};
 pub use target::{CallTarget, Scaled, Watcher};

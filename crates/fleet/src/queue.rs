@@ -236,7 +236,7 @@ impl Future for SlotWaiter {
             }
             Some(WaiterState::Granted(lease_id)) => Poll::Ready(Ok(self.queue.guard(lease_id))),
             Some(WaiterState::Refused(why)) => Poll::Ready(Err(why)),
-            // The outcome was already returned; nothing more comes.
+            // An earlier poll has returned the outcome.
             None => Poll::Ready(Err(Refusal::Closed)),
         }
     }

@@ -1,6 +1,6 @@
-//! Which sessions there are, and why others ended. Plain state; the fleet holds it behind its one lock. The registry
-//! keeps the reason of a session that ends unasked. The next session with that name takes it, and its first answer
-//! carries it as a note.
+//! Which sessions there are, and why others ended. It is plain state behind the fleet's one lock. The
+//! registry keeps the reason of a session that ends unasked. The next session with that name takes it, and
+//! its first answer carries it as a note.
 
 use std::{
     collections::HashMap,
@@ -76,7 +76,7 @@ impl RegistryKey {
     }
 }
 
-/// Why a session ended, and where it lived.
+/// A session that has ended: why, and where it lived.
 struct EndedSession {
     ended: Ended,
     /// Where its successor lives, unless the call names another pool or browser.
@@ -114,7 +114,8 @@ impl Registry {
         true
     }
 
-    /// Keeps why a session ended that is out of the registry, for its successor's note.
+    /// Keeps the reason why a session ended, for the note to its successor. The session has left the
+    /// registry.
     pub(crate) fn record_end(&mut self, key: &RegistryKey, ended: Ended, placement: Placement) {
         // A call without a session has no successor.
         if !matches!(key, RegistryKey::Ephemeral(..)) {

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 /// The folder of files that are being written. No pool's name is in lower case.
 const UNFINISHED: &str = "unfinished";
 
-/// The largest blob: everything that is written passes through the queue, which holds no more.
+/// The largest blob. Every blob passes through the queue, which holds no more bytes.
 const FILE_BYTES_MAX: u64 = crate::queue::BYTES_MAX as u64;
 
 /// The folder of the blobs.
@@ -58,15 +58,15 @@ impl BlobFiles {
         let part = unfinished.join(format!("{}-{}", self.run, self.next.fetch_add(1, Ordering::Relaxed)));
         let written = write_whole(&part, data).and_then(|()| fs::rename(&part, &path));
         if written.is_err() {
-            // The rest of the file is useless; the next start removes it if this fails.
+            // Half a file is of no use. If this fails, the next start removes it.
             let _ = fs::remove_file(&part);
             return written;
         }
-        // The name has to be on disk too.
+        // The rename survives a power cut only if the folder is synced too.
         File::open(folder)?.sync_all()
     }
 
-    /// `None` when it is gone.
+    /// Reads a blob's file. `None` if a process has removed it.
     pub(crate) fn read(&self, pool: &str, id: &BlobId) -> io::Result<Option<Vec<u8>>> {
         match greenroom_files::read(&self.path(pool, id), FILE_BYTES_MAX) {
             Ok(data) => Ok(Some(data)),

@@ -1,4 +1,4 @@
-//! Maintenance of the records by people: figures, making room, export. Called by `greenroom db`.
+//! What `greenroom db` does with the records: shows figures, makes room, exports.
 //!
 //! Each function opens the database for itself and may be used while greenrooms run on it. It sees all owners: a user who
 //! can read the data folder could read the file as well.
@@ -57,7 +57,7 @@ pub struct OwnerStats {
     pub sessions: u64,
 }
 
-/// Which records are exported.
+/// Which records to export.
 #[derive(Debug, Default)]
 pub struct Wanted {
     /// A session, by its UUID or its name.
@@ -76,9 +76,9 @@ pub fn stats(folder: &Path) -> Result<Stats, MaintenanceError> {
         .map_err(|failure| database(folder, failure))
 }
 
-/// Removes what has to go by the settings, and makes the file as small as it can be. `alone` says that no greenroom runs
-/// on it: then the whole file is rewritten. Otherwise only free pages at its end are given back, in small steps, and no
-/// call waits for that.
+/// Removes what the settings say is too old or too much, and makes the file as small as it can be. `alone`
+/// says that no greenroom runs on it: then the whole file is rewritten. Otherwise only free pages at its end
+/// are given back, in small steps, and no call waits for that.
 pub fn vacuum(settings: &StoreSettings, alone: bool) -> Result<Vacuumed, MaintenanceError> {
     vacuum::vacuum(settings, alone).map_err(|failure| database(&settings.folder, failure))
 }

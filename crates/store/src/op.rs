@@ -8,7 +8,8 @@ use greenroom_core::{
 };
 use tokio::sync::oneshot;
 
-/// Waits for an operation. It may be gone: an abandoned call is recorded nevertheless.
+/// Sends the result of an operation to the caller that waits for it. The caller may be gone; the writer
+/// carries the operation out nevertheless.
 pub(crate) type Waiter<T> = oneshot::Sender<Result<T, NotRecorded>>;
 
 pub(crate) enum Op {
@@ -34,12 +35,12 @@ pub(crate) struct BlobUse {
 pub(crate) enum OpResult {
     Written,
     Claimed(Claim),
-    /// There is no row that it could be written to.
+    /// The operation needs a row that does not exist.
     Refused(&'static str),
 }
 
 impl Op {
-    /// What it holds in memory, roughly: its big parts, and a constant for the rest.
+    /// How many bytes of memory the operation holds, roughly: its big parts, and a constant for the rest.
     pub(crate) fn bytes(&self) -> usize {
         const SMALL: usize = 512;
         SMALL
@@ -57,7 +58,7 @@ impl Op {
             }
     }
 
-    /// Answers the waiter. One that is gone needs no answer.
+    /// Answers the waiter, if it still waits.
     pub(crate) fn answer(self, outcome: Result<OpResult, NotRecorded>) {
         match self {
             Self::Claim(_, waiter) => {
@@ -77,7 +78,7 @@ impl Op {
                     OpResult::Refused(why) => Err(NotRecorded(why.into())),
                 }));
             }
-            // These have no waiter; a failure is in the health and in the log.
+            // These operations have no waiter. The writer reports their failure in the health and in the log.
             Self::SessionEnded(..) | Self::UseBlob(_, None) => {}
         }
     }

@@ -29,7 +29,7 @@ struct QueueContents {
     bytes: usize,
     /// No more operations are accepted; those in the queue are still written.
     closed: bool,
-    /// Why, if not because greenroom ends.
+    /// Why the queue is closed, if not because greenroom ends.
     why_closed: Option<Arc<str>>,
 }
 
@@ -49,7 +49,7 @@ impl Queue {
                 state.bytes >> 20
             ))));
         }
-        // Where others wait already, the first of them has woken the writer.
+        // Only the first operation wakes the writer, which takes all that wait.
         let is_first = state.ops.is_empty();
         state.bytes += bytes;
         state.ops.push(op);

@@ -1,7 +1,8 @@
 //! What is removed, and when: records by age and by size; blobs by their last use, by size, and when no record names them.
 //!
-//! The work is done in slices, each a short transaction, so that a call never waits for more than one. The writer does a
-//! slice whenever it is idle; `greenroom db vacuum` does all of them. [`crate::sqlite::remove`] selects the rows.
+//! A round of removals consists of slices, each a short transaction, so that a call never waits for more than
+//! one. The writer does a slice whenever it is idle; `greenroom db vacuum` does all of them.
+//! [`crate::sqlite::remove`] selects the rows.
 
 use std::time::{Duration, SystemTime};
 
@@ -66,14 +67,14 @@ pub(crate) struct Limits<'a> {
 }
 
 impl Limits<'_> {
-    /// The time so long ago.
+    /// The time that lies `ago` before now.
     pub(crate) fn before(&self, ago: Duration) -> SystemTime {
         self.now.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 }
 
 impl Round {
-    /// Does a slice. Returns whether there is more to do.
+    /// Carries out one slice of the round. Returns whether the round has more to do.
     pub(crate) fn slice(
         &mut self,
         connection: &mut Connection,

@@ -35,7 +35,7 @@ impl StoreShared {
         }
     }
 
-    /// Without a writer; existing records can be read.
+    /// For a store without a writer, which only reads existing records.
     pub(crate) fn for_reading() -> Self {
         let shared = Self::new();
         shared.queue.close();
@@ -47,13 +47,13 @@ impl StoreShared {
         self.health.lock().clone()
     }
 
-    /// The error for operations that the writer has not carried out.
+    /// The error for operations that the writer has not carried out before its end.
     pub(crate) fn ended(&self) -> NotRecorded {
         let why = self.queue.why_closed();
         NotRecorded(why.unwrap_or_else(|| Arc::from("the writer of records has ended")))
     }
 
-    /// There is no writer, and there will be none.
+    /// Refuses all operations, because the writer's thread could not be started.
     pub(crate) fn abandon(&self, why: &str) {
         let why: Arc<str> = Arc::from(why);
         self.set_health(Err(why.clone()));

@@ -1,4 +1,4 @@
-//! The store: the port of records, made of a queue, a writer, readers and files.
+//! The store: it implements the port `Records` with a queue, a writer, readers and blob files.
 //!
 //! Every method that writes puts its operation into the queue before it returns, so the operations are in the order of the
 //! calls. Opening returns at once: the writer's thread opens the database, and earlier requests wait for it.
@@ -21,7 +21,7 @@ use crate::{
     op::{BlobUse, Op, Waiter},
     settings::StoreSettings,
     shared::{Phase, StoreShared},
-    sqlite::{blob_rows, find, open, readers::Readers, timeline::timeline, writer::Writer},
+    sqlite::{blob_rows, find, open, readers::Readers, timeline::timeline, writer::DatabaseWriter},
 };
 
 /// The store of records of this process. Dropping it lets the writer finish what is queued, without waiting for that;
@@ -41,10 +41,11 @@ impl Store {
         let readers = Readers::new(settings.folder.clone(), shared.clone());
         let files = Arc::new(BlobFiles::new(&settings.folder, &settings.run));
         let per_pool = settings.blobs_per_pool;
-        let (of_writer, blobs) = (shared.clone(), files.clone());
+        let of_writer = shared.clone();
+        let blobs = files.clone();
         let writer = std::thread::Builder::new()
             .name("greenroom-store".to_owned())
-            .spawn(move || Writer::run(of_writer, settings, blobs))
+            .spawn(move || DatabaseWriter::run(of_writer, settings, blobs))
             .inspect_err(|error| {
                 shared.abandon(&format!("no thread for the records: {error}"));
             })
@@ -71,9 +72,9 @@ impl Store {
         let writer = self.writer.lock().take();
         let Some(writer) = writer else { return };
         let mut phase = self.shared.phase.subscribe();
-        // The sender is in `shared`, so this ends with the writer only.
+        // `shared` holds the sender, so this waits until the writer reports its end.
         let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
-        // The writer has reported its end: this waits for the last lines of its thread.
+        // The writer has reported its end, so its thread ends within a few lines.
         let _ = tokio::task::spawn_blocking(move || writer.join()).await;
     }
 
@@ -120,7 +121,8 @@ impl Records for Store {
         owner: &Owner,
         session: &SessionRef,
     ) -> BoxFuture<'static, Result<(), NotRecorded>> {
-        let (owner, session) = (owner.clone(), session.clone());
+        let owner = owner.clone();
+        let session = session.clone();
         self.ask(|waiter| Op::SessionBegan(owner, session, SystemTime::now(), waiter))
     }
 
@@ -139,7 +141,8 @@ impl Records for Store {
         owner: &'a Owner,
         id: &'a RefId,
     ) -> BoxFuture<'a, Result<Option<Record>, Unreadable>> {
-        let (owner, id) = (owner.clone(), id.clone());
+        let owner = owner.clone();
+        let id = id.clone();
         Box::pin(self.readers.read(move |connection| find::record(connection, &owner, &id)))
     }
 
@@ -154,7 +157,8 @@ impl Records for Store {
         id: &'a RefId,
         range: ConsoleRange,
     ) -> BoxFuture<'a, Result<Option<ConsolePart>, Unreadable>> {
-        let (owner, id) = (owner.clone(), id.clone());
+        let owner = owner.clone();
+        let id = id.clone();
         Box::pin(self.readers.read(move |connection| find::console_part(connection, &owner, &id, range)))
     }
 
@@ -164,7 +168,8 @@ impl Records for Store {
         id: &'a RefId,
         level: Option<Level>,
     ) -> BoxFuture<'a, Result<Option<Vec<ConsoleLine>>, Unreadable>> {
-        let (owner, id) = (owner.clone(), id.clone());
+        let owner = owner.clone();
+        let id = id.clone();
         Box::pin(self.readers.read(move |connection| find::console(connection, &owner, &id, level)))
     }
 
@@ -173,7 +178,8 @@ impl Records for Store {
         owner: &'a Owner,
         id: &'a RefId,
     ) -> BoxFuture<'a, Result<Option<(RefId, String)>, Unreadable>> {
-        let (owner, id) = (owner.clone(), id.clone());
+        let owner = owner.clone();
+        let id = id.clone();
         Box::pin(self.readers.read(move |connection| find::snapshot_before(connection, &owner, &id)))
     }
 
@@ -182,7 +188,8 @@ impl Records for Store {
         owner: &'a Owner,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<SessionRow>, Unreadable>> {
-        let (owner, name) = (owner.clone(), name.to_owned());
+        let owner = owner.clone();
+        let name = name.to_owned();
         Box::pin(self.readers.read(move |connection| find::session(connection, &owner, &name)))
     }
 
@@ -193,7 +200,8 @@ impl Records for Store {
         from: u64,
         calls_max: usize,
     ) -> BoxFuture<'a, Result<Timeline, Unreadable>> {
-        let (owner, session) = (owner.clone(), session.clone());
+        let owner = owner.clone();
+        let session = session.clone();
         Box::pin(self.readers.read(move |connection| timeline(connection, &owner, &session, from, calls_max)))
     }
 
@@ -210,7 +218,9 @@ impl Records for Store {
     /// The blob's row is written first, then its file. From then on no process removes the blob, since it was used just
     /// now; in the other order it could be removed between the check of the file and the row.
     fn keep(&self, pool: &str, data: Vec<u8>) -> BoxFuture<'static, Result<BlobId, NotRecorded>> {
-        let (shared, files, pool) = (self.shared.clone(), self.files.clone(), self.pool_of(pool));
+        let shared = self.shared.clone();
+        let files = self.files.clone();
+        let pool = self.pool_of(pool);
         Box::pin(async move {
             let hashed = tokio::task::spawn_blocking(move || (blob_files::name(&data), data));
             let (Some(id), data) = hashed.await.map_err(|_| shared.ended())? else {
@@ -236,11 +246,13 @@ impl Records for Store {
         id: &'a BlobId,
     ) -> BoxFuture<'a, Result<Option<Blob>, Unreadable>> {
         Box::pin(async move {
-            let (whose, named) = (owner.clone(), id.clone());
+            let whose = owner.clone();
+            let named = id.clone();
             let found =
                 self.readers.read(move |connection| blob_rows::blob(connection, &whose, &named)).await?;
             let Some((about, pools)) = found else { return Ok(None) };
-            let (files, named) = (self.files.clone(), id.clone());
+            let files = self.files.clone();
+            let named = id.clone();
             let read = tokio::task::spawn_blocking(move || {
                 for pool in pools {
                     if let Some(data) = files.read(&pool, &named)? {

@@ -39,12 +39,12 @@ impl Ledger {
         self.instance(id).is_some_and(|instance| instance.phase == Phase::Starting)
     }
 
-    /// Whether an instance leases nothing because it did not answer.
+    /// Whether the ledger withholds an instance, which did not answer.
     pub fn is_withheld(&self, id: InstanceId) -> bool {
         self.instance(id).is_some_and(|instance| instance.phase == Phase::Withheld)
     }
 
-    /// The instances that lease nothing because they did not answer.
+    /// The instances that the ledger withholds, because they did not answer.
     pub fn withheld(&self) -> impl Iterator<Item = InstanceId> {
         let is_withheld = |instance: &Option<InstanceSlots>| {
             instance.as_ref().is_some_and(|instance| instance.phase == Phase::Withheld)
@@ -68,18 +68,18 @@ impl Ledger {
         self.waiting
     }
 
-    /// How many slots could be leased at once.
+    /// How many slots are free and can be leased now.
     pub fn room(&self) -> usize {
         self.free.iter().count()
     }
 
-    /// How many slots of this instance could be leased at once.
+    /// How many slots of this instance are free and can be leased now.
     pub fn room_in(&self, id: InstanceId) -> usize {
         self.free.slots_of(index(id)).count()
     }
 
-    /// Whether room is being made for this waiter: an instance is being started, or the internal use of a slot is about to
-    /// end.
+    /// Whether this waiter will get a slot without another caller's giving one back: an instance starts, or
+    /// the internal use of a slot is about to end.
     pub fn has_room_coming(&self, waiter: WaiterId) -> bool {
         let is_made = |instance: &InstanceSlots| instance.phase == Phase::Starting || instance.internal > 0;
         match waiter.key {

@@ -10,16 +10,16 @@ pub const SLOTS_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct FreeSlots {
-    /// Numbers events: the lower number was earlier.
+    /// Counts the calls of `put` and `set_load`; it serves as their time.
     clock: u64,
     /// When each free slot of each instance came back.
     since: HashMap<(usize, usize), u64>,
     /// Every free slot, the one returned first before the others.
     order: BTreeMap<u64, (usize, usize)>,
-    /// The same for each instance that has one.
+    /// The free slots of each instance that has any, in the same order.
     own: BTreeMap<usize, BTreeMap<u64, usize>>,
-    /// Instances with a free slot: those with the fewest leased slots first; among equals, the one that has been so for
-    /// longest.
+    /// Instances with a free slot, those with the fewest leased slots first; among equals, the one whose
+    /// number changed longest ago.
     loads: BTreeSet<(usize, u64, usize)>,
     /// The entry of each instance in `loads`.
     load_of: HashMap<usize, (usize, u64)>,
@@ -49,7 +49,7 @@ impl FreeSlots {
         true
     }
 
-    /// Notes how many slots of an instance are leased; `None` when it has no room.
+    /// Sets how many slots of an instance are leased; `None` for an instance without a free slot.
     pub(super) fn set_load(&mut self, instance: usize, load: Option<usize>) {
         if let Some((load, since)) = self.load_of.remove(&instance) {
             self.loads.remove(&(load, since, instance));

@@ -6,7 +6,7 @@ use super::WaiterId;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Started when it is needed.
+    /// It does not run; the ledger has it started when a caller needs it.
     Cold,
     Starting,
     Open,
@@ -32,7 +32,7 @@ pub(super) enum Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotHolder {
     Caller,
-    /// Internal use: the pool prepares the slot, or clears it up.
+    /// The pool itself, which opens or closes a seat in the slot.
     Internal,
 }
 

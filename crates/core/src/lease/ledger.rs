@@ -1,21 +1,19 @@
-//! Leasing: a caller that asks gets a slot, or waits in a queue; a slot that is returned goes to the next waiter.
+//! The ledger's state, slots for internal use, and waiters that leave. `grant.rs` leases slots to callers, `phases.rs`
+//! changes what the ledger knows of instances, `figures.rs` reads it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::{
-    Grant, InternalSlot, LeaseId, LeaseRefused, SlotAnswer, SlotRequest, Strategy, WaiterId,
+    InternalSlot, LeaseId, LeaseRefused, Strategy, WaiterId,
     free::FreeSlots,
     instance_slots::{InstanceSlots, Phase, Slot, SlotHolder},
 };
 use crate::id::InstanceId;
 
-/// How many callers' last slots are remembered. One costs some 50 bytes; a forgotten caller gets any slot.
-const REMEMBERED_MAX: usize = 4096;
-
 #[derive(Debug)]
 pub struct Ledger {
     pub(super) strategy: Strategy,
-    /// By number; a removed instance leaves its number free.
+    /// The instances by number. A removed instance leaves a gap, which the next one fills.
     pub(super) instances: Vec<Option<InstanceSlots>>,
     pub(super) free: FreeSlots,
     /// The waiters that take any slot.
@@ -54,35 +52,8 @@ impl Ledger {
         self.strategy = strategy;
     }
 
-    /// Leases one slot, or queues the request if none is free.
-    pub fn request(&mut self, request: SlotRequest) -> SlotAnswer {
-        if let Some(refused) = self.refusal(request.key) {
-            return SlotAnswer::Refused(refused);
-        }
-        if let Some((instance, slot)) = self.choose(request) {
-            return SlotAnswer::Leased(self.lease(instance, slot, request.caller));
-        }
-        let waiter = WaiterId { ticket: self.next_ticket, key: request.key };
-        self.next_ticket += 1;
-        self.wait(waiter);
-        SlotAnswer::Wait(waiter)
-    }
-
-    /// Asks once more for a waiter that was granted a slot which turned out to be unusable: it goes before all others.
-    pub fn request_again(&mut self, waiter: WaiterId) -> SlotAnswer {
-        if let Some(refused) = self.refusal(waiter.key) {
-            return SlotAnswer::Refused(refused);
-        }
-        if let Some((instance, slot)) = self.choose(SlotRequest { key: waiter.key, ..SlotRequest::default() })
-        {
-            return SlotAnswer::Leased(self.lease(instance, slot, None));
-        }
-        self.wait(waiter);
-        SlotAnswer::Wait(waiter)
-    }
-
-    /// Takes this slot for internal use (not for a caller) if it is free. Also of a withheld instance: an open seat
-    /// there may have to be closed.
+    /// Takes this slot for internal use (not for a caller) if it is free. The instance may be withheld: the
+    /// pool may have to close an open seat there.
     pub fn take(&mut self, instance: InstanceId, slot: usize) -> Option<LeaseId> {
         let is_withheld = |instance: &InstanceSlots| {
             instance.phase == Phase::Withheld && instance.slots.get(slot) == Some(&Slot::Free)
@@ -93,8 +64,8 @@ impl Ledger {
         Some(self.mark(instance, slot, SlotHolder::Internal))
     }
 
-    /// Takes a slot that `suits` for internal use, the next one by the strategy; makes no caller wait for it. Without such a
-    /// slot a cold instance is started that will have one, if there is a cold one.
+    /// Takes the next free slot that `suits` for internal use, in the strategy's order; no caller waits
+    /// because of it. If there is none, the ledger has a cold instance started, which will have one.
     pub fn take_spare(&mut self, suits: impl Fn(InstanceId, usize) -> bool) -> InternalSlot {
         if let Some((id, slot)) = self.find_free(suits)
             && let Some(lease) = self.take(id, slot)
@@ -107,7 +78,8 @@ impl Ledger {
         if self.start_one() { InternalSlot::Soon } else { InternalSlot::NoRoom }
     }
 
-    /// The free slot that `suits` and that the strategy would lease next. Looks at one after the other.
+    /// The next free slot that `suits`, in the strategy's order. The cost grows with the number of free
+    /// slots.
     pub fn find_free(&self, suits: impl Fn(InstanceId, usize) -> bool) -> Option<(InstanceId, usize)> {
         let named = |(at, slot)| Some((instance_id(at)?, slot));
         let suits = |found: &(InstanceId, usize)| suits(found.0, found.1);
@@ -118,41 +90,6 @@ impl Ledger {
             }
             _ => self.free.iter().filter_map(named).find(suits),
         }
-    }
-
-    /// Notes which slot a caller that had to wait got, for [`Strategy::Sticky`].
-    pub fn remember(&mut self, caller: u64, lease: LeaseId) {
-        if self.strategy != Strategy::Sticky {
-            return;
-        }
-        if self.last_slots.len() >= REMEMBERED_MAX {
-            self.last_slots.clear();
-        }
-        self.last_slots.insert(caller, (lease.instance, lease.slot));
-    }
-
-    /// Returns a slot. The waiter that has waited longest for it gets it.
-    pub fn release(&mut self, lease: LeaseId) -> Option<Grant> {
-        let at = index(lease.instance);
-        let instance = self.instances.get_mut(at)?.as_mut()?;
-        let before = instance.taken();
-        let slot = instance.slots.get_mut(lease.slot)?;
-        match *slot {
-            Slot::Leased { serial, holder: SlotHolder::Caller } if serial == lease.serial => {
-                instance.leased -= 1;
-            }
-            Slot::Leased { serial, holder: SlotHolder::Internal } if serial == lease.serial => {
-                instance.internal -= 1;
-            }
-            Slot::Leased { .. } | Slot::Free => return None,
-        }
-        *slot = Slot::Free;
-        if instance.phase != Phase::Open {
-            return None;
-        }
-        self.free.put(at, lease.slot);
-        self.free.set_load(at, Some(before - 1));
-        self.serve_one(at)
     }
 
     /// Removes a waiter that gave up.
@@ -166,7 +103,7 @@ impl Ledger {
         }
     }
 
-    /// The instance that is to be started next, if one is. It counts as being started from the moment it was chosen.
+    /// The next instance that the pool must start. The ledger counts it as starting since it chose it.
     pub fn take_start(&mut self) -> Option<InstanceId> {
         self.to_start.pop_front()
     }
@@ -186,7 +123,7 @@ impl Ledger {
         self.instances.get_mut(index(id))?.as_mut()
     }
 
-    /// Why a caller would wait in vain, if so: with a key, for that instance.
+    /// Why no slot can come for a caller, if none can: of the instance `key`, or of any.
     pub fn refusal(&self, key: Option<InstanceId>) -> Option<LeaseRefused> {
         let Some(id) = key else { return self.can_never_lease().then_some(LeaseRefused::Hopeless) };
         let Some(instance) = self.instance(id) else { return Some(LeaseRefused::Gone(id)) };
@@ -195,95 +132,6 @@ impl Ledger {
             Phase::Draining { back: false } => Some(LeaseRefused::Draining(id)),
             _ => None,
         }
-    }
-
-    /// A free slot. There is none while a waiter is left that could have it.
-    pub(super) fn choose(&mut self, request: SlotRequest) -> Option<(InstanceId, usize)> {
-        if let Some(id) = request.key {
-            let preferred =
-                request.prefer.filter(|(instance, slot)| *instance == id && self.is_free(id, *slot));
-            return preferred.or_else(|| Some((id, self.free.first_of(index(id))?)));
-        }
-        let is_free = |(id, slot): &(InstanceId, usize)| self.is_free(*id, *slot);
-        let last = || {
-            request
-                .caller
-                .filter(|_| self.strategy == Strategy::Sticky)
-                .and_then(|caller| self.last_slots.get(&caller).copied())
-        };
-        if let Some(found) = request.prefer.filter(is_free).or_else(|| last().filter(is_free)) {
-            return Some(found);
-        }
-        let (at, slot) = self.free.next(self.strategy)?;
-        Some((instance_id(at)?, slot))
-    }
-
-    pub(super) fn is_free(&self, id: InstanceId, slot: usize) -> bool {
-        self.instance(id).is_some_and(|instance| {
-            instance.phase == Phase::Open && instance.slots.get(slot) == Some(&Slot::Free)
-        })
-    }
-
-    pub(super) fn lease(&mut self, id: InstanceId, slot: usize, caller: Option<u64>) -> LeaseId {
-        self.free.take(index(id), slot);
-        let lease = self.mark(id, slot, SlotHolder::Caller);
-        if let Some(caller) = caller {
-            self.remember(caller, lease);
-        }
-        lease
-    }
-
-    /// Notes the holder of a slot that was just taken.
-    pub(super) fn mark(&mut self, id: InstanceId, slot: usize, holder: SlotHolder) -> LeaseId {
-        let at = index(id);
-        let serial = self.next_ticket;
-        self.next_ticket += 1;
-        if let Some(instance) = self.instances.get_mut(at).and_then(Option::as_mut) {
-            let before = instance.taken();
-            if let Some(slot) = instance.slots.get_mut(slot) {
-                *slot = Slot::Leased { serial, holder };
-            }
-            match holder {
-                SlotHolder::Caller => instance.leased += 1,
-                SlotHolder::Internal => instance.internal += 1,
-            }
-            let has_room = instance.phase == Phase::Open && instance.taken() < instance.slots.len();
-            let load = has_room.then_some(before + 1);
-            self.free.set_load(at, load);
-        }
-        LeaseId { instance: id, slot, serial }
-    }
-
-    pub(super) fn wait(&mut self, waiter: WaiterId) {
-        self.waiting += 1;
-        match waiter.key {
-            None => drop(self.waiters.insert(waiter)),
-            Some(id) => {
-                if let Some(instance) = self.instance_mut(id) {
-                    instance.waiters.insert(waiter);
-                    if instance.phase == Phase::Cold {
-                        self.enter(id, Phase::Starting);
-                        self.to_start.push_back(id);
-                    }
-                }
-            }
-        }
-        self.start_if_short();
-    }
-
-    /// Hands a free slot of the instance to the waiter that has waited longest for it.
-    pub(super) fn serve_one(&mut self, at: usize) -> Option<Grant> {
-        let id = instance_id(at)?;
-        let slot = self.free.first_of(at)?;
-        let instance = self.instances.get_mut(at)?.as_mut()?;
-        let waiter = match (self.waiters.first(), instance.waiters.first()) {
-            (Some(any), Some(keyed)) if any < keyed => self.waiters.pop_first(),
-            (_, Some(_)) => instance.waiters.pop_first(),
-            (Some(_), None) => self.waiters.pop_first(),
-            (None, None) => None,
-        }?;
-        self.waiting -= 1;
-        Some(Grant { waiter, lease: self.lease(id, slot, None) })
     }
 }
 

@@ -1,14 +1,16 @@
 //! The lease ledger: which slots of which instances are leased, and who waits. A pure state machine; the fleet wraps it
 //! with a mutex and wakers.
 //!
-//! A slot that comes back goes to the waiter that has waited longest for it: for any slot, or for one of this very
-//! instance. No waiter overtakes another. Only a running instance leases slots; when it is gone its leases are void, and so
-//! is what is still returned to it. Instances that are not needed yet are cold, and the ledger says when to start one.
+//! A slot that comes back goes to the waiter that has waited longest for it: for any slot, or for one of this
+//! very instance. No waiter overtakes another. The ledger leases slots of running instances only. When an
+//! instance is gone its leases are void, and the ledger ignores those that callers still return. Instances
+//! that are not needed yet are cold, and the ledger says when to start one.
 //!
 //! Asking, returning and giving up cost about the same however many instances there are and however many wait.
 
 mod figures;
 mod free;
+mod grant;
 mod instance_slots;
 mod ledger;
 mod phases;
@@ -24,7 +26,7 @@ pub use self::{free::SLOTS_MAX, ledger::Ledger};
 /// The most instances a pool can have.
 pub const INSTANCES_MAX: usize = 1024;
 
-/// Which free slot a caller gets that takes any.
+/// Which free slot the ledger leases to a caller that asks for no particular instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
     /// The one that was returned first.
@@ -77,7 +79,7 @@ pub enum SlotAnswer {
     Refused(LeaseRefused),
 }
 
-/// Why a caller would wait in vain.
+/// Why the ledger refuses a request: no slot can come for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseRefused {
     /// The instance that it asks for is no longer there.
@@ -97,7 +99,7 @@ pub struct Grant {
     pub lease: LeaseId,
 }
 
-/// What a change means to the waiters.
+/// What a change of an instance means for the waiters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     pub granted: Vec<Grant>,
@@ -107,9 +109,9 @@ pub struct Changes {
 /// Whether an instance that is gone is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartOutlook {
-    /// When a caller needs it.
+    /// It starts when a caller needs it.
     OnDemand,
-    /// By its supervisor, after a pause.
+    /// Its supervisor starts it after a pause.
     Soon,
     /// Callers do not wait for it: it failed too often, is drained, or is removed.
     None,
@@ -131,7 +133,8 @@ pub struct Figures {
     pub instances: usize,
     /// Slots leased to callers.
     pub leased: usize,
-    /// Slots there are when every instance runs; of those that lease nothing more, the taken ones.
+    /// The slots of all instances when every instance runs; of an instance that leases nothing more, only the
+    /// leased ones.
     pub slots: usize,
     pub waiting: usize,
 }

@@ -70,8 +70,9 @@ impl Ledger {
         let slots = instance.slots.len();
         (0..slots).for_each(|slot| self.free.put(at, slot));
         self.free.set_load(at, Some(0));
-        let granted = std::iter::from_fn(|| self.serve_one(at)).collect();
-        // Its slots may have gone to waiters that wanted no other instance.
+        let granted = std::iter::from_fn(|| self.grant_next(at)).collect();
+        // Waiters for this very instance may have got its slots, so the other waiters may need another
+        // instance.
         self.start_if_short();
         Changes { granted, refused: Vec::new() }
     }
@@ -136,7 +137,7 @@ impl Ledger {
         self.enter(id, Phase::Open);
         free.iter().for_each(|slot| self.free.put(at, *slot));
         self.free.set_load(at, (!free.is_empty()).then_some(out));
-        let granted = std::iter::from_fn(|| self.serve_one(at)).collect();
+        let granted = std::iter::from_fn(|| self.grant_next(at)).collect();
         self.start_if_short();
         Changes { granted, refused: Vec::new() }
     }
@@ -190,7 +191,7 @@ impl Ledger {
         let phase = instance.phase;
         let slots = instance.slots.len();
         let leasable = instance.may_lease();
-        // Counted nowhere until it enters another phase.
+        // `Down` without `back` counts in no sum, so it stands for "no phase" until `enter` sets the next.
         instance.phase = Phase::Down { back: false };
         self.leasable -= usize::from(leasable);
         match phase {
@@ -210,10 +211,11 @@ impl Ledger {
         self.clear_free(id);
         let Some(instance) = self.instance_mut(id) else { return };
         instance.slots.fill(Slot::Free);
-        (instance.leased, instance.internal) = (0, 0);
+        instance.leased = 0;
+        instance.internal = 0;
     }
 
-    /// Takes the instance's free slots out of those that can be leased.
+    /// Removes the instance's slots from the free ones.
     pub(super) fn clear_free(&mut self, id: InstanceId) {
         let Some(instance) = self.instance(id) else { return };
         let slots = instance.slots.len();

@@ -137,7 +137,8 @@ impl LedgerModel {
 }
 
 fn run(strategy: Strategy, events: Vec<LedgerEvent>) {
-    let (mut ledger, mut model) = (Ledger::new(strategy), LedgerModel::default());
+    let mut ledger = Ledger::new(strategy);
+    let mut model = LedgerModel::default();
     for event in events {
         match event {
             LedgerEvent::Ask { key, caller } => {

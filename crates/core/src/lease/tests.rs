@@ -83,7 +83,8 @@ fn sticky_gives_a_caller_its_last_slot() {
     let as_caller = |ledger: &mut Ledger, caller| {
         lent(ledger.request(SlotRequest { caller: Some(caller), ..SlotRequest::default() }))
     };
-    let (one, two) = (as_caller(&mut ledger, 1), as_caller(&mut ledger, 2));
+    let one = as_caller(&mut ledger, 1);
+    let two = as_caller(&mut ledger, 2);
     ledger.release(one);
     ledger.release(two);
     assert_eq!(as_caller(&mut ledger, 2).instance, two.instance);
@@ -190,7 +191,8 @@ fn a_waiter_with_an_unusable_grant_goes_first() {
 fn a_dead_instance_lends_nothing() {
     let mut ledger = ledger(Strategy::Fifo, 1, 1);
     let lease = lent(any(&mut ledger));
-    let (wants_0, takes_any) = (waits(keyed(&mut ledger, 0)), waits(any(&mut ledger)));
+    let wants_0 = waits(keyed(&mut ledger, 0));
+    let takes_any = waits(any(&mut ledger));
     let changes = ledger.lost(InstanceId(0), RestartOutlook::Soon);
     assert_eq!(changes.refused, [(wants_0, LeaseRefused::Failed(InstanceId(0)))]);
     assert!(!ledger.is_valid(lease));

@@ -14,60 +14,46 @@ pub enum NoAnswer {
     Gone,
 }
 
-/// The client behind a call.
+/// The client behind a call. What an agent does not define, it lacks: it ignores notifications, has no capabilities and no
+/// files, and answers no question.
 pub trait Agent: Send + Sync {
     /// Passes on a notification (method and parameters). Bounded; never blocks.
-    fn tell(&self, method: &str, params: Option<Raw>);
+    fn tell(&self, _method: &str, _params: Option<Raw>) {}
     /// Passes on a question and its answer: `Ok(Ok)` a result, `Ok(Err)` the client's JSON-RPC error object.
     fn ask<'a>(
         &'a self,
         method: &'a str,
-        params: Option<Raw>,
-    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>>;
+        _params: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
+        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
+    }
     /// The client's MCP capabilities, as it sent them.
-    fn capabilities(&self) -> Option<Raw>;
+    fn capabilities(&self) -> Option<Raw> {
+        None
+    }
     /// The folders whose files this agent may hand to a browser or receive from one.
-    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>>;
+    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
     /// The level last asked for with `logging/setLevel`.
-    fn log_level(&self) -> Option<String>;
+    fn log_level(&self) -> Option<String> {
+        None
+    }
     /// Whether the agent wants to know where its call stands in the queue for a slot.
     fn follows_queue(&self) -> bool {
         false
     }
-    /// Tells the agent its call's new place in the queue. Bounded; never blocks.
+    /// Reports the call's new position in the queue to the agent. Bounded; never blocks.
     fn queued(&self, _: Queued<'_>) {}
 }
 
-/// The agent of a seat that has none yet, and of a driver of a browser that is no agent: it ignores notifications, has no
-/// capabilities and answers no question.
+/// Stands for the agent where there is none: for a spare, and for greenroom's own calls.
 #[derive(Debug, Clone, Copy)]
 pub struct NoAgent;
 
-impl Agent for NoAgent {
-    fn tell(&self, _: &str, _: Option<Raw>) {}
+impl Agent for NoAgent {}
 
-    fn ask<'a>(
-        &'a self,
-        method: &'a str,
-        _: Option<Raw>,
-    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
-        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
-    }
-
-    fn capabilities(&self) -> Option<Raw> {
-        None
-    }
-
-    fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
-        Box::pin(std::future::ready(Vec::new()))
-    }
-
-    fn log_level(&self) -> Option<String> {
-        None
-    }
-}
-
-/// The place of a caller that waits for a slot.
+/// The position of a caller that waits for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queued<'a> {
     pub pool: &'a str,

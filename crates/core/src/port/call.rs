@@ -18,13 +18,15 @@ pub struct Call {
     /// The MCP method: `tools/call`, or another request to an engine that is an MCP server.
     pub method: &'static str,
     pub params: Raw,
+    /// The picture that this call takes must show the refs of what can be clicked or filled.
+    pub annotate: bool,
     /// Records the call before it runs.
     pub recorder: Option<Arc<dyn CallRecorder>>,
 }
 
 impl Call {
     pub fn new(tool: impl Into<Arc<str>>, params: Raw) -> Self {
-        Self { tool: tool.into(), method: TOOLS_CALL, params, recorder: None }
+        Self { tool: tool.into(), method: TOOLS_CALL, params, annotate: false, recorder: None }
     }
 
     /// Has the call recorded, now that its session is known. The call must not run before the future resolves.
@@ -47,7 +49,7 @@ pub trait CallRecorder: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub body: Result<Raw, Raw>,
-    /// What the engine's adapter found in the answer or in the files it links to, in the order of their places.
+    /// What the engine's adapter found in the answer or in the files it links to, in the order of their ranges.
     pub artifacts: Vec<Artifact>,
     /// Console lines that came with the answer, in order.
     pub console: Vec<ConsoleLine>,
@@ -103,7 +105,7 @@ pub struct Artifact {
     pub kind: ArtifactKind,
     /// Its position in the JSON text of [`Reply::body`], in bytes. Empty where it is not in that text: a file that the
     /// answer does not name, or a snapshot that was written to a file of the agent's.
-    pub place: Range<usize>,
+    pub range: Range<usize>,
     /// The plain text that replaces it. `None` when the answer already has it.
     pub instead: Option<String>,
     /// The content to keep in the record.

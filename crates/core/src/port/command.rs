@@ -50,6 +50,10 @@ pub enum BrowserCommand {
     },
     Screenshot {
         full_page: bool,
+        /// Draws the refs of what can be clicked or filled. Absent where it is not wanted: a server of an earlier version
+        /// does not know it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        annotate: bool,
     },
     TabList {},
     TabNew {

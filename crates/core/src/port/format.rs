@@ -14,8 +14,8 @@ pub trait EngineFormat: Send + Sync {
     fn fields(&self, _snapshot: &str, _is_such: &dyn Fn(&str) -> bool) -> Vec<Field> {
         Vec::new()
     }
-    /// What tells the document in an answer from the documents of other answers: another text means another document, or
-    /// another tab. `None` if the answer does not show it.
+    /// Identifies the document that an answer shows: another text means another document, or another tab.
+    /// `None` if the answer does not show it.
     fn document(&self, _result: &str, _snapshot: &str) -> Option<String> {
         None
     }
@@ -35,6 +35,14 @@ pub trait EngineFormat: Send + Sync {
     /// The tool that answers with the current page's snapshot and needs no arguments.
     fn snapshot_tool(&self) -> Option<&'static str> {
         None
+    }
+    /// The tool that takes a picture of the page.
+    fn screenshot_tool(&self) -> Option<&'static str> {
+        None
+    }
+    /// Whether the engine's seats can draw refs on that picture ([`super::Call::annotate`]). Other seats refuse such a call.
+    fn annotates(&self) -> bool {
+        false
     }
     /// Whether a tool's answers can be read as data, of which a caller asks for parts.
     fn gives_data(&self, _tool: &str) -> bool {

@@ -65,6 +65,16 @@ words! {
         Raw = "raw",
     }
 
+    /// How pictures in an answer reach the agent.
+    Pictures {
+        /// As the engine sends them.
+        Inline = "inline",
+        /// Scaled down, if they are large.
+        Small = "small",
+        /// As links to resources, which the agent reads if it needs them.
+        Link = "link",
+    }
+
     /// Which tools agents are shown, and in which words.
     ToolProfile {
         /// The few that most tasks need, and one that describes and runs the others.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::{
     SETTINGS,
+    declared_pools::{DeclaredInstance, DeclaredPool},
     draft::Draft,
     key::{Key, spell},
-    pools::{DeclaredInstance, DeclaredPool},
     problem::Problem,
     resolve::Resolved,
     source::{Origin, SettingLocation},

@@ -126,7 +126,8 @@ impl Draft {
         }
     }
 
-    /// Takes missing values from the file's pool that this one replaces, if this one is no complete pool alone.
+    /// Takes missing values from the file's pool that this one replaces, unless this one sets the number of
+    /// instances itself.
     pub(super) fn complete(&mut self) {
         let Some(replaced) = self.replaces.take().filter(|_| self.count.is_none()) else { return };
         self.count = replaced.count;

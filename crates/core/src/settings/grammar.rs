@@ -146,7 +146,8 @@ fn instance(pool: &str, tail: &str) -> Result<PoolKeyPath, VariableNameError> {
     }
     let (id, key) = tail.split_once('_').unwrap_or((tail, ""));
     let Some(instance) = instance_id(id) else {
-        let (pool, id) = (pool.to_owned(), id.to_owned());
+        let pool = pool.to_owned();
+        let id = id.to_owned();
         return Err(VariableNameError::Instance { pool, id, key: Key::find_upper(tail) });
     };
     match Key::find_upper(key) {

@@ -57,7 +57,7 @@ impl Key {
         DECLARING.into_iter().chain(settings)
     }
 
-    /// The key as TOML has it.
+    /// The key's name in a TOML file.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Instances => "instances",
@@ -68,7 +68,7 @@ impl Key {
         }
     }
 
-    /// The key as variables have it.
+    /// The key's name in a variable.
     pub(super) fn upper(self) -> String {
         self.name().to_uppercase()
     }

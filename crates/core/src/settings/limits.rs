@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use super::{
     SETTINGS, Setting, Settings, compose,
     declare::Guard,
+    declared_pools::DeclaredPool,
     draft::Draft,
     key::{Key, KeyLevel, spell},
-    pools::DeclaredPool,
     problem::Problem,
     resolve::{Resolved, find, merge},
     source::{Origin, SettingLocation, Sources},
@@ -66,7 +66,8 @@ struct LimitSubject<'a> {
 impl<'a> LimitCheck<'a> {
     /// Checks a setting in its own table, for all pools if it is one of `[pool]`.
     fn of_all(&mut self, setting: &'static Setting) {
-        let (own, now) = (&self.own.settings, &self.resolved.settings);
+        let own = &self.own.settings;
+        let now = &self.resolved.settings;
         let Some(holder) = self.holder(setting, self.own.origin(setting.key)) else { return };
         if !setting.is_as_strict(own, now) {
             let rule = holder.rule(&setting.show(own));
@@ -92,7 +93,8 @@ impl<'a> LimitCheck<'a> {
     /// Checks the values of a pool, or of one of its instances.
     fn values(&mut self, subject: LimitSubject<'_>, now: &Pool) {
         let LimitSubject { pool, instance, .. } = subject;
-        let (own, now) = (Settings::around(self.own_values(pool, instance)), Settings::around(now.clone()));
+        let own = Settings::around(self.own_values(pool, instance));
+        let now = Settings::around(now.clone());
         let is_declared = self.own.drafts().get(pool).is_some_and(|own| own.count.is_some());
         for setting in SETTINGS.iter().filter(|setting| setting.is_of_pools() && setting.is_limit()) {
             let (level, origin) = self.own.pool_origin(pool, instance, setting.name());
@@ -192,7 +194,8 @@ impl<'a> LimitCheck<'a> {
         let rule = match (broken, self.other(setting)) {
             (Some(limit), _) => {
                 let differs = |other: &&Limit| {
-                    let (one, other) = (&limit.values, &other.values);
+                    let one = &limit.values;
+                    let other = &other.values;
                     !setting.is_as_strict(one, other) && !setting.is_as_strict(other, one)
                 };
                 let other = limits.iter().find(differs).map_or_else(String::new, |other| {

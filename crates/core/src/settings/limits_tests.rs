@@ -18,7 +18,8 @@ fn values(setting: &Setting) -> (&'static str, &'static str) {
         "data_dir" | "node" | "records.dir" => ("'/a'", "'/b'"),
         "log" => ("'info'", "'debug'"),
         "responses" | "pool.responses" => ("'refs'", "'raw'"),
-        "inline_tokens" => ("1000", "2000"),
+        "inline_tokens" | "picture_side_pixels" => ("1000", "2000"),
+        "pictures" | "pool.pictures" => ("'link'", "'inline'"),
         "tools.profile" => ("'core'", "'full'"),
         "server.listen" => ("'127.0.0.1:1'", "'127.0.0.1:2'"),
         "server.allowed_hosts" | "records.redact" | "tools.allow" | "tools.deny" => ("[\"a\"]", "[\"b\"]"),
@@ -178,6 +179,8 @@ fn decisions() {
         // A call asks for another form, or for more, by itself.
         "responses",
         "inline_tokens",
+        "pictures",
+        "picture_side_pixels",
         // Other addresses than this machine's loopback are refused in any case.
         "server.listen",
         "server.drain_timeout",
@@ -196,6 +199,7 @@ fn decisions() {
         "pool.restarts",
         "pool.timeout",
         "pool.responses",
+        "pool.pictures",
         // A browser with a window can do what one without can.
         "pool.headless",
         "pool.viewport_size",
@@ -371,7 +375,8 @@ fn the_users_half_of_a_pool_holds() {
         ("instances.0.alias = 'work'", "instances.0.alias = 'play'", "instances.0.alias"),
         ("is_default = false", "description = 'x'", "is_default"),
     ] {
-        let (mine, theirs) = (format!("pools.A.{mine}"), format!("{whole}pools.A.{theirs}"));
+        let mine = format!("pools.A.{mine}");
+        let theirs = format!("{whole}pools.A.{theirs}");
         let said = problems(&over(&mine, &theirs));
         let refused = |said: &String| {
             said.starts_with(&format!("`pools.A.{key}")) && said.contains("may not be changed to")

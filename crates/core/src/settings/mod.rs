@@ -14,6 +14,7 @@ mod check;
 mod choice;
 mod compose;
 mod declare;
+mod declared_pools;
 mod dotenv;
 mod draft;
 mod duration;
@@ -25,7 +26,6 @@ mod limits;
 mod list;
 mod nearest;
 mod path;
-mod pools;
 mod pools_toml;
 mod problem;
 mod reference;
@@ -53,15 +53,15 @@ pub use attached_browsers::{
     browser_tags, browser_url,
 };
 pub use choice::{
-    Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Responses, Scope,
+    Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Pictures, Responses, Scope,
     ToolProfile, When,
 };
 pub use declare::{Guard, Reach, Section, Setting};
+pub use declared_pools::{DeclaredInstance, DeclaredPool};
 pub use duration::parse_duration;
 pub use emulation::{Geolocation, Scale};
 pub use key::KeyLevel;
 pub use kind::Shape;
-pub use pools::{DeclaredInstance, DeclaredPool};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use resolve::{Resolved, resolve};

@@ -250,7 +250,8 @@ fn several_pools_with_descriptions() {
 /// Both ways to migrate make the same pool.
 #[test]
 fn migrations() {
-    let (a, b) = (read(MIGRATION_A).settings.pools, read(MIGRATION_B).settings.pools);
+    let a = read(MIGRATION_A).settings.pools;
+    let b = read(MIGRATION_B).settings.pools;
     let wanted = Pool { wsl_windows: true, ..pool(Browser::Firefox, false, 30_000) };
     assert_eq!(plain(&a[0]), ("DEFAULT", "", true, 1, &wanted));
     assert_eq!(a, b);

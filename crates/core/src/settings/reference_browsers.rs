@@ -61,7 +61,8 @@ pub(super) fn section() -> String {
         let keys = keys.filter(move |key| fit(key).is_some_and(wanted));
         keys.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
     };
-    let (fitting, isolated) = (of(|fit| fit == AppliesTo::Yes), of(|fit| fit == AppliesTo::Isolated));
+    let fitting = of(|fit| fit == AppliesTo::Yes);
+    let isolated = of(|fit| fit == AppliesTo::Isolated);
     page +=
         &format!("\nOf the keys of `[pool]` a browser takes {fitting}; with `isolated` also {isolated}, ");
     page += "which apply to a whole context and would otherwise affect the tabs of the browser's user; ";

@@ -1,8 +1,8 @@
 //! Merges the sources of configuration: defaults < TOML < `.env` < environment < flags. A wrong value is a problem even
 //! where a higher source would hide it, and all problems are reported at once.
 //!
-//! Called once by the cli, which reads the files and the environment. `variables.rs` reads variables, `pools_toml.rs` the
-//! tables of pools, `browsers/` the browsers to attach to.
+//! Called once by the cli, which reads the files and the environment. `variables.rs` reads variables,
+//! `pools_toml.rs` the tables of pools, `attached_browsers/` the browsers to attach to.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -88,8 +88,9 @@ impl Resolved {
         &self.drafts
     }
 
-    /// Completes each pool of variables that has no `INSTANCES` from the pool of a file that it replaces, so that the
-    /// limits of both are known: a `.env` may add the `INSTANCES`. The pools in `settings` stay as they were.
+    /// Environment variables may declare a pool that a file declares too, and replace it. If they do not set
+    /// `INSTANCES`, this copies the missing values from the file's pool, so that the check of limits sees
+    /// both: a `.env` may add the `INSTANCES` later. It does not change the pools in `settings`.
     pub(super) fn complete_from_files(&mut self) {
         self.drafts.values_mut().for_each(Draft::complete);
     }
@@ -234,8 +235,13 @@ impl SettingsMerge<'_> {
         match draft::line(given) {
             Ok(description) => self.description = Some(description),
             Err(wrong) => {
-                let (key, value, allowed) = (site.name.clone(), key.show_wrong(given), key.allowed());
-                self.problems.push(Problem::Value { key, value, place: site.place(), allowed, why: wrong.0 });
+                self.problems.push(Problem::Value {
+                    key: site.name.clone(),
+                    value: key.show_wrong(given),
+                    place: site.place(),
+                    allowed: key.allowed(),
+                    why: wrong.0,
+                });
             }
         }
     }
@@ -254,7 +260,8 @@ impl SettingsMerge<'_> {
             Err(wrong) => {
                 self.wrong.insert(setting.key);
                 let SettingLabel { key, place } = label;
-                let (value, allowed) = ((setting.show_wrong)(given), setting.allowed());
+                let value = (setting.show_wrong)(given);
+                let allowed = setting.allowed();
                 self.problems.push(Problem::Value { key, value, place, allowed, why: wrong.0 });
             }
         }

@@ -22,19 +22,19 @@ use super::{
     browser_args::BrowserArgs,
     bytes::Bytes,
     choice::{
-        Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Responses, Scope,
-        ToolProfile, When,
+        Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Pictures,
+        Responses, Scope, ToolProfile, When,
     },
     declare::{
         Guard::{Guarded, Limit, LimitWith, Open},
         Reach, Section, Setting, settings,
     },
+    declared_pools::DeclaredPool,
     duration::Span,
     emulation::{GeoPosition, Geolocation, Locale, Scale, ScaleFactor, TimeZone},
     kind::{LogFilter, OrWord, Switch, TextLine, ValueType, WholeNumber},
     list::{Argv, Globs, Many},
     path::{FilePath, ProgramPath},
-    pools::DeclaredPool,
     server_url::ServerUrl,
     viewport::{Viewport, ViewportSize},
     web::{Origins, ProxyUrl},
@@ -63,6 +63,14 @@ settings! {
         /// repeated parts of a longer snapshot, and sends the beginning of a longer text. The answer then says how much is
         /// missing and how to get it.
         "inline_tokens" inline_tokens: usize = 8_000 => WholeNumber(200..=1_000_000), Open;
+        /// How pictures in an answer reach the agent: `inline` sends them as the engine made them; `small` scales a picture
+        /// down whose longest side has more pixels than `picture_side_pixels`; `link` sends a link to a resource instead,
+        /// which the agent reads if it needs the picture. The record keeps the whole picture. `raw` responses have it as
+        /// the engine made it. A call can choose another with its `pictures` parameter.
+        "pictures" pictures: Pictures = Pictures::Small => Choice::<Pictures>::ANY, Open;
+        /// The longest side, in pixels, of a picture that greenroom sends with `small`. Vision models scale larger pictures
+        /// down themselves or bill them as more tokens, and some APIs refuse pictures with a side above 8,000.
+        "picture_side_pixels" picture_side_pixels: usize = 1_568 => WholeNumber(64..=16_384), Open;
         /// The Node.js executable that runs the engine. When unset, greenroom looks for `node` on `PATH`.
         "node" node: Option<PathBuf> = None => OrWord("unset", ProgramPath), Guarded;
     }
@@ -224,6 +232,9 @@ settings! {
         /// Replaces the setting `responses` for this pool; `inherit` takes its value.
         "pool.responses" responses: Option<Responses> = None
             => OrWord("inherit", Choice::<Responses>::ANY), Open, reach = Reach::Pool, fit = YES;
+        /// Replaces the setting `pictures` for this pool; `inherit` takes its value.
+        "pool.pictures" pictures: Option<Pictures> = None
+            => OrWord("inherit", Choice::<Pictures>::ANY), Open, reach = Reach::Pool, fit = YES;
         /// Whether browsers run without a window.
         "pool.headless" headless: bool = true => Switch, Open, alias = Some("HEADLESS"), fit = RUNS;
         /// Which browser greenroom starts; `auto` is the best Chromium that is installed. `firefox` and `webkit` hold

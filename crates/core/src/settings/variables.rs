@@ -16,7 +16,7 @@ use super::{
 
 const PREFIX: &str = "GREENROOM_";
 
-/// Names that are configured otherwise than by a variable of greenroom's prefix.
+/// Keys that no variable of greenroom's prefix can set.
 const ELSEWHERE: [&str; 4] = ["browsers", "browser_url", "ws_endpoint", "pools"];
 
 /// Names with our prefix that are not settings: the mark of greenroom's children, one of which may be a greenroom,
@@ -56,11 +56,12 @@ impl Variables {
 
 impl SettingsMerge<'_> {
     pub(super) fn variables(&mut self, from: &Variables, mut variables: Vec<(String, Option<String>)>) {
-        // Whatever the order of the lines, the proper name wins, and the plainest loses.
+        // Later variables win, so this sorts the names: `GREENROOM_…` comes last, a plain name such as
+        // `HEADLESS` first.
         variables.sort_by_key(|(name, _)| (name.starts_with(PREFIX), name.starts_with(grammar::PREFIX)));
         for (name, value) in variables {
             if let Some(new) = grammar::renamed(&name) {
-                // As for other plain names: an empty value sets nothing.
+                // An empty value sets nothing, as with other plain names.
                 if value.as_deref() != Some("") {
                     self.problems.push(Problem::Renamed { variable: name, place: from.place(), new });
                 }

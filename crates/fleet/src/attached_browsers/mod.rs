@@ -5,9 +5,9 @@
 //! optionally a label. [`choose`] decides which browser a call means; the fleet asks it for every call that begins a
 //! session.
 
+mod browser_status;
 mod choose;
 mod name;
-mod status;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,16 +21,17 @@ use crate::{
     target::Watcher,
 };
 
+pub use browser_status::{BrowserState, BrowserStatus};
 pub use choose::NotChosen;
 pub use name::BrowserName;
-pub use status::{BrowserState, BrowserStatus};
 
 /// A browser to attach to.
 #[derive(Clone)]
 pub struct BrowserSettings {
-    /// Where it is, without secrets, for lists.
+    /// Its address without secrets, for lists.
     pub url: String,
-    /// Where it is, with secrets. Two addresses that may be one [`ServerAddress`] are one browser. Never shown.
+    /// Its address with secrets; no list or message shows it. Two addresses that may be one [`ServerAddress`]
+    /// are one browser.
     pub address: String,
     pub label: Option<String>,
     pub tags: Vec<String>,

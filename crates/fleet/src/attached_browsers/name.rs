@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An attached browser in messages.
+/// The name of an attached browser, as messages show it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BrowserName {
     pub index: u32,
@@ -26,7 +26,7 @@ impl fmt::Display for BrowserName {
     }
 }
 
-/// Whether this is a valid label: a number is not, since it would be taken for an index.
+/// Whether this is a valid label. A number is not: callers could not tell it from an index.
 pub(super) fn is_label(label: &str) -> bool {
     !label.trim().is_empty() && !label.trim().parse::<f64>().is_ok_and(f64::is_finite)
 }

@@ -39,7 +39,7 @@ pub struct SessionStatus {
 }
 
 impl Fleet {
-    /// The owner's sessions, oldest first, without those that stand for a call without a session.
+    /// The owner's sessions, oldest first. A call without a session is not listed.
     pub fn list(&self, owner: &Owner) -> Vec<SessionStatus> {
         let registry = self.0.lock();
         let mut list: Vec<_> = registry

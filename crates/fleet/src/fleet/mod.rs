@@ -1,12 +1,12 @@
 //! The fleet: pools, and the sessions that live in them.
 //!
 //! [`submit`] queues calls in their sessions, [`placement`] decides where a session lives, [`listing`] lists sessions,
-//! [`pools`] and [`attached_browsers`] list and change pools and attached browsers.
+//! [`pool_commands`] and [`browser_commands`] list and change pools and attached browsers.
 
-mod attached_browsers;
+mod browser_commands;
 mod listing;
 mod placement;
-mod pools;
+mod pool_commands;
 mod submit;
 
 use std::{sync::Arc, time::Duration};
@@ -33,7 +33,7 @@ pub use listing::{SessionState, SessionStatus};
 
 #[derive(Debug, Clone)]
 pub struct FleetSettings {
-    /// The default pool is among them. Empty where all browsers are attached.
+    /// The pools, with the default one among them. Empty if all browsers are attached.
     pub pools: Vec<PoolSettings>,
     /// How many instances may start at once. A start keeps a core busy.
     pub starts_max: usize,
@@ -47,7 +47,7 @@ pub enum SessionKey {
     Named(SessionId),
     /// The connection's own session.
     Connection(ConnectionId),
-    /// None: a lease for this call alone.
+    /// The call has no session: it gets a lease for itself alone.
     Ephemeral,
 }
 
@@ -147,7 +147,8 @@ impl Fleet {
         self.0.check_open()?;
         let (reply, opened) = oneshot::channel();
         let session = {
-            // A pool that the target names exists until the session has begun in it.
+            // Under this lock the pool that the target names cannot be removed before the session has begun
+            // in it.
             let mut registry = self.0.lock();
             let placement = self.0.placement_for(permit.owner(), &target)?;
             let key = RegistryKey::Named(permit.owner().clone(), id.clone());

@@ -35,7 +35,7 @@ impl Inner {
         self.registry.lock()
     }
 
-    /// The registry's key, and the error for when it is not there.
+    /// A session's key in the registry, and the error for a session that is not there.
     pub(super) fn key_of(
         &self,
         owner: &Owner,
@@ -198,7 +198,8 @@ impl Inner {
             if was_closed {
                 job.fail(self.why_closed(placement));
             } else {
-                // This fails only in a shutdown; the dropped job then answers its caller so.
+                // `submit_to` fails only during a shutdown. Dropping the job then answers its caller with
+                // that error.
                 let _ = self.submit_to(registry, key, placement.clone(), |flight| job.moved(flight));
             }
         }
@@ -218,7 +219,7 @@ impl Inner {
         std::iter::from_fn(|| jobs.try_recv().ok()).collect()
     }
 
-    /// Why a session that lived there was ordered to end.
+    /// Why the fleet ordered a session at this placement to end.
     pub(crate) fn why_closed(&self, placement: &Placement) -> FleetError {
         match placement.pool.kind.why_removed() {
             _ if self.closing.is_cancelled() => FleetError::ShuttingDown,

@@ -30,7 +30,7 @@ const SLOT_COMING_GRACE: Duration = Duration::from_secs(90);
 
 /// What a caller asks a pool for.
 pub(crate) struct AcquireRequest {
-    /// Only this instance will do.
+    /// The only instance that the caller accepts, if it names one.
     pub(crate) key: Option<InstanceId>,
     /// The caller's number, for the strategy `sticky`.
     pub(crate) caller: u64,
@@ -142,7 +142,8 @@ impl Acquire<'_> {
         }
     }
 
-    /// What is in a granted slot. `None` if its instance died a moment ago; the instance then leaves the pool now.
+    /// Finds what is in a granted slot. `None` if its instance has just died; the ledger then leases no more
+    /// of its slots.
     fn open_granted(&self, guard: SlotGuard, spare_suits: bool) -> Option<AcquiredSlot> {
         let Pool { instances, idle_seats, spares, .. } = self.pool;
         let lease_id = guard.lease_id();
@@ -153,7 +154,7 @@ impl Acquire<'_> {
             return None;
         }
         let Some(instance) = instance else {
-            // The supervisor will see the loss too and decide what comes next; until then the instance lends nothing. If the
+            // The supervisor will see the loss too and decide what comes next; until then the instance leases nothing. If the
             // supervisor was faster, the instance may run again, and only the lease is void.
             instances.change(|ledger| match ledger.is_valid(lease_id) {
                 true => ledger.lost(lease_id.instance, RestartOutlook::Soon),
@@ -177,7 +178,7 @@ impl Acquire<'_> {
         let follows = agent.follows_queue();
         let mut reported = None;
         loop {
-            // A caller that only waits for an instance to start stands in no queue.
+            // A caller that waits only for an instance to start has no queue position to report.
             let is_in_line = follows && !self.is_coming(waiter_id) && !instances.is_away();
             let position = if is_in_line { queued.waiter.queue_position() } else { None };
             if let Some((queue_position, waiting)) = position.filter(|position| reported != Some(*position)) {

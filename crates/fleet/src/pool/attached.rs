@@ -27,7 +27,8 @@ pub(crate) struct BrowserConnection {
     pub(super) watcher: Arc<dyn Watcher>,
 }
 
-/// The state of the connection, as the supervisor knows it. It is for readers only; nothing is decided by it.
+/// The state of the connection, as the supervisor knows it, for lists and messages. No code decides anything
+/// by it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConnectionState {
     pub(crate) state: BrowserState,
@@ -44,12 +45,12 @@ pub(crate) struct ConnectionState {
 }
 
 impl ConnectionState {
-    /// There is no connection now.
+    /// Whether there is no connection now.
     pub(super) fn is_away(&self) -> bool {
         self.state != BrowserState::Connected
     }
 
-    /// The supervisor tries to connect.
+    /// Records that the supervisor tries to connect.
     pub(super) fn mark_connecting(&mut self) {
         self.state = BrowserState::Connecting;
         self.retry_at = None;
@@ -64,7 +65,8 @@ impl ConnectionState {
         self.connections_made += 1;
     }
 
-    /// There is no connection, and the next attempt is at `retry_at`; `rests` if that is not soon.
+    /// Records that there is no connection, and when the next attempt is. `rests` says that a whole series of
+    /// attempts has failed, and the next one waits for a rest.
     pub(super) fn mark_failed(&mut self, why: String, retry_at: Option<Instant>, rests: bool) {
         self.state = BrowserState::Disconnected;
         self.last_error = Some(why);
@@ -72,7 +74,7 @@ impl ConnectionState {
         self.given_up |= rests;
     }
 
-    /// There is no connection, and the supervisor makes no more.
+    /// Records that there is no connection, and that the supervisor makes no more.
     pub(super) fn mark_closed(&mut self) {
         self.state = BrowserState::Disconnected;
         self.retry_at = None;
@@ -106,7 +108,7 @@ impl BrowserConnection {
 
     /// The state of the connection, even if the supervisor has not yet noticed a loss.
     pub(super) fn connection(&self, instance_slot: &InstanceSlot) -> ConnectionState {
-        // Hold the lock until the instance is read: the two belong together.
+        // This holds the lock while it reads the instance, so that both are of the same moment.
         let current = self.lock();
         let mut connection = current.clone();
         if connection.is_away() {
@@ -117,8 +119,8 @@ impl BrowserConnection {
             // The instance may have missed a health check.
             Some(None) => connection.last_error.clone_from(&state.check.error),
             Some(Some(why)) => {
-                (connection.state, connection.last_error) =
-                    (BrowserState::Disconnected, Some(why.to_string()));
+                connection.state = BrowserState::Disconnected;
+                connection.last_error = Some(why.to_string());
             }
             None => connection.state = BrowserState::Disconnected,
         }

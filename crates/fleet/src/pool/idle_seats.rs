@@ -53,9 +53,10 @@ struct IdleSeat {
 
 /// For whom a seat is kept.
 pub(super) enum KeptFor {
-    /// For this owner's next call without a session, and no longer than this.
+    /// The pool keeps it for this owner's next call without a session, for at most this long.
     Owner(Owner, Duration),
-    /// For any caller: it is a spare. If it dies, the function receives how long it lived.
+    /// The pool keeps it for any caller, as a spare. If the seat dies, the pool calls the function with how
+    /// long it lived.
     Anyone(Box<dyn FnOnce(Duration) + Send + Sync>),
 }
 
@@ -125,7 +126,8 @@ impl IdleSeats {
         if draining || !is_not_lost(&*seat) || !lease.is_alive() || self.closing.is_cancelled() {
             return Some((lease, seat));
         }
-        let (slot, lost) = (lease.slot(), seat.lost());
+        let slot = lease.slot();
+        let lost = seat.lost();
         let owner = match &kept_for {
             KeptFor::Owner(owner, _) => Some(owner.clone()),
             KeptFor::Anyone(_) => None,
@@ -137,7 +139,8 @@ impl IdleSeats {
             seats.by_slot.insert(slot, IdleSeat { seat, owner, number, watch: None });
             number
         };
-        // The instance may have gone at this moment, with the seats kept in it closed just before.
+        // The instance may be gone by now. `close_in` then ran before this seat was in the table, and did not
+        // close it.
         if !lease.is_alive()
             && let Some(idle) = self.lock().remove_if(slot, number)
         {
@@ -180,7 +183,7 @@ impl IdleSeats {
             () = too_long => {}
             () = self.closing.cancelled() => return,
         }
-        // Use another task: this one is aborted when the seat is taken out.
+        // `close_one` takes the seat out, which aborts this task; so it runs in another one.
         self.tasks.spawn(self.clone().close_one(slot, number));
     }
 
@@ -258,7 +261,7 @@ impl IdleSeats {
         }
     }
 
-    /// Closes every seat in these instances, which lend nothing more; `lost` says why, if the instances were lost.
+    /// Closes every seat in these instances, which lease nothing more; `lost` says why, if the instances were lost.
     pub(super) async fn close_in(&self, of: impl Fn(InstanceId) -> bool, lost: Option<&str>) {
         let seats: Vec<_> = self.lock().by_slot.extract_if(|(id, _), _| of(*id)).collect();
         let mut closing = tokio::task::JoinSet::new();

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{InstanceSettings, supervisor::Reconnect};
-use crate::status::{Check, Health};
+use crate::pool_status::{Check, Health};
 
 pub(super) struct InstanceSlot {
     pub(super) id: InstanceId,
@@ -152,7 +152,8 @@ impl InstanceSlot {
     }
 
     pub(super) fn record_check(&self, outcome: Result<(), String>) {
-        let (responsive, error) = (outcome.is_ok(), outcome.err());
+        let responsive = outcome.is_ok();
+        let error = outcome.err();
         self.lock().check = Check { last: Some(SystemTime::now()), responsive, error };
     }
 }

@@ -118,7 +118,7 @@ impl Instances {
             || self.queue.with(|ledger| ledger.is_starting(instance_slot.id))
     }
 
-    /// Why an instance lends nothing; of the first one that does not.
+    /// Why the pool leases no slot: the reason of the first instance that has one.
     fn trouble(&self) -> Option<String> {
         self.instance_slots().values().find_map(|instance_slot| {
             let is_draining = instance_slot.lock().draining;

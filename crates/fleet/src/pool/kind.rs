@@ -148,7 +148,7 @@ impl PoolKind {
         Some(FleetError::BrowserRemoved { browser: attached.name.clone() })
     }
 
-    /// Why the pool lends nothing any more.
+    /// Why the pool leases nothing any more.
     pub(super) fn why_closed(&self) -> FleetError {
         self.why_removed().unwrap_or(FleetError::ShuttingDown)
     }

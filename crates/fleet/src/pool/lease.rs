@@ -83,7 +83,8 @@ impl Drop for Lease {
     }
 }
 
-/// A caller in the pool's queue. Dropping it leaves the queue and gives back a slot that was granted at that moment, as dropping a lease does.
+/// A caller in the pool's queue. Dropping it takes the caller out of the queue, and gives a slot back that
+/// the queue granted at that moment.
 pub(super) struct QueuedCaller {
     pub(super) instances: Arc<Instances>,
     pub(super) waiter: SlotWaiter,

@@ -34,7 +34,7 @@ use self::{
     spares::Spares,
     supervisor::Supervisors,
 };
-use crate::{error::FleetError, seat::NoSeat, status::Health, target::Watcher};
+use crate::{error::FleetError, pool_status::Health, seat::NoSeat, target::Watcher};
 
 pub(crate) use self::{
     acquire::{AcquireRequest, AcquiredSlot},
@@ -47,7 +47,7 @@ pub use self::{
     status::Readiness,
 };
 
-/// Why an instance that is being drained lends nothing.
+/// Why an instance that is being drained leases nothing.
 const DRAINING: &str = "it is being drained";
 
 pub(crate) struct Pool {
@@ -86,7 +86,8 @@ impl Pool {
     /// Handles the loss of a browser of this instance during a call.
     pub(crate) async fn lost_call(&self, id: InstanceId, why: &Lost) {
         self.instances.watcher.lost_call(&self.name, id);
-        // One page may hang, or the whole instance: in that case the next session must not open there.
+        // Either one page hangs or the whole instance does. The check finds out, so that no session opens in
+        // an instance that hangs.
         if let Lost::Hung(_) = why {
             self.instances.check_quickly(id).await;
         }
@@ -133,7 +134,7 @@ impl Pool {
         self.idle_seats.close();
     }
 
-    /// Whether this instance may still lend a slot.
+    /// Whether this instance may still lease a slot.
     pub(crate) fn may_lend(&self, id: InstanceId) -> bool {
         self.instances.queue.with(|ledger| ledger.refusal(Some(id)).is_none())
     }
@@ -166,12 +167,12 @@ impl Pool {
         self.supervisors.reconnect().await
     }
 
-    /// Checks everything now, because the machine slept and woke up.
+    /// Has every instance checked now, because the machine slept and woke up.
     pub(crate) fn woke(&self) {
         self.supervisors.woke();
     }
 
-    /// Removes the pool of an attached browser from the fleet: it lends nothing more and refuses waiting callers.
+    /// Removes the pool of an attached browser from the fleet: it leases nothing more and refuses waiting callers.
     pub(crate) fn remove(&self) {
         self.kind.remove();
         self.close_queue();

@@ -60,7 +60,7 @@ impl Pool {
         self.order(instance, Goal::Run)
     }
 
-    /// Drains an instance, or all: it lends nothing more, and stops when its leases are back.
+    /// Drains an instance, or all: it leases nothing more, and stops when its leases are back.
     pub(crate) fn drain(&self, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.order(instance, Goal::Drain)
     }
@@ -75,8 +75,8 @@ impl Pool {
             instance_slots.values().filter(|instance_slot| key.is_none_or(|key| instance_slot.id == key))
         {
             let before = instance_slot.orders.borrow().goal;
-            // In an elastic pool an instance that does not run cannot be restarted. It can be had again after a drain, but a
-            // caller cannot name it.
+            // An elastic pool does not list an instance that does not run, so a caller can neither name nor
+            // restart it. An order to the whole pool reaches it, to end its drain.
             let is_there = self.kind.lists(self.instances.is_there(instance_slot));
             if before == Goal::Leave || (goal == Goal::Run && !is_there && before != Goal::Drain) {
                 continue;
@@ -106,7 +106,8 @@ impl Pool {
         self.instances.queue.with(|ledger| ledger.set_strategy(settings.strategy));
         // The default pool is chosen when the fleet is made. What an owner left in browsers that still run stays that
         // owner's.
-        let (is_default, local_only) = (before.is_default, before.local_only || settings.local_only);
+        let is_default = before.is_default;
+        let local_only = before.local_only || settings.local_only;
         self.instances.set_settings(PoolSettings { is_default, local_only, ..settings });
         for instance_slot in self.instances.instance_slots().values() {
             let made = instance(instance_slot.id);

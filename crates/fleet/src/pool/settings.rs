@@ -71,14 +71,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 const ATTACHED_PAUSE: Duration = Duration::from_millis(250);
 
 impl Default for Retry {
-    /// For instances that greenroom starts itself.
+    /// The policy for instances that greenroom starts itself.
     fn default() -> Self {
         Self { pause: PAUSE, cooldown: None }
     }
 }
 
 impl Retry {
-    /// For an attached browser, with this rest between two series of attempts.
+    /// The policy for an attached browser, with this rest between two series of attempts.
     pub fn attached(cooldown: Duration) -> Self {
         Self { pause: ATTACHED_PAUSE, cooldown: Some(cooldown) }
     }

@@ -15,9 +15,9 @@ use super::{
 };
 use crate::seat::{self, NoSeat};
 
-/// How long the pool waits to make another spare after one failed or died. What has failed for minutes is a missing or
-/// broken program; one attempt a minute finds out soon enough that it was repaired, and costs nothing meanwhile. A
-/// spare that lived for the longest pause was a good one.
+/// How long the pool waits to make another spare after one failed or died. If spares fail for minutes, a
+/// program is missing or broken; one attempt a minute notices soon enough that a user has repaired it, and
+/// costs little. A spare that lived for the longest pause ends the row of failures.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
 
 pub(crate) struct Spares {
@@ -73,7 +73,7 @@ impl Drop for Opening {
 }
 
 impl SpareState {
-    /// Notes that a spare failed after living this long. Several that fail together count once.
+    /// Notes that a spare failed after living this long. Spares that fail during one pause count once.
     fn failed(&mut self, lived: Duration) {
         let now = Instant::now();
         if self.not_before.is_some_and(|at| at > now) {
@@ -143,7 +143,8 @@ impl Spares {
     /// matter of time.
     fn replenish(self: &Arc<Self>) -> Option<Instant> {
         loop {
-            // Read in this order: a spare that is kept meanwhile counts twice, but is never missed.
+            // This reads the number being opened before the number kept: a spare that moves from one to the
+            // other meanwhile counts twice, and is never missed.
             let (opening, wanted, not_before, seeking) = {
                 let state = self.lock();
                 (state.opening, state.wanted, state.not_before, state.seeking)
@@ -168,7 +169,7 @@ impl Spares {
     }
 
     async fn open(self: Arc<Self>, lease: Lease) {
-        // Dropped last: between being opened and being kept a spare must stay in the sum.
+        // This is dropped last, so that a spare stays in the sum until it is kept.
         let _opening = Opening(self.clone());
         let pool = self.instances.name.clone();
         let closing = &self.idle_seats.closing;
@@ -181,7 +182,8 @@ impl Spares {
                 tracing::info!(%pool, instance = %lease.id(), "spare ready");
                 {
                     let mut state = self.lock();
-                    (state.trouble, state.opened) = (None, true);
+                    state.trouble = None;
+                    state.opened = true;
                 }
                 let spares = self.clone();
                 let kept_for = KeptFor::Anyone(Box::new(move |lived| spares.failed(lived, None)));
@@ -210,7 +212,8 @@ impl Spares {
         state.trouble = why.or(state.trouble.take());
     }
 
-    /// A caller got a spare that suits it: the reason for earlier failures is gone. The successor waits a moment.
+    /// A caller took a spare, so the reason for earlier failures is gone. The pool opens the next spare after
+    /// `spare_pause`.
     pub(super) fn taken(&self) {
         tracing::info!(pool = %self.instances.name, "spare handed out");
         let pause = self.instances.settings().spare_pause;

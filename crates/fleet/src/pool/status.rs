@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::FleetError,
-    status::{Health, InstanceStatus, PoolStatus},
+    pool_status::{Health, InstanceStatus, PoolStatus},
 };
 
 /// Whether a pool can take calls.
@@ -69,14 +69,15 @@ impl Pool {
         let health = match &dead {
             // The supervisor has not noticed the loss yet.
             Some(why) => {
-                (check.responsive, check.error) = (false, Some(why.to_string()));
+                check.responsive = false;
+                check.error = Some(why.to_string());
                 Health::Failed
             }
             None => state.health,
         };
         let runs = health == Health::Healthy;
-        // An instance that is gone has no leases, whether or not they have come back; a slot leased just now counts, whether
-        // or not its time was noted.
+        // An instance that is gone has no leases, even if callers have not dropped them yet. A slot leased
+        // just now counts, even if `begins` has not noted its time yet.
         let leased_slots = if runs { leased } else { 0 };
         let leased_since = state.leased.values().min().copied().unwrap_or_else(SystemTime::now);
         InstanceStatus {
@@ -124,7 +125,7 @@ impl Pool {
         if self.kind.keeps_running() && any_lazy() {
             return Readiness::Ready;
         }
-        // Calls would go to an instance that does not answer, and wait there.
+        // New calls would wait in an instance that does not answer.
         if let Some(why) = silence(&up) {
             return Readiness::Unresponsive(why);
         }
@@ -132,14 +133,15 @@ impl Pool {
         if self.kind.keeps_running() {
             return if any_up { Readiness::Ready } else { Readiness::Starting };
         }
-        // Why no instance starts says more than that no spare can be opened.
+        // The reason why no instance starts says more than that no spare can be opened, so it comes first.
         if let (Some(Err(error)), false) = (&last_start, any_up) {
             return Readiness::Failed(error.clone());
         }
         if let Some(error) = self.spares.trouble() {
             return Readiness::Failed(error);
         }
-        // A session that was faster also shows that a seat can open.
+        // A session that has a slot shows as well whether a seat can open, so this need not wait for the
+        // first spare.
         if self.spares.is_first_opening() && self.instances.queue.figures().leased == 0 {
             return Readiness::Starting;
         }

@@ -13,7 +13,7 @@ pub(super) enum SessionEnd {
     LostBetween(Lost),
     /// Its seat was lost during a call. The calls queued behind relied on that one, and are not run.
     LostUnder(Lost),
-    /// It never began.
+    /// It got no slot or no seat.
     Failed(FleetError),
 }
 

@@ -1,7 +1,7 @@
 //! A session: a task that owns a seat and runs its calls in order.
 //!
-//! The registry ([`crate::registry`]) holds a [`SessionHandle`] per session and talks to the task through its queue.
-//! A cancellation here is a caller that drops its end of the reply, and nothing more.
+//! The registry ([`crate::registry`]) holds a [`SessionHandle`] per session and talks to the task through its
+//! queue. A caller cancels a call by dropping its end of the reply; the engine does not learn of it.
 
 mod ending;
 mod expiry;
@@ -88,7 +88,7 @@ pub(crate) fn panicked() -> Lost {
 /// Calls to run one after the other, and the agent that wants them. Without calls the task only opens the browser.
 pub(crate) struct Job {
     pub(crate) bulk: Bulk,
-    /// Resolves when the first call may run.
+    /// Resolves when the record of the first call has begun; only then may the call run.
     pub(crate) begun: BoxFuture<'static, ()>,
     pub(crate) agent: Arc<dyn Agent>,
     pub(crate) flight: Flight,
@@ -101,7 +101,8 @@ pub(crate) struct Job {
 pub(crate) type ReplySender = oneshot::Sender<Result<BulkAnswers, FleetError>>;
 
 impl Job {
-    /// Has the first call recorded: its session is known now. The other calls are recorded when their turn comes.
+    /// Makes the job, and has its first call recorded, whose session is known now. The task has each other
+    /// call recorded when its turn comes.
     pub(crate) fn new(mut bulk: Bulk, agent: Arc<dyn Agent>, flight: Flight, reply: ReplySender) -> Self {
         let begun = match bulk.calls.first_mut() {
             Some(first) => first.begin(flight.session()),
@@ -159,7 +160,7 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// The same pool, and the same instance, unless that lends nothing more: then any of the pool.
+    /// The same pool, and the same instance, unless that leases nothing more: then any of the pool.
     pub(crate) fn without_unavailable_instance(&self) -> Self {
         let key = self.key.filter(|key| self.pool.may_lend(*key));
         Self { pool: self.pool.clone(), key }

@@ -1,5 +1,6 @@
-//! Notes about a session that an answer carries to its agent: the browser is another one than before and why ([`Ended`]),
-//! or the session ends soon. The words fit the browser: some keep their cookies when a session ends.
+//! Notes about a session that an answer carries to its agent: the browser is another one than before and why
+//! ([`Ended`]), or the session ends soon. Their text depends on the browser, because some browsers keep their
+//! cookies when a session ends.
 
 use std::{fmt, sync::Arc, time::Duration};
 

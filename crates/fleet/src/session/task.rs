@@ -123,7 +123,7 @@ impl SessionTask {
         });
     }
 
-    /// Takes a slot, for as long as a caller waits for it.
+    /// Takes a slot. Gives up when no caller waits for it any more.
     async fn acquire_slot(&mut self, job: &mut Job) -> Result<AcquiredSlot, SessionEnd> {
         let request = AcquireRequest {
             key: self.placement.key,

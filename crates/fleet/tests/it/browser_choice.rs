@@ -164,7 +164,8 @@ async fn the_pool_of_a_call() {
 #[tokio::test(start_paused = true)]
 async fn a_users_browser_serves_the_local_owner_only() {
     let browser_fixture = BrowserFixture::tuned(2, |index, browser| {
-        (browser.pool.local_only, browser.label) = (index == 1, Some(format!("b{index}")));
+        browser.pool.local_only = index == 1;
+        browser.label = Some(format!("b{index}"));
     });
     let bob = Owner::new("bob");
     let error = browser_fixture.call_as(&bob, named("a"), on("1")).await.unwrap_err();
@@ -238,7 +239,8 @@ async fn browsers_are_driven_in_parallel() {
     for round in 1..=20 {
         let calls =
             [browser_fixture.begin_on("1", "hold").await, browser_fixture.begin_on("2", "hold").await];
-        let (one, two) = (browser_fixture.world(1).held().await, browser_fixture.world(2).held().await);
+        let one = browser_fixture.world(1).held().await;
+        let two = browser_fixture.world(2).held().await;
         assert_eq!(
             (browser_fixture.world(1).counts().calls, browser_fixture.world(2).counts().calls),
             (round, round)

@@ -44,7 +44,8 @@ pub fn browser_in(world: &Arc<World>, index: u32) -> BrowserSettings {
     let mut pool = fixed_pool(world, &pool_name(index), 1, 1);
     pool.local_only = true;
     with_instances(&mut pool, |_, instance| {
-        (instance.lazy, instance.retry) = (true, Retry::attached(COOLDOWN));
+        instance.lazy = true;
+        instance.retry = Retry::attached(COOLDOWN);
     });
     BrowserSettings {
         url: url(index),

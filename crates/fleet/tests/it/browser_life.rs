@@ -45,7 +45,8 @@ async fn connected_with_the_first_call() {
     for call in calls {
         call.await.unwrap().unwrap();
     }
-    let (status, counts) = (browser_fixture.status(1), browser_fixture.world(1).counts());
+    let status = browser_fixture.status(1);
+    let counts = browser_fixture.world(1).counts();
     assert_eq!((status.state, status.slots, status.leased_slots), (Connected, 8, 4));
     assert_eq!((status.reconnects, status.retry_in, counts.starts, counts.opens), (0, None, 1, 4));
     assert_eq!(

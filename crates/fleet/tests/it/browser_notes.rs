@@ -164,7 +164,8 @@ async fn each_owner_hears_of_its_own() {
         let owner = owner.clone();
         async move { browser_fixture.call_as(&owner, SessionKey::Ephemeral, at("", "")).await.unwrap() }
     };
-    let (anns, bobs) = (call(&ann).await, call(&bob).await);
+    let anns = call(&ann).await;
+    let bobs = call(&bob).await;
     assert_eq!((anns.notes.len(), bobs.notes.len()), (0, 0));
     browser_fixture.world(1).set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH * 3 + Duration::from_secs(1)).await;

@@ -44,7 +44,8 @@ async fn races_with_a_shutdown_leave_nothing() {
                 drop(call.await);
             });
         }
-        let (lost, removed) = (browser_fixture.clone(), browser_fixture.clone());
+        let lost = browser_fixture.clone();
+        let removed = browser_fixture.clone();
         tasks.spawn(async move { lost.world(1).lose_if_started(InstanceId(0), &crash()) });
         tasks.spawn(async move { drop(removed.remove_browser("2").await) });
         let mut worlds = JoinSet::new();

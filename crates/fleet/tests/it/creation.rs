@@ -45,7 +45,8 @@ fn many_first_calls_on_many_threads_make_one_session() {
 #[tokio::test(start_paused = true)]
 async fn owners_and_connections_are_apart() {
     let fixture = FleetFixture::new(8, 1);
-    let (ann, bob) = (Owner::new("ann"), Owner::new("bob"));
+    let ann = Owner::new("ann");
+    let bob = Owner::new("bob");
     let mut seats = Vec::new();
     for (owner, whose) in [
         (&ann, named("1")),

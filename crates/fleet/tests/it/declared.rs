@@ -13,7 +13,8 @@ use crate::{
 #[tokio::test(start_paused = true)]
 async fn starts_are_parallel_and_bounded() {
     let fixture = FleetFixture::tuned(1, 1, |settings| {
-        (settings.pools[0].size, settings.starts_max) = (Size::Fixed(10), 4);
+        settings.pools[0].size = Size::Fixed(10);
+        settings.starts_max = 4;
     });
     fixture.world.starting.shut();
     fixture.fleet.start();
@@ -92,7 +93,8 @@ async fn lazy_by_instance() {
 async fn a_call_waits_for_the_start() {
     let fixture = FleetFixture::tuned(1, 1, |settings| {
         let pool = &mut settings.pools[0];
-        (pool.size, pool.lease_timeout) = (Size::Fixed(2), Duration::from_secs(1));
+        pool.size = Size::Fixed(2);
+        pool.lease_timeout = Duration::from_secs(1);
     });
     fixture.world.starting.shut();
     let call = fixture.begin_at(SessionKey::Ephemeral, at("", ""), "click").await;
@@ -109,7 +111,8 @@ pub fn two_pools(
     second: usize,
     tune: impl FnOnce(&mut FleetSettings),
 ) -> (FleetFixture, Arc<World>) {
-    let (one, two) = (World::new(), World::new());
+    let one = World::new();
+    let two = World::new();
     let mut settings = settings_of(&one, 1, 1);
     settings.pools = vec![fixed_pool(&two, "OTHER", second, 1), fixed_pool(&one, "DEFAULT", first, 1)];
     tune(&mut settings);

@@ -25,7 +25,8 @@ async fn concurrent_calls_get_different_seats() {
     let local = Owner::local();
     let one = fixture.begin_as(&local, SessionKey::Ephemeral, "hold").await;
     let two = fixture.begin_as(&local, SessionKey::Ephemeral, "hold").await;
-    let (first, second) = (fixture.world.held().await, fixture.world.held().await);
+    let first = fixture.world.held().await;
+    let second = fixture.world.held().await;
     second.answer();
     settle().await;
     first.answer();
@@ -42,7 +43,8 @@ async fn concurrent_calls_get_different_seats() {
 #[tokio::test(start_paused = true)]
 async fn another_owner_never_gets_it() {
     let fixture = FleetFixture::new(1, 1);
-    let (ann, bob) = (Owner::new("ann"), Owner::new("bob"));
+    let ann = Owner::new("ann");
+    let bob = Owner::new("bob");
     for round in 0..20 {
         assert_eq!(
             fixture.call_as(&ann, SessionKey::Ephemeral, "click", "{}").await.unwrap().seat,
@@ -68,7 +70,8 @@ async fn a_session_reclaims_a_returned_slot() {
         fixture.begin_as(&local, SessionKey::Ephemeral, "hold").await,
         fixture.begin_as(&local, SessionKey::Ephemeral, "hold").await,
     ];
-    let (first, second) = (fixture.world.held().await, fixture.world.held().await);
+    let first = fixture.world.held().await;
+    let second = fixture.world.held().await;
     second.answer();
     settle().await;
     assert_eq!(fixture.call("a", "click").await.unwrap().seat, 3);

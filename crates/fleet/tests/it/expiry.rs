@@ -65,7 +65,8 @@ async fn a_cancelled_call_keeps_its_session() {
 #[tokio::test(start_paused = true)]
 async fn a_call_racing_with_expiry_is_answered() {
     let fixture = FleetFixture::new(1, 1);
-    let (mut kept, mut restarted) = (0, 0);
+    let mut kept = 0;
+    let mut restarted = 0;
     let mut seat = fixture.call("a", "click").await.unwrap().seat;
     for round in 0..200 {
         let expiry = Instant::now() + IDLE;

@@ -17,7 +17,8 @@ const WORDS: &str =
 fn no_restarts(settings: &mut greenroom_fleet::FleetSettings) {
     for pool in &mut settings.pools {
         with_instances(pool, |id, instance| {
-            (instance.restarts, instance.alias) = (0, (id == 1).then(|| "main".to_owned()));
+            instance.restarts = 0;
+            instance.alias = (id == 1).then(|| "main".to_owned());
         });
     }
 }
@@ -28,7 +29,8 @@ async fn waiters_for_a_crashed_instance() {
     for restarts in [0, 3] {
         let fixture = FleetFixture::fixed_with(2, 1, |settings| {
             with_instances(&mut settings.pools[0], move |id, instance| {
-                (instance.restarts, instance.alias) = (restarts, (id == 1).then(|| "main".to_owned()));
+                instance.restarts = restarts;
+                instance.alias = (id == 1).then(|| "main".to_owned());
             });
         })
         .await;
@@ -155,7 +157,8 @@ async fn a_failed_instance_is_not_in_the_queue() {
             assert!(said.instance != dead, "round {round}: {said:?}");
         }
     }
-    let (status, counts) = (fixture.pool(), fixture.world.counts());
+    let status = fixture.pool();
+    let counts = fixture.world.counts();
     assert_eq!((status.healthy(), status.slots, counts.calls_on_lost), (1, 1, 0));
     fixture.end().await;
 }

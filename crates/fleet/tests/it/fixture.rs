@@ -41,7 +41,8 @@ impl TestAnswer {
             Ok(body) => Fields::open(body).unwrap().read("seat").unwrap().unwrap_or_default(),
             Err(_) => 0,
         };
-        let (pool, instance) = (answer.ran.pool.to_string(), answer.ran.instance.0);
+        let pool = answer.ran.pool.to_string();
+        let instance = answer.ran.instance.0;
         Self { seat, notes, pool, instance }
     }
 

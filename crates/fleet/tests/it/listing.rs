@@ -34,7 +34,8 @@ async fn sessions_are_listed() {
 #[tokio::test(start_paused = true)]
 async fn only_own_sessions_are_listed() {
     let fixture = FleetFixture::new(4, 1);
-    let (ann, bob) = (Owner::new("ann"), Owner::new("bob"));
+    let ann = Owner::new("ann");
+    let bob = Owner::new("bob");
     fixture.call_as(&ann, named("a"), "click", "{}").await.unwrap();
     fixture.call_as(&bob, named("b"), "click", "{}").await.unwrap();
     fixture.call_as(&ann, SessionKey::Ephemeral, "click", "{}").await.unwrap();
@@ -49,7 +50,8 @@ async fn only_own_sessions_are_listed() {
 #[tokio::test(start_paused = true)]
 async fn all_owners_sessions_are_listed() {
     let fixture = FleetFixture::new(4, 1);
-    let (ann, bob) = (Owner::new("ann"), Owner::new("bob"));
+    let ann = Owner::new("ann");
+    let bob = Owner::new("bob");
     fixture.call_as(&ann, named("a"), "click", "{}").await.unwrap();
     fixture.call_as(&bob, named("a"), "click", "{}").await.unwrap();
     fixture.call_as(&bob, connection(2), "click", "{}").await.unwrap();

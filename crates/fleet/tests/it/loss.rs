@@ -65,7 +65,8 @@ async fn called_in_the_moment_of_the_loss() {
                 fixture.call_as(&owner, whose.clone(), "click", "{}"),
                 fixture.call_as(&owner, whose.clone(), "click", "{}")
             );
-            let (one, two) = (one.unwrap(), two.unwrap());
+            let one = one.unwrap();
+            let two = two.unwrap();
             assert_eq!((one.seat, two.seat), (seat + 1, seat + 1));
             assert_eq!((one.restarted(), two.restarted()), (Some(&Ended::Lost(crash())), None));
         }

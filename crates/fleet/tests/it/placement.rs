@@ -19,7 +19,8 @@ async fn a_page_stays_for_its_owner() {
     let bob = Owner::new("bob");
     let seat = |said: crate::fixture::TestAnswer| said.seat;
     let on = |instance: &str| fixture.call_at(SessionKey::Ephemeral, at("", instance), "click");
-    let (zero, one) = (seat(on("0").await.unwrap()), seat(on("1").await.unwrap()));
+    let zero = seat(on("0").await.unwrap());
+    let one = seat(on("1").await.unwrap());
     assert_eq!((seat(on("0").await.unwrap()), seat(on("1").await.unwrap())), (zero, one), "page and cookies");
     let bobs = fixture
         .call_for(&bob, SessionKey::Ephemeral, at("", "0"), "click", Arc::new(FakeAgent))

@@ -63,7 +63,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Checks what holds whenever all tasks rest; and more, if nothing is stalled.
 fn check(fixture: &FleetFixture, goes_on: bool) {
-    let (status, counts) = (fixture.pool(), fixture.world.counts());
+    let status = fixture.pool();
+    let counts = fixture.world.counts();
     let slots = status.instances.first().map_or(usize::MAX, |one| one.slots);
     let leased: usize = status.instances.iter().map(|one| one.leased_slots).sum();
     assert_eq!(leased, status.leased_slots);

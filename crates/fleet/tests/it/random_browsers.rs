@@ -112,8 +112,8 @@ impl History {
         for browser in self.browser_fixture.browsers() {
             assert!(browser.index > last && browser.index <= self.given, "{browser:?}");
             last = browser.index;
-            let (counts, stalled) =
-                (self.browser_fixture.world(browser.index).counts(), self.stalled.contains(&browser.index));
+            let counts = self.browser_fixture.world(browser.index).counts();
+            let stalled = self.stalled.contains(&browser.index);
             assert!(browser.leased_slots <= browser.slots, "{browser:?}");
             let is_connected = browser.state == BrowserState::Connected;
             assert!(is_connected || browser.leased_slots == 0, "{browser:?}");

@@ -79,9 +79,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What kind of pool it is.
+/// The size and the settings of the pool under test.
 #[derive(Debug, Clone)]
-struct Kind {
+struct PoolShape {
     instances: usize,
     slots: usize,
     /// All but the first are lazy.
@@ -93,11 +93,11 @@ struct Kind {
     lending: Lending,
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
+fn pool_shape() -> impl Strategy<Value = PoolShape> {
     let lending = [Lending::Fifo, Lending::RoundRobin, Lending::LeastUsed, Lending::Sticky];
     let lending = prop::sample::select(lending.to_vec());
     (1..4_usize, 1..3_usize, any::<bool>(), any::<bool>(), any::<bool>(), lending).prop_map(
-        |(instances, slots, lazy, keyed, resized, lending)| Kind {
+        |(instances, slots, lazy, keyed, resized, lending)| PoolShape {
             instances,
             slots,
             lazy,
@@ -109,7 +109,7 @@ fn kind() -> impl Strategy<Value = Kind> {
 }
 
 /// Checks what holds whenever all tasks rest; and more, if nothing is stalled.
-fn check(fixture: &FleetFixture, kind: &Kind, goes_on: bool) {
+fn check(fixture: &FleetFixture, shape: &PoolShape, goes_on: bool) {
     let pool = fixture.pool();
     let counts = fixture.world.counts();
     let leased: usize = pool.instances.iter().map(|one| one.leased_slots).sum();
@@ -123,22 +123,22 @@ fn check(fixture: &FleetFixture, kind: &Kind, goes_on: bool) {
         );
         assert_eq!(one.leased_since.is_some(), one.leased_slots > 0, "{one:?}");
     }
-    let slots_max = if kind.resized { 2 } else { kind.slots };
+    let slots_max = if shape.resized { 2 } else { shape.slots };
     assert!(counts.seats_max <= slots_max, "a slot is lent twice: {counts:?}");
     assert_eq!((counts.dropped, counts.calls_on_lost), (0, 0), "{counts:?}");
     assert_eq!(fixture.world.stopped_twice(), 0);
     // A caller that waits for a certain instance may wait while others are free.
     let idle = pool.instances.iter().any(greenroom_fleet::InstanceStatus::is_available);
     assert!(
-        kind.keyed || !goes_on || pool.waiting == 0 || !idle,
+        shape.keyed || !goes_on || pool.waiting == 0 || !idle,
         "a caller waits though a slot is free: {pool:?}"
     );
     let hopeless = matches!(fixture.fleet.readiness(), Readiness::Failed(_));
     assert!(!hopeless || !goes_on || pool.waiting == 0, "a caller waits in vain: {pool:?}");
 }
 
-async fn play(kind: Kind, steps: Vec<Step>) {
-    let Kind { instances, slots: slots_before, lazy, keyed, resized, lending } = kind;
+async fn play(shape: PoolShape, steps: Vec<Step>) {
+    let PoolShape { instances, slots: slots_before, lazy, keyed, resized, lending } = shape;
     let fixture = FleetFixture::fixed_with(instances, slots_before, |settings| {
         settings.starts_max = 2;
         settings.pools[0].strategy = lending;
@@ -210,18 +210,19 @@ async fn play(kind: Kind, steps: Vec<Step>) {
                 let count = fixture.pool().instances.len();
                 let slots = if resized { slots } else { slots_before };
                 let mut pool = fixed_pool(&fixture.world, "DEFAULT", count, slots);
-                (pool.warm, pool.strategy) = (warm, lending);
+                pool.warm = warm;
+                pool.strategy = lending;
                 fixture.fleet.apply(pool).unwrap();
             }
             Step::Woke => fixture.fleet.woke(),
             Step::Wait(seconds) => {
                 sleep(Duration::from_secs(seconds.into()) + MS).await;
                 settle().await;
-                check(&fixture, &kind, !stalled);
+                check(&fixture, &shape, !stalled);
             }
         }
     }
-    finish(&fixture, &kind, running, held).await;
+    finish(&fixture, &shape, running, held).await;
 }
 
 fn go(fixture: &FleetFixture) {
@@ -231,7 +232,12 @@ fn go(fixture: &FleetFixture) {
 }
 
 /// Everything is mended, answered and ordered to run: then every call is answered, and the pool is whole again.
-async fn finish(fixture: &FleetFixture, kind: &Kind, running: Vec<JoinHandle<Outcome>>, mut held: Vec<Held>) {
+async fn finish(
+    fixture: &FleetFixture,
+    shape: &PoolShape,
+    running: Vec<JoinHandle<Outcome>>,
+    mut held: Vec<Held>,
+) {
     go(fixture);
     fixture.world.mend();
     for _ in 0..12 {
@@ -243,7 +249,7 @@ async fn finish(fixture: &FleetFixture, kind: &Kind, running: Vec<JoinHandle<Out
         sleep(Duration::from_secs(10)).await;
     }
     settle().await;
-    check(fixture, kind, true);
+    check(fixture, shape, true);
     for call in running {
         assert!(call.is_finished(), "a call was never answered: {:?}", fixture.pool());
     }
@@ -269,10 +275,10 @@ proptest! {
     /// is answered, no order is lost, and a shutdown leaves nothing.
     #[test]
     fn a_declared_pool_keeps_its_promises(
-        kind in kind(),
+        shape in pool_shape(),
         steps in vec(step(), 1..70),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        runtime.unwrap().block_on(play(kind, steps));
+        runtime.unwrap().block_on(play(shape, steps));
     }
 }

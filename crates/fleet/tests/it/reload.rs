@@ -126,7 +126,9 @@ async fn what_holds_with_the_next_start() {
     let new_world = World::new();
     let pool = changed(&new_world, 2, |pool| {
         with_instances(pool, |_, instance| {
-            (instance.slots, instance.browser, instance.headless) = (3, "firefox".to_owned(), false);
+            instance.slots = 3;
+            instance.browser = "firefox".to_owned();
+            instance.headless = false;
         });
     });
     fixture.fleet.apply(pool).unwrap();

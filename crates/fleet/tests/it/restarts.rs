@@ -96,7 +96,8 @@ async fn failing_starts_spend_the_budget() {
 async fn a_restart_by_hand() {
     let fixture = FleetFixture::fixed_with(2, 1, |settings| {
         with_instances(&mut settings.pools[0], |id, instance| {
-            (instance.restarts, instance.alias) = (1, (id == 1).then(|| "main".to_owned()));
+            instance.restarts = 1;
+            instance.alias = (id == 1).then(|| "main".to_owned());
         });
     })
     .await;

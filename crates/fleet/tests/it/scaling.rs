@@ -154,7 +154,8 @@ async fn grown_again_while_it_stops() {
 async fn leaving_in_every_state() {
     let fixture = FleetFixture::fixed_with(1, 1, |settings| {
         with_instances(&mut settings.pools[0], |id, instance| {
-            (instance.lazy, instance.restarts) = (id == 4, if id == 3 { 0 } else { 3 });
+            instance.lazy = id == 4;
+            instance.restarts = if id == 3 { 0 } else { 3 };
         });
     })
     .await;

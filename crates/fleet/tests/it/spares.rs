@@ -99,7 +99,8 @@ async fn a_used_seat_is_never_a_spare() {
 async fn a_spare_never_makes_a_caller_wait() {
     for suits in [true, false] {
         let fixture = FleetFixture::tuned(2, 1, |settings| {
-            (settings.pools[0].lease_timeout, settings.pools[0].warm) = (Duration::ZERO, 2);
+            settings.pools[0].lease_timeout = Duration::ZERO;
+            settings.pools[0].warm = 2;
         });
         fixture.fleet.start();
         settle().await;
@@ -133,7 +134,8 @@ async fn a_spare_never_makes_a_caller_wait() {
 async fn a_spare_that_opens_is_promised() {
     for slots in [1, 4] {
         let fixture = FleetFixture::tuned(slots, 1, |settings| {
-            (settings.pools[0].lease_timeout, settings.pools[0].warm) = (Duration::ZERO, 1);
+            settings.pools[0].lease_timeout = Duration::ZERO;
+            settings.pools[0].warm = 1;
         });
         fixture.world.starting.shut();
         fixture.world.opening.shut();
@@ -355,7 +357,8 @@ async fn nothing_is_kept_before_the_start() {
 #[tokio::test(start_paused = true)]
 async fn time_begins_when_a_spare_is_handed_out() {
     let fixture = FleetFixture::tuned(2, 1, |settings| {
-        (settings.pools[0].warm, settings.max_lifetime) = (1, Some(IDLE * 2));
+        settings.pools[0].warm = 1;
+        settings.max_lifetime = Some(IDLE * 2);
     });
     fixture.fleet.start();
     settle().await;
@@ -412,7 +415,8 @@ async fn idle_seats_are_not_listed_as_sessions() {
 #[tokio::test(start_paused = true)]
 async fn a_successor_waits() {
     let fixture = FleetFixture::tuned(4, 1, |settings| {
-        (settings.pools[0].warm, settings.pools[0].spare_pause) = (1, 250 * MS);
+        settings.pools[0].warm = 1;
+        settings.pools[0].spare_pause = 250 * MS;
     });
     fixture.fleet.start();
     settle().await;

@@ -1,7 +1,7 @@
 //! A batch: many operations in one transaction.
 //!
-//! It is written as a whole or not at all, except for operations that fail by their own fault: with [`Savepoints`] each has a
-//! savepoint, and one that fails leaves nothing behind and does not affect its neighbours.
+//! The writer commits it as a whole or not at all. With [`Savepoints`] each operation has a savepoint, so
+//! that one that fails by its own fault leaves nothing behind and the others succeed.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ pub(crate) enum Savepoints {
 /// The result of each operation of a batch.
 pub(crate) type Outcomes = Vec<Result<OpResult, NotRecorded>>;
 
-/// One transaction with the whole batch of the process `run`. Every error is the whole batch's.
+/// Writes the whole batch in one transaction, for the process with the tag `run`. An error means that nothing
+/// of the batch is written.
 pub(crate) fn transaction(
     connection: &Connection,
     run: &str,
@@ -32,7 +33,8 @@ pub(crate) fn transaction(
     let outcomes = fill(connection, run, batch, savepoints)
         .and_then(|outcomes| execute(connection, "COMMIT").map(|()| outcomes));
     if outcomes.is_err() && !connection.is_autocommit() {
-        // SQLite has rolled some failures back itself. One that it cannot roll back, it will find at the next start.
+        // After some failures SQLite has rolled back already, hence the check. If this statement fails too,
+        // SQLite rolls the transaction back when it next opens the file.
         let _ = execute(connection, "ROLLBACK");
     }
     outcomes

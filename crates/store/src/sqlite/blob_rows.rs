@@ -31,7 +31,8 @@ pub(crate) fn blob(
     Ok(Some((about, pools)))
 }
 
-/// Newest first, each once, as the newest record names it. Removed blobs are left out.
+/// The owner's blobs, newest first. A blob that several records name appears once, as the newest record names
+/// it. Removed blobs are left out.
 pub(crate) fn blobs(
     connection: &Connection,
     owner: &Owner,
@@ -53,7 +54,7 @@ pub(crate) fn blobs(
     Ok(found)
 }
 
-/// Rows are read one by one, so that no more are looked at than are asked for.
+/// The query needs no sort, so SQLite reads one row after the other and stops when the caller has enough.
 pub(crate) fn blobs_sql() -> String {
     format!(
         "SELECT sha256, substr(mime, 1, {FIELD_BYTES_MAX}), substr(name, 1, {FIELD_BYTES_MAX}), bytes

@@ -1,7 +1,7 @@
 //! How a connection waits for another process that writes.
 //!
-//! SQLite's own wait begins with a millisecond, twenty times as long as a commit takes. Here the thread yields the
-//! processor a few times first; most waits end there.
+//! SQLite's own wait begins with a millisecond, twenty times as long as a commit takes. This handler first
+//! yields the processor a few times; most waits end there.
 
 use std::{
     thread,
@@ -14,7 +14,7 @@ use rusqlite::Connection;
 /// the database for longer than this has been stopped, and calls must not stop with it.
 pub(crate) const BUSY_WITHIN: Duration = Duration::from_secs(2);
 
-/// How often the thread merely yields. About 50 µs on an idle machine.
+/// How often the thread yields before it sleeps. About 50 µs on an idle machine.
 const TURNS: i32 = 32;
 
 /// The pause between two later attempts.

@@ -19,11 +19,12 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::{busy::BUSY_WITHIN, open};
 
-/// After so many bytes written there is a checkpoint. Few enough that the WAL stays in memory and the next start reads it
-/// quickly, enough that the disk is not kept busy.
+/// How many bytes the writer commits between two checkpoints: few enough that the WAL stays in memory and the
+/// next start reads it quickly, enough that checkpoints do not keep the disk busy.
 const EVERY_BYTES: usize = 8 << 20;
 
-/// A WAL of so many pages is restarted, whatever waits: 64 MiB, the most that a start has to read after a crash.
+/// How many pages the WAL may have before a checkpoint restarts it and makes the writer wait: 64 MiB, the
+/// most that a start has to read after a crash.
 const PAGES_MAX: i64 = 16_384;
 
 /// What a commit writes in addition to its rows: some six pages of tables and indexes.
@@ -56,7 +57,7 @@ impl Checkpointer {
         self.written += bytes + COMMIT_BYTES;
         if self.written >= EVERY_BYTES {
             self.written = 0;
-            // A nudge that still waits covers both.
+            // If an earlier nudge is still in the channel, its checkpoint covers this commit too.
             if let Some(nudge) = &self.nudge {
                 let _ = nudge.try_send(());
             }
@@ -84,7 +85,8 @@ fn run(folder: &Path, nudges: &Receiver<()>) {
                 .ok();
         }
         if let Some(Err(error)) = connection.as_ref().map(checkpoint) {
-            // The writer meets the same fault and reports it; a new connection may not have it.
+            // The writer meets the same fault and reports it. The next attempt uses a new connection, which
+            // may not have it.
             tracing::debug!(%error, "the records' checkpoint failed");
             connection = None;
         }
@@ -107,7 +109,7 @@ struct Attempt {
     /// Another checkpoint is under way, a reader needs the WAL, or the writer is about to commit.
     is_busy: bool,
     wal_pages: i64,
-    /// How many of these are in the database by now.
+    /// How many of these pages the checkpoint has copied into the database.
     copied_pages: i64,
 }
 
@@ -121,7 +123,7 @@ fn run_pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<Attempt
         Ok(Attempt { is_busy: row.get(0)?, wal_pages: row.get(1)?, copied_pages: row.get(2)? })
     });
     match attempt {
-        // The lock that this connection found taken before the checkpoint began.
+        // Another connection held the checkpoint lock before this checkpoint began.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
             Ok(Attempt { is_busy: true, ..Attempt::default() })
         }
@@ -129,7 +131,7 @@ fn run_pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<Attempt
     }
 }
 
-/// The last checkpoint of a connection that ends: as much as other connections allow.
+/// Copies as much of the WAL as other connections allow, before this connection closes.
 pub(crate) fn last(connection: &Connection) -> rusqlite::Result<()> {
     passive(connection).map(|_| ())
 }

@@ -1,6 +1,7 @@
 //! Exports records as they are, one after the other.
 //!
-//! They are read in parts, each a query of its own: a slow consumer holds nothing up, least of all the WAL.
+//! The exporter reads them in parts, each with a query of its own, so that a slow consumer keeps no read
+//! transaction open: that would keep the WAL from being emptied.
 
 use greenroom_core::{Raw, raw, time::timestamp_ms};
 use rusqlite::{Connection, Row, ToSql};
@@ -110,7 +111,8 @@ impl Parts {
         );
         let mut select = connection.prepare_cached(&sql)?;
         let mut rows = select.query(values.as_slice())?;
-        let (mut part, mut bytes) = (Vec::new(), 0);
+        let mut part = Vec::new();
+        let mut bytes = 0;
         while let Some(row) = rows.next()? {
             let record = exported(connection, row)?;
             bytes += record.bytes();

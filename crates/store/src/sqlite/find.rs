@@ -1,8 +1,9 @@
-//! Reads of the records, always on behalf of an owner: records of other owners are not there.
+//! Queries of the records. Each is on behalf of an owner, and finds no record of another owner.
 //!
-//! No query's cost grows with the number of all records: each goes through an index and stops at its limit. No list looks
-//! at another owner's rows. The list of a session looks at the session's calls, whatever the other filters; the list of a
-//! tool's failures looks at the owner's failures. Called by the readers, and by the writer for a name that was given twice.
+//! No query's cost grows with the number of all records: each goes through an index and stops at its limit.
+//! No list looks at another owner's rows. The list of a session looks at the session's calls, whatever the
+//! other filters; the list of a tool's failures looks at the owner's failures. The readers call this module,
+//! and so does the writer when a caller claims a `ref_id` that already exists.
 
 use greenroom_core::{
     Owner, Raw,
@@ -41,7 +42,8 @@ pub(crate) fn record_sql() -> String {
     )
 }
 
-/// Parameters were JSON when they were written.
+/// A record's parameters. The writer got them as JSON, so only another program can have put anything else
+/// there.
 pub(crate) fn kept_params(row: &Row<'_>, column: usize) -> rusqlite::Result<Raw> {
     let text: String = row.get(column)?;
     raw::parse(text).map_err(|error| {
@@ -70,7 +72,7 @@ const CONSOLE_BYTES_MAX: usize = 1 << 20;
 /// What a line takes in addition to its texts: the names of its members in JSON, its level, time and two numbers.
 const LINE_BYTES: usize = 128;
 
-/// Newest first.
+/// The owner's records that match the filter, newest first.
 pub(crate) fn list(connection: &Connection, owner: &Owner, filter: &Filter) -> rusqlite::Result<Listed> {
     let before = filter.before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
     let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
@@ -86,7 +88,9 @@ pub(crate) fn list(connection: &Connection, owner: &Owner, filter: &Filter) -> r
     }
     let mut select = connection.prepare_cached(&list_sql(filter))?;
     let mut found = select.query(values.as_slice())?;
-    let (mut listed, mut read, mut shown) = (Listed::default(), 0, 0);
+    let mut listed = Listed::default();
+    let mut read = 0;
+    let mut shown = 0;
     while let Some(row) = found.next()? {
         let (summary, bytes) = rows::listed(row)?;
         read += bytes;
@@ -106,8 +110,8 @@ fn shown_bytes(summary: &Summary) -> usize {
     texts + summary.tool.len() + summary.session.as_ref().map_or(0, |session| session.name.len())
 }
 
-/// The driving table comes first in the text, and `CROSS JOIN` keeps SQLite from choosing another: it has no statistics
-/// about the rows to choose by.
+/// The SQL of [`list`]. `CROSS JOIN` makes SQLite read the first table first: it has no statistics about the
+/// rows, and would often choose worse.
 pub(crate) fn list_sql(filter: &Filter) -> String {
     let of_tool = |number| format!(" AND q.tool_name = ?{number}");
     let wheres = match (&filter.session, &filter.tool) {
@@ -122,7 +126,7 @@ pub(crate) fn list_sql(filter: &Filter) -> String {
         (None, None) => "requests_by_owner",
     };
     let (from, driving) = match filter.status {
-        // Failures are few, and have an index of their own, by owner.
+        // Failures are few, and an index has them by owner.
         Some(Status::Error) if filter.session.is_none() => (
             "responses r INDEXED BY responses_failed CROSS JOIN requests q ON q.position = r.position"
                 .to_owned(),
@@ -137,7 +141,8 @@ pub(crate) fn list_sql(filter: &Filter) -> String {
     };
     let of_status =
         filter.status.map(|status| format!(" AND r.status = '{}'", status.as_str())).unwrap_or_default();
-    // Position and owner are equal in both; SQLite must see that the driving table has them in its index, in order.
+    // Both tables have position and owner. The query names those of the first table, so that SQLite uses the
+    // order of its index.
     let columns = rows::listed_columns();
     format!(
         "SELECT {columns} FROM {from} LEFT JOIN sessions s ON s.session_id = q.session_id
@@ -163,7 +168,8 @@ pub(crate) fn console_part(
     ))?;
     let mut found =
         select.query(params![id.as_str(), level, i64::try_from(range.offset).unwrap_or(i64::MAX)])?;
-    let (mut part, mut bytes) = (ConsolePart::default(), 0);
+    let mut part = ConsolePart::default();
+    let mut bytes = 0;
     while let Some(row) = found.next()? {
         if bytes > CONSOLE_BYTES_MAX {
             part.next = Some(range.offset + part.lines.len());

@@ -35,9 +35,9 @@ const STATEMENTS: usize = 64;
 /// An open database.
 pub(crate) struct Opened {
     pub(crate) connection: Connection,
-    /// The file's identity, whatever is at its path meanwhile.
+    /// The identity of the open file; another file may be at its path meanwhile.
     file: Identity,
-    /// Whether it was created just now.
+    /// Whether opening has created the database.
     pub(crate) is_new: bool,
 }
 
@@ -48,7 +48,8 @@ struct Identity {
 }
 
 impl Opened {
-    /// Whether the file is still the one at its path. A removed file takes rows as before, and they are lost.
+    /// Whether the file is still the one at its path. SQLite writes to a removed file without an error, and
+    /// the rows are lost.
     pub(crate) fn is_in_place(&self, folder: &Path) -> bool {
         identity(&folder.join(FILE)).is_ok_and(|found| found == self.file)
     }
@@ -67,7 +68,8 @@ pub(crate) fn open(folder: &Path) -> Result<Opened, Failure> {
     }
 }
 
-/// Creates the data folder, if there is none yet. Only at the start: one that vanishes later is a fault to report.
+/// Creates the data folder, if there is none. The writer calls this at the start only: a folder that vanishes
+/// later is a fault to report.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
     DirBuilder::new()
         .recursive(true)
@@ -103,14 +105,15 @@ fn attempt(path: &Path) -> Result<Opened, Failure> {
     }
     busy::install(&mut connection)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Before anything that might write: a database of a newer greenroom is left as it is.
+    // This check comes before any statement that might write, so that a newer greenroom's database stays as
+    // it is.
     let version = schema::version(&connection)?;
     if version > schema::VERSION {
         return Err(Failure::Newer { version });
     }
     let is_new = version == 0;
     if is_new {
-        // Takes effect in a database without tables only, and must come before it is in WAL mode.
+        // SQLite applies this only to a database without tables, and only before WAL mode is on.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -124,7 +127,7 @@ fn attempt(path: &Path) -> Result<Opened, Failure> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "journal_size_limit", WAL_KEPT_BYTES)?;
-    // The checkpointer does it, without holding calls up.
+    // The checkpointer makes all checkpoints, so that no commit waits for one.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     schema::migrate(&mut connection)?;
     Ok(Opened { connection, file, is_new })
@@ -172,7 +175,7 @@ fn set_aside(path: &Path, failure: &Failure) -> Result<(), Failure> {
         aside = %aside.display(),
         "the database of records is broken; it was moved aside, and a new one begins"
     );
-    // The database last: until it has moved, another process still finds it broken and does the same.
+    // The database moves last: until then, another process finds it broken and moves the rest too.
     for suffix in ["-wal", "-shm", ""] {
         let from = with_suffix(path, suffix);
         match fs::rename(&from, with_suffix(&aside, suffix)) {

@@ -16,7 +16,8 @@ use tokio::{
 use super::{Failure, open};
 use crate::shared::{Phase, StoreShared};
 
-/// How many read at once. They compute more than they wait, and greenroom leaves most cores to browsers.
+/// How many reads run at once. A read computes more than it waits, and greenroom leaves most cores to
+/// browsers.
 const READERS_MAX: usize = 4;
 
 /// How long a read waits for its turn. Reads take milliseconds; an agent that waits this long gets an error.
@@ -34,7 +35,7 @@ impl Readers {
         Self { folder, turns: Arc::new(Semaphore::new(READERS_MAX)), idle: Arc::default(), shared }
     }
 
-    /// Runs a read.
+    /// Runs `read` on a blocking thread, with a connection to the open database.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -45,7 +46,8 @@ impl Readers {
             .await
             .map_err(|_| too_long())?
             .map_err(|_| Unreadable(Arc::from("greenroom is shutting down")))?;
-        let (folder, idle) = (self.folder.clone(), self.idle.clone());
+        let folder = self.folder.clone();
+        let idle = self.idle.clone();
         let outcome = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             let connection = match take(&idle, generation) {

@@ -1,8 +1,8 @@
 //! Slices of removal: each a transaction of a millisecond or so.
 //!
-//! With a record go its response, its console lines, its cursor and its references to blobs, by the tables' own rules. A
-//! blob's file is removed inside the transaction that removes its row: a process that keeps the same bytes waits for that
-//! transaction, finds neither, and writes them again.
+//! With a record SQLite removes its response, its console lines, its cursor and its references to blobs (`ON
+//! DELETE CASCADE`). A blob's file is removed inside the transaction that removes its row: a process that
+//! keeps the same bytes waits for that transaction, finds neither, and writes them again.
 
 use std::{collections::HashSet, time::SystemTime};
 
@@ -46,9 +46,10 @@ pub(crate) fn records(connection: &mut Connection, limits: &Limits<'_>) -> Resul
         .query_map([SLICE_RECORDS], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<Result<_, _>>()?;
     let mut removed = Removed::default();
-    let (mut sessions, mut last) = (HashSet::new(), 0);
+    let mut sessions = HashSet::new();
+    let mut last = 0;
     for (position, session, timestamp) in oldest {
-        // Checked after each: a single record can be as big as a thousand others.
+        // This checks the size after each record: one can be as big as a thousand others.
         if timestamp >= cutoff && !is_too_big(&transaction, limits.settings.bytes_max)? {
             break;
         }
@@ -138,7 +139,8 @@ pub(crate) fn old_blobs(
             .prepare_cached("SELECT sha256, pool, bytes, last_used FROM blobs ORDER BY last_used LIMIT ?1")?;
         let mut rows = select.query([SLICE_BLOBS])?;
         while let Some(row) = rows.next()? {
-            let (bytes, last_used): (u64, String) = (row.get(2)?, row.get(3)?);
+            let bytes: u64 = row.get(2)?;
+            let last_used: String = row.get(3)?;
             if last_used >= expired && (excess == 0 || last_used >= in_use) {
                 break;
             }

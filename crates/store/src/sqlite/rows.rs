@@ -1,4 +1,5 @@
-//! Rows as the types of the port.
+//! Turns rows of the tables into the types of the port `Records`, and names the columns that each conversion
+//! reads.
 
 use std::{
     sync::Arc,
@@ -17,12 +18,12 @@ use greenroom_core::{
 use rusqlite::{Row, types::Type};
 use serde::Deserialize;
 
-/// The columns of [`summary`], out of `requests q`, `responses r` and `sessions s`.
+/// The columns that [`summary`] reads, in its order, from the tables of [`JOINED`].
 pub(crate) const SUMMARY: &str = "q.position, q.ref_id, q.tool_name, q.timestamp, s.session_id, s.name, s.pool, \
      r.status, r.timestamp, r.took_ms, r.has_snapshot, r.console_count, r.console_errors, r.url, r.title, \
      r.error_message";
 
-/// How these tables are joined.
+/// The tables `requests q`, `responses r` and `sessions s`. A request without a response has not ended.
 pub(crate) const JOINED: &str = "requests q LEFT JOIN responses r ON r.position = q.position \
      LEFT JOIN sessions s ON s.session_id = q.session_id";
 
@@ -57,13 +58,15 @@ pub(crate) fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
     })
 }
 
-/// How many characters of a text are read for a list: never fewer than are shown.
+/// How many characters of a text SQLite reads for a list. A character has at least one byte, so this is never
+/// less than a list shows.
 pub(crate) const HEAD_CHARS: usize = FIELD_BYTES_MAX;
 
-/// Where the whole of a text is that a list shows the beginning of.
+/// How a reader gets the whole of a text that a list shortens.
 const WHOLE: &str = "read the call by its ref_id";
 
-/// The columns of [`listed`]: those of [`SUMMARY`], of long texts only the heads, and how long these texts are.
+/// The columns that [`listed`] reads: those of [`SUMMARY`], but only the beginnings of long texts; then the
+/// lengths of these texts.
 pub(crate) fn listed_columns() -> String {
     let head = |column: &str| format!("substr({column}, 1, {HEAD_CHARS})");
     format!(
@@ -100,12 +103,12 @@ pub(crate) fn listed(row: &Row<'_>) -> rusqlite::Result<(Summary, u64)> {
     Ok((summary, sum))
 }
 
-/// A text as lists show it, from its head.
+/// A text as lists show it: its beginning `head`, and how long the whole is.
 pub(crate) fn shown(head: &str, bytes: u64) -> String {
     excerpt_of(head, bytes, FIELD_BYTES_MAX, WHOLE).into_owned()
 }
 
-/// The columns of [`session`], of `sessions s`.
+/// The columns of `sessions s` that [`session`] reads.
 pub(crate) const SESSION: &str = "s.session_id, s.name, s.pool, s.created_at, s.last_activity, s.state";
 
 pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
@@ -123,7 +126,7 @@ pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     })
 }
 
-/// The columns of [`console_line`], of `console_logs`.
+/// The columns of `console_logs` that [`console_line`] reads.
 pub(crate) const CONSOLE_LINE: &str = "level, message, timestamp, location";
 
 /// How much of a message, in characters and in bytes, a part of a console has. A stack trace of a big application has some
@@ -133,7 +136,8 @@ const MESSAGE_MAX: usize = 16 * 1024;
 /// A location is an address and two numbers. One with a `data:` URL of megabytes is of no use to a reader.
 const LOCATION_BYTES_MAX: usize = 4096;
 
-/// The columns of [`console_head`], of `console_logs`.
+/// The columns of `console_logs` that [`console_head`] reads: the level and the time whole, the beginning of
+/// the message, and a location if it is not too long.
 pub(crate) fn console_heads() -> String {
     format!(
         "level, substr(message, 1, {MESSAGE_MAX}), timestamp, \
@@ -141,7 +145,7 @@ pub(crate) fn console_heads() -> String {
     )
 }
 
-/// A line whose message is cut, to `message_max` bytes at most.
+/// A console line, its message cut to at most `message_max` bytes.
 pub(crate) fn console_head(row: &Row<'_>, message_max: usize) -> rusqlite::Result<ConsoleLine> {
     let mut line = console_line(row)?;
     let bytes = count(row, 4)?;
@@ -167,7 +171,7 @@ pub(crate) fn console_line(row: &Row<'_>) -> rusqlite::Result<ConsoleLine> {
     })
 }
 
-/// A location as the table has it.
+/// The JSON of the column `location`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredLocation {
@@ -176,7 +180,7 @@ struct StoredLocation {
     column_number: Option<u32>,
 }
 
-/// The columns of [`blob_ref`], of `blob_refs`.
+/// The columns of `blob_refs` that [`blob_ref`] reads.
 pub(crate) const BLOB_REF: &str = "sha256, mime, name, bytes";
 
 pub(crate) fn blob_ref(row: &Row<'_>) -> rusqlite::Result<BlobRef> {

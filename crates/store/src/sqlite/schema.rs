@@ -31,6 +31,7 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
 /// The version of a database; 0 for an empty one.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<usize> {
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    // A negative version was not written by any greenroom; taken as later than all, it is refused.
+    // No greenroom writes a negative version. It counts as a later one here, so that this program refuses the
+    // database.
     Ok(usize::try_from(version).unwrap_or(usize::MAX))
 }

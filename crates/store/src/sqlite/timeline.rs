@@ -1,7 +1,7 @@
 //! A session's timeline: calls, the pages they led to, console lines and errors, in one order.
 //!
-//! Calls are in the order in which they began, and what came with a call follows it: the call, the page it led to, the
-//! page's console lines, its error.
+//! Calls are in the order in which they began. Each is followed by the page that it led to, the page's
+//! console lines, and its error.
 //!
 //! A client that follows a session reads on from `next`, which stops at a call that is under way, so that its outcome is
 //! read, too; what follows such a call is in the part nevertheless, and comes again with the next one.
@@ -67,7 +67,8 @@ pub(crate) fn timeline(
             break;
         }
     }
-    // A call that never ends must not hide what is behind a full part.
+    // If the part is full and its first call has not ended, the next part starts behind it all the same: a
+    // call that never ends must not hide the rest.
     if let Some(pending) = pending.filter(|pending| !(is_full && *pending == first))
         && is_active(connection, session)?
     {
@@ -118,7 +119,8 @@ fn url_before(
         .optional()
 }
 
-/// Selects the head alone: lists show no more, and it is compared with theirs.
+/// The SQL of [`url_before`]. It selects only as much of the URL as the events show, because the caller
+/// compares the two.
 pub(crate) fn url_before_sql() -> String {
     format!(
         "SELECT substr(r.url, 1, {HEAD_CHARS}), octet_length(r.url)

@@ -1,4 +1,4 @@
-//! Vacuuming, started by a user.
+//! `greenroom db vacuum`: removes what is too old and makes the file small.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::{
     settings::StoreSettings,
 };
 
-/// The result.
+/// What a vacuum has done.
 #[derive(Debug, Serialize)]
 pub struct Vacuumed {
     #[serde(flatten)]

@@ -34,7 +34,7 @@ pub(crate) fn apply(connection: &Connection, run: &str, op: &Op) -> rusqlite::Re
     }
 }
 
-/// Returns whether the record is new.
+/// Inserts a request. Returns whether its `ref_id` is new.
 fn insert(connection: &Connection, run: &str, request: &Request) -> rusqlite::Result<bool> {
     if let Some(session) = &request.session {
         session_used(connection, run, session, request.owner.as_str(), request.at)?;
@@ -168,7 +168,7 @@ fn console(connection: &Connection, response: &Response) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// The lines as JSON, in addition to their rows.
+/// The console lines as one JSON text, which the response's row has in addition to the lines' own rows.
 fn console_json(lines: &[ConsoleLine]) -> String {
     let lines: Vec<_> = lines
         .iter()

@@ -1,10 +1,10 @@
 //! The writer: the one thread of this process that writes to the database.
 //!
-//! It takes all queued operations as one batch, writes it in one transaction, and answers all of it in order once that is
-//! committed. An operation that cannot be written fails alone: the batch is repeated, each operation in a savepoint of its
-//! own. A transaction that fails fails the whole batch, and [`StoreShared::health`] says why until one succeeds again.
-//! A database that cannot be opened is tried again, a broken or missing one is replaced by a new one; meanwhile calls go on
-//! without records.
+//! It takes all queued operations as one batch, writes it in one transaction, and answers all of it in order
+//! once that is committed. If an operation cannot be written, the writer repeats the batch with a savepoint
+//! for each operation, so that this one fails alone. A transaction that fails fails the whole batch, and
+//! [`StoreShared::health`] says why until one succeeds again. If the database cannot be opened, the writer
+//! tries again; a broken or missing one it replaces with a new one. Meanwhile calls run without records.
 
 use std::{
     path::PathBuf,
@@ -38,14 +38,14 @@ const OPEN_AGAIN: Duration = Duration::from_secs(1);
 /// How often the writer checks whether something must be removed. Limits are days and gigabytes.
 const RETAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// How soon after the start it first checks: the first calls come before.
+/// How soon after the start the writer first checks; the first calls should not wait for that.
 const RETAIN_FIRST: Duration = Duration::from_secs(1);
 
 /// How long removing waits for an idle moment. Past it, a slice of a millisecond comes between two batches: where calls
 /// never pause, the database must not grow without end.
 const RETAIN_WITHIN: Duration = Duration::from_secs(1);
 
-pub(crate) struct Writer {
+pub(crate) struct DatabaseWriter {
     shared: Arc<StoreShared>,
     settings: StoreSettings,
     folder: PathBuf,
@@ -54,7 +54,7 @@ pub(crate) struct Writer {
     files: Arc<BlobFiles>,
     /// The round of removals that is under way, if there is one.
     round: Option<Round>,
-    /// When its next slice is due, or the next round.
+    /// When the round's next slice is due, or else the next round.
     retain_at: Instant,
 }
 
@@ -74,13 +74,14 @@ impl Drop for EndReport {
             self.0.queue.close_because(why);
         }
         self.0.queue.close();
-        // Operations still in the queue are dropped, so their waiters learn it.
+        // This drops the operations that are still in the queue, so their waiters learn that the writer has
+        // ended.
         drop(self.0.queue.take(Duration::ZERO));
         self.0.phase.send_replace(Phase::Ended);
     }
 }
 
-impl Writer {
+impl DatabaseWriter {
     /// Runs until the queue is closed and empty.
     pub(crate) fn run(shared: Arc<StoreShared>, settings: StoreSettings, files: Arc<BlobFiles>) {
         let end_report = EndReport(shared.clone());
@@ -126,7 +127,7 @@ impl Writer {
 
     fn open(&mut self) {
         let outcome = match self.open_and_tidy() {
-            // It was moved aside: the next one is new.
+            // The first attempt has moved the broken database aside, so the second creates a new one.
             Err(failure) if failure.is_corrupt() => self.open_and_tidy(),
             outcome => outcome,
         };
@@ -163,7 +164,8 @@ impl Writer {
             tracing::info!(closed, "closed the sessions of greenrooms that have ended");
         }
         if opened.is_new {
-            // Blobs of a database that was moved aside: without rows they would stay for ever.
+            // The blobs of a database that was moved aside get rows here; without rows no round would ever
+            // remove them.
             remove::adopt(&mut opened.connection, &self.files.all())?;
         }
         Ok(())
@@ -181,7 +183,7 @@ impl Writer {
     fn write(&mut self, batch: Vec<Op>) {
         match self.commit(&batch) {
             Ok(outcomes) => {
-                // An operation that found no row to write to proves nothing about the disk.
+                // An operation that found no row to write to does not show that the disk works.
                 if outcomes
                     .iter()
                     .any(|outcome| matches!(outcome, Ok(OpResult::Written | OpResult::Claimed(_))))
@@ -231,7 +233,8 @@ impl Writer {
         }
     }
 
-    /// A file that was removed or replaced takes rows as before; but no reader would find them.
+    /// Opens the database anew if its file was removed or replaced: SQLite would go on writing to the old
+    /// file, where no reader finds the rows.
     fn reopen_if_moved(&mut self) {
         if matches!(&self.state, DatabaseState::Open { opened, .. } if !opened.is_in_place(&self.folder)) {
             tracing::warn!(
@@ -311,7 +314,8 @@ mod tests {
         Op::SessionEnded(SessionUid::new(at, [1; 16]), SessionState::Closed, at)
     }
 
-    /// A writer that panics leaves its reason in the health, and in later refusals. A writer that ends normally leaves none.
+    /// After a panic of the writer, the health and later refusals give its reason. A writer that ends
+    /// normally leaves none.
     #[test]
     fn a_writer_that_panics_is_told_of() {
         for panics in [true, false] {

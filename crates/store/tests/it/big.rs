@@ -63,7 +63,9 @@ async fn lists_read_a_bounded_number_of_bytes() {
     for _ in 0..8 {
         made.push(failed(&store, &owner, 2 * MIB).await);
     }
-    let (mut found, mut before, mut parts) = (Vec::new(), None, 0);
+    let mut found = Vec::new();
+    let mut before = None;
+    let mut parts = 0;
     loop {
         let part = soon(store.list(&owner, all(before))).await.unwrap();
         // Each call has 6 MiB of texts, and 16 MiB are read.
@@ -130,12 +132,15 @@ async fn timelines_and_consoles_come_in_parts() {
             matches!(&event.what, What::Console { message, .. } if message == "… 500 more lines: read the console of the call")
         });
         seen += more.count();
-        (from, parts) = (part.next, parts + 1);
+        from = part.next;
+        parts += 1;
     }
     assert_eq!(seen, 4, "each call says what was left out");
     assert!(parts > 1, "{parts}");
 
-    let (mut range, mut numbers, mut parts) = (ConsoleRange::default(), Vec::new(), 0);
+    let mut range = ConsoleRange::default();
+    let mut numbers = Vec::new();
+    let mut parts = 0;
     loop {
         let part = soon(store.console_part(&owner, &calls[0], range)).await.unwrap().unwrap();
         let bytes: usize = part.lines.iter().map(|line| line.message.len()).sum();
@@ -170,7 +175,8 @@ async fn console_lines_without_messages_come_in_parts() {
         let line = ConsoleLine { level: Level::Info, message: String::new(), at: None, location };
         let ended = Response { console: vec![line; lines], ..response(&begun.ref_id) };
         soon(store.end(ended)).await.unwrap();
-        let (mut range, mut seen) = (ConsoleRange::default(), 0);
+        let mut range = ConsoleRange::default();
+        let mut seen = 0;
         loop {
             let part = soon(store.console_part(&owner, &begun.ref_id, range)).await.unwrap().unwrap();
             assert!(part.lines.len() <= lines_max, "{} lines", part.lines.len());

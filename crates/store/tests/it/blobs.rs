@@ -43,11 +43,9 @@ async fn equal_bytes_are_kept_once() {
     let folder = folder();
     let owner = Owner::local();
     let store = open(folder.path());
-    let (one, same, other) = (
-        soon(store.keep("A", b"hello".to_vec())).await.unwrap(),
-        soon(store.keep("B", b"hello".to_vec())).await.unwrap(),
-        soon(store.keep("A", b"world".to_vec())).await.unwrap(),
-    );
+    let one = soon(store.keep("A", b"hello".to_vec())).await.unwrap();
+    let same = soon(store.keep("B", b"hello".to_vec())).await.unwrap();
+    let other = soon(store.keep("A", b"world".to_vec())).await.unwrap();
     assert_eq!(one.as_str(), "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824");
     assert_eq!(one, same);
     let path = folder.path().join("blobs/2c/f2").join(one.as_str());

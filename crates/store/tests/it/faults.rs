@@ -109,7 +109,8 @@ async fn a_locked_database_is_told_and_recovered_from() {
 #[tokio::test]
 async fn a_vanished_folder_is_told_and_recovered_from() {
     let parent = folder();
-    let (here, away) = (parent.path().join("data"), parent.path().join("away"));
+    let here = parent.path().join("data");
+    let away = parent.path().join("away");
     let store = open(&here);
     write(&store).await.unwrap();
     fs::rename(&here, &away).unwrap();
@@ -271,7 +272,8 @@ async fn a_full_queue_refuses() {
     write(&store).await.unwrap();
     let other = sql(folder.path());
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let (mut waiting, mut written) = (Vec::new(), 0);
+    let mut waiting = Vec::new();
+    let mut written = 0;
     // Every two seconds the writer gives up on the operations that it has taken, and there is room again: so add more until
     // one is refused.
     let refused = soon(async {

@@ -29,7 +29,8 @@ async fn figures_are_those_of_the_rows() {
     assert!(!maintenance::exists(folder.path()));
     let store = open(folder.path());
     for (name, count) in [("local", 3), ("other", 1)] {
-        let (owner, session) = (Owner::new(name), session("one"));
+        let owner = Owner::new(name);
+        let session = session("one");
         for _ in 0..count {
             let begun = request(&owner, Some(&session));
             let ended = response(&begun.ref_id);
@@ -54,7 +55,8 @@ async fn records_are_taken_out_whole() {
     let folder = folder();
     let owner = Owner::local();
     let store = open(folder.path());
-    let (one, other) = (session("one"), session("other"));
+    let one = session("one");
+    let other = session("other");
     for number in 0..40 {
         let mut begun = request(&owner, Some(if number < 30 { &one } else { &other }));
         if number < 10 {

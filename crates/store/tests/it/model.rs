@@ -26,7 +26,8 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (names, owners) = (0..NAMES, 0..OWNERS);
+    let names = 0..NAMES;
+    let owners = 0..OWNERS;
     let session = proptest::option::of(0..SESSIONS);
     prop_oneof![
         4 => (names.clone(), owners.clone(), session.clone())

@@ -124,7 +124,8 @@ async fn a_given_name_is_claimed_once() {
     // Two at once: one of them is new, in one batch too.
     let store = open(folder.path());
     let twice = request(&owner, None);
-    let (one, other) = (store.claim(twice.clone()), store.claim(twice));
+    let one = store.claim(twice.clone());
+    let other = store.claim(twice);
     assert!(matches!(soon(one).await.unwrap(), Claim::New));
     assert!(matches!(soon(other).await.unwrap(), Claim::Repeat(_)));
     soon(store.close()).await;
@@ -231,7 +232,8 @@ async fn lists_are_filtered_and_come_in_parts() {
     let folder = folder();
     let owner = Owner::local();
     let store = open(folder.path());
-    let (one, other) = (session("one"), session("other"));
+    let one = session("one");
+    let other = session("other");
     for number in 0..12 {
         let mut begun = request(&owner, Some(if number % 2 == 0 { &one } else { &other }));
         begun.tool = Arc::from(if number % 3 == 0 { "browser_snapshot" } else { "browser_click" });
@@ -278,7 +280,8 @@ async fn a_call_can_move_to_another_session() {
     let folder = folder();
     let owner = Owner::local();
     let store = open(folder.path());
-    let (first, second) = (session("shop"), session("shop"));
+    let first = session("shop");
+    let second = session("shop");
     let begun = request(&owner, Some(&first));
     soon(store.begin(begun.clone())).await.unwrap();
     let mut ended = response(&begun.ref_id);
@@ -297,7 +300,8 @@ async fn the_snapshot_before_is_of_the_same_session() {
     let folder = folder();
     let owner = Owner::local();
     let store = open(folder.path());
-    let (one, other) = (session("one"), session("other"));
+    let one = session("one");
+    let other = session("other");
     let mut names = Vec::new();
     for (of, snapshot) in [(&one, Some("a")), (&other, Some("x")), (&one, None), (&one, Some("b"))] {
         let begun = request(&owner, Some(of));
@@ -356,7 +360,9 @@ async fn a_timeline_is_in_one_order() {
         "call runs",
     ];
     for calls_max in [1, 2, 100] {
-        let (mut said, mut from, mut last) = (Vec::new(), 0, None);
+        let mut said = Vec::new();
+        let mut from = 0;
+        let mut last = None;
         loop {
             let part = soon(store.timeline(&owner, &session.uid, from, calls_max)).await.unwrap();
             if part.next == from {

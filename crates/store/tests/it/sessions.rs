@@ -95,7 +95,8 @@ async fn sessions_younger_than_the_look_stay_active() {
 async fn opening_again_closes_no_session_of_a_later_process() {
     let parent = folder();
     let owner = Owner::local();
-    let (here, away) = (parent.path().join("data"), parent.path().join("away"));
+    let here = parent.path().join("data");
+    let away = parent.path().join("away");
     let old = open(&here);
     soon(old.begin(request(&owner, None))).await.unwrap();
     let mut later = settings(&here);

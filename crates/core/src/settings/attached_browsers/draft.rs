@@ -96,7 +96,8 @@ impl BrowserDraft {
             }
             Err(InvalidValue(why)) => {
                 self.own.wrong.insert(setting.name());
-                let (value, allowed) = ((setting.show_wrong)(given), setting.allowed());
+                let value = (setting.show_wrong)(given);
+                let allowed = setting.allowed();
                 Err(Problem::Value { key: site.name.clone(), value, place: site.place(), allowed, why })
             }
         }
@@ -205,7 +206,8 @@ pub(in crate::settings) fn problems(drafts: &[BrowserDraft]) -> Vec<Problem> {
 
 /// Two addresses that lead to one browser.
 fn twice(one: &BrowserDraft, other: &BrowserDraft) -> Problem {
-    let (first, second) = (shown(&one.url), shown(&other.url));
+    let first = shown(&one.url);
+    let second = shown(&other.url);
     let sites = format!("{} and {}", one.site("url"), other.site("url"));
     let message = match first == second {
         true => format!("`{second}` is there twice: {sites}"),

@@ -62,7 +62,7 @@ impl SettingsMerge<'_> {
 mod tests {
     use super::*;
 
-    /// Label, address and command are told apart whatever characters they contain.
+    /// A flag's value splits into label, address and command, whatever characters these contain.
     #[test]
     fn parts() {
         let flag = |label, url, command| Flag { label, url, command };

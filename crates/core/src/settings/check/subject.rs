@@ -85,7 +85,8 @@ impl ConflictSubject<'_> {
         // Under the other engines a session has a process of its own.
         let shared = self.pool.slots > 1 && self.pool.engine == EngineKind::Playwright;
         (is_unsafe && shared && self.is_own(&["slots", "engine"])).then(|| {
-            let (slots, from) = (self.name("slots"), self.from("slots"));
+            let slots = self.name("slots");
+            let from = self.from("slots");
             Problem::Conflict {
                 message: format!(
                     "{}`tools.unsafe` (from {}) requires `{slots}` to be 1, but it is {} ({from})",

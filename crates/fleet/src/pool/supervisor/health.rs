@@ -1,5 +1,5 @@
 //! Checks at intervals whether an instance still answers, in parallel with its calls and not through their queue. An
-//! instance that did not answer is withheld: it lends no slot until it has answered. Only the misses counted here end an
+//! instance that did not answer is withheld: it leases no slot until it has answered. Only the misses counted here end an
 //! instance; a call or a seat that takes too long is a reason to check the instance, and no more.
 
 use std::{sync::Arc, time::Duration};
@@ -89,7 +89,7 @@ impl Instances {
         instance_slot.reset.notify_one();
     }
 
-    /// Checks an instance. Withholds it if it does not answer, lends it again if it does. Does neither if another instance
+    /// Checks an instance. Withholds it if it does not answer, lets it lease again if it does. Does neither if another instance
     /// has replaced it meanwhile.
     pub(super) async fn check(
         &self,

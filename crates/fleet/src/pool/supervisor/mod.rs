@@ -29,11 +29,11 @@ use super::{
     lock,
     spares::Spares,
 };
-use crate::status::Health;
+use crate::pool_status::Health;
 
 pub(super) use self::reconnect::Reconnect;
 
-/// Why an instance that was stopped by hand lends nothing.
+/// Why an instance that was stopped by hand leases nothing.
 const DRAINED: &str = "it was drained; restart it to have it back";
 
 /// The supervisors of a pool, and what they share.
@@ -165,7 +165,8 @@ impl Supervisor {
                             Err(_) => return,
                         },
                         () = self.instance_slot.reconnect.ordered() => NextStep::Revive,
-                        // A wake-up left over from an earlier life arrives here too: then the instance must not start.
+                        // A notification from the instance's earlier life may be left over; the ledger then
+                        // has not chosen it, and it must not start.
                         () = self.instance_slot.wanted.notified(), if pause.is_none() => {
                             let is_needed = self.instances.queue.with(|ledger| ledger.is_starting(self.instance_slot.id));
                             if is_needed { NextStep::Start } else { next }
@@ -180,7 +181,7 @@ impl Supervisor {
         }
     }
 
-    /// From now on callers wait for the instance.
+    /// Has the ledger count the instance as starting, so that callers wait for it.
     fn starting(&self) -> NextStep {
         self.instances.queue.with(|ledger| ledger.starting(self.instance_slot.id));
         NextStep::Start
@@ -192,7 +193,7 @@ impl Supervisor {
         self.starting()
     }
 
-    /// The instance lends nothing more; callers that wait for it learn whether it comes back.
+    /// Has the ledger lease none of its slots. Callers that wait for it learn whether it comes back.
     fn report_loss(&self, outlook: RestartOutlook) {
         self.instances.change(|ledger| ledger.lost(self.instance_slot.id, outlook));
     }
@@ -246,7 +247,8 @@ impl Supervisor {
 
     /// Decides what comes next for an instance that could not start.
     fn not_started(&mut self, error: &StartError) -> NextStep {
-        let (pool, instance) = (&self.instances.name, self.instance_slot.id);
+        let pool = &self.instances.name;
+        let instance = self.instance_slot.id;
         if self.instances.kind.is_given_up() {
             tracing::debug!(%pool, %error, hint = error.hint, "still cannot connect");
         } else {
@@ -327,7 +329,8 @@ impl Supervisor {
     /// Takes the instance slot out of the pool, unless it got the order to stay in the meantime.
     fn leave(&self) -> bool {
         {
-            // Under the lock that orders and new numbers are given under.
+            // `scale` gives orders and numbers under the same lock, so no order can come between the check
+            // and the removal.
             let mut instance_slots = self.instances.instance_slots();
             if self.instance_slot.orders.borrow().goal != Goal::Leave {
                 return false;

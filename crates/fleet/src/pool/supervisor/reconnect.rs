@@ -54,7 +54,7 @@ impl Reconnect {
 
     /// Resolves when there is an order that is not being carried out yet.
     pub(super) async fn ordered(&self) {
-        // The sender lives as long as this, so it does not fail.
+        // `self` owns the sender, so this does not fail.
         let _ = self.0.subscribe().wait_for(|state| state.ordered > state.taken).await;
     }
 
@@ -68,7 +68,8 @@ impl Reconnect {
         self.0.send_if_modified(|state| {
             let has_order = state.taken > state.done;
             if has_order {
-                (state.done, state.error) = (state.taken, error);
+                state.done = state.taken;
+                state.error = error;
             }
             has_order
         });
@@ -115,7 +116,7 @@ impl Supervisor {
         let began = Instant::now();
         let engine = self.instance_slot.engine();
         let pool = &self.instances.name;
-        // A task of its own: a panic of the adapter ends only this task.
+        // The adapter runs in a task of its own, so that its panic ends that task only.
         let mut reviving = tokio::spawn(async move { timeout(REVIVE, engine.revive()).await });
         let revived = tokio::select! {
             revived = &mut reviving => revived,

@@ -16,14 +16,14 @@ use crate::pool::Retry;
 /// Restarts longer ago than this do not count.
 const WINDOW: Duration = Duration::from_secs(300);
 
-/// The longest pause. Only a number of restarts far above the usual three comes near it.
+/// The longest pause between two tries. Only settings with many more than the usual three restarts reach it.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// After this many connections in a row that did not hold, the next one waits for a rest. Each costs an engine's start,
 /// which an unstable browser must not cause several times a second.
 const LOSSES_MAX: u32 = 3;
 
-/// A connection that held for this long was a good one, even where the rest is longer.
+/// A connection that held for this long ends the row of short ones, even if the configured rest is longer.
 const HELD: Duration = Duration::from_secs(60);
 
 /// What went wrong.
@@ -173,7 +173,8 @@ mod tests {
         let mut policy = RetryPolicy::default();
         let retry = Retry::attached(COOLDOWN);
         let mut decide = |failure| policy.decide(failure, retry, 3, Instant::now());
-        let (good, bad) = (FailureKind::Loss { held: COOLDOWN }, FailureKind::Loss { held: COOLDOWN / 2 });
+        let good = FailureKind::Loss { held: COOLDOWN };
+        let bad = FailureKind::Loss { held: COOLDOWN / 2 };
         for _ in 0..10 {
             assert_eq!(vec![decide(good), decide(FailureKind::Start)], ms(&[250, 250]));
         }

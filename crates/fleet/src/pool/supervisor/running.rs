@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{NextStep, Supervisor, health::health_check_loop, reconnect::RECONNECT_WITHIN};
 use crate::{
     pool::{attached::ConnectionState, instance_slot::Goal},
-    status::Health,
+    pool_status::Health,
 };
 
 /// How long an instance may take to start before it counts as failed. A cold disk and two busy cores have been
@@ -63,7 +63,7 @@ impl Supervisor {
             self.wake_waiters();
             self.watch(&instance).await
         } else {
-            // The order to stop came during the start: the instance lends nothing.
+            // The order to stop came during the start: the instance leases nothing.
             RunEnd::Drained
         };
         instances.kind.tell_ended();
@@ -109,7 +109,7 @@ impl Supervisor {
         };
         let engine = self.instance_slot.engine();
         let id = self.instance_slot.id;
-        // A task of its own: a panic of the adapter ends only this task.
+        // The adapter runs in a task of its own, so that its panic ends that task only.
         let mut starting = tokio::spawn(async move { timeout(START, engine.start(id)).await });
         let started = tokio::select! {
             started = &mut starting => started,

@@ -119,7 +119,8 @@ impl Instance for FakeInstance {
             }
             state.next_seat += 1;
             let number = state.next_seat;
-            let (lost, view) = (watch::Sender::new(None), watch::Sender::default());
+            let lost = watch::Sender::new(None);
+            let view = watch::Sender::default();
             let ends = SeatEnds {
                 instance: self.id,
                 home: self.home.clone(),

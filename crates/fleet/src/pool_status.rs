@@ -1,5 +1,5 @@
-//! The status of a pool: which instances it has, how they are, and how many slots are leased. For lists, probes and
-//! metrics; nothing is decided by it.
+//! The status of a pool: which instances it has, how they are, and how many slots are leased. It is for
+//! lists, probes and metrics; no code decides anything by it.
 
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ pub struct PoolStatus {
     pub is_default: bool,
     /// The pool starts and stops instances as they are needed, up to a limit; it lists only those that run.
     pub elastic: bool,
-    /// An operator drained all instances, future ones too: the pool lends nothing until it is restarted.
+    /// An operator drained all instances, future ones too: the pool leases nothing until it is restarted.
     pub drained: bool,
     /// By number.
     pub instances: Vec<InstanceStatus>,
@@ -31,7 +31,7 @@ pub struct InstanceStatus {
     pub id: InstanceId,
     pub alias: Option<String>,
     pub health: Health,
-    /// It lends nothing more, and stops when its last lease is back.
+    /// It leases nothing more, and stops when its last lease is back.
     pub draining: bool,
     pub slots: usize,
     pub leased_slots: usize,
@@ -47,7 +47,7 @@ pub struct InstanceStatus {
     pub restarts: u64,
 }
 
-/// How an instance is.
+/// The health of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     /// It runs and answers, or missed a check or two.
@@ -78,7 +78,7 @@ impl InstanceStatus {
         self.leased_slots >= self.slots
     }
 
-    /// Whether it can lend a slot now.
+    /// Whether it can lease a slot now.
     pub fn is_available(&self) -> bool {
         self.health == Health::Healthy && self.check.responsive && !self.draining && !self.is_leased()
     }

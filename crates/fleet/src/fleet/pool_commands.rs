@@ -6,7 +6,7 @@ use super::{Fleet, SessionKey};
 use crate::{
     error::FleetError,
     pool::{PoolSettings, Readiness},
-    status::PoolStatus,
+    pool_status::PoolStatus,
     target::{CallTarget, Scaled},
 };
 
@@ -25,7 +25,7 @@ impl Fleet {
         self.0.pools.iter().map(|pool| pool.name.to_string()).collect()
     }
 
-    /// The pool of calls that name none, where no browser is attached. Empty if there are no pools.
+    /// The pool of calls that name no pool and no browser. Empty if there are no pools.
     pub fn default_pool(&self) -> &str {
         self.0.pools.first().map_or("", |pool| &pool.name)
     }
@@ -62,7 +62,7 @@ impl Fleet {
         self.0.pool(pool)?.restart(instance)
     }
 
-    /// Drains an instance or a whole pool: it lends nothing more, and stops when its leases are back.
+    /// Drains an instance or a whole pool: it leases nothing more, and stops when its leases are back.
     pub fn drain(&self, pool: &str, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.0.check_open()?;
         self.0.pool(pool)?.drain(instance)
@@ -73,7 +73,7 @@ impl Fleet {
         self.0.pool(&settings.name)?.apply(settings)
     }
 
-    /// Checks everything now, because the machine slept and woke up.
+    /// Has every instance checked now, because the machine slept and woke up.
     pub fn woke(&self) {
         self.0.all_pools().iter().for_each(|pool| pool.woke());
     }

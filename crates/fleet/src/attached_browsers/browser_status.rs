@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::AttachedBrowser;
 use crate::{error::FleetError, pool::Readiness};
 
-/// How the connection to a browser is.
+/// The state of greenroom's connection to a browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BrowserState {
     /// No call has needed it yet.
@@ -84,7 +84,8 @@ impl AttachedBrowser {
                 _ => Readiness::Ready,
             },
             BrowserState::Pending => Readiness::Ready,
-            // A browser that was given up stays failed while the next attempt runs.
+            // After a whole series of failed attempts the browser counts as failed, even while the next
+            // attempt runs.
             BrowserState::Connecting | BrowserState::Disconnected if connection.given_up => {
                 let failed = |error: FleetError| {
                     Readiness::Failed(

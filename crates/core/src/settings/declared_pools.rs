@@ -35,8 +35,8 @@ impl Settings {
         (self.pools.is_empty() && self.browsers.is_empty()).then_some(&self.pool)
     }
 
-    /// The configured instances, each with its place: the declared ones, or those of the built-in pool. Attached
-    /// browsers are not among them.
+    /// The configured instances, each with the name that messages use for it: the declared ones, or those of
+    /// the built-in pool. Attached browsers are not among them.
     pub fn instances(&self) -> Vec<(String, &Pool)> {
         if let Some(pool) = self.built_in() {
             return vec![("pool".to_owned(), pool)];

@@ -75,7 +75,7 @@ impl Fleet {
             entry.pool.remove();
             let ended = registry.end_all_in(&entry.pool, &self.0.connections);
             let pool = entry.pool.clone();
-            // A task of its own: if the caller leaves, the removal still goes on.
+            // The removal has a task of its own, so it goes on if the caller leaves.
             let leaving = self.0.tasks.spawn(async move {
                 for mut ended in ended {
                     let _ = ended.wait_for(|ended| *ended).await;

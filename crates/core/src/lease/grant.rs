@@ -1,0 +1,167 @@
+//! Granting leases: a caller that requests a slot gets a free one or joins the queue, and a slot that comes back is granted
+//! to the waiter that has waited longest for it.
+
+use super::{
+    Grant, LeaseId, Ledger, SlotAnswer, SlotRequest, Strategy, WaiterId,
+    instance_slots::{Phase, Slot, SlotHolder},
+    ledger::{index, instance_id},
+};
+use crate::id::InstanceId;
+
+/// How many callers' last slots the ledger remembers. One costs some 50 bytes; a forgotten caller gets any slot.
+const REMEMBERED_MAX: usize = 4096;
+
+impl Ledger {
+    /// Leases one slot, or queues the request if none is free.
+    pub fn request(&mut self, request: SlotRequest) -> SlotAnswer {
+        if let Some(refused) = self.refusal(request.key) {
+            return SlotAnswer::Refused(refused);
+        }
+        if let Some((instance, slot)) = self.choose(request) {
+            return SlotAnswer::Leased(self.lease(instance, slot, request.caller));
+        }
+        let waiter = WaiterId { ticket: self.next_ticket, key: request.key };
+        self.next_ticket += 1;
+        self.wait(waiter);
+        SlotAnswer::Wait(waiter)
+    }
+
+    /// Requests a slot again for a waiter whose granted slot turned out to be unusable. It keeps its ticket,
+    /// so it goes before all later waiters.
+    pub fn request_again(&mut self, waiter: WaiterId) -> SlotAnswer {
+        if let Some(refused) = self.refusal(waiter.key) {
+            return SlotAnswer::Refused(refused);
+        }
+        if let Some((instance, slot)) = self.choose(SlotRequest { key: waiter.key, ..SlotRequest::default() })
+        {
+            return SlotAnswer::Leased(self.lease(instance, slot, None));
+        }
+        self.wait(waiter);
+        SlotAnswer::Wait(waiter)
+    }
+
+    /// Returns a slot. The waiter that has waited longest for it gets it.
+    pub fn release(&mut self, lease: LeaseId) -> Option<Grant> {
+        let at = index(lease.instance);
+        let instance = self.instances.get_mut(at)?.as_mut()?;
+        let before = instance.taken();
+        let slot = instance.slots.get_mut(lease.slot)?;
+        match *slot {
+            Slot::Leased { serial, holder: SlotHolder::Caller } if serial == lease.serial => {
+                instance.leased -= 1;
+            }
+            Slot::Leased { serial, holder: SlotHolder::Internal } if serial == lease.serial => {
+                instance.internal -= 1;
+            }
+            Slot::Leased { .. } | Slot::Free => return None,
+        }
+        *slot = Slot::Free;
+        if instance.phase != Phase::Open {
+            return None;
+        }
+        self.free.put(at, lease.slot);
+        self.free.set_load(at, Some(before - 1));
+        self.grant_next(at)
+    }
+
+    /// Hands a free slot of the instance to the waiter that has waited longest for it.
+    pub(super) fn grant_next(&mut self, at: usize) -> Option<Grant> {
+        let id = instance_id(at)?;
+        let slot = self.free.first_of(at)?;
+        let instance = self.instances.get_mut(at)?.as_mut()?;
+        let waiter = match (self.waiters.first(), instance.waiters.first()) {
+            (Some(any), Some(keyed)) if any < keyed => self.waiters.pop_first(),
+            (_, Some(_)) => instance.waiters.pop_first(),
+            (Some(_), None) => self.waiters.pop_first(),
+            (None, None) => None,
+        }?;
+        self.waiting -= 1;
+        Some(Grant { waiter, lease: self.lease(id, slot, None) })
+    }
+
+    /// Chooses a free slot for the request. No waiter could use that slot: [`Ledger::release`] would have
+    /// granted it.
+    pub(super) fn choose(&mut self, request: SlotRequest) -> Option<(InstanceId, usize)> {
+        if let Some(id) = request.key {
+            let preferred =
+                request.prefer.filter(|(instance, slot)| *instance == id && self.is_free(id, *slot));
+            return preferred.or_else(|| Some((id, self.free.first_of(index(id))?)));
+        }
+        let is_free = |(id, slot): &(InstanceId, usize)| self.is_free(*id, *slot);
+        let last = || {
+            request
+                .caller
+                .filter(|_| self.strategy == Strategy::Sticky)
+                .and_then(|caller| self.last_slots.get(&caller).copied())
+        };
+        if let Some(found) = request.prefer.filter(is_free).or_else(|| last().filter(is_free)) {
+            return Some(found);
+        }
+        let (at, slot) = self.free.next(self.strategy)?;
+        Some((instance_id(at)?, slot))
+    }
+
+    pub(super) fn is_free(&self, id: InstanceId, slot: usize) -> bool {
+        self.instance(id).is_some_and(|instance| {
+            instance.phase == Phase::Open && instance.slots.get(slot) == Some(&Slot::Free)
+        })
+    }
+
+    pub(super) fn lease(&mut self, id: InstanceId, slot: usize, caller: Option<u64>) -> LeaseId {
+        self.free.take(index(id), slot);
+        let lease = self.mark(id, slot, SlotHolder::Caller);
+        if let Some(caller) = caller {
+            self.remember(caller, lease);
+        }
+        lease
+    }
+
+    /// Marks a slot that was just taken as leased, and gives the lease its serial number.
+    pub(super) fn mark(&mut self, id: InstanceId, slot: usize, holder: SlotHolder) -> LeaseId {
+        let at = index(id);
+        let serial = self.next_ticket;
+        self.next_ticket += 1;
+        if let Some(instance) = self.instances.get_mut(at).and_then(Option::as_mut) {
+            let before = instance.taken();
+            if let Some(slot) = instance.slots.get_mut(slot) {
+                *slot = Slot::Leased { serial, holder };
+            }
+            match holder {
+                SlotHolder::Caller => instance.leased += 1,
+                SlotHolder::Internal => instance.internal += 1,
+            }
+            let has_room = instance.phase == Phase::Open && instance.taken() < instance.slots.len();
+            let load = has_room.then_some(before + 1);
+            self.free.set_load(at, load);
+        }
+        LeaseId { instance: id, slot, serial }
+    }
+
+    pub(super) fn wait(&mut self, waiter: WaiterId) {
+        self.waiting += 1;
+        match waiter.key {
+            None => drop(self.waiters.insert(waiter)),
+            Some(id) => {
+                if let Some(instance) = self.instance_mut(id) {
+                    instance.waiters.insert(waiter);
+                    if instance.phase == Phase::Cold {
+                        self.enter(id, Phase::Starting);
+                        self.to_start.push_back(id);
+                    }
+                }
+            }
+        }
+        self.start_if_short();
+    }
+
+    /// Remembers which slot a caller got, for [`Strategy::Sticky`].
+    pub fn remember(&mut self, caller: u64, lease: LeaseId) {
+        if self.strategy != Strategy::Sticky {
+            return;
+        }
+        if self.last_slots.len() >= REMEMBERED_MAX {
+            self.last_slots.clear();
+        }
+        self.last_slots.insert(caller, (lease.instance, lease.slot));
+    }
+}
