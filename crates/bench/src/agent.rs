@@ -54,9 +54,11 @@ impl BenchAgent {
         agent
     }
 
-    pub fn initialize(&mut self) {
-        self.request("initialize", &hello("2025-06-18"));
+    /// Does the handshake; returns the server's part of it.
+    pub fn initialize(&mut self) -> Value {
+        let answer = self.request("initialize", &hello("2025-06-18"));
         self.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+        answer
     }
 
     pub fn request(&mut self, method: &str, params: &Value) -> Value {

@@ -125,13 +125,13 @@ impl Caller for BenchHttpClient {
 fn head(address: &str, more: &str) -> Vec<u8> {
     format!(
         "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\n{more}Content-Length: "
+         Accept: application/json\r\n{more}Content-Length: "
     )
     .into_bytes()
 }
 
 /// The lengths of an answer's head and of its body, once the head is complete. An answer without a length has no body;
-/// this client asks for nothing that is answered in chunks, as an event stream is.
+/// this client accepts no event stream, which would come in chunks.
 fn length(input: &[u8]) -> Option<(usize, usize)> {
     let end = input.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&input[..end]).expect("heads are text");

@@ -40,7 +40,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         let other = median(&direct);
         (Row::new(format!("one call, p{percent}"), us(one), us(other)).ratio(one / other), added)
     };
-    let ((p50, added50), (p99, added99)) = (row(50.0), row(99.0));
+    let (p50, added50) = row(50.0);
+    let (p99, added99) = row(99.0);
     let added = median(&added50);
     let rows = vec![
         p50,

@@ -1,4 +1,4 @@
-//! This machine: its description in the page's header, and which process runs on which core.
+//! Describes this machine in the header of `docs/BENCHMARKS.md`, and pins processes to cores.
 
 use std::{
     fs, thread,
@@ -12,7 +12,7 @@ use rustix::{
 
 use crate::subject::Subjects;
 
-/// The first lines of the page.
+/// The header of `docs/BENCHMARKS.md`: date, machine and versions.
 pub fn header(subjects: &Subjects) -> String {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -17,7 +17,9 @@
 )]
 
 mod agent;
+mod command;
 mod content;
+mod fixed_cost;
 mod http;
 mod http_client;
 mod http_throughput;
@@ -54,7 +56,7 @@ use subject::Subjects;
 /// A measurement: its name for `--only`, and its function.
 type Measurement = (&'static str, fn(&Subjects, quick: bool) -> Section);
 
-const MEASUREMENTS: [Measurement; 19] = [
+const MEASUREMENTS: [Measurement; 21] = [
     ("latency", latency::measure),
     ("throughput", throughput::measure),
     ("http", http::measure),
@@ -63,6 +65,7 @@ const MEASUREMENTS: [Measurement; 19] = [
     ("rows", rows::measure),
     ("content", content::measure),
     ("task", task::measure),
+    ("fixed-cost", fixed_cost::measure),
     ("start", start::measure),
     ("instances", instances::measure),
     ("lease", lease::measure),
@@ -72,6 +75,7 @@ const MEASUREMENTS: [Measurement; 19] = [
     ("memory", memory::measure),
     ("many", many::measure),
     ("own", own::measure),
+    ("command", command::measure),
     ("peer", peer::measure),
     ("versions", versions::measure),
 ];

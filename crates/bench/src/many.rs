@@ -14,7 +14,8 @@ use crate::{
 
 const SESSIONS: usize = 200;
 
-/// For greenroom's own process: the goal that holds for half as many sessions over stdio.
+/// The most memory that greenroom's own process may use, in MB: the goal of `own.rs`, here with twice as many
+/// sessions.
 const OWN_MB: f64 = 30.0;
 
 pub fn measure(subjects: &Subjects, quick: bool) -> Section {
@@ -23,7 +24,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let mut memory_reader = MemoryReader::default();
 
     let mut command = subjects.serve_real();
-    // Room for all of them; and no session is closed as idle because others take long to come.
+    // The pool has room for all sessions, and its idle timeout is longer than the measurement, so greenroom
+    // closes none of them.
     let instances = sessions.div_ceil(16) + 1;
     command.args(["--pool-instances-max", &instances.to_string(), "--sessions-idle-timeout", "1h"]);
     let server = BenchServer::start(command);

@@ -1,5 +1,5 @@
-//! The same tasks with `agent-browser`, another program that gives agents browsers: by its command line, where every
-//! command is a process that asks a daemon, and by its MCP server.
+//! The same tasks with `agent-browser`, another program that gives agents browsers: by both programs' command lines, where
+//! every command is a process that asks another one, and by both programs' MCP servers.
 //!
 //! It is started as it comes from npm, with the very browser that greenroom has, and ended afterwards.
 
@@ -54,10 +54,10 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let cli = Cli { subjects, program };
     let mcp = BenchAgent::start(cli.command(&["mcp"]));
     let version = cli.run(&["--version"]);
-    let mut all: [Box<dyn BrowserDriver + '_>; 3] =
-        [Box::new(server.client()), Box::new(&cli), Box::new(mcp)];
-    let mut taken: [[Vec<f64>; 3]; 3] = Default::default();
-    let mut seen = [[0; 3]; 2];
+    let mut all: [Box<dyn BrowserDriver + '_>; 4] =
+        [Box::new(server.client()), Box::new(GreenroomCli { subjects }), Box::new(&cli), Box::new(mcp)];
+    let mut taken: [[Vec<f64>; 4]; 3] = Default::default();
+    let mut seen = [[0; 4]; 2];
     for (one, driver) in all.iter_mut().enumerate() {
         driver.open(&format!("warm{one}"), &site.url(PAGE));
     }
@@ -94,11 +94,17 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         ["the change is seen then, made by a timer of 0 ms", "the same, by a fetch that takes 150 ms"];
     let counts =
         whats.into_iter().zip(seen.map(|parties| parties.map(|count| format!("{count} of {rounds}"))));
-    let columns = ["what", "greenroom", "agent-browser, command line", "agent-browser, MCP"];
+    let columns = [
+        "what",
+        "greenroom, MCP",
+        "greenroom, command line",
+        "agent-browser, command line",
+        "agent-browser, MCP",
+    ];
     let how = format!(
         "`greenroom serve` over HTTP, with a spare ready, compared with {version} as it comes from npm: its native program with \
-         its daemon, which it starts for every session. By its command line an agent pays for the start of a process with \
-         every command, which is in the figures; its MCP server runs already when the clock starts. All have the same headless \
+         its daemon, which it starts for every session. By a command line an agent pays for the start of a process with \
+         every command, which is in the figures; the servers run already when the clock starts. All have the same headless \
          shell and the same local pages. A click of greenroom is one call, whose answer shows the page once it has settled; of \
          agent-browser it is two, `click` and `snapshot`, and for the page to settle it has further commands, which are not \
          in the figures. {rounds} times each in turns, medians.\n\n{}",
@@ -134,7 +140,34 @@ impl BrowserDriver for BenchHttpClient {
     }
 }
 
-/// Its MCP server.
+/// greenroom's command line, on the same server.
+struct GreenroomCli<'a> {
+    subjects: &'a Subjects,
+}
+
+impl GreenroomCli<'_> {
+    fn run(&self, session: &str, args: &[&str]) -> String {
+        let mut command = self.subjects.command_real(args);
+        output_of(command.args(["--session", session]))
+    }
+}
+
+impl BrowserDriver for GreenroomCli<'_> {
+    fn open(&mut self, session: &str, url: &str) {
+        self.run(session, &["open", url]);
+    }
+    fn snapshot(&mut self, session: &str) -> String {
+        self.run(session, &["snapshot"])
+    }
+    fn click(&mut self, session: &str) -> String {
+        self.run(session, &["click", "#change"])
+    }
+    fn close(&mut self, session: &str) {
+        self.run(session, &["close"]);
+    }
+}
+
+/// agent-browser's MCP server.
 impl BrowserDriver for BenchAgent {
     fn open(&mut self, session: &str, url: &str) {
         self.call("agent_browser_open", &json!({ "session": session, "url": url }));
@@ -151,7 +184,7 @@ impl BrowserDriver for BenchAgent {
     }
 }
 
-/// Its command line.
+/// agent-browser's command line.
 impl BrowserDriver for &Cli<'_> {
     fn open(&mut self, session: &str, url: &str) {
         self.run(&["--session", session, "open", url]);
@@ -186,11 +219,16 @@ impl Cli<'_> {
     }
 
     fn run(&self, args: &[&str]) -> String {
-        let output = self.command(args).stdin(Stdio::null()).output().expect("the program runs");
-        let stdout_text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        assert!(output.status.success(), "`agent-browser {}` failed: {stdout_text}", args.join(" "));
-        stdout_text
+        output_of(&mut self.command(args))
     }
+}
+
+/// What a command prints. It must succeed.
+fn output_of(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().expect("the program runs");
+    let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    assert!(output.status.success(), "{command:?} failed: {printed}");
+    printed
 }
 
 impl Drop for Cli<'_> {

@@ -91,7 +91,8 @@ fn one(subjects: &Subjects, quick: bool) -> (Vec<Row>, String) {
             added,
         )
     };
-    let ((p50, added), (p99, _)) = (row(50.0), row(99.0));
+    let (p50, added) = row(50.0);
+    let (p99, _) = row(99.0);
     let rows = vec![p50.goal(Goal::check("≤ 500 µs", median(&added) <= ADDED_MAX)), p99];
     let how = format!(
         "One call at a time, as in the first measurement, through a greenroom that records and one that does not: {rounds} rounds \

@@ -1,4 +1,4 @@
-//! The page: a header, one table over all measurements, and a paragraph per measurement.
+//! Writes `docs/BENCHMARKS.md`: a header, one table over all measurements, and a paragraph per measurement.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub struct Section {
 pub struct Row {
     pub what: String,
     pub greenroom: String,
-    /// The engine alone; empty where there is nothing to compare with.
+    /// The figure of the engine without greenroom; empty where there is nothing to compare with.
     pub alone: String,
     pub ratio: String,
     pub goal: Goal,
@@ -69,7 +69,8 @@ pub fn table(sections: &[Section]) -> String {
     text
 }
 
-/// A small table of its own, for figures that are compared with neither engine nor goal: a name and a figure per column.
+/// A separate small table, for figures that have no goal and no comparison with the engine alone. Each row
+/// has a name and a figure per column.
 pub fn comparison_table<'a, const N: usize>(
     columns: &[&str],
     rows: impl Iterator<Item = (&'a str, [String; N])>,

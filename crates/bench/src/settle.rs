@@ -15,12 +15,13 @@ use crate::{
 const CLICK: f64 = 1.0 / 3.0;
 const EVALUATE: f64 = 1.0 / 8.0;
 
-/// How a page comes to its last state after a click, and after how many milliseconds. The page that fetches reads the
-/// response: if it did not, the engine alone would wait for the end for another 5 s.
+/// How a page reaches its last state after a click: by a timer, by a fetch whose response it reads, or by a
+/// navigation; and after how many milliseconds. If the page did not read the response, the engine alone would
+/// wait another 5 s for its end.
 const WAYS: [&str; 3] = ["timer", "read", "navigation"];
 const DELAYS: [u32; 4] = [0, 50, 150, 300];
 
-/// Both sides of every timing.
+/// The times of one measurement: through greenroom, and with the engine alone.
 #[derive(Default)]
 struct Times {
     greenroom: Vec<f64>,
@@ -32,7 +33,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let site = crate::subject::site();
     let mut greenroom = BenchAgent::start(subjects.greenroom_real());
     let mut alone = BenchAgent::start(subjects.real_alone(BROWSER));
-    // Browsers and pages are made lazily: have them before anything is timed.
+    // The first call opens the browser and the page, so it is made before anything is timed.
     for agent in [&mut greenroom, &mut alone] {
         click(agent, subjects, &site, WAYS[0], 0);
     }
@@ -65,7 +66,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         let greenroom: Vec<f64> = chosen().map(|page| page.2).collect();
         (mean(&greenroom), mean(&chosen().map(|page| page.3).collect::<Vec<f64>>()))
     };
-    let ((all, all_alone), (at_once, at_once_alone)) = (of(&DELAYS), of(&DELAYS[..1]));
+    let (all, all_alone) = of(&DELAYS);
+    let (at_once, at_once_alone) = of(&DELAYS[..1]);
     let query = median(&queries.greenroom);
     let query_alone = median(&queries.alone);
     let rows = vec![

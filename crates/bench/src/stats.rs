@@ -6,7 +6,7 @@ use std::time::Duration;
 pub fn percentile(samples: &[f64], percent: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in the list")]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index in the list")]
     let at = (percent / 100.0 * (sorted.len().saturating_sub(1)) as f64).round() as usize;
     sorted.get(at).copied().unwrap_or(f64::NAN)
 }
@@ -35,7 +35,7 @@ pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Bytes as megabytes of 10^6, as the goals have them.
+/// Bytes as megabytes of 10^6 bytes, the unit of the goals.
 pub fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }

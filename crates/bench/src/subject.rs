@@ -21,8 +21,9 @@ pub struct Subjects {
     /// Another greenroom, if `--against` names one.
     against: Option<PathBuf>,
     fake_engine: PathBuf,
-    /// The playwright engine's program, for Node.
+    /// The engines' programs, for Node.
     engine: PathBuf,
+    devtools: PathBuf,
     /// Where the engine is installed.
     data: PathBuf,
     /// The native program of `agent-browser`, if it is installed.
@@ -39,17 +40,16 @@ impl Subjects {
                 data.display()
             )
         });
-        let engines = data.join("engines/playwright");
-        let installed = fs::read_dir(&engines).into_iter().flatten().flatten().map(|entry| entry.path());
-        let engine = installed
-            .map(|folder| folder.join("node_modules/@playwright/mcp/cli.js"))
-            .find(|cli| cli.is_file())
-            .unwrap_or_else(|| panic!("no engine in `{}`\n\nhint: run scripts/bench", engines.display()));
         Self {
             greenroom: workspace_binary("greenroom", "greenroom"),
             against,
             fake_engine: fake_engine_path(),
-            engine,
+            engine: installed(&data, "playwright", "@playwright/mcp/cli.js"),
+            devtools: installed(
+                &data,
+                "devtools",
+                "chrome-devtools-mcp/build/src/bin/chrome-devtools-mcp.js",
+            ),
             data,
             agent_browser: agent_browser(peers),
             home: TempDir::new().expect("the temporary folder is writable"),
@@ -70,6 +70,22 @@ impl Subjects {
     pub fn joined_fake(&self) -> Command {
         let mut command = self.command(&self.greenroom);
         command.args(["mcp", "--data-dir"]).arg(self.home.path().join("data"));
+        command
+    }
+
+    /// A command line of greenroom that uses the server of [`Self::serve_fake`], which must run.
+    pub fn command_fake(&self, arguments: &[&str]) -> Command {
+        self.command_line(&self.home.path().join("data"), arguments)
+    }
+
+    /// A command line of greenroom that uses the server of [`Self::serve_real`], which must run.
+    pub fn command_real(&self, arguments: &[&str]) -> Command {
+        self.command_line(&self.data, arguments)
+    }
+
+    fn command_line(&self, data: &Path, arguments: &[&str]) -> Command {
+        let mut command = self.command(&self.greenroom);
+        command.env("GREENROOM_DATA_DIR", data).args(arguments);
         command
     }
 
@@ -142,6 +158,16 @@ impl Subjects {
         command
     }
 
+    /// The devtools engine with these flags. It starts its browser with the first call.
+    pub fn devtools_alone(&self, flags: &[&str]) -> Command {
+        let mut command = self.command(Path::new("node"));
+        command
+            .arg(&self.devtools)
+            .args(["--headless", "--isolated", "--executablePath", BROWSER])
+            .args(flags);
+        command
+    }
+
     /// The same as [`Self::real_alone`], for clients that start it themselves.
     pub fn launch_engine(&self) -> Launch {
         let sandbox = rustix::process::geteuid().is_root().then_some("--no-sandbox");
@@ -191,6 +217,16 @@ impl Subjects {
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         command
     }
+}
+
+/// The program of an engine in the data folder.
+fn installed(data: &Path, engine: &str, program: &str) -> PathBuf {
+    let versions = data.join("engines").join(engine);
+    let folders = fs::read_dir(&versions).into_iter().flatten().flatten();
+    folders
+        .map(|version| version.path().join("node_modules").join(program))
+        .find(|program| program.is_file())
+        .unwrap_or_else(|| panic!("no engine in `{}`\n\nhint: run scripts/bench", versions.display()))
 }
 
 /// The same greenroom without records.

@@ -2,10 +2,10 @@
 
 use greenroom_gateway::estimated_tokens;
 use greenroom_testkit::{Client, Launch, ShoppingAgent, Site, SnapshotDelivery};
-use serde_json::{Value, json};
-use tiktoken_rs::o200k_base_singleton;
+use serde_json::json;
 
 use crate::{
+    fixed_cost::{FixedCost, tokens},
     report::{Goal, Row, Section, comparison_table},
     subject::Subjects,
 };
@@ -116,9 +116,6 @@ pub fn measure(subjects: &Subjects, _: bool) -> Section {
 async fn run(client: Client, delivery: SnapshotDelivery, site: &Site) -> TokenCost {
     let hello = client.initialize("2025-11-25", json!({})).await;
     let listed = client.request("tools/list", json!({})).await;
-    let instructions = hello["result"]["instructions"].as_str().unwrap_or_default();
-    let tools = listed["result"]["tools"].as_array().into_iter().flatten().map(Value::to_string);
-    let before = tools.map(|tool| tokens(&tool)).sum::<usize>() + tokens(instructions);
     let cost = ShoppingAgent::new(&client, delivery).run(site).await;
     client.close_stdin().await;
     client.wait().await;
@@ -127,10 +124,6 @@ async fn run(client: Client, delivery: SnapshotDelivery, site: &Site) -> TokenCo
         estimate: cost.received.iter().map(|text| estimated_tokens(text)).sum(),
         bytes: cost.received.iter().map(String::len).sum(),
         follow_ups: cost.follow_ups,
-        before: before as f64,
+        before: FixedCost::count(&hello, &listed).total() as f64,
     }
-}
-
-fn tokens(text: &str) -> usize {
-    o200k_base_singleton().count_ordinary(text)
 }

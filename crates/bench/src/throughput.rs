@@ -23,7 +23,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let greenroom_cores = &all[..1];
     let other_cores = if all.len() > 1 { &all[1..2] } else { &all[..1] };
 
-    // A started program inherits its core, so greenroom has its own from its first thread on.
+    // A child inherits its parent's cores, so greenroom runs on its own core from its first thread on.
     pin(None, greenroom_cores);
     let greenroom = BenchAgent::start(subjects.greenroom_fake(IN_FLIGHT));
     pin(None, other_cores);
@@ -87,7 +87,8 @@ impl Load {
         Self { agents, sessions, calls }
     }
 
-    /// Runs for this long and lets the calls in flight end. Returns the number of calls, and calls per second.
+    /// Keeps calls in flight for this long, then waits for the last answers. Returns the number of calls, and
+    /// calls per second.
     pub fn run(&mut self, length: Duration) -> (usize, f64) {
         let mut buffers = vec![Vec::new(); self.agents.len()];
         let mut out = Vec::new();
