@@ -45,7 +45,8 @@ mod tests {
         unused_for(AFTER, commands.subscribe(), || began.elapsed() < AFTER * 3).await;
         assert!(began.elapsed() >= AFTER * 39 / 10, "{:?}", began.elapsed());
 
-        let (began, sent) = (Instant::now(), Cell::new(false));
+        let began = Instant::now();
+        let sent = Cell::new(false);
         let command = || {
             if began.elapsed() > AFTER / 2 && !sent.replace(true) {
                 commands.send_modify(|count| *count += 1);

@@ -81,7 +81,8 @@ impl ServerConnector for ServerLocation {
                     Err(last)
                 }
                 Self::Url(uri) => {
-                    let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(80));
+                    let host = uri.host().unwrap_or_default();
+                    let port = uri.port_u16().unwrap_or(80);
                     let opened = async {
                         let stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await;
                         if let Ok(stream) = &stream {

@@ -28,8 +28,8 @@ impl Signals {
     pub fn listen(reloads: bool) -> anyhow::Result<Self> {
         let signals = Self::default();
         for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-            let (mut arriving, signals) =
-                (signal(kind).context("cannot listen for signals")?, signals.clone());
+            let mut arriving = signal(kind).context("cannot listen for signals")?;
+            let signals = signals.clone();
             tokio::spawn(async move {
                 while arriving.recv().await.is_some() {
                     signals.end();

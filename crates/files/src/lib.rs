@@ -105,11 +105,11 @@ mod tests {
         path::PathBuf,
     };
 
-    use rustix::fs::{CWD, FileType as Kind, Mode, mknodat};
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     fn fifo(folder: &Path) -> PathBuf {
         let path = folder.join("fifo");
-        mknodat(CWD, &path, Kind::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         path
     }
 

@@ -8,8 +8,8 @@ use crate::{
     route::CallRequest, tools,
 };
 
-/// Checks whether the tool can be called with these arguments where the call would run. If pools differ in this tool,
-/// the pool decides how the arguments are checked; without a session the pool is unknown.
+/// Checks whether the tool can be called with these arguments where the call would run. If pools define this
+/// tool differently, the definition of the call's pool counts; `session_key` tells which pool that is.
 pub(crate) fn check_request(
     gateway: &Gateway,
     caller: &Caller,
@@ -37,7 +37,7 @@ pub(crate) fn pool_of(
     pool.map_err(|error| ErrorResponse::from_fleet_error(gateway, &error))
 }
 
-/// Checks whether the tool can be called with these arguments, in this pool if pools differ in the tool.
+/// Checks these arguments against the tool's definition: this pool's, if pools define the tool differently.
 pub(crate) fn check_arguments(
     listed: &ToolList,
     request: &CallRequest,
@@ -46,8 +46,8 @@ pub(crate) fn check_arguments(
     let Some((name, entry)) = listed.get(&request.tool) else {
         return Err(ErrorResponse::unknown_tool(&request.tool, None));
     };
-    if let Some((place, others)) = pool.and_then(|pool| listed.elsewhere(entry, pool)) {
-        return Err(ErrorResponse::tool_not_there(name, place, &others));
+    if let Some((source, others)) = pool.and_then(|pool| listed.elsewhere(entry, pool)) {
+        return Err(ErrorResponse::tool_not_there(name, source, &others));
     }
     let checked = listed.check(entry, pool, request.arguments());
     checked.map_err(|invalid| ErrorResponse::invalid_arguments(name, &invalid))
@@ -73,7 +73,7 @@ pub(crate) fn suggestion(
     if let Some(cap) = gateway.catalog.missing_cap(name) {
         return Some(format!("the engine has it, with `{cap}` in `pool.caps`"));
     }
-    // greenroom's own tools are for agents: suggest none of them to a program.
+    // greenroom's own tools are for agents, so a program gets none of them suggested.
     let own =
         tools::names(gateway, caller.is_local).filter(|_| !caller.is_program).map(|name| -> &str { name });
     let shown = listed.iter().map(|(name, _)| &**name).chain(own);

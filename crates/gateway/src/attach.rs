@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use greenroom_core::{
     BoxFuture, Engine,
-    settings::{BROWSERS_MAX, EngineKind, Responses, When, browser_label, browser_tags, browser_url},
+    settings::{BROWSERS_MAX, EngineKind, When, browser_label, browser_tags, browser_url},
 };
 use greenroom_fleet::{BrowserSettings, BrowserStatus, FleetError, pool_name};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use utoipa::ToSchema;
 
-use crate::Gateway;
+use crate::{Gateway, PoolAnswers};
 
 /// A request to attach a browser.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
@@ -55,8 +55,8 @@ pub struct Attachment {
     pub settings: BrowserSettings,
     /// The engine that lists its tools.
     pub engine: Arc<dyn Engine>,
-    /// What agents get of its answers; `None` if the configuration does not say that for this browser.
-    pub responses: Option<Responses>,
+    /// What agents get of its answers.
+    pub answers: PoolAnswers,
 }
 
 /// Makes the attachment once the fleet has given it an index.
@@ -106,12 +106,12 @@ pub struct AttachPolicy {
 }
 
 impl AttachPolicy {
-    /// No caller may.
+    /// A policy under which no caller may attach browsers.
     pub fn none() -> Self {
         Self { changes: When::Off, configured: false, by: None }
     }
 
-    /// Whether a caller may attach browsers. `here`: the caller is this user on this machine.
+    /// Whether a caller may attach browsers. `here` says whether the caller is this user on this machine.
     pub(crate) fn allows(&self, here: bool) -> bool {
         self.by.is_some()
             && match self.changes {
@@ -141,13 +141,13 @@ impl Gateway {
     pub fn attach(&self, make: impl FnOnce(u32) -> Attachment) -> Result<BrowserStatus, FleetError> {
         let mut made = None;
         let status = self.fleet.add_browser(|index| {
-            let Attachment { settings, engine, responses } = make(index);
-            made = Some((engine, responses));
+            let Attachment { settings, engine, answers } = make(index);
+            made = Some((engine, answers));
             settings
         })?;
-        if let Some((engine, responses)) = made {
+        if let Some((engine, answers)) = made {
             self.policy.also_unsafe(engine.unsafe_tools());
-            self.recall.set_pool_responses(&pool_name(status.index), responses);
+            self.recall.set_pool_answers(&pool_name(status.index), answers);
             self.catalog.add_browser(&status, engine);
         }
         Ok(status)
@@ -187,14 +187,14 @@ impl Gateway {
         self.fleet.browser(&name)?;
         self.forget(index);
         let left = self.fleet.remove_browser(&name).await;
-        // Its running calls were counted until now.
+        // Detaching ends its calls, which count until they have ended; so the metrics go after that.
         self.metrics.forget_browser(index);
         left
     }
 
     fn forget(&self, index: u32) {
         self.catalog.remove_browser(index);
-        self.recall.set_pool_responses(&pool_name(index), None);
+        self.recall.set_pool_answers(&pool_name(index), PoolAnswers::default());
     }
 }
 
@@ -211,7 +211,7 @@ impl Drop for DetachOnDrop<'_> {
         self.gateway.forget(index);
         let fleet = self.gateway.fleet.clone();
         let metrics = self.gateway.metrics.clone();
-        // Without a runtime the fleet has disconnected every browser already.
+        // If the runtime is gone, the fleet has disconnected every browser already.
         if let Ok(runtime) = Handle::try_current() {
             // Another caller may have detached it meanwhile.
             runtime.spawn(async move {

@@ -1,5 +1,6 @@
-//! The walk of one `tools/call`: route, permit, record, check, fleet, record. A call that ends before the fleet is a
-//! [`NotRun`], a call that the fleet ran is an [`CallOutcome`]; both make the body for an MCP client.
+//! The walk of one `tools/call`: route, permit, record, check, fleet, record. A call that ends before the
+//! fleet is a [`NotRun`], a call that the fleet ran is a [`CallOutcome`]; both make the body for an MCP
+//! client.
 
 use std::time::Instant;
 
@@ -23,7 +24,8 @@ use crate::{
     tools,
 };
 
-/// Answers a `tools/call` of an MCP client, in its turn. Never fails: the body is a result or an error object to send.
+/// Answers a `tools/call` of an MCP client, in its turn. Returns what the client gets: a result, or an error
+/// object.
 pub(crate) async fn run(
     gateway: &Gateway,
     caller: &Caller,
@@ -59,7 +61,7 @@ pub(crate) async fn run_request(
     }
 }
 
-/// Why a call was not made, and left no record.
+/// Why the gateway did not pass a call to the fleet. Such a call leaves no record.
 pub(crate) enum NotRun {
     Failure(ErrorResponse),
     /// The client's program made the mistake, not its agent.
@@ -76,7 +78,7 @@ impl NotRun {
         match self {
             Self::Failure(failure) => Ok(failure.to_result()),
             Self::Rpc(error) => Err(error.to_raw()),
-            // Only a client that names its calls can repeat one.
+            // Only clients that name their calls get this; MCP clients do not.
             Self::Repeat(_) => Err(RpcError::new(INVALID_REQUEST, "this call was made before").to_raw()),
             Self::Page(page) => Ok(render::text_result(&page.text, page.ref_id.as_ref(), &[])),
         }
@@ -118,7 +120,8 @@ pub(crate) async fn make(
     let permit = gateway.policy.permit(&caller.owner, &request.tool).map_err(ErrorResponse::from)?;
     if caller.is_program {
         let elsewhere = request.session != session_before;
-        if elsewhere || request.response_options.mode.is_some() || request.response_options.page.is_some() {
+        let ResponseOptions { mode, page, pictures, .. } = &request.response_options;
+        if elsewhere || mode.is_some() || page.is_some() || pictures.is_some() {
             return Err(ErrorResponse::for_agents(elsewhere).into());
         }
     }
@@ -159,7 +162,11 @@ pub(crate) async fn make(
     let own_session_call = OwnSessionCall::begin(caller, &session_key);
     let tool = request.tool.clone();
     let target = std::mem::take(&mut request.target);
-    let call = Call { recorder: call_record.recorder(), ..Call::new(tool.clone(), request.into_params()) };
+    let call = Call {
+        recorder: call_record.recorder(),
+        annotate: response_options.annotate,
+        ..Call::new(tool.clone(), request.into_params())
+    };
     let began = Instant::now();
     let running = gateway.fleet.call(permit, session_key.clone(), target, call, caller.agent.clone());
     let answer = turn.first_step(running).await;
@@ -194,22 +201,23 @@ pub(crate) async fn make(
     })
 }
 
-/// Takes a snapshot for an agent whose call named an element that the page does not have, as a call of its own. `None`
-/// if the page cannot be had: the agent has the error then.
+/// Takes a snapshot for an agent whose call named an element that the page does not have, as a call of its
+/// own. `None` if there is no snapshot; the agent then gets the call's error alone.
 async fn page_now(
     gateway: &Gateway,
     caller: &Caller,
     session_key: &SessionKey,
     tool: &str,
 ) -> Option<CallOutcome> {
-    // A call without a session runs in any free browser, which need not be the one with the page.
+    // A call without a session runs in any free browser, so the snapshot might show another page.
     if *session_key == SessionKey::Ephemeral {
         return None;
     }
     let permit = gateway.policy.permit(&caller.owner, tool).ok()?;
     let request = CallRequest::from_parts(tool, None, None).ok()?;
     let call_record = CallRecord::take(&gateway.recall, &caller.owner, Some(session_key), &request);
-    let response_options = ResponseOptions { mode: Some(ResponseMode::As(Responses::Inline)), page: None };
+    let response_options =
+        ResponseOptions { mode: Some(ResponseMode::As(Responses::Inline)), ..Default::default() };
     let call = Call { recorder: call_record.recorder(), ..Call::new(tool, request.into_params()) };
     let running =
         gateway.fleet.call(permit, session_key.clone(), CallTarget::default(), call, caller.agent.clone());

@@ -60,7 +60,7 @@ impl Turns {
     }
 }
 
-/// A place in the order. Dropping it lets the next call go.
+/// A call's turn in the order of its connection's calls. Dropping it lets the next call go.
 pub(crate) struct Turn {
     turns: Turns,
     number: u64,
@@ -73,13 +73,13 @@ impl Turn {
     /// Returns when all earlier turns are given up.
     pub(crate) async fn wait(&mut self) {
         if let Some(called) = self.called.take() {
-            // The sender is kept until it is used, so no error occurs.
+            // `waiting` keeps the sender until it wakes this turn, so this does not fail.
             let _ = called.await;
         }
     }
 
-    /// Runs the future and holds the turn for its first poll only: calls are queued in order, but do not wait for each
-    /// other's answers. An aborted call does not take that step.
+    /// Runs the future and holds the turn for its first poll only: calls are queued in order, but do not wait
+    /// for each other's answers. A call that was aborted before is not polled at all.
     pub(crate) async fn first_step<F: Future>(self, future: F) -> F::Output {
         stop_if_aborted().await;
         let mut future = pin!(future);
@@ -115,7 +115,9 @@ mod tests {
     #[tokio::test]
     async fn calls_take_turns_in_order() {
         let turns = Turns::default();
-        let (mut first, second, mut third) = (turns.take(), turns.take(), turns.take());
+        let mut first = turns.take();
+        let second = turns.take();
+        let mut third = turns.take();
         assert!(is_first(&mut first).await);
         drop(second);
         drop(first);
@@ -130,7 +132,8 @@ mod tests {
     async fn turn_is_held_for_the_first_poll_only() {
         let turns = Turns::default();
         let go_on = Notify::new();
-        let (mut first, mut second) = (turns.take(), turns.take());
+        let mut first = turns.take();
+        let mut second = turns.take();
         first.wait().await;
         let long = first.first_step(go_on.notified());
         let other = async {

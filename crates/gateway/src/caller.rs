@@ -9,30 +9,58 @@ use crate::connection::Connection;
 /// The client that makes a call.
 pub(crate) struct Caller {
     pub(crate) owner: Owner,
-    /// `None` for a stateless request: it has no session of its own.
-    pub(crate) connection: Option<Arc<Connection>>,
+    pub(crate) source: CallSource,
     pub(crate) agent: Arc<dyn Agent>,
     /// It speaks REST, so errors use REST's names.
     pub(crate) is_program: bool,
     /// It is this user on this machine.
     pub(crate) is_local: bool,
-    /// It is the command line, each of whose calls comes from another process.
-    pub(crate) is_command_line: bool,
+    /// It knows content of the type `resource_link`, which came with revision 2025-06-18.
+    pub(crate) knows_resource_links: bool,
 }
 
-/// An agent as far as greenroom can tell agents apart: what it was sent, it has.
+/// Where a call comes from.
+pub(crate) enum CallSource {
+    /// A client that stays connected between its calls.
+    Connection(Arc<Connection>),
+    /// The command line, each of whose calls comes from another process.
+    CommandLine,
+    /// A single request, of REST or without state: it has no session of its own.
+    Request,
+}
+
+impl From<Option<Arc<Connection>>> for CallSource {
+    fn from(connection: Option<Arc<Connection>>) -> Self {
+        connection.map_or(Self::Request, Self::Connection)
+    }
+}
+
+/// The receiver of answers, as far as greenroom can tell agents apart. greenroom assumes that it still has
+/// every page that it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
     Connection(ConnectionId),
-    /// The commands of this user. Which agent runs them is unknown; those of one session are taken for one agent's.
+    /// The command line. greenroom does not know which agent runs a command, and takes all commands in one
+    /// session for one agent's.
     CommandLine,
 }
 
 impl Caller {
     /// `None` for a client of which greenroom cannot say whether it made the call before.
     pub(crate) fn reader(&self) -> Option<Reader> {
-        let command_line = self.is_command_line.then_some(Reader::CommandLine);
-        command_line.or_else(|| Some(Reader::Connection(self.connection.as_ref()?.id)))
+        match &self.source {
+            CallSource::Connection(connection) => Some(Reader::Connection(connection.id)),
+            CallSource::CommandLine => Some(Reader::CommandLine),
+            CallSource::Request => None,
+        }
+    }
+
+    /// The connection of a client that has one.
+    pub(crate) fn connection(&self) -> Option<&Arc<Connection>> {
+        match &self.source {
+            CallSource::Connection(connection) => Some(connection),
+            CallSource::CommandLine | CallSource::Request => None,
+        }
     }
 
     /// A REST client, which has no connection and cannot be asked anything.
@@ -40,11 +68,11 @@ impl Caller {
         let agent = Arc::new(NoAgent);
         Self {
             owner: owner.clone(),
-            connection: None,
+            source: CallSource::Request,
             agent,
             is_program: true,
             is_local: false,
-            is_command_line: false,
+            knows_resource_links: true,
         }
     }
 
@@ -52,11 +80,11 @@ impl Caller {
     pub(crate) fn command_line(agent: Arc<dyn Agent>) -> Self {
         Self {
             owner: Owner::local(),
-            connection: None,
+            source: CallSource::CommandLine,
             agent,
             is_program: false,
             is_local: true,
-            is_command_line: true,
+            knows_resource_links: true,
         }
     }
 }

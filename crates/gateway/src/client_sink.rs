@@ -1,6 +1,6 @@
-//! Where messages to a client go: its one pipe, or over HTTP the stream of the request they belong to. A front makes a
-//! `ReplyPath` for each message it receives: a [`ReplySink`] for the answer, and an [`ClientSink`] for progress, log lines and
-//! questions.
+//! Where messages to a client go: its one pipe, or over HTTP the stream of the request they belong to. A
+//! front makes a `ReplyPath` for each message it receives: a [`ReplySink`] for the answer, and a
+//! [`ClientSink`] for progress, log lines and questions.
 
 use std::sync::{
     Arc,
@@ -67,7 +67,7 @@ fn open_one<'a>(
 /// that does not read blocks its own calls; over HTTP nothing else limits it.
 const HELD_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
 
-/// An answer up to this size always has room: the error that says there is no room must have some.
+/// An answer up to this size is always sent, so that the error "there is no room" is sent too.
 const SMALL_BYTES_MAX: usize = 64 * 1024;
 
 /// Where the answer to a message goes. Over HTTP dropping the last one without an answer ends the stream: the call was
@@ -94,8 +94,9 @@ impl ReplySink {
         Self::Stream(Arc::new(FinishOnDrop(stream.clone())))
     }
 
-    /// For a batch of so many messages, each with one answer at most. The future sends the answers when the last one is
-    /// there, that is, when every clone of the `ReplySink` is dropped: a cancelled call drops its own.
+    /// Makes the sink of a batch of this many messages, each with at most one answer. The future sends the
+    /// answers when the last one is there, that is, when every clone of the `ReplySink` is dropped: a
+    /// cancelled call drops its own.
     pub(crate) fn batch(self, messages: usize) -> (Self, impl Future<Output = ()>) {
         let (answers, mut received) = tokio::sync::mpsc::channel::<Vec<u8>>(messages.max(1));
         let together = async move {
@@ -127,7 +128,7 @@ impl ReplySink {
         match self {
             Self::Pipe(outgoing) => drop(outgoing.send(line).await),
             Self::Stream(ending) => ending.0.finish_with(line),
-            // The batch is gone only when the whole connection is.
+            // Sending fails only if the whole connection is gone.
             Self::Batch(answers, waiting) => {
                 waiting.fetch_add(line.len(), Ordering::Relaxed);
                 drop(answers.send(line).await);
@@ -170,7 +171,8 @@ mod tests {
     async fn unread_bytes_per_client_are_limited() {
         let held = HeldBytes::default();
         let stream = || Arc::new(MessageStream::counted_by(&held));
-        let (first, second) = (stream(), stream());
+        let first = stream();
+        let second = stream();
         let reply = ReplySink::stream(&second);
         assert!(reply.has_room(MESSAGE_BYTES_MAX));
         let mut reader = first.read();

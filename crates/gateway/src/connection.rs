@@ -30,12 +30,10 @@ use crate::{
 /// How long a client may take to list its roots. Clients answer from memory.
 const ROOTS: Duration = Duration::from_secs(10);
 
-type RpcResult = Result<Raw, Raw>;
-
 /// Whether a client runs on this machine as this user, so that it may name this machine's files.
 #[derive(Debug, Clone)]
 pub enum ClientLocation {
-    /// It does. A client that offers no roots has this one.
+    /// It does. If the client offers no roots, this folder is its root.
     Local { folder: PathBuf },
     /// Unknown: a client that connects over the network may name no file of this machine.
     Network,
@@ -89,7 +87,7 @@ struct ConnectionState {
     calls: HashMap<Id, AbortHandle>,
     /// The client has ended: no call starts any more.
     ended: bool,
-    questions: HashMap<u64, oneshot::Sender<RpcResult>>,
+    questions: HashMap<u64, oneshot::Sender<Result<Raw, Raw>>>,
     lost: HashSet<SessionKey>,
 }
 
@@ -186,7 +184,7 @@ impl Connection {
     }
 
     /// The client answered a question.
-    pub(crate) fn answered(&self, id: &Id, body: RpcResult) {
+    pub(crate) fn answered(&self, id: &Id, body: Result<Raw, Raw>) {
         let question = id.as_number().and_then(|id| self.lock().questions.remove(&id));
         match question {
             Some(question) => drop(question.send(body)),
@@ -214,7 +212,7 @@ pub(crate) struct ConnectedAgent {
 }
 
 impl ConnectedAgent {
-    async fn question(&self, method: &str, params: Option<Raw>) -> Result<RpcResult, NoAnswer> {
+    async fn question(&self, method: &str, params: Option<Raw>) -> Result<Result<Raw, Raw>, NoAnswer> {
         let number = self.connection.next_question.fetch_add(1, Ordering::Relaxed);
         let (answer, receiver) = oneshot::channel();
         self.connection.lock().questions.insert(number, answer);
@@ -232,11 +230,11 @@ impl ConnectedAgent {
             uri: String,
         }
         #[derive(serde::Deserialize)]
-        struct Roots {
+        struct ListRootsResult {
             roots: Vec<Root>,
         }
         let answer = tokio::time::timeout(ROOTS, self.question("roots/list", None)).await.ok()?.ok()?.ok()?;
-        let Roots { roots } = serde_json::from_str(answer.get()).ok()?;
+        let ListRootsResult { roots } = serde_json::from_str(answer.get()).ok()?;
         Some(roots.iter().filter_map(|root| file_uri::path(&root.uri)).collect())
     }
 }
@@ -265,7 +263,11 @@ impl Agent for ConnectedAgent {
         }
     }
 
-    fn ask<'a>(&'a self, method: &'a str, params: Option<Raw>) -> BoxFuture<'a, Result<RpcResult, NoAnswer>> {
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<Raw>,
+    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
         Box::pin(async move {
             // `elicitation/create` needs the capability `elicitation`, and so on.
             let capability = method.split('/').next().unwrap_or(method);
@@ -293,7 +295,7 @@ impl Agent for ConnectedAgent {
             let roots = if has(self.connection.capabilities().as_ref(), "roots") {
                 match self.ask_roots().await {
                     Some(roots) => roots,
-                    // It has roots and does not list them: then no file is within them, until it is asked again.
+                    // The client has roots but does not list them. Until it does, the call may use no file.
                     None => return Vec::new(),
                 }
             } else {

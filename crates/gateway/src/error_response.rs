@@ -73,7 +73,7 @@ impl ErrorResponse {
             false => "`params` says how an agent would be answered: programs read answers by their `ref_id`",
         };
         Self::new("invalid_arguments", message)
-            .hint("leave `sessionId`, `mode`, `responses` and the parameters of pages out")
+            .hint("leave `sessionId`, `mode`, `responses`, `pictures` and the parameters of pages out")
     }
 
     /// `session_id` is missing in a program's call.
@@ -200,7 +200,7 @@ impl ErrorResponse {
         .retryable()
     }
 
-    /// An error that MCP clients get as their program's mistake, for callers to which that does not apply.
+    /// The error for a REST client where an MCP client gets a JSON-RPC error.
     pub(crate) fn not_let_through(message: String) -> Self {
         Self::new("invalid_request", message)
     }
@@ -370,10 +370,8 @@ fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
         hint += &format!(", {} {waits}", plural::count(*waiting, "other caller"));
     }
     if *silent > 0 {
-        let (one, several) = (
-            "does not answer and gets no sessions until it does",
-            "do not answer and lend nothing until they do",
-        );
+        let one = "does not answer and gets no sessions until it does";
+        let several = "do not answer and lend nothing until they do";
         let silence = plural::verb(*silent, one, several);
         hint += &format!(", {} {silence}", plural::count(*silent, "instance"));
     }
@@ -435,7 +433,7 @@ impl From<InvalidSessionId> for ErrorResponse {
 }
 
 impl From<Unroutable> for ErrorResponse {
-    /// The client's program made no mistake, so it is the agent's.
+    /// Whatever is wrong with the call's parameters, here the agent wrote them.
     fn from(error: Unroutable) -> Self {
         let message = error.to_string();
         unroutable(error).unwrap_or_else(|_| Self::new("invalid_arguments", message))

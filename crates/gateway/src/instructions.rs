@@ -46,7 +46,8 @@ pub struct InstructionFacts {
 pub(crate) fn text(gateway: &Gateway, scope: Scope) -> String {
     let recalls = gateway.recall.records.is_some();
     let recall_options = (recalls, gateway.recall.responses);
-    let (pools, browsers) = (gateway.fleet.pools(), gateway.fleet.browsers());
+    let pools = gateway.fleet.pools();
+    let browsers = gateway.fleet.browsers();
     let mut text = compose(scope, &gateway.facts, recall_options, &pools, &browsers);
     for server in gateway.catalog.servers() {
         let server_instructions = server.introduction.and_then(|introduction| introduction.instructions);
@@ -155,7 +156,8 @@ mod tests {
     use crate::catalog::MODE_WORDS;
 
     fn pool(name: &str, description: &str, is_default: bool, slots: usize) -> PoolStatus {
-        let (name, description) = (name.to_owned(), description.to_owned());
+        let name = name.to_owned();
+        let description = description.to_owned();
         PoolStatus {
             name,
             description,

@@ -6,7 +6,7 @@
 
 mod argument_check;
 mod attach;
-mod attached_browsers;
+mod browser_json;
 mod call;
 mod call_order;
 mod caller;
@@ -22,7 +22,7 @@ mod metrics;
 mod offload;
 mod outcome;
 mod passthrough;
-pub mod pools;
+pub mod pool_json;
 mod progress;
 pub mod recall;
 mod render;
@@ -46,16 +46,16 @@ use tokio_util::task::TaskTracker;
 pub use attach::{
     Attach, AttachEngine, AttachError, AttachPolicy, AttachRequest, Attachment, AttachmentBuilder,
 };
-pub use attached_browsers::{Browser, Browsers};
+pub use browser_json::{Browser, Browsers};
 pub use catalog::{Catalog, ToolSource};
 pub use connection::{ClientLocation, NewClient};
 pub use fleet_events::FleetWatcher;
 pub use front::SuspendedCalls;
 pub use instructions::InstructionFacts;
 pub use metrics::Metrics;
-pub use recall::Recall;
+pub use recall::{PoolAnswers, Recall};
 
-/// About how many tokens a text costs its reader; the budgets of answers count in these.
+/// Estimates how many tokens a text costs its reader. The limits of answers are in these tokens.
 pub fn estimated_tokens(text: &str) -> usize {
     recall::tokens::estimate(text)
 }
@@ -116,7 +116,7 @@ impl Gateway {
         // With attached browsers no pool is the default for calls.
         if !attached
             && let Ok(pool) = self.fleet.pool(self.fleet.default_pool())
-            && let Some(error) = pools::all_failed(&pool)
+            && let Some(error) = pool_json::all_failed(&pool)
         {
             return Err(error.to_string());
         }

@@ -2,9 +2,9 @@
 //! at each scrape.
 //!
 //! Only configured names become labels: those of pools, and the numbers of instances, which each pool limits. Attached
-//! browsers have metrics of their own ([`attached_browsers`]).
+//! browsers have metrics of their own ([`browser_metrics`]).
 
-mod attached_browsers;
+mod browser_metrics;
 
 use std::{fmt, time::Duration};
 
@@ -16,8 +16,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use self::attached_browsers::{BrowserMetrics, CountedEvent};
-use crate::attached_browsers::index_of;
+use self::browser_metrics::{BrowserMetrics, CountedEvent};
+use crate::browser_json::index_of;
 
 /// Buckets of a call's duration, in seconds: from an answer of greenroom's own to the longest waits.
 const SECONDS: [f64; 12] = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 90.0];
@@ -105,7 +105,8 @@ impl Default for Metrics {
             Unit::Seconds,
             seconds.clone(),
         );
-        let (totals, pools) = (ProcessGauges::new(&mut registry), PoolMetrics::new(&mut registry));
+        let totals = ProcessGauges::new(&mut registry);
+        let pools = PoolMetrics::new(&mut registry);
         let instances = InstanceMetrics::new(&mut registry);
         let browsers = BrowserMetrics::new(&mut registry);
         Self { registry, calls, seconds, totals, pools, instances, browsers }
@@ -217,11 +218,15 @@ impl PoolMetrics {
 
 impl InstanceMetrics {
     fn new(registry: &mut Registry) -> Self {
-        let (leases, calls, restarts) = (Family::default(), Family::default(), Family::default());
+        let leases = Family::default();
+        let calls = Family::default();
+        let restarts = Family::default();
         registry.register("pool_leases", "Leases that were granted", leases.clone());
         registry.register("pool_calls", "Calls of engine tools that have ended", calls.clone());
         registry.register("pool_restarts", "Instances that were started again", restarts.clone());
-        let (slots, leased, healthy) = (Family::default(), Family::default(), Family::default());
+        let slots = Family::default();
+        let leased = Family::default();
+        let healthy = Family::default();
         registry.register("pool_slots", "Slots of instances there are", slots.clone());
         registry.register("pool_slots_leased", "Slots of them that are leased", leased.clone());
         registry.register("pool_healthy", "Instances that are healthy", healthy.clone());

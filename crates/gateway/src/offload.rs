@@ -371,7 +371,8 @@ mod tests {
         let runtime = here();
         let work = offloadable(async move {
             return_to_runtime().await;
-            let (guard, twice) = (offload_if_large(LARGE_BYTES).await, offload_if_large(LARGE_BYTES).await);
+            let guard = offload_if_large(LARGE_BYTES).await;
+            let twice = offload_if_large(LARGE_BYTES).await;
             drop(guard);
             return_to_runtime().await;
             assert_ne!(here(), runtime, "it holds a guard");

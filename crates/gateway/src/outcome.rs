@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Owner, Raw, RefId, Reply, record::SessionRef, settings::Responses};
+use greenroom_core::{
+    Owner, Raw, RefId, Reply,
+    record::SessionRef,
+    settings::{Pictures, Responses},
+};
 use greenroom_fleet::{CallAnswer, SessionKey};
 
 use crate::{
@@ -11,7 +15,10 @@ use crate::{
     error_response::ErrorResponse,
     offload::offload_if_large,
     recall::{
-        CallRecord, EndedCall, ResponseMode, paged, pages::PageError, response_options::ResponseOptions,
+        CallRecord, EndedCall, ResponseMode, paged,
+        pages::PageError,
+        pictures::{self, PictureOptions, SentPicture},
+        response_options::ResponseOptions,
     },
     render::{self, RenderOptions, Rendered},
 };
@@ -32,7 +39,7 @@ pub(crate) struct CallOutcome {
 }
 
 impl CallOutcome {
-    /// The engine answered: records the reply. The caller passes on the notes of the answer.
+    /// Records the engine's reply. The caller adds the fleet's notes to the outcome.
     pub(crate) async fn answered(
         gateway: &Gateway,
         call_record: CallRecord,
@@ -121,8 +128,8 @@ impl CallOutcome {
                 return Ok(render::text_result(&page.text, page.ref_id.as_ref(), &self.notes));
             }
             Some(Err(no_data @ NoPage::NoData)) => self.notes.push(no_data.to_string()),
-            // The agent asked for a few values; the whole answer could be thousands of tokens instead. It is recorded,
-            // and the failure says where.
+            // The agent asked for a few values, and the whole answer could be thousands of tokens. So it gets
+            // the failure, which names the record of the answer.
             Some(Err(NoPage::Query(error))) => {
                 self.reply = Err(ErrorResponse::from(error));
                 return self.in_mode(gateway, caller, ResponseMode::As(Responses::Inline)).await;
@@ -152,6 +159,7 @@ impl CallOutcome {
     ) -> Result<Raw, Raw> {
         let document = self.document(gateway);
         let before = self.before(gateway, caller, mode, document.as_deref()).await;
+        let pictures = self.pictures(gateway, caller, mode).await;
         let Self { reply, record, notes, .. } = self;
         let reply = reply.unwrap_or_else(|failure| Ok(failure.to_result()).into());
         let recall = &gateway.recall;
@@ -160,7 +168,7 @@ impl CallOutcome {
         let Rendered { body, page } = render::answer(
             reply,
             &notes,
-            &RenderOptions { mode, call: &record, inline_tokens, before, site },
+            &RenderOptions { mode, call: &record, inline_tokens, before, pictures, site },
         );
         if let (Some(session), Some(reader), Some(ref_id), Some(page)) =
             (&record.session, caller.reader(), record.record(), page)
@@ -168,6 +176,29 @@ impl CallOutcome {
             recall.sent_pages.sent(&session.uid, reader, (ref_id, document), page);
         }
         body
+    }
+
+    /// The pictures of the reply that this mode sends in another form than the engine's.
+    async fn pictures(&self, gateway: &Gateway, caller: &Caller, mode: ResponseMode) -> Vec<SentPicture> {
+        let recall = &gateway.recall;
+        let form = recall.pictures(self.response_options.pictures, self.pool.as_deref());
+        match (&self.reply, mode) {
+            (Err(_), _) | (_, ResponseMode::As(Responses::Raw | Responses::Refs)) => Vec::new(),
+            (Ok(reply), _) => {
+                let options = PictureOptions {
+                    form,
+                    side_pixels: recall.picture_side_pixels,
+                    links: caller.knows_resource_links,
+                };
+                pictures::prepare(reply, &self.record, options).await
+            }
+        }
+    }
+
+    /// Leaves the pictures of the reply as the engine sent them.
+    pub(crate) fn with_pictures_inline(mut self) -> Self {
+        self.response_options.pictures = Some(Pictures::Inline);
+        self
     }
 
     /// Whether the call did nothing but take a snapshot.

@@ -1,8 +1,8 @@
-//! greenroom's own progress notifications for a call: its place in the queue for a browser, and how many steps of a
-//! bulk are done.
+//! greenroom's own progress notifications for a call: its position in the queue for a browser, and how many
+//! steps of a bulk are done.
 //!
-//! The gateway sends none unless the client gave the call a progress token. Their number is limited, and the values for
-//! places in the queue stay below those that engines send later, since progress must increase.
+//! The gateway sends none unless the client gave the call a progress token. Their number is limited, and the
+//! values for positions in the queue stay below those that engines send later, since progress must increase.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ use greenroom_core::{Fields, Queued, Raw, raw::encode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::{attached_browsers::index_of, route};
+use crate::{browser_json::index_of, route};
 
 /// The notification that carries it.
 pub(crate) const METHOD: &str = "notifications/progress";
@@ -32,8 +32,9 @@ pub(crate) fn done(progress_token: &RawValue, done: usize, total: usize) -> Raw 
     encode(&ProgressParams { progress_token, progress: done, total: Some(total), message: None })
 }
 
-/// How many times a call is notified of its place. Values are thousandths, so the last one stays below a half, and an
-/// engine that counts its own steps comes after it. A client with that many notifications knows that the queue moves.
+/// How many notifications of its position a call gets. Values are thousandths, so the last one stays below a
+/// half, and an engine that counts its own steps comes after it. A client with that many notifications knows
+/// that the queue moves.
 const NOTICES_MAX: u32 = 400;
 
 /// The progress of one call.
@@ -57,7 +58,7 @@ impl QueueProgress {
         self.token.is_some()
     }
 
-    /// The parameters of the notification about the place, if one is due.
+    /// The parameters of the notification about the position, if one is due.
     pub(crate) fn notice(&self, queued: Queued<'_>) -> Option<Raw> {
         let progress_token = self.token.as_deref()?;
         let notices = self.notices.fetch_add(1, Ordering::Relaxed) + 1;
@@ -84,8 +85,8 @@ mod tests {
         QueueProgress::from_params(Some(&greenroom_core::raw::parse(params.to_owned()).unwrap()))
     }
 
-    /// A notification about the place has the client's own token and a growing value; none is sent without a token, nor
-    /// without end.
+    /// A notification about the position has the client's own token and a growing value; none is sent without
+    /// a token, nor without end.
     #[test]
     fn queue_position_is_notified() {
         let queued = |position| Queued { pool: "DEFAULT", position, waiting: 5 };

@@ -1,6 +1,7 @@
-//! Gives an answer its final form: how much of it is sent, linked files in place of their links, changes instead of the
-//! whole page, and notes at its end. All other bytes of the engine's answer stay as they are. The engine's adapter has
-//! found and read the linked files before, in its own `render.rs`.
+//! Renders an answer for its agent: decides how much of it is sent, replaces links by the linked files and a
+//! whole page by its changes, and adds notes at the end. All other bytes of the engine's answer stay as they
+//! are. The engine's adapter has found and read the linked files before (`reply.rs` in each adapter's
+//! folder).
 
 use std::{
     borrow::Cow,
@@ -9,7 +10,8 @@ use std::{
 };
 
 use greenroom_core::{
-    Artifact, ArtifactKind, Fields, Raw, RefId, Reply, port::Content, raw::encode, settings::Responses,
+    Artifact, ArtifactKind, Fields, Raw, RefId, Reply, port::Content, raw::encode, record::BlobId,
+    settings::Responses,
 };
 use serde_json::{Value, json, value::RawValue};
 
@@ -17,6 +19,7 @@ use crate::recall::{
     EndedCall, ResponseMode,
     diff::{SnapshotDiff, diff},
     fold::{cut, head},
+    pictures::SentPicture,
     sent_pages::PageForm,
     tokens::{estimate, exceeds},
 };
@@ -27,13 +30,15 @@ const NOTES: &str = "greenroom/notes";
 /// The field of `_meta` with the folder of the relative paths in an answer whose links are the engine's.
 const FOLDER: &str = "greenroom/folder";
 
-/// What an answer must look like.
+/// How an answer is rendered.
 pub(crate) struct RenderOptions<'a> {
     pub(crate) mode: ResponseMode,
     pub(crate) call: &'a EndedCall,
     pub(crate) inline_tokens: usize,
     /// The session's previous snapshot, if the answer is to have the changes only.
     pub(crate) before: Option<(RefId, String)>,
+    /// The pictures that are sent in another form than the engine's.
+    pub(crate) pictures: Vec<SentPicture>,
     /// The address from which blobs can be fetched, if this greenroom has one.
     pub(crate) site: Option<&'a str>,
 }
@@ -46,7 +51,7 @@ pub(crate) struct Rendered {
     pub(crate) page: Option<PageForm>,
 }
 
-/// Gives an answer its form.
+/// Renders an answer.
 pub(crate) fn answer(reply: Reply, notes: &[String], options: &RenderOptions<'_>) -> Rendered {
     let Reply { body, artifacts, folder, .. } = reply;
     let mut notes = notes.to_vec();
@@ -110,13 +115,13 @@ fn inline(
     for artifact in artifacts {
         match (artifact.kind, &artifact.content) {
             // A snapshot that the engine wrote to a file for the agent is not in the answer, and stays out of it.
-            (ArtifactKind::Snapshot, Content::Text(_)) if artifact.place.is_empty() => {}
+            (ArtifactKind::Snapshot, Content::Text(_)) if artifact.range.is_empty() => {}
             (ArtifactKind::Snapshot, Content::Text(text)) => snapshot = Some((artifact, &**text)),
-            _ => edits.extend(artifact.instead.clone().map(|text| (artifact.place.clone(), text))),
+            _ => edits.extend(artifact.instead.clone().map(|text| (artifact.range.clone(), text))),
         }
     }
     let rest_bytes = result.get().len() + edits.iter().map(|(_, text)| text.len()).sum::<usize>()
-        - snapshot.map_or(0, |(artifact, _)| artifact.place.len());
+        - snapshot.map_or(0, |(artifact, _)| artifact.range.len());
     let mut page = None;
     if let Some((artifact, text)) = snapshot {
         // Compare both as they are recorded: redacted secrets would otherwise count as changes each time.
@@ -134,7 +139,7 @@ fn inline(
             options.inline_tokens.saturating_sub(rest_bytes / TOKEN_BYTES).max(options.inline_tokens / 4);
         // A diff beyond the budget is no shorter than a cut page.
         let changed = changed.filter(|changed| !exceeds(changed, left));
-        // Of a small page the line that says what is compared would be longer than the page.
+        // For a small page, the diff's first line alone may be longer than the page.
         let is_shorter = |changed: &String| options.mode == ResponseMode::Diff || changed.len() < text.len();
         let changed = changed.filter(is_shorter);
         page = Some(if changed.is_some() { PageForm::Changes } else { PageForm::Whole });
@@ -142,11 +147,11 @@ fn inline(
             (None, Some(ref_id)) => shortened(text, left, ref_id, notes),
             _ => None,
         };
-        // A word says more than an empty block.
+        // An agent might take an empty block for a fault.
         let empty = text.trim().is_empty().then(|| EMPTY_PAGE.to_owned());
         let instead = changed.or(shorter).or(empty).or_else(|| artifact.instead.clone());
-        edits.extend(instead.map(|text| (artifact.place.clone(), text)));
-        edits.sort_by_key(|(place, _)| place.start);
+        edits.extend(instead.map(|text| (artifact.range.clone(), text)));
+        edits.sort_by_key(|(range, _)| range.start);
     }
     let mut result = splice(result, &edits);
     if let Some(ref_id) = options.call.record() {
@@ -155,6 +160,7 @@ fn inline(
         {
             result = cut;
         }
+        result = with_pictures(result, &options.pictures);
         notes.extend(recallable(options, ref_id));
     }
     (result, page)
@@ -222,6 +228,23 @@ fn cut_texts(
     Some(fields.to_raw())
 }
 
+/// A result with these pictures instead of the engine's.
+fn with_pictures(result: Raw, pictures: &[SentPicture]) -> Raw {
+    if pictures.is_empty() {
+        return result;
+    }
+    let replaced = || {
+        let mut fields = Fields::open(&result).ok()?;
+        let mut content: Vec<Raw> = fields.read("content").ok()??;
+        for picture in pictures {
+            content.get_mut(picture.part)?.clone_from(&picture.content);
+        }
+        fields.set("content", encode(&content));
+        Some(fields.to_raw())
+    };
+    replaced().unwrap_or(result)
+}
+
 /// The notes with the `ref_id` and the files of an answer. Without anything to recall they are not worth their tokens.
 fn recallable(options: &RenderOptions<'_>, ref_id: &RefId) -> Vec<String> {
     let EndedCall { has_snapshot, console, blobs, embedded, .. } = options.call;
@@ -233,13 +256,20 @@ fn recallable(options: &RenderOptions<'_>, ref_id: &RefId) -> Vec<String> {
     // path is a private one, which other programs cannot reach.
     let (_, files) = blobs.split_at_checked(embedded.len()).unwrap_or((blobs, &[]));
     let mut named = HashSet::new();
+    let with_site = |mut note: String, id: &BlobId| {
+        if let Some(site) = options.site {
+            note += &format!(", {site}/api/blobs/{id}");
+        }
+        note
+    };
+    for SentPicture { blob, note, .. } in &options.pictures {
+        named.insert(&blob.id);
+        notes.extend(note.clone().map(|note| with_site(note, &blob.id)));
+    }
     for file in files.iter().filter(|file| named.insert(&file.id)) {
         let name = file.name.as_deref().unwrap_or("file");
-        let mut note = format!("{name}: greenroom://blobs/{} ({}, {} bytes)", file.id, file.mime, file.bytes);
-        if let Some(site) = options.site {
-            note += &format!(", {site}/api/blobs/{}", file.id);
-        }
-        notes.push(note);
+        let note = format!("{name}: greenroom://blobs/{} ({}, {} bytes)", file.id, file.mime, file.bytes);
+        notes.push(with_site(note, &file.id));
     }
     notes
 }
@@ -253,15 +283,15 @@ fn splice(body: Raw, edits: &[(Range<usize>, String)]) -> Raw {
     let grown = edits.iter().map(|(_, text)| text.len()).sum::<usize>();
     let mut text = String::with_capacity(json.len() + grown + grown / 8);
     let mut done = 0;
-    for (place, replacement) in edits {
+    for (range, replacement) in edits {
         // Edits are in order and do not overlap; an edit that does not fit is skipped.
-        let Some(before) = json.get(done..place.start) else { continue };
+        let Some(before) = json.get(done..range.start) else { continue };
         text.push_str(before);
         let escaped = encode(replacement);
         // Drop the quotes: the text becomes a part of the surrounding string.
         let escaped = escaped.get();
         text.push_str(escaped.get(1..escaped.len() - 1).unwrap_or_default());
-        done = place.end;
+        done = range.end;
     }
     text.push_str(json.get(done..).unwrap_or_default());
     greenroom_core::raw::parse(text).unwrap_or(body)
@@ -284,9 +314,9 @@ fn with_members(result: Raw, members: &[(&str, Value)]) -> Raw {
     let members: Vec<_> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
     let members = members.join(",");
     let text = result.get();
-    let meta = place_of(text, "_meta").filter(|place| text[place.clone()].starts_with('{'));
+    let meta = range_of(text, "_meta").filter(|range| text[range.clone()].starts_with('{'));
     let (object, added) = match meta {
-        Some(place) => (place, members),
+        Some(range) => (range, members),
         None => (0..text.trim_end().len(), format!("\"_meta\":{{{members}}}")),
     };
     let Some(open) = text.get(object.clone()).and_then(|object| object.strip_suffix('}')) else {
@@ -299,7 +329,7 @@ fn with_members(result: Raw, members: &[(&str, Value)]) -> Raw {
 }
 
 /// Where a member's value stands in the text of an object.
-fn place_of(object: &str, name: &str) -> Option<Range<usize>> {
+fn range_of(object: &str, name: &str) -> Option<Range<usize>> {
     // Most answers do not contain the word: do not parse those.
     if !object.contains(name) {
         return None;

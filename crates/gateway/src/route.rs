@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Fields, InvalidSessionId, Raw, RefId, SessionId, UnreadableArgument, raw::encode};
+use greenroom_core::{
+    Fields, InvalidSessionId, Raw, RefId, SessionId, UnreadableArgument, raw::encode, settings::Pictures,
+};
 use greenroom_fleet::CallTarget;
 use serde_json::value::RawValue;
 
@@ -87,7 +89,8 @@ impl CallRequest {
 
     /// The same call in the session, and answered in the mode, that its client chose outside the arguments of `outer`.
     pub(crate) fn on_behalf_of(self, outer: &Self) -> Self {
-        let response_options = ResponseOptions { mode: outer.response_options.mode, ..self.response_options };
+        let ResponseOptions { mode, pictures, .. } = outer.response_options;
+        let response_options = ResponseOptions { mode, pictures, ..self.response_options };
         Self { session: outer.session.clone(), response_options, ..self }
     }
 
@@ -95,6 +98,12 @@ impl CallRequest {
     pub(crate) fn in_session(self, session: SessionId, mode: ResponseMode) -> Self {
         let response_options = ResponseOptions { mode: Some(mode), ..self.response_options };
         Self { session: Some(session), response_options, ..self }
+    }
+
+    /// The same call, answered with pictures of this form, unless its arguments name another.
+    pub(crate) fn with_pictures(self, pictures: Pictures) -> Self {
+        let response_options = ResponseOptions { pictures: Some(pictures), ..self.response_options };
+        Self { response_options, ..self }
     }
 
     /// Removes the selectors from the arguments, as far as they are greenroom's. A session that they name replaces the
@@ -126,8 +135,11 @@ impl CallRequest {
             arguments.remove(name);
         }
         let options = takes.response_options.take_from(&mut arguments)?;
-        self.response_options =
-            ResponseOptions { mode: options.mode.or(self.response_options.mode), ..options };
+        self.response_options = ResponseOptions {
+            mode: options.mode.or(self.response_options.mode),
+            pictures: options.pictures.or(self.response_options.pictures),
+            ..options
+        };
         self.arguments = Some(arguments.to_raw());
         if let Some(id) = session {
             self.session = Some(SessionId::new(&id)?);
@@ -257,7 +269,8 @@ mod tests {
     fn selectors_agree_with_node_json() {
         use greenroom_testkit::{NodeValue, OddJson};
         const SEED: u64 = 13;
-        let (mut passed, mut selecting) = (0, 0);
+        let mut passed = 0;
+        let mut selecting = 0;
         for seed in SEED..SEED + 20_000 {
             let mut odd = OddJson::new(seed);
             let texts = ["s", "0", "main", "DEFAULT", "another session", ""];

@@ -17,7 +17,7 @@ pub(crate) async fn resolve_session(
     caller: &Caller,
     session: Option<SessionId>,
 ) -> Result<SessionKey, ErrorResponse> {
-    match (session, gateway.scope, &caller.connection) {
+    match (session, gateway.scope, caller.connection()) {
         (Some(id), _, _) => named(gateway, caller, id).await,
         (None, Scope::Connection | Scope::Explicit, None) if caller.is_program => {
             Err(ErrorResponse::program_session_required())
@@ -29,7 +29,8 @@ pub(crate) async fn resolve_session(
     }
 }
 
-/// Refuses a name that records and lists have for a connection's own session: they could not tell the two apart.
+/// Refuses a name of the form that records and lists give to a connection's own session: readers could not
+/// tell the two apart.
 pub(crate) fn check_name(id: &SessionId) -> Result<(), ErrorResponse> {
     if ConnectionId::is_session_name(id.as_str()) { Err(ErrorResponse::connections_name(id)) } else { Ok(()) }
 }
@@ -47,7 +48,7 @@ pub(crate) async fn named(
     if gateway.fleet.session_pool(&caller.owner, &as_name).is_some() {
         return Ok(as_name);
     }
-    let own = caller.connection.as_ref().map(|connection| SessionKey::Connection(connection.id));
+    let own = caller.connection().map(|connection| SessionKey::Connection(connection.id));
     match gateway.fleet.by_uid(&caller.owner, &uid) {
         Some(session_key @ SessionKey::Connection(_)) if own.as_ref() != Some(&session_key) => {
             return Err(ErrorResponse::session_of_a_connection(&id));
@@ -71,7 +72,7 @@ pub(crate) fn notes(
     own_session_calls: Option<OwnSessionCall<'_>>,
 ) -> Vec<String> {
     // Another client of the same owner may have started the session anew; this client has not had the note yet.
-    let lost = caller.connection.as_ref().is_some_and(|connection| connection.take_lost_note(session_key));
+    let lost = caller.connection().is_some_and(|connection| connection.take_lost_note(session_key));
     if lost && !notes.iter().any(|note| note.restarted().is_some()) {
         notes.push(Note::Restarted(Ended::Server));
     }
@@ -91,7 +92,7 @@ pub(crate) struct OwnSessionCall<'a> {
 impl<'a> OwnSessionCall<'a> {
     /// The caller holds it until the call has its answer.
     pub(crate) fn begin(caller: &'a Caller, session_key: &SessionKey) -> Option<Self> {
-        let (Some(connection), SessionKey::Connection(_)) = (&caller.connection, session_key) else {
+        let (Some(connection), SessionKey::Connection(_)) = (caller.connection(), session_key) else {
             return None;
         };
         let overlaps_before = connection.overlaps.load(Ordering::Relaxed);

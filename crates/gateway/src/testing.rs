@@ -20,7 +20,7 @@ use tokio::sync::{Barrier, watch};
 
 use crate::{
     Attach, AttachEngine, AttachError, AttachPolicy, AttachRequest, Attachment, AttachmentBuilder, Catalog,
-    Gateway, InstructionFacts, Metrics, Recall, ToolSource, attached_browsers::index_of,
+    Gateway, InstructionFacts, Metrics, PoolAnswers, Recall, ToolSource, browser_json::index_of,
 };
 
 pub(crate) use memory_records::{MemoryRecords, store_blob};
@@ -153,7 +153,7 @@ fn attachment(index: u32, browser: TestBrowser) -> Attachment {
         engine: if tools == DEVTOOLS { "devtools" } else { "playwright" }.to_owned(),
         pool: settings(&engine, false),
     };
-    Attachment { settings, engine, responses: None }
+    Attachment { settings, engine, answers: PoolAnswers::default() }
 }
 
 /// Attaches any browser whose URL does not contain `forbidden`; a URL with `down` does not answer, and an attempt at

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::{
     Gateway, call,
     call_order::Turns,
-    caller::Caller,
+    caller::{CallSource, Caller},
     front::list_tools,
     progress::{self, QueueProgress},
     testing::{self, BUILT_IN, DAY, TestPool},
@@ -85,11 +85,11 @@ impl TestClient {
         let is_local = self.is_local;
         let caller = Caller {
             owner: Owner::local(),
-            connection: None,
+            source: CallSource::Request,
             agent,
             is_program: false,
             is_local,
-            is_command_line: false,
+            knows_resource_links: true,
         };
         let answer = call::run(&self.gateway, &caller, Some(&encode(&params)), Turns::default().take()).await;
         serde_json::from_str(answer.unwrap_or_else(|error| panic!("{error}")).get()).unwrap()
@@ -229,7 +229,8 @@ async fn waiting_calls_get_progress() {
             notices: Mutex::default(),
         })
     };
-    let (second, third) = (agent("b"), agent("c"));
+    let second = agent("b");
+    let third = agent("c");
     let (answer, other) =
         tokio::join!(client.call_as(second.clone(), params("b")), client.call_as(third.clone(), params("c")));
     let notices = second.notices.lock().clone();
@@ -287,11 +288,11 @@ async fn disabled_tool_error_names_its_cap() {
     let client = client(&[CHROMIUM]);
     let caller = Caller {
         owner: Owner::local(),
-        connection: None,
+        source: CallSource::Request,
         agent: Arc::<RecordingAgent>::default(),
         is_program: false,
-        is_command_line: false,
         is_local: true,
+        knows_resource_links: true,
     };
     let params = encode(&json!({ "name": "save", "arguments": {} }));
     let refused =

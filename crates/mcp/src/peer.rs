@@ -196,7 +196,9 @@ impl Dispatch {
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<Inbound>) {
         let (inbound, receiver) = mpsc::channel(INBOUND_QUEUE);
         let waiting = Mutex::new(Some(HashMap::new()));
-        let (next_id, handed_on, closed) = (AtomicU64::new(1), AtomicU64::new(0), watch::Sender::new(false));
+        let next_id = AtomicU64::new(1);
+        let handed_on = AtomicU64::new(0);
+        let closed = watch::Sender::new(false);
         (Arc::new(Self { waiting, next_id, inbound, handed_on, closed }), receiver)
     }
 

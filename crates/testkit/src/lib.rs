@@ -20,6 +20,7 @@ pub mod http;
 mod installed;
 pub mod node_json;
 pub mod odd_json;
+pub mod picture;
 pub mod process;
 pub mod shopping_agent;
 pub mod site;

@@ -7,7 +7,7 @@ use greenroom_fleet::FleetError;
 use greenroom_gateway::Gateway;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::attached_browsers::Attacher;
+use super::attacher::Attacher;
 
 /// The declared browsers, each with the index that agents know it by.
 pub struct DeclaredBrowsers {

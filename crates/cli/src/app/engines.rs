@@ -12,8 +12,8 @@ use greenroom_core::{
     settings::{Pool, Settings},
 };
 use greenroom_engine::{
-    Endpoint, EngineBase, EngineOptions, Offer, ToolsChanged, browser::Places, launcher::Launcher,
-    ports::Ports, registry, run_folder::RunFolder,
+    Endpoint, EngineBase, EngineOptions, OfferedTools, ToolsChanged, browser::InstallPaths,
+    launcher::Launcher, ports::Ports, registry, run_folder::RunFolder,
 };
 use greenroom_gateway::Catalog;
 
@@ -23,7 +23,7 @@ pub struct Engines {
     pub launcher: Launcher,
     pub run: Arc<RunFolder>,
     pub ports: Ports,
-    pub places: Places,
+    pub install_paths: InstallPaths,
     pub proxies: HashMap<Option<String>, SocketAddr>,
     /// Engines report changed tools to the catalog. The catalog is made after the engines, so it is filled in later.
     pub catalog: Arc<OnceLock<Weak<Catalog>>>,
@@ -63,7 +63,7 @@ impl Engines {
         let options = EngineOptions {
             settings: settings.clone(),
             pool: pool.clone(),
-            places: self.places.clone(),
+            install_paths: self.install_paths.clone(),
             attach,
             profile: profile(settings, name, pool, id),
         };
@@ -89,7 +89,7 @@ impl Engines {
         let pool = name.clone();
         Arc::new(move |offer| {
             let Some(catalog) = catalog_cell.get().and_then(Weak::upgrade) else { return };
-            let Offer { tools, at_start, partial } = offer;
+            let OfferedTools { tools, at_start, partial } = offer;
             match at_start {
                 true => catalog.offered(&pool, &tools, partial),
                 false => catalog.announced(&pool, &tools, partial),

@@ -2,10 +2,10 @@
 //! store, fleet, gateway, control socket. [`App::build`] makes these parts, [`App::shut_down`] ends them in an order
 //! that leaves nothing behind. `verb/serve.rs` and `verb/mcp.rs` own the app and add their fronts.
 
-mod attached_browsers;
+mod attacher;
 mod declared;
 mod engines;
-mod pools;
+mod pool_settings;
 mod proxies;
 pub mod records;
 
@@ -35,7 +35,7 @@ use greenroom_store::Store;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use self::{attached_browsers::Attacher, declared::DeclaredBrowsers, engines::Engines, proxies::Proxies};
+use self::{attacher::Attacher, declared::DeclaredBrowsers, engines::Engines, proxies::Proxies};
 use crate::{config::ProcessEnv, control::ControlServer, reload::BrowserChanges, sleep_watch};
 
 /// How long a shutdown may take. Sessions close within a second or two; processes that take longer are killed when this
@@ -80,12 +80,12 @@ impl App {
             launcher: launcher.clone(),
             run: run.clone(),
             ports: ports.clone(),
-            places: env.places(),
+            install_paths: env.install_paths(),
             proxies: proxies.addresses(),
             catalog: Arc::default(),
         };
         let catalog = Catalog::new(
-            pools::sources(settings, &engines),
+            pool_settings::sources(settings, &engines),
             settings.sessions.scope,
             settings.tools.profile,
             settings.records.enabled,
@@ -93,7 +93,7 @@ impl App {
         );
         let _ = engines.catalog.set(Arc::downgrade(&catalog));
         let policy = policy(settings, &catalog)?;
-        let pools = pools::settings(kind, settings, &engines);
+        let pools = pool_settings::settings(kind, settings, &engines);
         let eager = kind == ProcessKind::Server || pools.iter().any(|pool| pool.warm > 0);
         let metrics = Arc::new(greenroom_gateway::Metrics::default());
         let fleet_settings = FleetSettings {
@@ -111,7 +111,7 @@ impl App {
             catalog,
             policy,
             scope: settings.sessions.scope,
-            facts: pools::facts(settings),
+            facts: pool_settings::facts(settings),
             attaching: AttachPolicy {
                 changes: settings.attach.changes,
                 configured: !settings.browsers.is_empty(),
@@ -125,8 +125,10 @@ impl App {
             recall: Recall {
                 records,
                 responses: settings.responses,
-                of_pools: pools::responses(settings).into(),
+                of_pools: pool_settings::answers(settings).into(),
                 inline_tokens: settings.inline_tokens,
+                pictures: settings.pictures,
+                picture_side_pixels: u32::try_from(settings.picture_side_pixels).unwrap_or(u32::MAX),
                 redact: settings.records.redact.clone(),
                 ..Recall::none()
             },
@@ -210,7 +212,7 @@ impl App {
     /// Applies new settings, as far as they can change while greenroom runs. The caller reports the others.
     pub fn apply(&self, kind: ProcessKind, settings: &Settings) -> anyhow::Result<()> {
         let known = self.gateway.fleet.pool_names();
-        for pool in pools::settings(kind, settings, &self.engines) {
+        for pool in pool_settings::settings(kind, settings, &self.engines) {
             // A new pool is made when greenroom is restarted.
             if known.contains(&pool.name) {
                 self.gateway.fleet.apply(pool)?;

@@ -8,7 +8,8 @@ use greenroom_store::{Store, StoreSettings};
 
 /// Opens the store without waiting for it: another thread opens the file.
 pub fn open(settings: &Settings, run: &str) -> Option<Arc<Store>> {
-    let (records, blobs) = (&settings.records, &settings.blobs);
+    let records = &settings.records;
+    let blobs = &settings.blobs;
     records.enabled.then(|| {
         // First: sessions of a greenroom that starts after the list is read are younger than this.
         let began = SystemTime::now();

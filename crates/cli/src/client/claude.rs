@@ -7,7 +7,7 @@ pub(super) const SPEC: ClientSpec = ClientSpec {
     name: "Claude Code",
     file: |env, scope| match scope {
         EntryScope::User => {
-            // A user with several configurations names the one in force in this variable.
+            // Claude Code reads its configuration from the folder in this variable, if the user has set it.
             let folder = env.folder("CLAUDE_CONFIG_DIR").or_else(|| env.home())?;
             Some(folder.join(".claude.json"))
         }

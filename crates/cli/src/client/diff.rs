@@ -1,26 +1,29 @@
 //! Shows what would change in a file: the removed and the added lines, and no others. A client's file may hold secrets of
 //! other servers, which must not reach a screen or a log.
 
-/// A line longer than this is shown around its change only: some programs write their whole file in one.
+/// Of a line longer than this only the text around its change is shown: some programs write their whole file
+/// on one line.
 const LINE_CHARS_MAX: usize = 160;
 
 /// How much of such a line is shown on either side of its change.
 const AROUND_CHARS: usize = 16;
 
-/// The changed lines, each with `- ` or `+ ` before it, below a line with their place.
+/// The changed lines, each with `- ` or `+ ` before it, below the number of the first one.
 pub fn show(old: &str, new: &str) -> String {
-    let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
+    let old: Vec<_> = old.lines().collect();
+    let new: Vec<_> = new.lines().collect();
     let head = common(old.iter(), new.iter());
     let mut tail = common(old[head..].iter().rev(), new[head..].iter().rev());
-    // A comma after the previous member: its closing brace changes, and must not be taken for the brace of the added
-    // member.
+    // An added member puts a comma behind the closing brace of the member before it. That line counts as
+    // changed: otherwise the old brace would be matched with the brace of the added member.
     if let (Some(was), Some(is)) = (old.get(head), new.get(head))
         && tail == old.len() - head
         && is.strip_suffix(',') == Some(was)
     {
         tail -= 1;
     }
-    let (removed, added) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
+    let removed = &old[head..old.len() - tail];
+    let added = &new[head..new.len() - tail];
     let mut shown = if old.is_empty() { String::new() } else { format!("line {}\n", head + 1) };
     for (n, line) in removed.iter().enumerate() {
         shown += &format!("- {}\n", clipped(line, added.get(n)));
@@ -67,7 +70,8 @@ mod tests {
     /// Of a long line only the surroundings of the change are shown.
     #[test]
     fn long_lines_are_clipped() {
-        let (head, tail) = ("h".repeat(1000), "t".repeat(1000));
+        let head = "h".repeat(1000);
+        let tail = "t".repeat(1000);
         assert_eq!(
             show(&format!("{head}{tail}"), &format!("{head}NEW{tail}")),
             format!("line 1\n- …{0}{1}…\n+ …{0}NEW{1}…\n", "h".repeat(16), "t".repeat(16))

@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn project_links_are_refused_and_user_links_followed() {
         let folder = tempfile::tempdir().unwrap();
-        let (project, other) = (folder.path().join("project"), folder.path().join("other.json"));
+        let project = folder.path().join("project");
+        let other = folder.path().join("other.json");
         fs::create_dir(&project).unwrap();
         fs::write(&other, "{}").unwrap();
         let link = project.join("mcp.json");

@@ -25,13 +25,13 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Some editors on other systems begin their files with it.
+/// Some editors, mostly on Windows, begin their files with it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The text of a file with nothing but the entry.
 pub fn new_file_text(section: &str, entry: &ServerEntry) -> String {
     let value = json!({ section: { NAME: entry } });
-    // A value can always be written; on one line it is correct too.
+    // Writing a JSON value does not fail; the fallback is the same JSON on one line.
     serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string()) + "\n"
 }
 

@@ -6,9 +6,9 @@ use std::{
 };
 
 use anyhow::Context;
-use greenroom_engine::browser::Places;
+use greenroom_engine::browser::InstallPaths;
 
-/// A snapshot, taken once at the start.
+/// The environment as it was when the process started.
 #[derive(Debug, Clone)]
 pub struct ProcessEnv {
     pub variables: Vec<(OsString, OsString)>,
@@ -34,9 +34,9 @@ impl ProcessEnv {
         self.variable("PATH").unwrap_or_default()
     }
 
-    /// The places to look for browsers.
-    pub fn places(&self) -> Places {
-        Places::new(self.home.clone(), self.search_path().to_owned())
+    /// Where to look for browsers and for Node.
+    pub fn install_paths(&self) -> InstallPaths {
+        InstallPaths::new(self.home.clone(), self.search_path().to_owned())
     }
 
     /// greenroom's data folder on this platform.

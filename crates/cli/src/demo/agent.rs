@@ -99,7 +99,8 @@ impl DemoAgent {
 
     /// Starts counting anew: earlier calls were preparation.
     pub fn reset_counters(&mut self) {
-        (self.calls, self.busy) = (0, Duration::ZERO);
+        self.calls = 0;
+        self.busy = Duration::ZERO;
     }
 
     /// Calls a tool in this agent's session.
@@ -134,12 +135,12 @@ fn read(result: &Raw) -> Result<DemoAnswer, StepError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct ToolResult {
-        content: Vec<ContentPart>,
+        content: Vec<ContentBlock>,
         #[serde(default)]
         is_error: bool,
     }
     #[derive(Deserialize)]
-    struct ContentPart {
+    struct ContentBlock {
         text: Option<String>,
         data: Option<String>,
     }

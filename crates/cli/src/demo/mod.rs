@@ -63,7 +63,7 @@ pub fn check(settings: &Settings, env: &ProcessEnv) -> anyhow::Result<()> {
         .into());
     }
     install::PLAYWRIGHT.locate(&settings.data_dir).map_err(StartError::from)?;
-    browser::find(&env.places(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
+    browser::find(&env.install_paths(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
         .map_err(|error| Hinted::failure(error.to_string()).hint(error.hint()))?;
     Ok(())
 }
@@ -80,7 +80,8 @@ pub async fn run(
     // No further session comes: a spare would be opened in vain.
     settings.pool.warm = Some(0);
     // The demo shows the built-in pool, whatever else is declared; it uses no attached browser.
-    (settings.pools, settings.browsers) = (Vec::new(), Vec::new());
+    settings.pools = Vec::new();
+    settings.browsers = Vec::new();
     settings.sessions.scope = Scope::Connection;
     // The user's records hold the calls of the user's agents, not those of the demo.
     settings.records.enabled = false;
@@ -162,7 +163,8 @@ impl DemoRun<'_> {
             }
             if step == DemoStep::Open {
                 // A running server has its browser ready; so the start is measured separately.
-                (start, began) = (began.elapsed(), Instant::now());
+                start = began.elapsed();
+                began = Instant::now();
                 agents.iter_mut().for_each(DemoAgent::reset_counters);
             }
         }

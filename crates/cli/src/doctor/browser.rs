@@ -13,9 +13,9 @@ pub(super) fn check(installation: &Installation) -> CheckOutcome {
     if installation.is_custom() {
         return CheckOutcome::skipped("the custom engine brings its own browser");
     }
-    let places = installation.env.places();
+    let install_paths = installation.env.install_paths();
     let find = |pool: &Pool, headless| {
-        browser::find(&places, headless, pool.browser.into(), pool.executable_path.as_deref())
+        browser::find(&install_paths, headless, pool.browser.into(), pool.executable_path.as_deref())
     };
     for (place, pool) in settings.instances().into_iter().filter(|(_, pool)| pool.has_chromium()) {
         if let Err(error) = find(pool, pool.headless) {

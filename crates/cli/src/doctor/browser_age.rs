@@ -46,10 +46,11 @@ fn describe(version: &Version) -> String {
 
 /// The programs of all pools whose browser greenroom starts.
 fn programs(installation: &Installation) -> BTreeSet<PathBuf> {
-    let places = installation.env.places();
+    let install_paths = installation.env.install_paths();
     let pools = installation.resolved.settings.instances().into_iter().map(|(_, pool)| pool);
     let found = pools.filter(|pool| pool.has_chromium()).filter_map(|pool| {
-        browser::find(&places, pool.headless, pool.browser.into(), pool.executable_path.as_deref()).ok()
+        browser::find(&install_paths, pool.headless, pool.browser.into(), pool.executable_path.as_deref())
+            .ok()
     });
     found.map(|browser| browser.path).collect()
 }

@@ -3,10 +3,10 @@
 //! A check changes nothing, except the last one, which starts a browser as an agent's first call would. Each has a
 //! deadline: a network drive that hangs or a Node that never answers is itself a finding.
 
-mod attached_browsers;
 mod browse;
 mod browser;
 mod browser_age;
+mod browser_reach;
 mod config;
 mod data_folder;
 mod display;
@@ -134,7 +134,7 @@ pub async fn run_checks(installation: Installation) -> Vec<Finding> {
         check("browser", check_on_thread(&installation, browser::check)).await,
         check("browser-age", browser_age::check(&installation)).await,
     ];
-    findings.extend(check_each("browsers", CHECK_TIMEOUT, attached_browsers::check(&installation)).await);
+    findings.extend(check_each("browsers", CHECK_TIMEOUT, browser_reach::check(&installation)).await);
     findings.extend([
         check("display", check_on_thread(&installation, display::check)).await,
         check("sandbox", check_on_thread(&installation, sandbox::check)).await,

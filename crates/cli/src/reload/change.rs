@@ -5,7 +5,7 @@ use greenroom_core::{
     settings::{DeclaredInstance, DeclaredPool, Pool, SETTINGS, Settings},
 };
 
-use super::attached_browsers::BrowserChanges;
+use super::browser_changes::BrowserChanges;
 
 /// Keys of a pool that take effect at once.
 const IMMEDIATE: [&str; 7] =
@@ -223,7 +223,9 @@ mod tests {
         let one = "[[browsers]]\nurl = 'http://a:1'\nheaders = { A = 'x' }\n";
         let two = format!("[[browsers]]\nurl = 'ws://b:1/?key=secret'\n{one}");
         let other = "[[browsers]]\nurl = 'http://c:1'\n";
-        let (a, b, c) = ("browser `http://a:1`", "browser `ws://b:1/?***`", "browser `http://c:1`");
+        let a = "browser `http://a:1`";
+        let b = "browser `ws://b:1/?***`";
+        let c = "browser `http://c:1`";
         let urls = |before: &str, after: &str| {
             let now = in_force(&settings(before), &settings(after)).browsers;
             now.into_iter().map(|browser| browser.url).collect::<Vec<_>>()

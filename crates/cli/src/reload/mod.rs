@@ -1,7 +1,7 @@
 //! Reads the configuration again while the server runs, on SIGHUP or when one of its files has changed, and applies what can
 //! change. It logs what cannot change. It also logs every mistake; then all settings stay as they were.
 
-mod attached_browsers;
+mod browser_changes;
 mod change;
 
 use std::{
@@ -14,7 +14,7 @@ use greenroom_core::settings::{Resolved, Settings};
 use greenroom_gateway::control::ProcessKind;
 use tokio::time::sleep;
 
-pub use self::attached_browsers::BrowserChanges;
+pub use self::browser_changes::BrowserChanges;
 use self::change::{Effect, SettingChange, changes, in_force};
 use crate::{app::App, config::Inputs, signals::Signals};
 

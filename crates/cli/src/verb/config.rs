@@ -2,7 +2,7 @@
 //! attach to, as tables or as JSON.
 
 mod browsers;
-mod pools;
+mod declared_pool;
 
 use std::{
     io::{self, Write},
@@ -40,7 +40,8 @@ fn as_json(resolved: &Resolved) -> serde_json::Result<String> {
             })
         })
         .collect();
-    let pools: Vec<_> = resolved.settings.pools.iter().map(|pool| pools::as_json(resolved, pool)).collect();
+    let pools: Vec<_> =
+        resolved.settings.pools.iter().map(|pool| declared_pool::as_json(resolved, pool)).collect();
     let browsers = resolved.settings.browsers.iter().enumerate();
     let browsers: Vec<_> = browsers.map(|(at, browser)| browsers::as_json(resolved, at, browser)).collect();
     let all = json!({ "settings": settings, "browsers": browsers, "pools": pools });
@@ -66,7 +67,7 @@ fn as_tables(resolved: &Resolved) -> String {
     });
     let mut text = table(["KEY", "VALUE", "SOURCE"], rows);
     for pool in &resolved.settings.pools {
-        text += &pools::as_tables(resolved, pool);
+        text += &declared_pool::as_tables(resolved, pool);
     }
     for (at, browser) in resolved.settings.browsers.iter().enumerate() {
         text += &browsers::as_tables(resolved, at, browser);

@@ -171,7 +171,7 @@ async fn install_engine(
 }
 
 fn find_browser(pool: &Pool, env: &ProcessEnv) -> Result<Browser, (String, String)> {
-    browser::find(&env.places(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
+    browser::find(&env.install_paths(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
         .map_err(|error| (error.to_string(), error.hint()))
 }
 

@@ -65,7 +65,8 @@ fn trouble(browser: &Browser, indent: &str) -> Option<String> {
 
 /// The state of a browser after a command.
 pub fn browser(pid: u32, browser: &Browser) -> String {
-    let (url, state) = (clean(&browser.url), clean(&browser.state));
+    let url = clean(&browser.url);
+    let state = clean(&browser.state);
     let trouble = trouble(browser, "").unwrap_or_default();
     format!("browser {} (pid {pid}) is {state}: {url}\n{trouble}", name(browser))
 }
@@ -115,7 +116,8 @@ mod tests {
     /// terminal.
     #[test]
     fn browsers_of_several_processes_have_a_pid_column() {
-        let (one, other) = (connected(), disconnected());
+        let one = connected();
+        let other = disconnected();
         let same = browsers(&[(7, &one), (7, &other)], "", WIDE);
         let apart = browsers(&[(7, &one), (8, &other)], "  ", WIDE);
         insta::assert_snapshot!(format!("{same}\n{apart}"));

@@ -248,7 +248,8 @@ mod tests {
     /// Pools are listed one per line, with their processes where there are several.
     #[test]
     fn pools_of_several_processes_have_a_pid_column() {
-        let (instance, other) = (chromium(), firefox());
+        let instance = chromium();
+        let other = firefox();
         let same = pools(&[(7, &instance), (7, &other)], "", WIDE);
         let apart = pools(&[(7, &instance), (8, &other)], "", WIDE);
         insta::assert_snapshot!(format!("{same}\n{apart}\n{}", trouble(&instance, "  ")));

@@ -57,7 +57,8 @@ pub fn vacuumed(vacuumed: &Vacuumed, others: &[u32]) -> String {
         count(removed.blobs, "blob"),
         bytes(removed.blob_bytes)
     );
-    let (before, after) = (vacuumed.bytes_before, vacuumed.bytes_after);
+    let before = vacuumed.bytes_before;
+    let after = vacuumed.bytes_after;
     let _ = match before.checked_sub(after).filter(|freed| *freed > 0) {
         Some(freed) => writeln!(text, "the database has {}, {} less than before", bytes(after), bytes(freed)),
         None => writeln!(text, "the database has {}, no less than before", bytes(after)),

@@ -80,7 +80,8 @@ fn pool(pool: &PoolReport) -> String {
         0 => String::new(),
         _ => format!(", {}", count(*spares, "spare")),
     };
-    let (instances, leased) = (count(*instances, "instance"), count_of(*leased, *slots, "slot"));
+    let instances = count(*instances, "instance");
+    let leased = count_of(*leased, *slots, "slot");
     format!("{INDENT}pool {name}  {instances}, {leased} leased{spares}, {waiting} waiting{drained}\n")
 }
 

@@ -6,7 +6,9 @@ use unicode_width::UnicodeWidthStr;
 
 /// A span of time with useful precision: `42 s`, `4 min 56 s`, `12 min`, `3 h 20 min`, `2 d 4 h`.
 pub fn span(seconds: u64) -> String {
-    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    let minutes = seconds / 60;
+    let hours = seconds / 3_600;
+    let days = seconds / 86_400;
     let two = |large: u64, unit: &str, small: u64, sub: &str| match small {
         0 => format!("{large} {unit}"),
         _ => format!("{large} {unit} {small} {sub}"),

@@ -50,12 +50,14 @@ mod tests {
         assert_eq!(rendered(call(CallStatus::Success, Some(250))), "call     browser_click (250 ms)");
         assert_eq!(rendered(call(CallStatus::Error, Some(1_500))), "call     browser_click failed (1.5 s)");
         assert_eq!(rendered(call(CallStatus::Pending, None)), "call     browser_click has not ended");
-        let (url, title) = ("http://a.example/".to_owned(), Some("A\x1b[2J".to_owned()));
+        let url = "http://a.example/".to_owned();
+        let title = Some("A\x1b[2J".to_owned());
         assert_eq!(
             rendered(TimelineEventKind::Navigation { url, title }),
             r#"page     http://a.example/ "A\u{1b}[2J""#
         );
-        let (level, message) = ("warn".to_owned(), "a\nb".to_owned());
+        let level = "warn".to_owned();
+        let message = "a\nb".to_owned();
         assert_eq!(rendered(TimelineEventKind::Console { level, message }), r"console  warn: a\nb");
         assert_eq!(rendered(TimelineEventKind::Error { message: "no luck".to_owned() }), "error    no luck");
     }

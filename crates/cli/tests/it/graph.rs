@@ -10,10 +10,11 @@ use std::{
 use serde_json::Value;
 
 /// The crates of this workspace that each one may depend on. Dependencies point inward.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("greenroom-core", &[]),
     ("greenroom-testkit", &[]),
     ("greenroom-files", &[]),
+    ("greenroom-pictures", &[]),
     (
         "greenroom-bench",
         &["greenroom-core", "greenroom-fleet", "greenroom-gateway", "greenroom-store", "greenroom-testkit"],
@@ -23,8 +24,14 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     ("greenroom-fleet", &["greenroom-core"]),
     ("greenroom-egress", &["greenroom-core"]),
     ("greenroom-store", &["greenroom-core", "greenroom-files"]),
-    ("greenroom-engine", &["greenroom-core", "greenroom-files", "greenroom-mcp", "greenroom-cdp"]),
-    ("greenroom-gateway", &["greenroom-core", "greenroom-files", "greenroom-fleet", "greenroom-mcp"]),
+    (
+        "greenroom-engine",
+        &["greenroom-core", "greenroom-files", "greenroom-pictures", "greenroom-mcp", "greenroom-cdp"],
+    ),
+    (
+        "greenroom-gateway",
+        &["greenroom-core", "greenroom-files", "greenroom-pictures", "greenroom-fleet", "greenroom-mcp"],
+    ),
     (
         "greenroom",
         &[

@@ -1,7 +1,7 @@
 //! Checks arguments against a tool's schema, because engines accept nonsense silently.
 //!
-//! A parameter that has a default is not required, whatever the schema says: engines publish the schema of what
-//! they work with after filling in defaults.
+//! A parameter that has a default is not required, whatever the schema says: some engines publish the schema
+//! of their arguments after defaults are filled in.
 
 use greenroom_core::{
     Fields,

@@ -1,7 +1,8 @@
-//! Tool definitions in fewer tokens. It removes what a model does not need to choose a tool and to fill its parameters:
-//! annotations that say what the protocol assumes without them, titles for people, the default JSON Schema dialect,
-//! limits that no value reaches, and `additionalProperties: false`, which greenroom checks itself against the
-//! engine's own definition. The engine's adapter has shorter words for the descriptions that it knows.
+//! Tool definitions in fewer tokens. [`compact`] removes what a model does not need to choose a tool and to
+//! fill its parameters: annotations that say what the protocol assumes without them, titles for people, the
+//! default JSON Schema dialect, limits that no value reaches, and `additionalProperties: false`, which
+//! greenroom checks itself against the engine's own definition. The engine's adapter gives shorter texts for
+//! the descriptions that it knows.
 
 use greenroom_core::{EngineFormat, Raw, raw};
 use serde_json::{Map, Value, json, value::RawValue};

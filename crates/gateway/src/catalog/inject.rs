@@ -7,14 +7,14 @@
 use greenroom_core::{
     Fields, Raw,
     raw::encode,
-    settings::{Scope, ToolProfile},
+    settings::{Pictures, Scope, ToolProfile},
 };
 use serde_json::{json, value::RawValue};
 
 use super::source::{KnownSource, SourceName};
 use crate::recall::{
     pages,
-    response_options::{self, MODE, RESPONSES},
+    response_options::{self, ANNOTATE, MODE, PICTURE_FORMS, PICTURES, RESPONSES},
 };
 
 pub(crate) const SESSION_ID: &str = "sessionId";
@@ -23,18 +23,19 @@ pub(crate) const INSTANCE: &str = "browser_instance";
 pub(crate) const BROWSER: &str = "browserIndex";
 pub(crate) const TAG: &str = "browserTag";
 
-/// Every tool carries these, so every token counts: at most 20 tokens each, without the names of pools; an index with
-/// its minimum, or the choice between index and label, at most 48.
+/// Every tool in the list carries these parameters, so they must be short: at most 20 tokens each, not
+/// counting the names of pools; at most 48 for the parameter that chooses a browser.
 const SESSION_DESCRIPTION: &str = "Your own browser, by any id";
 const INSTANCE_DESCRIPTION: &str = "Number or alias in the pool";
 const BROWSER_DESCRIPTION: &str = "Which browser; see list_browsers";
+const ANNOTATE_DESCRIPTION: &str = "Draw the refs of what can be clicked or filled";
 const LABEL_DESCRIPTION: &str = "Index or label; see list_browsers";
 
 /// How many attached browsers there are, as far as the list depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BrowserChoice {
     None,
-    /// There is no choice, and greenroom refuses a call that makes one.
+    /// One browser is attached. greenroom refuses a call that names it.
     One,
     Several {
         /// Some have a label.
@@ -42,7 +43,7 @@ pub(crate) enum BrowserChoice {
     },
 }
 
-/// What is shown to callers.
+/// Which of greenroom's own parameters the tool list shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListOptions {
     pub(crate) scope: Scope,
@@ -75,14 +76,26 @@ impl InjectedParameters {
         pool: true,
         instance: true,
         browser: true,
-        response_options: response_options::InjectedOptions { mode: true, responses: true, pages: true },
+        response_options: response_options::InjectedOptions {
+            mode: true,
+            responses: true,
+            pages: true,
+            pictures: true,
+            annotate: true,
+        },
     };
     const NONE: Self = Self {
         session: false,
         pool: false,
         instance: false,
         browser: false,
-        response_options: response_options::InjectedOptions { mode: false, responses: false, pages: false },
+        response_options: response_options::InjectedOptions {
+            mode: false,
+            responses: false,
+            pages: false,
+            pictures: false,
+            annotate: false,
+        },
     };
 }
 
@@ -93,18 +106,22 @@ pub(crate) struct AnswerContents {
     pub(crate) data: bool,
     /// The tool only takes a snapshot.
     pub(crate) is_snapshot_tool: bool,
+    /// The tool takes a picture of the page.
+    pub(crate) is_screenshot_tool: bool,
+    /// The engine can draw refs on that picture.
+    pub(crate) annotates: bool,
 }
 
 impl ListOptions {
-    /// What these sources give callers to choose from.
+    /// Shows the parameters for which these sources offer a choice.
     pub(super) fn from_sources(
         sources: &[KnownSource],
         (scope, profile): (Scope, ToolProfile),
         recalls: bool,
     ) -> Self {
-        let (pools, browsers): (Vec<_>, Vec<_>) = sources.iter().partition(|known| known.place.is_pool());
+        let (pools, browsers): (Vec<_>, Vec<_>) = sources.iter().partition(|known| known.name.is_pool());
         let has_label =
-            |known: &&KnownSource| matches!(&known.place, SourceName::Browser(name) if name.label.is_some());
+            |known: &&KnownSource| matches!(&known.name, SourceName::Browser(name) if name.label.is_some());
         let choice = pools.len() > 1 || !browsers.is_empty();
         Self {
             scope,
@@ -122,7 +139,7 @@ impl ListOptions {
     }
 
     /// The parameters that choose a pool, instance or browser, as far as they are shown, in their order.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (&'static str, Raw)> {
+    pub(crate) fn selectors(&self) -> impl Iterator<Item = (&'static str, Raw)> {
         let text = |description: &str| encode(&json!({ "type": "string", "description": description }));
         let pool = (!self.pools.is_empty()).then(|| (POOL, text(&self.pools_text())));
         let instance = self.instances.then(|| (INSTANCE, text(INSTANCE_DESCRIPTION)));
@@ -169,6 +186,8 @@ impl ListOptions {
             mode: free(MODE),
             responses: free(RESPONSES),
             pages: gives.data && pages::NAMES.iter().all(|name| free(name)),
+            pictures: free(PICTURES),
+            annotate: gives.is_screenshot_tool && free(ANNOTATE),
         };
         let takes = InjectedParameters {
             session: free(SESSION_ID),
@@ -178,9 +197,10 @@ impl ListOptions {
             response_options,
         };
         let session = encode(&json!({ "type": "string", "description": SESSION_DESCRIPTION }));
-        let own: Vec<_> = std::iter::once((SESSION_ID, session)).chain(self.places()).collect();
+        let own: Vec<_> = std::iter::once((SESSION_ID, session)).chain(self.selectors()).collect();
         let added: Vec<_> = own.into_iter().filter(|(name, _)| free(name)).collect();
-        // Every tool accepts them; the list shows them where a model would look for them.
+        // Every tool accepts these parameters. The list shows them only for tools whose answers are long
+        // enough, as the profile decides.
         let shows_mode = match self.profile {
             ToolProfile::Core => gives.is_snapshot_tool,
             ToolProfile::Compact | ToolProfile::Full => gives.snapshots,
@@ -192,7 +212,10 @@ impl ListOptions {
         };
         let form = (shows_mode && response_options.mode && self.recalls).then(|| (MODE, mode()));
         let parts = (response_options.pages && shows_pages).then(pages::parameters).into_iter().flatten();
-        let form: Vec<_> = form.into_iter().chain(parts).collect();
+        let shows_pictures = gives.is_screenshot_tool && self.recalls && self.profile != ToolProfile::Core;
+        let pictures = (shows_pictures && response_options.pictures).then(|| (PICTURES, pictures()));
+        let annotate = (gives.annotates && response_options.annotate).then(|| (ANNOTATE, annotate()));
+        let form: Vec<_> = form.into_iter().chain(parts).chain(pictures).chain(annotate).collect();
         if added.is_empty() && form.is_empty() {
             return Some((definition.to_owned(), takes));
         }
@@ -237,6 +260,15 @@ fn mode() -> Raw {
     encode(&json!({ "type": "string", "enum": MODE_WORDS }))
 }
 
+/// Only the tool that takes pictures carries it. The words are the setting's.
+fn pictures() -> Raw {
+    encode(&json!({ "type": "string", "enum": PICTURE_FORMS.map(Pictures::as_str) }))
+}
+
+fn annotate() -> Raw {
+    encode(&json!({ "type": "boolean", "description": ANNOTATE_DESCRIPTION }))
+}
+
 /// The words of `mode` that a model chooses from.
 pub(crate) const MODE_WORDS: [&str; 3] = ["inline", "diff", "refs"];
 
@@ -270,8 +302,13 @@ mod tests {
             .replace("<INSTANCE>", &parameter("browser_instance", INSTANCE_DESCRIPTION));
         assert_eq!(text.get(), expected);
         assert!(!takes.response_options.pages, "nothing of it is known to be data");
+        assert!(!takes.response_options.annotate, "the tool is not known to take pictures");
         InjectedParameters {
-            response_options: response_options::InjectedOptions { pages: true, ..takes.response_options },
+            response_options: response_options::InjectedOptions {
+                pages: true,
+                annotate: true,
+                ..takes.response_options
+            },
             ..takes
         }
     }

@@ -25,8 +25,8 @@ use super::{
 /// A tool list.
 pub struct ToolList {
     tools: IndexMap<Arc<str>, ListedTool>,
-    /// The pools, and what callers call each.
-    places: Vec<(Arc<str>, SourceName)>,
+    /// The pools, with the name by which callers know each.
+    source_names: Vec<(Arc<str>, SourceName)>,
     /// Pools whose tools are not known.
     unknown: Vec<Arc<str>>,
     shown: Arc<ListOptions>,
@@ -34,7 +34,7 @@ pub struct ToolList {
 
 /// A tool of the list.
 pub struct ListedTool {
-    /// As clients see it.
+    /// The definition that clients get.
     pub shown: Raw,
     /// Whether clients see it in the list; otherwise `more_tools` describes it.
     pub(crate) is_listed: bool,
@@ -56,7 +56,8 @@ impl ToolList {
     pub(super) fn new(sources: &[KnownSource], shown: Arc<ListOptions>) -> Self {
         let mut tools = IndexMap::<Arc<str>, ListedTool>::new();
         let mut unknown = Vec::new();
-        let places = sources.iter().map(|known| (known.source.pool.clone(), known.place.clone())).collect();
+        let source_names =
+            sources.iter().map(|known| (known.source.pool.clone(), known.name.clone())).collect();
         for KnownSource { source, set, .. } in sources {
             let pool = &source.pool;
             let format = source.engine.format();
@@ -70,8 +71,11 @@ impl ToolList {
                         snapshots: format.gives_snapshots(&tool.name),
                         data: format.gives_data(&tool.name),
                         is_snapshot_tool: format.snapshot_tool() == Some(&*tool.name),
+                        is_screenshot_tool: format.screenshot_tool() == Some(&*tool.name),
+                        annotates: format.annotates(),
                     };
-                    // The tools of a custom server keep their words: greenroom does not know what they mean.
+                    // greenroom does not know what a custom server's descriptions mean, so it does not
+                    // shorten them.
                     let is_compact = shown.profile != ToolProfile::Full && !source.engine.is_server();
                     let compacted = is_compact.then(|| compact(&tool.definition, format));
                     let (shown_definition, takes) =
@@ -87,7 +91,7 @@ impl ToolList {
                 }
             }
         }
-        Self { tools, places, unknown, shown }
+        Self { tools, source_names, unknown, shown }
     }
 
     /// The tools in the order of the pools and their engines.
@@ -107,9 +111,9 @@ impl ToolList {
         texts(self) == texts(other)
     }
 
-    /// What callers call this pool.
-    pub(crate) fn place(&self, pool: &str) -> Option<&SourceName> {
-        self.places.iter().find(|(name, _)| **name == *pool).map(|(_, place)| place)
+    /// The name by which callers know this pool.
+    pub(crate) fn source_name(&self, pool: &str) -> Option<&SourceName> {
+        self.source_names.iter().find(|(name, _)| **name == *pool).map(|(_, name)| name)
     }
 
     /// If this pool lacks the tool: this pool, and the pools that have the tool. `None` for a pool that just came or
@@ -119,19 +123,19 @@ impl ToolList {
         entry: &ListedTool,
         pool: &str,
     ) -> Option<(&SourceName, Vec<&SourceName>)> {
-        let place = self.place(pool)?;
+        let name = self.source_name(pool)?;
         if self.unknown.iter().any(|unknown| **unknown == *pool) || entry.variant(pool).is_some() {
             return None;
         }
-        let others = self.places.iter().filter(|(name, _)| entry.variant(name).is_some());
-        Some((place, others.map(|(_, place)| place).collect()))
+        let others = self.source_names.iter().filter(|(name, _)| entry.variant(name).is_some());
+        Some((name, others.map(|(_, name)| name).collect()))
     }
 
     /// Whether a call of this tool depends on where it runs. With attached browsers it always does: the call must name
     /// one, or must not.
     pub(crate) fn differs(&self, entry: &ListedTool) -> bool {
         entry.variants.len() > 1
-            || entry.pools().count() < self.places.len()
+            || entry.pools().count() < self.source_names.len()
             || self.shown.browsers != BrowserChoice::None
     }
 
@@ -153,10 +157,15 @@ impl ToolList {
                     if entry.takes.session {
                         known.push(inject::SESSION_ID.to_owned());
                     }
-                    if entry.shown.get().contains(&format!("\"{}\":", response_options::MODE))
-                        && entry.takes.response_options.mode
-                    {
-                        known.push(response_options::MODE.to_owned());
+                    let options = entry.takes.response_options;
+                    for (name, own) in [
+                        (response_options::MODE, options.mode),
+                        (response_options::PICTURES, options.pictures),
+                        (response_options::ANNOTATE, options.annotate),
+                    ] {
+                        if own && entry.shown.get().contains(&format!("\"{name}\":")) {
+                            known.push(name.to_owned());
+                        }
                     }
                     if entry.takes.response_options.pages {
                         known.extend(pages::NAMES.map(ToOwned::to_owned));
@@ -166,8 +175,8 @@ impl ToolList {
                         inject::BROWSER => entry.takes.browser,
                         _ => entry.takes.instance,
                     };
-                    let places = self.shown.places().map(|(name, _)| name).filter(|name| own(name));
-                    known.extend(places.map(ToOwned::to_owned));
+                    let selectors = self.shown.selectors().map(|(name, _)| name).filter(|name| own(name));
+                    known.extend(selectors.map(ToOwned::to_owned));
                 }
                 invalid
             },

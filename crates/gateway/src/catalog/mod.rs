@@ -3,10 +3,10 @@
 //! The first `tools/list` does not wait for an engine: the catalog reads lists from disk by the engine's fingerprint,
 //! and asks engines with the same fingerprint once. A list that turns out to differ later replaces the old one, and the
 //! catalog notifies clients if they would see a difference. An engine that cannot be asked hides no other pool's tools.
-//! Attached browsers come and go while greenroom runs ([`attached_browsers`]).
+//! Attached browsers come and go while greenroom runs ([`browser_sources`]).
 
 mod arguments;
-mod attached_browsers;
+mod browser_sources;
 mod cache;
 mod compact;
 mod inject;
@@ -223,7 +223,7 @@ impl Catalog {
         let mut state = self.lock();
         for (pool, set) in sets {
             let known = state.sources.iter_mut().find(|known| known.is_called(&pool));
-            // An engine may have announced a list meanwhile, or have gone.
+            // Meanwhile the engine may have announced a list, or its browser may have been removed.
             if let (Ok(set), Some(known)) = (set, known)
                 && (known.set.is_none() || !from_disk)
             {

@@ -57,7 +57,7 @@ impl fmt::Display for SourceName {
 /// A source, and what the catalog knows of it.
 pub(super) struct KnownSource {
     pub(super) source: ToolSource,
-    pub(super) place: SourceName,
+    pub(super) name: SourceName,
     /// Of an attached browser: whether it has tags.
     pub(super) tagged: bool,
     /// Its tools, as far as they are known.
@@ -66,12 +66,12 @@ pub(super) struct KnownSource {
 
 impl KnownSource {
     pub(super) fn pool(source: ToolSource) -> Self {
-        Self { place: SourceName::Pool(source.pool.clone()), source, tagged: false, set: None }
+        Self { name: SourceName::Pool(source.pool.clone()), source, tagged: false, set: None }
     }
 
     pub(super) fn browser(source: ToolSource, status: &BrowserStatus) -> Self {
         let name = BrowserName { index: status.index, label: status.label.clone() };
-        Self { place: SourceName::Browser(name), source, tagged: !status.tags.is_empty(), set: None }
+        Self { name: SourceName::Browser(name), source, tagged: !status.tags.is_empty(), set: None }
     }
 
     pub(super) fn is_called(&self, pool: &str) -> bool {

@@ -89,7 +89,8 @@ fn arguments(text: &str) -> greenroom_core::Raw {
 /// pool's.
 #[tokio::test]
 async fn list_is_the_union_of_all_pools() {
-    let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
+    let chromium = lists("chromium", CHROMIUM);
+    let firefox = lists("firefox", FIREFOX);
     let (catalog, _folder) = catalog(&[("C", &chromium), ("F", &firefox)]);
     assert_eq!(catalog.unsafe_tools(), BTreeSet::from(["chromium", "firefox"]));
     let listed = catalog.list().await.unwrap();
@@ -114,7 +115,8 @@ async fn list_is_the_union_of_all_pools() {
 /// Engines with the same fingerprint are asked once, and not at all if a list is on disk.
 #[tokio::test]
 async fn equal_engines_are_asked_once() {
-    let (one, other) = (lists("same", CHROMIUM), lists("same", CHROMIUM));
+    let one = lists("same", CHROMIUM);
+    let other = lists("same", CHROMIUM);
     let (first, folder) = catalog(&[("A", &one), ("B", &other)]);
     let listed = first.list().await.unwrap();
     assert_eq!(elsewhere(&listed, "pdf", "B"), None);
@@ -136,7 +138,8 @@ async fn equal_engines_are_asked_once() {
 /// A pool whose engine cannot be asked hides no tool and refuses none; only if no engine can be asked, the list fails.
 #[tokio::test]
 async fn unreachable_engine_hides_no_tools() {
-    let (chromium, broken) = (lists("chromium", CHROMIUM), lists("broken", None));
+    let chromium = lists("chromium", CHROMIUM);
+    let broken = lists("broken", None);
     let (some, _folder) = catalog(&[("C", &chromium), ("X", &broken)]);
     let listed = some.list().await.unwrap();
     assert_eq!(names(&listed), ["click", "pdf"]);
@@ -154,7 +157,8 @@ async fn unreachable_engine_hides_no_tools() {
 /// The catalog announces a change in one pool if clients would see it, and only then.
 #[tokio::test]
 async fn only_visible_changes_are_announced() {
-    let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
+    let chromium = lists("chromium", CHROMIUM);
+    let firefox = lists("firefox", FIREFOX);
     let (catalog, _folder) = catalog(&[("C", &chromium), ("F", &firefox)]);
     let changes = catalog.changes();
     let count = || *changes.borrow();
@@ -207,7 +211,8 @@ fn index_has_label(shown: &Value) -> bool {
 /// not ask an engine with a known fingerprint.
 #[tokio::test]
 async fn attached_browsers_change_the_list() {
-    let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
+    let chromium = lists("chromium", CHROMIUM);
+    let firefox = lists("firefox", FIREFOX);
     let (catalog, _folder) = catalog(&[]);
     let changes = catalog.changes();
     let count = || *changes.borrow();
@@ -280,7 +285,8 @@ async fn attached_browsers_change_the_list() {
 /// With attached browsers, pools come first, none of them is the default, and a single pool is a choice already.
 #[tokio::test]
 async fn pools_are_listed_with_attached_browsers() {
-    let (chromium, firefox) = (lists("chromium", CHROMIUM), lists("firefox", FIREFOX));
+    let chromium = lists("chromium", CHROMIUM);
+    let firefox = lists("firefox", FIREFOX);
     let (catalog, _folder) = catalog(&[("F", &firefox)]);
     catalog.add_browser(&browser(1, None, &[]), chromium);
     let listed = catalog.list().await.unwrap();

@@ -1,5 +1,6 @@
-//! `POST /control/call`: makes one call for the command line, in a named session of the owner `local`. It takes the same
-//! walk as a call over MCP: permit, record, order. A command is a call whose tool the engine's adapter chooses.
+//! `POST /control/call`: makes one call for the command line, in a named session of the owner `local`. It
+//! goes the same way as a call over MCP: permit, record, order. A command is a call whose tool the engine's
+//! adapter chooses.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,7 +11,9 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use greenroom_core::{Agent, BoxFuture, NoAnswer, Owner, Raw, SessionId, port::BrowserCommand, raw};
+use greenroom_core::{
+    Agent, BoxFuture, Owner, Raw, SessionId, port::BrowserCommand, raw, settings::Pictures,
+};
 use greenroom_fleet::{CallTarget, SessionKey};
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +126,9 @@ async fn run(gateway: &Arc<Gateway>, given: CommandCall) -> Result<CommandAnswer
         CallRequest::from_parts(&tool, arguments, None).map_err(|error| bad_call(error.to_string()))?;
     let mut turn = Turns::default().take();
     turn.wait().await;
-    let body = call::run_request(gateway, &caller, request.in_session(session.clone(), mode), turn).await;
+    // The command line writes pictures to files, which cost no tokens.
+    let request = request.in_session(session.clone(), mode).with_pictures(Pictures::Inline);
+    let body = call::run_request(gateway, &caller, request, turn).await;
     let answer = CommandAnswer { session: given.session, tool, ..read_body(body) };
     let found_nothing = answer.ok && is_empty_search(gateway, &session, &answer);
     Ok(CommandAnswer { found_nothing, ..answer })
@@ -239,25 +244,7 @@ fn read_body(body: Result<Raw, Raw>) -> CommandAnswer {
 struct CommandLineAgent(Option<PathBuf>);
 
 impl Agent for CommandLineAgent {
-    fn tell(&self, _: &str, _: Option<Raw>) {}
-
-    fn ask<'a>(
-        &'a self,
-        method: &'a str,
-        _: Option<Raw>,
-    ) -> BoxFuture<'a, Result<Result<Raw, Raw>, NoAnswer>> {
-        Box::pin(async move { Err(NoAnswer::Unsupported(method.to_owned())) })
-    }
-
-    fn capabilities(&self) -> Option<Raw> {
-        None
-    }
-
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
         Box::pin(std::future::ready(self.0.iter().cloned().collect()))
-    }
-
-    fn log_level(&self) -> Option<String> {
-        None
     }
 }

@@ -37,7 +37,7 @@ pub use recent_log::{LogEntry, LogRead, RecentLog};
 pub use sessions::{ClosedSession, OpenSession, OpenSessions};
 pub use status::{InstanceReport, PoolReport, ProcessStatus};
 
-/// How a process serves agents.
+/// Over which transport a process serves agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessKind {
     /// One client, over stdin and stdout.
@@ -78,7 +78,8 @@ impl ProcessIdentity {
         listen: Option<String>,
         data_folder: PathBuf,
     ) -> Self {
-        let (started, started_at) = (SystemTime::now(), Instant::now());
+        let started = SystemTime::now();
+        let started_at = Instant::now();
         Self { version, kind, listen, data_folder, idle_exit: None, started, started_at }
     }
 }

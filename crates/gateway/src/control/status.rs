@@ -10,8 +10,8 @@ use super::Control;
 use greenroom_core::time::timestamp;
 
 use crate::{
-    attached_browsers::{Browser, Browsers},
-    pools::health,
+    browser_json::{Browser, Browsers},
+    pool_json::health,
 };
 
 /// A process. A field that another version does not send is empty here, so that versions can ask each other.

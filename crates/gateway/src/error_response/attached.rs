@@ -8,23 +8,23 @@ use crate::{Gateway, attach::NotAttached, catalog::SourceName};
 
 impl ErrorResponse {
     /// The pool or browser that the call names has other tools.
-    pub(crate) fn tool_not_there(tool: &str, place: &SourceName, others: &[&SourceName]) -> Self {
+    pub(crate) fn tool_not_there(tool: &str, source: &SourceName, others: &[&SourceName]) -> Self {
         let names =
             |others: &[&SourceName]| others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        if place.is_pool() && others.iter().all(|other| other.is_pool()) {
+        if source.is_pool() && others.iter().all(|other| other.is_pool()) {
             // If there are only pools, the word is needed once.
             let others = names(others).replace("pool ", "");
             return Self::new(
                 "tool_not_in_pool",
-                format!("{place} has no tool \"{tool}\"; it is in {others}"),
+                format!("{source} has no tool \"{tool}\"; it is in {others}"),
             )
             .hint(
                 "name such a pool with `browser_pool`, and a `sessionId` that does not live in another one",
             );
         }
-        let code = if place.is_pool() { "tool_not_in_pool" } else { "tool_not_in_browser" };
+        let code = if source.is_pool() { "tool_not_in_pool" } else { "tool_not_in_browser" };
         let message =
-            format!("{place} has no tool \"{tool}\": its engine is another one; it is in {}", names(others));
+            format!("{source} has no tool \"{tool}\": its engine is another one; it is in {}", names(others));
         Self::new(code, message).hint(
             "name a browser that has it with `browserIndex`, or a pool with `browser_pool`, and a `sessionId` that does not live elsewhere",
         )
@@ -48,10 +48,10 @@ impl ErrorResponse {
     }
 
     /// A tag and another selector both name browsers.
-    pub(crate) fn tag_and_place(place: &str) -> Self {
+    pub(crate) fn tag_and_selector(selector: &str) -> Self {
         Self::new(
             "invalid_arguments",
-            format!("`browserTag` and `{place}` name browsers in two ways: give one of them"),
+            format!("`browserTag` and `{selector}` name browsers in two ways: give one of them"),
         )
     }
 

@@ -17,7 +17,7 @@ use super::stateless;
 use crate::{
     Gateway, call,
     call_order::Turns,
-    caller::Caller,
+    caller::{CallSource, Caller},
     client_sink::{ClientSink, ReplyPath, ReplySink},
     connection::{BeginError, ConnectedAgent, Connection},
     error_response::ErrorResponse,
@@ -209,10 +209,10 @@ impl Protocol {
         Caller {
             owner: connection.owner.clone(),
             is_local: connection.reach.is_local(),
-            connection: Some(connection),
+            source: CallSource::Connection(connection),
             agent: Arc::new(agent),
             is_program: false,
-            is_command_line: false,
+            knows_resource_links: self.revision() >= Some(Revision::V2025_06_18),
         }
     }
 
@@ -228,8 +228,9 @@ impl Protocol {
             Ok(passthrough) => passthrough,
             Err(error) => return send(&reply_path.reply, Some(&id), &Err(error.to_raw())).await,
         };
-        let (caller, gateway, turn) =
-            (self.caller(params.as_deref(), reply_path), self.gateway.clone(), self.turns.take());
+        let caller = self.caller(params.as_deref(), reply_path);
+        let gateway = self.gateway.clone();
+        let turn = self.turns.take();
         let unanswered = self.gateway.answering.token();
         let work = async move {
             let body = passthrough.run(&gateway, &caller, params.as_deref(), turn).await;
@@ -250,7 +251,7 @@ impl Protocol {
         self.spawn(id, reply_path, work).await;
     }
 
-    /// A stateless request. On a pipe it still belongs to the connection, which is the process.
+    /// Answers a stateless request. Over stdio it still belongs to the process's one connection.
     async fn stateless(&self, id: Id, method: &str, params: Option<&RawValue>, reply_path: &ReplyPath) {
         let request = match stateless::StatelessRequest::parse(id.clone(), method, params) {
             Ok(request) => request,

@@ -58,7 +58,8 @@ mod tests {
     /// Secrets are long, differ, and do not appear where values are printed.
     #[test]
     fn secrets_are_not_printed() {
-        let (one, other) = (Secret::random(), Secret::random());
+        let one = Secret::random();
+        let other = Secret::random();
         assert!(one.reveal() != other.reveal() && one.digest() != other.digest());
         assert!(one.reveal().len() == 64 && !one.is_unusable());
         assert_eq!(format!("{one:?}"), "Secret(..)");

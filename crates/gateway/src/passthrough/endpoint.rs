@@ -1,4 +1,5 @@
-//! Decides where such a request goes: to a custom MCP server, in a session there or in none.
+//! Decides where a request other than a tool call goes: to which custom MCP server, and in which session
+//! there, if in any.
 //!
 //! A session that the request names decides by where it lives; a session with a browser is refused. Otherwise the
 //! request goes to the first pool whose engine is a custom server, the default pool before others, in the session that

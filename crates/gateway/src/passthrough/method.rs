@@ -1,6 +1,6 @@
 //! MCP's methods for what a server has besides tools: what each asks for, and which revisions have it.
 
-/// A method.
+/// An MCP method that the gateway passes on to custom servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PassthroughMethod {
     pub(crate) name: &'static str,

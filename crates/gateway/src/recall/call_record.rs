@@ -1,7 +1,8 @@
 //! The record of one call while it is made: begun before the call runs, ended before its answer is sent.
 //!
-//! Every permitted call takes a [`CallRecord`]. The call record is the call's recorder, and ends with the call's result. If it is
-//! dropped instead, the client has left, and the record says so. If records are off, a call record does nothing.
+//! Every permitted call has a [`CallRecord`]. It writes the call's begin through the call's recorder, and the
+//! call's result at its end. If it is dropped without a result, the client has left, and the record says so.
+//! If records are off, it does nothing.
 
 mod claim;
 
@@ -58,7 +59,7 @@ struct RecordEntry {
     secrets: SecretValues,
     /// The secrets of its session at the call's end, these included.
     known: OnceLock<Arc<SecretValues>>,
-    /// Its begin is on its way to the store.
+    /// Whether the begin was given to the store.
     is_begun: AtomicBool,
     /// When the call began: each step of a bulk has its own time.
     began: OnceLock<Instant>,
@@ -67,8 +68,8 @@ struct RecordEntry {
 }
 
 impl CallRecord {
-    /// A call record for a call under a new name. `session_key` is `None` if it is unclear which session the call is for: then it
-    /// does not run.
+    /// Makes the record of a call, under a new `ref_id`. `session_key` is `None` if it is unclear which
+    /// session the call is for; such a call does not run.
     pub(crate) fn take(
         recall: &super::Recall,
         owner: &Owner,
@@ -103,7 +104,8 @@ impl CallRecord {
                 SecretClues { tool, names: &recall.redact, fields: &known.fields, known: &known.values };
             let RedactedParams { params, secrets } = redact(arguments, &clues);
             if let Some(session_key) = session_key {
-                // Before it runs: its page may show them even if its answer never comes.
+                // The session learns the secrets before the call runs: the page may show them even if the
+                // call's answer never comes.
                 recall.secrets.learn(owner, session_key, None, &secrets);
             }
             let owner = owner.clone();
@@ -181,7 +183,7 @@ impl CallRecord {
                 let named = |part: &RawValue, n: usize| name_instead(part, blobs.get(n)?.id.as_str());
                 replace(body, &ended_call.embedded, named).get().into()
             }
-            // Bytes for which there is no room in a file have none in the database either.
+            // If the store cannot keep the bytes as a blob, the database must not keep them either.
             Err(_) => replace(body, &ended_call.embedded, |part, _| name_instead(part, "")).get().into(),
             _ => Arc::from(body.get()),
         };

@@ -169,7 +169,8 @@ mod tests {
         let records = MemoryRecords::new();
         let (_, hers) = store_blob(&records, "ann", "a", "text/plain").await;
         let (_, his) = store_blob(&records, "bob", "b", "text/plain").await;
-        let (bob, ann) = (Owner::new("bob"), Owner::new("ann"));
+        let bob = Owner::new("bob");
+        let ann = Owner::new("ann");
         let asks = [
             (hers.as_str(), ContentQuery::default()),
             (hers.as_str(), ContentQuery { reset_cursor: true, ..ContentQuery::default() }),

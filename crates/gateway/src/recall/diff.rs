@@ -28,18 +28,20 @@ pub(crate) enum SnapshotDiff {
 /// before, which is harder than plain reading; a diff must halve the text to be worth that.
 const WORTH: usize = 2;
 
-/// How many removed siblings are named at one place. Up to so many are an event, such as a menu that has closed; more
-/// are a list that was replaced, and their number says as much.
+/// How many removed siblings a diff names in one place. So many belong to one event, such as a menu that has
+/// closed; more of them are a list that was replaced, and then their number is enough.
 const GONE_MAX: usize = 10;
 
 /// What has changed from `before` to `after`.
 pub(crate) fn diff(before: &str, after: &str) -> SnapshotDiff {
     let bytes_max = after.len() / WORTH;
-    let (before, after) = (lines_of(before), lines_of(after));
+    let before = lines_of(before);
+    let after = lines_of(after);
     let mut page =
         DiffWriter { after: &after, text: String::new(), is_shown: vec![false; after.len()], passed: 0 };
     for hunk in hunks(before.iter().map(|line| line.text), after.iter().map(|line| line.text)) {
-        let (gone, added) = (&before[hunk.before], &after[hunk.after.clone()]);
+        let gone = &before[hunk.before];
+        let added = &after[hunk.after.clone()];
         let tops = gone.first().into_iter().chain(added.first());
         let depth = tops.map(|line| line.depth).max().unwrap_or_default();
         page.place(hunk.after.start, depth);

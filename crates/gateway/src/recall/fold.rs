@@ -1,11 +1,11 @@
 //! Shortens texts that are too long to be sent whole.
 //!
-//! A snapshot is a tree in lines: deeper lines belong to the line above. The end of a page matters as much as its
-//! beginning, so [`cut`] does not remove the end but repetition: a parent shows the first few of its children of one
-//! kind, and a line `# … 480 more (lines 121–1560)` stands for the rest. How many it shows is chosen so that the whole
-//! fits. A shown line keeps its ancestors and its refs. These marks number lines from 1, so a number is `offset` + 1.
-//! Of a text that is no tree, [`head`] keeps the beginning. Both take one pass. The code that shapes answers calls
-//! them.
+//! A snapshot is a tree in lines: deeper lines belong to the line above. The end of a page matters as much as
+//! its beginning, so [`cut`] does not remove the end but repetition: a parent shows the first few of its
+//! children of one kind, and a line `# … 480 more (lines 121–1560)` stands for the rest. How many it shows is
+//! chosen so that the whole fits. A shown line keeps its ancestors and its refs. These marks number lines
+//! from 1, so a number is `offset` + 1. Of a text that is no tree, [`head`] keeps the beginning. Both take
+//! one pass. `render.rs` calls them.
 
 use std::fmt::Write as _;
 
@@ -67,7 +67,9 @@ pub(crate) fn head(text: &str, tokens_max: usize) -> Option<ShortenedText> {
     if total <= tokens_max {
         return None;
     }
-    let (mut bytes, mut tokens, mut lines_shown) = (0, 0, 0);
+    let mut bytes = 0;
+    let mut tokens = 0;
+    let mut lines_shown = 0;
     for line in text.split_inclusive('\n') {
         let next = cost(line);
         if tokens + next > tokens_max {
@@ -91,7 +93,8 @@ pub(crate) fn head(text: &str, tokens_max: usize) -> Option<ShortenedText> {
     })
 }
 
-/// What a line costs where it stands. Two blanks are a token only with the newline before them.
+/// How many tokens a line costs, with its indentation and its newline: two blanks are a token only behind a
+/// newline.
 fn cost(line: &str) -> usize {
     estimate(line) + usize::from(depth(line) == 2)
 }
@@ -104,7 +107,8 @@ fn prefix(line: &str, tokens_max: usize) -> &str {
     while too_many < line.len() && fits(too_many) {
         too_many = too_many.saturating_mul(2);
     }
-    let (mut enough, mut too_many) = (0, too_many.min(line.len()));
+    let mut enough = 0;
+    let mut too_many = too_many.min(line.len());
     while too_many - enough > 1 {
         let middle = enough + (too_many - enough) / 2;
         if fits(middle) {
@@ -168,7 +172,10 @@ impl<'a> Folding<'a> {
     /// The lines that are shown with `kept` children of a kind, as far as they fit, and marks for the rest.
     fn fold(&self, costs: &[usize], children_shown: usize, tokens_max: usize) -> ShortenedText {
         let mut text = String::new();
-        let (mut tokens, mut tokens_shown, mut lines_shown, mut at) = (0, 0, 0, 0);
+        let mut tokens = 0;
+        let mut tokens_shown = 0;
+        let mut lines_shown = 0;
+        let mut at = 0;
         while let Some(line) = self.lines.get(at) {
             let is_shown = self.shown_from[at] <= children_shown;
             let next = if is_shown { costs[at] } else { MARK_TOKENS };

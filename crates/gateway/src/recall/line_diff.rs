@@ -1,4 +1,4 @@
-//! How one list of lines becomes another: the places where they differ, in order.
+//! Compares two lists of lines, and returns the hunks in which they differ, in order.
 //!
 //! Lines of a snapshot have refs, so most of them are unique. Lines that occur equally often on both sides are paired
 //! first; between two pairs a library finds the rest. The library alone would take minutes on two long texts that have
@@ -20,7 +20,7 @@ pub(super) struct Hunk {
 /// about 50 ms at worst. Pages that have changed in a few places need some thousands.
 const COMPARISONS_MAX: usize = 50_000_000;
 
-/// The places where the lines differ, with at least one line between each two.
+/// The hunks in which the lines differ. At least one equal line is between two hunks.
 pub(super) fn hunks<'a>(
     before: impl Iterator<Item = &'a str>,
     after: impl Iterator<Item = &'a str>,
@@ -31,10 +31,12 @@ pub(super) fn hunks<'a>(
     let mut script = DiffBuilder { input: &input, hunks: Vec::new(), comparisons_left: COMPARISONS_MAX };
     let whole = Hunk { before: 0..input.before.len(), after: 0..input.after.len() };
     let Some(rest) = script.trimmed(whole) else { return Vec::new() };
-    let (mut before, mut after) = (rest.before.start, rest.after.start);
+    let mut before = rest.before.start;
+    let mut after = rest.after.start;
     for (one, other) in landmarks(&input, &rest) {
         script.place(Hunk { before: before..one, after: after..other });
-        (before, after) = (one + 1, other + 1);
+        before = one + 1;
+        after = other + 1;
     }
     script.place(Hunk { before: before..rest.before.end, after: after..rest.after.end });
     script.hunks
@@ -44,14 +46,16 @@ pub(super) fn hunks<'a>(
 ///
 /// They are lines that occur equally often on both sides, the first paired with the first, and so on.
 fn landmarks(input: &InternedInput<&str>, place: &Hunk) -> Vec<(usize, usize)> {
-    let (before, after) = (&input.before[place.before.clone()], &input.after[place.after.clone()]);
+    let before = &input.before[place.before.clone()];
+    let after = &input.after[place.after.clone()];
     let tokens = input.interner.num_tokens() as usize;
     let count = |lines: &[Token]| {
         let mut counts = vec![0_usize; tokens];
         lines.iter().for_each(|line| counts[line.0 as usize] += 1);
         counts
     };
-    let (counts, counts_after) = (count(before), count(after));
+    let counts = count(before);
+    let counts_after = count(after);
     // The numbers of all lines of the first side in one list: those of equal lines together, in order.
     let mut next: Vec<usize> = counts
         .iter()
@@ -107,7 +111,7 @@ struct DiffBuilder<'a> {
 }
 
 impl DiffBuilder<'_> {
-    /// Adds the differences in a place that comes after all others.
+    /// Adds the differences within this range of lines, which comes after all earlier ones.
     fn place(&mut self, place: Hunk) {
         let Some(place) = self.trimmed(place) else { return };
         let comparisons = place.before.len().saturating_mul(place.after.len());
@@ -131,7 +135,7 @@ impl DiffBuilder<'_> {
         }));
     }
 
-    /// The place without the equal lines at its ends; `None` if nothing is left.
+    /// The range without the equal lines at its ends; `None` if nothing is left.
     fn trimmed(&self, place: Hunk) -> Option<Hunk> {
         let Hunk { mut before, mut after } = place;
         let same = |one: usize, other: usize| self.input.before[one] == self.input.after[other];
@@ -182,7 +186,8 @@ mod tests {
     /// and the script is still right.
     #[test]
     fn repetitive_texts_stay_within_the_limit() {
-        let (before, after) = (noise(77, 100_000), noise(991, 100_000));
+        let before = noise(77, 100_000);
+        let after = noise(991, 100_000);
         let hunks = hunks(before.iter().copied(), after.iter().copied());
         let comparisons = |hunk: &Hunk| hunk.before.len() * hunk.after.len();
         assert!(hunks.iter().any(|hunk| comparisons(hunk) > COMPARISONS_MAX), "{} hunks", hunks.len());
@@ -206,7 +211,8 @@ mod tests {
         /// The script, applied to the first text, makes the second.
         #[test]
         fn diff_applied_gives_the_second_text(before in "( {0,4}[abc]\n){0,40}", after in "( {0,4}[abc]\n){0,40}") {
-            let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+            let before: Vec<&str> = before.lines().collect();
+            let after: Vec<&str> = after.lines().collect();
             let hunks = hunks(before.iter().copied(), after.iter().copied());
             prop_assert!(hunks.is_sorted_by(|one, next| one.before.end < next.before.start));
             prop_assert_eq!(apply(&before, &after, &hunks), after);

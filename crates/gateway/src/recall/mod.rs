@@ -1,7 +1,7 @@
 //! Recall: what is recorded of calls, and how much of it agents receive.
 //!
 //! [`call_record`] makes the record of a call, `running` knows the calls that have not ended, [`redact`] removes the
-//! secrets; [`response_options`] is what a call asks of its answer, `fold` and `diff` shorten it; `content` and `pages` serve later
+//! secrets; [`response_options`] is what a call asks of its answer, `fold`, `diff` and [`pictures`] shorten it; `content` and `pages` serve later
 //! reads.
 
 mod call_record;
@@ -12,6 +12,7 @@ pub(crate) mod fold;
 mod line_diff;
 pub(crate) mod paged;
 pub(crate) mod pages;
+pub(crate) mod pictures;
 mod redact;
 pub(crate) mod response_options;
 pub(crate) mod result;
@@ -31,7 +32,7 @@ use std::{
 use greenroom_core::{
     Owner, Records,
     record::{NotRecorded, SessionRef},
-    settings::Responses,
+    settings::{Pictures, Responses},
 };
 use parking_lot::RwLock;
 use tokio::time::timeout;
@@ -41,15 +42,25 @@ pub(crate) use call_record::{CallRecord, Claimed};
 pub(crate) use ended_call::EndedCall;
 pub(crate) use response_options::ResponseMode;
 
+/// What agents get of the answers of one pool. `None` stands for the general setting.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PoolAnswers {
+    pub responses: Option<Responses>,
+    pub pictures: Option<Pictures>,
+}
+
 /// Records calls, and decides how much of an answer is sent.
 pub struct Recall {
     /// `None` if records are off.
     pub records: Option<Arc<dyn Records>>,
     pub responses: Responses,
-    /// The pools with a setting of their own.
-    pub of_pools: RwLock<HashMap<String, Responses>>,
+    /// The setting `responses` and `pictures` of pools that have their own.
+    pub of_pools: RwLock<HashMap<String, PoolAnswers>>,
     /// How much of an answer is sent inline, in estimated tokens.
     pub inline_tokens: usize,
+    pub pictures: Pictures,
+    /// The longest side of a picture that is sent small.
+    pub picture_side_pixels: u32,
     /// More argument names to redact, in addition to those that look like secrets.
     pub redact: Vec<String>,
     /// The address of this greenroom, once it listens.
@@ -60,7 +71,7 @@ pub struct Recall {
     pub running: Arc<running::RunningCalls>,
     /// The secrets that must not appear in records.
     pub secrets: secrets::Secrets,
-    /// The pages that agents have.
+    /// The pages that agents were sent last.
     pub sent_pages: sent_pages::SentPages,
 }
 
@@ -72,6 +83,8 @@ impl Recall {
             responses: Responses::Inline,
             of_pools: RwLock::default(),
             inline_tokens: usize::MAX,
+            pictures: Pictures::Inline,
+            picture_side_pixels: u32::MAX,
             redact: Vec::new(),
             site: OnceLock::new(),
             pages: pages::cache::PageCache::default(),
@@ -84,8 +97,15 @@ impl Recall {
     /// How much of its answer a call in this pool gets.
     pub(crate) fn mode(&self, wanted: Option<ResponseMode>, pool: Option<&str>) -> ResponseMode {
         let of_pools = self.of_pools.read();
-        let configured = pool.and_then(|pool| of_pools.get(pool)).copied().unwrap_or(self.responses);
+        let configured = pool.and_then(|pool| of_pools.get(pool)?.responses).unwrap_or(self.responses);
         wanted.unwrap_or(ResponseMode::As(configured))
+    }
+
+    /// How a call in this pool gets the pictures of its answer.
+    pub(crate) fn pictures(&self, wanted: Option<Pictures>, pool: Option<&str>) -> Pictures {
+        let of_pools = self.of_pools.read();
+        let configured = || pool.and_then(|pool| of_pools.get(pool)?.pictures).unwrap_or(self.pictures);
+        wanted.unwrap_or_else(configured)
     }
 
     /// Records a session before its first call. A failure is logged, and the first call's answer reports it if it
@@ -100,12 +120,13 @@ impl Recall {
         tracing::warn!(uid = %session.uid, %why, "the start of a session is not recorded");
     }
 
-    /// Sets how much of their answers calls in this pool get; `None` restores the general setting.
-    pub(crate) fn set_pool_responses(&self, pool: &str, responses: Option<Responses>) {
+    /// Sets what calls in this pool get of their answers. A pool without settings of its own has the general ones.
+    pub(crate) fn set_pool_answers(&self, pool: &str, answers: PoolAnswers) {
         let mut of_pools = self.of_pools.write();
-        match responses {
-            Some(responses) => drop(of_pools.insert(pool.to_owned(), responses)),
-            None => drop(of_pools.remove(pool)),
+        if answers == PoolAnswers::default() {
+            of_pools.remove(pool);
+        } else {
+            of_pools.insert(pool.to_owned(), answers);
         }
     }
 }

@@ -1,14 +1,22 @@
 //! What a call asks of its answer: how much of it, in which form, which part. These parameters are greenroom's own and
 //! never reach an engine.
 
-use greenroom_core::{Fields, Raw, settings::Responses};
+use greenroom_core::{
+    Fields, Raw,
+    settings::{Pictures, Responses},
+};
 use serde::Deserialize;
 
 use super::pages;
 
 pub(crate) const MODE: &str = "mode";
-/// The same under the setting's name.
+/// Another name of the parameter `mode`: that of the setting.
 pub(crate) const RESPONSES: &str = "responses";
+/// How pictures are sent, by a word of the setting.
+pub(crate) const PICTURES: &str = "pictures";
+pub(crate) const PICTURE_FORMS: [Pictures; 3] = [Pictures::Inline, Pictures::Small, Pictures::Link];
+/// Whether the refs of elements are drawn on a picture.
+pub(crate) const ANNOTATE: &str = "annotate";
 
 /// How much of an answer is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +45,8 @@ impl ResponseMode {
 pub(crate) struct ResponseOptions {
     pub(crate) mode: Option<ResponseMode>,
     pub(crate) page: Option<pages::PageQuery>,
+    pub(crate) pictures: Option<Pictures>,
+    pub(crate) annotate: bool,
 }
 
 /// Why these parameters are wrong. Names the parameter.
@@ -44,6 +54,8 @@ pub(crate) struct ResponseOptions {
 pub(crate) enum InvalidOption {
     #[error("`{0}` must be one of auto, diff, inline, refs, raw")]
     Mode(&'static str),
+    #[error("`{PICTURES}` must be one of inline, small, link")]
+    Pictures,
     #[error("`{0}` {1}")]
     Type(&'static str, &'static str),
     #[error(transparent)]
@@ -56,6 +68,8 @@ pub(crate) struct InjectedOptions {
     pub(crate) mode: bool,
     pub(crate) responses: bool,
     pub(crate) pages: bool,
+    pub(crate) pictures: bool,
+    pub(crate) annotate: bool,
 }
 
 impl InjectedOptions {
@@ -63,6 +77,8 @@ impl InjectedOptions {
     pub(crate) fn any_in(self, arguments: &str) -> bool {
         (self.mode && arguments.contains(MODE))
             || (self.responses && arguments.contains(RESPONSES))
+            || (self.pictures && arguments.contains(PICTURES))
+            || (self.annotate && arguments.contains(ANNOTATE))
             || (self.pages && pages::NAMES.iter().any(|name| arguments.contains(name)))
     }
 
@@ -74,6 +90,14 @@ impl InjectedOptions {
             if let Some(given) = given.filter(is_given) {
                 response_options.mode = Some(mode(&given).ok_or(InvalidOption::Mode(name))?);
             }
+        }
+        let mut take = |name, own| if own { arguments.remove(name).filter(is_given) } else { None };
+        if let Some(given) = take(PICTURES, self.pictures) {
+            response_options.pictures = Some(pictures(&given).ok_or(InvalidOption::Pictures)?);
+        }
+        if let Some(given) = take(ANNOTATE, self.annotate) {
+            let wrong = |_| InvalidOption::Type(ANNOTATE, "must be true or false");
+            response_options.annotate = serde_json::from_str(given.get()).map_err(wrong)?;
         }
         if self.pages {
             let mut parameters = pages::PageParameters::default();
@@ -100,13 +124,19 @@ fn mode(raw: &Raw) -> Option<ResponseMode> {
     ResponseMode::from_word(word)
 }
 
+fn pictures(raw: &Raw) -> Option<Pictures> {
+    let word = <&str>::deserialize(&mut serde_json::Deserializer::from_str(raw.get())).ok()?;
+    PICTURE_FORMS.into_iter().find(|form| form.as_str() == word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn taken(arguments: &str) -> Result<ResponseOptions, InvalidOption> {
         let raw = greenroom_core::raw::parse(arguments.to_owned()).unwrap();
-        let takes = InjectedOptions { mode: true, responses: true, pages: true };
+        let takes =
+            InjectedOptions { mode: true, responses: true, pages: true, pictures: true, annotate: true };
         takes.take_from(&mut Fields::open(&raw).unwrap())
     }
 
@@ -121,6 +151,8 @@ mod tests {
             (r#"{"flatten": "yes"}"#, "`flatten` must be true or false"),
             (r#"{"cache_key": 5}"#, "`cache_key` must be text"),
             (r#"{"mode": "all"}"#, "`mode` must be one of auto, diff, inline, refs, raw"),
+            (r#"{"pictures": "tiny"}"#, "`pictures` must be one of inline, small, link"),
+            (r#"{"annotate": "yes"}"#, "`annotate` must be true or false"),
         ] {
             assert_eq!(taken(arguments).unwrap_err().to_string(), says, "{arguments}");
         }
@@ -136,5 +168,7 @@ mod tests {
             .unwrap();
         assert_eq!((page.limit, page.offset, page.flatten, page.parameters.cache_key), (2, 4, true, None));
         assert_eq!(taken(r#"{"url": "x", "limit": null}"#), Ok(ResponseOptions::default()));
+        let picture = taken(r#"{"pictures": "link", "annotate": true}"#).unwrap();
+        assert_eq!((picture.pictures, picture.annotate), (Some(Pictures::Link), true));
     }
 }

@@ -1,7 +1,8 @@
 //! The calls that run in this process, by the names of their records.
 //!
-//! A [`RunningMark`] stands for a call until its end is on its way to the store. A second call of the same name waits for that
-//! end; so a record without an end and without a mark will never end. Only tickets use this.
+//! A [`RunningMark`] stands for a call until its end is on its way to the store. A second call of the same
+//! name waits for that end; so a record without an end and without a mark will never end. Only call records
+//! use this.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -30,7 +31,7 @@ impl RunningCalls {
         loop {
             match self.try_enter(owner, ref_id) {
                 Ok(mark) => return mark,
-                // Nothing is ever sent: the channel closes when the sender is dropped.
+                // No code sends a value: the channel closes when the running call drops the sender.
                 Err(mut ended) => drop(ended.changed().await),
             }
         }

@@ -127,7 +127,8 @@ impl<'a> LineIndex<'a> {
         let mut from = 0;
         let mut line = 0;
         while let Some(found) = finder.find(&self.text.as_bytes()[from..]) {
-            let (first, last) = (from + found, from + found + words.len() - 1);
+            let first = from + found;
+            let last = from + found + words.len() - 1;
             line = self.line_at(first, line);
             let end = self.line_at(last, line) + 1;
             matches += end - line;

@@ -67,7 +67,8 @@ impl SecretValues {
         let is_long = secret.len() > SPELLED_BYTES_MAX;
         let spelled: usize = if is_long { 0 } else { spellings(&secret).iter().map(String::len).sum() };
         if is_long || self.values.len() == SECRETS_MAX || self.spelled_bytes + spelled > SPELLED_BYTES_MAX {
-            (self.values, self.is_too_many) = (Vec::new(), true);
+            self.values = Vec::new();
+            self.is_too_many = true;
         } else {
             self.spelled_bytes += spelled;
             self.values.push(secret);
@@ -77,7 +78,8 @@ impl SecretValues {
     pub(crate) fn add_all(&mut self, others: &Self) {
         others.values.iter().for_each(|other| self.add(other.clone()));
         if others.is_too_many {
-            (self.values, self.is_too_many) = (Vec::new(), true);
+            self.values = Vec::new();
+            self.is_too_many = true;
         }
     }
 

@@ -94,7 +94,8 @@ impl SentPages {
                 page.ref_id = ref_id;
                 page.document = document;
             }
-            // Changes are of no use to an agent without the page, so they are no page to go on from.
+            // An agent that was sent changes without having the page still has no page, so the next answer
+            // cannot be changes either.
             None if form == PageForm::Changes => {}
             _ => {
                 if pages.len() >= SESSIONS_MAX && !pages.contains_key(session) {

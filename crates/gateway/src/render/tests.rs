@@ -29,7 +29,7 @@ fn unkept() -> EndedCall {
 }
 
 fn options(call: &EndedCall, mode: ResponseMode) -> RenderOptions<'_> {
-    RenderOptions { mode, call, inline_tokens: 8_000, before: None, site: None }
+    RenderOptions { mode, call, inline_tokens: 8_000, before: None, pictures: Vec::new(), site: None }
 }
 
 const INLINE: ResponseMode = ResponseMode::As(Responses::Inline);
@@ -41,7 +41,7 @@ fn reply(body: &str, links: &[(&str, &str)]) -> Reply {
             let at = body.find(link).unwrap();
             Artifact {
                 kind: ArtifactKind::Snapshot,
-                place: at..at + link.len(),
+                range: at..at + link.len(),
                 instead: Some(format!("```yaml\n{text}\n```")),
                 content: Content::Text(Arc::from(*text)),
             }
@@ -164,7 +164,7 @@ fn snapshots_in_named_files_stay_linked() {
     let body = r#"{"content":[{"type":"text","text":"[Snapshot](./outbox/a.yml)"}]}"#;
     for before in [None, Some((call.ref_id.clone().unwrap(), "- button".to_owned()))] {
         let link = body.find("outbox/a.yml").unwrap();
-        let artifact = |kind, place, instead, content| Artifact { kind, place, instead, content };
+        let artifact = |kind, range, instead, content| Artifact { kind, range, instead, content };
         let artifacts = vec![
             artifact(ArtifactKind::Snapshot, 0..0, None, Content::Text(Arc::from(&*page))),
             artifact(ArtifactKind::Path, link..link + 12, Some("a.yml".to_owned()), Content::Nothing),

@@ -71,7 +71,8 @@ async fn list(
     let limit = query.limit.unwrap_or(LIST_DEFAULT);
     for (name, given, range) in [("limit", limit, 1..=LIST_MAX), ("offset", query.offset, 0..=OFFSET_MAX)] {
         if !range.contains(&given) {
-            let (least, most) = (range.start(), range.end());
+            let least = range.start();
+            let most = range.end();
             return Err(Problem::bad_query(&format!("`{name}` must be {least} to {most}: `{given}`")));
         }
     }

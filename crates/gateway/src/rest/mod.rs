@@ -4,9 +4,9 @@
 //! details. The document at `/api/openapi.json` describes all of it; it is generated from the handlers themselves
 //! ([`openapi`]).
 
-mod attached_browsers;
 mod blobs;
 pub(crate) mod body;
+mod browsers;
 mod calls;
 mod input;
 mod openapi;

@@ -5,7 +5,7 @@ use axum::Json;
 use utoipa::{OpenApi, openapi};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{ProblemBody, RestState, attached_browsers, blobs, calls, pools, sessions, timeline};
+use super::{ProblemBody, RestState, blobs, browsers, calls, pools, sessions, timeline};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -32,7 +32,7 @@ pub fn document() -> openapi::OpenApi {
 
 /// The routes, each with its description.
 pub(super) fn routes() -> OpenApiRouter<RestState> {
-    let of_browsers = pools::routes().merge(attached_browsers::routes());
+    let of_browsers = pools::routes().merge(browsers::routes());
     of_browsers
         .merge(calls::routes())
         .merge(blobs::routes())

@@ -14,7 +14,7 @@ use super::{
     input::PathName,
     problem::{BadRequest, BodyTooLarge, Conflict, NotFound, NotJson, Unavailable},
 };
-use crate::pools::{Pool, Pools, all_failed};
+use crate::pool_json::{Pool, Pools, all_failed};
 
 /// The result of a change of the number of instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -153,7 +153,8 @@ impl MemoryState {
         let Some(response) = response else {
             return vec![event(request.at, What::Call { tool, status: None, took: None })];
         };
-        let (status, took) = (Some(response.status), Some(response.took));
+        let status = Some(response.status);
+        let took = Some(response.took);
         let mut events = vec![event(request.at, What::Call { tool, status, took })];
         if response.url.is_some() && response.url != *url {
             url.clone_from(&response.url);

@@ -31,7 +31,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     description: "Run several tools in order in one browser; returns {success, executed_count, total_count, results, errors, stopped_at}",
     session: Some("Your browser"),
     needs_session: true,
-    places: true,
+    takes_selectors: true,
     schema: || {
         json!({
             "properties": {

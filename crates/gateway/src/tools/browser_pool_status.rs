@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{BARE, OwnTool, ToolContext, ToolOutput};
-use crate::{error_response::ErrorResponse, pools::Pools};
+use crate::{error_response::ErrorResponse, pool_json::Pools};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "browser_pool_status",

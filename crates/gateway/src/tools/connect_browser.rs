@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{BARE, OwnTool, ToolOutput};
 use crate::{
     attach::{AttachRequest, NotAttached},
-    attached_browsers::Browser,
+    browser_json::Browser,
     error_response::ErrorResponse,
 };
 

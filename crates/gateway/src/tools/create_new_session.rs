@@ -13,7 +13,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     name: "create_new_session",
     description: "Open a new isolated browser; returns its sessionId",
     session: Some("An id of your choice"),
-    places: true,
+    takes_selectors: true,
     run: |context| {
         Box::pin(async move {
             let id = context.request.session.clone();
@@ -65,7 +65,7 @@ async fn open(
     if uid.is_some_and(|uid| gateway.fleet.by_uid(&caller.owner, &uid).is_some()) {
         return Err(FleetError::Exists(id).into());
     }
-    if let Some(connection) = &caller.connection {
+    if let Some(connection) = caller.connection() {
         // The agent starts this session on purpose: it needs no note that an earlier one was lost.
         connection.take_lost_note(&SessionKey::Named(id.clone()));
     }

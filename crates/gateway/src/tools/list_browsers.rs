@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use greenroom_core::raw::encode;
 
 use super::{BARE, OwnTool, ToolOutput, has_browsers};
-use crate::attached_browsers::{Browser, Browsers};
+use crate::browser_json::{Browser, Browsers};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "list_browsers",

@@ -58,7 +58,7 @@ pub(crate) struct OwnTool {
     /// Whether it requires a session: it never creates one.
     needs_session: bool,
     /// Whether the caller can choose a pool and an instance, or an attached browser.
-    places: bool,
+    takes_selectors: bool,
     /// Whether the caller can choose an attached browser, and nothing else.
     browser: bool,
     /// Its other parameters, as a JSON schema: `properties` and more keywords.
@@ -74,13 +74,13 @@ pub(crate) struct OwnTool {
     run: RunTool,
 }
 
-/// What most tools have in common: they show something, without arguments.
+/// The default of every field: a tool without parameters, session and selectors.
 const BARE: OwnTool = OwnTool {
     name: "",
     description: "",
     session: None,
     needs_session: false,
-    places: false,
+    takes_selectors: false,
     browser: false,
     schema: || json!({ "properties": {} }),
     read_only: false,
@@ -147,7 +147,7 @@ impl ToolOutput {
     }
 }
 
-/// What a tool works with.
+/// What a tool gets to carry out one call.
 pub(crate) struct ToolContext<'a> {
     gateway: &'a Gateway,
     caller: &'a Caller,
@@ -172,7 +172,7 @@ impl ToolContext<'_> {
 
     /// The agent ends or starts this session on purpose: it needs no note that the session was lost elsewhere.
     fn forget_lost_session_note(&self, session_key: &SessionKey) {
-        if let Some(connection) = &self.caller.connection {
+        if let Some(connection) = self.caller.connection() {
             connection.take_lost_note(session_key);
         }
     }
@@ -194,7 +194,7 @@ impl ToolContext<'_> {
 
     /// The session that the caller means: the named one, or, where connections have one, this connection's own.
     async fn session_key(&self) -> Result<SessionKey, ErrorResponse> {
-        match (&self.request.session, self.gateway.scope, &self.caller.connection) {
+        match (&self.request.session, self.gateway.scope, self.caller.connection()) {
             (Some(id), _, _) => named(self.gateway, self.caller, id.clone()).await,
             (None, Scope::Connection, Some(connection)) => Ok(SessionKey::Connection(connection.id)),
             (None, _, _) => Err(ErrorResponse::which_session()),
@@ -259,7 +259,7 @@ impl OwnTool {
             "description": self.description,
             "inputSchema": schema,
         });
-        // What is not said has the protocol's default: a tool that changes something.
+        // Without this annotation MCP assumes that a tool changes something.
         if self.read_only {
             definition["annotations"] = json!({ "readOnlyHint": true });
         }
@@ -270,8 +270,8 @@ impl OwnTool {
 
     /// The parameters that choose where to run, as far as there is a choice.
     fn choices(&self, shown: &ListOptions) -> impl Iterator<Item = (&'static str, Raw)> {
-        let places = self.places.then(|| shown.places()).into_iter().flatten();
-        places.chain(self.browser.then(|| shown.browser()).flatten())
+        let selectors = self.takes_selectors.then(|| shown.selectors()).into_iter().flatten();
+        selectors.chain(self.browser.then(|| shown.browser()).flatten())
     }
 
     fn own_schema(&self) -> Fields {
@@ -287,7 +287,8 @@ impl OwnTool {
         turn: Turn,
     ) -> Raw {
         if self.runs_others {
-            // Within the turn, so that later calls do not overtake it meanwhile. The tool reports a failure itself.
+            // This waits within the turn, so that later calls do not overtake this one. If the list cannot be
+            // had, the tool reports it.
             let _ = gateway.catalog.list().await;
         }
         let began = Instant::now();
@@ -304,12 +305,12 @@ impl OwnTool {
         mut request: CallRequest,
     ) -> Result<ToolOutput, ErrorResponse> {
         let permit = gateway.policy.permit(&caller.owner, self.name)?;
-        let places = self.places;
+        let all = self.takes_selectors;
         let takes = InjectedParameters {
             session: self.session.is_some(),
-            pool: places,
-            instance: places,
-            browser: places || self.browser,
+            pool: all,
+            instance: all,
+            browser: all || self.browser,
             response_options: Default::default(),
         };
         request.take_selectors(takes).map_err(|error| match error_response::unroutable(error) {

@@ -2,7 +2,7 @@
 //! the configuration has a start command. A connected browser that answers stays as it is.
 
 use super::{BARE, OwnTool, ToolOutput, has_browsers};
-use crate::{attached_browsers::Browser, error_response::ErrorResponse};
+use crate::{browser_json::Browser, error_response::ErrorResponse};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "reconnect_browser",

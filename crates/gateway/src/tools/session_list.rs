@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{BARE, OwnTool, ToolContext, ToolOutput};
-use crate::{attached_browsers::index_of, error_response::ErrorResponse};
+use crate::{browser_json::index_of, error_response::ErrorResponse};
 
 /// Tells the agent where the whole of a long title or URL is.
 pub(crate) const WHOLE_TEXT: &str = "evaluate it in the session";
@@ -23,7 +23,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
 };
 
 fn run(context: &ToolContext<'_>) -> Result<ToolOutput, ErrorResponse> {
-    let own = context.caller.connection.as_ref().map(|connection| connection.id);
+    let own = context.caller.connection().map(|connection| connection.id);
     let mut all = context.gateway.fleet.list(context.owner());
     // Do not show other connections' own sessions.
     all.retain(|status| status.connection.is_none_or(|id| Some(id) == own));

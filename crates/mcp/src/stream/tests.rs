@@ -101,8 +101,8 @@ async fn readers_that_take_over_lose_nothing() {
 #[tokio::test]
 async fn held_bytes_are_counted_per_client() {
     let held = HeldBytes::default();
-    let (one, other) =
-        (Arc::new(MessageStream::counted_by(&held)), Arc::new(MessageStream::counted_by(&held)));
+    let one = Arc::new(MessageStream::counted_by(&held));
+    let other = Arc::new(MessageStream::counted_by(&held));
     one.send(vec![0; 10]);
     other.finish_with(vec![0; 5]);
     let read = other.read().next().await.unwrap();

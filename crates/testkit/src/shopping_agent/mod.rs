@@ -185,7 +185,8 @@ impl<'a> ShoppingAgent<'a> {
 
     /// More of the page than was sent: all of it, or the lines with these words.
     async fn ask_for_more(&mut self, words: &str) -> String {
-        let (link, ref_id) = (self.page().link().map(str::to_owned), self.page().ref_id());
+        let link = self.page().link().map(str::to_owned);
+        let ref_id = self.page().ref_id();
         let text = match (&self.delivery, link, ref_id) {
             // An agent without a page takes a snapshot.
             (SnapshotDelivery::Auto, _, None) => return self.look_again(words).await,

@@ -30,8 +30,9 @@ impl DebuggerProxy {
         let cuts = cut.clone();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let (lines, recorded_heads, mut cut) =
-                    (lines.clone(), recorded_heads.clone(), cuts.subscribe());
+                let lines = lines.clone();
+                let recorded_heads = recorded_heads.clone();
+                let mut cut = cuts.subscribe();
                 tokio::spawn(async move {
                     let head = head(&mut stream).await?;
                     let request_head = String::from_utf8_lossy(&head).to_lowercase();

@@ -1,7 +1,8 @@
 //! A browser that belongs to a user, not to greenroom: a real Chromium that a test starts, kills and starts again at the
 //! same address, as a person would, and inspects over its debugger, never through greenroom.
 //!
-//! `tabs` has what a person sees and does there, `debugger` how the kit does that, `debugger_proxy` a proxy before the debugger.
+//! Module `tabs` has what a person sees and does in the browser, `debugger` the CDP calls behind it,
+//! `debugger_proxy` a proxy in front of the debugger.
 //!
 //! Processes that others start with its profile, for example by a start command, are ended with it: they are known by the
 //! profile, which no other browser has.
@@ -30,14 +31,14 @@ use crate::{
 pub use debugger_proxy::DebuggerProxy;
 pub use tabs::Tab;
 
-/// Debian's headless Chromium itself, not the script that starts it. It is up in half the time.
+/// Debian's headless Chromium itself, not the script that starts it. It starts in half the time.
 pub(crate) const HEADLESS_SHELL: &str = "/usr/lib/chromium/chromium-headless-shell";
 
 /// The full browser: its tabs are in front of and behind each other, as on a screen.
 const FULL_CHROMIUM: &str = "/usr/lib/chromium/chromium";
 
-/// How long `drop`, which cannot await, waits for a killed browser. Usual are some milliseconds; a failing test must not
-/// hang on it.
+/// How long `drop`, which cannot await, waits for a killed browser. It is usually gone within milliseconds; a
+/// failing test must not hang because of it.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A browser with its profile and its address, which stay the same when it is killed and started again.
@@ -79,7 +80,7 @@ impl UserBrowser {
         let (program, arguments) = command.split_first().unwrap();
         let child = Command::new(program)
             .args(arguments)
-            // A killed browser leaves its lock there.
+            // A killed browser leaves its lock in this folder, which is removed with the profile.
             .env("TMPDIR", self.profile.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -195,6 +196,6 @@ impl Drop for UserBrowser {
 
 /// A loopback address where nothing listens.
 pub fn unused_address() -> SocketAddr {
-    // Bound and released: the system gives this port to no other program as long as others are free.
+    // This binds a port and releases it: the system gives it to no other program as long as others are free.
     std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr()).unwrap()
 }

@@ -10,7 +10,9 @@ fn agents() -> Vec<DemoAgent> {
     let front = Endpoint::new("http://127.0.0.1:1/mcp".parse().unwrap()).unwrap();
     let agent = |role: Role| {
         let mut agent = DemoAgent::new(role, &front);
-        (agent.pages, agent.calls, agent.busy) = (3, 6, Duration::from_millis(1_230));
+        agent.pages = 3;
+        agent.calls = 6;
+        agent.busy = Duration::from_millis(1_230);
         agent.seen = SeenPage { customer: role.name.to_owned(), basket: role.basket() };
         agent
     };

@@ -146,6 +146,9 @@ pub struct ScreenshotArgs {
     /// The whole page instead of the visible part
     #[arg(long)]
     pub full_page: bool,
+    /// Draws boxes with the refs of what can be clicked or filled, and lists them
+    #[arg(long)]
+    pub annotate: bool,
     #[command(flatten)]
     pub options: CallOptions,
 }
@@ -279,8 +282,8 @@ impl From<EvalArgs> for Request {
 }
 
 impl From<ScreenshotArgs> for Request {
-    fn from(ScreenshotArgs { file, full_page, options }: ScreenshotArgs) -> Self {
-        Self { picture: file, ..Self::command(options, BrowserCommand::Screenshot { full_page }) }
+    fn from(ScreenshotArgs { file, full_page, annotate, options }: ScreenshotArgs) -> Self {
+        Self { picture: file, ..Self::command(options, BrowserCommand::Screenshot { full_page, annotate }) }
     }
 }
 

@@ -16,7 +16,7 @@ use greenroom_core::{
     settings::{Origin, Resolved, SESSION_VARIABLE, SETTINGS},
 };
 use greenroom_engine::{
-    launcher::{Launcher, Spec, TAG},
+    launcher::{Launcher, ProcessSpec, TAG},
     run_folder,
 };
 use tokio::{
@@ -71,12 +71,13 @@ pub async fn start(resolved: &Resolved, inputs: &Inputs, session: &str) -> anyho
     let program = std::env::current_exe().map_err(|error| failed("cannot find this program", &error))?;
     // No tag: a later greenroom must not take the server for a leftover of this command.
     let launcher = Launcher::start("").map_err(|error| failed("cannot start a thread", &error))?;
-    let spec = arguments(resolved, inputs, Spec::new(program));
+    let spec = arguments(resolved, inputs, ProcessSpec::new(program));
     let (child, stdout) = launcher
         .spawn_server(spec, stderr)
         .await
         .map_err(|error| failed("cannot run this program", &error))?;
-    let (mut stdout, mut line) = (BufReader::new(stdout), String::new());
+    let mut stdout = BufReader::new(stdout);
+    let mut line = String::new();
     let ready = progress::step("starting a server", timeout(READY_WITHIN, stdout.read_line(&mut line)));
     match ready.await {
         Ok(Ok(_)) if line.starts_with("ready: ") => {}
@@ -119,7 +120,7 @@ async fn lock(path: PathBuf) -> io::Result<File> {
 }
 
 /// `greenroom serve` with the settings of this command.
-fn arguments(resolved: &Resolved, inputs: &Inputs, spec: Spec) -> Spec {
+fn arguments(resolved: &Resolved, inputs: &Inputs, spec: ProcessSpec) -> ProcessSpec {
     let mut arguments: Vec<OsString> = vec!["serve".into(), "--background".into()];
     if let Some(config) = &inputs.config {
         arguments.extend(["--config".into(), config.into()]);

@@ -19,7 +19,8 @@ pub(super) fn as_tables(resolved: &Resolved, at: usize, browser: &AttachedBrowse
         let (level, origin) = resolved.browser_key(at, setting.name());
         let told = level != "default" || setting.name() == "engine";
         told.then(|| {
-            let (key, value) = (setting.name().to_owned(), setting.show_in(&browser.pool));
+            let key = setting.name().to_owned();
+            let value = setting.show_in(&browser.pool);
             [key, value, level.to_owned(), origin.to_string()]
         })
     });

@@ -1,6 +1,6 @@
 //! Commands that a running server carries out.
 
-use greenroom_testkit::text_of;
+use greenroom_testkit::{picture::Pixels, text_of};
 use serde_json::json;
 
 use super::{command, run};
@@ -51,6 +51,20 @@ async fn what_is_printed() {
     let file = picture["files"][0].as_str().unwrap_or_else(|| panic!("no file: {picture}")).to_owned();
     assert!(std::fs::metadata(&file).unwrap().len() > 0);
     std::fs::remove_file(file).unwrap();
+}
+
+/// A picture that an agent would get smaller, or as a link, is written whole, unless the command asks for another form.
+#[tokio::test]
+async fn pictures_are_written_whole() {
+    let setup = FakeEngineSetup::new().set("pictures", "link");
+    let _server = setup.serve().await;
+    for (form, expected) in [("pictures=null", (3136, 4)), ("pictures=small", (1568, 2))] {
+        let said = run(&setup, &["call", "picture", "width=3136", "height=4", form, "--json"]).await.json();
+        let file = said["files"][0].as_str().unwrap_or_else(|| panic!("no file: {said}")).to_owned();
+        let pixels = Pixels::decode(&std::fs::read(&file).unwrap());
+        assert_eq!((pixels.width, pixels.height), expected, "{form}");
+        std::fs::remove_file(file).unwrap();
+    }
 }
 
 /// Exit codes and errors: a tool that fails, tools and commands that do not exist, wrong arguments.

@@ -45,7 +45,8 @@ async fn closed_stdout() {
 #[tokio::test]
 async fn several_servers() {
     let setup = FakeEngineSetup::new();
-    let (first, second) = (setup.serve().await, setup.serve().await);
+    let first = setup.serve().await;
+    let second = setup.serve().await;
     let unclear = run(&setup, &["call", "pid"]).await;
     assert_eq!((unclear.code, unclear.stdout.as_str()), (2, ""), "{unclear:?}");
     for pid in [first.pid(), second.pid()] {

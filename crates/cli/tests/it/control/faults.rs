@@ -30,11 +30,9 @@ async fn stale_sockets_and_unknown_files_are_skipped() {
     let client = setup.client().await;
     let run = setup.data().join("run");
     let dead = run.join("4194304-1-0");
-    let (refusing, no_socket, empty) = (
-        run_folder_of_this_process(&setup.data(), 7),
-        run_folder_of_this_process(&setup.data(), 8),
-        run_folder_of_this_process(&setup.data(), 9),
-    );
+    let refusing = run_folder_of_this_process(&setup.data(), 7);
+    let no_socket = run_folder_of_this_process(&setup.data(), 8);
+    let empty = run_folder_of_this_process(&setup.data(), 9);
     fs::create_dir_all(&dead).unwrap();
     for folder in [&dead, &refusing] {
         drop(UnixListener::bind(folder.join("control.sock")).unwrap());

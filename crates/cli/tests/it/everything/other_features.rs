@@ -50,8 +50,8 @@ async fn prompts_and_completions(address: ServerAddress, pair: &ServerPair) {
             }),
         ),
     ] {
-        let (through, direct) =
-            (ask(&pair.through, method, &params).await, ask(&pair.direct, method, &params).await);
+        let through = ask(&pair.through, method, &params).await;
+        let direct = ask(&pair.direct, method, &params).await;
         assert_eq!(through, direct, "{address:?}: {method} {params}");
     }
 }

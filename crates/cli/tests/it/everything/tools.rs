@@ -69,8 +69,8 @@ async fn answers_arrive_as_they_are(address: ServerAddress, pair: &ServerPair) {
         ("simulate-research-query", json!({ "topic": "x" })),
     ] {
         let params = json!({ "name": tool, "arguments": arguments });
-        let (through, direct) =
-            (ask(&pair.through, "tools/call", &params).await, ask(&pair.direct, "tools/call", &params).await);
+        let through = ask(&pair.through, "tools/call", &params).await;
+        let direct = ask(&pair.direct, "tools/call", &params).await;
         assert_eq!(through, direct, "{address:?}: {tool} {arguments}");
     }
     // Its answers contain the time of day.
@@ -85,8 +85,8 @@ async fn answers_arrive_as_they_are(address: ServerAddress, pair: &ServerPair) {
         assert_eq!(through["result"]["content"][1]["type"], "resource");
     }
     let retry = json!({ "name": "trigger-url-elicitation", "arguments": { "url": "https://a.example/", "errorPath": true } });
-    let (through, direct) =
-        (ask(&pair.through, "tools/call", &retry).await, ask(&pair.direct, "tools/call", &retry).await);
+    let through = ask(&pair.through, "tools/call", &retry).await;
+    let direct = ask(&pair.direct, "tools/call", &retry).await;
     assert!(through.contains(r#""code":-32042"#), "{through}");
     assert_eq!(without_ids(&through), without_ids(&direct), "{address:?}: an error with its data");
 }

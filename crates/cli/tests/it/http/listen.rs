@@ -11,10 +11,8 @@ use crate::front::fixture::{FakeEngineSetup, NEWEST};
 async fn listener_gets_one_tool_list_change() {
     let setup = FakeEngineSetup::new();
     let server = setup.serve().await;
-    let (client, late) = (
-        HttpMcpClient::open(&server, NEWEST, json!({})).await,
-        HttpMcpClient::open(&server, NEWEST, json!({})).await,
-    );
+    let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
+    let late = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let mut stream = client.listen(None).await;
     assert_eq!(stream.event().await.unwrap().id.as_deref(), Some("0-start"));
     for count in 1..=3 {

@@ -165,7 +165,14 @@ async fn a_session_of_both() {
     let picture = data.path().join("page.png");
     let shot = run(&["screenshot", picture.to_str().unwrap(), "--full-page"]).await;
     check(&shot, 0, "page.png");
-    assert!(std::fs::read(&picture).unwrap().starts_with(b"\x89PNG"));
+    let plain = std::fs::read(&picture).unwrap();
+    assert!(plain.starts_with(b"\x89PNG"));
+    check(&run(&["open", &site.url("/menu")]).await, 0, "Open menu");
+    let marked = run(&["screenshot", picture.to_str().unwrap(), "--full-page", "--annotate"]).await;
+    check(&marked, 0, "### Marked elements");
+    check(&marked, 0, ": button \"Open menu\"");
+    let annotated = std::fs::read(&picture).unwrap();
+    assert!(annotated.starts_with(b"\x89PNG") && annotated != plain);
     let sessions = text_of(&client.call("session_list", json!({})).await);
     assert_eq!(sessions.matches("\"mix\"").count(), 1, "{sessions}");
     check(&run(&["close"]).await, 0, "");

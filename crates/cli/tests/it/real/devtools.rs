@@ -93,6 +93,15 @@ async fn devtools_snapshots_are_recalled() {
     let page = gateway.call("", "take_snapshot", query).await.ok();
     assert!(page.contains("open 1") && page.contains("cache_key"), "{page}");
 
+    let annotate = json!({ "pageId": 1, "annotate": true });
+    let refused = gateway.call("", "take_screenshot", annotate).await;
+    assert!(
+        refused.failed().contains("the snapshots of the devtools engine do not have"),
+        "{}",
+        refused.text()
+    );
+    assert_eq!(refused.code(), "annotate_refused");
+
     navigate(&gateway, "", &site.url("/form")).await;
     let form = snapshot(&gateway, "").await;
     let field = uid(&form, "textbox \"Password");

@@ -25,6 +25,7 @@ mod instance;
 pub mod isolation;
 mod one_slot;
 mod passthrough;
+mod pictures;
 pub mod pool;
 pub mod random;
 mod recall;

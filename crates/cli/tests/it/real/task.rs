@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use greenroom_engine::{
-    browser::{self, BrowserChoice, Places},
+    browser::{self, BrowserChoice, InstallPaths},
     install,
 };
 use greenroom_testkit::{Client, Launch, ShoppingAgent, Site, SnapshotDelivery, http::Server};
@@ -22,8 +22,8 @@ const INLINE_MAX: f64 = 0.5;
 
 /// The engine alone, as one would start it.
 pub fn engine(data: &Path) -> Launch {
-    let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
-    let browser = browser::find(&places, true, BrowserChoice::Any, None).unwrap();
+    let install_paths = InstallPaths::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
+    let browser = browser::find(&install_paths, true, BrowserChoice::Any, None).unwrap();
     let cli = install::PLAYWRIGHT.locate(data).unwrap().cli;
     let flags = ["--headless", "--isolated", "--no-sandbox", "--timeout-settle", "0", "--executable-path"];
     Launch::new("node").arg(cli).args(flags).arg(browser.path)

@@ -187,8 +187,8 @@ pub async fn run(program: &Path, script: &str, run: &Value, environment: &[(&str
         .spawn()
         .unwrap_or_else(|error| panic!("cannot start `{}`: {error}", program.display()));
     let output = within(PATIENCE, child.wait_with_output()).await.unwrap();
-    let (actual, complaints) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let actual = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "the script ended with {}:\n{actual}{complaints}", output.status);
     actual
         .lines()

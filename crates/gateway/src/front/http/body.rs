@@ -161,7 +161,8 @@ pub(super) fn events(events: EventStream, begun: Option<NumberedMessage>) -> Res
             () = events.stop.cancelled() => Ok(None),
         };
         let chunk = match next {
-            // Count it until it is written: messages for a client that does not read wait here.
+            // The message counts as held until hyper has written it: messages for a client that does not read
+            // wait here.
             Ok(Some(message)) => {
                 if message.last {
                     events.unanswered = Requests::None;

@@ -137,7 +137,8 @@ mod tests {
         let fronts = Fronts::default();
         let secret = Secret::random();
         let join = || fronts.join(Some(&secret), true, |_| false);
-        let (broken, back) = (join(), join());
+        let broken = join();
+        let back = join();
         assert!(!broken.is_only());
         drop(broken);
         assert!(back.is_only());

@@ -34,6 +34,7 @@ pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, headers: He
         },
     };
     let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
-    let (number, stop) = (Some(number), http_state.stop.clone());
+    let number = Some(number);
+    let stop = http_state.stop.clone();
     body::events(EventStream { reader, number, primed, stop, unanswered, _guard: None }, None)
 }

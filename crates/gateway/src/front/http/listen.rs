@@ -73,7 +73,8 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: Cancellat
     connections.wait().await;
 }
 
-/// Notifies clients of changed tools and forgets silent clients, until the http_state closes. [`HttpState::end`] then ends them.
+/// Notifies clients of changed tools and forgets silent clients, until the server stops. [`HttpState::end`]
+/// then ends them.
 pub async fn maintain_clients(http_state: Arc<HttpState>) {
     let mut changes = http_state.gateway.catalog.changes();
     let mut look = interval(LOOK_EVERY);

@@ -5,10 +5,10 @@
 //! at the other end.
 
 mod body;
-mod check;
 mod fronts;
 mod get;
 mod headers;
+mod host_check;
 mod join;
 mod listen;
 mod page;
@@ -36,21 +36,22 @@ use crate::{
     rest::{self, Problem},
 };
 
-pub use check::HostRules;
 pub(crate) use headers::is_json;
+pub use host_check::HostRules;
 pub use join::{FRONT, FrontHello, FrontWelcome, PROTOCOL};
 pub use listen::{maintain_clients, serve};
 pub use probes::Probes;
 pub use session::HttpClients;
 
-/// One way in, a TCP port or the control socket: the gateway behind it, and which clients can be at its other end.
+/// The state of one listener, a TCP port or the control socket: the gateway, and which clients can connect to
+/// it.
 #[derive(Clone)]
 pub struct HttpState {
     pub gateway: Arc<Gateway>,
     /// Shared by all `HttpState`s of a process.
     pub sessions: Arc<HttpClients>,
     pub probes: Arc<Probes>,
-    /// Whether its clients are this user, on this machine.
+    /// Whether the clients of this listener are this user, on this machine.
     pub reach: ClientLocation,
     /// The owner of its requests.
     pub owner: Owner,
@@ -71,9 +72,9 @@ impl HttpState {
     }
 }
 
-/// All routes of an `HttpState`, REST included, and the errors for all other paths.
+/// All routes of a listener, REST included, and the errors for all other paths.
 pub fn site(http_state: Arc<HttpState>) -> Router {
-    let names = middleware::from_fn_with_state(http_state.clone(), check::names);
+    let names = middleware::from_fn_with_state(http_state.clone(), host_check::check_host);
     let changes = http_state.gateway.attaching.allows(http_state.reach.is_local());
     let rest = rest::router(http_state.gateway.clone(), http_state.owner.clone(), changes)
         .layer(DefaultBodyLimit::disable())
@@ -81,7 +82,7 @@ pub fn site(http_state: Arc<HttpState>) -> Router {
         .layer(names);
     let page = Router::new()
         .route("/", routing::get(page::show))
-        .layer(middleware::from_fn_with_state(http_state.clone(), check::names))
+        .layer(middleware::from_fn_with_state(http_state.clone(), host_check::check_host))
         .with_state(http_state.clone());
     router(http_state)
         .merge(rest)
@@ -90,7 +91,7 @@ pub fn site(http_state: Arc<HttpState>) -> Router {
         .method_not_allowed_fallback(|| async { refusal::wrong_method() })
 }
 
-/// The MCP routes of an `HttpState`. Other routes can be merged with these.
+/// The MCP routes of a listener. Other routes can be merged with these.
 pub fn router(http_state: Arc<HttpState>) -> Router {
     Router::new()
         .route("/mcp", routing::post(post::handle).get(get::handle).delete(delete))
@@ -100,7 +101,7 @@ pub fn router(http_state: Arc<HttpState>) -> Router {
         .route("/metrics", routing::get(probes::metrics))
         // Each handler reads its body with its own limit.
         .layer(DefaultBodyLimit::disable())
-        .layer(middleware::from_fn_with_state(http_state.clone(), check::names))
+        .layer(middleware::from_fn_with_state(http_state.clone(), host_check::check_host))
         .with_state(http_state)
 }
 

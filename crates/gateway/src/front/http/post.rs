@@ -227,7 +227,9 @@ async fn stateless(
         }
         ResponseStart::Stream(begun) => {
             let stop = http_state.stop.clone();
-            let (number, primed, unanswered) = (None, false, requests);
+            let number = None;
+            let primed = false;
+            let unanswered = requests;
             body::events(EventStream { reader, number, primed, stop, unanswered, _guard: Some(guard) }, begun)
         }
     }

@@ -189,7 +189,7 @@ impl HttpSession {
         (BACKGROUND, self.background.read(), Requests::None)
     }
 
-    /// Whether this client connected through this `HttpState`.
+    /// Whether this client connected through this listener.
     fn connected_through(&self, http_state: &HttpState) -> bool {
         let connection = &self.protocol.connection;
         connection.owner == http_state.owner && connection.reach.is_local() == http_state.reach.is_local()
@@ -233,7 +233,7 @@ impl HttpClients {
             let why = "the header `Mcp-Session-Id` is missing: send `initialize` first, and then what its answer says";
             return Err(refusal::because(StatusCode::BAD_REQUEST, why));
         };
-        // A client of another `HttpState` is unknown here.
+        // A client of the other listener is unknown here.
         let known = self
             .lock()
             .get(&secret::digest(id))

@@ -62,8 +62,9 @@ fn is_known(http_state: &HttpState, session: &HttpSession) -> bool {
 #[tokio::test(start_paused = true)]
 async fn silent_clients_with_a_browser_are_not_forgotten() {
     let (http_state, _folder) = http_state(30 * DAY);
-    let (with, without, named) =
-        (client(&http_state).await, client(&http_state).await, client(&http_state).await);
+    let with = client(&http_state).await;
+    let without = client(&http_state).await;
+    let named = client(&http_state).await;
     ask(&with, "tools/call", json!({"name": "t", "arguments": {}})).await;
     let arguments = json!({"sessionId": "s"});
     ask(&named, "tools/call", json!({"name": "t", "arguments": arguments})).await;
@@ -93,8 +94,9 @@ async fn silent_clients_with_a_browser_are_not_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn who_is_not_silent() {
     let (http_state, _folder) = http_state(DAY);
-    let (listens, speaks, silent) =
-        (client(&http_state).await, client(&http_state).await, client(&http_state).await);
+    let listens = client(&http_state).await;
+    let speaks = client(&http_state).await;
+    let silent = client(&http_state).await;
     let (_, reader, _) = listens.listen();
     advance(DAY).await;
     assert!(is_known(&http_state, &speaks));
@@ -113,8 +115,10 @@ async fn who_is_not_silent() {
 async fn ended_streams_are_forgotten() {
     let (http_state, _folder) = http_state(DAY);
     let session = client(&http_state).await;
-    let (ended, open) = (session.stream(), session.stream());
-    let (first, second) = (session.keep(&ended, Requests::None), session.keep(&open, Requests::None));
+    let ended = session.stream();
+    let open = session.stream();
+    let first = session.keep(&ended, Requests::None);
+    let second = session.keep(&open, Requests::None);
     ended.send(b"{}".to_vec());
     ended.finish();
     let resumes = |number: u64| session.resume(&format!("{number}-start")).is_some();

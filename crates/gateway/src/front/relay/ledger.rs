@@ -1,5 +1,5 @@
-//! What a thin front must know to survive the loss of its server: the client's `initialize`, its unanswered requests,
-//! the server's open questions, and the sessions it used. Plain state; nothing here sends anything.
+//! What a thin front must know to survive the loss of its server: the client's `initialize`, its unanswered
+//! requests, the server's open questions, and the sessions it used. It is plain state and sends nothing.
 
 use std::collections::BTreeSet;
 
@@ -165,7 +165,8 @@ impl Ledger {
                     return false;
                 }
                 let answered = self.pending.shift_remove(id);
-                // Whatever the answer is: the server has put the note about the lost session into it.
+                // Any answer in this session carries the server's note that the session was lost, so no later
+                // one needs it.
                 if let Some(session) = answered.and_then(|pending| pending.session) {
                     self.lost.remove(session.as_deref());
                 }

@@ -202,7 +202,8 @@ async fn used_and_lost_sessions_are_reported_on_join() {
     server.hear().await;
     server.say(json!({"jsonrpc": "2.0", "id": 1, "result": {}})).await;
     client.hear().await;
-    let (none, s) = (json!([]), json!(["s"]));
+    let none = json!([]);
+    let s = json!(["s"]);
     for (name, used, lost) in [("one", &s, &none), ("two", &s, &none), ("three", &none, &s)] {
         // This drops the previous server.
         server = played.add();

@@ -45,7 +45,7 @@ impl Exchange {
         self.state.lock()
     }
 
-    /// Another request of the client has taken over.
+    /// Sends messages to another request of the client from now on.
     pub(super) fn set_sink(&self, sink: ClientSink) {
         self.lock().sink = sink;
     }

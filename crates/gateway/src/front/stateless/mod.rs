@@ -45,12 +45,10 @@ const BLOBS_FRESH_MS: u64 = 0;
 /// may change at any time.
 const READ_FRESH_MS: u64 = 1_000;
 
-type RpcOutcome = Result<Raw, Raw>;
-
 /// The client behind a request, as far as the front knows it.
 pub(super) struct StatelessClient {
     pub(super) owner: Owner,
-    /// On a pipe the process is the connection.
+    /// The connection, if the request came over a pipe.
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) roots: Vec<PathBuf>,
     /// It is this user on this machine.
@@ -65,7 +63,7 @@ pub(super) async fn answer(
     stateless_client: StatelessClient,
     request: StatelessRequest,
     sink: ClientSink,
-) -> RpcOutcome {
+) -> Result<Raw, Raw> {
     let _guard = offload_if_large_json(request.params.as_deref()).await;
     let work = match request.method {
         _ if request.state.is_some() => None,
@@ -125,7 +123,7 @@ async fn resume(
     owner: &Owner,
     request: &StatelessRequest,
     sink: ClientSink,
-) -> RpcOutcome {
+) -> Result<Raw, Raw> {
     let state = request.state.as_deref().unwrap_or_default();
     let suspended = gateway.suspended_calls.take(state, owner, request).map_err(|error| error.to_raw())?;
     suspended.exchange.set_sink(sink);
@@ -174,11 +172,11 @@ fn begin(
     let is_local = stateless_client.is_local;
     let caller = Caller {
         owner,
-        connection,
+        source: connection.into(),
         agent: Arc::new(agent),
         is_program: false,
         is_local,
-        is_command_line: false,
+        knows_resource_links: true,
     };
     let fresh_ms = work.fresh_ms(gateway);
     let gateway = gateway.clone();

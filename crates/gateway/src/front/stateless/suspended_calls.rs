@@ -5,16 +5,14 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use greenroom_core::{Fields, Owner, raw::encode};
+use greenroom_core::{Fields, Owner, Raw, raw::encode};
 use greenroom_mcp::{RpcError, error::INTERNAL};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-use super::{
-    RpcOutcome, StatelessRequest, complete, exchange::Exchange, request::RequestFingerprint, unknown_state,
-};
+use super::{StatelessRequest, complete, exchange::Exchange, request::RequestFingerprint, unknown_state};
 
 /// How long a client may take to answer. It may have to ask a person; the call's own deadline usually comes first, and
 /// then the client's next request gets the outcome.
@@ -35,7 +33,7 @@ pub(super) struct SuspendedCall {
     /// How long the client may cache the result, if it may.
     pub(super) fresh_ms: Option<u64>,
     pub(super) exchange: Arc<Exchange>,
-    pub(super) task: AbortOnDropHandle<RpcOutcome>,
+    pub(super) task: AbortOnDropHandle<Result<Raw, Raw>>,
 }
 
 impl Drop for SuspendedCall {
@@ -46,7 +44,7 @@ impl Drop for SuspendedCall {
 
 impl SuspendedCall {
     /// Waits until the call is done, or its engine asks a question.
-    pub(super) async fn round(mut self, suspended_calls: &SuspendedCalls) -> RpcOutcome {
+    pub(super) async fn round(mut self, suspended_calls: &SuspendedCalls) -> Result<Raw, Raw> {
         let exchange = self.exchange.clone();
         let body = tokio::select! {
             biased;

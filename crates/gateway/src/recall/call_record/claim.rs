@@ -29,12 +29,13 @@ pub(crate) enum Claimed {
     Taken(RefId),
     /// The owner's own record of this name is of another call.
     Other(Box<Record>),
-    /// It is unknown, for this reason: then the call must not run.
+    /// The store cannot say whether the name was used, for this reason; the call must not run.
     Undecided(Arc<str>),
 }
 
 impl CallRecord {
-    /// A call record under the call's own name, unless that has been used. Waits for the end of a call that runs under it.
+    /// Makes the record of a call under the `ref_id` that its client gave, unless that is used. If a call
+    /// with this `ref_id` runs, waits for its end.
     pub(crate) async fn claim(
         recall: &Recall,
         owner: &Owner,

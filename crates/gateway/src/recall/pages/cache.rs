@@ -126,8 +126,8 @@ fn make_room(results: &mut HashMap<String, CacheEntry>, bytes: usize) {
 
 /// About how much memory a value takes.
 fn bytes(value: &Value) -> usize {
-    // What a map stores for a field in addition to its name and its value: a hash, a place, the string's own three
-    // words.
+    // What a map stores for a field in addition to its name and its value: a hash, an index, the string's own
+    // three words.
     const FIELD: usize = 48;
     let own = size_of::<Value>();
     match value {

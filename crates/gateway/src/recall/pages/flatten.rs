@@ -1,15 +1,16 @@
 //! A page's tree as a list, so that a query can look at every node without knowing how deep it is.
 //!
-//! Nodes keep the order of the page, each without its `children` and with `_depth`, `_parent_role` (null at the top, and if the role is not a short text)
-//! and `_index`, its place in the list. A text between nodes becomes a node with the role `text`. There is no
-//! recursion, so a tree may have any depth.
+//! Nodes keep the order of the page, each without its `children` and with `_depth`, `_parent_role` (null at
+//! the top, and if the role is not a short text) and `_index`, its index in the list. A text between nodes
+//! becomes a node with the role `text`. There is no recursion, so a tree may have any depth.
 
 use serde_json::{Map, Value, json};
 
 /// How many nodes a list may have: each takes up to a kilobyte. A page of 1 MB has some 20,000 nodes.
 pub(super) const NODES_MAX: usize = 250_000;
 
-/// How long a role may be that is repeated in each child. Roles of pages are single words; other data has what it wants.
+/// How long a role may be that is repeated in each child. Roles in snapshots are single words; other data may
+/// have any text there.
 const ROLE_BYTES_MAX: usize = 64;
 
 /// The list of all nodes of `tree`, which is a list of nodes or a single one. Another value is left as it is. `None` if there

@@ -25,7 +25,7 @@ pub(crate) const LIMITS: RangeInclusive<u64> = 1..=10_000;
 /// How many items a page has by default.
 pub(crate) const LIMIT: usize = 1_000;
 
-/// The names of the parameters.
+/// The names of the parameters that ask for a page of an answer.
 pub(crate) const NAMES: [&str; 7] =
     ["flatten", "jmespath_query", "offset", "limit", "output_format", "silent_mode", "cache_key"];
 
@@ -142,7 +142,8 @@ impl PageParameters {
             serde_json::from_str(given).map(Some).map_err(|_| must)
         }
         let [flatten, query, offset, limit, format, silent, key] = NAMES;
-        let (truth, text) = ("must be true or false", "must be text");
+        let truth = "must be true or false";
+        let text = "must be text";
         match name {
             _ if name == flatten => self.flatten = read(given, truth)?,
             _ if name == query => self.jmespath_query = read(given, text)?,

@@ -57,7 +57,7 @@ pub(crate) fn query(expression: &str, value: &Value) -> Result<Value, QueryError
     to_json(&found, &mut { VALUES_MAX }).ok_or(QueryError::TooManyValues)
 }
 
-/// Checks an expression before anything runs.
+/// Checks a query before the call runs, so that a wrong query does not cost the agent a call.
 pub(super) fn check(expression: &str) -> Result<(), QueryError> {
     let runtime = functions::runtime();
     let compiled = compile(&runtime, expression)?;
@@ -168,8 +168,8 @@ fn growth(ast: &Ast) -> usize {
     }
 }
 
-/// The same for a multiselect: the sum of its parts; but fields of different names are together no more than their
-/// object.
+/// The growth of a multiselect: the sum of its parts. Fields with different names count once together, since
+/// they cannot be larger than the object that has them.
 fn choice(parts: &[&Ast]) -> usize {
     let mut names: HashMap<&str, usize> = HashMap::new();
     let mut others = 0_usize;

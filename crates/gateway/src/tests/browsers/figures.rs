@@ -50,7 +50,8 @@ async fn readiness() {
 
 /// The most tokens that either tokenizer makes of a text.
 fn tokens(text: &str) -> usize {
-    let (one, other) = (cl100k_base_singleton(), o200k_base_singleton());
+    let one = cl100k_base_singleton();
+    let other = o200k_base_singleton();
     one.count_ordinary(text).max(other.count_ordinary(text))
 }
 
@@ -82,7 +83,8 @@ async fn token_cost_of_browsers_is_limited() {
     let cost = tokens(&format!("\"browser_pool\":{pool},"));
     assert!(cost <= 20 + tokens("CHROMIUM, FIREFOX"), "{cost} tokens: {pool}");
     let text = |client: &TestClient| instructions::text(&client.gateway, client.gateway.scope);
-    let (one, none) = (attached(&[BUILT_IN], &[ONE]), attached(&[BUILT_IN], &[]));
+    let one = attached(&[BUILT_IN], &[ONE]);
+    let none = attached(&[BUILT_IN], &[]);
     let more = tokens(&text(&one)) - tokens(&text(&none));
     assert!(more <= 60, "{more} tokens");
     let only = text(&attached(&[], &[ONE]));

@@ -110,8 +110,11 @@ pub(super) async fn check(
             check_arguments(listed, &request, pool.as_deref())?;
         }
         let call_record = CallRecord::take(&gateway.recall, &caller.owner, Some(at.session_key), &request);
-        let call =
-            Call { recorder: call_record.recorder(), ..Call::new(name.clone(), request.into_params()) };
+        let call = Call {
+            recorder: call_record.recorder(),
+            annotate: response_options.annotate,
+            ..Call::new(name.clone(), request.into_params())
+        };
         Ok(BulkStep { call, call_record, response_options })
     };
     let steps = commands.iter().enumerate();
@@ -209,7 +212,10 @@ async fn command_result(gateway: &Gateway, caller: &Caller, outcome: CallOutcome
     }
     let mode = outcome.mode(gateway);
     let is_kept = outcome.record.record().is_some() && mode != ResponseMode::As(Responses::Refs);
-    let (embedded, blobs) = (outcome.record.embedded.clone(), outcome.record.blobs.clone());
+    let embedded = outcome.record.embedded.clone();
+    let blobs = outcome.record.blobs.clone();
+    // A name replaces the pictures below.
+    let outcome = if is_kept { outcome.with_pictures_inline() } else { outcome };
     let result = outcome.in_mode(gateway, caller, mode).await.map_err(|error| message_of(&error))?;
     Ok(if is_kept { without_bytes(result, &embedded, &blobs) } else { result })
 }
@@ -230,7 +236,8 @@ impl BulkResult {
     fn new(arguments: &BulkArguments, ended: Vec<Result<Raw, String>>, lost: Option<&FleetError>) -> Self {
         let BulkArguments { commands, stop_on_error, return_all_results, .. } = arguments;
         let total = commands.len();
-        let (mut results, mut errors) = (Vec::with_capacity(total), Vec::with_capacity(total));
+        let mut results = Vec::with_capacity(total);
+        let mut errors = Vec::with_capacity(total);
         for (command, ended) in commands.iter().zip(ended) {
             let (result, error) = match ended {
                 Ok(result) => ((*return_all_results || command.return_result).then_some(result), None),

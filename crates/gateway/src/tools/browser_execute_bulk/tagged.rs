@@ -56,8 +56,8 @@ pub(super) async fn run(
     arguments: &BulkArguments,
     tag: &str,
 ) -> Result<ToolOutput, ErrorResponse> {
-    if let Some(place) = context.request.selector() {
-        return Err(ErrorResponse::tag_and_place(place));
+    if let Some(selector) = context.request.selector() {
+        return Err(ErrorResponse::tag_and_selector(selector));
     }
     let all = context.gateway.fleet.browsers();
     let several = all.len() > 1;

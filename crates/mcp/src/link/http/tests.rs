@@ -43,8 +43,8 @@ impl ScriptedServer {
     async fn start(script: impl Fn(&ReceivedRequest) -> ScriptedReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
-        let (received, script): (Arc<Plain<Vec<ReceivedRequest>>>, Arc<ReplyScript>) =
-            (Arc::default(), Arc::new(script));
+        let received: Arc<Plain<Vec<ReceivedRequest>>> = Arc::default();
+        let script: Arc<ReplyScript> = Arc::new(script);
         let log = received.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -258,8 +258,9 @@ async fn unused_connections_are_closed() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
     let (peer, _inbound) = Endpoint::new(uri).unwrap().connect();
-    let (log, script): (Arc<Plain<Vec<ReceivedRequest>>>, Arc<ReplyScript>) =
-        (Arc::default(), Arc::new(|received: &ReceivedRequest| ScriptedReply::Json(answer(received))));
+    let log: Arc<Plain<Vec<ReceivedRequest>>> = Arc::default();
+    let script: Arc<ReplyScript> =
+        Arc::new(|received: &ReceivedRequest| ScriptedReply::Json(answer(received)));
     let served = async {
         let (stream, _) = listener.accept().await.unwrap();
         // Returns when the client has closed the connection.

@@ -2,10 +2,11 @@
 //!
 //! The shapes are those that the playwright engine sends; only file names and code are shorter.
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Deserialize;
 
 use super::{Call, Tool, ToolReply, quote};
-use crate::fake_engine::Engine;
+use crate::{fake_engine::Engine, picture};
 
 /// How a PNG begins: its signature and the length of its first chunk, as base64 of whole bytes.
 const PNG: &str = "iVBORw0KGgoAAAAN";
@@ -21,8 +22,8 @@ pub(super) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "picture",
-        description: "Answers as a screenshot is answered. Equal numbers and sizes are equal pictures.",
-        properties: r#""number":{"type":"integer","minimum":0,"default":0},"bytes":{"type":"integer","minimum":0,"default":0}"#,
+        description: "Answers as a screenshot is answered. Equal numbers and sizes are equal pictures. With width and height it is a PNG that can be decoded.",
+        properties: r#""number":{"type":"integer","minimum":0,"default":0},"bytes":{"type":"integer","minimum":0,"default":0},"width":{"type":"integer","minimum":0,"default":0},"height":{"type":"integer","minimum":0,"default":0}"#,
         run: picture,
         ..Tool::BARE
     },
@@ -55,10 +56,17 @@ fn picture(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
         number: u32,
         #[serde(default)]
         bytes: usize,
+        #[serde(default)]
+        width: u32,
+        #[serde(default)]
+        height: u32,
     }
-    let Picture { number, bytes } = call.arguments()?;
-    // Digits are letters of base64 too; sixteen of them are whole bytes.
-    let data = format!("{PNG}{number:016}{}", "AAAA".repeat(bytes / 3));
+    let Picture { number, bytes, width, height } = call.arguments()?;
+    let data = match width * height {
+        // Digits are letters of base64 too; sixteen of them are whole bytes.
+        0 => format!("{PNG}{number:016}{}", "AAAA".repeat(bytes / 3)),
+        _ => BASE64_STANDARD.encode(picture::png(width, height)),
+    };
     let text = "### Result\n- [Screenshot of viewport](./page.png)\n### Ran Playwright code\n```js\nawait page.screenshot();\n```";
     Ok(ToolReply::Result(format!(
         r#"{{"content":[{{"type":"text","text":{}}},{{"type":"image","data":"{data}","mimeType":"image/png"}}]}}"#,

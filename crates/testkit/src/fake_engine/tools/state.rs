@@ -113,14 +113,14 @@ fn touch(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
 /// The folder of the first `file://` root.
 fn first_folder(roots: &str) -> Option<PathBuf> {
     #[derive(Deserialize)]
-    struct Roots {
+    struct ListRootsResult {
         roots: Vec<Root>,
     }
     #[derive(Deserialize)]
     struct Root {
         uri: String,
     }
-    let roots: Roots = serde_json::from_str(roots).ok()?;
+    let roots: ListRootsResult = serde_json::from_str(roots).ok()?;
     let path = roots.roots.iter().find_map(|root| root.uri.strip_prefix("file://"))?;
     Some(PathBuf::from(percent_decoded(path)))
 }

@@ -2,6 +2,7 @@
 
 mod cursor;
 mod disabled;
+mod pictures;
 mod recording;
 mod redaction;
 mod responses;

@@ -30,16 +30,17 @@ async fn launched_browser_uses_the_egress_proxy() {
     let _held = fixture.ports.hold(own.port()).unwrap();
     let plain = fixture.options();
     let chromium =
-        browser::find(&plain.places, true, BrowserChoice::Only(BrowserKind::HeadlessShell), None).unwrap();
-    let node = node::locate(None, &plain.places.search_path).unwrap();
+        browser::find(&plain.install_paths, true, BrowserChoice::Only(BrowserKind::HeadlessShell), None)
+            .unwrap();
+    let node = node::locate(None, &plain.install_paths.search_path).unwrap();
     let cli = install::PLAYWRIGHT.locate(fixture.data.path()).unwrap().cli;
     // Without `/c npx -y PACKAGE`.
     let script = format!("#!/bin/sh\nshift 4\nexec {} {} \"$@\"\n", node.display(), cli.display());
     let cmd = fixture.path("cmd.exe");
     fs::write(&cmd, script).unwrap();
     fs::set_permissions(&cmd, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut places = plain.places.clone();
-    places.search_path = fixture.data.path().into();
+    let mut install_paths = plain.install_paths.clone();
+    install_paths.search_path = fixture.data.path().into();
     let pool = Pool {
         browser: Browser::Chromium,
         executable_path: Some(chromium.path),
@@ -47,7 +48,7 @@ async fn launched_browser_uses_the_egress_proxy() {
         wsl_windows: true,
         ..plain.pool.clone()
     };
-    let options = EngineOptions { places, pool, ..plain };
+    let options = EngineOptions { install_paths, pool, ..plain };
     let instance = fixture.start(options).await;
     let mut seat = TestSeat::open(&instance).await;
     let (_, reply) = seat.answer("browser_navigate", json!({ "url": site.url("/title?t=inside") })).await;

@@ -12,7 +12,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use greenroom_core::{Call, Engine, Instance, InstanceId, NoAgent, Reply, Seat, StartError};
 use greenroom_egress::Proxy;
 use greenroom_engine::{
-    EngineBase, EngineOptions, PlaywrightEngine, browser::Places, launcher::Launcher, ports::Ports,
+    EngineBase, EngineOptions, PlaywrightEngine, browser::InstallPaths, launcher::Launcher, ports::Ports,
     run_folder::RunFolder,
 };
 use serde_json::{Value, json};
@@ -45,8 +45,9 @@ impl InstanceFixture {
 
     /// Isolated, headless, one slot, no settling.
     fn options(&self) -> EngineOptions {
-        let places = Places::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
-        let mut options = EngineOptions::new(self.data.path().to_owned(), places);
+        let install_paths =
+            InstallPaths::new(std::env::home_dir(), std::env::var_os("PATH").unwrap_or_default());
+        let mut options = EngineOptions::new(self.data.path().to_owned(), install_paths);
         options.pool.timeout_settle = Some(Duration::ZERO);
         options
     }
@@ -54,7 +55,8 @@ impl InstanceFixture {
     /// The options of an instance with a persistent profile.
     fn with_profile(&self, profile: &Path) -> EngineOptions {
         let mut options = self.options();
-        (options.pool.isolated, options.profile) = (false, Some(profile.to_owned()));
+        options.pool.isolated = false;
+        options.profile = Some(profile.to_owned());
         options
     }
 

@@ -25,7 +25,8 @@ async fn storage_state_is_in_every_new_context() {
     });
     fs::write(&state, text.to_string()).unwrap();
     let mut options = fixture.options();
-    (options.pool.storage_state, options.pool.slots) = (Some(state.clone()), 2);
+    options.pool.storage_state = Some(state.clone());
+    options.pool.slots = 2;
     let instance = fixture.start(options.clone()).await;
     for _ in 0..2 {
         let mut seat = TestSeat::open(&instance).await;

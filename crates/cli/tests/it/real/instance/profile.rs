@@ -132,7 +132,7 @@ async fn profile_lock_of_another_chromium_is_respected() {
     let profile = fixture.path("profile");
     let options = fixture.with_profile(&profile);
     let Ok(chromium) =
-        browser::find(&options.places, false, BrowserChoice::Only(BrowserKind::Chromium), None)
+        browser::find(&options.install_paths, false, BrowserChoice::Only(BrowserKind::Chromium), None)
     else {
         panic!("these tests need Chromium")
     };
@@ -154,8 +154,9 @@ async fn profile_lock_of_another_chromium_is_respected() {
 async fn profile_browser_has_its_own_settings() {
     let fixture = InstanceFixture::new().await;
     let site = Site::start().await;
-    let places = fixture.options().places;
-    let chromium = browser::find(&places, false, BrowserChoice::Only(BrowserKind::Chromium), None).unwrap();
+    let install_paths = fixture.options().install_paths;
+    let chromium =
+        browser::find(&install_paths, false, BrowserChoice::Only(BrowserKind::Chromium), None).unwrap();
     for (name, executable) in [("shell", None), ("chromium", Some(chromium.path))] {
         let with_profile = fixture.with_profile(&fixture.path(name));
         let pool = Pool {

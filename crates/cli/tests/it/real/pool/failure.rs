@@ -22,7 +22,8 @@ async fn killed_browser_costs_one_call_and_is_restarted() {
     let variables = [("PW_MCP_PROXY__X_INSTANCES", "3"), ("PW_MCP_PROXY__X_IS_DEFAULT", "true")];
     let site = Site::start().await;
     let fixture = PoolFixture::open("X", &variables).await;
-    let (agent, other) = (fixture.agent().await, fixture.agent().await);
+    let agent = fixture.agent().await;
+    let other = fixture.agent().await;
     navigate(&agent, &site.url("/title?t=before"), Some("1")).await.ok();
     let before = fixture.pool().await["instances"][1]["process_id"].clone();
 

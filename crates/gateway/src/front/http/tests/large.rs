@@ -72,7 +72,8 @@ async fn large_messages_are_parsed_off_the_runtime() {
         (filled("", "x", ""), "not JSON"),
     ] {
         let answered = AnswerOrder::default();
-        let (first, second) = (answered.clone(), answered.clone());
+        let first = answered.clone();
+        let second = answered.clone();
         let blocked = block_all().await;
         let large = post(&http_state, &headers, large);
         let large = tokio::spawn(async move {
@@ -230,7 +231,8 @@ async fn batches_yield_to_other_requests() {
     let own = session.stream();
     let mut reader = own.read();
     let reply_path = ReplyPath::stream(&own, Some(session.background.clone()));
-    let (first, second) = (answered.clone(), answered.clone());
+    let first = answered.clone();
+    let second = answered.clone();
     let batch = tokio::spawn(async move {
         session.protocol.take_batch(parts, reply_path).await;
         first.note("batch");

@@ -13,15 +13,15 @@ impl Catalog {
     /// browser offers the same; if none has, [`Catalog::complete`] asks.
     pub fn add_browser(&self, status: &BrowserStatus, engine: Arc<dyn Engine>) {
         let fingerprint = engine.fingerprint();
-        // Before the first client asks for a list, there is no need to read one.
+        // Until a client asks for the tools, the catalog need not read a list from disk.
         let cached = self.known().and_then(|_| cache::read(&self.folder, &fingerprint));
         let source = ToolSource { pool: pool_name(status.index).into(), engine, several: false };
         let mut state = self.lock();
         let like = |known: &&KnownSource| known.source.engine.fingerprint() == fingerprint;
         let set = cached.or_else(|| state.sources.iter().filter(like).find_map(|known| known.set.clone()));
         let added = KnownSource { set, ..KnownSource::browser(source, status) };
-        state.sources.retain(|known| known.place.index() != Some(status.index));
-        let behind = |known: &KnownSource| known.place.index().is_some_and(|index| index > status.index);
+        state.sources.retain(|known| known.name.index() != Some(status.index));
+        let behind = |known: &KnownSource| known.name.index().is_some_and(|index| index > status.index);
         let at = state.sources.iter().position(behind).unwrap_or(state.sources.len());
         state.sources.insert(at, added);
         self.announce(&mut state);
@@ -31,7 +31,7 @@ impl Catalog {
     pub fn remove_browser(&self, index: u32) {
         let mut state = self.lock();
         let before = state.sources.len();
-        state.sources.retain(|known| known.place.index() != Some(index));
+        state.sources.retain(|known| known.name.index() != Some(index));
         if state.sources.len() < before {
             self.announce(&mut state);
         }

@@ -16,7 +16,8 @@ pub(super) async fn check(installation: &Installation) -> Vec<CheckOutcome> {
     let mut checks = JoinSet::new();
     for (index, browser) in browsers.iter().enumerate() {
         let headers = browser.headers.iter().map(|header| (header.name.clone(), header.value.clone()));
-        let (url, headers) = (browser.url.clone(), headers.collect());
+        let url = browser.url.clone();
+        let headers = headers.collect();
         let endpoint = Endpoint { url, headers, start_command: StartCommand::default() };
         checks.spawn(async move { (index, endpoint.check().await) });
     }
@@ -30,7 +31,8 @@ pub(super) async fn check(installation: &Installation) -> Vec<CheckOutcome> {
 }
 
 fn outcomes_of(answers: Vec<(String, &AttachedBrowser, Result<(), StartError>)>) -> Vec<CheckOutcome> {
-    let (mut reachable, mut unreachable) = (Vec::new(), Vec::new());
+    let mut reachable = Vec::new();
+    let mut unreachable = Vec::new();
     for (name, browser, answer) in answers {
         match answer {
             Ok(()) => reachable.push(name),
@@ -74,9 +76,11 @@ mod tests {
     /// ones share a line.
     #[test]
     fn each_unreachable_browser_has_a_line() {
-        let (one, mut two, three) =
-            (browser("http://a:1"), browser("http://b:1?key=hunter2"), browser("http://c:1"));
-        (two.label, two.start_command) = (Some("work".to_owned()), vec!["start".into(), "{url}".into()]);
+        let one = browser("http://a:1");
+        let mut two = browser("http://b:1?key=hunter2");
+        let three = browser("http://c:1");
+        two.label = Some("work".to_owned());
+        two.start_command = vec!["start".into(), "{url}".into()];
         let all = |answers: [Result<(), StartError>; 3]| {
             let browsers = [&one, &two, &three].into_iter().zip(answers).enumerate();
             let outcomes = outcomes_of(

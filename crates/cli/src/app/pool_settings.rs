@@ -5,10 +5,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use greenroom_core::{
     InstanceId,
     lease::Strategy,
-    settings::{Browser, DeclaredPool, EngineKind, Pool, Responses, Settings},
+    settings::{Browser, DeclaredPool, EngineKind, Pool, Settings},
 };
 use greenroom_fleet::{InstanceSettings, PoolSettings, Retry, Size};
-use greenroom_gateway::{InstructionFacts, ToolSource, control::ProcessKind};
+use greenroom_gateway::{InstructionFacts, PoolAnswers, ToolSource, control::ProcessKind};
 
 use super::engines::Engines;
 
@@ -49,11 +49,16 @@ pub fn sources(settings: &Settings, engines: &Engines) -> Vec<ToolSource> {
 }
 
 /// What agents receive of answers, for pools that set it.
-pub fn responses(settings: &Settings) -> HashMap<String, Responses> {
+pub fn answers(settings: &Settings) -> HashMap<String, PoolAnswers> {
     let built_in = settings.built_in().map(|pool| (BUILT_IN, pool));
     let declared = settings.pools.iter().map(|pool| (pool.name.as_str(), &pool.common));
     let all = built_in.into_iter().chain(declared);
-    all.filter_map(|(name, pool)| Some((name.to_owned(), pool.responses?))).collect()
+    all.map(|(name, pool)| (name.to_owned(), pool_answers(pool))).collect()
+}
+
+/// What agents receive of the answers of one pool.
+pub fn pool_answers(pool: &Pool) -> PoolAnswers {
+    PoolAnswers { responses: pool.responses, pictures: pool.pictures }
 }
 
 pub fn facts(settings: &Settings) -> InstructionFacts {
@@ -92,9 +97,11 @@ fn built_in(kind: ProcessKind, all: &Arc<Settings>, engines: &Engines) -> PoolSe
 }
 
 fn declared(pool: &DeclaredPool, all: &Arc<Settings>, engines: &Engines) -> PoolSettings {
-    let (settings, engines, name): (_, _, Arc<str>) =
-        (all.clone(), engines.clone(), pool.name.as_str().into());
-    let (instances, common) = (pool.instances.clone(), pool.common.clone());
+    let settings = all.clone();
+    let engines = engines.clone();
+    let name: Arc<str> = pool.name.as_str().into();
+    let instances = pool.instances.clone();
+    let common = pool.common.clone();
     let isolated = pool.common.isolated && pool.instances.iter().all(|instance| instance.pool.isolated);
     PoolSettings {
         name: pool.name.clone(),

@@ -21,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::engines::Engines;
+use super::{engines::Engines, pool_settings::pool_answers};
 
 /// How long resolving a name may take. Milliseconds are usual.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -153,7 +153,7 @@ fn attachment(
         retry: Retry::attached(settings.attach.cooldown),
         health_interval: pool.health_interval,
         health_timeout: pool.health_timeout,
-        browser: super::pools::browser(pool).to_owned(),
+        browser: super::pool_settings::browser(pool).to_owned(),
         headless: pool.headless,
     };
     let pool_settings = PoolSettings {
@@ -180,7 +180,7 @@ fn attachment(
         engine: pool.engine.to_string(),
         pool: pool_settings,
     };
-    Attachment { settings, engine, responses: pool.responses }
+    Attachment { settings, engine, answers: pool_answers(pool) }
 }
 
 #[cfg(test)]

@@ -23,7 +23,8 @@ pub struct BrowserChanges {
 
 impl BrowserChanges {
     pub fn between(before: &Settings, after: &Settings) -> Self {
-        let (before, after) = (&before.browsers, &after.browsers);
+        let before = &before.browsers;
+        let after = &after.browsers;
         // Another spelling of an address means the same browser.
         let at = |list: &[AttachedBrowser], url: &str| {
             let place = ServerAddress::parse(url);

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     attach::{AttachRequest, NotAttached},
-    attached_browsers::{Browser, Browsers},
+    browser_json::{Browser, Browsers},
 };
 
 pub(super) fn routes() -> OpenApiRouter<RestState> {

@@ -1,4 +1,4 @@
-//! Decides which requests may pass at all.
+//! Refuses requests that a web page makes a browser send: the `Host` check and the `Origin` check.
 //!
 //! A web page can make a browser send requests to a server on the user's own machine. Three headers give it away:
 //! `Host` is the name by which the page knows the server (a name of its own that it had resolved to 127.0.0.1);
@@ -32,7 +32,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// `Sec-Fetch-Site`.
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// Open to every page: it changes nothing, and reveals only that the server runs.
+/// The one path that every page may request: it changes nothing, and reveals only that the server runs.
 const HARMLESS: &str = "/health";
 
 /// The names by which clients may call this server.
@@ -69,7 +69,8 @@ impl HostRules {
                 echoed(host)
             ));
         }
-        // Another port of this machine is the same site, but another program's server.
+        // `same-site` is not enough: another port of this machine is the same site, but another program's
+        // server.
         let own = |site: &&HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
         if path != HARMLESS
             && let Some(site) = headers.get_all(FETCH_SITE).iter().find(|site| !own(site))
@@ -106,7 +107,7 @@ fn host_of(authority: &str) -> Option<&str> {
 }
 
 /// Passes on requests that call this server by one of its names.
-pub(super) async fn names(
+pub(super) async fn check_host(
     State(http_state): State<Arc<HttpState>>,
     request: Request,
     next: Next,
