@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use crate::{Unreachable, dial::is_this_machine};
 
-/// The path, below the address that people know, at which a debugger tells its version.
+/// The path at which a debugger serves its version and its WebSocket address, below the path of the address.
 const VERSION: &str = "/json/version";
 
 /// `http://`, `https://`, `ws://` or `wss://` with a host.
@@ -35,7 +35,7 @@ impl Address {
     }
 
     /// Whether the address has no path, so that it does not say which of a browser's endpoints is meant.
-    pub(crate) fn is_bare(&self) -> bool {
+    pub(crate) fn has_no_path(&self) -> bool {
         matches!(self.0.path(), "" | "/")
     }
 
@@ -44,7 +44,7 @@ impl Address {
     }
 
     /// Whether the host is a name that has to be looked up.
-    pub(crate) fn has_name(&self) -> bool {
+    pub(crate) fn has_host_name(&self) -> bool {
         matches!(self.0.host(), Some(Host::Domain(_)))
     }
 
@@ -52,16 +52,16 @@ impl Address {
         self.0.port_or_known_default().unwrap_or(80)
     }
 
-    /// Host and port, as a `Host` header has them: a usual port is left out.
+    /// Host and port, as a `Host` header has them: without the scheme's default port.
     pub(crate) fn authority(&self) -> String {
         let host = self.0.host_str().unwrap_or_default();
         self.0.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
-    /// The address itself without a password, which goes into a header.
-    pub(crate) fn bare_url(&self) -> String {
+    /// The address without its user name, password and fragment. [`Address::headers`] carries the password.
+    pub(crate) fn url_without_credentials(&self) -> String {
         let mut url = self.0.clone();
-        // Both fail only where there is no host.
+        // These two calls fail only for an address without a host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         url.set_fragment(None);
@@ -76,26 +76,27 @@ impl Address {
         format!("{path}{VERSION}{query}")
     }
 
-    /// The same address on another host, for a browser that does not answer to its name.
+    /// The same address with this IP as its host, for a browser that refuses requests by host name.
     pub(crate) fn on_ip(&self, ip: std::net::IpAddr) -> Option<Self> {
         let mut url = self.0.clone();
         url.set_ip_host(ip).ok()?;
         Some(Self(url))
     }
 
-    /// The WebSocket address that a browser named when this address was asked, with its host and port replaced by ours. The
-    /// browser names those that it believes to have; behind a forwarded port or a container only ours lead to it.
+    /// The WebSocket address that the browser at this address returned, with the host and port of this address. The
+    /// browser returns the host and port on which it listens; behind a forwarded port or a container those do not lead
+    /// to it.
     pub(crate) fn web_socket(&self, named: &str) -> Result<String, Unreachable> {
         let named = Url::parse(named).ok().filter(|url| matches!(url.scheme(), "ws" | "wss"));
-        let named =
-            named.ok_or_else(|| Unreachable::Strange("the address in its answer is invalid".to_owned()))?;
+        let named = named
+            .ok_or_else(|| Unreachable::InvalidResponse("the address in its answer is invalid".to_owned()))?;
         let mut url = self.0.clone();
         let scheme = if self.is_encrypted() { "wss" } else { "ws" };
         url.set_scheme(scheme).map_err(|()| Unreachable::Address("it cannot be a WebSocket".to_owned()))?;
         url.set_path(named.path());
         // A token that was valid for this request opens the WebSocket too, unless the browser names one itself.
         url.set_query(named.query().or(self.0.query()));
-        Ok(Self(url).bare_url())
+        Ok(Self(url).url_without_credentials())
     }
 
     /// The value of the `Authorization` header that carries the address's password.
@@ -136,7 +137,7 @@ impl Address {
     }
 }
 
-/// The header that a password in an address stands for.
+/// The `Authorization` header for the password in an address; `None` if the address has no password.
 pub fn authorization(url: &str) -> Option<(String, String)> {
     Some(("Authorization".to_owned(), Address::parse(url).ok()?.authorization()?))
 }
@@ -198,9 +199,10 @@ mod tests {
         Address::parse(text).unwrap()
     }
 
-    /// `pinned` replaces a name by the number that was judged, except over TLS, and reads odd spellings of numbers as meant.
+    /// `pinned` replaces a host name by the given IP, except over TLS; `host_and_port` reads unusual spellings of an
+    /// IP.
     #[test]
-    fn names_are_pinned() {
+    fn host_names_are_pinned_except_over_tls() {
         let ip = "10.1.2.3".parse().unwrap();
         for (url, host, expected) in [
             ("http://chrome.lan:9222", "chrome.lan", "http://10.1.2.3:9222/"),
@@ -219,9 +221,10 @@ mod tests {
         assert_eq!((host_and_port("nonsense"), pinned("nonsense", ip)), (None, None));
     }
 
-    /// The asked host replaces the one that the browser names; the browser's path stays, and so does a token.
+    /// The requested host and port replace those that the browser returns; the browser's path stays, and so does a
+    /// token.
     #[test]
-    fn the_asked_authority_stays() {
+    fn requested_host_and_port_stay() {
         for (asked, named, expected) in [
             (
                 "http://127.0.0.1:9333",
@@ -243,9 +246,9 @@ mod tests {
         assert!(address("http://h").web_socket("http://x/").is_err());
     }
 
-    /// The version is asked below the address that people know, also behind a path, and also when they name the page itself.
+    /// The version's path is below the path that the user wrote, and is not doubled if the user wrote it already.
     #[test]
-    fn where_a_version_is_asked() {
+    fn version_path_is_below_the_written_path() {
         for (asked, expected) in [
             ("http://h:9222", "/json/version"),
             ("http://h:9222/json/version", "/json/version"),
@@ -258,11 +261,11 @@ mod tests {
     /// A password in the address becomes a header, unless the user gives that header; headers that control
     /// the connection are refused.
     #[test]
-    fn headers_to_send() {
+    fn password_becomes_a_header() {
         let own = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
         let asked = address("http://ann:s%40fe@h:1/");
         assert_eq!(asked.headers(&[]).unwrap()[AUTHORIZATION], "Basic YW5uOnNAZmU=");
-        assert_eq!(asked.bare_url(), "http://h:1/");
+        assert_eq!(asked.url_without_credentials(), "http://h:1/");
         assert_eq!(asked.headers(&own("authorization", "Bearer x")).unwrap()[AUTHORIZATION], "Bearer x");
         for (name, value) in [("Upgrade", "x"), ("Sec-WebSocket-Key", "x"), ("a b", "x"), ("x", "secret\n")] {
             let refused = asked.headers(&own(name, value)).unwrap_err().to_string();
@@ -272,7 +275,7 @@ mod tests {
 
     /// `local_port` recognises addresses of this machine in every spelling, and returns `None` for others.
     #[test]
-    fn ports_of_this_machine() {
+    fn only_addresses_of_this_machine_have_a_local_port() {
         for (text, port) in [
             ("http://127.0.0.1:9222", Some(9222)),
             ("ws://localhost:9222/devtools/browser/e7", Some(9222)),

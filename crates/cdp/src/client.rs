@@ -21,7 +21,7 @@ use crate::{
     dial::{Dialled, dial},
     envelope::Outgoing,
     queue::{self, queue},
-    wire::{self, Pending, Socket},
+    wire::{self, PendingCalls, Socket},
 };
 
 /// Calls that may wait to be written. They go out as fast as the socket takes them, so a longer queue would
@@ -32,7 +32,7 @@ const OUTGOING_MAX: usize = 64;
 #[derive(Clone)]
 pub struct CdpClient {
     outgoing: mpsc::Sender<String>,
-    pending: Arc<Pending>,
+    pending: Arc<PendingCalls>,
     closed: watch::Receiver<Option<Closed>>,
     local_port: Option<u16>,
 }
@@ -60,7 +60,7 @@ impl CdpClient {
         let (outgoing, to_write) = mpsc::channel(OUTGOING_MAX);
         let (to_consumer, events) = queue();
         let (reason, closed) = watch::channel(None);
-        let pending = Arc::new(Pending::default());
+        let pending = Arc::new(PendingCalls::default());
         // The handles own this task: it ends when the last of them is dropped, and `closed` tells when it has.
         tokio::spawn(wire::run(socket, to_write, to_consumer, pending.clone(), reason));
         Ok((Self { outgoing, pending, closed: closed.clone(), local_port }, Events { events, closed }))
@@ -82,14 +82,14 @@ impl CdpClient {
         self.send(None, method, params).await
     }
 
-    /// Calls one flattened session, as `Target.attachToTarget` with `flatten: true` names it.
+    /// Calls the target of a flattened session. `session` is the id from `Target.attachToTarget` with `flatten: true`.
     pub async fn call_in(&self, session: &str, method: &str, params: &impl Serialize) -> Result<Raw, Error> {
         self.send(Some(session), method, params).await.map(|answer| answer.result)
     }
 
     /// Resolves when the connection is over, with the reason. It does not keep the connection alive.
     pub fn closed(&self) -> impl Future<Output = Closed> + Send + use<> {
-        ended(self.closed.clone())
+        wait_until_closed(self.closed.clone())
     }
 
     /// Why the connection is over, if it is.
@@ -118,34 +118,36 @@ impl CdpClient {
         };
         match timeout(CALL_WITHIN, exchange).await {
             Ok(Some(Ok(answer))) => Ok(answer),
-            Ok(Some(Err(fault))) => {
-                Err(Error::Refused { method: method.to_owned(), code: fault.code, message: fault.text() })
-            }
+            Ok(Some(Err(error))) => Err(Error::Refused {
+                method: method.to_owned(),
+                code: error.code,
+                message: error.message_with_data(),
+            }),
             Ok(None) => Err(self.closed().await.into()),
             Err(_) => Err(Error::NoAnswer { method: method.to_owned() }),
         }
     }
 }
 
-/// Opens a WebSocket. Also returns its port, if it is on this machine.
+/// Opens a WebSocket. Also returns its port, if the debugger is on this machine.
 pub(crate) async fn open(
     ws_url: &str,
     headers: &[(String, String)],
 ) -> Result<(Socket, Option<u16>), Unreachable> {
     let address = Address::parse(ws_url)?;
     let unusable = |error: tungstenite::Error| Unreachable::Address(error.to_string());
-    let mut request = address.bare_url().into_client_request().map_err(unusable)?;
+    let mut request = address.url_without_credentials().into_client_request().map_err(unusable)?;
     request.headers_mut().extend(address.headers(headers)?);
-    let Dialled { stream, peer, is_here } = dial(&address).await?;
+    let Dialled { stream, peer, is_local } = dial(&address).await?;
     let socket = match client_async_with_config(request, stream, Some(limits())).await {
         Ok((socket, _)) => socket,
         Err(tungstenite::Error::Http(response)) => {
             return Err(Unreachable::Status(response.status().as_u16()));
         }
         Err(tungstenite::Error::Io(error)) => return Err(Unreachable::Io(error)),
-        Err(other) => return Err(Unreachable::Strange(other.to_string())),
+        Err(other) => return Err(Unreachable::InvalidResponse(other.to_string())),
     };
-    Ok((socket, is_here.then(|| peer.port())))
+    Ok((socket, is_local.then(|| peer.port())))
 }
 
 pub(crate) fn limits() -> WebSocketConfig {
@@ -155,8 +157,8 @@ pub(crate) fn limits() -> WebSocketConfig {
 }
 
 impl Events {
-    /// Names events of which only the latest matters: of those with one key only the last waits for the consumer, behind
-    /// all events that came before it. Events that have arrived already stay.
+    /// Names events of which only the latest matters: of several events with the same key only the last waits for the
+    /// consumer, behind all events that came before it. Events that arrived before this call stay.
     pub fn keep_latest(&mut self, key: fn(&Event) -> Option<String>) {
         self.events.keep_latest(key);
     }
@@ -171,12 +173,12 @@ impl Events {
     pub async fn next(&mut self) -> Result<Event, Closed> {
         match self.events.next().await {
             Some(event) => Ok(event),
-            None => Err(ended(self.closed.clone()).await),
+            None => Err(wait_until_closed(self.closed.clone()).await),
         }
     }
 }
 
-async fn ended(mut closed: watch::Receiver<Option<Closed>>) -> Closed {
+async fn wait_until_closed(mut closed: watch::Receiver<Option<Closed>>) -> Closed {
     match closed.wait_for(Option::is_some).await {
         Ok(reason) => reason.clone().unwrap_or(Closed::Unused),
         // The runtime is shutting down and dropped the connection's task before the task could give a reason.

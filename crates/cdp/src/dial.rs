@@ -34,8 +34,8 @@ pub(crate) struct Dialled {
     pub(crate) stream: Box<dyn Io>,
     /// The machine at the other end.
     pub(crate) peer: SocketAddr,
-    /// Whether that is this machine.
-    pub(crate) is_here: bool,
+    /// Whether the peer is this machine.
+    pub(crate) is_local: bool,
 }
 
 /// Connects to an address. The caller decides how long that may take.
@@ -44,10 +44,13 @@ pub(crate) async fn dial(address: &Address) -> Result<Dialled, Unreachable> {
     // Calls are small and wait for their replies, which is what Nagle's algorithm delays most.
     tcp.set_nodelay(true).map_err(Unreachable::Io)?;
     let peer = tcp.peer_addr().map_err(Unreachable::Io)?;
-    let is_here = is_this_machine(peer.ip());
-    let stream: Box<dyn Io> =
-        if address.is_encrypted() { encrypt(tcp, address, config().await?).await? } else { Box::new(tcp) };
-    Ok(Dialled { stream, peer, is_here })
+    let is_local = is_this_machine(peer.ip());
+    let stream: Box<dyn Io> = if address.is_encrypted() {
+        encrypt(tcp, address, tls_config().await?).await?
+    } else {
+        Box::new(tcp)
+    };
+    Ok(Dialled { stream, peer, is_local })
 }
 
 /// Whether an address is one of this machine's: a socket can be bound to no other. Where the system does not say, the
@@ -94,7 +97,7 @@ async fn encrypt(
 }
 
 /// Reads the roots once, on a blocking thread: the system has a few hundred of them, in files.
-async fn config() -> Result<Arc<ClientConfig>, Unreachable> {
+async fn tls_config() -> Result<Arc<ClientConfig>, Unreachable> {
     static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     if let Some(config) = CONFIG.get() {
         return Ok(config.clone());
@@ -106,11 +109,11 @@ async fn config() -> Result<Arc<ClientConfig>, Unreachable> {
     if added == 0 {
         return Err(Unreachable::Tls(io::Error::other("this machine has no root certificates")));
     }
-    let config = trusting(roots)?;
+    let config = tls_config_with_roots(roots)?;
     Ok(CONFIG.get_or_init(|| config).clone())
 }
 
-fn trusting(roots: RootCertStore) -> Result<Arc<ClientConfig>, Unreachable> {
+fn tls_config_with_roots(roots: RootCertStore) -> Result<Arc<ClientConfig>, Unreachable> {
     // Chosen explicitly: a build may have several providers.
     let cryptography = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(cryptography)
@@ -140,7 +143,7 @@ mod tests {
     }
 
     /// Greets one client over TLS, if it trusts this certificate.
-    async fn greeter(listener: TcpListener) {
+    async fn tls_server(listener: TcpListener) {
         let key = PrivateKeyDer::from_pem_slice(include_bytes!("../tests/data/localhost.key")).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -163,10 +166,10 @@ mod tests {
 
     /// An encrypted connection carries bytes, by name and by address, when the certificate is trusted.
     #[tokio::test]
-    async fn trusted_certificates() {
+    async fn trusted_certificate_is_accepted() {
         let mut roots = RootCertStore::empty();
         roots.add(certificate()).unwrap();
-        let config = trusting(roots).unwrap();
+        let config = tls_config_with_roots(roots).unwrap();
         for host in ["localhost", "127.0.0.1"] {
             let (listener, port) = listener().await;
             let address = Address::parse(&format!("wss://{host}:{port}/")).unwrap();
@@ -177,17 +180,17 @@ mod tests {
                 stream.read_to_string(&mut heard).await.unwrap();
                 heard
             };
-            let (heard, ()) = tokio::join!(hear, greeter(listener));
+            let (heard, ()) = tokio::join!(hear, tls_server(listener));
             assert_eq!(heard, "hello");
         }
     }
 
     /// A certificate that the system does not trust ends the connection, and the message says so.
     #[tokio::test]
-    async fn unknown_certificates() {
+    async fn unknown_certificate_is_refused() {
         let (listener, port) = listener().await;
         let address = Address::parse(&format!("https://localhost:{port}/")).unwrap();
-        let (refused, ()) = tokio::join!(dial(&address), greeter(listener));
+        let (refused, ()) = tokio::join!(dial(&address), tls_server(listener));
         let refused = refused.err().unwrap();
         assert!(matches!(&refused, Unreachable::Tls(_)), "{refused}");
         assert!(refused.to_string().starts_with("the TLS connection failed: "), "{refused}");

@@ -25,24 +25,24 @@ pub(crate) struct Outgoing<'a> {
 pub(crate) enum Incoming {
     Reply {
         id: u32,
-        body: Result<Raw, Fault>,
+        body: Result<Raw, CdpError>,
     },
     Event(Event),
     /// An error that belongs to no call, for example one about a message that the browser could not read.
-    Stray(Fault),
+    UnmatchedError(CdpError),
 }
 
 /// An error object of the protocol.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Fault {
+pub(crate) struct CdpError {
     pub(crate) code: i64,
     pub(crate) message: String,
     /// Details, where the browser gives them; a string so far.
     data: Option<serde_json::Value>,
 }
 
-impl Fault {
-    pub(crate) fn text(&self) -> String {
+impl CdpError {
+    pub(crate) fn message_with_data(&self) -> String {
         match &self.data {
             None => self.message.clone(),
             Some(serde_json::Value::String(data)) => format!("{}: {data}", self.message),
@@ -62,14 +62,14 @@ struct WireMessage<'a> {
     params: Option<&'a RawValue>,
     #[serde(borrow)]
     result: Option<&'a RawValue>,
-    error: Option<Fault>,
+    error: Option<CdpError>,
 }
 
 /// Parses one message, or says why the text is not one.
-pub(crate) fn open(text: &str) -> Result<Incoming, String> {
+pub(crate) fn parse(text: &str) -> Result<Incoming, String> {
     let wire: WireMessage<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match wire {
-        WireMessage { id: Some(id), error: Some(fault), .. } => Ok(Incoming::Reply { id, body: Err(fault) }),
+        WireMessage { id: Some(id), error: Some(error), .. } => Ok(Incoming::Reply { id, body: Err(error) }),
         WireMessage { id: Some(id), result: Some(result), .. } => {
             Ok(Incoming::Reply { id, body: Ok(result.to_owned()) })
         }
@@ -80,7 +80,7 @@ pub(crate) fn open(text: &str) -> Result<Incoming, String> {
             // The queue numbers events.
             number: 0,
         })),
-        WireMessage { id: None, error: Some(fault), .. } => Ok(Incoming::Stray(fault)),
+        WireMessage { id: None, error: Some(error), .. } => Ok(Incoming::UnmatchedError(error)),
         WireMessage { .. } => Err("a message that is neither a reply nor an event".to_owned()),
     }
 }

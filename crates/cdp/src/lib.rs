@@ -18,7 +18,7 @@ mod client;
 mod dial;
 mod discover;
 mod envelope;
-pub mod link;
+pub mod message_stream;
 mod queue;
 mod unreachable;
 mod wire;

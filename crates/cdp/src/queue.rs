@@ -20,9 +20,9 @@ pub(crate) type EventKey = fn(&Event) -> Option<String>;
 
 /// The result of putting an event into the queue.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Pushed {
+pub(crate) enum PushOutcome {
     /// The event waits, or its consumer was dropped.
-    Done,
+    Queued,
     Full,
 }
 
@@ -66,10 +66,10 @@ fn queue_with_limit(bytes_max: usize) -> (Sender, Receiver) {
 }
 
 impl Sender {
-    pub(crate) fn push(&self, event: Event) -> Pushed {
+    pub(crate) fn push(&self, event: Event) -> PushOutcome {
         // A consumer that was dropped wants no events.
         if self.arrived.is_closed() {
-            return Pushed::Done;
+            return PushOutcome::Queued;
         }
         let mut waiting = lock(&self.waiting);
         let pushed = waiting.push(event);
@@ -126,13 +126,13 @@ impl Drop for Receiver {
 }
 
 impl EventQueue {
-    fn push(&mut self, mut event: Event) -> Pushed {
+    fn push(&mut self, mut event: Event) -> PushOutcome {
         let key = self.key.and_then(|key| key(&event));
         if let Some(superseded) = key.as_ref().and_then(|key| self.latest.remove(key)) {
             self.events.remove(&superseded).inspect(|(former, _)| self.bytes -= bytes(former));
         }
         if self.events.len() == EVENTS_MAX || self.bytes + bytes(&event) > self.bytes_max {
-            return Pushed::Full;
+            return PushOutcome::Full;
         }
         self.bytes += bytes(&event);
         self.last_number += 1;
@@ -141,7 +141,7 @@ impl EventQueue {
             self.latest.insert(key, self.last_number);
         }
         self.events.insert(self.last_number, (event, key));
-        Pushed::Done
+        PushOutcome::Queued
     }
 
     fn pop(&mut self) -> Option<Event> {
@@ -178,64 +178,64 @@ mod tests {
         event.method.split_once('=').map(|(_, key)| key.to_owned())
     }
 
-    fn seen(events: &[Event]) -> Vec<String> {
+    fn methods_and_params(events: &[Event]) -> Vec<String> {
         events.iter().map(|event| format!("{} {}", event.method, event.params.get())).collect()
     }
 
     /// Of events with one key only the latest waits, behind what came before it. An event that was taken is not replaced.
     #[test]
-    fn the_latest_waits() {
+    fn only_the_latest_of_a_key_waits() {
         let (sender, mut receiver) = queue();
         receiver.keep_latest(key);
         for (number, method) in ["A.=x", "A.b", "A.=y", "A.=x", "A.b"].into_iter().enumerate() {
-            assert_eq!(sender.push(event(method, number)), Pushed::Done);
+            assert_eq!(sender.push(event(method, number)), PushOutcome::Queued);
         }
-        assert_eq!(seen(&receiver.take()), ["A.b 1", "A.=y 2", "A.=x 3", "A.b 4"]);
+        assert_eq!(methods_and_params(&receiver.take()), ["A.b 1", "A.=y 2", "A.=x 3", "A.b 4"]);
         sender.push(event("A.=x", 5));
-        assert_eq!(seen(&receiver.take()), ["A.=x 5"]);
+        assert_eq!(methods_and_params(&receiver.take()), ["A.=x 5"]);
     }
 
     /// A queue is full when its events have too many bytes, however few they are; events that were taken or replaced do not
     /// count.
     #[tokio::test]
-    async fn bytes_that_wait() {
+    async fn waiting_bytes_are_bounded() {
         let quarter = || {
             let params = greenroom_core::raw::encode(&"x".repeat(244));
             Event { method: "A.=x".to_owned(), session: None, params, number: 0 }
         };
         let (sender, mut receiver) = queue_with_limit(1_000);
         for _ in 0..4 {
-            assert_eq!(sender.push(quarter()), Pushed::Done);
+            assert_eq!(sender.push(quarter()), PushOutcome::Queued);
         }
-        assert_eq!(sender.push(quarter()), Pushed::Full);
+        assert_eq!(sender.push(quarter()), PushOutcome::Full);
         assert!(receiver.next().await.is_some());
-        assert_eq!(sender.push(quarter()), Pushed::Done);
+        assert_eq!(sender.push(quarter()), PushOutcome::Queued);
         assert_eq!(receiver.take().len(), 4);
         receiver.keep_latest(key);
         for _ in 0..6 {
-            assert_eq!(sender.push(quarter()), Pushed::Done, "it replaces the former");
+            assert_eq!(sender.push(quarter()), PushOutcome::Queued, "it replaces the former");
         }
         assert_eq!(receiver.take().len(), 1);
     }
 
     /// Any number of events with one key fills no queue, and a full queue takes an event that replaces another.
     #[tokio::test]
-    async fn a_flood_about_one_thing() {
+    async fn events_of_one_key_fill_no_queue() {
         let (sender, mut receiver) = queue();
         receiver.keep_latest(key);
         for number in 0..3 * EVENTS_MAX {
-            assert_eq!(sender.push(event("A.=x", number)), Pushed::Done);
+            assert_eq!(sender.push(event("A.=x", number)), PushOutcome::Queued);
         }
         for number in 1..EVENTS_MAX {
-            assert_eq!(sender.push(event("A.b", number)), Pushed::Done);
+            assert_eq!(sender.push(event("A.b", number)), PushOutcome::Queued);
         }
-        assert_eq!(sender.push(event("A.=x", 7)), Pushed::Done);
-        assert_eq!(sender.push(event("A.=y", 8)), Pushed::Full);
+        assert_eq!(sender.push(event("A.=x", 7)), PushOutcome::Queued);
+        assert_eq!(sender.push(event("A.=y", 8)), PushOutcome::Full);
         drop(sender);
         let mut last = None;
         while let Some(event) = receiver.next().await {
             last = Some(event);
         }
-        assert_eq!(seen(last.as_slice()), ["A.=x 7"]);
+        assert_eq!(methods_and_params(last.as_slice()), ["A.=x 7"]);
     }
 }

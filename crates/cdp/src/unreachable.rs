@@ -24,7 +24,7 @@ pub enum Unreachable {
     #[error("refused with {}", status(*.0))]
     Status(u16),
     #[error("the server there is not a browser's debugger: {0}")]
-    Strange(String),
+    InvalidResponse(String),
 }
 
 fn status(code: u16) -> String {

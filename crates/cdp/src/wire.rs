@@ -20,39 +20,39 @@ use tokio_tungstenite::{
 use crate::{
     CallReply, Closed,
     dial::Io,
-    envelope::{self, Fault, Incoming},
-    queue::{self, Pushed},
+    envelope::{self, CdpError, Incoming},
+    queue::{self, PushOutcome},
 };
 
 pub(crate) type Socket = WebSocketStream<Box<dyn Io>>;
 
 /// What a call waits for.
-pub(crate) type CallOutcome = Result<CallReply, Fault>;
+pub(crate) type CallOutcome = Result<CallReply, CdpError>;
 
 /// The calls that wait for their replies.
 #[derive(Default)]
-pub(crate) struct Pending(Mutex<PendingTable>);
+pub(crate) struct PendingCalls(Mutex<PendingTable>);
 
 #[derive(Default)]
 struct PendingTable {
     last_id: u32,
     calls: HashMap<u32, oneshot::Sender<CallOutcome>>,
     /// Set once, when the calls are removed: a later call would wait for ever.
-    over: bool,
+    is_closed: bool,
 }
 
 /// A call's entry among the pending ones. Dropping it, answered or given up, removes the entry.
 pub(crate) struct PendingCall {
-    pending: Arc<Pending>,
+    pending: Arc<PendingCalls>,
     pub(crate) id: u32,
 }
 
-impl Pending {
+impl PendingCalls {
     /// Adds an entry for one more call; `None` when the connection is over.
     pub(crate) fn add(self: &Arc<Self>) -> Option<(PendingCall, oneshot::Receiver<CallOutcome>)> {
         let (sender, answer) = oneshot::channel();
         let mut table = self.lock();
-        if table.over {
+        if table.is_closed {
             return None;
         }
         // The protocol's ids are 32-bit signed. After two billion calls the first ones are long answered.
@@ -69,9 +69,9 @@ impl Pending {
         }
     }
 
-    fn end(&self) {
+    fn drop_all(&self) {
         let mut table = self.lock();
-        table.over = true;
+        table.is_closed = true;
         table.calls.clear();
     }
 
@@ -92,7 +92,7 @@ pub(crate) async fn run(
     socket: Socket,
     outgoing: mpsc::Receiver<String>,
     events: queue::Sender,
-    pending: Arc<Pending>,
+    pending: Arc<PendingCalls>,
     closed: watch::Sender<Option<Closed>>,
 ) {
     let (sink, stream) = socket.split();
@@ -104,29 +104,29 @@ pub(crate) async fn run(
     tracing::debug!(%why, "a DevTools connection ended");
     // Publish the reason before the calls and the consumer wake and ask for it.
     closed.send_replace(Some(why));
-    pending.end();
+    pending.drop_all();
     drop(events);
 }
 
-async fn read(mut stream: SplitStream<Socket>, events: &queue::Sender, pending: &Pending) -> Closed {
+async fn read(mut stream: SplitStream<Socket>, events: &queue::Sender, pending: &PendingCalls) -> Closed {
     loop {
         let text = match stream.next().await {
             Some(Ok(Message::Text(text))) => text,
             Some(Ok(Message::Close(_))) | None => return Closed::ByBrowser,
             Some(Ok(Message::Binary(_))) => return Closed::Protocol("a binary message".into()),
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
-            Some(Err(error)) => return broken(&error),
+            Some(Err(error)) => return close_reason(&error),
         };
-        match envelope::open(&text) {
+        match envelope::parse(&text) {
             Ok(Incoming::Reply { id, body }) => {
                 let after_event = events.last_number();
                 pending.answer(id, body.map(|result| CallReply { result, after_event }));
             }
             Ok(Incoming::Event(event)) => match events.push(event) {
-                Pushed::Done => {}
-                Pushed::Full => return Closed::Overflow,
+                PushOutcome::Queued => {}
+                PushOutcome::Full => return Closed::Overflow,
             },
-            Ok(Incoming::Stray(fault)) => return Closed::Protocol(fault.text().into()),
+            Ok(Incoming::UnmatchedError(error)) => return Closed::Protocol(error.message_with_data().into()),
             Err(reason) => return Closed::Protocol(reason.into()),
         }
     }
@@ -139,7 +139,7 @@ async fn write(
 ) -> Closed {
     while let Some(text) = outgoing.recv().await {
         if let Err(error) = sink.send(Message::text(text)).await {
-            return broken(&error);
+            return close_reason(&error);
         }
     }
     // No client is left; the consumer of events may still be.
@@ -147,7 +147,7 @@ async fn write(
     Closed::Unused
 }
 
-fn broken(error: &tungstenite::Error) -> Closed {
+fn close_reason(error: &tungstenite::Error) -> Closed {
     match error {
         // A killed browser sends no closing frame.
         tungstenite::Error::ConnectionClosed
@@ -165,21 +165,21 @@ mod tests {
 
     /// A call that is given up leaves no entry, and no call can enter once the connection is over.
     #[test]
-    fn a_dropped_call_leaves_no_entry() {
-        let pending = Arc::new(Pending::default());
+    fn dropped_call_leaves_no_entry() {
+        let pending = Arc::new(PendingCalls::default());
         let (first, _answer) = pending.add().unwrap();
         let (second, _answer) = pending.add().unwrap();
         assert_ne!(first.id, second.id);
         drop(first);
         assert_eq!(pending.lock().calls.keys().copied().collect::<Vec<_>>(), [second.id]);
-        pending.end();
+        pending.drop_all();
         assert!(pending.lock().calls.is_empty() && pending.add().is_none());
     }
 
     /// Ids stay within what the protocol can carry.
     #[test]
-    fn ids_start_over() {
-        let pending = Arc::new(Pending::default());
+    fn ids_wrap_around() {
+        let pending = Arc::new(PendingCalls::default());
         pending.lock().last_id = i32::MAX.unsigned_abs();
         assert_eq!(pending.add().unwrap().0.id, 1);
     }

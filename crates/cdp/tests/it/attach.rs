@@ -53,9 +53,10 @@ fn secret() -> Vec<(String, String)> {
     vec![("X-Token".to_owned(), "sesame".to_owned())]
 }
 
-/// The recorded answer leads to the browser's WebSocket, at the port that was asked; headers and password go with it.
+/// `discover` finds the browser's WebSocket in the recorded answer, at the requested port, and sends headers and
+/// password.
 #[tokio::test]
-async fn the_web_socket_is_found() {
+async fn web_socket_is_found() {
     within(async {
         let (listener, port) = listener().await;
         let url = format!("http://ann:pw@127.0.0.1:{port}");
@@ -71,9 +72,9 @@ async fn the_web_socket_is_found() {
     .await;
 }
 
-/// A browser that refuses a name is asked once more by its address, and reached by that address from then on.
+/// `discover` asks a browser that refuses a host name again by its IP, and returns an address with that IP.
 #[tokio::test]
-async fn a_name_that_is_refused() {
+async fn refused_host_name_is_replaced_by_its_ip() {
     within(async {
         let (listener, port) = listener().await;
         let play = async {
@@ -90,26 +91,26 @@ async fn a_name_that_is_refused() {
     .await;
 }
 
-/// WebSocket addresses are used as they are; at a bare one a debugger is looked for, and the address used if there is none.
+/// `discover` returns a WebSocket address as it is. For one without a path it asks for a debugger first.
 #[tokio::test]
-async fn addresses_of_web_sockets() {
+async fn web_socket_address_with_a_path_is_kept() {
     within(async {
         let url = "ws://127.0.0.1:1/devtools/browser/e7";
         assert_eq!(discover(url, &[]).await.unwrap(), url);
 
         let (listener, port) = listener().await;
-        let bare = format!("ws://127.0.0.1:{port}");
-        let (found, _) = tokio::join!(discover(&bare, &[]), answer(&listener, "200 OK", VERSION));
+        let without_path = format!("ws://127.0.0.1:{port}");
+        let (found, _) = tokio::join!(discover(&without_path, &[]), answer(&listener, "200 OK", VERSION));
         assert_eq!(found.unwrap(), format!("ws://127.0.0.1:{port}{PATH}"));
-        let (found, _) = tokio::join!(discover(&bare, &[]), answer(&listener, "404 Not Found", ""));
-        assert_eq!(found.unwrap(), format!("{bare}/"));
+        let (found, _) = tokio::join!(discover(&without_path, &[]), answer(&listener, "404 Not Found", ""));
+        assert_eq!(found.unwrap(), format!("{without_path}/"));
     })
     .await;
 }
 
 /// Every error names the address, without its secrets.
 #[tokio::test]
-async fn what_is_wrong_is_told() {
+async fn errors_name_the_address() {
     within(async {
         let (listener, port) = listener().await;
         let url = format!("http://ann:sesame@127.0.0.1:{port}/?token=sesame");
@@ -140,7 +141,7 @@ async fn what_is_wrong_is_told() {
 
 /// A debugger that accepts and never answers is given up within the limit, over HTTP and as a WebSocket.
 #[tokio::test]
-async fn a_silent_one_is_given_up() {
+async fn silent_debugger_times_out() {
     within(async {
         let (listener, port) = listener().await;
         let play = async {
@@ -173,7 +174,7 @@ async fn a_silent_one_is_given_up() {
 
 /// The opening of the WebSocket carries the headers too, and the error of a refusal names its status.
 #[tokio::test]
-async fn headers_open_the_web_socket() {
+async fn web_socket_request_carries_the_headers() {
     within(async {
         let (listener, port) = listener().await;
         let url = format!("ws://ann:pw@127.0.0.1:{port}/e7?token=sesame");

@@ -43,7 +43,7 @@ fn value(raw: &serde_json::value::RawValue) -> Value {
 /// A real browser is found by its port, answers, makes a context and a page, announces it, and runs code in its flattened
 /// session; the client notices its death.
 #[tokio::test]
-async fn a_real_browser_from_start_to_death() {
+async fn real_browser_from_start_to_exit() {
     within(async {
         let profile = tempfile::tempdir().unwrap();
         let (mut browser, url) = chromium(profile.path()).await;

@@ -4,7 +4,7 @@
 
 mod attach;
 mod chromium;
-mod played;
+mod fake_browser;
 
 use std::time::Duration;
 

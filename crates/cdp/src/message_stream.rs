@@ -52,7 +52,7 @@ pub async fn dial(
 }
 
 /// Accepts a program that names this path in time. `None` for any other client.
-// The library's own type of refusal is big.
+// `ErrorResponse` of tungstenite, which the closure has to return, is large.
 #[expect(clippy::result_large_err)]
 pub async fn accept(stream: TcpStream, path: &str) -> Option<(MessageWriter, MessageReader)> {
     stream.set_nodelay(true).ok()?;
@@ -100,7 +100,7 @@ impl MessageReader {
     }
 
     /// The next message if one has already arrived.
-    pub fn next_if_there(&mut self) -> Option<Option<Text>> {
+    pub fn try_next(&mut self) -> Option<Option<Text>> {
         self.next().now_or_never()
     }
 }
@@ -114,10 +114,10 @@ mod tests {
 
     /// Only a program that names the path is accepted, and no web page is; messages pass both ways; both ends see the close.
     #[tokio::test]
-    async fn who_comes_in() {
+    async fn only_programs_with_the_path_are_accepted() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("ws://{}", listener.local_addr().unwrap());
-        for (path, origin, is_let_in) in
+        for (path, origin, is_accepted) in
             [("/secret", None, true), ("/", None, false), ("/secret", Some("https://a.example"), false)]
         {
             let mut request = format!("{address}{path}").into_client_request().unwrap();
@@ -129,9 +129,13 @@ mod tests {
                 client_async(request, stream).await.ok()
             };
             let cdp_proxy = async { accept(listener.accept().await.unwrap().0, "/secret").await };
-            let (program, inside) = tokio::join!(program, cdp_proxy);
-            assert_eq!((program.is_some(), inside.is_some()), (is_let_in, is_let_in), "{path} {origin:?}");
-            let (Some((program, _)), Some((mut to, mut from))) = (program, inside) else { continue };
+            let (program, proxy_side) = tokio::join!(program, cdp_proxy);
+            assert_eq!(
+                (program.is_some(), proxy_side.is_some()),
+                (is_accepted, is_accepted),
+                "{path} {origin:?}"
+            );
+            let (Some((program, _)), Some((mut to, mut from))) = (program, proxy_side) else { continue };
             let (mut sink, mut stream) = program.split();
             sink.send(Message::text("there")).await.unwrap();
             assert_eq!(from.next().await.as_deref(), Some("there"));

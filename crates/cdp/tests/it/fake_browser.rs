@@ -1,4 +1,4 @@
-//! Against a browser that the test plays, message by message.
+//! The client against a browser that the test plays, message by message.
 
 use futures_util::{SinkExt, StreamExt};
 use greenroom_cdp::{CdpClient, Closed, EVENTS_MAX, Error, Events};
@@ -15,17 +15,17 @@ use crate::within;
 struct Browser(WebSocketStream<TcpStream>);
 
 impl Browser {
-    async fn hear(&mut self) -> Value {
+    async fn receive(&mut self) -> Value {
         let message = self.0.next().await.expect("the client hung up").unwrap();
         serde_json::from_str(message.to_text().unwrap()).unwrap()
     }
 
-    async fn say(&mut self, message: impl std::fmt::Display) {
+    async fn send(&mut self, message: impl std::fmt::Display) {
         self.0.send(Message::text(message.to_string())).await.unwrap();
     }
 
     /// Waits until the client has hung up.
-    async fn hear_end(mut self) {
+    async fn wait_until_closed(mut self) {
         while let Some(Ok(_)) = self.0.next().await {}
     }
 }
@@ -52,12 +52,12 @@ async fn replies_find_their_calls() {
         let first = client.call("A.first", &params);
         let second = client.call_in("S1", "A.second", &());
         let play = async {
-            let a = browser.hear().await;
-            let b = browser.hear().await;
+            let a = browser.receive().await;
+            let b = browser.receive().await;
             assert_eq!(a, json!({"id": a["id"], "method": "A.first", "params": {"x": 1}}));
             assert_eq!(b, json!({"id": b["id"], "method": "A.second", "sessionId": "S1"}));
-            browser.say(format!(r#"{{"id":{},"sessionId":"S1","result":{{"n":  1.50}}}}"#, b["id"])).await;
-            browser.say(json!({"id": a["id"], "result": {"first": true}})).await;
+            browser.send(format!(r#"{{"id":{},"sessionId":"S1","result":{{"n":  1.50}}}}"#, b["id"])).await;
+            browser.send(json!({"id": a["id"], "result": {"first": true}})).await;
         };
         let (first, second, ()) = tokio::join!(first, second, play);
         assert_eq!(first.unwrap().get(), r#"{"first":true}"#);
@@ -68,22 +68,22 @@ async fn replies_find_their_calls() {
 
 /// Giving a call up removes its entry: its late reply reaches no caller and shifts nothing.
 #[tokio::test]
-async fn a_cancelled_call_shifts_nothing() {
+async fn cancelled_call_shifts_no_replies() {
     within(async {
         let (client, _events, mut browser) = connected().await;
         let given_up = tokio::spawn({
             let client = client.clone();
             async move { client.call("A.slow", &()).await.map(drop) }
         });
-        let slow = browser.hear().await;
+        let slow = browser.receive().await;
         given_up.abort();
         assert!(given_up.await.unwrap_err().is_cancelled());
 
         let play = async {
-            let next = browser.hear().await;
+            let next = browser.receive().await;
             assert_ne!(next["id"], slow["id"]);
-            browser.say(json!({"id": slow["id"], "result": "late"})).await;
-            browser.say(json!({"id": next["id"], "result": "mine"})).await;
+            browser.send(json!({"id": slow["id"], "result": "late"})).await;
+            browser.send(json!({"id": next["id"], "result": "mine"})).await;
         };
         let (next, ()) = tokio::join!(client.call("A.next", &()), play);
         assert_eq!(next.unwrap().get(), r#""mine""#);
@@ -98,9 +98,9 @@ async fn closing_fails_pending_calls() {
         let (client, mut events, mut browser) = connected().await;
         let closed = client.closed();
         let play = async {
-            browser.hear().await;
-            browser.hear().await;
-            browser.say(json!({"method": "A.lastWords", "params": {}})).await;
+            browser.receive().await;
+            browser.receive().await;
+            browser.send(json!({"method": "A.lastWords", "params": {}})).await;
             drop(browser);
         };
         let (first, second, ()) = tokio::join!(client.call("A.one", &()), client.call("A.two", &()), play);
@@ -121,10 +121,10 @@ async fn error_objects_are_refusals() {
     within(async {
         let (client, _events, mut browser) = connected().await;
         let play = async {
-            let id = browser.hear().await["id"].clone();
+            let id = browser.receive().await["id"].clone();
             let error =
                 json!({"code": -32602, "message": "Invalid parameters", "data": "url: string expected"});
-            browser.say(json!({"id": id, "error": error})).await;
+            browser.send(json!({"id": id, "error": error})).await;
         };
         let params = json!({"url": 7});
         let (result, ()) = tokio::join!(client.call("Page.navigate", &params), play);
@@ -145,8 +145,8 @@ async fn big_messages_pass() {
         let (client, _events, mut browser) = connected().await;
         let big = "x".repeat(20 << 20);
         let echo = tokio::spawn(async move {
-            let call = browser.hear().await;
-            browser.say(json!({"id": call["id"], "result": call["params"]})).await;
+            let call = browser.receive().await;
+            browser.send(json!({"id": call["id"], "result": call["params"]})).await;
             browser
         });
         let result = client.call("A.big", &big).await.unwrap();
@@ -161,8 +161,8 @@ async fn big_messages_pass() {
 async fn events_come_as_they_were_sent() {
     within(async {
         let (_client, mut events, mut browser) = connected().await;
-        browser.say(r#"{"method":"A.b","params":{"n":  1e400},"sessionId":"S"}"#).await;
-        browser.say(r#"{"method":"A.c"}"#).await;
+        browser.send(r#"{"method":"A.b","params":{"n":  1e400},"sessionId":"S"}"#).await;
+        browser.send(r#"{"method":"A.c"}"#).await;
         let first = events.next().await.unwrap();
         let second = events.next().await.unwrap();
         assert_eq!((first.method.as_str(), first.session.as_deref()), ("A.b", Some("S")));
@@ -174,11 +174,11 @@ async fn events_come_as_they_were_sent() {
 
 /// A consumer that takes nothing loses the connection, loudly, and can still read what had come before.
 #[tokio::test]
-async fn an_overflow_ends_the_connection() {
+async fn overflow_ends_the_connection() {
     within(async {
         let (client, mut events, mut browser) = connected().await;
         for n in 0..=EVENTS_MAX {
-            browser.say(json!({"method": "A.flood", "params": n})).await;
+            browser.send(json!({"method": "A.flood", "params": n})).await;
         }
         assert_eq!(client.closed().await, Closed::Overflow);
         for n in 0..EVENTS_MAX {
@@ -193,19 +193,19 @@ async fn an_overflow_ends_the_connection() {
 /// Endless changes of one thing while the consumer is busy do not end the connection: the consumer finds the last of them,
 /// and all other events.
 #[tokio::test]
-async fn a_flood_of_changes_leaves_the_latest() {
+async fn many_changes_leave_the_latest() {
     within(async {
         let (client, mut events, mut browser) = connected().await;
         events.keep_latest(|event| (event.method == "A.changed").then(|| event.method.clone()));
         let play = async {
-            let id = browser.hear().await["id"].clone();
+            let id = browser.receive().await["id"].clone();
             for n in 0..=2 * EVENTS_MAX {
-                browser.say(json!({"method": "A.changed", "params": n})).await;
+                browser.send(json!({"method": "A.changed", "params": n})).await;
                 if n % EVENTS_MAX == 0 {
-                    browser.say(json!({"method": "A.other", "params": n})).await;
+                    browser.send(json!({"method": "A.other", "params": n})).await;
                 }
             }
-            browser.say(json!({"id": id, "result": {}})).await;
+            browser.send(json!({"id": id, "result": {}})).await;
         };
         // Takes no event before it is answered.
         let (result, ()) = tokio::join!(client.call("A.b", &()), play);
@@ -227,11 +227,11 @@ async fn events_can_be_dropped() {
         let (client, events, mut browser) = connected().await;
         drop(events);
         let play = async {
-            let id = browser.hear().await["id"].clone();
+            let id = browser.receive().await["id"].clone();
             for n in 0..=EVENTS_MAX {
-                browser.say(json!({"method": "A.flood", "params": n})).await;
+                browser.send(json!({"method": "A.flood", "params": n})).await;
             }
-            browser.say(json!({"id": id, "result": {}})).await;
+            browser.send(json!({"id": id, "result": {}})).await;
         };
         let (result, ()) = tokio::join!(client.call("A.b", &()), play);
         result.unwrap();
@@ -241,12 +241,12 @@ async fn events_can_be_dropped() {
 
 /// A message that is no JSON, or no envelope, ends the connection with the reason.
 #[tokio::test]
-async fn nonsense_ends_the_connection() {
+async fn invalid_message_ends_the_connection() {
     within(async {
         for nonsense in ["{", "[]", "{}", r#"{"id":1}"#, r#"{"error":{"code":-32700,"message":"not JSON"}}"#]
         {
             let (client, _events, mut browser) = connected().await;
-            browser.say(nonsense).await;
+            browser.send(nonsense).await;
             let why = client.closed().await;
             assert!(matches!(why, Closed::Protocol(_)), "{nonsense}: {why}");
         }
@@ -256,23 +256,23 @@ async fn nonsense_ends_the_connection() {
 
 /// The connection lives as long as a client or the events do, and ends with the last of them.
 #[tokio::test]
-async fn the_last_handle_ends_the_connection() {
+async fn dropping_the_last_handle_ends_the_connection() {
     within(async {
         let (client, mut events, mut browser) = connected().await;
         let closed = client.closed();
         drop(client);
-        browser.say(json!({"method": "A.still"})).await;
+        browser.send(json!({"method": "A.still"})).await;
         assert_eq!(events.next().await.unwrap().method, "A.still");
         drop(events);
         assert_eq!(closed.await, Closed::Unused);
-        browser.hear_end().await;
+        browser.wait_until_closed().await;
 
         let (client, events, browser) = connected().await;
         drop(events);
         let clone = client.clone();
         drop(client);
         drop(clone);
-        browser.hear_end().await;
+        browser.wait_until_closed().await;
     })
     .await;
 }
@@ -292,11 +292,11 @@ async fn connecting_to_a_closed_port_fails() {
 
 /// A call to a browser that never answers ends after a bounded wait, and the connection stays usable.
 #[tokio::test]
-async fn a_hung_browser_is_not_waited_for() {
+async fn call_to_a_hung_browser_times_out() {
     within(async {
         let (client, _events, mut browser) = connected().await;
         let play = async {
-            browser.hear().await;
+            browser.receive().await;
             tokio::time::pause();
         };
         let (result, ()) = tokio::join!(client.call("A.hang", &()), play);
@@ -304,8 +304,8 @@ async fn a_hung_browser_is_not_waited_for() {
         assert_eq!(error.to_string(), "the browser did not answer A.hang within 30 s");
         tokio::time::resume();
         let play = async {
-            let id = browser.hear().await["id"].clone();
-            browser.say(json!({"id": id, "result": {}})).await;
+            let id = browser.receive().await["id"].clone();
+            browser.send(json!({"id": id, "result": {}})).await;
         };
         let (result, ()) = tokio::join!(client.call("A.fine", &()), play);
         result.unwrap();
