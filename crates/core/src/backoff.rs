@@ -10,7 +10,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The pause before the next attempt, after so many earlier pauses.
+    /// The pause before the next attempt, after this many earlier pauses.
     pub fn pause(self, earlier: u32) -> Duration {
         self.first.saturating_mul(2_u32.saturating_pow(earlier)).min(self.max)
     }
@@ -22,7 +22,7 @@ mod tests {
 
     /// Each pause is twice the one before it, and none is longer than the limit, however many there were.
     #[test]
-    fn doubles_up_to_its_limit() {
+    fn pauses_double_up_to_the_limit() {
         let backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(5) };
         assert_eq!([0, 1, 2, 3, 40, u32::MAX].map(|n| backoff.pause(n).as_secs()), [1, 2, 4, 5, 5, 5]);
         assert_eq!(Backoff { max: Duration::ZERO, ..backoff }.pause(0), Duration::ZERO);

@@ -5,11 +5,11 @@
 
 use std::borrow::Cow;
 
-/// How much of a text a list shows, in bytes. Real URLs, titles and errors are shorter; a list of a thousand calls with
-/// nothing but the longest has some megabytes.
+/// How much of a text a list shows, in bytes. Real URLs, titles and errors are shorter; a list of a thousand calls
+/// whose texts all reach this limit has some megabytes.
 pub const FIELD_BYTES_MAX: usize = 2048;
 
-/// A text as a list shows it. `whole` says where to read the whole: "read the call by its ref_id".
+/// A text as a list shows it. `whole` says where to read all of it, such as "read the call by its ref_id".
 pub fn excerpt<'a>(text: &'a str, whole: &str) -> Cow<'a, str> {
     excerpt_of(text, text.len() as u64, FIELD_BYTES_MAX, whole)
 }
@@ -23,8 +23,8 @@ pub fn excerpt_of<'a>(head: &'a str, bytes: u64, bytes_max: usize, whole: &str) 
     Cow::Owned(format!("{shown}… ({bytes} bytes in all; {whole} for the whole)"))
 }
 
-/// How much of a name that a client gave an error repeats, in bytes. Real names of tools, pools and sessions are shorter; a
-/// client that sends a megabyte does not get it back.
+/// How much of a client's name or value an error repeats, in bytes. Real names of tools, pools and sessions are
+/// shorter; a client that sends a megabyte does not get it back.
 const ECHO_BYTES_MAX: usize = 200;
 
 /// A name or value from outside, as an error repeats it. All errors cut such names here.
@@ -36,10 +36,10 @@ pub fn echoed(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// How long the message of a parser may be, in bytes. One that names a field and all that it expects is shorter.
+/// How long the message of a parser may be, in bytes. A message that names a field and all its valid values is shorter.
 const PARSER_BYTES_MAX: usize = 1024;
 
-/// The message of a parser, in which a name or value from outside may stand: both ends of it, if that is long.
+/// The message of a parser, which may repeat a name or value from outside. Of a long message both ends stay.
 pub fn shortened(message: &str) -> Cow<'_, str> {
     if message.len() <= PARSER_BYTES_MAX {
         return Cow::Borrowed(message);

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
-/// The path that a `file:` URI names, if it is on this machine. A path decides which files an agent may use, so a URI that
-/// the standard repairs (`file:`, `file:a`), or that a client forgot to escape (`#`, `?`, `%`), has no path.
+/// The path that a `file:` URI names, if it is on this machine. The path decides which files an agent may use, so this
+/// returns `None` for a URI that the standard would repair (`file:`, `file:a`) or that a client forgot to escape (`#`,
+/// `?`, `%`).
 pub fn path(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
@@ -18,7 +19,7 @@ pub fn path(uri: &str) -> Option<PathBuf> {
     Url::parse(uri).ok()?.to_file_path().ok()
 }
 
-/// The `file:` URI of an absolute path; a relative one has none.
+/// The `file:` URI of an absolute path; `None` for a relative path.
 pub fn uri(path: &Path) -> Option<String> {
     Url::from_file_path(path).ok().map(String::from)
 }
@@ -29,7 +30,7 @@ mod tests {
 
     /// Blanks and other odd bytes of a path survive the way through a URI.
     #[test]
-    fn there_and_back() {
+    fn paths_survive_a_round_trip() {
         for (text, given) in [("/a b/ü#1", "file:///a%20b/%C3%BC%231"), ("/100%/a?b", "file:///100%25/a%3Fb")]
         {
             assert_eq!(uri(Path::new(text)).as_deref(), Some(given));
@@ -40,7 +41,7 @@ mod tests {
 
     /// A URI that names no file of this machine has no path.
     #[test]
-    fn only_of_this_machine() {
+    fn uris_of_other_machines_have_no_path() {
         assert_eq!(path("file://localhost/a"), Some(PathBuf::from("/a")));
         for odd in ["https://a/b", "file://elsewhere/a", "a", "", "file:", "file://", "file:a", "file:/a"] {
             assert_eq!(path(odd), None, "{odd}");

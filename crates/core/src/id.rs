@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::uid;
 
 /// The longest session id, in bytes. Long enough for any URL-like or composed id that an agent invents,
-/// short enough that a table of them stays readable and a hostile one costs nothing.
+/// short enough that a table of ids stays readable and a hostile id costs nothing.
 pub const SESSION_ID_BYTES_MAX: usize = 256;
 
 /// Who a request belongs to: an API key's name, or `local` without authentication.
@@ -39,7 +39,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What an agent calls its session: any non-empty string of at most [`SESSION_ID_BYTES_MAX`] bytes.
+/// The id that an agent gives its session: any non-empty string of at most [`SESSION_ID_BYTES_MAX`] bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct SessionId(Arc<str>);
 
@@ -71,12 +71,12 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// Identifies one session for good: a UUID, unlike the name that its agent gives it, is never used again.
+/// Identifies one session for good: unlike the id that an agent gives its session, a UUID is never used again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct SessionUid(Arc<str>);
 
 impl SessionUid {
-    /// A new one, made of the time and randomness.
+    /// A new UUID, made of the time and random bytes.
     pub fn new(at: SystemTime, random: [u8; 16]) -> Self {
         Self(uid::new(at, random))
     }
@@ -96,13 +96,13 @@ impl fmt::Display for SessionUid {
     }
 }
 
-/// One transport connection of an agent. It is not a session; it only owns one.
+/// One transport connection of an agent. A connection is not a session, but has one of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct ConnectionId(pub u64);
 
 impl ConnectionId {
-    /// A new one, made of 64 random bits. It keeps 48 of them: people read it, and programs in other languages take it for a
-    /// number; among a million connections two hardly ever have the same.
+    /// A new id, made of 64 random bits. It keeps 48 of them, because people read it and JavaScript reads larger
+    /// integers inexactly. Among a million connections two hardly ever get the same id.
     pub fn from_random(bits: u64) -> Self {
         Self(bits >> 16)
     }
@@ -112,7 +112,7 @@ impl ConnectionId {
         format!("#{}", self.0)
     }
 
-    /// Whether a name is that of some connection's own session.
+    /// Whether `name` is the name of a connection's own session.
     pub fn is_session_name(name: &str) -> bool {
         let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
         name.strip_prefix('#').is_some_and(is_number)
@@ -133,7 +133,7 @@ impl fmt::Display for InstanceId {
 mod tests {
     use super::*;
 
-    /// The limits of an id are its bytes, not its characters, and both ends are exact.
+    /// The limits count an id's bytes, not its characters, and both limits are exact.
     #[test]
     fn session_ids_have_1_to_256_bytes() {
         assert_eq!(SessionId::new(""), Err(InvalidSessionId::Empty));
@@ -145,7 +145,7 @@ mod tests {
 
     /// Only a number sign and a number, as greenroom writes it, names a connection's own session.
     #[test]
-    fn names_of_connections() {
+    fn connection_names_are_a_number_sign_and_a_number() {
         for name in [ConnectionId(7).session_name().as_str(), "#0", "#007", "#99999999999999999999999"] {
             assert!(ConnectionId::is_session_name(name), "{name}");
         }

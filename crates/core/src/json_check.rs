@@ -6,37 +6,38 @@
 //! take for an object's prototype, nesting deeper than some readers follow, more values than clients send, and numbers
 //! beyond the range of a 64-bit float (`1e400`: Rust refuses them, JavaScript reads `Infinity`).
 //!
-//! The fronts call [`check`] for every request, REST for every body, and the engines' guards once more for what they judge.
-//! Answers of engines are not checked: a page may show anything; [`mended`] makes them readable. Nothing is copied or
-//! decoded, except names with escapes; white space and strings without escapes are skipped byte by byte.
+//! The fronts call [`check`] for every request, REST for every body, and the engines' guards again for the arguments
+//! that they judge. Answers of engines are not checked: a page may show anything; [`mended`] makes them readable. The
+//! check copies and decodes nothing except names with escapes; it skips white space and strings without escapes byte
+//! by byte.
 
 use std::{borrow::Cow, collections::HashSet, fmt};
 
 use serde_json::value::RawValue;
 
-/// How deep values may be nested. Real arguments have fewer than ten levels. `serde_json` follows 127, and everything that
-/// passes must be readable with a few levels around it.
+/// How deep values may be nested. Real arguments have fewer than ten levels. `serde_json` reads 127 levels, and must be
+/// able to read a text that passes even with a few levels around it.
 pub const DEPTH_MAX: usize = 100;
 
-/// How many values a text may have, names not counted. The longest lists in real arguments have some thousands. As a tree a
-/// value takes up to a hundred times the bytes of its text, and some readers make several trees.
+/// How many values a text may have, names not counted. The longest lists in real arguments have some thousands. A
+/// parsed value takes up to a hundred times the bytes of its text, and some readers parse a text several times.
 pub const VALUES_MAX: usize = 100_000;
 
-/// How many bytes of a place are shown in an error.
+/// How many bytes of [`Ambiguous::place`] an error shows.
 const PATH_BYTES_MAX: usize = 200;
 
 /// A number of fewer bytes than this, and without an exponent, is within the range of a 64-bit float, whose greatest has 309
 /// digits.
 const LONG_NUMBER_BYTES: usize = 300;
 
-/// From this many members on, an object's names are looked up by hash instead of one by one.
+/// From this many members on, the check looks an object's names up by hash instead of one by one.
 const LINEAR_SEARCH_MAX: usize = 16;
 
 /// Why readers could disagree about a text, and at which place in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{place}` {why}")]
 pub struct Ambiguous {
-    /// As in `arguments.commands[2].args.url`.
+    /// A path such as `arguments.commands[2].args.url`.
     pub place: String,
     pub why: AmbiguityKind,
 }
@@ -64,7 +65,7 @@ impl fmt::Display for AmbiguityKind {
     }
 }
 
-/// Checks a text, which `serde_json` has found to be JSON.
+/// Checks a text that `serde_json` has accepted as JSON.
 pub fn check(raw: &RawValue) -> Result<(), Ambiguous> {
     JsonWalk { text: raw.get(), at: 0, values: 0, open: Vec::new() }.run()
 }
@@ -197,7 +198,7 @@ impl<'a> JsonWalk<'a> {
         Ok(())
     }
 
-    /// Counts what begins a value: a comma before it, or the bracket around it.
+    /// Counts a value by the sign that begins it: a comma before the value, or the bracket around it.
     fn count(&mut self) -> Result<(), Ambiguous> {
         self.values += 1;
         if self.values > VALUES_MAX { Err(self.ambiguous(AmbiguityKind::TooMany)) } else { Ok(()) }
@@ -303,13 +304,13 @@ fn string_end(bytes: &[u8], start: usize) -> (usize, bool, bool) {
 
 /// What an escape in a JSON string is.
 enum Escape {
-    /// A character, or a pair that is one, written with so many bytes.
+    /// A character or a whole surrogate pair, written with `length` bytes.
     Unit { length: usize },
     /// Half a surrogate pair.
     Half,
 }
 
-/// The escape that begins at this place.
+/// The escape that begins at `at`.
 fn escape(bytes: &[u8], at: usize) -> Escape {
     match unit(bytes, at) {
         Some(0xd800..=0xdbff) if matches!(unit(bytes, at + 6), Some(0xdc00..=0xdfff)) => {
@@ -321,7 +322,7 @@ fn escape(bytes: &[u8], at: usize) -> Escape {
     }
 }
 
-/// The UTF-16 unit that is written as `\uXXXX` at this place.
+/// The UTF-16 unit that is written as `\uXXXX` at `at`.
 fn unit(bytes: &[u8], at: usize) -> Option<u16> {
     let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
@@ -339,7 +340,7 @@ mod tests {
     /// Half a surrogate pair is found in names and values at any depth, and the error names its place; whole pairs, escapes
     /// that only look like one, and escaped backslashes pass.
     #[test]
-    fn lone_surrogates() {
+    fn lone_surrogates_are_refused_with_their_path() {
         let says = "is not valid Unicode: it has half of a surrogate pair";
         for (text, place) in [
             (r#"{"url":"view-source:file:///s#\ud800"}"#, "url"),
@@ -361,10 +362,10 @@ mod tests {
         }
     }
 
-    /// A name that an object has twice is refused, also where the two are spelt differently; the same name in two objects
-    /// is not.
+    /// An object that has a name twice is refused, even if the two are spelt differently; the same name in two objects
+    /// is allowed.
     #[test]
-    fn names_given_twice() {
+    fn duplicate_names_are_refused() {
         let twice = |place: &str| Err(format!("`{place}` is given twice"));
         assert_eq!(check_text(r#"{"url":"a","url":"b"}"#), twice("url"));
         assert_eq!(check_text(r#"{"arguments":{"url":"a","u\u0072l":"b"}}"#), twice(r"arguments.u\u0072l"));
@@ -376,7 +377,7 @@ mod tests {
 
     /// An answer with half a pair becomes readable; byte positions stay, and whole pairs and backslashes are left alone.
     #[test]
-    fn mended_answers() {
+    fn lone_surrogates_in_answers_are_replaced() {
         for (text, expected) in [
             (r#"{"a":"x\ud800y"}"#, r#"{"a":"x\ufffdy"}"#),
             (r#""\uDC00\ud83d\ude00\\ud800""#, r#""\ufffd\ud83d\ude00\\ud800""#),
@@ -390,17 +391,17 @@ mod tests {
 
     /// The name of JavaScript's prototypes is refused however it is spelt.
     #[test]
-    fn prototypes() {
+    fn prototype_names_are_refused() {
         let refused = |place: &str| Err(format!("`{place}` is a name that arguments must not have"));
         assert_eq!(check_text(r#"{"__proto__":{"url":"file:///x"}}"#), refused("__proto__"));
         assert_eq!(check_text(r#"{"a":{"\u005f_proto__":1}}"#), refused(r"a.\u005f_proto__"));
         assert_eq!(check_text(r#"{"a":"__proto__"}"#), Ok(()));
     }
 
-    /// A number that JavaScript reads as `Infinity` is refused with its place; every other one passes and can be read, also
-    /// one so small that it is read as 0.
+    /// A number that JavaScript reads as `Infinity` is refused with its place; every other number passes and can be
+    /// read, even one so small that it is read as 0.
     #[test]
-    fn numbers_beyond_a_float() {
+    fn numbers_beyond_a_float_are_refused() {
         let long = |digits: usize| "7".repeat(digits);
         let negative = format!("-{}.5", long(400));
         for number in ["1e400", "-1e999", "1E+309", "0.1e99999999999999999999", &long(400), &negative] {
@@ -419,7 +420,7 @@ mod tests {
 
     /// A text may have `VALUES_MAX` values and no more, in lists as in objects, however they are written.
     #[test]
-    fn too_many_values() {
+    fn too_many_values_are_refused() {
         let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
         assert_eq!(check_text(&list(VALUES_MAX)), Ok(()));
         let says = "is one value too many: at most 100000 are taken";
@@ -434,7 +435,7 @@ mod tests {
 
     /// Nesting has a limit, below that of the JSON reader itself.
     #[test]
-    fn deep_nesting() {
+    fn deep_nesting_is_refused() {
         let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert_eq!(check_text(&deep(DEPTH_MAX)), Ok(()));
         assert!(serde_json::from_str::<serde_json::Value>(&deep(DEPTH_MAX)).is_ok());

@@ -1,8 +1,7 @@
 //! The vocabulary and decisions of greenroom: ids, settings, the lease ledger, tool policy, network verdicts,
 //! and the ports through which the other crates meet.
 //!
-//! Nothing here does I/O or spawns a task. What this crate decides can be tested without a clock, a process
-//! or a socket.
+//! Nothing here does I/O or spawns a task, so tests of this crate need no clock, process or socket.
 
 pub mod backoff;
 pub mod excerpt;

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct DialTarget {
     /// The name or literal as the browser gave it.
     pub host: String,
-    /// The address it resolved to.
+    /// The address that the host resolved to.
     pub address: IpAddr,
     pub port: u16,
 }
@@ -29,12 +29,13 @@ pub trait OwnPorts: Send + Sync {
 
 /// The addresses of this machine: those of every interface that is up at the time of the verdict.
 pub trait OwnAddresses: Send + Sync {
-    /// `None` when that is unknown, for instance because the system refuses to say.
+    /// Whether the address is this machine's; `None` if that is unknown, for instance because the system refuses to
+    /// say.
     fn contains(&self, address: IpAddr) -> Option<bool>;
 }
 
-/// Judges one connection. A port of greenroom's own is refused at every address of this machine, since a socket that listens
-/// on all interfaces is reached through each of them, and at every address whose machine is unknown.
+/// Judges one connection. It refuses greenroom's own ports at every address of this machine, because a socket that
+/// listens on all interfaces is reachable through each of them, and at every address that may be this machine's.
 pub fn check_target(
     target: &DialTarget,
     ports: &dyn OwnPorts,
@@ -44,7 +45,7 @@ pub fn check_target(
     if is_metadata(&target.host, address) {
         return Err(Blocked::Metadata);
     }
-    // The address first: the list of ports may have to be read from disk, and most addresses are elsewhere.
+    // Check the address first: `ports` may have to read its list from disk, and most addresses are elsewhere.
     let is_here = is_loopback(address) || addresses.contains(address).unwrap_or(true);
     if is_here && ports.contains(target.port) {
         return Err(Blocked::OwnPort);
@@ -86,7 +87,8 @@ fn is_loopback(address: IpAddr) -> bool {
     address.is_loopback() || address.is_unspecified()
 }
 
-/// IPv4 addresses hide in IPv6 (`::ffff:a.b.c.d`, `::a.b.c.d`, NAT64's `64:ff9b::/96`): judge those.
+/// The IPv4 address that an IPv6 address embeds (`::ffff:a.b.c.d`, `::a.b.c.d`, NAT64's `64:ff9b::/96`), or the address
+/// itself. Verdicts must judge the embedded address, because that is where the connection goes.
 fn canonical(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     if let Some(v4) = v6.to_ipv4_mapped() {
@@ -110,7 +112,7 @@ mod tests {
         }
     }
 
-    /// A machine with these addresses besides loopback; `None` does not know its own.
+    /// A machine with these addresses besides loopback; with `None` the addresses are unknown.
     struct KnownAddresses(Option<&'static [&'static str]>);
     impl OwnAddresses for KnownAddresses {
         fn contains(&self, address: IpAddr) -> Option<bool> {
@@ -135,10 +137,10 @@ mod tests {
         check_on(&NONE, host, address, port, expected);
     }
 
-    /// Own ports are out of reach under every spelling of loopback, on a machine that has no other address; other ports
-    /// and machines are not.
+    /// On a machine without another address, own ports are refused at every form of loopback; other ports and machines
+    /// are not.
     #[test]
-    fn own_ports() {
+    fn own_ports_are_refused_at_loopback() {
         for address in [
             "127.0.0.1",
             "127.9.9.9",
@@ -156,9 +158,9 @@ mod tests {
         check("x", "192.0.2.1", 9222, Ok(()));
     }
 
-    /// Own ports are out of reach at every address of every interface, under each spelling of it.
+    /// Own ports are refused at every address of every interface, in each form of the address.
     #[test]
-    fn own_ports_at_every_interface() {
+    fn own_ports_are_refused_at_every_interface() {
         // An Ethernet with a second address, a container bridge, a global and a link-local IPv6 address.
         let machine = KnownAddresses(Some(&[
             "192.0.2.7",
@@ -187,7 +189,7 @@ mod tests {
 
     /// A machine that does not know its own addresses refuses own ports at all addresses, and nothing else.
     #[test]
-    fn own_ports_where_addresses_are_unknown() {
+    fn own_ports_are_refused_everywhere_without_known_addresses() {
         for address in ["192.0.2.7", "2001:db8::7", "127.0.0.1"] {
             check_on(&KnownAddresses(None), "x", address, 9222, Err(Blocked::OwnPort));
             check_on(&KnownAddresses(None), "x", address, 8080, Ok(()));
@@ -196,7 +198,7 @@ mod tests {
 
     /// Metadata services are refused by address and by name, on any port.
     #[test]
-    fn metadata() {
+    fn metadata_services_are_refused() {
         for address in
             ["169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254", "100.100.100.200", "169.254.170.2"]
         {

@@ -13,7 +13,7 @@ pub const PIXELS_MAX: u32 = 33_554_432;
 /// The most device pixels for a CSS pixel, in each direction. Screens have up to 4.
 pub const SCALE_MAX: u32 = 8;
 
-/// Why a page cannot have a size.
+/// Why a page may not have a size.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum WrongSize {
     #[error("width and height of a page are from 1 to {SIDE_MAX}: {width}x{height}")]
@@ -45,7 +45,7 @@ mod tests {
 
     /// Sizes of real screens pass, long pages too; sizes that would take gigabytes, and invalid numbers, do not.
     #[test]
-    fn sizes() {
+    fn oversized_pages_are_refused() {
         for (width, height, scale) in [
             (1.0, 1.0, 1.0),
             (1280.0, 720.0, 1.0),

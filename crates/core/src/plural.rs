@@ -5,7 +5,7 @@ pub fn count(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// `1 of 1 slot`, `1 of 8 slots`: the noun goes with the whole.
+/// `1 of 1 slot`, `1 of 8 slots`: `whole` decides the form of the noun.
 pub fn count_of(part: usize, whole: usize, one: &str) -> String {
     format!("{part} of {}", count(whole, one))
 }
@@ -34,7 +34,7 @@ mod tests {
 
     /// One has the singular, none and several the plural.
     #[test]
-    fn numbers() {
+    fn only_one_takes_the_singular() {
         assert_eq!([0, 1, 2].map(|number| count(number, "slot")), ["0 slots", "1 slot", "2 slots"]);
         assert_eq!(count_of(1, 1, "slot"), "1 of 1 slot");
         assert_eq!((count_of(1, 8, "slot").as_str(), is(1)), ("1 of 8 slots", "is"));
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is() {
+    fn there_agrees_with_the_count() {
         let names = ["a".to_owned(), "b".to_owned()];
         assert_eq!(there(&names[..0]), "there is none");
         assert_eq!(there(&names[..1]), "there is a");

@@ -7,8 +7,8 @@ use parking_lot::RwLock;
 
 use crate::id::Owner;
 
-/// The right to run one call: its owner and its tool. Its fields are private, so no other code makes one; the
-/// fleet takes it by value, so one call spends it.
+/// The right to run one call: the call's owner and tool. The fields are private, so no other code makes a permit; the
+/// fleet takes it by value, so a permit serves one call.
 #[derive(Debug)]
 pub struct Permit {
     owner: Owner,
@@ -41,13 +41,13 @@ pub enum PolicyRefusal {
 pub struct Policy {
     allow: Option<GlobSet>,
     deny: GlobSet,
-    /// Engines that are added later add theirs.
+    /// Tools that run code in the engine's process. Engines that are added later add theirs.
     unsafe_tools: Arc<RwLock<BTreeSet<&'static str>>>,
     unsafe_allowed: bool,
 }
 
 impl Policy {
-    /// `allow` empty means all. Patterns are globs over tool names; a bad one is named in the error.
+    /// An empty `allow` means all tools. Patterns are globs over tool names; the error names an invalid one.
     pub fn new(
         allow: &[String],
         deny: &[String],
@@ -106,7 +106,7 @@ mod tests {
 
     /// Deny beats allow, an empty allow list means all, globs match whole names.
     #[test]
-    fn allow_and_deny() {
+    fn deny_overrides_allow() {
         let local = Owner::local();
         assert!(policy(&[], &[], false).shows(&local, "browser_click"));
         assert_eq!(

@@ -1,11 +1,11 @@
 //! Makes foreign text, such as a session id or a page's title, harmless where people read it: in the log, in tables, in
-//! errors. Characters that would begin a new line, move the cursor, colour the terminal or turn the writing direction are
-//! written as escapes: `\n`, `\u{1b}`. Called by everything that writes to stderr or to a terminal; JSON has escapes of its
-//! own.
+//! errors. It writes characters that would begin a new line, move the cursor, colour the terminal or turn the writing
+//! direction as escapes: `\n`, `\u{1b}`. All code that writes to stderr or to a terminal calls it; JSON has its own
+//! escapes.
 
 use std::borrow::Cow;
 
-/// The text on one line, with such characters as escapes.
+/// The text on one line, with harmful characters as escapes.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
@@ -31,7 +31,7 @@ fn escape(text: &str, keep: fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Marks of direction, joiners, separators of lines, tags: characters that show only by their effect on neighbours.
+/// Whether a character shows only by its effect on its neighbours: direction marks, joiners, line separators, tags.
 fn is_invisible(character: char) -> bool {
     matches!(
         character,
@@ -52,7 +52,7 @@ mod tests {
 
     /// No character that a page or an agent chose can drive a terminal or begin a line; harmless text stays as it is.
     #[test]
-    fn texts_are_harmless() {
+    fn control_characters_are_escaped() {
         for (text, shown) in [
             ("Tee & Kekse – 茶 🍵", "Tee & Kekse – 茶 🍵"),
             ("a\x1b[2J\nb\r\tc\u{7f}\u{9b}", r"a\u{1b}[2J\nb\r\tc\u{7f}\u{9b}"),

@@ -28,7 +28,7 @@ impl Argument for Vec<Fields> {
     const MUST_BE: &str = "a list of objects";
 }
 
-/// An argument that is present and cannot be read as what it must be.
+/// An argument that is present, but not of the type that it must have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` must be {must_be}, in valid Unicode")]
 pub struct UnreadableArgument {
@@ -56,9 +56,9 @@ impl Fields {
         self.get(name).map(|value| serde_json::from_str(value.get())).transpose()
     }
 
-    /// The argument that a guard has to judge. `None` when it is absent or `null`, which no tool takes for a value; an
-    /// error when it is present and cannot be read as what the guard judges. The guard then refuses the call: an engine may
-    /// be able to read what this cannot.
+    /// The argument that a guard has to judge. `None` if it is absent or `null`, which no tool takes for a value; an
+    /// error if it is present and not of the type that the guard judges. The guard then refuses the call, because an
+    /// engine may be able to read what greenroom cannot.
     pub fn guarded<T: Argument>(&self, name: &str) -> Result<Option<T>, UnreadableArgument> {
         match self.get(name).filter(|value| value.get() != "null") {
             None => Ok(None),
@@ -99,8 +99,8 @@ impl Fields {
     }
 }
 
-/// Encodes a value that greenroom made. Such values (structs, maps with string keys) always encode; `null`
-/// stands in for one that cannot, so that no caller has to invent an error for what does not happen.
+/// Encodes a value that greenroom made. Such values (structs, maps with string keys) always encode. A value that did
+/// not would become `null`, so that callers need no error for a case that does not happen.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Raw {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
@@ -122,7 +122,7 @@ mod tests {
 
     /// A rewrite of one member keeps the order, spelling and number format of all others.
     #[test]
-    fn fields_keep_what_they_do_not_touch() {
+    fn rewriting_a_field_keeps_the_others() {
         let raw = parse(r#"{"b": 1.50, "a": [1,  2], "x-new": {"k": 1e400}}"#.to_owned()).unwrap();
         let mut fields = Fields::open(&raw).unwrap();
         fields.set("a", encode(&7));
@@ -134,7 +134,7 @@ mod tests {
 
     /// A guarded argument is absent, readable, or an error that names it; it is never absent because it is unreadable.
     #[test]
-    fn guarded_arguments() {
+    fn unreadable_guarded_arguments_are_errors() {
         let text = r#"{"url":"a","n":5,"lone":"\ud800","none":null,"paths":["a","b"],"mixed":["a",1]}"#;
         let fields = Fields::open(&parse(text.to_owned()).unwrap()).unwrap();
         assert_eq!(fields.guarded::<String>("url"), Ok(Some("a".to_owned())));
@@ -151,7 +151,7 @@ mod tests {
 
     /// A text that passes the check of requests becomes a tree; another text does not.
     #[test]
-    fn trees() {
+    fn only_checked_texts_become_trees() {
         let tree = |text: &str| tree(&parse(text.to_owned()).unwrap());
         let expected = serde_json::json!({ "a": [1e308, 0.0], "b": { "c": "x" } });
         assert_eq!(tree(r#"{"a":[1e308,1e-400],"b":{"c":"x"}}"#), Some(expected));

@@ -1,8 +1,8 @@
-//! Records: what is kept of every call, and the port to the store that keeps it.
+//! Records: what greenroom keeps of every call, and the port to the store that keeps it.
 //!
 //! A record begins before its call runs and ends before its answer leaves. [`Records`] is what the gateway
-//! sees of the store; nothing in it says which database there is. Every read is on behalf of an [`Owner`],
-//! and finds no record of another owner.
+//! sees of the store; nothing in it depends on the database. Every read is on behalf of an [`Owner`], and finds
+//! no record of another owner.
 
 use std::{
     fmt,
@@ -28,12 +28,12 @@ pub struct RefId(Arc<str>);
 pub struct InvalidRefId;
 
 impl RefId {
-    /// A new one, made of the time and randomness: see [`uid::new`].
+    /// A new id, made of the time and random bytes: see [`uid::new`].
     pub fn new(at: SystemTime, random: [u8; 16]) -> Self {
         Self(uid::new(at, random))
     }
 
-    /// A given one, in any spelling of a UUID.
+    /// Parses an id in any spelling of a UUID.
     pub fn parse(text: &str) -> Result<Self, InvalidRefId> {
         uid::parse(text).map(Self).ok_or(InvalidRefId)
     }
@@ -70,11 +70,11 @@ impl fmt::Display for BlobId {
     }
 }
 
-/// The session of a call, as it is kept.
+/// The session of a call, as records refer to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRef {
     pub uid: SessionUid,
-    /// What its owner calls it: its id, or `#7` for the own session of connection 7.
+    /// The session's name for its owner: its id, or `#7` for the own session of connection 7.
     pub name: Arc<str>,
     pub pool: Arc<str>,
 }
@@ -130,7 +130,7 @@ impl Level {
         }
     }
 
-    /// From any of the words that browsers and engines use; an unknown word is `Info`.
+    /// The level that a browser's or engine's word for it means; an unknown word is `Info`.
     pub fn of(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "debug" | "verbose" | "trace" => Self::Debug,
@@ -146,7 +146,7 @@ impl Level {
 pub struct ConsoleLine {
     pub level: Level,
     pub message: String,
-    /// When the page wrote it, as far as that is known.
+    /// When the page wrote the line, if known.
     pub at: Option<SystemTime>,
     pub location: Option<Location>,
 }
@@ -174,10 +174,10 @@ pub struct BlobRef {
 #[derive(Debug, Clone)]
 pub struct Response {
     pub ref_id: RefId,
-    /// The session in which the call ran in the end, if known: a call can be moved to its session's successor.
+    /// The session in which the call ran, if known: the fleet may move a call to its session's successor.
     pub session: Option<SessionRef>,
     pub status: Status,
-    /// The engine's answer as JSON, exact except for image data, which is a blob's name.
+    /// The engine's answer as JSON, exact except for image data, which a blob's name replaces.
     pub result: Arc<str>,
     pub snapshot: Option<Arc<str>>,
     pub console: Vec<ConsoleLine>,
@@ -204,7 +204,7 @@ pub struct Record {
 /// What lists show of a record. A list cuts long texts: see [`crate::excerpt`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Counts up; later calls have greater ones.
+    /// The record's number in the store; later calls have greater numbers.
     pub position: u64,
     pub ref_id: RefId,
     pub session: Option<SessionRef>,
@@ -223,7 +223,7 @@ pub struct Outcome {
     pub url: Option<String>,
     pub title: Option<String>,
     pub has_snapshot: bool,
-    /// How many console lines came with it, and how many of them are errors.
+    /// How many console lines came with the answer, and how many of them are errors.
     pub console: usize,
     pub console_errors: usize,
 }
@@ -234,7 +234,7 @@ pub struct Filter {
     pub session: Option<SessionUid>,
     pub tool: Option<String>,
     pub status: Option<Status>,
-    /// Only those before this position.
+    /// Only records before this position.
     pub before: Option<u64>,
     pub limit: usize,
 }
@@ -243,7 +243,7 @@ pub struct Filter {
 #[derive(Debug, Clone, Default)]
 pub struct Listed {
     pub summaries: Vec<Summary>,
-    /// There may be more: reading these took so much that the list ends before its limit.
+    /// There may be more records: the store ended the list before its limit because these have too many bytes.
     pub is_cut: bool,
 }
 
@@ -255,16 +255,16 @@ impl std::ops::Deref for Listed {
     }
 }
 
-/// Which console lines of a record are read.
+/// Which console lines of a record to read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ConsoleRange {
-    /// `None`: of every level.
+    /// `None` for lines of every level.
     pub level: Option<Level>,
-    /// Lines of that level that are skipped.
+    /// How many lines of that level to skip.
     pub offset: usize,
 }
 
-/// A part of a record's console. Long messages in it are cut.
+/// A part of a record's console lines. The store cuts long messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConsolePart {
     pub lines: Vec<ConsoleLine>,
@@ -272,7 +272,7 @@ pub struct ConsolePart {
     pub next: Option<usize>,
 }
 
-/// A session as it is kept.
+/// A session as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
     pub session: SessionRef,
@@ -303,18 +303,18 @@ impl SessionState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
     pub position: u64,
-    /// The SHA-256 of the part that was read last.
+    /// The SHA-256 of the part that a client read last.
     pub hash: String,
 }
 
-/// What the store found under a given name.
+/// What the store found under a `ref_id` that a client chose.
 #[derive(Debug)]
 pub enum Claim {
-    /// The name was free: the record has begun.
+    /// The id was free: the record has begun.
     New,
-    /// The owner's own record of this name.
+    /// The owner's own record with this id.
     Repeat(Box<Record>),
-    /// Another owner's record.
+    /// Another owner's record has this id.
     Taken,
 }
 
@@ -341,7 +341,7 @@ pub enum What {
         status: Option<Status>,
         took: Option<Duration>,
     },
-    /// The session's page is another one now.
+    /// The session's page has another URL now.
     Navigation {
         url: String,
         title: Option<String>,
@@ -359,9 +359,9 @@ pub enum What {
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
     pub events: Vec<Event>,
-    /// Where the next part begins. In an active session it may be a call of this part that is under way: the call comes
-    /// again, with everything after it, until it has ended. When it is where this part was asked from, nothing follows
-    /// this part.
+    /// The position where the next part begins. In an active session that may be a call of this part which still runs:
+    /// the call comes again, with all events after it, until it has ended. If `next` is the position that this part
+    /// was asked from, nothing follows this part.
     pub next: u64,
 }
 
@@ -380,11 +380,11 @@ pub struct Unreadable(pub Arc<str>);
 /// A method that writes queues its write when it is called, before its future is polled; the future resolves when the
 /// write is on disk, so that it survives the end of this process, however sudden.
 pub trait Records: Send + Sync {
-    /// Begins a record under a new name.
+    /// Begins a record under a new `ref_id`.
     fn begin(&self, request: Request) -> BoxFuture<'static, Result<(), NotRecorded>>;
-    /// Begins a record under a given name, unless that is in use.
+    /// Begins a record under a `ref_id` that a client chose, unless it is in use.
     fn claim(&self, request: Request) -> BoxFuture<'static, Result<Claim, NotRecorded>>;
-    /// Ends a record. A record whose beginning was not kept is not kept either.
+    /// Ends a record. The store does not keep the end of a record whose beginning it did not keep.
     fn end(&self, response: Response) -> BoxFuture<'static, Result<(), NotRecorded>>;
     /// Records the beginning of a session that has had no call yet.
     fn session_began(
@@ -394,7 +394,7 @@ pub trait Records: Send + Sync {
     ) -> BoxFuture<'static, Result<(), NotRecorded>>;
     /// Records the end of a session.
     fn session_ended(&self, uid: &SessionUid, state: SessionState);
-    /// Whether records are being kept, or why not.
+    /// Whether the store keeps records, or why not.
     fn health(&self) -> Result<(), Arc<str>>;
 
     fn record<'a>(
@@ -410,7 +410,7 @@ pub trait Records: Send + Sync {
         id: &'a RefId,
         range: ConsoleRange,
     ) -> BoxFuture<'a, Result<Option<ConsolePart>, Unreadable>>;
-    /// All console lines of a record, in order, of this level or of all, uncut.
+    /// All console lines of a record, in order, of one level or of all, uncut.
     fn console<'a>(
         &'a self,
         owner: &'a Owner,
@@ -429,7 +429,7 @@ pub trait Records: Send + Sync {
         owner: &'a Owner,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<SessionRow>, Unreadable>>;
-    /// The events of a session from a position on, with at most so many calls.
+    /// The events of a session from a position on, with at most `calls_max` calls.
     fn timeline<'a>(
         &'a self,
         owner: &'a Owner,
@@ -441,7 +441,7 @@ pub trait Records: Send + Sync {
     fn cursor<'a>(&'a self, id: &'a RefId) -> BoxFuture<'a, Result<Option<Cursor>, Unreadable>>;
     fn set_cursor(&self, id: &RefId, cursor: Cursor) -> BoxFuture<'static, Result<(), NotRecorded>>;
 
-    /// Keeps bytes. They stay only if a record names them.
+    /// Keeps bytes as a blob. Retention deletes a blob that no record names.
     fn keep(&self, pool: &str, data: Vec<u8>) -> BoxFuture<'static, Result<BlobId, NotRecorded>>;
     fn blob<'a>(
         &'a self,
@@ -463,7 +463,7 @@ mod tests {
 
     /// A ref_id is read in any spelling of a UUID, and other texts are refused.
     #[test]
-    fn names() {
+    fn ref_ids_are_parsed_as_uuids() {
         let made = RefId::new(SystemTime::UNIX_EPOCH + Duration::from_millis(0x0123_4567_89ab), [0xff; 16]);
         assert_eq!(made.as_str(), "01234567-89ab-4fff-bfff-ffffffffffff");
         assert_eq!(RefId::parse("{01234567-89AB-4FFF-BFFF-FFFFFFFFFFFF}"), Ok(made));
@@ -476,7 +476,7 @@ mod tests {
 
     /// Every word for a level is understood.
     #[test]
-    fn levels() {
+    fn console_levels_are_parsed() {
         for (word, level) in [("warning", Level::Warn), ("LOG", Level::Info), ("Error", Level::Error)] {
             assert_eq!(Level::of(word), level);
         }

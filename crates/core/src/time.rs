@@ -19,7 +19,7 @@ pub fn parse(text: &str) -> Option<SystemTime> {
     text.parse::<Timestamp>().ok().map(SystemTime::from)
 }
 
-/// A year after 9999 is taken for the epoch: such a clock is wrong anyway.
+/// The time as a timestamp. A time after the year 9999 becomes the epoch: such a clock is wrong anyway.
 fn moment(time: SystemTime) -> Timestamp {
     Timestamp::try_from(time).unwrap_or_default()
 }
@@ -32,7 +32,7 @@ mod tests {
 
     /// Times are written as RFC 3339 has them, leap years included; fractions of a second are cut off.
     #[test]
-    fn timestamps() {
+    fn timestamps_are_written_as_rfc_3339() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_826_154, "2000-02-29T12:09:14Z"),
@@ -52,7 +52,7 @@ mod tests {
 
     /// A text that is not a time in RFC 3339 is refused.
     #[test]
-    fn times_are_read() {
+    fn only_rfc_3339_times_are_parsed() {
         for odd in [
             "",
             "Z",

@@ -1,5 +1,5 @@
-//! UUIDs that greenroom makes: version 4, but with the time in front, so that those made one after the other are
-//! neighbours in an index, and a million old ones do not slow down the next.
+//! UUIDs that greenroom makes: version 4, but with the time in front. UUIDs made one after the other are then
+//! neighbours in an index, and inserting a new one stays fast among a million old ones.
 
 use std::{
     sync::Arc,
@@ -8,7 +8,7 @@ use std::{
 
 use uuid::{Builder, Uuid};
 
-/// 48 bits of milliseconds, then 74 random ones: two of the same millisecond never collide.
+/// A UUID of 48 bits of milliseconds and 74 random bits: two UUIDs of the same millisecond practically never collide.
 pub(crate) fn new(at: SystemTime, random: [u8; 16]) -> Arc<str> {
     let ms = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let mut bytes = random;

@@ -2,9 +2,9 @@
 //! lead to one server.
 //!
 //! An address may hold secrets: user and password before the host, a key in the query; in a text that is not a valid
-//! address any part may be one. [`shown`] is the only way in which an address comes into a list, a log or an error.
-//! [`ServerAddress`] compares addresses without resolving names, so two names of one machine count as two, except for this
-//! machine's own. Settings, the fleet and the adapters call it.
+//! address any part may be secret. Lists, logs and errors show an address only through [`shown`]. [`ServerAddress`]
+//! compares addresses without resolving names, so two names of one machine count as two machines, except for
+//! `localhost`. Settings, the fleet and the adapters call this module.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -50,7 +50,7 @@ enum ParsedAddress {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum HostName {
-    /// This machine, by one of its two numbers.
+    /// The name `localhost`, which may mean `127.0.0.1` or `::1`.
     Localhost,
     Other(String),
     Number(IpAddr),
@@ -67,7 +67,7 @@ impl ServerAddress {
             "wss" => ("ws", true),
             other => (other, false),
         };
-        // A WebSocket address without a path is used to find the debugger, as an `http://` one is.
+        // greenroom finds the debugger through a WebSocket address without a path just as through an `http://` one.
         let protocol = if path.is_empty() && protocol == "ws" { "http" } else { protocol };
         let user = url.username();
         let password = url.password().unwrap_or_default();
@@ -76,8 +76,8 @@ impl ServerAddress {
         Self(ParsedAddress::Server { host, port: url.port_or_known_default(), rest })
     }
 
-    /// Whether both may well lead to one server. `localhost` matches either of this machine's numbers, which are two places:
-    /// so this is no equality, and not transitive.
+    /// Whether both may lead to one server. `localhost` matches both `127.0.0.1` and `::1`, which do not match each
+    /// other: so this is not transitive, and no equality.
     pub fn may_equal(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (ParsedAddress::Text(one), ParsedAddress::Text(other)) => one == other,
@@ -103,7 +103,8 @@ impl HostName {
         }
     }
 
-    /// A client that connects to the unspecified address reaches this machine's loopback.
+    /// The host of an IP address. The unspecified address becomes loopback, because a client that connects to it
+    /// reaches this machine's loopback.
     fn number(ip: IpAddr) -> Self {
         Self::Number(match ip {
             IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
@@ -142,7 +143,7 @@ mod tests {
             ("http://ann:s3cret@h:1/x", "http://***@h:1/x"),
             ("http://ann:s3cret@h:1/", "http://***@h:1/"),
             ("http://ann@h:1?k=s3cret", "http://***@h:1?***"),
-            // These are no valid addresses, and hide as much.
+            // Invalid addresses hide at least as much.
             ("http://ann:s3/cret@h:1", "http://***@h:1"),
             ("http://ann:s3?cret@h:1", "http://***"),
             ("http://ann:s3#cret@h:1", "http://***"),
@@ -154,7 +155,8 @@ mod tests {
         }
     }
 
-    /// Spellings of one place are equal, `localhost` matches either number of this machine, and any other difference counts.
+    /// Spellings of one address are equal, `localhost` matches both loopback addresses, and any other difference
+    /// counts.
     #[test]
     fn equal_addresses_are_recognised() {
         let check = |one: &str, other: &str, expected: bool| {

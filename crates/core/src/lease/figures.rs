@@ -34,12 +34,12 @@ impl Ledger {
         self.instance(id).map_or(0, InstanceSlots::taken)
     }
 
-    /// Whether an instance is being started, or about to be.
+    /// Whether the ledger counts an instance as starting: its start runs, or is about to begin.
     pub fn is_starting(&self, id: InstanceId) -> bool {
         self.instance(id).is_some_and(|instance| instance.phase == Phase::Starting)
     }
 
-    /// Whether the ledger withholds an instance, which did not answer.
+    /// Whether the ledger withholds an instance because it did not answer.
     pub fn is_withheld(&self, id: InstanceId) -> bool {
         self.instance(id).is_some_and(|instance| instance.phase == Phase::Withheld)
     }
@@ -78,7 +78,7 @@ impl Ledger {
         self.free.slots_of(index(id)).count()
     }
 
-    /// Whether this waiter will get a slot without another caller's giving one back: an instance starts, or
+    /// Whether this waiter will get a slot even if no other caller gives one back: an instance starts, or
     /// the internal use of a slot is about to end.
     pub fn has_room_coming(&self, waiter: WaiterId) -> bool {
         let is_made = |instance: &InstanceSlots| instance.phase == Phase::Starting || instance.internal > 0;

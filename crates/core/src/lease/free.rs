@@ -1,5 +1,5 @@
-//! The slots that can be leased now, kept in every order that a strategy asks for. Finding the next slot, taking one and
-//! putting one back cost about the same however many instances there are.
+//! The slots that can be leased now, sorted in every order that a strategy needs. Finding, taking and returning a slot
+//! cost about the same however many instances there are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,11 +10,11 @@ pub const SLOTS_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct FreeSlots {
-    /// Counts the calls of `put` and `set_load`; it serves as their time.
+    /// Counts the calls of `put` and `set_load`; the count serves as their time.
     clock: u64,
     /// When each free slot of each instance came back.
     since: HashMap<(usize, usize), u64>,
-    /// Every free slot, the one returned first before the others.
+    /// Every free slot, in the order of their return.
     order: BTreeMap<u64, (usize, usize)>,
     /// The free slots of each instance that has any, in the same order.
     own: BTreeMap<usize, BTreeMap<u64, usize>>,
@@ -23,7 +23,7 @@ pub(super) struct FreeSlots {
     loads: BTreeSet<(usize, u64, usize)>,
     /// The entry of each instance in `loads`.
     load_of: HashMap<usize, (usize, u64)>,
-    /// The instance at which the round-robin strategy goes on.
+    /// The instance that the round-robin strategy tries next.
     next: usize,
 }
 
@@ -82,12 +82,12 @@ impl FreeSlots {
         self.slots_of(instance).next()
     }
 
-    /// The instance's free slots, the one returned first before the others.
+    /// The instance's free slots, in the order of their return.
     pub(super) fn slots_of(&self, instance: usize) -> impl Iterator<Item = usize> {
         self.own.get(&instance).into_iter().flat_map(|own| own.values().copied())
     }
 
-    /// All free slots, the one returned first before the others.
+    /// All free slots, in the order of their return.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, usize)> {
         self.order.values().copied()
     }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::id::InstanceId;
 
-/// How many callers' last slots the ledger remembers. One costs some 50 bytes; a forgotten caller gets any slot.
+/// How many callers' last slots the ledger remembers, at some 50 bytes each. A forgotten caller gets any slot.
 const REMEMBERED_MAX: usize = 4096;
 
 impl Ledger {
@@ -26,8 +26,8 @@ impl Ledger {
         SlotAnswer::Wait(waiter)
     }
 
-    /// Requests a slot again for a waiter whose granted slot turned out to be unusable. It keeps its ticket,
-    /// so it goes before all later waiters.
+    /// Requests a slot again for a waiter whose granted slot turned out to be unusable. The waiter keeps its
+    /// ticket, so it goes before all later waiters.
     pub fn request_again(&mut self, waiter: WaiterId) -> SlotAnswer {
         if let Some(refused) = self.refusal(waiter.key) {
             return SlotAnswer::Refused(refused);
@@ -79,8 +79,8 @@ impl Ledger {
         Some(Grant { waiter, lease: self.lease(id, slot, None) })
     }
 
-    /// Chooses a free slot for the request. No waiter could use that slot: [`Ledger::release`] would have
-    /// granted it.
+    /// Chooses a free slot for the request. That passes over no waiter: [`Ledger::release`] would have granted the
+    /// slot to a waiter that could use it.
     pub(super) fn choose(&mut self, request: SlotRequest) -> Option<(InstanceId, usize)> {
         if let Some(id) = request.key {
             let preferred =

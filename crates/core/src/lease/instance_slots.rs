@@ -1,4 +1,5 @@
-//! What the ledger knows of an instance: whether it leases, who has which of its slots, and who waits for it alone.
+//! What the ledger knows of an instance: its phase, the holders of its slots, and the waiters that want no other
+//! instance.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +7,11 @@ use super::WaiterId;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It does not run; the ledger has it started when a caller needs it.
+    /// It does not run; the ledger asks the pool to start it when a caller needs it.
     Cold,
     Starting,
     Open,
-    /// It runs, but did not answer. It leases nothing until it does; its leases stay valid.
+    /// It runs, but did not answer a health check. It leases nothing until it answers; its leases stay valid.
     Withheld,
     /// It is gone.
     Down {
@@ -32,7 +33,7 @@ pub(super) enum Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotHolder {
     Caller,
-    /// The pool itself, which opens or closes a seat in the slot.
+    /// The pool itself, while it opens or closes a seat in the slot.
     Internal,
 }
 

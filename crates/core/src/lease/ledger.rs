@@ -1,5 +1,5 @@
 //! The ledger's state, slots for internal use, and waiters that leave. `grant.rs` leases slots to callers, `phases.rs`
-//! changes what the ledger knows of instances, `figures.rs` reads it.
+//! changes the phases of instances, `figures.rs` reads the ledger.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -13,17 +13,17 @@ use crate::id::InstanceId;
 #[derive(Debug)]
 pub struct Ledger {
     pub(super) strategy: Strategy,
-    /// The instances by number. A removed instance leaves a gap, which the next one fills.
+    /// The instances by number. A removed instance leaves a gap, which the next added instance fills.
     pub(super) instances: Vec<Option<InstanceSlots>>,
     pub(super) free: FreeSlots,
-    /// The waiters that take any slot.
+    /// The waiters that accept a slot of any instance.
     pub(super) waiters: BTreeSet<WaiterId>,
     /// How many wait in all: for any slot, and for certain instances.
     pub(super) waiting: usize,
-    /// Numbers waiters and leases.
+    /// The number of the next waiter or lease.
     pub(super) next_ticket: u64,
     pub(super) cold: BTreeSet<usize>,
-    /// Slots of instances that are being started.
+    /// How many slots the instances have that are being started.
     pub(super) starting_slots: usize,
     pub(super) to_start: VecDeque<InstanceId>,
     /// How many instances may still lease something.
@@ -64,8 +64,8 @@ impl Ledger {
         Some(self.mark(instance, slot, SlotHolder::Internal))
     }
 
-    /// Takes the next free slot that `suits` for internal use, in the strategy's order; no caller waits
-    /// because of it. If there is none, the ledger has a cold instance started, which will have one.
+    /// Takes the next free slot that `suits` for internal use, in the strategy's order, if no caller has to wait
+    /// because of it. If there is none, the ledger asks the pool to start a cold instance.
     pub fn take_spare(&mut self, suits: impl Fn(InstanceId, usize) -> bool) -> InternalSlot {
         if let Some((id, slot)) = self.find_free(suits)
             && let Some(lease) = self.take(id, slot)
@@ -103,7 +103,7 @@ impl Ledger {
         }
     }
 
-    /// The next instance that the pool must start. The ledger counts it as starting since it chose it.
+    /// The next instance that the pool must start. The ledger already counts it as starting.
     pub fn take_start(&mut self) -> Option<InstanceId> {
         self.to_start.pop_front()
     }
@@ -123,7 +123,7 @@ impl Ledger {
         self.instances.get_mut(index(id))?.as_mut()
     }
 
-    /// Why no slot can come for a caller, if none can: of the instance `key`, or of any.
+    /// Why a caller can never get a slot of the instance `key`, or of any instance; `None` if it can.
     pub fn refusal(&self, key: Option<InstanceId>) -> Option<LeaseRefused> {
         let Some(id) = key else { return self.can_never_lease().then_some(LeaseRefused::Hopeless) };
         let Some(instance) = self.instance(id) else { return Some(LeaseRefused::Gone(id)) };

@@ -1,12 +1,12 @@
 //! The lease ledger: which slots of which instances are leased, and who waits. A pure state machine; the fleet wraps it
 //! with a mutex and wakers.
 //!
-//! A slot that comes back goes to the waiter that has waited longest for it: for any slot, or for one of this
-//! very instance. No waiter overtakes another. The ledger leases slots of running instances only. When an
-//! instance is gone its leases are void, and the ledger ignores those that callers still return. Instances
-//! that are not needed yet are cold, and the ledger says when to start one.
+//! A slot that comes back goes to the waiter that has waited longest among those that accept it: a waiter wants a slot
+//! of any instance, or of one instance only. No waiter overtakes another. The ledger leases slots of running instances
+//! only. When an instance is gone its leases are void, and the ledger ignores those that callers still return.
+//! Instances that are not needed yet are cold, and the ledger says when to start one.
 //!
-//! Asking, returning and giving up cost about the same however many instances there are and however many wait.
+//! Requesting a slot, returning it and giving up cost about the same however many instances and waiters there are.
 
 mod figures;
 mod free;
@@ -29,16 +29,16 @@ pub const INSTANCES_MAX: usize = 1024;
 /// Which free slot the ledger leases to a caller that asks for no particular instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// The one that was returned first.
+    /// The slot that was returned first.
     #[default]
     Fifo,
-    /// One of the next instance, in turn.
+    /// A slot of the next instance, in turn.
     RoundRobin,
-    /// One of the instance with the fewest leases.
+    /// A slot of the instance with the fewest leases.
     LeastUsed,
-    /// The one that the same caller had last; else the one that was returned first.
+    /// The slot that the same caller had last; else the slot that was returned first.
     Sticky,
-    /// One of the first instance with room, so that later ones can empty.
+    /// A slot of the first instance with room, so that later instances can empty.
     Fill,
 }
 
@@ -46,16 +46,16 @@ pub enum Strategy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaiterId {
     ticket: u64,
-    /// The only instance that it waits for, if it takes no other.
+    /// The only instance whose slots the waiter accepts; `None` for any.
     key: Option<InstanceId>,
 }
 
 /// What a caller asks for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SlotRequest {
-    /// A slot of this instance and no other.
+    /// The only instance whose slots the caller accepts; `None` for any.
     pub key: Option<InstanceId>,
-    /// This slot, if it is free.
+    /// The slot that the caller gets if it is free.
     pub prefer: Option<(InstanceId, usize)>,
     /// The caller, for [`Strategy::Sticky`].
     pub caller: Option<u64>,
@@ -79,10 +79,10 @@ pub enum SlotAnswer {
     Refused(LeaseRefused),
 }
 
-/// Why the ledger refuses a request: no slot can come for it.
+/// Why the ledger refuses a request: its caller could never get a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseRefused {
-    /// The instance that it asks for is no longer there.
+    /// The instance that the caller asks for has left the pool.
     Gone(InstanceId),
     /// The instance leases nothing more.
     Draining(InstanceId),
@@ -99,7 +99,7 @@ pub struct Grant {
     pub lease: LeaseId,
 }
 
-/// What a change of an instance means for the waiters.
+/// The waiters that got a slot, and those that were refused, by a change of an instance.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     pub granted: Vec<Grant>,
@@ -109,11 +109,11 @@ pub struct Changes {
 /// Whether an instance that is gone is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartOutlook {
-    /// It starts when a caller needs it.
+    /// The instance starts when a caller needs it.
     OnDemand,
     /// Its supervisor starts it after a pause.
     Soon,
-    /// Callers do not wait for it: it failed too often, is drained, or is removed.
+    /// Callers do not wait for the instance: it failed too often, is drained, or is removed.
     None,
 }
 
@@ -121,7 +121,7 @@ pub enum RestartOutlook {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InternalSlot {
     Slot(LeaseId),
-    /// There will be room as soon as an instance has started.
+    /// A slot comes free as soon as an instance has started.
     Soon,
     NoRoom,
 }
@@ -133,8 +133,8 @@ pub struct Figures {
     pub instances: usize,
     /// Slots leased to callers.
     pub leased: usize,
-    /// The slots of all instances when every instance runs; of an instance that leases nothing more, only the
-    /// leased ones.
+    /// How many slots there are when every instance runs. An instance that leases nothing more counts with its leased
+    /// slots only.
     pub slots: usize,
     pub waiting: usize,
 }

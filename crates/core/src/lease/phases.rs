@@ -1,5 +1,5 @@
-//! The phases of instances: they are added, started, lost, drained and removed. Each change returns what it means to the
-//! waiters.
+//! Changes the phases of instances: adds, starts, loses, drains and removes them. Each change returns which waiters it
+//! serves and which it refuses.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use super::{
 use crate::id::InstanceId;
 
 impl Ledger {
-    /// Adds an instance with the lowest free number: cold, or about to be started. `None` if the pool already has the most
-    /// instances that a pool can have.
+    /// Adds an instance with the lowest free number, cold or about to be started. `None` if the pool already has
+    /// [`INSTANCES_MAX`] instances.
     pub fn add(&mut self, slots: usize, cold: bool) -> Option<InstanceId> {
         let at = self.instances.iter().position(Option::is_none).unwrap_or(self.instances.len());
         let id = u32::try_from(at).ok().filter(|_| at < INSTANCES_MAX).map(InstanceId)?;
@@ -71,13 +71,12 @@ impl Ledger {
         (0..slots).for_each(|slot| self.free.put(at, slot));
         self.free.set_load(at, Some(0));
         let granted = std::iter::from_fn(|| self.grant_next(at)).collect();
-        // Waiters for this very instance may have got its slots, so the other waiters may need another
-        // instance.
+        // Waiters that want only this instance may have got its slots, so the others may need another instance.
         self.start_if_short();
         Changes { granted, refused: Vec::new() }
     }
 
-    /// Marks the instance as gone, or as failed to start. Voids its leases, and refuses those who wait for it alone.
+    /// Marks the instance as gone, or as failed to start. Voids its leases, and refuses waiters that want only it.
     pub fn lost(&mut self, id: InstanceId, outlook: RestartOutlook) -> Changes {
         self.end_life(id);
         let phase = match outlook {
@@ -92,7 +91,7 @@ impl Ledger {
         Changes { granted: Vec::new(), refused }
     }
 
-    /// Stops leasing slots of the instance. Refuses those who wait for it alone, unless it comes back.
+    /// Stops leasing slots of the instance. Refuses waiters that want only this instance, unless it comes `back`.
     pub fn drain(&mut self, id: InstanceId, back: bool) -> Changes {
         match self.instance(id).map(|instance| instance.phase) {
             Some(Phase::Open) => self.clear_free(id),
@@ -106,8 +105,9 @@ impl Ledger {
         Changes { granted: Vec::new(), refused }
     }
 
-    /// Marks the instance as silent: it failed its health check. It leases nothing until [`Ledger::responds_again`].
-    /// Those who wait for it alone go on waiting; for the others a cold instance is started if there is one.
+    /// Withholds the instance, because it failed its health check: it leases nothing until [`Ledger::responds_again`].
+    /// Waiters that want only this instance go on waiting; for the others the pool starts a cold instance if there is
+    /// one.
     pub fn withhold(&mut self, id: InstanceId) {
         if self.instance(id).is_some_and(|instance| instance.phase == Phase::Open) {
             self.clear_free(id);
@@ -243,7 +243,7 @@ impl Ledger {
         self.refuse_all().into_iter().map(|waiter| (waiter, LeaseRefused::Hopeless)).collect()
     }
 
-    /// Starts cold instances as long as there are more waiters than those being started will have room for.
+    /// Starts cold instances while there are more waiters than slots of starting instances.
     pub(super) fn start_if_short(&mut self) {
         while self.waiters.len() > self.starting_slots && self.start_one() {}
     }

@@ -1,5 +1,6 @@
-//! The ledger under any order of events, compared with a plain model of waiters and free slots: no slot is leased twice,
-//! no waiter is passed over or waits for a free slot, a dead instance leases nothing, the counts add up.
+//! Runs the ledger through random orders of events and compares it with a plain model of waiters and free slots: no
+//! slot is leased twice, no waiter is passed over or waits while a slot is free, a dead instance leases nothing, the
+//! counts add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +66,7 @@ enum ModelInstance {
 #[derive(Default)]
 struct LedgerModel {
     instances: BTreeMap<u32, (ModelInstance, usize)>,
-    /// Valid leases; the second says whether it is for internal use.
+    /// The valid leases, each with whether it is for internal use.
     leases: Vec<(LeaseId, bool)>,
     waiting: BTreeSet<WaiterId>,
     to_start: Vec<InstanceId>,
@@ -83,7 +84,7 @@ impl LedgerModel {
 
     fn take(&mut self, lease: LeaseId, internal: bool) {
         let open = self.instances.get(&lease.instance.0).map(|(state, _)| *state);
-        assert_eq!(open, Some(ModelInstance::Open), "only a running instance lends");
+        assert_eq!(open, Some(ModelInstance::Open), "only a running instance leases slots");
         let twice =
             |(other, _): &(LeaseId, bool)| (other.instance, other.slot) == (lease.instance, lease.slot);
         assert!(!self.leases.iter().any(twice), "leased twice: {lease:?}");
@@ -130,7 +131,7 @@ impl LedgerModel {
             let out = self.leases.iter().filter(|(lease, _)| lease.instance.0 == *id).count();
             assert_eq!(ledger.taken(InstanceId(*id)), out);
         }
-        // While cold instances are left, one is on its way for everyone who waits for any slot.
+        // While cold instances are left, enough slots are starting for all waiters that accept any instance.
         let unkeyed = self.waiting.iter().filter(|waiter| waiter.key.is_none()).count();
         assert!(unkeyed <= ledger.starting_slots || ledger.cold.is_empty());
     }
@@ -272,9 +273,10 @@ fn every_waiter_is_served(mut ledger: Ledger, mut model: LedgerModel) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Any order of asking, returning, leaving, starting, dying, draining, growing and shrinking, by any strategy.
+    /// The ledger agrees with the model after any order of requests, returns, starts, losses, drains, additions and
+    /// removals, with any strategy.
     #[test]
-    fn any_order_of_events(events in prop::collection::vec(event(), 1..120), strategy in 0..5_usize) {
+    fn ledger_agrees_with_the_model(events in prop::collection::vec(event(), 1..120), strategy in 0..5_usize) {
         let strategies = [Strategy::Fifo, Strategy::RoundRobin, Strategy::LeastUsed, Strategy::Sticky, Strategy::Fill];
         run(strategies[strategy], events);
     }

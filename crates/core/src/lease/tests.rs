@@ -1,4 +1,4 @@
-//! What the ledger promises, case by case. `random.rs` has the same for any order of events.
+//! What the ledger promises, case by case. `random.rs` tests the same in random orders of events.
 
 use super::*;
 
@@ -28,9 +28,9 @@ fn keyed(ledger: &mut Ledger, id: u32) -> SlotAnswer {
 }
 
 #[track_caller]
-fn lent(asked: SlotAnswer) -> LeaseId {
-    let SlotAnswer::Leased(lent) = asked else { panic!("{asked:?}") };
-    lent
+fn leased(asked: SlotAnswer) -> LeaseId {
+    let SlotAnswer::Leased(lease) = asked else { panic!("{asked:?}") };
+    lease
 }
 
 #[track_caller]
@@ -40,36 +40,36 @@ fn waits(asked: SlotAnswer) -> WaiterId {
 }
 
 fn takes(ledger: &mut Ledger, count: usize) -> Vec<u32> {
-    (0..count).map(|_| lent(any(ledger)).instance.0).collect()
+    (0..count).map(|_| leased(any(ledger)).instance.0).collect()
 }
 
 /// Slots are leased in the order of their return.
 #[test]
-fn fifo_lends_what_was_returned_first() {
+fn fifo_leases_the_slot_returned_first() {
     let mut ledger = ledger(Strategy::Fifo, 4, 1);
-    let leases: Vec<_> = (0..4).map(|_| lent(any(&mut ledger))).collect();
+    let leases: Vec<_> = (0..4).map(|_| leased(any(&mut ledger))).collect();
     for at in [2, 0, 3, 1] {
         ledger.release(leases[at]);
     }
     assert_eq!(takes(&mut ledger, 4), [2, 0, 3, 1]);
 }
 
-/// In turn, whatever order they come back in; an instance without room is passed over.
+/// Instances get their turn whatever the order of returned slots; an instance without room is passed over.
 #[test]
 fn round_robin_takes_instances_in_turn() {
     let mut ledger = ledger(Strategy::RoundRobin, 3, 1);
-    let first = lent(any(&mut ledger));
-    let second = lent(any(&mut ledger));
+    let first = leased(any(&mut ledger));
+    let second = leased(any(&mut ledger));
     ledger.release(second);
     ledger.release(first);
     assert_eq!(takes(&mut ledger, 3), [2, 0, 1]);
 }
 
-/// The instance with the fewest leases comes first; among equals, the one that has been so for longest.
+/// The instance with the fewest leases comes first; among equals, the one whose number of leases changed longest ago.
 #[test]
 fn least_used_takes_the_emptiest_instance() {
     let mut ledger = ledger(Strategy::LeastUsed, 3, 3);
-    let on_0 = lent(keyed(&mut ledger, 0));
+    let on_0 = leased(keyed(&mut ledger, 0));
     assert_eq!(takes(&mut ledger, 5), [1, 2, 0, 1, 2]);
     ledger.release(on_0);
     assert_eq!(takes(&mut ledger, 4), [0, 1, 2, 0]);
@@ -81,7 +81,7 @@ fn least_used_takes_the_emptiest_instance() {
 fn sticky_gives_a_caller_its_last_slot() {
     let mut ledger = ledger(Strategy::Sticky, 3, 1);
     let as_caller = |ledger: &mut Ledger, caller| {
-        lent(ledger.request(SlotRequest { caller: Some(caller), ..SlotRequest::default() }))
+        leased(ledger.request(SlotRequest { caller: Some(caller), ..SlotRequest::default() }))
     };
     let one = as_caller(&mut ledger, 1);
     let two = as_caller(&mut ledger, 2);
@@ -93,21 +93,21 @@ fn sticky_gives_a_caller_its_last_slot() {
     assert_eq!(as_caller(&mut ledger, 1).instance, one.instance);
 }
 
-/// A caller can name a slot that it knows to have what it wants.
+/// A caller gets the slot that it prefers, if that slot is free.
 #[test]
-fn a_free_preferred_slot_is_taken() {
+fn free_preferred_slot_is_leased() {
     let mut ledger = ledger(Strategy::Fifo, 2, 2);
     let prefer = |id, slot| SlotRequest { prefer: Some((InstanceId(id), slot)), ..SlotRequest::default() };
-    let named = lent(ledger.request(prefer(1, 1)));
+    let named = leased(ledger.request(prefer(1, 1)));
     assert_eq!((named.instance.0, named.slot), (1, 1));
-    assert_eq!(lent(ledger.request(prefer(1, 1))).instance.0, 0, "it is taken");
+    assert_eq!(leased(ledger.request(prefer(1, 1))).instance.0, 0, "it is taken");
     assert!(matches!(ledger.request(prefer(9, 9)), SlotAnswer::Leased(_)));
 }
 
 /// Instances are filled one after the other, started when all others are full, and no more are started than the waiters
 /// need.
 #[test]
-fn grows_only_when_full() {
+fn instances_start_only_when_others_are_full() {
     let mut ledger = elastic(3, 2);
     let waiters = [waits(any(&mut ledger)), waits(any(&mut ledger))];
     assert_eq!((ledger.take_start(), ledger.take_start()), (Some(InstanceId(0)), None));
@@ -116,13 +116,13 @@ fn grows_only_when_full() {
     let granted: Vec<_> = ledger.started(InstanceId(0)).granted.iter().map(|grant| grant.waiter).collect();
     assert_eq!(granted, waiters);
     assert_eq!(ledger.started(InstanceId(1)).granted[0].waiter, third);
-    assert_eq!(lent(any(&mut ledger)).instance.0, 1);
+    assert_eq!(leased(any(&mut ledger)).instance.0, 1);
     assert_eq!(ledger.figures(), Figures { instances: 2, leased: 4, slots: 6, waiting: 0 });
 }
 
-/// A waiter that gave up before anything was started has nothing started for it.
+/// No instance is started for a waiter that gave up before the start.
 #[test]
-fn a_waiter_that_left_starts_no_instance() {
+fn departed_waiter_starts_no_instance() {
     let mut ledger = elastic(2, 1);
     let first = waits(any(&mut ledger));
     assert_eq!(ledger.take_start(), Some(InstanceId(0)));
@@ -134,11 +134,11 @@ fn a_waiter_that_left_starts_no_instance() {
     assert_eq!((ledger.take_start(), ledger.figures().waiting), (None, 0));
 }
 
-/// Waiters are served in order, one that gave up is passed over, and newcomers do not overtake.
+/// Waiters are served in order, a waiter that gave up is passed over, and newcomers do not overtake.
 #[test]
 fn waiters_are_served_in_order() {
     let mut ledger = ledger(Strategy::Fifo, 1, 1);
-    let lease = lent(any(&mut ledger));
+    let lease = leased(any(&mut ledger));
     let [first, second, third] = [0; 3].map(|_| waits(any(&mut ledger)));
     assert_eq!(
         [first, second, third].map(|waiter| ledger.queue_position(waiter)),
@@ -151,14 +151,14 @@ fn waiters_are_served_in_order() {
     let grant = ledger.release(grant.lease).unwrap();
     assert_eq!(grant.waiter, third);
     assert_eq!(ledger.release(grant.lease), None);
-    lent(any(&mut ledger));
+    leased(any(&mut ledger));
 }
 
 /// Of a waiter for this instance and a waiter for any slot, the earlier one is served first, both ways.
 #[test]
 fn keyed_and_unkeyed_waiters_are_served_in_order() {
     let mut ledger = ledger(Strategy::Fifo, 2, 1);
-    let leases = [lent(any(&mut ledger)), lent(any(&mut ledger))];
+    let leases = [leased(any(&mut ledger)), leased(any(&mut ledger))];
     let wants_0 = waits(keyed(&mut ledger, 0));
     let takes_any = waits(any(&mut ledger));
     let wants_1 = waits(keyed(&mut ledger, 1));
@@ -174,9 +174,9 @@ fn keyed_and_unkeyed_waiters_are_served_in_order() {
 
 /// A waiter whose slot turned out unusable is served before later ones.
 #[test]
-fn a_waiter_with_an_unusable_grant_goes_first() {
+fn waiter_with_an_unusable_slot_is_served_first() {
     let mut ledger = ledger(Strategy::Fifo, 2, 1);
-    let leases = [lent(any(&mut ledger)), lent(any(&mut ledger))];
+    let leases = [leased(any(&mut ledger)), leased(any(&mut ledger))];
     let [first, second] = [0; 2].map(|_| waits(any(&mut ledger)));
     assert_eq!(ledger.release(leases[0]).unwrap().waiter, first);
     ledger.lost(InstanceId(0), RestartOutlook::Soon);
@@ -185,12 +185,12 @@ fn a_waiter_with_an_unusable_grant_goes_first() {
     assert_eq!(ledger.started(InstanceId(0)).granted[0].waiter, second);
 }
 
-/// An instance that is gone leases nothing, its leases are void, and those who wait for it alone are refused at once;
-/// the others wait for another one or for its return.
+/// An instance that is gone leases nothing, its leases are void, and waiters that want only it are refused at once;
+/// the others wait for another instance or for its return.
 #[test]
-fn a_dead_instance_lends_nothing() {
+fn dead_instance_leases_nothing() {
     let mut ledger = ledger(Strategy::Fifo, 1, 1);
-    let lease = lent(any(&mut ledger));
+    let lease = leased(any(&mut ledger));
     let wants_0 = waits(keyed(&mut ledger, 0));
     let takes_any = waits(any(&mut ledger));
     let changes = ledger.lost(InstanceId(0), RestartOutlook::Soon);
@@ -218,14 +218,14 @@ fn waiters_are_refused_when_no_instance_may_lease() {
     assert_eq!(keyed(&mut ledger, 7), SlotAnswer::Refused(LeaseRefused::Gone(InstanceId(7))));
     ledger.starting(InstanceId(1));
     ledger.started(InstanceId(1));
-    assert_eq!(lent(any(&mut ledger)).instance.0, 1);
+    assert_eq!(leased(any(&mut ledger)).instance.0, 1);
 }
 
-/// Draining voids no lease: it ends when the last one is back. A slot that comes back is not leased again.
+/// Draining voids no lease: it ends when the last lease is back. A slot that comes back is not leased again.
 #[test]
 fn draining_keeps_leases_valid() {
     let mut ledger = ledger(Strategy::Fifo, 2, 2);
-    let lease = lent(keyed(&mut ledger, 1));
+    let lease = leased(keyed(&mut ledger, 1));
     assert_eq!(ledger.drain(InstanceId(1), false), Changes::default());
     assert!(ledger.is_valid(lease));
     assert_eq!(takes(&mut ledger, 2), [0, 0]);
@@ -239,12 +239,12 @@ fn draining_keeps_leases_valid() {
     assert_eq!(ledger.started(InstanceId(1)).granted[0].waiter, waiter);
 }
 
-/// A draining instance that is needed after all leases its free slots again, first to those who wait; its leases stay
-/// valid, and an instance that does not drain is not opened by `reopen`.
+/// A draining instance that is needed after all leases its free slots again, first to waiters; its leases stay valid.
+/// `reopen` does not open an instance that does not drain.
 #[test]
-fn a_draining_instance_is_reopened() {
+fn draining_instance_can_be_reopened() {
     let mut ledger = ledger(Strategy::Fifo, 1, 2);
-    let out = lent(any(&mut ledger));
+    let out = leased(any(&mut ledger));
     ledger.drain(InstanceId(0), true);
     let waiter = waits(any(&mut ledger));
     let Changes { granted, refused } = ledger.reopen(InstanceId(0));
@@ -258,19 +258,19 @@ fn a_draining_instance_is_reopened() {
     assert_eq!(any(&mut ledger), SlotAnswer::Refused(LeaseRefused::Hopeless));
 }
 
-/// An instance that did not answer leases nothing until it has answered; its leases stay valid, and those who wait for any
-/// slot are served by another instance.
+/// An instance that did not answer leases nothing until it has answered; its leases stay valid, and another instance
+/// serves the waiters that accept any slot.
 #[test]
-fn a_silent_instance_is_withheld() {
+fn unresponsive_instance_leases_nothing() {
     let mut ledger = ledger(Strategy::LeastUsed, 2, 2);
-    let kept = lent(keyed(&mut ledger, 0));
+    let kept = leased(keyed(&mut ledger, 0));
     ledger.withhold(InstanceId(0));
     assert!(ledger.is_withheld(InstanceId(0)) && ledger.is_valid(kept));
     assert_eq!(ledger.withheld().collect::<Vec<_>>(), [InstanceId(0)]);
     assert_eq!(takes(&mut ledger, 2), [1, 1]);
     let keyed_waiter = waits(keyed(&mut ledger, 0));
     let waiter = waits(any(&mut ledger));
-    // The keeper of open seats may still take its slot to clear it, and no waiter gets it when it comes back.
+    // The pool may still take a slot to close the idle seat in it, and no waiter gets the slot when it comes back.
     let cleared = ledger.take(InstanceId(0), 1 - kept.slot).unwrap();
     assert_eq!(ledger.take(InstanceId(0), 1 - kept.slot), None);
     assert_eq!(ledger.release(cleared), None);
@@ -278,9 +278,9 @@ fn a_silent_instance_is_withheld() {
     assert!(!ledger.retire(InstanceId(0)));
     let granted = ledger.responds_again(InstanceId(0)).granted;
     assert_eq!(granted.iter().map(|grant| grant.waiter).collect::<Vec<_>>(), [keyed_waiter, waiter]);
-    assert_eq!(ledger.responds_again(InstanceId(0)), Changes::default(), "it lends already");
+    assert_eq!(ledger.responds_again(InstanceId(0)), Changes::default(), "it leases already");
 
-    // An instance that was drained or lost meanwhile stays so when it answers.
+    // An instance that was drained or lost meanwhile stays drained or lost when it answers.
     ledger.withhold(InstanceId(0));
     ledger.drain(InstanceId(0), true);
     assert!(ledger.is_valid(granted[0].lease));
@@ -290,9 +290,9 @@ fn a_silent_instance_is_withheld() {
     assert_eq!(ledger.responds_again(InstanceId(0)), Changes::default());
 }
 
-/// Where instances are added as they are needed, another one is started when the only one does not answer.
+/// When the only running instance does not answer, a cold one is started.
 #[test]
-fn a_silent_instance_has_another_one_started() {
+fn unresponsive_instance_makes_another_start() {
     let mut ledger = elastic(2, 1);
     waits(any(&mut ledger));
     let first = ledger.take_start().unwrap();
@@ -303,22 +303,22 @@ fn a_silent_instance_has_another_one_started() {
     assert!(ledger.take_start().is_some_and(|second| second != first));
 }
 
-/// An instance without leases can be made cold again, one with a lease cannot.
+/// An instance without leases can be made cold again, an instance with a lease cannot.
 #[test]
 fn idle_instances_retire() {
     let mut ledger = elastic(1, 2);
     waits(any(&mut ledger));
     ledger.take_start();
     let lease = ledger.started(InstanceId(0)).granted[0].lease;
-    assert!(!ledger.retire(InstanceId(0)), "it is lent");
+    assert!(!ledger.retire(InstanceId(0)), "it is leased");
     ledger.release(lease);
     assert!(ledger.retire(InstanceId(0)));
     waits(any(&mut ledger));
     assert_eq!(ledger.take_start(), Some(InstanceId(0)));
 }
 
-/// Internal use takes free slots that suit, the lowest instance first where instances are filled; it makes no caller wait,
-/// has an instance started for it, and does not count as leased.
+/// Internal use takes free slots that suit, with `Fill` in the lowest instance first. It makes no caller wait, may
+/// start an instance, and does not count as leased.
 #[test]
 fn internal_use_makes_no_caller_wait() {
     let mut ledger = elastic(2, 1);

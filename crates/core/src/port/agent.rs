@@ -14,8 +14,8 @@ pub enum NoAnswer {
     Gone,
 }
 
-/// The client behind a call. What an agent does not define, it lacks: it ignores notifications, has no capabilities and no
-/// files, and answers no question.
+/// The client behind a call. By default an agent ignores notifications, has no capabilities and no files, and answers
+/// no question.
 pub trait Agent: Send + Sync {
     /// Passes on a notification (method and parameters). Bounded; never blocks.
     fn tell(&self, _method: &str, _params: Option<Raw>) {}
@@ -47,7 +47,7 @@ pub trait Agent: Send + Sync {
     fn queued(&self, _: Queued<'_>) {}
 }
 
-/// Stands for the agent where there is none: for a spare, and for greenroom's own calls.
+/// The agent of a seat or call that no client asked for: a spare, or one of greenroom's own calls.
 #[derive(Debug, Clone, Copy)]
 pub struct NoAgent;
 

@@ -18,7 +18,7 @@ pub struct Call {
     /// The MCP method: `tools/call`, or another request to an engine that is an MCP server.
     pub method: &'static str,
     pub params: Raw,
-    /// The picture that this call takes must show the refs of what can be clicked or filled.
+    /// The screenshot that this call takes must show the refs of elements that can be clicked or filled.
     pub annotate: bool,
     /// Records the call before it runs.
     pub recorder: Option<Arc<dyn CallRecorder>>,
@@ -29,7 +29,7 @@ impl Call {
         Self { tool: tool.into(), method: TOOLS_CALL, params, annotate: false, recorder: None }
     }
 
-    /// Has the call recorded, now that its session is known. The call must not run before the future resolves.
+    /// Begins the call's record, now that its session is known. The call must not run before the future resolves.
     pub fn begin(&mut self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
         match self.recorder.take() {
             Some(recorder) => recorder.begin(session),
@@ -40,8 +40,8 @@ impl Call {
 
 /// Records the beginning of a call.
 pub trait CallRecorder: Send + Sync {
-    /// The call has found its session, or needs none, and is about to run there. The returned future resolves when that is
-    /// recorded, or cannot be; queueing the record happens at once and never blocks.
+    /// Queues the record of a call whose session is now known (`None`: it needs none) and that is about to run. Never
+    /// blocks. The returned future resolves when the store has kept the record, or cannot.
     fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()>;
 }
 
@@ -53,7 +53,7 @@ pub struct Reply {
     pub artifacts: Vec<Artifact>,
     /// Console lines that came with the answer, in order.
     pub console: Vec<ConsoleLine>,
-    /// The session's folder, where the engine named files relative to it.
+    /// The session's folder, if the engine named files relative to it.
     pub folder: Option<PathBuf>,
 }
 
@@ -70,7 +70,7 @@ impl Reply {
         self.artifacts.iter().find(|artifact| matches!(artifact.kind, ArtifactKind::Snapshot))
     }
 
-    /// The snapshot's own text.
+    /// The text of the page snapshot.
     pub fn snapshot_text(&self) -> Option<&Arc<str>> {
         match &self.snapshot()?.content {
             Content::Text(text) => Some(text),
@@ -78,7 +78,7 @@ impl Reply {
         }
     }
 
-    /// The size of its texts in bytes: the body, the snapshot and the console lines.
+    /// The size of the reply's texts in bytes: the body, the snapshot and the console lines.
     pub fn bytes(&self) -> usize {
         let (Ok(body) | Err(body)) = &self.body;
         let console = self.console.iter().map(|line| line.message.len());
@@ -89,7 +89,7 @@ impl Reply {
     pub fn is_failure(&self) -> bool {
         match &self.body {
             Err(_) => true,
-            // Most answers do not contain the word: then nothing is parsed.
+            // Search for the word first: most answers do not contain it and need no parsing.
             Ok(result) => {
                 result.get().contains("isError")
                     && Fields::open(result).ok().and_then(|fields| fields.read("isError").ok().flatten())
@@ -103,10 +103,10 @@ impl Reply {
 #[derive(Debug, Clone)]
 pub struct Artifact {
     pub kind: ArtifactKind,
-    /// Its position in the JSON text of [`Reply::body`], in bytes. Empty where it is not in that text: a file that the
-    /// answer does not name, or a snapshot that was written to a file of the agent's.
+    /// The artifact's position in the JSON text of [`Reply::body`], in bytes. Empty if it is not in that text: a file
+    /// that the answer does not name, or a snapshot that was written to one of the agent's files.
     pub range: Range<usize>,
-    /// The plain text that replaces it. `None` when the answer already has it.
+    /// The plain text that replaces the range. `None` if the answer already has that text.
     pub instead: Option<String>,
     /// The content to keep in the record.
     pub content: Content,
@@ -114,11 +114,11 @@ pub struct Artifact {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArtifactKind {
-    /// A page snapshot, or a link to a file with one. What is kept is the snapshot's own text, without a fence around it.
+    /// A page snapshot, or a link to a file with one. The record keeps the snapshot's own text, without a code fence.
     Snapshot,
     /// New console lines that the engine wrote to a file; see [`Reply::console`].
     Console,
-    /// A file: its path means something to the engine only; the text is what the agent can use.
+    /// A path that only the engine can use; [`Artifact::instead`] is the text that the agent can use.
     Path,
 }
 

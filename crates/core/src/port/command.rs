@@ -50,8 +50,8 @@ pub enum BrowserCommand {
     },
     Screenshot {
         full_page: bool,
-        /// Draws the refs of what can be clicked or filled. Absent where it is not wanted: a server of an earlier version
-        /// does not know it.
+        /// Draws the refs of elements that can be clicked or filled. `false` is not serialized, because servers of
+        /// earlier versions refuse the field.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         annotate: bool,
     },
@@ -59,7 +59,7 @@ pub enum BrowserCommand {
     TabNew {
         url: Option<String>,
     },
-    /// Closes the tab with this number, the current one if there is none.
+    /// Closes the tab with this number, or the current tab.
     TabClose {
         tab: Option<u32>,
     },
@@ -82,7 +82,7 @@ pub struct FieldInput {
 }
 
 impl BrowserCommand {
-    /// The word by which people know the command.
+    /// The word for the command on the command line.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Open { .. } => "open",

@@ -13,23 +13,23 @@ pub trait Engine: Send + Sync {
     fn fingerprint(&self) -> String;
     /// Tools that run code in the engine's own process; hidden and refused unless `tools.unsafe` is set.
     fn unsafe_tools(&self) -> BTreeSet<&'static str>;
-    /// The entry of `caps` that a tool belongs to, where the engine has the tool and its settings do not offer it.
+    /// The entry of `caps` that would offer this tool, if the engine has the tool and the current settings hide it.
     fn missing_cap(&self, _tool: &str) -> Option<&'static str> {
         None
     }
-    /// Whether it is any MCP server (`custom`), which may have prompts and resources besides its tools.
+    /// Whether the engine is `custom`: any MCP server, which may have prompts and resources besides its tools.
     fn is_server(&self) -> bool {
         false
     }
-    /// How its answers are read.
+    /// How to read the engine's answers.
     fn format(&self) -> &'static dyn EngineFormat {
         &PlainFormat
     }
     /// Asks the engine for its tools, without a browser.
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>>;
     fn start(&self, id: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>>;
-    /// Starts the browser of an attached engine again when it cannot be reached, with the command that its operator
-    /// configured. Returns whether it did anything: not where the browser answers, or without such a command.
+    /// Starts an attached browser that cannot be reached, with the command that its operator configured. Returns
+    /// whether it ran the command: `false` if the browser answers or no command is configured.
     fn revive(&self) -> BoxFuture<'_, Result<bool, StartError>> {
         Box::pin(std::future::ready(Ok(false)))
     }
@@ -39,15 +39,15 @@ pub trait Engine: Send + Sync {
 
 /// One running engine with its browser.
 pub trait Instance: Send + Sync {
-    /// Opens a seat on behalf of an agent, whose capabilities the engine learns. The seat has a private folder
-    /// of its own, which is removed with it.
+    /// Opens a seat for an agent, and tells the engine the agent's capabilities. The seat has a private folder, which
+    /// is removed with it.
     fn open(&self, agent: Arc<dyn Agent>) -> BoxFuture<'_, Result<Box<dyn Seat>, OpenError>>;
     /// Becomes `Some` once, when the instance is gone.
     fn lost(&self) -> watch::Receiver<Option<Lost>>;
-    /// Health check of the engine and its browser, while calls may be running. The caller decides how long it may take.
+    /// Checks the health of the engine and its browser, while calls may be running. The caller sets the time limit.
     fn ping(&self) -> BoxFuture<'_, Result<(), HealthCheckFailed>>;
-    /// Which part did not answer the last [`Instance::ping`], for a caller that has given up waiting. `None` where
-    /// nothing is waited for, or it is unknown.
+    /// Which part has not answered the last [`Instance::ping`], for a caller that has given up waiting. `None` if all
+    /// have answered, or it is unknown.
     fn silent(&self) -> Option<Arc<str>> {
         None
     }
@@ -55,14 +55,15 @@ pub trait Instance: Send + Sync {
     fn mark_lost(&self, _: Lost) {}
     /// The processes this instance started and still owns: the engine's, then the browser's.
     fn process_ids(&self) -> Vec<u32>;
-    /// Ends the instance: politely within `grace`, then by force. Returns when nothing of it is left.
+    /// Asks the instance to end within `grace`, then ends it by force. Returns when all its processes and files are
+    /// gone.
     fn stop(&self, grace: Duration) -> BoxFuture<'_, ()>;
 }
 
 /// One isolated browser context, ready to take calls, one at a time.
 pub trait Seat: Send {
     fn call<'a>(&'a mut self, call: Call, agent: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>>;
-    /// How much longer than the usual deadline this call's own arguments ask to wait.
+    /// How much longer than the usual deadline the call may take, because its own arguments ask the engine to wait.
     fn own_wait(&self, call: &Call) -> Duration;
     /// Becomes `Some` once, when this seat can take no more calls.
     fn lost(&self) -> watch::Receiver<Option<Lost>>;
@@ -71,7 +72,7 @@ pub trait Seat: Send {
     fn take_crashes(&mut self) -> Vec<Crash> {
         Vec::new()
     }
-    /// The downloads that were stopped since the last call of this method. The seat goes on without them.
+    /// The downloads that greenroom stopped since the last call of this method. The seat goes on without them.
     fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
         None
     }
@@ -91,7 +92,7 @@ pub struct Tool {
 #[derive(Debug, Clone, Default)]
 pub struct Toolset {
     pub tools: Vec<Tool>,
-    /// What the engine says about itself in the handshake. `None` if there was none.
+    /// What the engine says about itself in the handshake. `None` if there was no handshake.
     pub introduction: Option<Introduction>,
 }
 
@@ -135,19 +136,19 @@ impl StartError {
 /// Why a seat could not be opened.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpenError {
-    /// The instance is gone; another one may do.
+    /// The instance is gone; another instance may open a seat.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// This seat did not open in time; it is closed when it opens late. [`Instance::ping`] tells whether the instance still
-    /// answers.
+    /// This seat did not open in time; if it opens later, the instance closes it. [`Instance::ping`] tells whether the
+    /// instance still answers.
     #[error(transparent)]
     Late(StartError),
-    /// This seat could not be opened; the instance lives.
+    /// The instance is alive, but could not open this seat.
     #[error(transparent)]
     Failed(#[from] StartError),
 }
 
-/// Why an instance failed its health check. It may recover, so it is checked again.
+/// Why an instance failed its health check. The instance may recover, so the fleet checks it again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct HealthCheckFailed(pub Arc<str>);

@@ -1,10 +1,11 @@
-//! How to read the answers of an engine. Its adapter alone knows its tools by name and the grammar of its texts.
+//! How to read the answers of an engine. Only the engine's adapter knows its tools by name and the grammar of its
+//! texts.
 
 use serde_json::Value;
 
 use super::BrowserCommand;
 
-/// How to read the answers of one kind of engine. The defaults are for an engine of which nothing is known.
+/// How to read the answers of one kind of engine. The defaults are for an engine whose answers greenroom cannot read.
 pub trait EngineFormat: Send + Sync {
     /// Whether a tool's answers carry page snapshots, as far as the engine's adapter knows.
     fn gives_snapshots(&self, _tool: &str) -> bool {
@@ -15,16 +16,16 @@ pub trait EngineFormat: Send + Sync {
         Vec::new()
     }
     /// Identifies the document that an answer shows: another text means another document, or another tab.
-    /// `None` if the answer does not show it.
+    /// `None` if the answer shows no document.
     fn document(&self, _result: &str, _snapshot: &str) -> Option<String> {
         None
     }
-    /// Whether the error of a call says that the page has no element of the ref that the call named.
+    /// Whether the error of a call says that the page has no element with the ref that the call named.
     fn is_missing_ref(&self, _error: &str) -> bool {
         false
     }
-    /// A shorter text for a description in the engine's tool list; an empty one where the description says no more than
-    /// the name it belongs to. `None` if the engine's own text is used.
+    /// A shorter text for a description in the engine's tool list; empty if the description says no more than the name
+    /// it belongs to. `None` to keep the engine's own text.
     fn brief(&self, _description: &str) -> Option<&'static str> {
         None
     }
@@ -36,15 +37,16 @@ pub trait EngineFormat: Send + Sync {
     fn snapshot_tool(&self) -> Option<&'static str> {
         None
     }
-    /// The tool that takes a picture of the page.
+    /// The tool that takes a screenshot of the page.
     fn screenshot_tool(&self) -> Option<&'static str> {
         None
     }
-    /// Whether the engine's seats can draw refs on that picture ([`super::Call::annotate`]). Other seats refuse such a call.
+    /// Whether the engine's seats can draw refs on that screenshot ([`super::Call::annotate`]). Other seats refuse the
+    /// call.
     fn annotates(&self) -> bool {
         false
     }
-    /// Whether a tool's answers can be read as data, of which a caller asks for parts.
+    /// Whether [`EngineFormat::data`] can read a tool's answers, so that a caller can ask for parts of them.
     fn gives_data(&self, _tool: &str) -> bool {
         false
     }
@@ -71,7 +73,7 @@ impl EngineFormat for PlainFormat {}
 /// An input field of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// The reference by which calls may name it.
+    /// The ref by which calls name the field.
     pub reference: String,
     /// What was entered, as far as the snapshot shows it.
     pub value: Option<String>,

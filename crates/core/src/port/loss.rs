@@ -2,19 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-/// Why a seat or an instance is gone. A process's exit or the observer shows it; it is never guessed from an answer.
+/// Why a seat or an instance is gone. The engine's adapter learns it from a process's exit or from the observer, and
+/// never guesses it from an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     #[error("the engine process ended ({status}){}", stderr_suffix(.stderr_tail))]
     Process { status: Arc<str>, stderr_tail: Arc<str> },
     #[error("the browser ended ({status}){}", stderr_suffix(.stderr_tail))]
     Browser { status: Arc<str>, stderr_tail: Arc<str> },
-    /// Its pages crashed too often. One crash costs one tab; see [`super::Seat::take_crashes`].
+    /// The seat's pages crashed too often. One crash costs one tab; see [`super::Seat::take_crashes`].
     #[error("the page crashed ({0})")]
     Page(Arc<str>),
     #[error("the engine did not answer within {}", human(*.0))]
     Hung(Duration),
-    /// greenroom gives it up: it failed its health checks, sends more than can be followed, or its files take too much.
+    /// greenroom gives the browser up: it failed its health checks, sends more events than greenroom can follow, or its
+    /// files take too much space.
     #[error("greenroom gave up the browser: {0}")]
     HealthCheckFailed(Arc<str>),
     /// The browser goes on, but what its network service had in memory is gone.
@@ -45,13 +47,13 @@ pub fn human(duration: Duration) -> String {
 /// A tab whose page crashed. Cookies and the other tabs of its seat are unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crash {
-    /// The page that it showed.
+    /// The page that the tab showed.
     pub url: Arc<str>,
-    /// How it ended, in the browser's words: `crashed`, `oom`, `killed`.
+    /// How the page ended, in the browser's words: `crashed`, `oom`, `killed`.
     pub why: Arc<str>,
 }
 
-/// Downloads that were stopped because the files of their seat take all the disk space that they may.
+/// Downloads that greenroom stopped because the files of their seat take all the disk space that they may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoppedDownloads {
     pub count: u64,
@@ -68,7 +70,7 @@ mod tests {
 
     /// Durations in messages read as people write them.
     #[test]
-    fn durations_read_well() {
+    fn durations_have_readable_units() {
         for (ms, text) in
             [(250, "250 ms"), (1_500, "1.5 s"), (30_000, "30 s"), (90_000, "90 s"), (300_000, "5 min")]
         {

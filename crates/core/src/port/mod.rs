@@ -1,8 +1,8 @@
 //! The ports: how the fleet sees engines, and how an engine sees the agent behind a call.
 //!
 //! An [`Engine`] starts [`Instance`]s, an instance opens [`Seat`]s, a seat takes [`Call`]s one at a time
-//! (`&mut self` makes "calls of a session run in order" a type). Everything the fleet knows of a browser it
-//! knows through these traits, so it is tested against fakes. [`EngineFormat`] says how to read the answers of an engine.
+//! (`&mut self` lets the compiler check that the calls of a session run in order). The fleet sees browsers only
+//! through these traits, so its tests use fakes. [`EngineFormat`] says how to read the answers of an engine.
 
 mod agent;
 mod call;

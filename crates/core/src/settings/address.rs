@@ -39,7 +39,7 @@ mod tests {
 
     /// An address is numbers with a port; `localhost`, the one name that means the same everywhere, is accepted too.
     #[test]
-    fn addresses() {
+    fn listen_address_needs_an_ip_and_a_port() {
         assert_eq!(text(&ListenAddress, "127.0.0.1:0"), Ok("127.0.0.1:0".parse().unwrap()));
         assert_eq!(text(&ListenAddress, "localhost:80"), Ok("127.0.0.1:80".parse().unwrap()));
         assert_eq!(text(&ListenAddress, "[::1]:34501"), Ok("[::1]:34501".parse().unwrap()));

@@ -1,7 +1,7 @@
 //! Running browsers to attach to, as `[[browsers]]`, `--browserUrl` and `--wsEndpoint` name them.
 //!
-//! This module defines such a browser, and the rules for its parts wherever they are written: `resolve` reads them at the
-//! start, and code that adds a browser at run time reads its parts with the same functions.
+//! This module defines such a browser and the rules for its parts: `resolve` reads them at the start, and code that
+//! adds a browser at run time uses the same functions.
 //!
 //! `declared.rs` reads the tables of a config file, `flag.rs` the command line, `draft.rs` puts together what they say,
 //! `key.rs` knows which settings of a pool mean something to a browser that already runs.
@@ -22,8 +22,8 @@ pub(super) use draft::{BrowserDraft, at_run_time, base, problems};
 pub(super) use key::{AppliesTo, NAMED, fit, fits};
 pub use part::{HEADERS_MAX, LABEL_BYTES_MAX, TAGS_MAX, browser_label, browser_tags, browser_url};
 
-/// How many browsers may be attached at once. A connected one has an engine process of some 90 MB, so more than these
-/// are more than one machine should drive, or a mistake in a script.
+/// How many browsers may be attached at once. Each connected browser has an engine process of some 90 MB, so a higher
+/// number is more than one machine should drive, or a mistake in a script.
 pub const BROWSERS_MAX: usize = 64;
 
 /// A browser to attach to.
@@ -32,16 +32,16 @@ pub struct AttachedBrowser {
     /// The debugger's address: `http://host:port`, or `ws://host:port/devtools/browser/…`. Its query may be a secret:
     /// see [`AttachedBrowser::shown_url`].
     pub url: String,
-    /// A second name besides its index, never a number, and no other browser's.
+    /// A second name besides the index: never a number, and different for each browser.
     pub label: Option<String>,
     /// Names that several browsers may share.
     pub tags: Vec<String>,
-    /// Sent with every connection to the debugger.
+    /// Headers that greenroom sends with every connection to the debugger.
     pub headers: Vec<Header>,
-    /// Starts the browser when it is asked for again and cannot be reached: a program and its arguments, the
-    /// placeholder `{url}` not yet filled in. Empty when there is no such command.
+    /// The command that starts the browser when an order to reconnect finds it unreachable: a program and its
+    /// arguments, with the placeholder `{url}` not yet filled in. Empty if there is none.
     pub start_command: Vec<String>,
-    /// Its other settings: the engine, its tools and time limits.
+    /// The browser's other settings: the engine, its tools and time limits.
     pub pool: Pool,
 }
 

@@ -1,5 +1,5 @@
-//! Further flags for a Chromium that greenroom starts. Flags by which greenroom keeps sessions apart, and pages behind its
-//! proxy, are refused.
+//! Further flags for a Chromium that greenroom starts. Refuses the flags with which greenroom keeps sessions apart and
+//! sends pages through its proxy.
 
 use serde_json::Value as Json;
 
@@ -8,7 +8,7 @@ use super::{
     list::items,
 };
 
-/// How the names of flags begin that only greenroom may set, and why.
+/// The prefixes of flags that only greenroom may set, and why.
 const OWN: &[(&str, &str)] = &[
     ("--remote-debugging", "greenroom needs this flag to control the browser"),
     ("--user-data-dir", "set `user_data_dir`"),
@@ -76,9 +76,9 @@ mod tests {
     use super::*;
     use crate::settings::kind::tests::{text, toml};
 
-    /// Flags are accepted, as a list or as text; a page's address is not a flag, and those that greenroom needs are refused.
+    /// Flags are accepted, as a list or as text; a page's address, and flags that greenroom sets itself, are refused.
     #[test]
-    fn flags() {
+    fn own_flags_of_greenroom_are_refused() {
         let expected = Ok(vec!["--disable-gpu".to_owned(), "--disable-features=A,B".to_owned()]);
         assert_eq!(text(&BrowserArgs, " --disable-gpu  --disable-features=A,B"), expected);
         assert_eq!(toml(&BrowserArgs, "['--disable-gpu', '--disable-features=A,B']"), expected);

@@ -23,7 +23,7 @@ impl ValueType for Bytes {
         .ok_or(InvalidValue(None))
     }
 
-    /// Uses the largest unit that divides it.
+    /// Uses the largest unit that divides the value.
     fn show(&self, value: &u64) -> String {
         let exact = UNITS.iter().rev().find(|(_, unit)| *value > 0 && value.is_multiple_of(*unit));
         exact.map_or_else(|| value.to_string(), |(name, unit)| format!("{}{name}", value / unit))
@@ -49,7 +49,7 @@ mod tests {
 
     /// Every unit, and bytes without one, read the same as text and in TOML; nonsense and overflow are refused.
     #[test]
-    fn sizes() {
+    fn byte_sizes_are_parsed_with_units() {
         let kind = Bytes(1 << 20..=1 << 50);
         assert_eq!((text(&kind, "512MiB"), toml(&kind, "\"2 GiB\"")), (Ok(512 << 20), Ok(2 << 30)));
         assert_eq!((text(&kind, "1048577"), toml(&kind, "1048577")), (Ok(1_048_577), Ok(1_048_577)));

@@ -20,7 +20,7 @@ macro_rules! words {
         pub enum $name { $( $(#[doc = $v_doc])+ $variant, )+ }
 
         impl $name {
-            /// Its word in the configuration.
+            /// The variant's word in the configuration.
             pub fn as_str(self) -> &'static str {
                 match self { $( Self::$variant => $word, )+ }
             }
@@ -55,7 +55,7 @@ words! {
 
     /// What an agent gets of an answer.
     Responses {
-        /// A page that the agent has just been sent as its changes, any other whole.
+        /// Only the changes of a page that the agent has just got; any other page whole.
         Auto = "auto",
         /// All of it, up to a budget.
         Inline = "inline",
@@ -75,9 +75,9 @@ words! {
         Link = "link",
     }
 
-    /// Which tools agents are shown, and in which words.
+    /// Which tools greenroom shows to agents, and in which words.
     ToolProfile {
-        /// The few that most tasks need, and one that describes and runs the others.
+        /// The few tools that most tasks need, and one that describes and runs the others.
         Core = "core",
         /// All of them, in few words.
         Compact = "compact",
@@ -85,7 +85,7 @@ words! {
         Full = "full",
     }
 
-    /// What speaks browser tools.
+    /// The MCP server that offers the browser tools.
     EngineKind {
         /// The pinned `@playwright/mcp`.
         Playwright = "playwright",
@@ -133,7 +133,7 @@ words! {
         Only = "only",
     }
 
-    /// Which colours pages are asked to have.
+    /// The colour scheme that browsers report to pages.
     ColorScheme {
         /// Dark text on light ground.
         Light = "light",
@@ -143,7 +143,7 @@ words! {
         NoPreference = "no-preference",
     }
 
-    /// The language of the code that answers show for what was done.
+    /// The programming language in which answers show the code of an action.
     Codegen {
         /// Playwright's own.
         Typescript = "typescript",
@@ -214,15 +214,15 @@ words! {
 }
 
 impl Cap {
-    /// Whether its tools reach every tab of a context: routes, offline mode, recordings, traces and videos do. Tools for
-    /// cookies do too; but a user who adds them wants just that.
+    /// Whether the group's tools reach every tab of a context, as routes, offline mode, recordings, traces and videos
+    /// do. Tools for cookies do too, but do not count: a user who adds them wants just that.
     pub fn reaches_all_tabs(self) -> bool {
         matches!(self, Self::Network | Self::Devtools)
     }
 }
 
 impl ChoiceWords for Strategy {
-    /// The built-in pool's own strategy has no word: there `auto` means it.
+    /// `Fill`, the built-in pool's strategy, has no word: `auto` means it there.
     const ALL: &'static [(&'static str, Self)] = &[
         ("fifo", Self::Fifo),
         ("round_robin", Self::RoundRobin),
@@ -276,7 +276,7 @@ mod tests {
 
     /// A word that users know from other versions of an engine is refused, in lists too, and the error says what to use.
     #[test]
-    fn words_of_other_tools_have_a_hint() {
+    fn words_of_other_engine_versions_get_a_hint() {
         let why = "its tools are in `devtools`".to_owned();
         assert_eq!(text(&Choice::<Cap>::ANY, "tracing"), Err(InvalidValue(Some(why.clone()))));
         let listed = InvalidValue(Some(format!("`tracing` is not one of them: {why}")));
@@ -285,7 +285,7 @@ mod tests {
 
     /// A choice takes its own words exactly, and says which they are.
     #[test]
-    fn words() {
+    fn choice_accepts_its_own_words_only() {
         let kind = Choice::<Browser>::ANY;
         assert_eq!(text(&kind, "headless-shell"), Ok(Browser::HeadlessShell));
         assert_eq!(toml(&kind, "\"msedge\""), Ok(Browser::Msedge));

@@ -1,5 +1,5 @@
-//! Makes pools of the declarations: defaults, then what holds for all pools, then the pool's own values, then each
-//! instance's. Also finds problems between the pools; `check.rs` finds those within one.
+//! Makes pools of the declarations. Values for all pools override the defaults, the pool's own override those, and the
+//! instance's override all. Also finds problems between the pools; `check.rs` finds those within one.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
     table::{Pool, Settings},
 };
 
-/// The pools of `drafts`, by name. `resolved` has what holds for all pools.
+/// The pools of `drafts`, by name. `resolved` has the values for all pools.
 pub(super) fn pools(resolved: &Resolved, drafts: &BTreeMap<String, Draft>) -> Vec<DeclaredPool> {
     let global = global(resolved);
     drafts
@@ -38,7 +38,7 @@ pub(super) fn pools(resolved: &Resolved, drafts: &BTreeMap<String, Draft>) -> Ve
         .collect()
 }
 
-/// The defaults of declared pools, under what is explicitly set for all pools.
+/// The defaults of declared pools, overridden by the values that are set for all pools.
 pub(super) fn global(resolved: &Resolved) -> Pool {
     let mut whole = Settings::around(Pool::declared_defaults());
     for setting in SETTINGS.iter().filter(|setting| setting.is_of_pools()) {
@@ -85,7 +85,8 @@ fn missing_count(name: &str, draft: &Draft, drafts: &BTreeMap<String, Draft>) ->
     }
 }
 
-/// A `.env` may lie in any cloned folder: it must not drop the proxy or the sandbox that the user chose.
+/// The problem of a `.env` that drops guarded values. A `.env` may come with a cloned repository: it must not drop the
+/// proxy or the sandbox that the user chose.
 fn dropped_guarded_values(name: &str, draft: &Draft) -> Option<Problem> {
     let by = &draft.declared_by;
     let robbed: Vec<_> = draft.robs.iter().map(SettingLocation::to_string).collect();
@@ -101,7 +102,7 @@ fn dropped_guarded_values(name: &str, draft: &Draft) -> Option<Problem> {
     })
 }
 
-/// Values for instances that do not exist.
+/// The problems of values for instances that do not exist.
 fn unknown_instances(draft: &Draft, count: usize) -> impl Iterator<Item = Problem> {
     draft.instances.range(count..).map(move |(id, layer)| {
         let hint = match count {
@@ -121,7 +122,7 @@ fn unknown_instances(draft: &Draft, count: usize) -> impl Iterator<Item = Proble
     })
 }
 
-/// Aliases that two instances of a pool share.
+/// The problems of aliases that two instances of a pool share.
 fn duplicate_aliases(name: &str, draft: &Draft) -> Vec<Problem> {
     let mut first: BTreeMap<&str, &SettingLocation> = BTreeMap::new();
     let mut problems = Vec::new();
@@ -143,7 +144,7 @@ fn duplicate_aliases(name: &str, draft: &Draft) -> Vec<Problem> {
     problems
 }
 
-/// Exactly one pool is the default.
+/// The problem of a configuration in which not exactly one pool is the default.
 fn default(drafts: &BTreeMap<String, Draft>) -> Option<Problem> {
     let defaults: Vec<_> = drafts
         .values()

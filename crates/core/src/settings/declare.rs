@@ -10,19 +10,19 @@ use super::{
 
 /// The description of one setting, for all code that does not use its typed value.
 pub struct Setting {
-    /// Its dotted key in TOML, which also makes its variable and its flag.
+    /// The dotted key in TOML; the variable and the flag are made from it.
     pub key: &'static str,
-    /// What it means, as sentences.
+    /// What the setting means, in sentences.
     pub doc: &'static str,
-    /// What a file that merely lies in the working directory may do with it.
+    /// What a file that merely lies in the working directory may do with the setting.
     pub guard: Guard,
-    /// A second variable that sets it; [`Setting::variable`] wins.
+    /// A second variable for the setting; [`Setting::variable`] wins.
     pub alias: Option<&'static str>,
-    /// Of a setting of pools: how far down it may be set.
+    /// For a pool setting: down to which level it may be set.
     pub reach: Reach,
-    /// Of a setting of pools: what it means to a browser that already runs.
+    /// For a pool setting: whether it applies to a browser that already runs.
     pub(super) fit: Option<AppliesTo>,
-    /// The only engine that has it, if it is not for all.
+    /// The only engine that has the setting, if not all have it.
     pub(super) only: Option<EngineKind>,
     pub(super) copy: fn(&Settings, &mut Settings),
     pub(super) set: fn(&mut Settings, GivenValue<'_>) -> Result<(), InvalidValue>,
@@ -39,23 +39,24 @@ pub struct Setting {
 /// file may have come with a cloned repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
-    /// Not set it: it names a program, or permits something that only the user may permit. Otherwise cloning a repository
-    /// would be enough to run its commands.
+    /// The file may not set it, because it names a program or permits something that only the user may permit.
+    /// Otherwise cloning a repository would be enough to run its commands.
     Guarded,
-    /// Set it where the user has not: it limits what agents and pages can do, what is left behind, or what greenroom
-    /// takes of the machine. Where the user has set it, such a file may lower a number and change nothing else.
+    /// The file may set it if the user has not. It limits what agents and pages can do, what stays on disk, or how
+    /// much of the machine greenroom uses. If the user has set it, the file may lower a number and change nothing
+    /// else.
     Limit,
-    /// The same, and it also counts as set by the user where one of these settings is: under another value of this one they
-    /// limit less, or nothing.
+    /// Like `Limit`, and the setting also counts as set by the user if the user has set one of these others: with
+    /// another value of this setting the others would limit less, or nothing.
     LimitWith(&'static [&'static str]),
-    /// Set it: no value of it permits anything new.
+    /// The file may set it: no value permits anything new.
     Open,
 }
 
-/// Down to which level of the pools a setting may be set.
+/// Down to which level a pool setting may be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
-    /// Only for the built-in pool, which exists when none is declared.
+    /// Only for the built-in pool, which exists if no pool is declared.
     BuiltIn,
     /// For all pools and for each, but not for one instance: a pool has one list of tools and one queue.
     Pool,
@@ -63,7 +64,7 @@ pub enum Reach {
     Instance,
 }
 
-/// A group of settings: a TOML table and a struct. The first has no name: its keys stand at the top.
+/// A group of settings: a TOML table and a struct. The first section has no name: its keys are at the top of the file.
 pub struct Section {
     pub name: &'static str,
     pub doc: &'static str,
@@ -100,23 +101,23 @@ impl Setting {
         matches!(self.guard, Guard::Limit | Guard::LimitWith(_))
     }
 
-    /// Whether it is as strict in `now` as in `own`: the same, or a lower number.
+    /// Whether the setting is as strict in `now` as in `own`: the same value, or a lower number.
     pub(super) fn is_as_strict(&self, own: &Settings, now: &Settings) -> bool {
         let lower = matches!(((self.amount)(own), (self.amount)(now)), (Some(own), Some(now)) if now <= own);
         lower || self.is_same(own, now)
     }
 
-    /// Whether it is a setting of pools.
+    /// Whether the setting is one of pools.
     pub fn is_of_pools(&self) -> bool {
         self.section() == "pool"
     }
 
-    /// Whether it means something to an attached browser.
+    /// Whether the setting applies to attached browsers.
     pub fn is_of_browsers(&self) -> bool {
         matches!(self.fit, Some(AppliesTo::Yes | AppliesTo::Isolated))
     }
 
-    /// Whether it has the same value in both. Comparing what it shows is not enough: passwords are not shown.
+    /// Whether the setting has the same value in both. Comparing shown values is not enough: they omit passwords.
     pub fn is_same(&self, one: &Settings, other: &Settings) -> bool {
         (self.same)(one, other)
     }
@@ -197,7 +198,7 @@ macro_rules! settings {
         )*
 
         impl Settings {
-            /// The values when nothing is configured. The caller hands in those that depend on the platform.
+            /// The values when nothing is configured. The caller passes in the values that depend on the platform.
             pub fn defaults($($arg: $arg_type),*) -> Self {
                 Self {
                     $( $field: $default, )*

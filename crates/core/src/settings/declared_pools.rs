@@ -12,25 +12,25 @@ use crate::web_address;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeclaredPool {
     pub name: String,
-    /// What it is for; empty when not configured.
+    /// What the pool is for; empty when not configured.
     pub description: String,
     /// Calls that name no pool go here. Exactly one pool has this.
     pub is_default: bool,
     /// The values of an instance without its own, and of instances that are added later.
     pub common: Pool,
-    /// By their IDs, from 0 on; at least one.
+    /// At least one; an instance's ID is its index here.
     pub instances: Vec<DeclaredInstance>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeclaredInstance {
-    /// A second name besides its ID, never a number, and no other instance's in its pool.
+    /// A second name besides the ID: never a number, and different for each instance of the pool.
     pub alias: Option<String>,
     pub pool: Pool,
 }
 
 impl Settings {
-    /// The built-in pool; `None` where pools are declared, or browsers to attach to.
+    /// The built-in pool; `None` if pools or browsers to attach to are configured.
     pub fn built_in(&self) -> Option<&Pool> {
         (self.pools.is_empty() && self.browsers.is_empty()).then_some(&self.pool)
     }
@@ -48,7 +48,7 @@ impl Settings {
         named.map(|(place, instance)| (place, &instance.pool)).collect()
     }
 
-    /// The pool of calls that name neither a pool nor a browser; none where there are browsers alone.
+    /// The pool of calls that name neither a pool nor a browser; `None` if only browsers are configured.
     pub fn default_pool(&self) -> Option<&Pool> {
         let declared = self.pools.iter().find(|pool| pool.is_default).map(|pool| &pool.common);
         declared.or_else(|| self.built_in())
@@ -60,8 +60,8 @@ impl Settings {
         of_pools.chain(self.browsers.iter().map(|browser| browser.pool.engine)).collect()
     }
 
-    /// The values of a browser of which only the address is known: for those that are attached while greenroom runs. The
-    /// error says why `[pool]` cannot hold for one.
+    /// The values of a browser that is attached while greenroom runs, by its address alone. The error says why `[pool]`
+    /// cannot apply to such a browser.
     pub fn attached(&self) -> Result<Pool, String> {
         self.attached.clone().unwrap_or_else(|| Ok(Pool::declared_defaults()))
     }
@@ -73,7 +73,7 @@ impl Settings {
 }
 
 impl Pool {
-    /// Whether greenroom starts a Chromium for it, rather than the engine its own browser.
+    /// Whether greenroom starts a Chromium for the pool. Otherwise the engine starts its own browser.
     pub fn has_chromium(&self) -> bool {
         let engines_own = matches!(self.browser, Browser::Firefox | Browser::Webkit);
         self.engine != EngineKind::Custom && !engines_own && !self.wsl_windows && !self.extension

@@ -3,7 +3,7 @@
 
 use super::variables::is_ours;
 
-/// The variables that are ours, each with its value, or `None` where the line has none.
+/// greenroom's variables, each with its value, or `None` if the line has no valid value.
 pub(super) fn variables(text: &str) -> Vec<(String, Option<String>)> {
     text.lines().filter_map(line).collect()
 }
@@ -15,7 +15,8 @@ fn line(line: &str) -> Option<(String, Option<String>)> {
         Some((name, value)) => (name.trim_end(), Some(value.trim())),
         None => (line, None),
     };
-    // Also accepts characters that no shell allows in a name, so that `my-pool` in one of ours is reported, not skipped.
+    // Accept characters that no shell allows in a name too, so that a greenroom variable with `my-pool` in its name is
+    // reported, not skipped.
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
     (is_name && is_ours(name)).then(|| (name.to_owned(), value.and_then(unquote)))
 }
@@ -61,7 +62,7 @@ mod tests {
 
     /// Only greenroom's lines are read; quotes and comments are removed; an open quote or a missing `=` is noticed.
     #[test]
-    fn reads_its_own_lines() {
+    fn dotenv_reads_only_greenroom_lines() {
         let text = r#"
 # GREENROOM_LOG=comment
 DATABASE_URL=postgres://x

@@ -13,8 +13,8 @@ use super::{
     table::{Pool, Settings},
 };
 
-/// All declarations. Those of variables are kept apart, because they replace a file's pool of the same name as a whole:
-/// half a pool from each would be one that the user never wrote.
+/// All declarations. Pools that variables declare are kept apart, because they replace a file's pool of the same name
+/// as a whole: a mixture of both would be a pool that the user never wrote.
 #[derive(Default)]
 pub(super) struct Drafts {
     files: BTreeMap<String, Draft>,
@@ -24,11 +24,11 @@ pub(super) struct Drafts {
 /// What the sources say of one pool.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
-    /// The first source that mentions it.
+    /// The first source that mentions the pool.
     pub declared_by: SettingLocation,
-    /// The pool of a file that this one replaces.
+    /// The file's pool that this one replaces.
     pub replaces: Option<Box<Self>>,
-    /// Guarded values of that pool that a `.env` would drop by replacing it. An untrusted file may not set such values, so
+    /// Guarded values of the replaced pool that a `.env` would drop. An untrusted file may not set such values, so
     /// these are the user's own.
     pub robs: Vec<SettingLocation>,
     pub count: Option<usize>,
@@ -42,7 +42,7 @@ pub(super) struct Draft {
 /// Values on one level of one pool, with where each was set.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
-    /// The first source that mentions it.
+    /// The first source that mentions this level.
     pub declared_by: SettingLocation,
     /// Only the keys in `sites` count.
     values: Settings,
@@ -96,13 +96,13 @@ impl Drafts {
         }
     }
 
-    /// Notes that a value cannot be read, or may not be set there.
-    pub(super) fn spoil(&mut self, spot: &PoolKeyPath, site: &SettingLocation) {
+    /// Notes that a value is invalid, or may not be set at this place.
+    pub(super) fn mark_invalid(&mut self, spot: &PoolKeyPath, site: &SettingLocation) {
         self.declare(&spot.pool, site).layer(spot.instance, site).wrong.insert(spot.key.name());
     }
 
-    /// The pools that count, by name.
-    pub(super) fn in_force(self) -> BTreeMap<String, Draft> {
+    /// The pools that result from files and variables, by name.
+    pub(super) fn into_pools(self) -> BTreeMap<String, Draft> {
         let mut drafts = self.files;
         for (name, mut draft) in self.variables {
             if let Some(replaced) = drafts.remove(&name) {
@@ -140,8 +140,8 @@ impl Draft {
         }
     }
 
-    /// Whether this is a pool only because of a `.env`. The `.env` is read before the environment, so it was the first to
-    /// mention whatever it mentions; with `INSTANCES` the environment declares the pool by itself.
+    /// Whether only a `.env` makes this a pool. The `.env` is read before the environment, so `declared_by` names the
+    /// `.env` if it mentions the pool; an environment that sets `INSTANCES` declares the pool by itself.
     fn is_of_dotenv(&self) -> bool {
         let by_environment = self
             .own
@@ -213,7 +213,7 @@ impl Layer {
         }
     }
 
-    /// `pool` with this level's values over it.
+    /// `pool`, overridden by this level's values.
     pub(super) fn over(&self, pool: Pool) -> Pool {
         let mut whole = Settings::around(pool);
         for name in self.sites.keys() {

@@ -85,7 +85,7 @@ mod tests {
 
     /// Every unit, and milliseconds without one, read the same as text and in TOML.
     #[test]
-    fn units() {
+    fn durations_are_parsed_with_units() {
         let kind = Span::POSITIVE;
         for (written, value) in
             [("250ms", 250), ("30s", 30_000), ("5m", 300_000), ("1h", 3_600_000), ("30 s", 30_000)]
@@ -98,7 +98,7 @@ mod tests {
 
     /// Nonsense, fractions, zero where it is not allowed, and values that would overflow the clock are refused.
     #[test]
-    fn refused() {
+    fn invalid_durations_are_refused() {
         for wrong in [
             "",
             "s",
@@ -122,7 +122,7 @@ mod tests {
 
     /// A duration is shown in the largest unit that says it exactly.
     #[test]
-    fn shown_exactly() {
+    fn duration_is_shown_in_its_largest_exact_unit() {
         for (value, shown) in [
             (0, "0ms"),
             (250, "250ms"),

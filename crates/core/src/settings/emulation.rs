@@ -1,5 +1,5 @@
-//! What a page sees of its user: language, time zone, location, screen. The engine accepts anything for these, and fails,
-//! or not, when the first page is opened; so they are checked here.
+//! What a page sees of its user: language, time zone, location, screen. This module checks these values, because the
+//! engine accepts anything and may fail when it opens the first page.
 
 use std::fmt;
 
@@ -127,7 +127,7 @@ impl ValueType for GeoPosition {
 pub struct Scale(u32);
 
 impl Scale {
-    /// A factor, if pages may have it.
+    /// The factor as a scale; `None` if pages may not have it.
     pub fn new(factor: f64) -> Option<Self> {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 100 and 8000")]
         (0.1..=f64::from(SCALE_MAX)).contains(&factor).then(|| Self((factor * 1e3).round() as u32))

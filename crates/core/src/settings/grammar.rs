@@ -12,7 +12,7 @@ use super::{
 
 pub(super) const PREFIX: &str = "PW_MCP_PROXY_";
 
-/// The longest name of a pool. Names stand in every tool's description and in metrics.
+/// The longest name of a pool. Every tool's description and the metrics contain these names.
 const POOL_NAME_MAX: usize = 64;
 
 /// The options of the engine that earlier versions read as `PLAYWRIGHT_<KEY>`. Playwright has many variables of its own
@@ -110,7 +110,7 @@ pub(super) fn bad_pool_name(name: &str, site: &str) -> Problem {
 
 fn global(rest: &str) -> Result<Key, VariableNameError> {
     Key::find_upper(rest).ok_or_else(|| {
-        // One underscore too few is likelier than a key with a pool's name in front.
+        // The user more likely forgot one underscore than put a pool's name before a global key.
         let pool_level = declared(rest).ok().filter(|_| !rest.contains("__"));
         let nearest = pool_level
             .map(|spot| spell(false, &spot.pool, None, spot.key))
@@ -123,7 +123,7 @@ fn declared(rest: &str) -> Result<PoolKeyPath, VariableNameError> {
     if let Some((pool, tail)) = rest.split_once("__") {
         return instance(pool, tail);
     }
-    // Only keys that leave a name: `HEALTH_TIMEOUT` alone is the key `TIMEOUT` of a pool `HEALTH`.
+    // Only keys that leave a pool's name: `HEALTH_TIMEOUT` is the key `TIMEOUT` of a pool `HEALTH`.
     let split = |key: Key| {
         let pool = rest.strip_suffix(&key.upper())?.strip_suffix('_')?;
         (!pool.is_empty()).then_some((pool, key))
@@ -217,7 +217,7 @@ impl VariableNameError {
 mod tests {
     use super::*;
 
-    /// What a name is read as, in a line.
+    /// What a name is read as, on one line.
     fn reading(variable: &str) -> String {
         match read(variable).expect("our prefix") {
             Ok(VariableName::Global(key)) => format!("global {}", key.name()),
@@ -236,7 +236,7 @@ mod tests {
 
     /// A name with underscores ends where the longest known key begins.
     #[test]
-    fn the_longest_key_wins() {
+    fn longest_key_wins() {
         for (variable, read) in [
             ("PW_MCP_PROXY_TIMEOUT_ACTION", "global timeout_action"),
             ("PW_MCP_PROXY__MY_POOL_INSTANCES", "MY_POOL instances"),
@@ -258,7 +258,7 @@ mod tests {
 
     /// The error for a name that sets nothing says which name would.
     #[test]
-    fn mistakes_name_what_was_meant() {
+    fn unknown_name_errors_suggest_a_name() {
         for (variable, meant) in [
             ("PW_MCP_PROXY_HEADLES", "did you mean `PW_MCP_PROXY_HEADLESS`?"),
             ("PW_MCP_PROXY_BROWSERS_INSTANCES", "did you mean `PW_MCP_PROXY__BROWSERS_INSTANCES`?"),
@@ -291,7 +291,7 @@ mod tests {
 
     /// Every old name has a known new one; Playwright's own names are left alone.
     #[test]
-    fn old_names() {
+    fn every_old_name_has_a_new_one() {
         for old in OLD_KEYS {
             let new = renamed(&format!("PLAYWRIGHT_{old}")).expect("a new name");
             assert!(matches!(read(&new), Some(Ok(VariableName::Global(_)))), "{new}");

@@ -1,5 +1,5 @@
-//! The keys of declared pools: the settings of `[pool]`, and four that only a declaration has. Each belongs to some
-//! of the three levels, global, pool and instance; the error for a key on another level names the right one.
+//! The keys of declared pools: the settings of `[pool]`, and four that only a declaration has. Each key may be set on
+//! some of the three levels global, pool and instance; the error for a key on another level names the right one.
 
 use super::{
     SETTINGS,
@@ -14,7 +14,7 @@ use crate::lease::INSTANCES_MAX;
 /// starts no million processes.
 pub(super) const INSTANCES: WholeNumber = WholeNumber(1..=INSTANCES_MAX);
 
-/// Where a value of a declared pool was set; the later ones beat the earlier.
+/// The level on which a value of a declared pool was set; later variants override earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyLevel {
     /// Nowhere.
@@ -90,7 +90,7 @@ impl Key {
     pub(super) fn guard(self) -> Guard {
         match self {
             Self::Setting(setting) => setting.guard,
-            // They decide how many browsers run, and which of them a call gets that names none, or names one by its alias.
+            // These keys decide how many browsers run, and which one a call gets that names none or gives an alias.
             Self::Instances | Self::IsDefault | Self::Alias => Guard::Limit,
             Self::Description => Guard::Open,
         }
@@ -100,7 +100,7 @@ impl Key {
         self.guard() == Guard::Guarded
     }
 
-    /// Whether it may be set on this level.
+    /// Whether the key may be set on this level.
     pub(super) fn is_of(self, level: KeyLevel) -> bool {
         match (self, level) {
             (_, KeyLevel::Default) => true,
@@ -113,7 +113,7 @@ impl Key {
         }
     }
 
-    /// Which values it takes, to stand after "expected".
+    /// The values that the key accepts, worded to follow "expected" in an error.
     pub(super) fn allowed(self) -> String {
         match self {
             Self::Instances => INSTANCES.allowed(),
@@ -132,7 +132,8 @@ impl Key {
         }
     }
 
-    /// Why it cannot be set on `level`, where `site` tries to. `pool` is the pool's name, where there is one.
+    /// The problem of `site`, which sets the key on a `level` where it may not be set. `pool` is the pool's name, or
+    /// empty.
     pub(super) fn refused(self, level: KeyLevel, pool: &str, site: &SettingLocation) -> Problem {
         let upper = self.upper();
         let spelled = |pool: &str, instance: Option<&str>| spell(site.is_in_file(), pool, instance, self);

@@ -1,7 +1,7 @@
 //! Kinds of values: how each is read from text and from TOML, shown, and described. `table.rs` names the kind of each
 //! setting; paths, durations, lists, choices and sizes have files of their own.
 //!
-//! Text is what environment, `.env` and flags give, so it is lenient where TOML, which has types, is strict.
+//! Environment, `.env` and flags give text, which has no types; so text may be written in more ways than TOML.
 
 use std::{ops::RangeInclusive, path::Path};
 
@@ -71,13 +71,13 @@ pub(super) trait ValueType {
     fn show_wrong(&self, given: GivenValue<'_>) -> String {
         given.display()
     }
-    /// What is allowed, to stand after "expected".
+    /// The allowed values, worded to follow "expected" in an error.
     fn allowed(&self) -> String;
     fn shape(&self) -> Shape;
     fn json(&self, value: &Self::Value) -> Json {
         Json::String(self.show(value))
     }
-    /// The size of a value that is a number: of a limit, less is stricter.
+    /// The value as a number, if it is one: a lower limit is stricter.
     fn amount(&self, _: &Self::Value) -> Option<u64> {
         None
     }
@@ -281,7 +281,7 @@ pub(super) mod tests {
 
     /// Switches take the usual words as text, and booleans only in TOML.
     #[test]
-    fn switches() {
+    fn switches_accept_the_usual_words() {
         for (written, value) in
             [("true", true), ("1", true), ("Yes", true), ("FALSE", false), ("0", false), ("off", false)]
         {
@@ -296,7 +296,7 @@ pub(super) mod tests {
 
     /// Levels and filters are accepted; a mistyped level is not taken for a module's name, which would silence the log.
     #[test]
-    fn log_filters() {
+    fn mistyped_log_levels_are_refused() {
         for filter in
             ["warn", "OFF", "info,greenroom_fleet=debug", "greenroom_mcp", "hyper::client=trace, error"]
         {
@@ -310,7 +310,7 @@ pub(super) mod tests {
 
     /// Both ends of a range are exact; signs, fractions and TOML strings are not whole numbers.
     #[test]
-    fn whole_numbers() {
+    fn whole_numbers_are_checked_against_their_range() {
         let kind = WholeNumber(1..=256);
         assert_eq!((text(&kind, "1"), text(&kind, "256")), (Ok(1), Ok(256)));
         for wrong in ["0", "257", "-1", "1.5", "", "many"] {
@@ -324,7 +324,7 @@ pub(super) mod tests {
 
     /// Text is one line with something on it.
     #[test]
-    fn lines_of_text() {
+    fn text_is_one_nonempty_line() {
         assert_eq!(text(&TextLine("X"), "Mozilla/5.0 (X11)"), Ok("Mozilla/5.0 (X11)".to_owned()));
         for wrong in ["", "  ", "two\nlines", "bell\u{7}"] {
             assert_eq!(text(&TextLine("X"), wrong), Err(InvalidValue(None)), "{wrong:?}");
@@ -334,7 +334,7 @@ pub(super) mod tests {
 
     /// An optional value is absent by its word or by empty text, and otherwise as strict as its kind.
     #[test]
-    fn optional_values() {
+    fn optional_value_is_absent_by_its_word_or_empty_text() {
         let kind = OrWord("auto", Switch);
         assert_eq!(
             (text(&kind, "auto"), text(&kind, ""), text(&kind, "true")),

@@ -1,13 +1,14 @@
 //! Enforces the user's limits against files that merely lie in the working directory. Such a `greenroom.toml` or `.env` may
 //! come with a cloned repository, so it may set a [limit](super::Guard::Limit) only where the user has not.
 //!
-//! The user's own sources are resolved once more without the others, and each value of both is compared: in `[pool]` and
-//! all other tables, in each declared pool, and in each of its instances. So it does not matter in which way, or on which
-//! level, a file would lift a limit. Called by `resolve()`.
+//! This module resolves the user's own sources once more without the others, and compares each value of both: in
+//! `[pool]` and all other tables, in each declared pool, and in each of its instances. So it does not matter in which
+//! way, or on which level, a file would loosen a limit. `resolve()` calls it.
 //!
-//! The user's own sources need not declare a pool completely: a folder may add the number of instances, or the pool itself.
-//! What the user has set for such a pool holds like everything else. Otherwise it counts as a pool that the folder adds,
-//! which has to obey the limits of all pools and browsers of the user, because agents choose between pools.
+//! The user's own sources need not declare a pool completely: a file in the working directory may add the number of
+//! instances, or the whole pool. Values that the user has set for such a pool are limits as everywhere. For all other
+//! values it counts as a pool that the file adds, and must obey the limits of all the user's pools and browsers,
+//! because agents choose between pools.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +80,7 @@ impl<'a> LimitCheck<'a> {
 
     fn pool(&mut self, pool: &DeclaredPool) {
         let Some(draft) = self.resolved.drafts().get(&pool.name) else { return };
-        // Where guarded values are lost, one problem is reported for the whole pool.
+        // If the pool loses guarded values, one problem is already reported for the whole pool.
         if !draft.robs.is_empty() {
             return;
         }
@@ -113,7 +114,7 @@ impl<'a> LimitCheck<'a> {
         }
     }
 
-    /// The values of a pool, or of one of its instances, by the user's own sources alone, also where these do not say
+    /// The values of a pool, or of one of its instances, from the user's own sources alone, even if these do not say
     /// how many instances there are.
     fn own_values(&self, pool: &str, instance: Option<usize>) -> Pool {
         let Some(draft) = self.own.drafts().get(pool) else { return self.common.clone() };
@@ -164,7 +165,7 @@ impl<'a> LimitCheck<'a> {
         }
     }
 
-    /// What makes a setting a limit of the user's; `origin` is where the user has set it.
+    /// Why a setting is a limit of the user's; `origin` is where the user has set it.
     fn holder(&self, setting: &Setting, origin: &Origin) -> Option<LimitHolder> {
         if *origin != Origin::Default {
             return Some(LimitHolder::Itself(origin.clone()));
@@ -172,7 +173,7 @@ impl<'a> LimitCheck<'a> {
         self.other(setting)
     }
 
-    /// A setting that was written for the user's value of this one.
+    /// Another setting of the user's that depends on the user's value of this one.
     fn other(&self, setting: &Setting) -> Option<LimitHolder> {
         let Guard::LimitWith(others) = setting.guard else { return None };
         let defaults = Settings::defaults(self.own.settings.data_dir.clone());
@@ -263,7 +264,7 @@ impl<'a> LimitCheck<'a> {
         used
     }
 
-    /// `site` sets the value now; there is none where the pool is added, or replaced by a `.env`, and leaves it out.
+    /// `site` sets the value now; `None` if a pool that is added, or that a `.env` replaces, leaves the value out.
     fn report_in_pool(
         &mut self,
         subject: LimitSubject<'_>,
@@ -273,7 +274,7 @@ impl<'a> LimitCheck<'a> {
         rule: String,
     ) {
         let LimitSubject { pool, instance, draft } = subject;
-        // The number of instances makes a declaration a pool.
+        // A declaration without a number of instances is not a pool, so the source of that number made the pool.
         let made_by = draft.own.sites.get(Key::Instances.name()).unwrap_or(&draft.declared_by);
         let by = site.unwrap_or(made_by);
         // An instance without a value of its own has its pool's.
@@ -296,7 +297,7 @@ impl<'a> LimitCheck<'a> {
 
 const BY_FOLDER: &str = "by a file in the working directory";
 
-/// What a file may not do with a setting, to stand after "may not be".
+/// What a file may not do with a setting, worded to follow "may not be" in an error.
 fn changed(setting: &Setting, own: &Settings, now: &Settings) -> String {
     let is_raised = (setting.amount)(own).is_some() && (setting.amount)(now).is_some();
     let verb = if is_raised { "raised" } else { "changed" };
@@ -307,12 +308,12 @@ fn changed(setting: &Setting, own: &Settings, now: &Settings) -> String {
 struct Limit {
     site: SettingLocation,
     values: Settings,
-    /// Whether it was set for all pools.
+    /// Whether the limit was set for all pools.
     is_global: bool,
 }
 
 impl Limit {
-    /// What was set to what, and where, to stand after "you set".
+    /// The setting, its value and its source, worded to follow "you set" in an error.
     fn set_to(&self, setting: &Setting) -> String {
         let SettingLocation { name, origin } = &self.site;
         let value = setting.show(&self.values);
@@ -325,9 +326,9 @@ impl Limit {
 
 /// Why a limit holds.
 enum LimitHolder {
-    /// The user set it, there.
+    /// The user set it in this source.
     Itself(Origin),
-    /// The user set another setting, there.
+    /// The user set this other setting in this source.
     Other(&'static str, Origin),
 }
 

@@ -1,5 +1,5 @@
-//! Tests of limits: what a file that merely lies in the working directory cannot change, setting by setting and way by
-//! way.
+//! Tests of limits: what a file that merely lies in the working directory cannot change, for every setting and every
+//! way to set it. "The folder" is such a file here.
 
 use super::{
     ConfigFile, EngineKind, Guard, SETTINGS, Setting, Settings, Sources,
@@ -12,7 +12,8 @@ use super::{
     },
 };
 
-/// Two values of each setting, as TOML: the user's, and another one for the folder. Of numbers the second is the higher.
+/// Two values of each setting, as TOML: the user's, and another one for the folder. The second number is the higher
+/// one.
 fn values(setting: &Setting) -> (&'static str, &'static str) {
     match setting.key {
         "data_dir" | "node" | "records.dir" => ("'/a'", "'/b'"),
@@ -119,10 +120,10 @@ fn loosened(sources: &Sources) -> usize {
     problems.0.iter().filter(|problem| matches!(problem, Problem::Limited { .. })).count()
 }
 
-/// Every setting, by every way of a folder: guarded ones are refused, limits that the user has set hold, and open ones can
-/// be set.
+/// In whatever way a folder sets a setting, guarded settings are refused, limits that the user has set hold, and open
+/// settings can be set.
 #[test]
-fn every_setting_by_every_way() {
+fn every_setting_is_guarded_limited_or_open() {
     for setting in SETTINGS {
         let (mine, theirs) = values(setting);
         let said = format!("{} = {mine}", setting.key);
@@ -135,7 +136,7 @@ fn every_setting_by_every_way() {
             };
             assert_eq!(found, expected, "{}, way {at}: {:?}", setting.key, resolve(way).err());
         }
-        // A folder may set what the user has not set, or sets to the same value.
+        // A folder may set a limit that the user has not set, or set it to the user's value.
         for (mine, value) in [("", theirs), (said.as_str(), mine)] {
             for way in ways(setting, mine, value) {
                 assert_eq!(loosened(&way), 0, "{} = {value}: {:?}", setting.key, resolve(&way).err());
@@ -146,7 +147,7 @@ fn every_setting_by_every_way() {
 
 /// Lists the limits and the open settings with the reasons. A new setting fails this test until it is added to a list.
 #[test]
-fn decisions() {
+fn every_setting_is_classified() {
     let of = |is: fn(&Setting) -> bool| {
         SETTINGS.iter().filter(|setting| is(setting)).map(|setting| setting.key).collect::<Vec<_>>()
     };
@@ -176,7 +177,7 @@ fn decisions() {
     assert_eq!(of(Setting::is_limit), limits);
     let open = [
         "log",
-        // A call asks for another form, or for more, by itself.
+        // A call can ask for another form, or for more, by itself.
         "responses",
         "inline_tokens",
         "pictures",
@@ -225,7 +226,7 @@ fn decisions() {
 /// is to playwright. So a folder cannot choose another engine where tools are denied, on any level, whatever source denies
 /// them; where nothing is denied, it can.
 #[test]
-fn a_deny_list_holds_though_a_folder_chooses_another_engine() {
+fn folder_cannot_evade_a_deny_list_by_another_engine() {
     let setting = SETTINGS.iter().find(|setting| setting.key == "pool.engine").unwrap();
     for list in ["tools.deny = ['browser_evaluate']", "tools.allow = ['browser_*']"] {
         for way in ways(setting, list, "'devtools'") {
@@ -250,7 +251,7 @@ fn a_deny_list_holds_though_a_folder_chooses_another_engine() {
     };
     assert_eq!(loosened(&by_environment), 1);
 
-    // Reported once, not for each pool again.
+    // The problem is reported once, not again for each pool.
     let with_pool = "pool.engine = 'devtools'\n[pools.A]\nis_default = true\ninstances = 1";
     assert_eq!(loosened(&over("tools.deny = ['browser_evaluate']", with_pool)), 1);
 
@@ -260,10 +261,10 @@ fn a_deny_list_holds_though_a_folder_chooses_another_engine() {
     assert_eq!(resolve(&mine).unwrap().settings.pool.engine, EngineKind::Devtools);
 }
 
-/// Limits hold on a narrower level than the one they were set on, also those that environment and flags set, which are
-/// read after the folder's files.
+/// Limits also hold on a narrower level than the one they were set on, even limits from the environment and flags,
+/// which are read after the folder's files.
 #[test]
-fn a_narrower_level_lifts_no_limit() {
+fn narrower_level_lifts_no_limit() {
     let pools = "pools.A.is_default = true\npools.A.instances.count = 1\npools.A.blocked_origins = []";
     let blocked = |sources: &Sources| problems(sources).remove(0);
     let by_flag = Sources { flags: vec![("pool.blocked_origins", "evil.example".into())], ..over("", pools) };
@@ -295,7 +296,7 @@ fn a_narrower_level_lifts_no_limit() {
 
 /// A value of the environment on the same level wins over the folder in any case, so nothing is refused.
 #[test]
-fn what_the_environment_overrides_is_no_problem() {
+fn folder_values_overridden_by_the_environment_are_no_problem() {
     let sources = Sources {
         environment: environment(&[("GREENROOM_POOL_SLOTS", "2")]),
         ..over("pool.slots = 1", "pool.slots = 8")
@@ -305,7 +306,7 @@ fn what_the_environment_overrides_is_no_problem() {
 
 /// A folder may lower a number, and not raise it or take it away.
 #[test]
-fn numbers_may_be_lowered() {
+fn folder_may_lower_numbers_only() {
     let folder = |mine: &str, text: &str| resolve(&over(mine, text)).map(|resolved| resolved.settings);
     assert_eq!(folder("pool.slots = 4", "pool.slots = 2").unwrap().pool.slots, 2);
     assert_eq!(
@@ -326,7 +327,7 @@ fn numbers_may_be_lowered() {
 /// A folder can neither add a pool with looser limits than those of the user's pools, nor make another the default, nor
 /// swap their aliases, nor replace one by a `.env` and drop its limits.
 #[test]
-fn the_users_pools_stay_as_they_are() {
+fn folder_cannot_change_the_users_pools() {
     let mine = "[pools.A]\nis_default = true\nslots = 1\nisolated = true\nblocked_origins = ['evil.example']\n\
         instances.count = 2\ninstances.0.alias = 'work'\ninstances.1.alias = 'play'";
     let said = |folder: &str| problems(&over(mine, folder));
@@ -362,10 +363,10 @@ fn the_users_pools_stay_as_they_are() {
     assert!(resolve(&over(mine, "pools.A.description = 'x'\npools.A.headless = false")).is_ok());
 }
 
-/// What the user has set for a pool holds though only the folder says how many instances it has, which makes it a pool: on
-/// the pool's own level, for an instance, and for an alias.
+/// The user's values for a pool hold even if only the folder sets the number of instances, without which it is no pool:
+/// for the pool, for an instance, and for an alias.
 #[test]
-fn the_users_half_of_a_pool_holds() {
+fn user_values_hold_in_pools_completed_by_a_folder() {
     let whole = "pools.A.is_default = true\npools.A.instances.count = 2\n";
     for (mine, theirs, key) in [
         ("blocked_origins = ['evil.example']", "blocked_origins = []", "blocked_origins"),
@@ -393,7 +394,7 @@ fn the_users_half_of_a_pool_holds() {
     );
     let as_strict = format!("{whole}pools.A.blocked_origins = ['evil.example']");
     assert!(resolve(&over(mine, &as_strict)).is_ok());
-    // So has the rest of a pool that the user only mentions.
+    // The same holds for the other values of a pool that the user only mentions.
     let mine =
         "pools.B.slots = 1\n[pools.A]\nis_default = true\ninstances = 1\nblocked_origins = ['evil.example']";
     assert_eq!(loosened(&over(mine, "pools.B.instances = 1")), 1);
@@ -405,7 +406,7 @@ fn the_users_half_of_a_pool_holds() {
 /// Variables of the user that mention a pool of the user's file replace it, and make no pool without `INSTANCES`. A `.env`
 /// cannot complete such a pool without the limits that the file sets.
 #[test]
-fn a_dotenv_does_not_complete_a_pool_without_its_limits() {
+fn dotenv_completes_no_pool_without_its_limits() {
     let mine = "[pools.A]\nis_default = true\nblocked_origins = ['evil.example']\ninstances.count = 1\n\
         instances.0.isolated = true";
     let env = "PW_MCP_PROXY__A_INSTANCES=1\nPW_MCP_PROXY__A_IS_DEFAULT=true\n";
@@ -427,7 +428,7 @@ fn a_dotenv_does_not_complete_a_pool_without_its_limits() {
 /// A pool that a folder adds has an engine that the user's lists of tools were written for: one that the user's pools and
 /// browsers have. Without such lists the engine is free.
 #[test]
-fn an_added_pool_has_an_engine_of_the_users() {
+fn pool_added_by_a_folder_uses_an_engine_of_the_user() {
     let browsers = "[[browsers]]\nurl = 'http://127.0.0.1:1'\nengine = 'devtools'\n";
     let pools = "[pools.A]\nis_default = true\ninstances = 1\nengine = 'devtools'\n";
     let denied = "tools.deny = ['evaluate_script']\n";
@@ -461,7 +462,7 @@ fn an_added_pool_has_an_engine_of_the_users() {
 /// An added pool is as strict as every pool and browser of the user. Where these differ, no pool can be, and the error
 /// says so.
 #[test]
-fn an_added_pool_is_as_strict_as_all_of_the_users() {
+fn pool_added_by_a_folder_is_as_strict_as_the_users_pools() {
     let mine = "[pools.A]\nis_default = true\ninstances = 1\nslots = 1\nblocked_origins = ['a.example']\n\
         [pools.C]\ninstances.count = 1\ninstances.0.isolated = true\ninstances.0.slots = 4\n";
     let added = "[pools.B]\ninstances = 1\nisolated = true\nblocked_origins = ['a.example']\n";
@@ -482,9 +483,9 @@ fn an_added_pool_is_as_strict_as_all_of_the_users() {
     assert_eq!(loosened(&over(browser, "[pools.B]\ninstances = 1\nis_default = true\n")), 2);
 }
 
-/// A folder alone is as free as before, and a file that the user names is the user's own.
+/// If the user has set nothing, a folder may set every limit; and a file that the user names is the user's own.
 #[test]
-fn a_folder_alone() {
+fn folder_may_set_limits_that_the_user_has_not_set() {
     let text = "pool.engine = 'devtools'\npool.slots = 9\npool.isolated = true\n[pools.A]\nis_default = true\n\
         instances = 3";
     assert!(resolve(&over("", text)).is_ok());

@@ -45,7 +45,7 @@ impl<K: ValueType> ValueType for Many<K> {
     }
 }
 
-/// Patterns over tool names, checked here so that a bad one stops the start and not the first call.
+/// Patterns over tool names, checked here so that an invalid one stops the start and not the first call.
 pub(super) struct Globs;
 
 impl ValueType for Globs {
@@ -184,7 +184,7 @@ mod tests {
 
     /// Globs are split at commas outside braces, and a bad one is refused with its reason.
     #[test]
-    fn globs() {
+    fn globs_are_split_at_commas_outside_braces() {
         assert_eq!(text(&Globs, "browser_*, -x ,"), strings(&["browser_*", "-x"]));
         assert_eq!(text(&Globs, "browser_{click,type},other"), strings(&["browser_{click,type}", "other"]));
         assert_eq!(text(&Globs, ""), strings(&[]));
@@ -199,7 +199,7 @@ mod tests {
 
     /// The error for a list of words names the item that is not allowed.
     #[test]
-    fn lists_of_words() {
+    fn word_list_errors_name_the_item() {
         let kind = Many(Choice::<Cap>::ANY);
         assert_eq!(text(&kind, "pdf,vision"), Ok(vec![Cap::Pdf, Cap::Vision]));
         assert_eq!(toml(&kind, "[\"pdf\"]"), Ok(vec![Cap::Pdf]));
@@ -212,7 +212,7 @@ mod tests {
 
     /// A command is split as a shell does it, without a shell; a JSON array is taken as it is.
     #[test]
-    fn commands() {
+    fn commands_are_split_as_by_a_shell() {
         assert_eq!(
             text(&Argv, r#"node  "my server.js" --x='a "b"' ''"#),
             strings(&["node", "my server.js", "--x=a \"b\"", ""])

@@ -10,7 +10,7 @@ pub(super) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>)
 pub(super) fn closest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<(usize, &'a str)> {
     let plain = |name: &str| name.to_lowercase().replace(['.', '-'], "_");
     let wrong = plain(wrong);
-    // A third of the letters: two mistakes in a short name are a different name, three in a long one are not.
+    // Allow mistakes in a third of the letters: two mistakes make a short name another name, but not a long one.
     let mistakes_max = (wrong.len() / 3).clamp(1, 4);
     names
         .into_iter()
@@ -31,7 +31,7 @@ mod tests {
 
     /// Typing mistakes and forgotten sections find their setting; an unrelated name finds none.
     #[test]
-    fn finds_what_was_meant() {
+    fn misspelt_setting_finds_the_nearest() {
         for (wrong, meant) in [
             ("sessions.idle_timout", Some("sessions.idle_timeout")),
             ("idle_timeout", Some("sessions.idle_timeout")),

@@ -69,7 +69,7 @@ mod tests {
 
     /// Relative paths start from the base, `~` is refused rather than taken literally, and only programs keep bare names.
     #[test]
-    fn paths() {
+    fn relative_paths_start_from_the_base() {
         assert_eq!(text(&FilePath, "/abs/x"), Ok(PathBuf::from("/abs/x")));
         assert_eq!(text(&FilePath, "rel/x"), Ok(PathBuf::from("/base/rel/x")));
         assert_eq!(text(&FilePath, "rel"), Ok(PathBuf::from("/base/rel")));

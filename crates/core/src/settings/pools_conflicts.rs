@@ -1,7 +1,7 @@
 //! Tests of values that do not go together, in declared pools and in the built-in one.
 
 use super::{
-    pools_tests::{A, beside_a, with},
+    pools_tests::{A, problems_with_pool_a, with},
     resolve,
     resolve::tests::problems,
 };
@@ -9,16 +9,16 @@ use super::{
 /// Values that do not go together are reported once, for the pool or for the instance that set them, with where each
 /// came from.
 #[test]
-fn conflicts() {
+fn conflicts_are_reported_once_with_their_origins() {
     assert_eq!(
-        beside_a(&[("PW_MCP_PROXY__A_SLOTS", "4")]),
+        problems_with_pool_a(&[("PW_MCP_PROXY__A_SLOTS", "4")]),
         [
             "pool `A`: `SLOTS` is `4` (from `PW_MCP_PROXY__A_SLOTS`), but `ISOLATED` is `false` (the default) -> set `SLOTS` to 1, \
           or `ISOLATED` to `true`: several sessions in one profile would share their cookies"
         ]
     );
     assert_eq!(
-        beside_a(&[
+        problems_with_pool_a(&[
             ("PW_MCP_PROXY_ISOLATED", "true"),
             ("PW_MCP_PROXY__A_SLOTS", "4"),
             ("PW_MCP_PROXY__A__1_BROWSER", "webkit")
@@ -68,13 +68,16 @@ fn conflicts() {
     ] {
         let names: Vec<_> =
             variables.iter().map(|(key, value)| (format!("PW_MCP_PROXY__A_{key}"), *value)).collect();
-        let found = beside_a(&names.iter().map(|(name, value)| (name.as_str(), *value)).collect::<Vec<_>>());
+        let found = problems_with_pool_a(
+            &names.iter().map(|(name, value)| (name.as_str(), *value)).collect::<Vec<_>>(),
+        );
         assert_eq!(found.len(), 1, "{found:?}");
         let (one, other) = keys;
         assert!(found[0].starts_with(&format!("pool `A`: `{one}` is ")), "{found:?}");
         assert!(found[0].contains(&format!("), but `{other}` is ")), "{found:?}");
     }
-    let found = beside_a(&[("PW_MCP_PROXY__A_SLOTS", "2"), ("PW_MCP_PROXY__A_USER_DATA_DIR", "/x")]);
+    let found =
+        problems_with_pool_a(&[("PW_MCP_PROXY__A_SLOTS", "2"), ("PW_MCP_PROXY__A_USER_DATA_DIR", "/x")]);
     assert!(found.len() == 2 && found[1].contains("but `USER_DATA_DIR` is set (from"), "{found:?}");
     let fine = [("PW_MCP_PROXY__A_DEVICE", "iPhone 15"), ("PW_MCP_PROXY__A_BROWSER", "webkit")];
     assert!(resolve(&with(&[&A[..], &fine].concat())).is_ok(), "the engine makes its own browser the device");
@@ -97,7 +100,7 @@ fn conflicts() {
 
 /// The built-in pool obeys the same rules, and none of them once pools are declared: then its own keys are a mistake.
 #[test]
-fn conflicts_of_the_built_in_pool() {
+fn built_in_pool_obeys_the_conflict_rules() {
     assert_eq!(
         problems(&with(&[("PW_MCP_PROXY_BROWSER", "firefox")])),
         [
@@ -106,7 +109,8 @@ fn conflicts_of_the_built_in_pool() {
         ]
     );
     assert!(resolve(&with(&[&A[..], &[("PW_MCP_PROXY_BROWSER", "firefox")]].concat())).is_ok());
-    let found = beside_a(&[("PW_MCP_PROXY_INSTANCES_MAX", "2"), ("GREENROOM_POOL_INSTANCE_IDLE", "1m")]);
+    let found =
+        problems_with_pool_a(&[("PW_MCP_PROXY_INSTANCES_MAX", "2"), ("GREENROOM_POOL_INSTANCE_IDLE", "1m")]);
     assert_eq!(found.len(), 2);
     assert!(found[0].starts_with(
         "`pool.instances_max` (from PW_MCP_PROXY_INSTANCES_MAX) is for the built-in pool, but pools are declared: `A` -> leave"
@@ -118,7 +122,11 @@ fn conflicts_of_the_built_in_pool() {
 fn unsafe_tools_need_single_slots() {
     let tools = ("GREENROOM_TOOLS_UNSAFE", "true");
     assert!(resolve(&with(&[&A[..], &[tools]].concat())).is_ok());
-    let found = beside_a(&[tools, ("PW_MCP_PROXY__A__2_SLOTS", "2"), ("PW_MCP_PROXY__A_ISOLATED", "true")]);
+    let found = problems_with_pool_a(&[
+        tools,
+        ("PW_MCP_PROXY__A__2_SLOTS", "2"),
+        ("PW_MCP_PROXY__A_ISOLATED", "true"),
+    ]);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with(
         "pool `A`, instance 2: `tools.unsafe` (from GREENROOM_TOOLS_UNSAFE) requires `SLOTS` to be 1, but it is 2 (from `PW_MCP_PROXY__A__2_SLOTS`)"

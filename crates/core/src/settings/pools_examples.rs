@@ -189,7 +189,7 @@ fn global_defaults_with_pool_overrides() {
 /// Example 3: each instance has its own values over the pool's over those of all; in TOML the same. Every value knows
 /// its level.
 #[test]
-fn full_hierarchy() {
+fn instance_values_override_pool_and_global_values() {
     let resolved = read(THREE);
     let [browsers] = resolved.settings.pools.as_slice() else { panic!("{:?}", resolved.settings.pools) };
     assert_eq!(browsers.common, pool(Browser::Chromium, true, 30_000));
@@ -224,7 +224,7 @@ fn full_hierarchy() {
 
 /// Example 4: two headed Edges on the Windows side, from a `.env` too: the file names no program.
 #[test]
-fn wsl_to_windows() {
+fn wsl_pool_starts_edge_on_windows() {
     let settings = read(FOUR).settings;
     let windows = Pool { wsl_windows: true, ..pool(Browser::Msedge, false, 30_000) };
     assert_eq!(plain(&settings.pools[0]), ("WINDOWS", "", true, 2, &windows));
@@ -249,7 +249,7 @@ fn several_pools_with_descriptions() {
 
 /// Both ways to migrate make the same pool.
 #[test]
-fn migrations() {
+fn both_migrations_make_the_same_pool() {
     let a = read(MIGRATION_A).settings.pools;
     let b = read(MIGRATION_B).settings.pools;
     let wanted = Pool { wsl_windows: true, ..pool(Browser::Firefox, false, 30_000) };

@@ -24,13 +24,13 @@ pub(super) fn with(variables: &[(&str, &str)]) -> Sources {
 
 /// The problems of these variables in addition to pool `A`.
 #[track_caller]
-pub(super) fn beside_a(variables: &[(&str, &str)]) -> Vec<String> {
+pub(super) fn problems_with_pool_a(variables: &[(&str, &str)]) -> Vec<String> {
     problems(&with(&[&A, variables].concat()))
 }
 
 /// Names and values that apply to all pools configure the built-in one when none is declared.
 #[test]
-fn global_names_without_pools() {
+fn global_names_configure_the_built_in_pool() {
     let variables = [
         ("PW_MCP_PROXY_HEADLESS", "false"),
         ("PW_MCP_PROXY_TIMEOUT", "45000"),
@@ -50,7 +50,7 @@ fn global_names_without_pools() {
 
 /// In one source the proper name beats the proxy's, which beats the plain one; a higher source beats them all.
 #[test]
-fn three_names_of_one_setting() {
+fn proper_name_overrides_its_synonyms() {
     let headless = |env: &str, variables: &[(&str, &str)]| {
         resolve(&Sources { dotenv: dotenv(env), ..with(variables) }).unwrap().settings.pool.headless
     };
@@ -62,7 +62,7 @@ fn three_names_of_one_setting() {
 /// The level decides before the source: a pool's own value in a file beats a flag for all pools, and an instance's
 /// beats both.
 #[test]
-fn level_before_source() {
+fn level_decides_before_source() {
     let text = "[pool]\nslots = 1\n[pools.A]\nis_default = true\ntimeout = 1000\n[pools.A.instances]\ncount = 2\n1.timeout = 2000";
     let mut all = Sources { files: file(text, false), ..sources() };
     let seconds = |sources: &Sources| {
@@ -80,7 +80,7 @@ fn level_before_source() {
 
 /// Within a level later sources win, `.env` and environment value by value.
 #[test]
-fn source_within_a_level() {
+fn later_sources_win_within_a_level() {
     let env = "PW_MCP_PROXY__A_INSTANCES=3\nPW_MCP_PROXY__A_IS_DEFAULT=yes\nPW_MCP_PROXY__A_TIMEOUT=1s\nPW_MCP_PROXY__A__0_TIMEOUT=2s";
     let all = Sources {
         dotenv: dotenv(env),
@@ -98,7 +98,7 @@ fn source_within_a_level() {
 
 /// Variables replace a file's pool as a whole and leave its others; two files are one pool in layers.
 #[test]
-fn variables_replace_the_pools_of_files() {
+fn variables_replace_a_pool_of_a_file() {
     let text = "[pools.A]\ninstances = 7\nheadless = false\nis_default = true\n[pools.B]\ninstances = 1";
     let pools = resolve(&Sources { files: file(text, false), ..with(&A) }).unwrap().settings.pools;
     assert_eq!((pools[0].instances.len(), pools[0].common.headless), (3, true));
@@ -125,7 +125,7 @@ fn variables_replace_the_pools_of_files() {
 /// A `.env` cannot drop what only the user may set, on either level; the environment can, and so can a `.env` where nothing
 /// guarded is lost.
 #[test]
-fn a_dotenv_cannot_drop_guarded_values() {
+fn dotenv_cannot_drop_guarded_values() {
     let text = "[pools.A]\nis_default = true\nheadless = false\nproxy_server = 'http://proxy:1'\n[pools.A.instances]\n\
         count = 2\n1.storage_state = '/s'";
     let env = "PW_MCP_PROXY__A_INSTANCES=1\nPW_MCP_PROXY__A_IS_DEFAULT=true";
@@ -153,7 +153,7 @@ fn a_dotenv_cannot_drop_guarded_values() {
 
 /// A chosen scope stays chosen with declared pools.
 #[test]
-fn a_chosen_scope_stays() {
+fn chosen_scope_stays_with_declared_pools() {
     let scope = [("GREENROOM_SESSIONS_SCOPE", "connection")];
     assert_eq!(
         resolve(&with(&[&A[..], &scope].concat())).unwrap().settings.sessions.scope,
@@ -163,7 +163,7 @@ fn a_chosen_scope_stays() {
 
 /// The mistakes that the specification lists, in its words, each with what caused it.
 #[test]
-fn mistakes_of_the_specification() {
+fn specified_mistakes_are_reported() {
     assert_eq!(
         problems(&with(&[("PW_MCP_PROXY__A_IS_DEFAULT", "true")])),
         [
@@ -171,7 +171,7 @@ fn mistakes_of_the_specification() {
         ]
     );
     assert_eq!(
-        beside_a(&[("PW_MCP_PROXY__B_INSTANCES", "1"), ("PW_MCP_PROXY__B_IS_DEFAULT", "1")]),
+        problems_with_pool_a(&[("PW_MCP_PROXY__B_INSTANCES", "1"), ("PW_MCP_PROXY__B_IS_DEFAULT", "1")]),
         [
             "Multiple default pools defined: `PW_MCP_PROXY__A_IS_DEFAULT`, `PW_MCP_PROXY__B_IS_DEFAULT` -> set exactly one pool as default"
         ]
@@ -183,13 +183,16 @@ fn mistakes_of_the_specification() {
         ]
     );
     assert_eq!(
-        beside_a(&[("PW_MCP_PROXY__A__5_BROWSER", "firefox"), ("PW_MCP_PROXY__A__2_BROWSER", "firefox")]),
+        problems_with_pool_a(&[
+            ("PW_MCP_PROXY__A__5_BROWSER", "firefox"),
+            ("PW_MCP_PROXY__A__2_BROWSER", "firefox")
+        ]),
         [
             "Invalid instance ID in override: `PW_MCP_PROXY__A__5_BROWSER`: the ID is 5, but `INSTANCES` is 3 -> use ID 0-2 or increase `INSTANCES`"
         ]
     );
     assert_eq!(
-        beside_a(&[
+        problems_with_pool_a(&[
             ("PW_MCP_PROXY__A__0_ALIAS", "main"),
             ("PW_MCP_PROXY__A__1_ALIAS", "main"),
             ("PW_MCP_PROXY__A__2_ALIAS", "Main")
@@ -199,7 +202,7 @@ fn mistakes_of_the_specification() {
         ]
     );
     assert_eq!(
-        beside_a(&[("PW_MCP_PROXY_INSTANCES", "3")]),
+        problems_with_pool_a(&[("PW_MCP_PROXY_INSTANCES", "3")]),
         [
             "INSTANCES defined globally: `PW_MCP_PROXY_INSTANCES` -> move it to pool level: `PW_MCP_PROXY__<POOL>_INSTANCES`"
         ]
@@ -208,7 +211,7 @@ fn mistakes_of_the_specification() {
 
 /// The error for a key on the wrong level names the right level, in every source.
 #[test]
-fn keys_on_the_wrong_level() {
+fn misplaced_key_errors_name_the_right_level() {
     for (variable, message) in [
         (
             "PW_MCP_PROXY_ALIAS",
@@ -239,12 +242,12 @@ fn keys_on_the_wrong_level() {
             "ENGINE defined per instance: `PW_MCP_PROXY__A__0_ENGINE` -> a pool has one list of tools and one queue: set `PW_MCP_PROXY__A_ENGINE` for the whole pool",
         ),
     ] {
-        assert_eq!(beside_a(&[(variable, "x")]), [message]);
+        assert_eq!(problems_with_pool_a(&[(variable, "x")]), [message]);
     }
     let of_the_pool =
         ["DESCRIPTION", "COMMAND", "CAPS", "LEASE_STRATEGY", "LEASE_TIMEOUT", "WARM", "INSTANCE_IDLE"];
     for key in of_the_pool {
-        let found = beside_a(&[(&format!("PW_MCP_PROXY__A__0_{key}"), "x")]);
+        let found = problems_with_pool_a(&[(&format!("PW_MCP_PROXY__A__0_{key}"), "x")]);
         assert!(found.len() == 1 && found[0].starts_with(&format!("{key} defined per ")), "{found:?}");
     }
     let text = "pool.instances = 3\n[pools.A]\ninstances.count = 1\nis_default = true\nalias = 'x'\ninstances.0.warm = 1";
@@ -260,7 +263,7 @@ fn keys_on_the_wrong_level() {
 
 /// A wrong value is reported by its variable, or by its key and file, and causes no further problem.
 #[test]
-fn wrong_values() {
+fn wrong_values_are_reported_once() {
     let all = Sources {
         files: file("pools.F = { instances = 0, is_default = 'no' }\npools.G = 3", false),
         dotenv: dotenv("PW_MCP_PROXY__A__2_SLOTS=many\nPW_MCP_PROXY__A_DEVICE"),
@@ -289,7 +292,7 @@ fn wrong_values() {
 
 /// No problem repeats a proxy's password, on whatever level and in whatever form it was written.
 #[test]
-fn problems_keep_passwords() {
+fn problems_hide_passwords() {
     let proxy = "https://ann:hunter2@proxy:1";
     let all = Sources {
         files: file(
@@ -319,7 +322,7 @@ fn problems_keep_passwords() {
 
 /// Unknown names are mistakes on every level, reported with the nearest; old names are reported with their new ones.
 #[test]
-fn unknown_and_old_names() {
+fn unknown_and_old_names_are_reported() {
     let all = Sources {
         files: file(
             "[pools.A]\ninstances.count = 1\ninstances.x.slots = 1\ninstances.0.slot = 1\nheadles = true\n[pools.my-pool]",
@@ -353,7 +356,7 @@ fn unknown_and_old_names() {
 
 /// On no level can a `.env`, or a file that merely lies there, name a program or set a guarded value.
 #[test]
-fn guarded_on_every_level() {
+fn guarded_values_are_refused_on_every_level() {
     let guarded: Vec<_> =
         SETTINGS.iter().filter(|setting| setting.is_of_pools() && setting.is_guarded()).collect();
     assert!(guarded.len() > 5);
@@ -390,9 +393,11 @@ fn guarded_on_every_level() {
 
 /// A pool whose name ends like a key can be read as another; the hint says so.
 #[test]
-fn a_name_that_ends_like_a_key() {
-    let found =
-        beside_a(&[("PW_MCP_PROXY__B_LEASE_INSTANCES", "1"), ("PW_MCP_PROXY__B_LEASE_TIMEOUT", "1s")]);
+fn pool_name_ending_like_a_key_gets_a_hint() {
+    let found = problems_with_pool_a(&[
+        ("PW_MCP_PROXY__B_LEASE_INSTANCES", "1"),
+        ("PW_MCP_PROXY__B_LEASE_TIMEOUT", "1s"),
+    ]);
     assert_eq!(
         found,
         [

@@ -57,7 +57,7 @@ fn because(why: &Option<String>) -> String {
 }
 
 impl Problem {
-    /// What to do about it, where the message alone does not say.
+    /// What to do about the problem, if the message alone does not say.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::UnknownKey { nearest: Some(name), .. }
@@ -81,7 +81,7 @@ impl Problem {
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// The hint of a single problem. Several have theirs in the message, each after its problem.
+    /// The hint, if there is one problem. With several, the message has each hint after its problem.
     pub fn hint(&self) -> Option<String> {
         match self.0.as_slice() {
             [problem] => problem.hint(),

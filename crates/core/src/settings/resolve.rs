@@ -44,7 +44,7 @@ impl Resolved {
         self.origins.get(key).unwrap_or(&Origin::Default)
     }
 
-    /// Where a declared pool, or one of its instances, has the value of a key from. The key is one of a pool, such as
+    /// Where the value of a declared pool's key, or of one of its instances', came from. The key is a pool's, such as
     /// `headless` or `instances`.
     pub fn pool_origin(&self, pool: &str, instance: Option<usize>, key: &str) -> (KeyLevel, &Origin) {
         if let Some(site) = instance.and_then(|_| self.site(pool, instance, key)) {
@@ -103,7 +103,7 @@ pub fn resolve(sources: &Sources) -> Result<Resolved, Problems> {
     if problems.is_empty() { Ok(resolved) } else { Err(Problems(problems)) }
 }
 
-/// What the sources say, as far as it can be understood, and all problems.
+/// The valid values of all sources, merged, and all problems.
 pub(super) fn merge(sources: &Sources) -> (Resolved, Vec<Problem>) {
     let defaults = Settings::defaults(sources.data_dir.clone().unwrap_or_default());
     let mut merge = SettingsMerge {
@@ -164,7 +164,7 @@ pub(super) struct SettingsMerge<'a> {
     pub wrong: BTreeSet<&'static str>,
     pub drafts: Drafts,
     pub browsers: Vec<BrowserDraft>,
-    /// The description of declared pools without their own.
+    /// The description of declared pools that have none of their own.
     pub description: Option<String>,
     pub problems: Vec<Problem>,
     pub warnings: Vec<Problem>,
@@ -275,7 +275,7 @@ impl SettingsMerge<'_> {
 
     /// The same for a value of a declared pool.
     pub(super) fn guarded_in_pool(&mut self, spot: &PoolKeyPath, site: &SettingLocation) {
-        self.drafts.spoil(spot, site);
+        self.drafts.mark_invalid(spot, site);
         let id = spot.instance.map(|id| id.to_string());
         let key = spell(site.is_in_file(), &spot.pool, id.as_deref(), spot.key);
         let instead = self.sources.instead_in_pool(&key, site);
@@ -287,7 +287,7 @@ impl SettingsMerge<'_> {
         let Self { sources, mut resolved, wrong, drafts, browsers, description, mut problems, warnings } =
             self;
         resolved.warnings = warnings;
-        resolved.drafts = drafts.in_force();
+        resolved.drafts = drafts.into_pools();
         for draft in resolved.drafts.values_mut() {
             draft.default_description(description.as_deref());
         }

@@ -55,7 +55,7 @@ fn later_sources_win() {
 
 /// A whole file, in tables and dotted keys, becomes typed values; its relative paths start from its own folder.
 #[test]
-fn a_file_becomes_typed() {
+fn config_file_is_parsed() {
     let text = r#"
         data_dir = "data"
         sessions.scope = "explicit"
@@ -74,7 +74,7 @@ fn a_file_becomes_typed() {
 
 /// `HEADLESS` counts as a variable of its source, beaten there by the proper name only.
 #[test]
-fn headless_has_a_second_name() {
+fn headless_variable_is_a_synonym() {
     let headless = |env: &str, variables: &[(&str, &str)]| {
         let sources = Sources { dotenv: dotenv(env), environment: environment(variables), ..sources() };
         resolve(&sources).unwrap().settings.pool.headless
@@ -88,7 +88,7 @@ fn headless_has_a_second_name() {
 
 /// Unknown names are problems in every source, reported with the nearest name; other programs' names are not.
 #[test]
-fn unknown_names() {
+fn unknown_names_are_reported_with_the_nearest() {
     let sources = Sources {
         files: file(
             "idle_timeout = 1\n[sesions]\nscope = 'call'\n[pool]\nslot = 3\ncolour = 1\nslots.x = 1",
@@ -118,7 +118,7 @@ fn unknown_names() {
 /// The error for a wrong value names setting, source, value and what is allowed, in every source, even where a higher one
 /// is right.
 #[test]
-fn wrong_values() {
+fn wrong_value_errors_name_setting_and_source() {
     let sources = Sources {
         files: file("pool = 3\nlog = 1\n[sessions]\nidle_timeout = '5 parsecs'", true),
         dotenv: dotenv("GREENROOM_POOL_SLOTS=0\nGREENROOM_POOL_DEVICE"),
@@ -143,7 +143,7 @@ fn wrong_values() {
 
 /// A file that is not TOML is a problem with its line, in addition to those of the other sources.
 #[test]
-fn broken_toml() {
+fn invalid_toml_is_reported_with_its_line() {
     let sources = Sources {
         files: file("log = 'info'\nlog = 'warn'\n", true),
         environment: environment(&[("GREENROOM_POOL_SLOTS", "x")]),
@@ -156,7 +156,7 @@ fn broken_toml() {
 
 /// A working directory's file is merged over the user's own: what it does not set, the user's own still does.
 #[test]
-fn files_in_layers() {
+fn working_directory_file_is_merged_over_the_users() {
     let own = ConfigFile {
         path: "/home/me/.config/greenroom/greenroom.toml".into(),
         text: "log = 'info'\n[tools]\ndeny = ['x']".to_owned(),
@@ -170,7 +170,7 @@ fn files_in_layers() {
 
 /// No file that merely lies in the working directory can name a program, move the data or allow unsafe tools.
 #[test]
-fn guarded_settings() {
+fn working_directory_files_cannot_set_guarded_settings() {
     let guarded: Vec<_> =
         SETTINGS.iter().filter(|setting| setting.is_guarded()).map(|setting| setting.key).collect();
     assert_eq!(
@@ -247,7 +247,7 @@ fn dotenv_cannot_name_the_config_file() {
 
 /// Settings that do not go together are named with where each came from.
 #[test]
-fn conflicts() {
+fn conflicts_name_both_origins() {
     let with = |flags: &[(&'static str, &str)]| Sources {
         flags: flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect(),
         ..sources()
@@ -272,14 +272,14 @@ fn conflicts() {
 
 /// A setting that is wrong by itself is reported once, without the conflicts that its default would have.
 #[test]
-fn a_wrong_setting_has_no_conflicts() {
+fn wrong_setting_causes_no_conflicts() {
     let flags = vec![("tools.unsafe", "true".to_owned()), ("pool.slots", "one".to_owned())];
     assert_eq!(problems(&Sources { flags, ..sources() }).len(), 1);
 }
 
 /// Without a home folder the data folder must be named, and then nothing is missing.
 #[test]
-fn no_home() {
+fn data_folder_is_required_without_a_home() {
     let homeless = || Sources { data_dir: None, ..sources() };
     assert!(problems(&homeless())[0].starts_with("cannot choose a default for `data_dir`"));
     let named = Sources { flags: vec![("data_dir", "d".to_owned())], ..homeless() };
@@ -288,7 +288,7 @@ fn no_home() {
 
 /// One problem reads as a sentence, several as a list with each hint after its problem.
 #[test]
-fn messages() {
+fn problems_are_a_sentence_or_a_list() {
     let one = Sources { environment: environment(&[("GREENROOM_LOGS", "x")]), ..sources() };
     let problems = resolve(&one).map(|resolved| resolved.settings).unwrap_err();
     assert_eq!(problems.to_string(), "unknown variable `GREENROOM_LOGS` in the environment");
@@ -304,7 +304,7 @@ fn messages() {
 
 /// The mark that greenroom's children carry, and the variables of its tests, are not mistakes.
 #[test]
-fn variables_that_are_no_settings() {
+fn internal_variables_are_no_mistakes() {
     let mut sources = sources();
     sources.environment =
         environment(&[("GREENROOM_RUN", "1-2-0"), ("GREENROOM_TEST_DATA_DIR", "x"), ("GREENROOM_SOAK", "1")]);

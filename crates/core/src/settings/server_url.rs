@@ -1,5 +1,5 @@
 //! Settings that name a server by its URL: a browser's debugger, or an MCP server. Both may carry a key in their query, as
-//! hosted browsers want it, and a debugger's also user and password; these are kept and never shown.
+//! hosted browsers require, and a debugger's also user and password. greenroom keeps these and never shows them.
 
 use url::Url;
 
@@ -13,7 +13,7 @@ const PAGES: [&str; 3] = ["/json/version", "/json/list", "/json"];
 pub(super) struct ServerUrl {
     schemes: &'static [&'static str],
     allowed: &'static str,
-    /// Whether it is a debugger, whose pages are known and which takes a password.
+    /// Whether the server is a debugger: its URL may have a password, and the path of one of [`PAGES`].
     debugger: bool,
 }
 
@@ -32,7 +32,7 @@ impl ServerUrl {
 
     pub(super) fn read(&self, text: &str) -> Result<String, InvalidValue> {
         let because = |why: &str| InvalidValue(Some(why.to_owned()));
-        // An address that the library would repair was probably meant otherwise.
+        // Refuse an address that `Url` would repair: the user probably meant another one.
         let written = text.split_once("://").filter(|(_, rest)| !rest.starts_with(['/', '\\']));
         if written.is_none() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(InvalidValue(None));
@@ -99,7 +99,7 @@ mod tests {
 
     /// Debuggers have one form each: without a slash at the end, without the page that was copied, in lower case.
     #[test]
-    fn debuggers() {
+    fn debugger_urls_are_normalized() {
         for (written, read) in [
             ("http://127.0.0.1:9222", "http://127.0.0.1:9222"),
             ("http://127.0.0.1:9222/", "http://127.0.0.1:9222"),
@@ -146,7 +146,7 @@ mod tests {
 
     /// An MCP server's path is its own, and its scheme is HTTP.
     #[test]
-    fn mcp_servers() {
+    fn mcp_server_urls_keep_their_path() {
         assert_eq!(text(&ServerUrl::MCP, "http://h:1/mcp/"), Ok("http://h:1/mcp/".to_owned()));
         assert_eq!(text(&ServerUrl::MCP, "https://h/json?k=v"), Ok("https://h/json?k=v".to_owned()));
         assert_eq!(text(&ServerUrl::MCP, "ws://h:1/mcp"), Err(InvalidValue(None)));
@@ -155,7 +155,7 @@ mod tests {
 
     /// Neither a shown value nor an error repeats a key or a password.
     #[test]
-    fn secrets_are_hidden() {
+    fn url_secrets_are_hidden() {
         let given = |written| GivenValue { written, base: std::path::Path::new("/") };
         let key = "wss://ann:s3cret@h/p?token=s3cret".to_owned();
         assert_eq!(ServerUrl::DEBUGGER.show(&key), "wss://***@h/p?***");

@@ -9,7 +9,8 @@ use super::declare::Setting;
 pub const CONFIG_VARIABLE: &str = "GREENROOM_CONFIG";
 pub const CONFIG_FLAG: &str = "config";
 
-/// The variable that names the session of commands such as `greenroom open`. It is no setting: a server has none.
+/// The variable that names the session of commands such as `greenroom open`. It is not a setting: servers do not use
+/// it.
 pub const SESSION_VARIABLE: &str = "GREENROOM_SESSION";
 
 /// All sources of a configuration, not yet parsed.
@@ -46,8 +47,8 @@ impl Sources {
         format!("set it as {} in the environment, as --{}{file}", setting.variable(), setting.flag())
     }
 
-    /// The same for a value of a declared pool. A value that a file may not set belongs into the user's own file, whose pool
-    /// the other file extends; a variable would replace the file's whole pool.
+    /// The same for a value of a declared pool. The hint names the user's own file, whose pool the other file extends;
+    /// a variable would replace the file's whole pool.
     pub(super) fn instead_in_pool(&self, key: &str, site: &SettingLocation) -> String {
         match &self.user_file {
             _ if !site.is_in_file() => format!("set {key} in the environment"),
@@ -74,7 +75,7 @@ pub struct BrowserFlag {
 pub struct ConfigFile {
     pub path: PathBuf,
     pub text: String,
-    /// The user named it, or it is the user's own; it does not merely lie in the working directory.
+    /// The user named the file, or it is the user's own; it does not merely lie in the working directory.
     pub trusted: bool,
 }
 

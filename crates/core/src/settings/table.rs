@@ -2,8 +2,8 @@
 //! and its row in `docs/CONFIG.md` follow.
 //!
 //! The word after a setting's kind is its [`Guard`](super::Guard): what a file that merely lies in the working directory may
-//! do with it. It has no default, so that every new setting decides it. A setting of pools also says what it means to a
-//! browser that already runs, `fit`, and which engine alone has it, `only`, if one does.
+//! do with it. The guard has no default, so that the author of a new setting must choose one. A pool setting also says
+//! whether it applies to a browser that already runs (`fit`), and which engine alone has it, if only one does (`only`).
 //!
 //! `check.rs` has the conditions between settings.
 
@@ -356,7 +356,7 @@ mod tests {
 
     /// What a setting shows of its default is text that it reads back as the same value.
     #[test]
-    fn shown_defaults_read_back() {
+    fn shown_defaults_parse_to_the_same_value() {
         let defaults = Settings::defaults(PathBuf::from("/data"));
         for setting in SETTINGS {
             let mut settings = defaults.clone();

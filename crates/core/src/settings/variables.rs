@@ -19,16 +19,16 @@ const PREFIX: &str = "GREENROOM_";
 /// Keys that no variable of greenroom's prefix can set.
 const ELSEWHERE: [&str; 4] = ["browsers", "browser_url", "ws_endpoint", "pools"];
 
-/// Names with our prefix that are not settings: the mark of greenroom's children, one of which may be a greenroom,
-/// and variables for its tests.
-fn is_aside(variable: &str) -> bool {
+/// Whether a name with our prefix is not a setting: `GREENROOM_RUN`, which marks greenroom's child processes (one of
+/// which may be a greenroom too), and variables for its tests.
+fn is_internal(variable: &str) -> bool {
     matches!(variable, "GREENROOM_RUN" | "GREENROOM_SOAK") || variable.starts_with("GREENROOM_TEST_")
 }
 
 /// Whether a variable is greenroom's, so that an unknown one is reported: `GREENROOM_*`, `PW_MCP_PROXY_*`, other
 /// names of settings, and names that settings once had.
 pub fn is_ours(variable: &str) -> bool {
-    let prefixed = variable.starts_with(PREFIX) && !is_aside(variable);
+    let prefixed = variable.starts_with(PREFIX) && !is_internal(variable);
     prefixed
         || variable.starts_with(grammar::PREFIX)
         || grammar::renamed(variable).is_some()
@@ -61,7 +61,7 @@ impl SettingsMerge<'_> {
         variables.sort_by_key(|(name, _)| (name.starts_with(PREFIX), name.starts_with(grammar::PREFIX)));
         for (name, value) in variables {
             if let Some(new) = grammar::renamed(&name) {
-                // An empty value sets nothing, as with other plain names.
+                // An empty value of a plain name sets nothing.
                 if value.as_deref() != Some("") {
                     self.problems.push(Problem::Renamed { variable: name, place: from.place(), new });
                 }
@@ -97,7 +97,7 @@ impl SettingsMerge<'_> {
                 let label = SettingLabel { key: setting.key.to_owned(), place };
                 self.assign(from, setting, name, value, label);
             }
-            // A `.env` that names the config file would make any file in its folder a trusted one.
+            // A `.env` that names the config file would make any file in its folder trusted.
             None if name == CONFIG_VARIABLE && from.dotenv.is_some() => {
                 self.problems.push(Problem::Guarded {
                     key: name.to_owned(),
@@ -114,7 +114,7 @@ impl SettingsMerge<'_> {
                     let place = from.place();
                     let problem =
                         Problem::UnknownVariable { variable, place, nearest: known.map(Setting::variable) };
-                    // A name like nothing that can be configured may be another program's, or another version's.
+                    // A name that resembles no setting may be another program's, or another version's: only warn.
                     if known.is_some() || nearest(wrong, ELSEWHERE).is_some() {
                         self.problems.push(problem);
                     } else {
@@ -170,7 +170,7 @@ impl SettingsMerge<'_> {
         match value {
             _ if spot.key.is_guarded() && from.dotenv.is_some() => self.guarded_in_pool(spot, &site),
             None => {
-                self.drafts.spoil(spot, &site);
+                self.drafts.mark_invalid(spot, &site);
                 self.problems.push(Problem::NoText { variable: site.name, place: from.place() });
             }
             Some(value) => {

@@ -57,7 +57,7 @@ mod tests {
 
     /// A viewport is two sides within what Chromium can paint.
     #[test]
-    fn viewports() {
+    fn viewport_sides_are_limited() {
         assert_eq!(text(&ViewportSize, "1280x720"), Ok(Viewport { width: 1280, height: 720 }));
         assert_eq!(text(&ViewportSize, "1X16384"), Ok(Viewport { width: 1, height: 16_384 }));
         for wrong in ["", "1280", "0x720", "1280x16385", "16384x16384", "1280x-1", "1280x720x1", "1280 x 720"]

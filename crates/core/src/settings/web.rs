@@ -40,7 +40,8 @@ impl ValueType for Origins {
     }
 }
 
-/// The engine accepts anything here and then matches nothing, so a path or a typing mistake must not pass.
+/// Whether the text is a valid origin. The engine accepts any text and then matches nothing, so this must refuse paths
+/// and typing mistakes.
 fn is_origin(text: &str) -> bool {
     let host = match text.split_once("://") {
         Some(("http" | "https" | "ws" | "wss", host)) => host,
@@ -51,7 +52,7 @@ fn is_origin(text: &str) -> bool {
     is_host(host.strip_prefix("*.").unwrap_or(host)) && port.is_none_or(|port| port == "*" || is_port(port))
 }
 
-/// `http://[user:password@]host:port`: the one kind of proxy that greenroom's own can pass traffic on to. User and
+/// `http://[user:password@]host:port`: the only kind of proxy to which the egress proxy can pass traffic on. User and
 /// password are percent-encoded, as strictly as the egress proxy reads them.
 pub(super) struct ProxyUrl;
 
@@ -110,7 +111,8 @@ impl ValueType for ProxyUrl {
 /// Stands for a secret.
 const HIDDEN: &str = "***";
 
-/// `user[:password]`. A character that ends an address early, or an invalid escape, would be read otherwise than meant.
+/// Checks `user[:password]`. Refuses a character that would end the address early, and an invalid escape: the proxy
+/// would read other credentials than the user meant.
 fn check_credentials(text: &str) -> Result<(), InvalidValue> {
     let user = text.split(':').next().unwrap_or_default();
     if user.is_empty() || user.to_ascii_lowercase().contains("%3a") {
@@ -178,7 +180,7 @@ mod tests {
 
     /// Origins and hosts are taken in both separations; paths, other schemes and typing mistakes are named.
     #[test]
-    fn origins() {
+    fn origins_are_split_and_checked() {
         let read = text(&Origins, "https://example.com;http://localhost:*, example.com:8080").unwrap();
         assert_eq!(read, ["https://example.com", "http://localhost:*", "example.com:8080"]);
         assert_eq!(toml(&Origins, r#"["wss://[::1]:1", "*.example.com"]"#).unwrap().len(), 2);
@@ -191,7 +193,7 @@ mod tests {
 
     /// A proxy is a host with a port over plain HTTP, with or without credentials, and nothing else.
     #[test]
-    fn proxies() {
+    fn proxy_url_needs_http_host_and_port() {
         assert_eq!(text(&ProxyUrl, "http://proxy.example:3128"), Ok("http://proxy.example:3128".to_owned()));
         assert_eq!(text(&ProxyUrl, "http://[::1]:8080/"), Ok("http://[::1]:8080".to_owned()));
         for right in ["me:secret", "me", "me:", "CORP%5Cann:p%40s%3As%2f%25%C3%A9", "ann:a:b"] {

@@ -17,7 +17,7 @@ use crate::settings::{
 pub(in crate::settings) const BROWSERS: &str = "browsers";
 
 impl SettingsMerge<'_> {
-    /// `value` is what stands under `browsers`.
+    /// Reads the browsers of a file; `value` is the value of the key `browsers`.
     pub(in crate::settings) fn browsers(&mut self, file: &ConfigFile, value: &toml::Value) {
         let place = file.path.display().to_string();
         if !file.trusted {
@@ -28,7 +28,7 @@ impl SettingsMerge<'_> {
             self.problems.push(Problem::Guarded { key: BROWSERS.to_owned(), place, instead });
             return;
         }
-        // The value may hold headers, so none of it is repeated.
+        // The value may hold headers, which are secrets, so the message repeats none of it.
         let shape = |key: &str| Problem::Value {
             key: key.to_owned(),
             value: "…".to_owned(),
@@ -38,7 +38,7 @@ impl SettingsMerge<'_> {
         };
         let Some(list) = value.as_array() else { return self.problems.push(shape(BROWSERS)) };
         for value in list {
-            // Counted as browsers are everywhere: from 1.
+            // Browsers are counted from 1, as everywhere.
             let name = format!("{BROWSERS}.{}", self.browsers.len() + 1);
             let mut draft = BrowserDraft::new(site(file, name.clone()));
             match value.as_table() {

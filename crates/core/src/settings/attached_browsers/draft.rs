@@ -1,6 +1,6 @@
-//! What the sources say of each attached browser, and the browsers made of it: what is set for all pools, as far as it
-//! means something to a browser that already runs, then the browser's own values. Also finds problems between browsers;
-//! `check.rs` finds those within one.
+//! What the sources say of each attached browser, and the browsers made of it: the settings of all pools that apply to
+//! a running browser, under the browser's own values. Also finds problems between browsers; `check.rs` finds those
+//! within one.
 
 use std::collections::BTreeMap;
 
@@ -28,9 +28,9 @@ use crate::{
 /// What the sources say of one browser.
 #[derive(Debug, Clone)]
 pub(in crate::settings) struct BrowserDraft {
-    /// The source that names it: `browsers.1` of a file, or a flag.
+    /// The source that names the browser: `browsers.1` of a file, or a flag.
     pub declared_by: SettingLocation,
-    /// Empty when it is not given, or cannot be read.
+    /// Empty if no address is given, or it cannot be read.
     pub url: String,
     pub label: Option<String>,
     pub tags: Vec<String>,
@@ -38,7 +38,7 @@ pub(in crate::settings) struct BrowserDraft {
     pub start_command: Vec<String>,
     /// Where each of these was set.
     pub named: BTreeMap<&'static str, SettingLocation>,
-    /// Its values of a pool's settings.
+    /// The browser's own values of pool settings.
     pub own: Layer,
 }
 
@@ -103,10 +103,10 @@ impl BrowserDraft {
         }
     }
 
-    /// The browser: `base`, which holds for all browsers, with this one's values over it.
+    /// The browser: `base`, which holds for all browsers, overridden by this browser's values.
     pub(in crate::settings) fn browser(&self, base: &Pool) -> AttachedBrowser {
         let mut pool = self.own.over(base.clone());
-        tidy(&mut pool, |key| self.own.sites.contains_key(key));
+        drop_inapplicable_settings(&mut pool, |key| self.own.sites.contains_key(key));
         AttachedBrowser {
             url: self.url.clone(),
             label: self.label.clone(),
@@ -117,7 +117,7 @@ impl BrowserDraft {
         }
     }
 
-    /// Where a part of it was set.
+    /// Where a part of the browser was set.
     fn site(&self, key: &str) -> &SettingLocation {
         self.named.get(key).unwrap_or(&self.declared_by)
     }
@@ -134,8 +134,8 @@ fn wrong(key: &str, given: GivenValue<'_>) -> (String, String) {
     }
 }
 
-/// The values that a browser starts from: the defaults of declared pools, under what is set for all pools and means
-/// something to a browser that already runs.
+/// The values that a browser starts from: the defaults of declared pools, overridden by the settings of all pools that
+/// apply to a running browser.
 pub(in crate::settings) fn base(resolved: &Resolved) -> Pool {
     let mut whole = Settings::around(Pool::declared_defaults());
     for setting in SETTINGS.iter().filter(|setting| setting.is_of_browsers()) {
@@ -146,10 +146,10 @@ pub(in crate::settings) fn base(resolved: &Resolved) -> Pool {
     whole.pool
 }
 
-/// A browser without contexts of greenroom's own has no context whose looks could be set, so looks that are set for all
-/// pools are dropped; so are options of another engine than this browser's. Lists of origins are not dropped: their
-/// user must learn that they do not hold here.
-fn tidy(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
+/// Drops settings of all pools that cannot apply to this browser: emulation settings if greenroom makes no contexts of
+/// its own in it, and options of another engine. Lists of origins stay: the user must learn from the error that they do
+/// not hold here.
+fn drop_inapplicable_settings(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
     let foreign = if is_own("engine") { of_other_engines(pool) } else { Vec::new() };
     let defaults = Settings::around(Pool::declared_defaults());
     let mut whole = Settings::around(pool.clone());
@@ -185,7 +185,7 @@ pub(in crate::settings) fn problems(drafts: &[BrowserDraft]) -> Vec<Problem> {
     for draft in drafts {
         if !draft.url.is_empty() {
             let place = ServerAddress::parse(&draft.url);
-            // The nearest one before it, so that of three each is reported with one of the others.
+            // Compare with the nearest browser before it, so that each of three equal ones is reported once.
             let other = places.iter().rev().find(|(other, _)| other.may_equal(&place));
             problems.extend(other.map(|(_, other)| twice(other, draft)));
             places.push((place, draft));
@@ -204,7 +204,7 @@ pub(in crate::settings) fn problems(drafts: &[BrowserDraft]) -> Vec<Problem> {
     problems
 }
 
-/// Two addresses that lead to one browser.
+/// The problem of two addresses that lead to one browser.
 fn twice(one: &BrowserDraft, other: &BrowserDraft) -> Problem {
     let first = shown(&one.url);
     let second = shown(&other.url);
@@ -222,7 +222,7 @@ impl Resolved {
         self.browser_drafts().get(browser).map_or(&Origin::Default, |draft| &draft.declared_by.origin)
     }
 
-    /// Where an attached browser has the value of a pool's setting from: the word for its level, and the source.
+    /// Where an attached browser's value of a pool setting came from: the word for its level, and the source.
     pub fn browser_key(&self, browser: usize, key: &str) -> (&'static str, &Origin) {
         let draft = self.browser_drafts().get(browser);
         if let Some(site) = draft.and_then(|draft| draft.own.sites.get(key)) {
@@ -245,12 +245,12 @@ impl Resolved {
     }
 }
 
-/// The values of a browser that is attached at run time. The custom engine attaches to nothing, so such a browser does not
-/// start from it; a browser that is configured with it is refused instead.
+/// The values of a browser that is attached at run time. The custom engine cannot attach to a browser, so this replaces
+/// it by the default engine; a configured browser with the custom engine is refused instead.
 pub(in crate::settings) fn at_run_time(mut base: Pool) -> Pool {
     if base.engine == EngineKind::Custom {
         base.engine = Pool::declared_defaults().engine;
     }
-    tidy(&mut base, |_| false);
+    drop_inapplicable_settings(&mut base, |_| false);
     base
 }

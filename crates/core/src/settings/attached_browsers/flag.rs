@@ -64,7 +64,7 @@ mod tests {
 
     /// A flag's value splits into label, address and command, whatever characters these contain.
     #[test]
-    fn parts() {
+    fn browser_flag_is_split_into_its_parts() {
         let flag = |label, url, command| Flag { label, url, command };
         for (text, parts) in [
             ("http://h:1", flag(None, "http://h:1", None)),

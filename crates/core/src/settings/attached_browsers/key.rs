@@ -1,23 +1,22 @@
-//! The keys of an attached browser: its own, and which settings of a pool mean something to a browser that already runs.
-//! A test below makes the author of a new pool setting decide that, in the table of settings.
+//! The keys of an attached browser: its own, and the pool settings that apply to a running browser. A test below makes
+//! the author of a new pool setting decide that, in the table of settings.
 
 use crate::settings::{SETTINGS, declare::Setting, key::Key};
 
 /// The keys that only an attached browser has. A pool has a `url` too, with another meaning.
 pub(in crate::settings) const NAMED: [&str; 5] = ["url", "label", "tags", "headers", "start_command"];
 
-/// What a setting of a pool is to a browser that already runs.
+/// Whether a pool setting applies to a browser that already runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::settings) enum AppliesTo {
     Yes,
-    /// It belongs to a context that greenroom makes. In the browser's own context it would reach the tabs of the browser's
-    /// user.
+    /// Only in a context that greenroom makes: in the browser's own context the setting would reach the user's tabs.
     Isolated,
-    /// Nothing, and why.
+    /// Not at all, and why.
     No(&'static str),
 }
 
-/// What the table of settings says of each setting of pools.
+/// The values of [`AppliesTo`] that the table of settings uses.
 pub(in crate::settings) mod fits {
     use super::AppliesTo;
 
@@ -33,7 +32,7 @@ pub(in crate::settings) mod fits {
     }
 }
 
-/// What the key of a pool means to a browser. `None` if it is no key of pools.
+/// Whether the pool key `name` applies to a browser. `None` if pools have no such key.
 pub(in crate::settings) fn fit(name: &str) -> Option<AppliesTo> {
     match Key::find(name)? {
         Key::Setting(setting) => setting.fit,
@@ -54,9 +53,9 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 mod tests {
     use super::*;
 
-    /// Every key of pools is decided upon, and no other key is.
+    /// Every pool setting says whether it applies to browsers, and no other setting does.
     #[test]
-    fn every_key_is_decided() {
+    fn every_pool_key_is_classified() {
         assert!(Key::all().all(|key| fit(key.name()).is_some()));
         assert!(SETTINGS.iter().all(|setting| setting.fit.is_some() == setting.is_of_pools()));
     }

@@ -12,20 +12,20 @@ use super::Header;
 /// The longest label and the longest tag. They stand in lists, errors and metrics.
 pub const LABEL_BYTES_MAX: usize = 64;
 
-/// How many tags a browser may have: more are no way to tell browsers apart.
+/// How many tags a browser may have: more do not help to tell browsers apart.
 pub const TAGS_MAX: usize = 16;
 
-/// How many headers are sent to a debugger, and how long a name and a value may be. Servers refuse lines of more than
-/// about 8 KiB, and no header in use has a name of more than a few dozen letters.
+/// How many headers greenroom sends to a debugger, and how long a name and a value may be. Servers refuse lines of more
+/// than about 8 KiB, and no header in use has a name of more than a few dozen letters.
 pub const HEADERS_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 256;
 const HEADER_BYTES_MAX: usize = 8 * 1024;
 
-/// Headers that the connection sets itself. A second one of the same name would break the handshake.
+/// Headers that the connection sets itself. A second header of the same name would break the handshake.
 const HANDSHAKE: [&str; 5] =
     ["connection", "upgrade", "content-length", "transfer-encoding", "sec-websocket-"];
 
-/// The one placeholder of a start command.
+/// The only placeholder of a start command.
 const PLACEHOLDER: &str = "url";
 
 /// Reads a debugger's address into its normal form. The error says what is expected and why this is not it.
@@ -119,7 +119,7 @@ fn name(text: &str, label: bool) -> Result<String, InvalidValue> {
     if text.is_empty() || text.len() > LABEL_BYTES_MAX || text.contains(char::is_control) {
         return Err(InvalidValue(None));
     }
-    // Refuses anything that a program might take for a number, so that no index is ever mistaken for a label.
+    // Refuse anything that a program might take for a number, so that no index is ever mistaken for a label.
     if label && text.contains(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok() {
         return Err(InvalidValue(Some("numbers are the indices of browsers".to_owned())));
     }
@@ -156,7 +156,7 @@ impl ValueType for HeaderTable {
             if headers.iter().any(|other| other.name.eq_ignore_ascii_case(name)) {
                 return Err(of("it is given twice"));
             }
-            // An empty value is valid: some servers want a header without one.
+            // An empty value is valid: some servers want a header without a value.
             if value.len() > HEADER_BYTES_MAX || !value.chars().all(is_printable) {
                 return Err(of("its value must be one line of plain letters, digits and signs"));
             }
@@ -193,7 +193,7 @@ fn is_printable(c: char) -> bool {
     matches!(c, ' '..='~' | '\t')
 }
 
-/// Starts the browser: a program and its arguments, in which `{url}` stands for its address.
+/// The command that starts a browser: a program and its arguments, in which `{url}` stands for the browser's address.
 pub(super) struct StartCommandLine;
 
 impl ValueType for StartCommandLine {
@@ -245,7 +245,7 @@ mod tests {
 
     /// A label is a short name that cannot be taken for an index; a tag may be a number.
     #[test]
-    fn labels_and_tags() {
+    fn invalid_labels_and_tags_are_refused() {
         assert_eq!(browser_label(" work laptop "), Ok("work laptop".to_owned()));
         assert_eq!(browser_label("x1"), Ok("x1".to_owned()));
         assert_eq!(browser_label("inf"), Ok("inf".to_owned()), "a word is no number");
@@ -268,7 +268,7 @@ mod tests {
 
     /// Headers are names and texts; a problem names the header and never its value.
     #[test]
-    fn headers() {
+    fn header_errors_hide_the_value() {
         let read = toml(&HeaderTable, "{ Authorization = ' Bearer s3cret ', 'X-Key' = 'b' }").unwrap();
         assert_eq!(read[0].value, "Bearer s3cret");
         assert_eq!(format!("{read:?}"), "[Authorization: …, X-Key: …]");
@@ -293,7 +293,7 @@ mod tests {
 
     /// A start command is a program with arguments, as a list or as text, and `{url}` is the only placeholder.
     #[test]
-    fn start_commands() {
+    fn start_commands_are_lists_or_text() {
         let argv = |words: &[&str]| Ok(words.iter().map(|word| (*word).to_owned()).collect());
         assert_eq!(
             text(&StartCommandLine, "chrome --remote-debugging-port=9222 'a b'"),

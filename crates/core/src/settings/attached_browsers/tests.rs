@@ -32,7 +32,7 @@ fn settings(sources: &Sources) -> Settings {
 
 /// A table with every key becomes a typed browser; missing values come from `[pool]`, or are the browser's own defaults.
 #[test]
-fn a_table_becomes_a_browser() {
+fn browser_table_is_parsed() {
     let all = browsers(&written(
         r#"
         [pool]
@@ -72,7 +72,7 @@ fn a_table_becomes_a_browser() {
 
 /// Flags name browsers in the order of the command line, after those of the file, and start from `[pool]` too.
 #[test]
-fn flags_in_order() {
+fn browser_flags_keep_their_order() {
     let text = "pool.timeout = '45s'\n[[browsers]]\nurl = 'http://a:1'";
     let all = Sources {
         browsers: flags(&[
@@ -101,8 +101,8 @@ fn flags_in_order() {
     assert_eq!(resolved.browser_key(1, "slots").0, "default");
 }
 
-/// Where there are browsers there is no built-in pool, each call leases a browser for itself, and the engines are those of
-/// the browsers; a chosen scope stays.
+/// With browsers configured there is no built-in pool, each call without a session leases a browser for itself, and the
+/// engines are the browsers'; a configured scope stays.
 #[test]
 fn browsers_replace_the_built_in_pool() {
     let none = settings(&sources());
@@ -125,8 +125,7 @@ fn browsers_replace_the_built_in_pool() {
     assert_eq!(settings(&written(&chosen)).sessions.scope, Scope::Connection);
 }
 
-/// A file that merely lies in the working directory names no browser, not even an empty list of them; the flags of the user
-/// who starts greenroom do.
+/// A file that merely lies in the working directory may name no browser, not even an empty list; the user's flags may.
 #[test]
 fn only_the_user_names_browsers() {
     let text = "[[browsers]]\nurl = 'http://a:1'\nstart_command = ['evil']\nheaders = { A = 's3cret' }";
@@ -149,7 +148,7 @@ fn only_the_user_names_browsers() {
 
 /// A key that does not suit a running browser is refused with the reason; an unknown key, with the nearest one.
 #[test]
-fn keys_that_do_not_fit() {
+fn unsuitable_browser_keys_are_refused() {
     let found = problems(&written(
         "[[browsers]]\nurl = 'http://a:1'\nheadless = true\nalias = 'x'\ncommand = ['x']\nlabl = 'x'\nslotz = 1\ncolour = 1",
     ));
@@ -190,7 +189,7 @@ fn keys_that_do_not_fit() {
 
 /// The error for a wrong value names the key and its place, and repeats no header and no key in an address.
 #[test]
-fn wrong_values() {
+fn wrong_value_errors_name_the_key() {
     let text = r#"
         [[browsers]]
         url = "http://ann:s3cret@h:0"
@@ -234,7 +233,7 @@ fn wrong_values() {
 
 /// The error for a flag names the wrong part: the label, the address, or the command after `|`.
 #[test]
-fn wrong_flags() {
+fn wrong_flag_errors_name_the_part() {
     let with = |value: &str| problems(&Sources { browsers: vec![flag(BROWSER_URL, value)], ..sources() });
     for (value, start) in [
         (
@@ -255,10 +254,10 @@ fn wrong_flags() {
     assert!(with("http://a:1|x {port}")[0].ends_with("(`{port}` means nothing here)"));
 }
 
-/// The same address, however it is spelled, and the same label are each a mistake that names both places; too many browsers
-/// are one too.
+/// Two browsers with the same address, in any spelling, or the same label are a mistake whose error names both places;
+/// too many browsers are a mistake too.
 #[test]
-fn duplicate_aliases() {
+fn duplicate_browsers_are_refused() {
     let text = "[[browsers]]\nurl = 'http://a:1'\nlabel = 'x'\n[[browsers]]\nurl = 'http://b:1'\nlabel = 'x'";
     let all = Sources { browsers: flags(&[(WS_ENDPOINT, "HTTP://A:1/")]), ..written(text) };
     assert_eq!(
@@ -303,7 +302,7 @@ fn duplicate_aliases() {
 
 /// Values that do not go together are reported for the browser that has them, with where each came from.
 #[test]
-fn conflicts() {
+fn conflicts_are_reported_for_the_browser() {
     let with = |keys: &str| problems(&written(&format!("[[browsers]]\nurl = 'http://a:1'\n{keys}")));
     let from = |key: &str| format!("from `browsers.1.{key}` in /project/greenroom.toml");
     assert_eq!(
@@ -365,10 +364,10 @@ fn conflicts() {
     assert!(several[0].starts_with("browser 1: `tools.unsafe` (from"), "{several:?}");
 }
 
-/// Settings for all pools that mean nothing here are dropped, except for lists of origins, which are reported; and the
-/// custom engine is not attached by accident.
+/// Settings for all pools that do not apply to a browser are dropped, except for lists of origins, which are reported.
+/// A browser does not inherit the custom engine.
 #[test]
-fn what_comes_from_the_pool() {
+fn browsers_inherit_applicable_pool_settings() {
     let with = |pool: &str| written(&format!("[pool]\n{pool}\n[[browsers]]\nurl = 'http://a:1'"));
     let looks = "user_agent = 'x'\nviewport_size = '9x9'\nstorage_state = '/s'\nuser_data_dir = '/p'\nexecutable_path = '/x'";
     let pool = browsers(&with(looks)).remove(0).pool;
@@ -391,7 +390,7 @@ fn what_comes_from_the_pool() {
 
 /// Options of another engine than a browser's are dropped, unless the browser sets them itself.
 #[test]
-fn options_of_another_engine() {
+fn options_of_another_engine_are_dropped() {
     let with = |more: &str| {
         written(&format!(
             "[pool]\ntimeout_settle = 0\ncaps = [\"pdf\"]\n[[browsers]]\nurl = \"http://127.0.0.1:1\"\n[[browsers]]\nurl = \"http://127.0.0.1:2\"\nengine = \"devtools\"\n{more}"
@@ -405,7 +404,7 @@ fn options_of_another_engine() {
 
 /// A browser that is attached at run time starts from `[pool]` too, or the error says why it cannot.
 #[test]
-fn at_run_time() {
+fn browser_attached_at_run_time_inherits_pool_settings() {
     let attached = |text: &str| settings(&written(text)).attached();
     assert_eq!(attached("").unwrap().timeout, Duration::from_secs(30));
     let pool =

@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct Rule {
     pub keys: [&'static str; 2],
     pub broken: fn(&Pool) -> bool,
-    /// What to do; keys stand in braces.
+    /// What to do; keys are in braces.
     pub hint: &'static str,
 }
 
@@ -195,7 +195,7 @@ pub(super) const ATTACHED: &[Rule] = &[
     Rule {
         keys: ["caps", "isolated"],
         broken: |pool| {
-            // Under the other engines they mean nothing, which another check reports.
+            // Other engines have no `caps`, which another check reports.
             let is_playwright = pool.engine == EngineKind::Playwright;
             is_playwright && !pool.isolated && pool.caps.iter().any(|cap| cap.reaches_all_tabs())
         },
@@ -204,8 +204,8 @@ pub(super) const ATTACHED: &[Rule] = &[
     },
 ];
 
-/// Settings that are set and have no meaning under the engine of a pool, with the only engine that has them. There are none
-/// under the custom engine: greenroom does not know what that makes of a setting.
+/// Settings that are set but that the pool's engine does not have, each with the only engine that has it. None for the
+/// custom engine: greenroom does not know which settings that engine uses.
 pub(in crate::settings) fn of_other_engines(pool: &Pool) -> Vec<(&'static str, EngineKind)> {
     if pool.engine == EngineKind::Custom {
         return Vec::new();
@@ -215,8 +215,7 @@ pub(in crate::settings) fn of_other_engines(pool: &Pool) -> Vec<(&'static str, E
     others.map(|(setting, engine)| (setting.name(), engine)).collect()
 }
 
-/// Settings that are set and would reach, in a browser's own context, the tabs of the browser's user, as far as no rule
-/// above covers them.
+/// Settings that are set, that no rule above covers, and that in a browser's own context would reach its user's tabs.
 pub(super) fn of_contexts(pool: &Pool) -> Vec<&'static str> {
     let told = |key: &&str| RULES.iter().any(|rule| rule.keys == [*key, "isolated"] && (rule.broken)(pool));
     let told = |key: &&str| told(key) || of_other_engines(pool).iter().any(|(other, _)| other == key);
@@ -229,8 +228,8 @@ fn is_changed(setting: &Setting, pool: &Pool) -> bool {
     !setting.is_same_in(pool, &Pool::declared_defaults())
 }
 
-/// Whether sessions use a context that already exists: the engine sets nothing on it. Nor can the engine configure a browser
-/// that it starts on Windows, as files of this side mean nothing there.
+/// Whether sessions use a context that the engine cannot configure: an existing one, or one of a browser on Windows,
+/// where this side's files do not exist.
 fn is_default_context(pool: &Pool) -> bool {
     pool.extension || pool.wsl_windows || (!pool.isolated && !is_engines_own(pool.browser))
 }

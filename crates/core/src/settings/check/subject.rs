@@ -1,4 +1,4 @@
-//! One set of values that has to fit together, and how messages name it where it does not.
+//! One set of values that must fit together, and how messages name it if they do not.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use crate::settings::{
     table::Pool,
 };
 
-/// Whose values they are.
+/// Whose values a subject has.
 #[derive(Clone, Copy)]
 pub(super) enum SubjectKind<'a> {
     BuiltIn,
-    /// What a declared pool's instances have in common.
+    /// The common values of a declared pool's instances.
     Pool(&'a str),
     Instance(&'a str, usize),
     /// An attached browser, counted from 0.
@@ -82,7 +82,7 @@ impl ConflictSubject<'_> {
 
     fn unsafe_tools(&self) -> Option<Problem> {
         let is_unsafe = self.resolved.settings.tools.r#unsafe && !self.wrong.contains("tools.unsafe");
-        // Under the other engines a session has a process of its own.
+        // With the other engines each session has its own process.
         let shared = self.pool.slots > 1 && self.pool.engine == EngineKind::Playwright;
         (is_unsafe && shared && self.is_own(&["slots", "engine"])).then(|| {
             let slots = self.name("slots");
@@ -119,7 +119,7 @@ impl ConflictSubject<'_> {
         matches!(self.of, SubjectKind::Browser(_) | SubjectKind::AtRunTime)
     }
 
-    /// The levels on which it was configured, the strongest first.
+    /// The levels on which the subject was configured, the strongest first.
     fn layers(&self) -> Vec<&Layer> {
         let draft = |pool: &str| self.resolved.drafts().get(pool);
         match self.of {
@@ -135,8 +135,8 @@ impl ConflictSubject<'_> {
         }
     }
 
-    /// Whether this subject reports a conflict of these keys: no key has a problem of its own, and an instance set at least
-    /// one of them, or it is the whole pool's.
+    /// Whether this subject reports a conflict of these keys: no key has a problem of its own, and the subject is not
+    /// an instance that has all of them from its pool.
     fn is_own(&self, keys: &[&str]) -> bool {
         let is_wrong = |key: &&str| {
             self.layers().iter().any(|layer| layer.wrong.contains(key))
