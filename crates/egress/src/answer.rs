@@ -31,11 +31,11 @@ pub(crate) enum NotCarried {
     Unhelpful(#[from] Unhelpful),
 }
 
-/// The refusal of a host that cannot be written into a request line or a header.
+/// The refusal of a host that may not stand in a request line or a header.
 pub(crate) const NOT_A_HOST: NotCarried = NotCarried::NotForProxy("the request's host is not one");
 
 impl NotCarried {
-    /// Whether the upstream proxy is at fault, and not the request: then other requests fail too.
+    /// Whether the upstream proxy is at fault and not the request, so that other requests fail too.
     pub(crate) fn blames_upstream(&self) -> bool {
         match self {
             Self::NoConnection(NoConnection::NoUpstream(_)) => true,
@@ -62,7 +62,7 @@ impl NotCarried {
     }
 }
 
-/// A verdict in the form that programs read.
+/// The reason of a refusal as a word for programs, in `x-greenroom-refused`.
 fn word(reason: Blocked) -> &'static str {
     match reason {
         Blocked::OwnPort => "own-port",

@@ -26,8 +26,8 @@ use crate::{
     upstream::Upstream,
 };
 
-/// How long an upstream may take to open a tunnel. Like a direct connection it resolves a name and tries its
-/// addresses, so it has as long as that may take: 40 s.
+/// How long an upstream may take to open a tunnel. Like [`crate::dial`] it resolves a name and tries its addresses, so
+/// it has as long as a direct connection may take: 40 s.
 const TUNNEL_WITHIN: Duration = LOOKUP_WITHIN.saturating_add(CONNECT_WITHIN.saturating_mul(ADDRESSES_MAX));
 
 /// How an upstream fails a request although the proxy could connect to it.
@@ -102,7 +102,7 @@ async fn open(
     upgraded.await.map_err(Unhelpful::NoAnswer)
 }
 
-/// Puts the credentials for the upstream on a request; those of the browser are already removed.
+/// Puts the credentials for the upstream on a request. The caller has removed the browser's.
 pub(crate) fn authorize<B>(request: &mut Request<B>, upstream: &Upstream) {
     if let Some(credentials) = upstream.credentials() {
         request.headers_mut().insert(PROXY_AUTHORIZATION, credentials.clone());

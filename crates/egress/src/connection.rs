@@ -18,12 +18,12 @@ use crate::{answer::ResponseBody, dial::Dialer, forward, tunnel};
 /// sends.
 pub(crate) const HEAD_BYTES_MAX: usize = 256 * 1024;
 
-/// The most header lines in a head. Chromium counts none; hyper's 100 is few for sites with many policies.
+/// The most header lines in a head. Chromium has no such limit; hyper's 100 is too low for sites with many policies.
 pub(crate) const HEADERS_MAX: usize = 512;
 
-/// How long a connection may be open without a complete request: Chromium opens some ahead of need and gives
-/// up an unused one after a minute itself. It covers the pause between two requests as well. A tunnel has no
-/// such limit: a WebSocket that is silent for an hour is a normal one.
+/// How long a connection may be open without a complete request, also between two requests. Chromium opens some
+/// connections ahead of need and gives up an unused one after a minute itself. A tunnel has no such limit: a
+/// WebSocket may well be silent for an hour.
 const REQUEST_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a connection does after its last HTTP response. A request that opens a tunnel puts the tunnel here.
@@ -91,7 +91,7 @@ async fn answer(
                 Some(upstream) if reason.blames_upstream() && dialer.upstream_fails() => {
                     tracing::warn!(%upstream, %reason, "browsers cannot reach the web");
                 }
-                _ => tracing::debug!(%reason, "not carried"),
+                _ => tracing::debug!(%reason, "request not carried"),
             }
             reason.into_response()
         }

@@ -6,12 +6,12 @@
 //! points both to greenroom and elsewhere. Called by [`crate::tunnel`] and [`crate::forward`].
 //!
 //! With an upstream proxy the same verdicts come first, and then the connection goes to the upstream, whose
-//! own address is not judged: the operator chose it. **The upstream resolves names again**, so there DNS
-//! rebinding is up to it: a name may be judged here by one address and reached there at another, and a name
-//! that only the upstream can resolve is judged by its spelling alone. The upstream is trusted with that, but
-//! not with two other things. Greenroom sends it an address as it was judged, not as the browser spelt it, so
-//! that it cannot read another one. And if the upstream runs on this machine, its loopback is ours, so no name
-//! leads through it to a port number of greenroom's own.
+//! own address is not judged: the operator chose it. **The upstream resolves names again**, so only the upstream can
+//! prevent DNS rebinding there: the dialer may judge a name by one address and the upstream reach it at another, and
+//! the dialer judges a name that only the upstream can resolve by its spelling alone. The dialer trusts the upstream
+//! with that, but not with two other things. It sends the upstream an address in the spelling that it judged, not in
+//! the browser's, so that the upstream cannot read it as another address. And an upstream on this machine has
+//! greenroom's loopback, so the dialer refuses every name with one of greenroom's own port numbers.
 
 use std::{
     io,
@@ -55,14 +55,14 @@ pub(crate) enum NoConnection {
 pub(crate) struct Dialer {
     gate: Arc<Gate>,
     upstream: Option<Upstream>,
-    /// Whether the upstream was at fault the last time.
+    /// Whether the upstream was at fault in the latest report.
     upstream_failed: AtomicBool,
 }
 
 /// A connection for one judged request.
 pub(crate) enum OutboundConnection<'a> {
     ToSite(TcpStream),
-    /// `host` is what the upstream is given as the site: a name, or an address in its usual spelling.
+    /// `host` is the site that the request names to the upstream: a name, or an address in its usual spelling.
     ToUpstream {
         stream: TcpStream,
         upstream: &'a Upstream,
@@ -84,8 +84,8 @@ impl Dialer {
         self.upstream_failed.store(false, Ordering::Relaxed);
     }
 
-    /// The caller reports here that the upstream is at fault. Returns `true` the first time, so that a page
-    /// of a hundred requests is logged once.
+    /// The caller reports here that the upstream is at fault. Returns `true` the first time, so that the caller logs a
+    /// page of a hundred requests once.
     pub(crate) fn upstream_fails(&self) -> bool {
         !self.upstream_failed.swap(true, Ordering::Relaxed)
     }
@@ -121,8 +121,8 @@ impl Dialer {
         Ok(OutboundConnection::ToUpstream { stream, upstream, host: site_host })
     }
 
-    /// Judges addresses on a blocking thread, since the port lists of other greenrooms are files. The first refusal counts;
-    /// an address without a verdict is refused.
+    /// Judges addresses on a blocking thread, since the port lists of other greenroom processes are files. Returns the
+    /// first refusal; an address that gets no verdict is refused.
     async fn judge(
         &self,
         host: &str,
@@ -144,8 +144,8 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(literal) = host.parse::<IpAddr>() {
         return Ok(vec![(literal, port).into()]);
     }
-    // RFC 6761 reserves these names for loopback. Browsers resolve them so without asking a resolver, and a
-    // system's resolver often knows only the bare one.
+    // RFC 6761 reserves these names for loopback. Browsers resolve them without a resolver, and a system's resolver
+    // often knows only `localhost` itself.
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     if name == "localhost" || name.ends_with(".localhost") {
         return Ok(vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]);

@@ -1,11 +1,11 @@
-//! Plain `http://`: a request in absolute form goes to its site, bodies streaming both ways, unchanged except
+//! Plain `http://`: carries a request in absolute form to its site and streams bodies both ways, unchanged except
 //! for hop-by-hop headers.
 //!
 //! Each request has its own connection to its site, judged for it and ended with it: plain HTTP is rare on
-//! the web, and a kept connection would outlive its verdict. The site has no deadline for its answer, as a
-//! long poll may take minutes; the browser's patience bounds it, and a browser that disconnects ends it.
-//! With an upstream proxy the connection goes there and the request stays in absolute form. Answers of the
-//! upstream itself, except for a request for credentials, cannot be told from the site's and pass as those.
+//! the web, and a kept connection would outlive its verdict. The site has no deadline for its answer, because a
+//! long poll may take minutes; a browser that disconnects ends the request.
+//! With an upstream proxy the connection goes there and the request stays in absolute form. The proxy cannot tell the
+//! upstream's own answers from the site's, except for a request for credentials, and passes them on as the site's.
 //! An `Upgrade` that the site accepts turns the connection into a tunnel.
 
 use std::{
@@ -52,7 +52,7 @@ const ONE_HOP: [HeaderName; 8] = [
     UPGRADE,
 ];
 
-/// Carries one request to its site and the head of the answer back; the body follows as it comes.
+/// Carries one request to its site and returns the head of the answer; the body follows as it arrives.
 pub(crate) async fn carry(
     mut request: Request<Incoming>,
     dialer: &Dialer,
@@ -88,7 +88,7 @@ pub(crate) async fn carry(
     let mut sent = Box::pin(sender.send_request(request));
     let (answered, site) = tokio::select! {
         answered = &mut sent => (answered, Some(site)),
-        // A site may close the connection right after its answer, or without one; `sent` says which.
+        // A site may close the connection right after its answer, or without an answer; `sent` says which.
         _ = &mut site => (sent.await, None),
     };
     let mut response = answered.map_err(bad_site)?;
@@ -127,7 +127,7 @@ fn site_of(uri: &Uri) -> Result<(String, Option<u16>), NotCarried> {
 }
 
 /// Writes the request line that the next hop expects: origin form for a site, absolute form for an upstream
-/// proxy. `Host` gets the host of the browser's request line in both cases.
+/// proxy. In both cases the host of the browser's request line replaces the `Host` header.
 fn address(
     request: &mut Request<Incoming>,
     host: &str,
@@ -149,8 +149,7 @@ fn address(
     Ok(())
 }
 
-/// Removes hop-by-hop headers. An `Upgrade` that `Connection` names is for the site too: it stays, and this
-/// returns it.
+/// Removes hop-by-hop headers, but keeps and returns an `Upgrade` that `Connection` names, which is for the site too.
 fn strip(headers: &mut HeaderMap) -> Option<HeaderValue> {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -189,8 +188,8 @@ impl hyper::body::Body for SiteBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        // hyper reports the connection's error through the body as well, after the bytes that arrived before
-        // it. So this ignores the error here: the browser gets those bytes first.
+        // Ignore the connection's error here: hyper reports it through the body too, after the bytes that arrived
+        // before it, and the browser must get those bytes first.
         if let Some(site) = &mut self.site
             && site.as_mut().poll(context).is_ready()
         {

@@ -1,9 +1,7 @@
 //! The gate: whether a browser may connect to an address. The only module of this crate that knows policy.
 //!
-//! The proxy asks it twice: for the name, before it resolves anything, and for each address, before it dials. With
-//! an upstream proxy the same verdicts apply; only what follows them differs. [`network_verdict`] makes the
-//! verdicts; the gate adds what only a running proxy knows, its own port. Presets, lists and policies per session
-//! belong behind these two methods.
+//! The dialer asks it twice: for the name, before it resolves anything, and for each address, before it connects.
+//! [`network_verdict`] makes the verdicts; the gate adds what only a running proxy knows, its own port.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -14,7 +12,7 @@ pub(crate) struct Gate {
     addresses: Box<dyn OwnAddresses>,
 }
 
-/// The ports that the caller declares, and the proxy's.
+/// The ports that greenroom declares as its own, and the proxy's port.
 struct ProxyAndDeclaredPorts {
     declared: Arc<dyn OwnPorts>,
     proxy: u16,
@@ -35,7 +33,7 @@ impl Gate {
         Self { ports: ProxyAndDeclaredPorts { declared, proxy }, addresses: Box::new(addresses) }
     }
 
-    /// Whether the proxy may resolve this name: the lookup alone can leak data, or reach a server.
+    /// Whether the proxy may resolve this name: the lookup alone can leak data or reach a server.
     pub(crate) fn admit_name(&self, host: &str) -> Result<(), Blocked> {
         if network_verdict::is_metadata_name(host) { Err(Blocked::Metadata) } else { Ok(()) }
     }
@@ -46,7 +44,7 @@ impl Gate {
         network_verdict::check_target(&target, &self.ports, self.addresses.as_ref())
     }
 
-    /// The same for an address that the upstream will dial: only greenroom's own ports are refused.
+    /// Whether the upstream may dial this address of the host: only greenroom's own ports are refused.
     pub(crate) fn admit_unless_own(&self, host: &str, address: SocketAddr) -> Result<(), Blocked> {
         self.admit(host, address).or_else(|blocked| match blocked {
             Blocked::OwnPort => Err(Blocked::OwnPort),

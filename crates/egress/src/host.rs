@@ -1,5 +1,5 @@
-//! Hosts as they are written: which are names, which are addresses, and the one spelling of an address that
-//! every program reads alike.
+//! How hosts are written: which are names, which are addresses, and the one spelling of an address that every
+//! program reads alike.
 //!
 //! The spelling matters where another program reads the host again, as an upstream proxy does. Resolvers read `0x7f.1`,
 //! `0177.0.0.1` and `2130706433` as `127.0.0.1`, other programs read some of them otherwise. No top-level

@@ -1,12 +1,12 @@
 //! The forward proxy that every Chromium goes through: the only way from browsers to the network.
 //!
 //! A [`Proxy`] owns a loopback listener and every connection that came in through it. It resolves names
-//! itself, has the `gate` judge each address, and connects only to an address that was judged, so neither
+//! itself, asks the `gate` about each address, and connects only to an address that the gate allowed. So neither
 //! the spelling of a URL, nor a redirect, nor a name whose addresses change leads around the verdict. It
 //! refuses greenroom's own ports, its own port among them, and cloud metadata services.
 //!
-//! It may have to go out through another proxy, an [`Upstream`]. Then the verdicts are the same and come
-//! first, but the upstream decides where a name leads; `dial` says what that means.
+//! It may have to go out through another proxy, an [`Upstream`]. The gate then judges first as well, but the upstream
+//! decides to which address a name leads; `dial` says what that means.
 //!
 //! It does not look into what it carries, keeps nothing, and speaks HTTP/1.1 only: `CONNECT` in `tunnel`,
 //! absolute-form requests in `forward`. Its owner starts it before the browsers, and ends it after them.
@@ -47,8 +47,8 @@ pub use crate::{
 /// descriptors and two copy buffers: at the limit 4,096 and 64 MiB.
 const CONNECTIONS_MAX: usize = 2_048;
 
-/// How long the listener pauses when the system refuses to accept: if descriptors ran out, other connections
-/// have to end first, and asking again at once would only burn a core.
+/// How long the listener pauses when `accept` fails: if descriptors ran out, other connections have to end first,
+/// and asking again at once would only burn a core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A running proxy. Dropping it ends its listener, its connections and their tunnels, soon;
@@ -63,9 +63,9 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy on a free loopback port. `own` is asked anew for every connection, so ports may come
-    /// and go while it runs. With an `upstream` everything that is not refused goes out through that proxy,
-    /// whether it answers or not: nothing is tried directly.
+    /// Starts a proxy on a free loopback port. It asks `own` anew for every connection, so ports may come and go
+    /// while it runs. With an `upstream` it sends everything that it does not refuse through that proxy, and connects
+    /// to no site directly, even if the upstream does not answer.
     pub async fn start(own: Arc<dyn OwnPorts>, upstream: Option<Upstream>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;

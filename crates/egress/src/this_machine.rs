@@ -1,9 +1,10 @@
 //! Which addresses are this machine's. This module asks the system about each address at the time of the
 //! verdict, because interfaces come and go, and container networks add some.
 //!
-//! A socket can be bound to an address of this machine and to no other. That holds for every interface that is up, for
-//! further addresses of one interface, for IPv6, and for whole networks that are routed to this machine. A list of
-//! interfaces would miss the last, and the source address that the system chooses would miss further addresses.
+//! It tries to bind a socket to the address: that works for this machine's addresses and for no others. It works for
+//! every interface that is up, for further addresses of one interface, for IPv6, and for whole networks that are
+//! routed to this machine. A list of interfaces would miss those networks; the source address that the system chooses
+//! would miss further addresses.
 
 use std::{
     io,
@@ -22,8 +23,8 @@ impl OwnAddresses for ThisMachine {
     }
 }
 
-/// What an attempt to bind says about the address. Only one error means that the address is elsewhere; all others, such
-/// as too many open files or a link-local address without its interface, say nothing about it.
+/// What an attempt to bind says about the address: whether it is this machine's. Only one error means that it is not;
+/// after others, such as too many open files or a link-local address without its interface, it is unknown.
 fn told(bound: io::Result<()>) -> Option<bool> {
     match bound {
         Ok(()) => Some(true),
@@ -40,8 +41,8 @@ mod tests {
         ThisMachine.contains(address.parse().unwrap())
     }
 
-    /// Loopback is this machine's, as is the source address that it uses towards others; an address reserved for
-    /// documentation is no machine's.
+    /// Loopback and the source address that the machine uses towards others are its own; an address reserved for
+    /// documentation is not.
     #[test]
     fn this_machine() {
         assert_eq!(contains("127.0.0.1"), Some(true));
@@ -57,7 +58,7 @@ mod tests {
     /// An address that the system cannot judge is unknown, not elsewhere.
     #[test]
     fn unknown_is_not_elsewhere() {
-        // A link-local address means another machine on every interface.
+        // A link-local address may mean another machine on each interface.
         assert_eq!(contains("fe80::1"), None);
         for (kind, expected) in [
             (io::ErrorKind::AddrNotAvailable, Some(false)),

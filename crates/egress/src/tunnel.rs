@@ -21,16 +21,14 @@ use crate::{
     dial::{Dialer, OutboundConnection},
 };
 
-/// How long the other side may stay silent once one side has ended. A socket that was closed looks like
-/// one that merely finished sending until something is written to it, and a site that never writes again
-/// would hold it for ever.
+/// How long the other side may stay silent once one side has ended. Until the proxy writes to it, a closed socket
+/// looks like one that merely finished sending; a site that never sends again would hold the tunnel open for ever.
 const LINGER: Duration = Duration::from_secs(30);
 
 /// One direction's buffer: a TLS record is at most 16 KiB, so each passes in one piece.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Connects to the site, or to the upstream that connects to it. The tunnel starts when the browser has got
-/// the answer.
+/// Connects to the site, or to the upstream that connects to it. The tunnel starts after the browser has the answer.
 pub(crate) async fn open(
     request: Request<Incoming>,
     dialer: &Dialer,
@@ -49,8 +47,8 @@ pub(crate) async fn open(
     Ok(Response::new(answer::empty()))
 }
 
-/// Makes the connection a tunnel once hyper has sent the answer: `afterwards` joins the browser's bytes with
-/// the site's.
+/// Makes the connection a tunnel once hyper has sent the answer: `afterwards` then copies bytes between browser and
+/// site.
 fn follow(
     request: Request<Incoming>,
     site: impl AsyncRead + AsyncWrite + Send + 'static,

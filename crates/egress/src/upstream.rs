@@ -86,8 +86,8 @@ impl FromStr for Upstream {
         }
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         if path.contains('@') {
-            // An unescaped `/`, `?` or `#` in the credentials ends the authority early; the text before it is
-            // no host.
+            // An unescaped `/`, `?` or `#` in the credentials ends the authority early, and the text before it is
+            // not a host.
             return Err(UpstreamError::Encoding);
         }
         if !path.is_empty() && path != "/" {
@@ -129,8 +129,8 @@ fn basic(user: &str) -> Result<HeaderValue, UpstreamError> {
     Ok(value)
 }
 
-/// Decodes percent escapes and refuses incomplete ones: a password read differently from how it was meant
-/// would only fail at the upstream.
+/// Decodes percent escapes and refuses incomplete ones: a password read differently from how the operator meant it
+/// would fail only at the upstream.
 fn decoded(text: &str) -> Result<Vec<u8>, UpstreamError> {
     let escaped =
         |escape: &str| escape.len() >= 2 && escape.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(plain.as_deref(), credentials, "{text}");
     }
 
-    /// Hosts, ports and credentials are read as they were meant.
+    /// Valid hosts, ports and credentials are parsed and decoded.
     #[test]
     fn what_is_understood() {
         check("http://proxy.corp:3128", "proxy.corp:3128", None);
@@ -172,7 +172,7 @@ mod tests {
         check("http://ann:a:b@proxy:1", "proxy:1", Some(b"ann:a:b"));
     }
 
-    /// Everything else is an error that says what is wrong.
+    /// Every other text is an error that says what is wrong.
     #[test]
     fn what_is_refused() {
         use UpstreamError::{Encoding, Host, NoScheme, Path, Port, Scheme, User};

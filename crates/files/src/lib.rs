@@ -22,8 +22,8 @@ use rustix::fs::OFlags;
 
 /// Opens a regular file for reading. Never waits for the other end of a FIFO.
 ///
-/// The first look keeps devices and FIFOs from being opened at all. The second look is at the opened file, since another
-/// process may have replaced the path meanwhile.
+/// The first check keeps devices and FIFOs from being opened at all. The second check is of the opened file, since
+/// another process may have replaced the path meanwhile.
 pub fn open(path: &Path) -> io::Result<File> {
     regular(&fs::metadata(path)?)?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -32,8 +32,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// How to open a file of this user's own for writing: unreadable for other users when it is created, and without waiting
-/// for a reader if there is a FIFO at the path.
+/// Options to open one of greenroom's own files for writing: other users cannot read a file that this creates, and if
+/// there is a FIFO at the path, opening it does not wait for a reader.
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600).custom_flags(OFlags::NONBLOCK.bits().cast_signed());

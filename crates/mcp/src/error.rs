@@ -11,14 +11,14 @@ pub const INTERNAL: i64 = -32603;
 /// Server-defined: the request could not be carried out, for the reason in the message.
 pub const SERVER: i64 = -32000;
 
-/// The headers of an HTTP request say something else than its body (revision 2026-07-28).
+/// The headers of an HTTP request contradict its body (revision 2026-07-28).
 pub const HEADER_MISMATCH: i64 = -32020;
 /// The request needs a capability that its client has not declared (revision 2026-07-28).
 pub const MISSING_CAPABILITY: i64 = -32021;
-/// The request is of a revision that is not spoken here (revision 2026-07-28).
+/// The request names a revision that greenroom does not speak (revision 2026-07-28).
 pub const UNSUPPORTED_REVISION: i64 = -32022;
 
-/// An error object as JSON-RPC has it.
+/// A JSON-RPC error object.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RpcError {
     pub code: i64,

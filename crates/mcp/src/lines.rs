@@ -6,7 +6,7 @@
 pub enum StreamLine {
     /// A line without its end. Never empty.
     Whole(Vec<u8>),
-    /// A line over the limit. Its content is dropped, and the stream goes on behind it.
+    /// A line over the limit. The splitter drops its content and continues with the next line.
     TooLong { bytes: usize },
 }
 
@@ -78,13 +78,14 @@ mod tests {
         StreamLine::Whole(text.as_bytes().to_vec())
     }
 
-    /// Lines come out whole however the stream is cut; blank ones and carriage returns are dropped.
+    /// Lines come out whole however the stream is split into chunks; blank lines and carriage returns are
+    /// dropped.
     #[test]
     fn chunk_boundaries_do_not_change_lines() {
         assert_eq!(lines(&["a", "b\r\n\n \nc", "\n", "d"], 9), [whole("ab"), whole("c"), whole("d")]);
     }
 
-    /// An over-long line is counted and skipped; the next one is whole.
+    /// An over-long line is counted and skipped; the next line is whole.
     #[test]
     fn long_lines_are_skipped() {
         assert_eq!(lines(&["12345", "6\nok\n"], 5), [StreamLine::TooLong { bytes: 6 }, whole("ok")]);

@@ -1,10 +1,10 @@
-//! JSON-RPC messages. Only the envelope is parsed; `params`, `result` and `error` stay raw.
+//! JSON-RPC messages. This module parses only the envelope; `params`, `result` and `error` stay raw.
 //!
 //! An id is kept as its sender wrote it (`1`, `1.0` and `"1"` are three ids), so an answer carries back the
 //! very same text.
 //!
 //! [`parse`] is for messages of an engine or a server, [`parse_from_client`] for those of a client. The latter refuses
-//! requests whose parameters two programs could read differently: greenroom judges them, and engines read them again.
+//! requests whose parameters two programs could read differently: greenroom checks them, and engines parse them again.
 
 use std::{borrow::Cow, fmt};
 
@@ -58,7 +58,7 @@ pub enum Message {
     Response { id: Id, body: Result<Raw, Raw> },
 }
 
-/// A text that is not a message. It carries the error to answer with, and the id if one could be read.
+/// Why a text is not a message: the error to answer with, and the id if one could be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}", error = .error.message)]
 pub struct Malformed {
@@ -189,7 +189,8 @@ pub fn parse_one(text: &[u8]) -> Result<Message, Malformed> {
     }
 }
 
-/// The id of a text that cannot be parsed otherwise: it may have a string that is not Unicode, or a member twice.
+/// The id of a text that is not a valid message, for example because a string is not Unicode or a member is there
+/// twice.
 fn id_of(text: &[u8]) -> Option<Id> {
     #[derive(Deserialize)]
     struct OnlyId<'a> {
@@ -223,7 +224,7 @@ pub fn notification(method: &str, params: Option<&RawValue>) -> Vec<u8> {
     method_and_params(head(params), method, params)
 }
 
-/// Encodes an answer; without an id (the request's was unreadable) it is `null`, as JSON-RPC demands.
+/// Encodes an answer. If the request's id was unreadable, the answer's id is `null`, as JSON-RPC demands.
 pub fn response(id: Option<&Id>, body: &Result<Raw, Raw>) -> Vec<u8> {
     let (name, raw) = match body {
         Ok(result) => ("\"result\":", result),
@@ -357,7 +358,7 @@ mod tests {
         assert!(parse_one(br#"{"jsonrpc":"2.0","id":7,"id":8,"method":"m"}"#).unwrap_err().id.is_none());
     }
 
-    /// A batch is taken apart, each part judged alone.
+    /// A batch is split, and each part is parsed on its own.
     #[test]
     fn batch_parts_are_parsed_one_by_one() {
         let Parsed::Batch(parts) = parse(br#" [{"jsonrpc":"2.0","method":"m"}, 1]"#) else {

@@ -1,7 +1,7 @@
 //! Our side of a connection to an MCP server: requests matched to answers by id; unsolicited messages of the server
 //! handed on as [`Inbound`].
 //!
-//! An answer without a waiter (unknown id, or a caller that left) is dropped and can never be taken for another's.
+//! The peer drops an answer without a waiter (unknown id, or a caller that left), so no other caller gets it.
 
 use std::{
     collections::HashMap,
@@ -56,7 +56,7 @@ type ResponseResult = Result<Result<Raw, Raw>, PeerError>;
 pub struct Peer {
     link: PeerLink,
     dispatch: Arc<Dispatch>,
-    /// What every request to a server of the revision without a handshake says about us.
+    /// The client and capabilities that each request names. Unset for a server with a handshake.
     stateless: OnceLock<StatelessMeta>,
     /// Readers and writers of the link; aborted when the peer is dropped.
     _tasks: JoinSet<()>,
@@ -79,7 +79,9 @@ impl Peer {
         };
         let params = stateless.params(params);
         let line = message::request(&id, method, Some(&params));
-        self.link.send_alone(line, waiter.id, || stateless.headers(method, &params), &self.dispatch).await?;
+        self.link
+            .send_stateless(line, waiter.id, || stateless.headers(method, &params), &self.dispatch)
+            .await?;
         let answer = answer.await.unwrap_or(Err(PeerError::Closed));
         if method == "tools/list"
             && let Ok(Ok(list)) = &answer
@@ -121,8 +123,8 @@ impl Peer {
         Ok(answer)
     }
 
-    /// Asks a server for its capabilities without a handshake, as the newest revision has it. From here on every request
-    /// carries `hello`. Returns the server's whole answer.
+    /// Asks a server for its capabilities without a handshake, as revision 2026-07-28 defines it. From here on every
+    /// request carries `hello`. Returns the server's whole answer.
     pub async fn discover(&self, hello: &InitializeParams) -> Result<Result<Raw, Raw>, PeerError> {
         self.stateless.get_or_init(|| StatelessMeta::new(hello));
         self.request("server/discover", None).await
@@ -133,8 +135,8 @@ impl Peer {
         self.stateless.get().is_some()
     }
 
-    /// How many unsolicited messages have been handed on so far. Those that came before an answer are counted when the
-    /// answer is there.
+    /// How many unsolicited messages have been handed on so far. When a request returns its answer, all messages that
+    /// came before that answer are counted.
     pub fn handed_on(&self) -> u64 {
         self.dispatch.handed_on.load(Ordering::Acquire)
     }
@@ -143,7 +145,7 @@ impl Peer {
     pub fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut closed = self.dispatch.closed.subscribe();
         async move {
-            // Without a sender the connection is gone too.
+            // A dropped sender also means that the connection is gone.
             let _ = closed.wait_for(|closed| *closed).await;
         }
     }
@@ -155,7 +157,8 @@ impl Peer {
     }
 }
 
-/// What we say about ourselves in `initialize`, or in every request of the revision without a handshake.
+/// How greenroom introduces itself as a client: in `initialize`, or in every request of the revision without a
+/// handshake.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeParams {
@@ -205,7 +208,7 @@ impl Dispatch {
     fn expect(self: &Arc<Self>) -> (Waiter, oneshot::Receiver<ResponseResult>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
-        // When closed, the sender is dropped here and the receiver sees that.
+        // If the connection is closed, this drops the sender, and the receiver fails.
         if let Some(waiting) = &mut *self.waiting.lock() {
             waiting.insert(id, sender);
         }
@@ -237,7 +240,8 @@ impl Dispatch {
     pub(crate) async fn line(&self, line: StreamLine) {
         match line {
             StreamLine::Whole(text) => self.text(&text).await,
-            // The request that it answers is unknown. A seat has one call out at a time, so it is that one.
+            // The dropped line had the id, so it is unknown which request it answers. Callers make one call at a time,
+            // so fail every waiter.
             StreamLine::TooLong { bytes } => {
                 let mut waiting = self.waiting.lock();
                 for (_, sender) in waiting.iter_mut().flat_map(HashMap::drain) {

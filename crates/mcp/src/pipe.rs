@@ -1,6 +1,6 @@
-//! Messages over a byte stream of our own, one a line, as over stdio: for a front that has joined a server.
+//! Messages over a socket, one a line as over stdio: between a front that has joined a server and that server.
 //!
-//! Unlike standard streams such a stream may be non-blocking, so two tasks serve it instead of two threads.
+//! Unlike the standard streams a socket may be non-blocking, so two tasks serve it instead of two threads.
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},

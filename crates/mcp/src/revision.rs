@@ -1,9 +1,9 @@
 //! Protocol revisions: those that begin with a handshake, 2024-11-05 to 2025-11-25, and the stateless one, 2026-07-28.
 
-/// The revision in which every request speaks for itself.
+/// The revision without a handshake: every request names its client, capabilities and revision.
 pub const STATELESS: &str = "2026-07-28";
 
-/// Every revision we speak, newest first.
+/// Every revision that greenroom speaks, newest first.
 pub const SPOKEN: [&str; 5] = [STATELESS, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// A protocol revision with a handshake, oldest first.
@@ -32,7 +32,7 @@ impl Revision {
         Self::ALL.into_iter().find(|revision| revision.as_str() == text)
     }
 
-    /// What to answer a client that asks for `text`: the same if we speak it, else the latest we speak.
+    /// The revision to answer a client that asks for `text`: the same if greenroom speaks it, else the latest.
     pub fn negotiate(text: &str) -> Self {
         Self::parse(text).unwrap_or(Self::LATEST)
     }

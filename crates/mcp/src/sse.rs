@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The longest id of an event that is remembered. Usual ids have some forty bytes; behind a longer one than this a stream
-/// cannot be resumed.
+/// The longest event id that the parser keeps. Usual ids have some forty bytes; after an event with a longer id a
+/// stream cannot be resumed.
 const ID_BYTES_MAX: usize = 1_024;
 
 /// Splits a stream into the data of its events. Feed it chunks as they arrive.
@@ -15,7 +15,7 @@ pub struct SseParser {
     retry: Option<Duration>,
 }
 
-/// An event over the limit. The stream cannot be read on: its rest belongs to that event.
+/// An event over the limit. The reader must give up the stream: the rest of it belongs to that event.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EventTooLarge;
 
@@ -24,7 +24,7 @@ impl SseParser {
         Self { line: Vec::new(), data: Vec::new(), bytes_max, last_id: None, retry: None }
     }
 
-    /// The id of the last event that had one: after a break the stream is resumed behind it.
+    /// The id of the last event that had one: after a break the client resumes the stream there.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
@@ -93,8 +93,9 @@ impl SseParser {
     }
 }
 
-/// Encodes an event, optionally with how long a client waits after a break. That field goes with an event, never alone: some
-/// clients take the empty line behind any field for the end of a message. A message is one line, so it is one `data` line.
+/// Encodes an event, optionally with how long a client waits after a break (`retry`). `retry` is part of an event,
+/// never sent alone: some clients take the empty line after any field for the end of a message. A message is one line,
+/// so it is one `data` line.
 pub fn encode(id: Option<&str>, retry: Option<Duration>, data: &[u8]) -> Vec<u8> {
     let mut event = Vec::with_capacity(id.map_or(0, str::len) + data.len() + 40);
     if let Some(id) = id {
@@ -111,15 +112,16 @@ pub fn encode(id: Option<&str>, retry: Option<Duration>, data: &[u8]) -> Vec<u8>
     event
 }
 
-/// A comment, which only shows that the stream is alive. No empty line follows: behind an event that had an id, the Python
-/// SDKs take that line for another message, an empty one.
+/// A comment that shows that the stream is alive. No empty line follows: after an event with an id, the Python SDKs
+/// take that line for another, empty message.
 pub const KEEP_ALIVE: &[u8] = b": alive\n";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Data lines are joined, other fields and comments ignored, empty events skipped, however the stream is cut.
+    /// Data lines are joined, other fields and comments ignored, empty events skipped, however the stream is split into
+    /// chunks.
     #[test]
     fn chunk_boundaries_do_not_change_events() {
         let text = b"event: message\r\ndata: a\ndata:b\nid: 1\n\n: ping\n\ndata: c\n\n";
@@ -132,7 +134,7 @@ mod tests {
         }
     }
 
-    /// After a break the splitter knows where and when to resume, and has dropped the unfinished event.
+    /// After a break the parser knows where and when to resume, and has dropped the unfinished event.
     #[test]
     fn broken_stream_knows_where_to_resume() {
         let mut events = SseParser::new(100);

@@ -21,7 +21,7 @@ use crate::{peer::InitializeParams, revision::STATELESS};
 /// The key in a parameter's schema that names its header.
 const ANNOTATION: &str = "x-mcp-header";
 
-/// How often one request may be repeated because its server asks something. A server that asks more often asks for ever.
+/// How often one request may be repeated because its server asks questions. A server that asks more often never stops.
 pub const ROUNDS_MAX: usize = 32;
 
 /// What requests to one server say about their client.
@@ -34,7 +34,7 @@ pub(crate) struct StatelessMeta {
 /// An argument that also goes into a header.
 struct HeaderArgument {
     header: String,
-    /// The names that lead to it from the arguments.
+    /// Where the argument is: one member name for each level below `arguments`.
     path: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<HeaderArgument>)
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         path.push(name.clone());
         let header = schema[ANNOTATION].as_str().map(|header| format!("mcp-param-{header}"));
-        // An annotation that cannot be a header's name is ignored.
+        // Ignore an annotation that cannot be a header's name.
         if let Some(header) = header.filter(|header| HeaderName::from_bytes(header.as_bytes()).is_ok()) {
             found.push(HeaderArgument { header, path: path.clone() });
         }
@@ -112,7 +112,7 @@ fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<HeaderArgument>)
     }
 }
 
-/// An argument as a header's text; `None` for kinds that have no header.
+/// An argument as a header's text; `None` for types that a header cannot carry.
 fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(wrapped(text)),
@@ -121,7 +121,7 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// A text as a header carries it: in base64 unless it is plain.
+/// A text as a header carries it: in base64 unless it is plain ASCII.
 fn wrapped(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && text.trim() == text

@@ -1,8 +1,8 @@
 //! The stdio transport for the agent in front: stdin and stdout carry messages and nothing else.
 //!
-//! A plain thread serves each. Standard streams may be pipes, sockets, files or a terminal, whose non-blocking mode
-//! would be shared with the process that started us; a blocked thread works with all of them. The threads are never
-//! joined at exit: one may sit in a read that never returns.
+//! A plain thread serves each of the two. Standard streams may be pipes, sockets, files or a terminal, whose
+//! non-blocking mode would be shared with the process that started greenroom; a blocked thread works with all of
+//! them. The process never joins these threads at exit: one may be in a read that never returns.
 
 use std::{
     io::{Read, Write},
@@ -16,13 +16,14 @@ use crate::{
     lines::{LineSplitter, StreamLine},
 };
 
-/// Lines read ahead of the gateway. Enough to keep it busy, few enough that a flood waits in the pipe.
+/// How many lines the thread reads ahead of the gateway: enough to keep the gateway busy, few enough that a flood
+/// waits in the pipe.
 pub(crate) const IN_QUEUE: usize = 256;
 
 /// Messages that may wait for a slow client. Beyond it answers wait, and notifications are dropped.
 pub(crate) const OUT_QUEUE: usize = 1024;
 
-/// How much is read at once. Pipes hold 64 KiB, so more would never be filled.
+/// How many bytes one read takes. A pipe holds 64 KiB, so a larger buffer would never be filled.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// Messages to the client, one a line.

@@ -2,7 +2,7 @@
 //! to none.
 //!
 //! Messages are numbered. A reader takes them in order; when its connection breaks, the next reader says which number
-//! it has seen and resumes behind it. A stream has one reader at a time, the newest: an older one is probably a
+//! it has seen and resumes after it. A stream has one reader at a time, the newest: an older one is probably a
 //! connection that died silently. Messages that were read are kept for a while, within limits; unread ones are
 //! bounded too. [`HeldBytes`] counts what waits for one client in all its streams, until it is written.
 
@@ -21,8 +21,8 @@ use tokio::sync::Notify;
 /// Messages that may wait for a slow reader; then notifications are dropped. As many as over stdio.
 const UNREAD_MAX: usize = 1024;
 
-/// Messages that may wait for a slow reader when more than notifications are among them. A client with that many
-/// questions open answers none of them.
+/// How many messages may wait for a slow reader before questions are refused too. A client with that many open
+/// questions answers none of them.
 const URGENT_MAX: usize = 2 * UNREAD_MAX;
 
 /// Bytes that may wait for a slow reader; then notifications are dropped.
@@ -136,7 +136,7 @@ impl MessageStream {
         self.state.lock()
     }
 
-    /// A stream of a client whose other streams are counted together with it.
+    /// Makes a stream whose bytes `held` counts, together with those of the client's other streams.
     pub fn counted_by(held: &HeldBytes) -> Self {
         Self { held: held.clone(), ..Self::default() }
     }
@@ -170,7 +170,7 @@ impl MessageStream {
     }
 
     /// Adds a message unless the newest one that waits is the same: a repetition would add nothing.
-    pub fn remind(&self, message: Vec<u8>) {
+    pub fn send_unless_pending(&self, message: Vec<u8>) {
         if self.lock().newest_unread().is_none_or(|newest| *newest != *message) {
             self.try_send(message);
         }
@@ -207,8 +207,8 @@ impl MessageStream {
         self.lock().bytes
     }
 
-    /// A reader from the message that `from` chooses. One lock covers the choice and the takeover: the reader before might
-    /// read on meanwhile, and what it has read is not kept for long.
+    /// Makes a reader that begins at the message that `from` chooses. One lock covers the choice and the takeover:
+    /// otherwise the previous reader could read on in between, and messages that were read are not kept for long.
     fn read_from(self: &Arc<Self>, from: impl FnOnce(&StreamState) -> Option<u64>) -> Option<StreamReader> {
         let state = self.lock();
         let next = from(&state)?;
@@ -220,12 +220,12 @@ impl MessageStream {
         state.has_reader = true;
         let reader = StreamReader { stream: self.clone(), which: state.readers, next };
         drop(state);
-        // The reader before learns that it is replaced.
+        // Wake the previous reader, which then ends.
         self.changed.notify_waiters();
         reader
     }
 
-    /// Resumes behind the last message that was read.
+    /// Resumes after the last message that was read.
     pub fn read(self: &Arc<Self>) -> StreamReader {
         let state = self.lock();
         let next = state.unread;
@@ -237,7 +237,7 @@ impl MessageStream {
         self.read_from(|state| (state.first == 0).then_some(0))
     }
 
-    /// Resumes behind this message. `None` when what follows is no longer kept, or the number was never given.
+    /// Resumes after this message. `None` when the next message is no longer kept, or the number was never given.
     pub fn read_behind(self: &Arc<Self>, number: u64) -> Option<StreamReader> {
         self.read_from(|state| {
             let given = number < state.next();
@@ -267,7 +267,7 @@ impl StreamReader {
             let changed = stream.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            match self.look() {
+            match self.try_next() {
                 NextMessage::Message(message) => return Some(message),
                 NextMessage::End => return None,
                 NextMessage::Nothing => changed.await,
@@ -275,7 +275,7 @@ impl StreamReader {
         }
     }
 
-    fn look(&mut self) -> NextMessage {
+    fn try_next(&mut self) -> NextMessage {
         let mut state = self.stream.lock();
         if state.readers != self.which {
             return NextMessage::End;

@@ -55,7 +55,7 @@ impl Decoded {
         // The header says how many pixels there are: a small file may have very many.
         size(data)?;
         let mut decoder = reader(data)?.into_decoder()?;
-        // The encoded result says nothing of orientation, so its pixels must.
+        // The encoded result carries no orientation tag, so the pixels are rotated here.
         let orientation = decoder.orientation()?;
         let mut decoded = DynamicImage::from_decoder(decoder)?;
         decoded.apply_orientation(orientation);

@@ -22,9 +22,10 @@ pub struct Rect {
 }
 
 impl Rect {
-    /// The part of it that is within the other.
+    /// The part of this rectangle that is within the other.
     pub fn within(self, other: Self) -> Option<Self> {
-        let (x, y) = (self.x.max(other.x), self.y.max(other.y));
+        let x = self.x.max(other.x);
+        let y = self.y.max(other.y);
         let right = self.right().min(other.right());
         let bottom = self.bottom().min(other.bottom());
         (right > x && bottom > y).then(|| Self { x, y, width: right - x, height: bottom - y })
@@ -65,11 +66,11 @@ pub(crate) fn draw(picture: &mut RgbImage, boxes: &[LabelledBox]) {
     for ((rect, _), colour) in shown.iter().zip(colours()) {
         outline(picture, *rect, line, colour);
     }
-    // All labels come after all boxes: no box crosses a label.
+    // Labels are drawn after all boxes, so that no box crosses a label.
     let mut taken: Vec<Rect> = Vec::with_capacity(shown.len());
     for ((rect, label), colour) in shown.iter().zip(colours()) {
         let letters: Vec<char> = label.chars().take(LETTERS_MAX).collect();
-        // What contains this box is covered wherever the label stands.
+        // A box around this one does not count: the label covers it in any place.
         let others = shown.iter().map(|(other, _)| *other);
         let others: Vec<_> = others.filter(|other| rect.within(*other) != Some(*rect)).collect();
         let label = label_place(*rect, letters.len(), scale, whole, &[&taken, &others]);
@@ -82,7 +83,8 @@ pub(crate) fn draw(picture: &mut RgbImage, boxes: &[LabelledBox]) {
 /// The frame of a rectangle, inside of it.
 fn outline(picture: &mut RgbImage, rect: Rect, line: i64, colour: Rgb<u8>) {
     let Rect { x, y, width, height } = rect;
-    let (across, down) = (line.min(width), line.min(height));
+    let across = line.min(width);
+    let down = line.min(height);
     for edge in [
         Rect { x, y, width, height: down },
         Rect { x, y: rect.bottom() - down, width, height: down },
@@ -94,11 +96,11 @@ fn outline(picture: &mut RgbImage, rect: Rect, line: i64, colour: Rgb<u8>) {
 }
 
 /// Where to write a label: above the box at its left, or else below it, right of it, left of it, or in its corner. `avoided` are
-/// the labels so far and the other boxes; if there is no place that covers neither, the other boxes do not count.
+/// the labels so far and the other boxes; if every place covers one of these, only the labels count.
 fn label_place(rect: Rect, letters: usize, scale: u32, whole: Rect, avoided: &[&[Rect]; 2]) -> Rect {
     let scale = i64::from(scale);
     let letters = i64::try_from(letters).unwrap_or_default();
-    // One pixel of the letters' size between them and around them.
+    // The gap between letters and around them is one pixel of a letter.
     let width = scale * (letters * i64::from(font::WIDTH + 1) + 1);
     let height = scale * i64::from(font::HEIGHT + 2);
     let at = |x: i64, y: i64| Rect { x, y, width, height };
@@ -126,7 +128,8 @@ fn write(picture: &mut RgbImage, label: Rect, letters: &[char], scale: u32) {
         for (row, bits) in (0_i64..).zip(font::glyph(*letter)) {
             for column in 0..i64::from(font::WIDTH) {
                 if bits & (1 << (i64::from(font::WIDTH) - 1 - column)) != 0 {
-                    let (x, y) = (left + column * scale, label.y + (row + 1) * scale);
+                    let x = left + column * scale;
+                    let y = label.y + (row + 1) * scale;
                     fill(picture, Rect { x, y, width: scale, height: scale }, Rgb(LETTERS));
                 }
             }

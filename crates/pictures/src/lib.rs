@@ -19,7 +19,7 @@ pub const PIXELS_MAX: u64 = 33_554_432;
 /// The largest file that is decoded: what a record keeps of one picture.
 pub const BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Why a picture stays as it is.
+/// Why this crate cannot scale or draw on a picture.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     #[error("it is neither PNG nor JPEG nor WebP")]

@@ -69,7 +69,8 @@ fn longest_side_is_limited() {
 #[test]
 fn formats() {
     let pixels = DynamicImage::from(RgbImage::from_pixel(40, 20, Rgb([0, 200, 0])));
-    let (mut jpeg, mut webp) = (Vec::new(), Vec::new());
+    let mut jpeg = Vec::new();
+    let mut webp = Vec::new();
     pixels.write_with_encoder(JpegEncoder::new(&mut jpeg)).unwrap();
     pixels.write_with_encoder(WebPEncoder::new_lossless(&mut webp)).unwrap();
     let written = |picture: DynamicImage| {
@@ -146,7 +147,8 @@ fn boxes_and_labels_are_drawn() {
     white.write_to(&mut plain, ImageFormat::Png).unwrap();
     let boxes = [labelled(50, 60, 100, 40, "e1"), labelled(200, 60, 50, 40, "e27")];
     let drawn = decoded(&draw_boxes(plain.get_ref(), &boxes).unwrap());
-    let (first, second) = (drawn.get_pixel(50, 60), drawn.get_pixel(200, 60));
+    let first = drawn.get_pixel(50, 60);
+    let second = drawn.get_pixel(200, 60);
     assert_ne!(first, second);
     for (x, y) in [(50, 60), (149, 60), (50, 99), (149, 99), (51, 61), (100, 60)] {
         assert_eq!(drawn.get_pixel(x, y), first, "{x},{y}");
@@ -154,7 +156,7 @@ fn boxes_and_labels_are_drawn() {
     for (x, y) in [(49, 70), (150, 70), (60, 100), (52, 70), (100, 80), (5, 5)] {
         assert_eq!(drawn.get_pixel(x, y), &Rgb([255, 255, 255]), "{x},{y}");
     }
-    // The label's ground, and the stem of its digit 1.
+    // The label's background, and the stem of its digit 1.
     assert_eq!(drawn.get_pixel(50, 59), first);
     assert_eq!(drawn.get_pixel(50 + 2 * (1 + 6 + 2), 60 - 2 * 4), &Rgb([255, 255, 255]));
 }

@@ -60,7 +60,7 @@ async fn bodies_stream_both_ways() {
     .await;
 }
 
-/// Megabytes pass unharmed in both directions at once, for which every buffer on the way fills and drains.
+/// Megabytes pass unharmed in both directions at once, so many that every buffer on the way fills and drains.
 #[tokio::test]
 async fn large_bodies_pass_whole() {
     const BYTES: usize = 8 << 20;
@@ -205,8 +205,8 @@ async fn a_declined_upgrade_is_an_ordinary_answer() {
 #[tokio::test]
 async fn the_next_address_is_tried() {
     within(async {
-        // Bound and never listening: the first address stays dead, and no other socket, the proxy's least of all,
-        // can take its port meanwhile.
+        // This socket is bound and never listens: the first address stays dead, and no other socket, not even the
+        // proxy's, can take its port meanwhile.
         let dead = TcpSocket::new_v4().unwrap();
         dead.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = dead.local_addr().unwrap().port();

@@ -124,7 +124,7 @@ async fn an_idle_tunnel_stays() {
     .await;
 }
 
-/// Shutdown ends tunnels, requests in hand and the listener, and returns when they have ended.
+/// Shutdown ends tunnels, running requests and the listener, and returns when they have ended.
 #[tokio::test]
 async fn shutdown_ends_everything() {
     within(async {
@@ -150,7 +150,7 @@ async fn shutdown_ends_everything() {
     .await;
 }
 
-/// Dropping the proxy ends the same things, without a caller that waits for it.
+/// Dropping the proxy ends tunnels, requests and the listener too, in the background.
 #[tokio::test]
 async fn dropping_ends_everything() {
     within(async {
@@ -164,7 +164,7 @@ async fn dropping_ends_everything() {
         drop(proxy);
         assert_eq!(browser.read_to_end().await, "");
         assert_eq!(far.read_to_end().await, "");
-        // The gauge's sender goes with the listener task.
+        // The listener task owns the gauge's sender, so the gauge closes when the task ends.
         while gauge.changed().await.is_ok() {}
     })
     .await;

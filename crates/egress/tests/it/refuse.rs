@@ -69,7 +69,7 @@ pub(crate) async fn refused(proxy: &Proxy, host: &str, port: u16, word: &str) {
     }
 }
 
-/// Own ports are out of reach under every spelling of this machine, and nothing ever connects to them.
+/// Own ports are refused under every spelling of this machine, and nothing ever connects to them.
 #[tokio::test]
 async fn own_ports_under_every_spelling() {
     within(async {
@@ -83,7 +83,7 @@ async fn own_ports_under_every_spelling() {
     .await;
 }
 
-/// A port that listens on every interface is not reached through the machine's other addresses either.
+/// An own port that listens on every interface is refused at the machine's other addresses too.
 #[tokio::test]
 async fn own_ports_through_the_machines_other_addresses() {
     within(async {

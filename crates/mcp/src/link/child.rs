@@ -19,7 +19,7 @@ use crate::{
 /// only has to hold that call and answers to the child's own requests.
 const OUT_QUEUE: usize = 32;
 
-/// How much is read at once. Pipes hold 64 KiB, so more would never be filled.
+/// How many bytes one read takes. A pipe holds 64 KiB, so a larger buffer would never be filled.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Connects to a server over its stdin and stdout. The peer is closed when stdout ends; dropping the peer

@@ -1,9 +1,9 @@
-//! MCP over streamable HTTP, as a client: POST for our messages, a GET stream for unsolicited messages of the server,
-//! DELETE to end the session.
+//! MCP over streamable HTTP, as a client: POST for the client's messages, a GET stream for unsolicited messages of
+//! the server, DELETE to end the session.
 //!
 //! An answer comes back on its POST, as JSON or as an event stream in which the server may first send requests and
-//! notifications. A stream that breaks off is resumed where it broke, if its server numbers its events; so servers can be
-//! far away. A server without a GET stream is fine.
+//! notifications. If a stream breaks off and its events have ids, the client resumes it where it broke, so that a
+//! network fault does not lose the answer. A server need not have a GET stream.
 
 use std::{
     io,
@@ -43,23 +43,23 @@ const SESSION: &str = "mcp-session-id";
 const REVISION: &str = "mcp-protocol-version";
 const LAST_EVENT: &str = "last-event-id";
 
-/// A refusal is a sentence; no more of it is read than this.
+/// How many bytes of a refusal are read. Servers send a sentence.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// How long to wait for the end of a stream that has brought its answer. The end usually comes in the same
 /// packet; a new connection to a server on this machine costs less than waiting longer.
-const STREAM_END: Duration = Duration::from_millis(20);
+const STREAM_END_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// How long connecting may take. A machine that is up answers within a second, also from far away.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an idle connection is kept. Node closes its own after five seconds; a request that meets that is lost, and its
-/// session with it, so we close ours well before.
-const IDLE: Duration = Duration::from_secs(2);
+/// How long an idle connection is kept. Node closes an idle connection after five seconds; a request sent at that
+/// moment is lost, and its session with it, so the client closes the connection well before.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The pause before resuming a stream that broke off, unless the server names one; it doubles with each failure in a row.
-/// A break of the network is mended at once, and a restarted server has lost the session: beyond two seconds waiting
-/// gains nothing.
+/// The pause before resuming a stream that broke off, unless the server names one. It doubles with each failure in a
+/// row. The three attempts take less than two seconds: a network that is back answers at once, and a restarted server
+/// has lost the session, so waiting longer gains nothing.
 const RESUME_AFTER: Duration = Duration::from_millis(250);
 const RESUME_AFTER_MAX: Duration = Duration::from_secs(10);
 const RESUMES_MAX: u32 = 3;
@@ -76,18 +76,18 @@ impl Endpoint {
     pub fn new(uri: Uri) -> io::Result<Self> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT));
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.enforce_http(false);
         let builder = HttpsConnectorBuilder::new();
         let builder = if uri.scheme() == Some(&Scheme::HTTPS) {
             builder.with_provider_and_native_roots(ring::default_provider())?
         } else {
-            builder.with_tls_config(nobody_trusted()?)
+            builder.with_tls_config(empty_trust_store()?)
         };
         let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .build(connector);
         Ok(Self { client, uri })
     }
@@ -106,7 +106,7 @@ impl Endpoint {
 }
 
 /// An empty trust store, for servers without encryption: their connector never reads it.
-fn nobody_trusted() -> io::Result<ClientConfig> {
+fn empty_trust_store() -> io::Result<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?;
@@ -157,9 +157,9 @@ impl HttpLink {
         Ok(())
     }
 
-    /// Sends a request of the revision without a handshake. There errors are answers too, and the HTTP status tells
-    /// their kind.
-    pub(crate) async fn post_alone(
+    /// Sends a request of the revision without a handshake. Its servers send errors as JSON-RPC answers too, with
+    /// an HTTP status that fits the error.
+    pub(crate) async fn post_stateless(
         &self,
         body: Vec<u8>,
         id: u64,
@@ -174,7 +174,7 @@ impl HttpLink {
         let response = self.exchange(request, body.into()).await?;
         let status = response.status();
         if is_stream(&response) {
-            // Such a stream cannot be resumed: its events have no numbers.
+            // A stream of this revision cannot be resumed: its events have no ids.
             self.read_stream(response, id, to).await?;
         } else if status.is_success() || is_json(&response) {
             read_whole(response, to).await?;
@@ -193,8 +193,10 @@ impl HttpLink {
         let opened = match self.open_stream(None).await {
             Ok(body) => SseStream { body, events: SseParser::new(MESSAGE_BYTES_MAX) },
             // A server without unsolicited messages may have no such stream.
-            Err(StreamUnavailable::Ever) => return Ok(()),
-            Err(StreamUnavailable::Now | StreamUnavailable::Over) => return Err(PeerError::Closed),
+            Err(StreamUnavailable::NotOffered) => return Ok(()),
+            Err(StreamUnavailable::Unreachable | StreamUnavailable::SessionUnknown) => {
+                return Err(PeerError::Closed);
+            }
         };
         self.listener.lock().await.spawn(follow(Arc::downgrade(self), opened, to.clone()));
         Ok(())
@@ -240,27 +242,28 @@ impl HttpLink {
         let response = self.exchange(request, body).await?;
         match response.status() {
             status if status.is_success() => Ok(response),
-            // The server has forgotten the session: it is over. A 404 before there is a session means that no MCP server
-            // is here.
+            // The server has forgotten the session, so the session is over. A 404 before there is a session means that
+            // no MCP server is here.
             StatusCode::NOT_FOUND if self.session.get().is_some() => Err(PeerError::Closed),
             _ => Err(refused(response).await),
         }
     }
 
-    /// Opens a stream of events, or resumes one behind an event.
+    /// Opens an event stream, or resumes one after the event with the id `behind`.
     async fn open_stream(&self, behind: Option<&str>) -> Result<Incoming, StreamUnavailable> {
         let mut request = self.request(Method::GET).header(ACCEPT, "text/event-stream");
         if let Some(id) = behind {
             request = request.header(LAST_EVENT, id);
         }
-        let response = self.exchange(request, Bytes::new()).await.map_err(|_| StreamUnavailable::Now)?;
+        let response =
+            self.exchange(request, Bytes::new()).await.map_err(|_| StreamUnavailable::Unreachable)?;
         match response.status() {
             status if status.is_success() && is_stream(&response) => Ok(response.into_body()),
-            StatusCode::METHOD_NOT_ALLOWED => Err(StreamUnavailable::Ever),
-            status if status.is_success() => Err(StreamUnavailable::Ever),
-            StatusCode::TOO_MANY_REQUESTS => Err(StreamUnavailable::Now),
-            status if status.is_server_error() => Err(StreamUnavailable::Now),
-            _ => Err(StreamUnavailable::Over),
+            StatusCode::METHOD_NOT_ALLOWED => Err(StreamUnavailable::NotOffered),
+            status if status.is_success() => Err(StreamUnavailable::NotOffered),
+            StatusCode::TOO_MANY_REQUESTS => Err(StreamUnavailable::Unreachable),
+            status if status.is_server_error() => Err(StreamUnavailable::Unreachable),
+            _ => Err(StreamUnavailable::SessionUnknown),
         }
     }
 
@@ -279,11 +282,11 @@ impl HttpLink {
                     // Only the end of the stream remains. Read it, so that the connection can be reused; if the server
                     // keeps the stream open, the connection is dropped.
                     let end = async { while let Some(Ok(_)) = stream.body.frame().await {} };
-                    let _ = tokio::time::timeout(STREAM_END, end).await;
+                    let _ = tokio::time::timeout(STREAM_END_TIMEOUT, end).await;
                     return Ok(());
                 }
             }
-            // Without an event's number a stream cannot be resumed.
+            // A stream without event ids cannot be resumed.
             if stream.events.last_id().is_none() {
                 return Ok(());
             }
@@ -303,22 +306,24 @@ impl HttpLink {
                     stream.body = body;
                     return Ok(());
                 }
-                Err(StreamUnavailable::Now) => {}
-                Err(StreamUnavailable::Ever | StreamUnavailable::Over) => return Err(PeerError::Closed),
+                Err(StreamUnavailable::Unreachable) => {}
+                Err(StreamUnavailable::NotOffered | StreamUnavailable::SessionUnknown) => {
+                    return Err(PeerError::Closed);
+                }
             }
         }
         Err(PeerError::Closed)
     }
 }
 
-/// Why there is no stream of events.
+/// Why the client has no event stream.
 enum StreamUnavailable {
-    /// The server does not offer one.
-    Ever,
-    /// The server cannot be reached, or not yet.
-    Now,
+    /// The server offers no such stream.
+    NotOffered,
+    /// The server cannot be reached now; a later attempt may succeed.
+    Unreachable,
     /// The server has no such session.
-    Over,
+    SessionUnknown,
 }
 
 impl SseStream {

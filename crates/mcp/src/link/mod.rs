@@ -15,8 +15,8 @@ pub(crate) enum PeerLink {
 }
 
 impl PeerLink {
-    /// Sends one message. Over HTTP the answer to `expects` comes back on the same exchange, so this returns
-    /// once it has been dispatched.
+    /// Sends one message. Over HTTP the answer to the request `expects` comes back on the same exchange, so
+    /// this returns once that answer has been dispatched.
     pub(crate) async fn send(
         &self,
         line: Vec<u8>,
@@ -29,8 +29,8 @@ impl PeerLink {
         }
     }
 
-    /// Sends a request of the revision without a handshake, over HTTP with these headers.
-    pub(crate) async fn send_alone(
+    /// Sends a request of the revision without a handshake. Only HTTP sends the headers.
+    pub(crate) async fn send_stateless(
         &self,
         line: Vec<u8>,
         expects: u64,
@@ -39,7 +39,7 @@ impl PeerLink {
     ) -> Result<(), PeerError> {
         match self {
             Self::Child(stdin) => stdin.send(line).await.map_err(|_| PeerError::Closed),
-            Self::Http(http) => http.post_alone(line, expects, headers(), to).await,
+            Self::Http(http) => http.post_stateless(line, expects, headers(), to).await,
         }
     }
 

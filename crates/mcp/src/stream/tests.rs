@@ -40,7 +40,7 @@ async fn the_newest_reader_is_served() {
     assert!(!stream.has_reader());
 }
 
-/// A reader that lost its connection resumes behind what it has seen, as far as that is kept.
+/// A reader that lost its connection resumes after the last message it has seen, if the next one is still kept.
 #[tokio::test]
 async fn a_reader_resumes_behind_what_it_saw() {
     let stream = Arc::new(MessageStream::default());
@@ -60,8 +60,8 @@ async fn a_reader_resumes_behind_what_it_saw() {
     assert!(stream.read_from_start().is_none());
 }
 
-/// Readers that take over again and again, each behind what the one before has seen: every message comes once and
-/// in order.
+/// Readers take over again and again, each after the last message that the previous one has seen: every message
+/// comes once and in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_that_take_over_lose_nothing() {
     const MESSAGES: u64 = 20_000;
@@ -120,10 +120,10 @@ async fn reminders_are_not_repeated_while_unread() {
     let stream = Arc::new(MessageStream::default());
     let mut reader = stream.read();
     for _ in 0..3 {
-        stream.remind(b"changed".to_vec());
+        stream.send_unless_pending(b"changed".to_vec());
     }
     assert_eq!(texts(&mut reader, 1).await, ["0 changed"]);
-    stream.remind(b"changed".to_vec());
+    stream.send_unless_pending(b"changed".to_vec());
     assert_eq!(texts(&mut reader, 1).await, ["1 changed"]);
     stream.finish();
     assert!(reader.next().await.is_none());

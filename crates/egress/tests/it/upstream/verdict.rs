@@ -9,8 +9,8 @@ use crate::{
     within,
 };
 
-/// greenroom's own ports and metadata services are refused under every spelling before the upstream is even
-/// connected to.
+/// The proxy refuses greenroom's own ports and metadata services under every spelling, before it connects to the
+/// upstream.
 #[tokio::test]
 async fn the_upstream_does_not_hear_of_what_is_refused() {
     within(async {
@@ -24,7 +24,7 @@ async fn the_upstream_does_not_hear_of_what_is_refused() {
         for host in METADATA {
             refused(&proxy, host, 80, "metadata").await;
         }
-        // A number at the end makes an address, in a spelling that only another program may understand.
+        // A host that ends in a number is an address, in a spelling that only another program may understand.
         let answer = ask(&proxy, "CONNECT", &format!("{}.254:80", "x".repeat(64))).await;
         assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("cannot be resolved"), "{answer}");
         assert_eq!(trap.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -50,7 +50,8 @@ async fn an_upstream_on_this_machine_is_no_way_back_in() {
     .await;
 }
 
-/// The upstream is given an address as it was judged, so that it cannot read the spelling as another one.
+/// The proxy sends the upstream an address in the spelling that it judged, so that the upstream cannot read another
+/// one.
 #[tokio::test]
 async fn addresses_are_told_as_judged() {
     within(async {

@@ -25,7 +25,7 @@ struct ReceivedRequest {
 /// The server's answer.
 enum ScriptedReply {
     Json(String),
-    /// Events as they are written; the stream ends behind them.
+    /// Events, sent as written here; then the stream ends.
     Events(String),
     /// The same, and the stream stays open.
     Stay(String),
@@ -121,7 +121,7 @@ async fn serve(
         if ends {
             return Ok(());
         }
-        // Until the client leaves.
+        // Wait until the client closes the connection.
         let _ = stream.read(&mut [0; 1]).await?;
         return Ok(());
     }
@@ -175,8 +175,8 @@ async fn server_without_get_stream() {
     assert!(last.head.contains("mcp-protocol-version: 2025-03-26\r\n"), "{last:?}");
 }
 
-/// An answer whose stream breaks off is resumed behind the last event that came, after the pause that the server wants, and
-/// comes once; without event numbers it is lost.
+/// If the stream of an answer breaks off, the client resumes it after the last event that came, following the pause
+/// that the server wants, and the answer comes once; without event ids the answer is lost.
 #[tokio::test]
 async fn broken_answer_stream_is_resumed() {
     let waiting: Arc<Plain<Option<String>>> = Arc::default();
