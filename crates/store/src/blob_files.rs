@@ -16,7 +16,8 @@ use std::{
 use greenroom_core::BlobId;
 use sha2::{Digest, Sha256};
 
-/// The folder of files that are being written. No pool's name is in lower case.
+/// The folder of files that are being written. Names of declared pools are in upper case, so no pool's folder has this
+/// name.
 const UNFINISHED: &str = "unfinished";
 
 /// The largest blob. Every blob passes through the queue, which holds no more bytes.
@@ -26,11 +27,11 @@ const FILE_BYTES_MAX: u64 = crate::queue::BYTES_MAX as u64;
 pub(crate) struct BlobFiles {
     folder: PathBuf,
     /// The tag of this process, in the names of files that are not whole yet.
-    run: String,
+    process_tag: String,
     next: AtomicU64,
 }
 
-/// The name of these bytes.
+/// The id of the blob with these bytes: their SHA-256.
 pub(crate) fn name(data: &[u8]) -> Option<BlobId> {
     use std::fmt::Write as _;
     let hex = Sha256::digest(data).iter().fold(String::with_capacity(64), |mut hex, byte| {
@@ -41,8 +42,8 @@ pub(crate) fn name(data: &[u8]) -> Option<BlobId> {
 }
 
 impl BlobFiles {
-    pub(crate) fn new(data: &Path, run: &str) -> Self {
-        Self { folder: data.join("blobs"), run: run.to_owned(), next: AtomicU64::new(0) }
+    pub(crate) fn new(data: &Path, process_tag: &str) -> Self {
+        Self { folder: data.join("blobs"), process_tag: process_tag.to_owned(), next: AtomicU64::new(0) }
     }
 
     /// Writes a blob, unless it exists.
@@ -55,10 +56,11 @@ impl BlobFiles {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let unfinished = self.unfinished();
         DirBuilder::new().recursive(true).mode(0o700).create(&unfinished)?;
-        let part = unfinished.join(format!("{}-{}", self.run, self.next.fetch_add(1, Ordering::Relaxed)));
+        let part =
+            unfinished.join(format!("{}-{}", self.process_tag, self.next.fetch_add(1, Ordering::Relaxed)));
         let written = write_whole(&part, data).and_then(|()| fs::rename(&part, &path));
         if written.is_err() {
-            // Half a file is of no use. If this fails, the next start removes it.
+            // Remove the half-written file. If this fails, the next start removes it.
             let _ = fs::remove_file(&part);
             return written;
         }

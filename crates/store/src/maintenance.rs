@@ -1,7 +1,7 @@
-//! What `greenroom db` does with the records: shows figures, makes room, exports.
+//! The functions of `greenroom db`: show figures, make room, export records.
 //!
-//! Each function opens the database for itself and may be used while greenrooms run on it. It sees all owners: a user who
-//! can read the data folder could read the file as well.
+//! Each function opens the database for itself, and may be called while greenroom processes use it. It sees all owners:
+//! a user who can read the data folder could read the file as well.
 
 use std::{
     collections::BTreeMap,
@@ -65,7 +65,7 @@ pub struct Wanted {
     pub since: Option<SystemTime>,
 }
 
-/// Whether anything was ever recorded here.
+/// Whether the folder has a database of records.
 pub fn exists(folder: &Path) -> bool {
     folder.join(open::FILE).exists()
 }
@@ -76,9 +76,9 @@ pub fn stats(folder: &Path) -> Result<Stats, MaintenanceError> {
         .map_err(|failure| database(folder, failure))
 }
 
-/// Removes what the settings say is too old or too much, and makes the file as small as it can be. `alone`
-/// says that no greenroom runs on it: then the whole file is rewritten. Otherwise only free pages at its end
-/// are given back, in small steps, and no call waits for that.
+/// Removes records and blobs beyond the limits in the settings, and makes the file as small as it can be.
+/// `alone` says that no greenroom process uses the database: then SQLite rewrites the whole file. Otherwise
+/// it only gives back free pages at the end of the file, in small steps, for which no call waits.
 pub fn vacuum(settings: &StoreSettings, alone: bool) -> Result<Vacuumed, MaintenanceError> {
     vacuum::vacuum(settings, alone).map_err(|failure| database(&settings.folder, failure))
 }
@@ -92,7 +92,7 @@ pub fn export<E: From<MaintenanceError>>(
     let connection = open::reader(folder).map_err(|failure| database(folder, failure))?;
     let failed = |error: rusqlite::Error| database(folder, error.into());
     let mut parts = export::Parts::new(&connection, wanted).map_err(failed)?;
-    if let (Some(session), true) = (&wanted.session, parts.is_of_nobody()) {
+    if let (Some(session), true) = (&wanted.session, parts.matches_no_session()) {
         return Err(MaintenanceError::NoSession(session.clone()).into());
     }
     loop {

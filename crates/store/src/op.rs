@@ -19,7 +19,7 @@ pub(crate) enum Op {
     SessionBegan(Owner, SessionRef, SystemTime, Waiter<()>),
     SessionEnded(SessionUid, SessionState, SystemTime),
     SetCursor(RefId, Cursor, SystemTime, Waiter<()>),
-    /// A blob is about to be written, or has been read: it is in use.
+    /// Notes that a blob is in use: it is about to be written, or has been read.
     UseBlob(BlobUse, Option<Waiter<()>>),
 }
 

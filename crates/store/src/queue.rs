@@ -14,7 +14,7 @@ use crate::op::Op;
 /// for a while; a thousand connections with a call each still fit in.
 const OPS_MAX: usize = 4096;
 
-/// How many bytes they may hold together. A single answer can have 64 MiB.
+/// How many bytes the waiting operations may hold together. A single answer can have 64 MiB.
 pub(crate) const BYTES_MAX: usize = 256 << 20;
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(crate) struct Queue {
 struct QueueContents {
     ops: Vec<Op>,
     bytes: usize,
-    /// No more operations are accepted; those in the queue are still written.
+    /// The queue accepts no more operations; the writer still writes those in it.
     closed: bool,
     /// Why the queue is closed, if not because greenroom ends.
     why_closed: Option<Arc<str>>,

@@ -1,7 +1,8 @@
-//! What is removed, and when: records by age and by size; blobs by their last use, by size, and when no record names them.
+//! Which data is removed, and when: records by age and by size; blobs by their last use, by size, and when no record
+//! names them.
 //!
 //! A round of removals consists of slices, each a short transaction, so that a call never waits for more than
-//! one. The writer does a slice whenever it is idle; `greenroom db vacuum` does all of them.
+//! one. The writer removes a slice whenever it is idle; `greenroom db vacuum` removes all slices.
 //! [`crate::sqlite::remove`] selects the rows.
 
 use std::time::{Duration, SystemTime};
@@ -16,9 +17,9 @@ use crate::{
 };
 use rusqlite::Connection;
 
-/// A blob that no record names is removed when it has not been used for this long. Between keeping a blob and the end of
-/// the record that names it lie milliseconds.
-pub(crate) const UNNAMED: Duration = Duration::from_secs(3600);
+/// A blob that no record names is removed when it has not been used for this long. A record names its blobs
+/// milliseconds after they were kept.
+pub(crate) const UNREFERENCED_TTL: Duration = Duration::from_secs(3600);
 
 /// A blob used this recently is never removed to make room: a record that is being written may name it.
 pub(crate) const IN_USE: Duration = Duration::from_secs(60);
@@ -105,7 +106,7 @@ impl Round {
             RetentionStage::Pages => match remove::pages(connection)? {
                 true => (RetentionStage::Pages, Removed::default()),
                 false => {
-                    files.remove_unfinished(limits.before(UNNAMED));
+                    files.remove_unfinished(limits.before(UNREFERENCED_TTL));
                     (RetentionStage::Done, Removed::default())
                 }
             },

@@ -11,11 +11,11 @@ pub struct StoreSettings {
     /// The data folder, with the database and the blobs.
     pub folder: PathBuf,
     /// The tag of this process.
-    pub run: String,
-    /// The tags of all living processes: sessions of any others that are older than `began` are over.
+    pub process_tag: String,
+    /// The tags of all living processes: a session of any other process that is older than `processes_listed_after` is over.
     pub running_tags: Vec<String>,
     /// A moment before `running_tags` was determined: younger sessions may belong to processes that are not in it.
-    pub began: SystemTime,
+    pub processes_listed_after: SystemTime,
     /// Records older than this are removed.
     pub max_age: Duration,
     /// When the database is bigger than this, the oldest records are removed.

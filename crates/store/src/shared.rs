@@ -19,7 +19,7 @@ pub(crate) struct StoreShared {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Phase {
     Opening,
-    /// It can be read. The number changes whenever the file is replaced.
+    /// Readers can use it. The number changes whenever the file is replaced.
     Open(u64),
     Shut(Arc<str>),
     /// The writer has ended.

@@ -39,7 +39,7 @@ impl Store {
     pub fn open(settings: StoreSettings) -> Self {
         let shared = Arc::new(StoreShared::new());
         let readers = Readers::new(settings.folder.clone(), shared.clone());
-        let files = Arc::new(BlobFiles::new(&settings.folder, &settings.run));
+        let files = Arc::new(BlobFiles::new(&settings.folder, &settings.process_tag));
         let per_pool = settings.blobs_per_pool;
         let of_writer = shared.clone();
         let blobs = files.clone();
@@ -53,8 +53,8 @@ impl Store {
         Self { shared, readers, files, per_pool, writer: Mutex::new(writer) }
     }
 
-    /// The records in a data folder, read-only: for a reader while no process writes there. `None` where nothing has
-    /// ever been kept.
+    /// The records in a data folder, read-only: for a reader while no process writes there. `None` if the folder has
+    /// no database.
     pub fn open_read_only(folder: &Path) -> Option<Self> {
         if !open::exists(folder) {
             return None;
@@ -216,7 +216,8 @@ impl Records for Store {
     }
 
     /// The blob's row is written first, then its file. From then on no process removes the blob, since it was used just
-    /// now; in the other order it could be removed between the check of the file and the row.
+    /// now; in the other order another process could remove a file that this one has found in place, before its row is
+    /// written.
     fn keep(&self, pool: &str, data: Vec<u8>) -> BoxFuture<'static, Result<BlobId, NotRecorded>> {
         let shared = self.shared.clone();
         let files = self.files.clone();

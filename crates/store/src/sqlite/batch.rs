@@ -1,7 +1,7 @@
 //! A batch: many operations in one transaction.
 //!
 //! The writer commits it as a whole or not at all. With [`Savepoints`] each operation has a savepoint, so
-//! that one that fails by its own fault leaves nothing behind and the others succeed.
+//! that an operation that fails by its own fault leaves no rows and the others succeed.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ pub(crate) enum Savepoints {
 /// The result of each operation of a batch.
 pub(crate) type Outcomes = Vec<Result<OpResult, NotRecorded>>;
 
-/// Writes the whole batch in one transaction, for the process with the tag `run`. An error means that nothing
+/// Writes the whole batch in one transaction, for the process with the tag `process_tag`. An error means that nothing
 /// of the batch is written.
 pub(crate) fn transaction(
     connection: &Connection,
-    run: &str,
+    process_tag: &str,
     batch: &[Op],
     savepoints: Savepoints,
 ) -> Result<Outcomes, Failure> {
     execute(connection, "BEGIN IMMEDIATE")?;
-    let outcomes = fill(connection, run, batch, savepoints)
+    let outcomes = fill(connection, process_tag, batch, savepoints)
         .and_then(|outcomes| execute(connection, "COMMIT").map(|()| outcomes));
     if outcomes.is_err() && !connection.is_autocommit() {
         // After some failures SQLite has rolled back already, hence the check. If this statement fails too,
@@ -42,18 +42,18 @@ pub(crate) fn transaction(
 
 fn fill(
     connection: &Connection,
-    run: &str,
+    process_tag: &str,
     batch: &[Op],
     savepoints: Savepoints,
 ) -> Result<Outcomes, Failure> {
     let mut outcomes = Vec::with_capacity(batch.len());
     for op in batch {
         if savepoints == Savepoints::None {
-            outcomes.push(Ok(write::apply(connection, run, op)?));
+            outcomes.push(Ok(write::apply(connection, process_tag, op)?));
             continue;
         }
         execute(connection, "SAVEPOINT one")?;
-        match write::apply(connection, run, op).map_err(Failure::from) {
+        match write::apply(connection, process_tag, op).map_err(Failure::from) {
             Ok(done) => outcomes.push(Ok(done)),
             Err(failure) if failure.is_of_one_row() => {
                 execute(connection, "ROLLBACK TO one")?;

@@ -10,15 +10,15 @@ use std::{
 
 use rusqlite::Connection;
 
-/// How long a writer waits for others. A commit takes microseconds and a checkpoint some milliseconds; a process that holds
-/// the database for longer than this has been stopped, and calls must not stop with it.
+/// How long a writer waits for others. A commit takes microseconds and a checkpoint some milliseconds; a process that
+/// holds the database for longer than this is suspended, and calls must not wait for it.
 pub(crate) const BUSY_WITHIN: Duration = Duration::from_secs(2);
 
 /// How often the thread yields before it sleeps. About 50 µs on an idle machine.
-const TURNS: i32 = 32;
+const YIELDS_MAX: i32 = 32;
 
 /// The pause between two later attempts.
-const LOOK_AGAIN: Duration = Duration::from_micros(500);
+const RETRY_PAUSE: Duration = Duration::from_micros(500);
 
 pub(crate) fn install(connection: &mut Connection) -> rusqlite::Result<()> {
     let mut since = Instant::now();
@@ -26,11 +26,11 @@ pub(crate) fn install(connection: &mut Connection) -> rusqlite::Result<()> {
         if turn == 0 {
             since = Instant::now();
         }
-        if turn < TURNS {
+        if turn < YIELDS_MAX {
             thread::yield_now();
         } else {
             // No thread unparks this one: there is no event for a lock of another process.
-            thread::park_timeout(LOOK_AGAIN);
+            thread::park_timeout(RETRY_PAUSE);
         }
         since.elapsed() < BUSY_WITHIN
     }))

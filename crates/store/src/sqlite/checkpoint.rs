@@ -1,8 +1,8 @@
 //! Checkpoints: a thread with a connection of its own copies the WAL into the database.
 //!
-//! A checkpoint waits for the disk, and so would every call whose commit ran one. Here the writer only reports how much it
-//! has written. A passive checkpoint lets the writer go on meanwhile; only when the WAL has grown far beyond that, since
-//! calls never paused, does a checkpoint hold the writer up for a moment to restart the WAL.
+//! A checkpoint waits for the disk. If the writer ran it in a commit, the calls in that commit would wait too; so the
+//! writer only reports how much it has written. A passive checkpoint lets the writer go on meanwhile. If calls never
+//! pause, the WAL grows; beyond [`PAGES_MAX`] a checkpoint holds the writer up for a moment to restart the WAL.
 //!
 //! Restarting takes the writer's lock, and SQLite keeps that lock while its busy handler waits for readers. A writer of
 //! this or another process would meanwhile be refused: "database is locked". So connections that make checkpoints have no
@@ -30,8 +30,8 @@ const PAGES_MAX: i64 = 16_384;
 /// What a commit writes in addition to its rows: some six pages of tables and indexes.
 const COMMIT_BYTES: usize = 6 * 4096;
 
-/// The pause between two checks whether another checkpoint has ended; one takes some milliseconds.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// The pause between two checks whether another checkpoint has ended; a checkpoint takes some milliseconds.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// The thread that makes checkpoints. Dropping this ends the thread and waits for it.
 pub(crate) struct Checkpointer {
@@ -47,12 +47,12 @@ impl Checkpointer {
         let thread = thread::Builder::new()
             .name("greenroom-wal".to_owned())
             .spawn(move || run(&folder, &nudges))
-            .inspect_err(|error| tracing::error!(%error, "no thread for the records' checkpoints"))
+            .inspect_err(|error| tracing::error!(%error, "cannot start the thread that makes checkpoints"))
             .ok();
         Self { nudge: Some(nudge), thread, written: 0 }
     }
 
-    /// Notes a commit of so many bytes.
+    /// Notes a commit of `bytes` bytes.
     pub(crate) fn written(&mut self, bytes: usize) {
         self.written += bytes + COMMIT_BYTES;
         if self.written >= EVERY_BYTES {
@@ -81,7 +81,7 @@ fn run(folder: &Path, nudges: &Receiver<()>) {
     loop {
         if connection.is_none() {
             connection = open::checkpointer(folder)
-                .inspect_err(|error| tracing::debug!(%error, "no connection for a checkpoint"))
+                .inspect_err(|error| tracing::debug!(%error, "cannot open a connection for a checkpoint"))
                 .ok();
         }
         if let Some(Err(error)) = connection.as_ref().map(checkpoint) {
@@ -113,7 +113,7 @@ struct Attempt {
     copied_pages: i64,
 }
 
-/// Copies what it can without any lock that the writer needs.
+/// Copies as much of the WAL as it can without any lock that the writer needs.
 fn passive(connection: &Connection) -> rusqlite::Result<Attempt> {
     run_pragma(connection, "PRAGMA wal_checkpoint(PASSIVE)")
 }
@@ -152,7 +152,7 @@ pub(crate) fn whole(connection: &Connection) -> rusqlite::Result<()> {
         if began.elapsed() >= BUSY_WITHIN {
             return Ok(());
         }
-        thread::park_timeout(LOOK_AGAIN);
+        thread::park_timeout(RETRY_PAUSE);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Exports records as they are, one after the other.
 //!
 //! The exporter reads them in parts, each with a query of its own, so that a slow consumer keeps no read
-//! transaction open: that would keep the WAL from being emptied.
+//! transaction open: an open one would keep checkpoints from emptying the WAL.
 
 use greenroom_core::{Raw, raw, time::timestamp_ms};
 use rusqlite::{Connection, Row, ToSql};
@@ -16,10 +16,10 @@ use crate::maintenance::Wanted;
 /// Records in a part.
 const PART: usize = 16;
 
-/// A part ends with the record that exceeds this: each may have tens of megabytes.
+/// A part ends with the record that exceeds this: a record may have tens of megabytes.
 const PART_BYTES_MAX: usize = 16 << 20;
 
-/// A record for programs. It has no line breaks when it is written as JSON.
+/// An exported record. Its JSON has no line breaks.
 #[derive(Debug, Serialize)]
 pub struct Exported {
     pub position: u64,
@@ -94,7 +94,7 @@ impl Parts {
     }
 
     /// Whether no session has the wanted name.
-    pub(crate) fn is_of_nobody(&self) -> bool {
+    pub(crate) fn matches_no_session(&self) -> bool {
         self.sessions.as_deref() == Some("[]")
     }
 
@@ -129,7 +129,7 @@ impl Parts {
 }
 
 impl Exported {
-    /// The size of its big parts in memory.
+    /// How many bytes the big parts of the record take in memory.
     fn bytes(&self) -> usize {
         let of = |outcome: &ExportedOutcome| {
             let console: usize = outcome.console.iter().map(|line| line.message.len()).sum();

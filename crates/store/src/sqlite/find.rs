@@ -1,4 +1,4 @@
-//! Queries of the records. Each is on behalf of an owner, and finds no record of another owner.
+//! Queries of the records. Each query is for one owner, and finds no record of another.
 //!
 //! No query's cost grows with the number of all records: each goes through an index and stops at its limit.
 //! No list looks at another owner's rows. The list of a session looks at the session's calls, whatever the
@@ -230,7 +230,7 @@ pub(crate) fn snapshot_before(
         .optional()
 }
 
-/// By its UUID, or the youngest of this name.
+/// The session with this UUID, or else the newest session with this name.
 pub(crate) fn session(
     connection: &Connection,
     owner: &Owner,

@@ -1,7 +1,7 @@
-//! Opening the database: created if there is none, migrated if it is old, moved aside if it is broken.
+//! Opens the database: creates it if there is none, migrates an old one, moves a broken one aside.
 //!
-//! A broken database is never deleted, and never opened again: it stays as `records.db.corrupt-<time>`. Nothing here
-//! opens the database file but SQLite: POSIX drops all locks of a process on a file when any descriptor of it is closed.
+//! A broken database is never deleted, and never opened again: it stays as `records.db.corrupt-<time>`. Only SQLite
+//! opens the database file: POSIX drops all locks of a process on a file when any descriptor of it is closed.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -26,7 +26,7 @@ const LOCK_WITHIN: Duration = Duration::from_secs(30);
 /// The pause between two attempts: the kernel does not report when a file lock becomes free.
 const LOCK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How large the WAL file may stay after a checkpoint, in bytes: that of a busy second.
+/// How large the WAL file may stay after a checkpoint, in bytes: as large as a busy second makes it.
 const WAL_KEPT_BYTES: i64 = 16 << 20;
 
 /// How many prepared statements a connection keeps: more than there are in this crate.
@@ -35,7 +35,7 @@ const STATEMENTS: usize = 64;
 /// An open database.
 pub(crate) struct Opened {
     pub(crate) connection: Connection,
-    /// The identity of the open file; another file may be at its path meanwhile.
+    /// The identity of the open file: by now another file may be at its path.
     file: Identity,
     /// Whether opening has created the database.
     pub(crate) is_new: bool,

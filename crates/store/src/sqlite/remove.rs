@@ -1,8 +1,8 @@
-//! Slices of removal: each a transaction of a millisecond or so.
+//! Removes rows and files in slices, each a transaction of about a millisecond.
 //!
-//! With a record SQLite removes its response, its console lines, its cursor and its references to blobs (`ON
-//! DELETE CASCADE`). A blob's file is removed inside the transaction that removes its row: a process that
-//! keeps the same bytes waits for that transaction, finds neither, and writes them again.
+//! Together with a record SQLite removes its response, its console lines, its cursor and its references to
+//! blobs (`ON DELETE CASCADE`). A blob's file is removed inside the transaction that removes its row: a
+//! process that keeps the same bytes waits for that transaction, finds neither, and writes them again.
 
 use std::{collections::HashSet, time::SystemTime};
 
@@ -12,10 +12,10 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use super::Failure;
 use crate::{
     blob_files::BlobFiles,
-    retention::{IN_USE, Limits, Removed, UNNAMED},
+    retention::{IN_USE, Limits, Removed, UNREFERENCED_TTL},
 };
 
-/// Records in a slice. Each may have a snapshot of a dozen pages; removing so many takes about a millisecond.
+/// Records in a slice. Each may have a snapshot of a dozen pages; removing this many takes about a millisecond.
 const SLICE_RECORDS: usize = 32;
 
 /// Sessions looked at in a slice: a look-up in an index each.
@@ -70,7 +70,7 @@ pub(crate) fn records(connection: &mut Connection, limits: &Limits<'_>) -> Resul
     Ok((removed.records > 0).then_some(removed))
 }
 
-/// Whether the oldest record is too old. Records are in the order of their time, except for milliseconds.
+/// Whether the oldest record is too old. The order of records differs from that of their times by milliseconds at most.
 fn has_older(connection: &Connection, cutoff: &str) -> rusqlite::Result<bool> {
     let oldest: Option<String> = connection
         .prepare_cached("SELECT (SELECT timestamp FROM requests ORDER BY position LIMIT 1)")?
@@ -170,7 +170,7 @@ pub(crate) fn unnamed_blobs(
              FROM blobs WHERE (last_used, sha256) > (?1, ?2) AND last_used < ?3
              ORDER BY last_used, sha256 LIMIT ?4",
         )?;
-        let cutoff = timestamp_ms(limits.before(UNNAMED));
+        let cutoff = timestamp_ms(limits.before(UNREFERENCED_TTL));
         let mut rows = select.query(params![after.last_used, after.sha256, cutoff, SLICE_BLOBS])?;
         while let Some(row) = rows.next()? {
             let sha256: String = row.get(0)?;
@@ -230,7 +230,7 @@ pub(crate) fn pages(connection: &Connection) -> Result<bool, Failure> {
     Ok(after > 0 && after < before)
 }
 
-/// Adds rows for blob files without one: those of a database that was moved aside.
+/// Adds rows for blob files that have none, because their database was moved aside.
 pub(crate) fn adopt(
     connection: &mut Connection,
     found: &[(BlobId, String, u64, SystemTime)],

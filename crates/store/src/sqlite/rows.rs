@@ -129,8 +129,8 @@ pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
 /// The columns of `console_logs` that [`console_line`] reads.
 pub(crate) const CONSOLE_LINE: &str = "level, message, timestamp, location";
 
-/// How much of a message, in characters and in bytes, a part of a console has. A stack trace of a big application has some
-/// kilobytes.
+/// How much of each message a part of a console contains, in characters and in bytes. A stack trace of a big
+/// application has some kilobytes.
 const MESSAGE_MAX: usize = 16 * 1024;
 
 /// A location is an address and two numbers. One with a `data:` URL of megabytes is of no use to a reader.

@@ -3,8 +3,8 @@
 //! Calls are in the order in which they began. Each is followed by the page that it led to, the page's
 //! console lines, and its error.
 //!
-//! A client that follows a session reads on from `next`, which stops at a call that is under way, so that its outcome is
-//! read, too; what follows such a call is in the part nevertheless, and comes again with the next one.
+//! A client that follows a session reads on from `next`. `next` stops at a call that is under way, so that the client
+//! later reads its outcome; the events after such a call are in this part and again in the next.
 
 use greenroom_core::{
     Owner,
@@ -17,8 +17,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{find::READ_BYTES_MAX, rows};
 
-/// How many events a part may have: it ends with the call that exceeds this. A page can write thousands of console lines
-/// in a call; as lines of some hundred bytes these are a few MiB of answer.
+/// How many events a part may have: the part ends with the call that exceeds this. A page can write thousands of
+/// console lines in a call; as lines of some hundred bytes these are a few MiB of answer.
 const EVENTS_MAX: usize = 20_000;
 
 /// How many bytes the texts of a part may have: it ends with the call that exceeds this.
@@ -67,7 +67,7 @@ pub(crate) fn timeline(
             break;
         }
     }
-    // If the part is full and its first call has not ended, the next part starts behind it all the same: a
+    // If the part is full and its first call has not ended, the next part still starts after that call: a
     // call that never ends must not hide the rest.
     if let Some(pending) = pending.filter(|pending| !(is_full && *pending == first))
         && is_active(connection, session)?

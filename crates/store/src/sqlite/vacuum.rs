@@ -1,4 +1,4 @@
-//! `greenroom db vacuum`: removes what is too old and makes the file small.
+//! `greenroom db vacuum`: removes old records and blobs, and makes the file small.
 
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub struct Vacuumed {
 pub(crate) fn vacuum(settings: &StoreSettings, alone: bool) -> Result<Vacuumed, Failure> {
     let bytes_before = figures::bytes(&settings.folder);
     let mut opened = open::open(&settings.folder)?;
-    let files = BlobFiles::new(&settings.folder, &settings.run);
+    let files = BlobFiles::new(&settings.folder, &settings.process_tag);
     let mut round = Round::default();
     while round.slice(&mut opened.connection, &files, settings)? {}
     if alone {

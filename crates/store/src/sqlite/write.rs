@@ -1,7 +1,7 @@
-//! Operations as SQL: what each one writes. Called by the writer, inside its transaction.
+//! Operations as SQL: what each one writes. The writer calls this inside its transaction.
 //!
 //! An operation that finds no row to write to (an end without a beginning, a second end) writes nothing and returns
-//! [`OpResult::Refused`]; that is no failure of the batch. Statements are few: each call also updates its session's row.
+//! [`OpResult::Refused`]; that does not fail the batch.
 
 use std::time::SystemTime;
 
@@ -15,17 +15,19 @@ use rusqlite::{Connection, params};
 use super::find;
 use crate::op::{BlobUse, Op, OpResult};
 
-/// Writes an operation of the process with the tag `run`.
-pub(crate) fn apply(connection: &Connection, run: &str, op: &Op) -> rusqlite::Result<OpResult> {
+/// Writes an operation of the process with the tag `process_tag`.
+pub(crate) fn apply(connection: &Connection, process_tag: &str, op: &Op) -> rusqlite::Result<OpResult> {
     match op {
-        Op::Begin(request, _) => match insert(connection, run, request)? || settle_in(connection, request)? {
-            true => Ok(OpResult::Written),
-            false => Ok(OpResult::Refused("a record of this name already exists")),
-        },
-        Op::Claim(request, _) => claim(connection, run, request),
-        Op::End(response, _) => end(connection, run, response),
+        Op::Begin(request, _) => {
+            match insert(connection, process_tag, request)? || set_session_of_claimed(connection, request)? {
+                true => Ok(OpResult::Written),
+                false => Ok(OpResult::Refused("a record of this name already exists")),
+            }
+        }
+        Op::Claim(request, _) => claim(connection, process_tag, request),
+        Op::End(response, _) => end(connection, process_tag, response),
         Op::SessionBegan(owner, session, at, _) => {
-            session_used(connection, run, session, owner.as_str(), *at)?;
+            session_used(connection, process_tag, session, owner.as_str(), *at)?;
             Ok(OpResult::Written)
         }
         Op::SessionEnded(uid, state, at) => session_ended(connection, uid, *state, *at),
@@ -35,9 +37,9 @@ pub(crate) fn apply(connection: &Connection, run: &str, op: &Op) -> rusqlite::Re
 }
 
 /// Inserts a request. Returns whether its `ref_id` is new.
-fn insert(connection: &Connection, run: &str, request: &Request) -> rusqlite::Result<bool> {
+fn insert(connection: &Connection, process_tag: &str, request: &Request) -> rusqlite::Result<bool> {
     if let Some(session) = &request.session {
-        session_used(connection, run, session, request.owner.as_str(), request.at)?;
+        session_used(connection, process_tag, session, request.owner.as_str(), request.at)?;
     }
     let mut insert = connection.prepare_cached(
         "INSERT INTO requests (position, ref_id, session_id, tool_name, timestamp, owner, params)
@@ -55,8 +57,8 @@ fn insert(connection: &Connection, run: &str, request: &Request) -> rusqlite::Re
     Ok(rows == 1)
 }
 
-fn claim(connection: &Connection, run: &str, request: &Request) -> rusqlite::Result<OpResult> {
-    let claim = if insert(connection, run, request)? {
+fn claim(connection: &Connection, process_tag: &str, request: &Request) -> rusqlite::Result<OpResult> {
+    let claim = if insert(connection, process_tag, request)? {
         Claim::New
     } else {
         match find::record(connection, &request.owner, &request.ref_id)? {
@@ -67,7 +69,7 @@ fn claim(connection: &Connection, run: &str, request: &Request) -> rusqlite::Res
     Ok(OpResult::Claimed(claim))
 }
 
-fn end(connection: &Connection, run: &str, response: &Response) -> rusqlite::Result<OpResult> {
+fn end(connection: &Connection, process_tag: &str, response: &Response) -> rusqlite::Result<OpResult> {
     let id = response.ref_id.as_str();
     let mut select =
         connection.prepare_cached("SELECT position, session_id, owner FROM requests WHERE ref_id = ?1")?;
@@ -105,7 +107,7 @@ fn end(connection: &Connection, run: &str, response: &Response) -> rusqlite::Res
     }
     let of_session = begun.get_ref(1)?.as_str_or_null()?;
     if let Some(session) = &response.session {
-        session_used(connection, run, session, begun.get_ref(2)?.as_str()?, response.at)?;
+        session_used(connection, process_tag, session, begun.get_ref(2)?.as_str()?, response.at)?;
         if of_session != Some(session.uid.as_str()) {
             connection
                 .prepare_cached("UPDATE requests SET session_id = ?2 WHERE position = ?1")?
@@ -130,7 +132,7 @@ fn end(connection: &Connection, run: &str, response: &Response) -> rusqlite::Res
 /// Makes sure that a session has a row, with the time of its last activity.
 fn session_used(
     connection: &Connection,
-    run: &str,
+    process_tag: &str,
     session: &SessionRef,
     owner: &str,
     at: SystemTime,
@@ -147,7 +149,7 @@ fn session_used(
             owner,
             &*session.name,
             &*session.pool,
-            run,
+            process_tag,
         ])?;
     Ok(())
 }
@@ -209,7 +211,7 @@ fn blob_refs(
 }
 
 /// Sets the session of a record that was claimed before its session was known, and still runs. Returns whether it did.
-fn settle_in(connection: &Connection, request: &Request) -> rusqlite::Result<bool> {
+fn set_session_of_claimed(connection: &Connection, request: &Request) -> rusqlite::Result<bool> {
     let Some(session) = &request.session else { return Ok(false) };
     let mut update = connection.prepare_cached(
         "UPDATE requests SET session_id = ?2 WHERE ref_id = ?1 AND owner = ?3 AND session_id IS NULL
@@ -271,13 +273,14 @@ fn use_blob(connection: &Connection, used: &BlobUse) -> rusqlite::Result<OpResul
     Ok(OpResult::Written)
 }
 
-/// Closes the sessions of dead processes that began before `began`, a moment before the living processes were determined.
+/// Closes the sessions of dead processes that began before `listed_after`, a moment before the living
+/// processes were determined.
 /// Returns their number.
 pub(crate) fn close_orphans(
     connection: &mut Connection,
-    run: &str,
+    process_tag: &str,
     running_tags: &[String],
-    began: SystemTime,
+    listed_after: SystemTime,
 ) -> rusqlite::Result<usize> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let runs: Vec<String> = transaction
@@ -285,10 +288,10 @@ pub(crate) fn close_orphans(
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     let mut closed = 0;
-    for dead in runs.iter().filter(|one| *one != run && !running_tags.contains(one)) {
+    for dead in runs.iter().filter(|one| *one != process_tag && !running_tags.contains(one)) {
         closed += transaction.execute(
             "UPDATE sessions SET state = 'closed' WHERE state = 'active' AND run = ?1 AND created_at < ?2",
-            [dead, &timestamp_ms(began)],
+            [dead, &timestamp_ms(listed_after)],
         )?;
     }
     transaction.commit()?;

@@ -1,10 +1,11 @@
 //! The writer: the one thread of this process that writes to the database.
 //!
-//! It takes all queued operations as one batch, writes it in one transaction, and answers all of it in order
-//! once that is committed. If an operation cannot be written, the writer repeats the batch with a savepoint
-//! for each operation, so that this one fails alone. A transaction that fails fails the whole batch, and
-//! [`StoreShared::health`] says why until one succeeds again. If the database cannot be opened, the writer
-//! tries again; a broken or missing one it replaces with a new one. Meanwhile calls run without records.
+//! It takes all queued operations as one batch, writes it in one transaction, and answers all its operations
+//! in order after the commit. If an operation cannot be written, the writer repeats the batch with a
+//! savepoint for each operation, so that this one fails alone. A transaction that fails fails the whole
+//! batch, and [`StoreShared::health`] says why until one succeeds again. If the database cannot be opened,
+//! the writer tries again; it replaces a broken or missing database with a new one. Meanwhile calls run
+//! without records.
 
 use std::{
     path::PathBuf,
@@ -41,8 +42,8 @@ const RETAIN_EVERY: Duration = Duration::from_secs(60);
 /// How soon after the start the writer first checks; the first calls should not wait for that.
 const RETAIN_FIRST: Duration = Duration::from_secs(1);
 
-/// How long removing waits for an idle moment. Past it, a slice of a millisecond comes between two batches: where calls
-/// never pause, the database must not grow without end.
+/// How long removals wait until the writer is idle. After that the writer removes a slice, which takes about a
+/// millisecond, between two batches: otherwise the database would grow without end if calls never pause.
 const RETAIN_WITHIN: Duration = Duration::from_secs(1);
 
 pub(crate) struct DatabaseWriter {
@@ -96,10 +97,10 @@ impl DatabaseWriter {
             retain_at: Instant::now() + RETAIN_FIRST,
         };
         if let Err(failure) = open::make_folder(&writer.folder) {
-            tracing::error!(%failure, "no folder for the records");
+            tracing::error!(%failure, "cannot create the folder for the records");
         }
         writer.open();
-        while let Some(batch) = writer.shared.queue.take(writer.nap()) {
+        while let Some(batch) = writer.shared.queue.take(writer.time_until_due()) {
             let is_idle = batch.is_empty();
             writer.open_if_due();
             if !is_idle {
@@ -111,7 +112,7 @@ impl DatabaseWriter {
         drop(end_report);
     }
 
-    fn nap(&self) -> Duration {
+    fn time_until_due(&self) -> Duration {
         let until = match &self.state {
             DatabaseState::Open { .. } => self.retain_at,
             DatabaseState::Shut { again, .. } => *again,
@@ -143,7 +144,7 @@ impl DatabaseWriter {
         }
     }
 
-    /// Opens the database and does what must be done before the first batch. A database found broken is moved aside.
+    /// Opens the database and does what must be done before the first batch. Moves a broken database aside.
     fn open_and_tidy(&self) -> Result<Opened, Failure> {
         let mut opened = open::open(&self.folder)?;
         match self.tidy(&mut opened) {
@@ -158,8 +159,9 @@ impl DatabaseWriter {
     }
 
     fn tidy(&self, opened: &mut Opened) -> Result<(), Failure> {
-        let StoreSettings { run, running_tags, began, .. } = &self.settings;
-        let closed = close_orphans(&mut opened.connection, run, running_tags, *began)?;
+        let StoreSettings { process_tag, running_tags, processes_listed_after, .. } = &self.settings;
+        let closed =
+            close_orphans(&mut opened.connection, process_tag, running_tags, *processes_listed_after)?;
         if closed > 0 {
             tracing::info!(closed, "closed the sessions of greenrooms that have ended");
         }
@@ -183,7 +185,7 @@ impl DatabaseWriter {
     fn write(&mut self, batch: Vec<Op>) {
         match self.commit(&batch) {
             Ok(outcomes) => {
-                // An operation that found no row to write to does not show that the disk works.
+                // Ignore operations that found no row to write to: they do not show that the disk works.
                 if outcomes
                     .iter()
                     .any(|outcome| matches!(outcome, Ok(OpResult::Written | OpResult::Claimed(_))))
@@ -203,17 +205,18 @@ impl DatabaseWriter {
         }
     }
 
-    /// Writes a batch, in as many attempts as can help.
+    /// Writes a batch. Tries again with savepoints if one operation is at fault, and with a new database if this one is
+    /// broken.
     fn commit(&mut self, batch: &[Op]) -> Result<Outcomes, Arc<str>> {
         self.reopen_if_moved();
         let mut savepoints = Savepoints::None;
-        let mut begun_anew = false;
+        let mut is_replaced = false;
         loop {
             let (opened, checkpointer) = match &mut self.state {
                 DatabaseState::Open { opened, checkpointer } => (opened, checkpointer),
                 DatabaseState::Shut { why, .. } => return Err(why.clone()),
             };
-            match transaction(&opened.connection, &self.settings.run, batch, savepoints) {
+            match transaction(&opened.connection, &self.settings.process_tag, batch, savepoints) {
                 Ok(outcomes) => {
                     checkpointer.written(batch.iter().map(Op::bytes).sum());
                     return Ok(outcomes);
@@ -221,9 +224,9 @@ impl DatabaseWriter {
                 Err(failure) if failure.is_of_one_row() && savepoints == Savepoints::None => {
                     savepoints = Savepoints::Each;
                 }
-                Err(failure) if failure.is_corrupt() && !begun_anew => {
-                    begun_anew = true;
-                    self.begin_anew(&failure);
+                Err(failure) if failure.is_corrupt() && !is_replaced => {
+                    is_replaced = true;
+                    self.replace_broken_database(&failure);
                 }
                 Err(failure) => {
                     tracing::debug!(%failure, operations = batch.len(), "a batch of records failed");
@@ -245,7 +248,7 @@ impl DatabaseWriter {
         }
     }
 
-    fn begin_anew(&mut self, failure: &Failure) {
+    fn replace_broken_database(&mut self, failure: &Failure) {
         let shut = DatabaseState::Shut { why: Arc::from(failure.to_string()), again: Instant::now() };
         if let DatabaseState::Open { opened, checkpointer } = std::mem::replace(&mut self.state, shut) {
             drop(checkpointer);
@@ -256,7 +259,7 @@ impl DatabaseWriter {
         }
     }
 
-    /// Does a slice of the removals, if one has been due for so long.
+    /// Removes a slice, if one has been due for at least `overdue`.
     fn retain_if_due(&mut self, overdue: Duration) {
         let now = Instant::now();
         if self.retain_at + overdue > now {
@@ -275,7 +278,7 @@ impl DatabaseWriter {
                         records = removed.records,
                         sessions = removed.sessions,
                         blobs = removed.blobs,
-                        "old records and blobs are removed"
+                        "removed old records and blobs"
                     );
                 }
                 self.next_round(now);

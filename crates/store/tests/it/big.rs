@@ -10,7 +10,7 @@ use crate::kit::{folder, open, request, response, session, soon};
 
 const MIB: usize = 1 << 20;
 
-/// A failed call of a session, with a text of so many bytes for its error, URL, title and one console line.
+/// A failed call of a session, with a text of `bytes` bytes as its error, URL, title and one console line.
 async fn failed(store: &Store, owner: &Owner, bytes: usize) -> RefId {
     let begun = request(owner, Some(&session("shop")));
     soon(store.begin(begun.clone())).await.unwrap();
@@ -68,7 +68,7 @@ async fn lists_read_a_bounded_number_of_bytes() {
     let mut parts = 0;
     loop {
         let part = soon(store.list(&owner, all(before))).await.unwrap();
-        // Each call has 6 MiB of texts, and 16 MiB are read.
+        // Each call has 6 MiB of texts, and a list reads up to 16 MiB.
         assert!(part.len() <= 3, "{}", part.len());
         before = part.last().map(|last| last.position);
         found.extend(part.iter().map(|summary| summary.ref_id.clone()));

@@ -18,11 +18,11 @@ use greenroom_store::{Store, StoreSettings};
 use tempfile::TempDir;
 
 /// Longer than anything here takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A deadline for anything that a test waits for.
 pub async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.expect("within the test's patience")
+    tokio::time::timeout(TEST_TIMEOUT, what).await.expect("within TEST_TIMEOUT")
 }
 
 pub fn folder() -> TempDir {
@@ -32,9 +32,9 @@ pub fn folder() -> TempDir {
 pub fn settings(folder: &Path) -> StoreSettings {
     StoreSettings {
         folder: folder.to_owned(),
-        run: "1-1-a".to_owned(),
+        process_tag: "1-1-a".to_owned(),
         running_tags: Vec::new(),
-        began: SystemTime::now(),
+        processes_listed_after: SystemTime::now(),
         max_age: Duration::from_secs(7 * 24 * 3600),
         bytes_max: 1 << 30,
         blobs_ttl: Duration::from_secs(24 * 3600),
@@ -47,10 +47,10 @@ pub fn open(folder: &Path) -> Store {
     Store::open(settings(folder))
 }
 
-/// The database, looked at from outside.
+/// The test's own connection to the database.
 pub fn sql(folder: &Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(folder.join("records.db")).unwrap();
-    connection.busy_timeout(PATIENCE).unwrap();
+    connection.busy_timeout(TEST_TIMEOUT).unwrap();
     connection
 }
 

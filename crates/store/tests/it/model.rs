@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::kit::{folder, name, now, open, request, response, session, soon};
 
-/// How many names, owners and sessions there are: few enough that they collide.
+/// How many names, owners and sessions the random operations choose from: few enough that they collide.
 const NAMES: usize = 6;
 const OWNERS: usize = 2;
 const SESSIONS: usize = 2;

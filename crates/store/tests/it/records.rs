@@ -96,7 +96,8 @@ async fn operations_keep_their_order() {
     soon(store.close()).await;
 }
 
-/// A given name is new once; after that its owner gets the record back, and another owner learns that it is taken.
+/// A `ref_id` that a client chose is new once; after that its owner gets the record back, and another owner learns that
+/// it is taken.
 #[tokio::test]
 async fn a_given_name_is_claimed_once() {
     let folder = folder();
@@ -121,7 +122,7 @@ async fn a_given_name_is_claimed_once() {
     soon(store.close()).await;
     assert_eq!(rows(folder.path(), "requests"), 1);
 
-    // Two at once: one of them is new, in one batch too.
+    // Of two claims at once one is new, even if one batch has both.
     let store = open(folder.path());
     let twice = request(&owner, None);
     let one = store.claim(twice.clone());
@@ -196,7 +197,7 @@ async fn a_bad_record_does_not_fail_its_neighbours() {
         ended.console = vec![line("first"), line(message)];
         waiting.extend([store.begin(begun), store.end(ended)]);
     }
-    // All of them wait for this, and then come in one or two batches.
+    // All operations wait for this commit, and are then written in one or two batches.
     other.execute_batch("COMMIT").unwrap();
     let mut said = Vec::new();
     for one in waiting {
@@ -383,8 +384,8 @@ async fn a_timeline_is_in_one_order() {
     soon(store.close()).await;
 }
 
-/// A client that follows a timeline learns how a call ended that was under way when it was first read, unless its session
-/// is over; a call that never ends holds no client up.
+/// A client that follows a timeline later learns the outcome of a call that was under way, unless the session is over;
+/// a call that never ends does not hold the client up.
 #[tokio::test]
 async fn a_timeline_waits_for_calls_under_way() {
     let folder = folder();
@@ -411,13 +412,13 @@ async fn a_timeline_waits_for_calls_under_way() {
     soon(store.begin(request(&owner, Some(&session)))).await.unwrap();
     assert_eq!(read(4, 9).await, (1, 4));
     store.session_ended(&session.uid, SessionState::Closed);
-    // A call that begins after it is committed after it.
+    // Operations are committed in order: when this call's begin is, so is the session's end.
     soon(store.begin(request(&owner, None))).await.unwrap();
     assert_eq!(read(4, 9).await, (1, 5), "it will not end any more");
     soon(store.close()).await;
 }
 
-/// A part of a timeline ends with the call that brings too many events, and the next one goes on behind it.
+/// A part of a timeline ends with the call that brings too many events, and the next part begins after that call.
 #[tokio::test]
 async fn a_timeline_comes_in_parts_of_some_size() {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! What is removed: old, too many and unnamed rows and files, with everything that depends on them.
+//! Retention removes old, excess and unnamed rows and files, with everything that depends on them.
 
 use std::{path::Path, time::Duration};
 
@@ -23,7 +23,7 @@ fn open(folder: &Path) -> Store {
     Store::open(settings)
 }
 
-/// A whole record with a console line, a cursor and a blob, so old.
+/// A whole record of this age, with a console line, a cursor and a blob.
 async fn write(store: &Store, owner: &Owner, age: Duration, bytes: usize) -> RefId {
     let session = session("shop");
     let mut begun = request(owner, Some(&session));
@@ -46,7 +46,7 @@ fn vacuum(settings: &StoreSettings) -> maintenance::Removed {
     maintenance::vacuum(settings, true).unwrap().removed
 }
 
-/// Records past their age go, with everything that depends on them; younger ones stay whole.
+/// Records past the maximum age are removed, with everything that depends on them; younger records stay whole.
 #[tokio::test]
 async fn old_records_go_with_all_that_hangs_on_them() {
     let folder = folder();
@@ -157,7 +157,7 @@ async fn kept(store: &Store, owner: &Owner, data: &[u8]) -> BlobId {
     id
 }
 
-/// A blob goes when it was not used for its time, and reading it is use.
+/// A blob that was not used for `blobs_ttl` is removed; reading it counts as use.
 #[tokio::test]
 async fn unused_blobs_go() {
     let folder = folder();
@@ -178,7 +178,7 @@ async fn unused_blobs_go() {
     soon(store.close()).await;
 }
 
-/// When blobs take too much room, the longest unused ones go, and none that is in use right now.
+/// When blobs take too much room, the longest unused are removed, and none that was used just now.
 #[tokio::test]
 async fn too_many_blobs_go_longest_unused_first() {
     let folder = folder();
@@ -203,7 +203,7 @@ async fn too_many_blobs_go_longest_unused_first() {
     soon(store.close()).await;
 }
 
-/// A blob that no record names goes after an hour, not before.
+/// A blob that no record names is removed after an hour, not before.
 #[tokio::test]
 async fn unnamed_blobs_go_after_an_hour() {
     let folder = folder();

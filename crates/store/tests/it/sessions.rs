@@ -7,7 +7,7 @@ use greenroom_store::{Store, StoreSettings};
 
 use crate::kit::{folder, now, open, request, response, rows, session, settings, soon};
 
-/// A session begins with its first call, was last active with its last one, and ends in the state that it is given.
+/// A session begins with its first call, its last activity is its last call, and it ends in the given state.
 #[tokio::test]
 async fn a_session_lives_as_long_as_its_calls() {
     let folder = folder();
@@ -46,21 +46,21 @@ async fn a_session_lives_as_long_as_its_calls() {
     soon(store.close()).await;
 }
 
-/// At a start, sessions of dead processes are closed; those of the living and our own stay active.
+/// A store that opens closes the sessions of dead processes; those of living processes and its own stay active.
 #[tokio::test]
 async fn sessions_of_dead_processes_are_closed() {
     let folder = folder();
     let owner = Owner::local();
     for run in ["dead", "neighbour", "own"] {
         let mut settings = settings(folder.path());
-        settings.run = run.to_owned();
+        settings.process_tag = run.to_owned();
         settings.running_tags = vec!["dead".to_owned(), "neighbour".to_owned()];
         let store = Store::open(settings);
         soon(store.begin(request(&owner, Some(&session(run))))).await.unwrap();
         soon(store.close()).await;
     }
     let mut settings = settings(folder.path());
-    settings.run = "own".to_owned();
+    settings.process_tag = "own".to_owned();
     settings.running_tags = vec!["neighbour".to_owned()];
     let store = Store::open(settings);
     let state = async |name: &str| soon(store.session(&owner, name)).await.unwrap().unwrap().state;
@@ -78,13 +78,13 @@ async fn sessions_younger_than_the_look_stay_active() {
     let owner = Owner::local();
     let looked = now();
     let mut unknown = settings(folder.path());
-    unknown.run = "unknown".to_owned();
+    unknown.process_tag = "unknown".to_owned();
     let store = Store::open(unknown);
     soon(store.begin(request(&owner, Some(&session("shop"))))).await.unwrap();
     soon(store.close()).await;
     let later = now() + Duration::from_secs(1);
     for (began, state) in [(looked, SessionState::Active), (later, SessionState::Closed)] {
-        let store = Store::open(StoreSettings { began, ..settings(folder.path()) });
+        let store = Store::open(StoreSettings { processes_listed_after: began, ..settings(folder.path()) });
         assert_eq!(soon(store.session(&owner, "shop")).await.unwrap().unwrap().state, state);
         soon(store.close()).await;
     }
@@ -100,7 +100,7 @@ async fn opening_again_closes_no_session_of_a_later_process() {
     let old = open(&here);
     soon(old.begin(request(&owner, None))).await.unwrap();
     let mut later = settings(&here);
-    later.run = "later".to_owned();
+    later.process_tag = "later".to_owned();
     later.running_tags = vec!["1-1-a".to_owned()];
     let store = Store::open(later);
     soon(store.begin(request(&owner, Some(&session("shop"))))).await.unwrap();

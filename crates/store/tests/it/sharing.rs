@@ -37,7 +37,7 @@ pub fn rerun_this_test(test: &str, folder: &Path, script: Option<&str>) -> Child
 }
 
 impl ChildRun {
-    /// Waits for its end, which must be successful.
+    /// Waits until the process has ended, and panics if it failed.
     pub fn wait(&mut self) {
         let status = self.0.wait().unwrap();
         assert!(status.success(), "the other process failed: {status}");
@@ -74,7 +74,7 @@ async fn processes_share_a_database() {
     };
     let run = std::process::id().to_string();
     let mut settings = settings(&folder);
-    settings.run = run.clone();
+    settings.process_tag = run.clone();
     // Every possible process counts as alive.
     settings.running_tags = (1..=4_194_304).map(|pid: u32| pid.to_string()).collect();
     let store = greenroom_store::Store::open(settings);
