@@ -46,7 +46,7 @@ mod tests {
 
     /// The map remembers the latest keys up to its limit; each is taken out once.
     #[test]
-    fn the_latest_are_remembered() {
+    fn map_remembers_the_latest_keys() {
         let mut map = BoundedMap::<_, _, 8>::default();
         for number in 0..=8 {
             map.insert(number, "first");

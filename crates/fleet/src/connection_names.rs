@@ -1,5 +1,5 @@
 //! The display name of a connection: its client's name and a number, such as `Claude Code 2`. A connection's id is a
-//! random number, which people cannot tell from another.
+//! random number, and people cannot tell two of those apart.
 //!
 //! A front registers a connection here when the client introduces itself. Numbers are not reused while the process runs,
 //! so that a name in the log means one client window.
@@ -12,11 +12,11 @@ use std::{
 use greenroom_core::ConnectionId;
 use parking_lot::Mutex;
 
-/// How many connections are remembered by name. More than can be connected at once (10,000 clients, 1,024 fronts, 4,096
-/// fronts that left), at some 150 bytes each.
+/// How many connections the table remembers, at some 150 bytes each. More than can be connected at once (10,000
+/// clients, 1,024 fronts, 4,096 fronts that left).
 const NAMES_MAX: usize = 16_384;
 
-/// How many different client names are counted. A few dozen exist; past the limit a new name counts as `client`.
+/// How many different client names the table counts. A few dozen exist; past the limit a new name counts as `client`.
 const CLIENTS_MAX: usize = 256;
 
 /// The longest client name, in characters. It leaves room for the other columns of a table.
@@ -81,7 +81,7 @@ impl ConnectionNames {
     }
 }
 
-/// A client's name on one line, and short.
+/// A client's name on one line, cut to [`NAME_CHARS_MAX`].
 fn display_name(name_given: &str) -> String {
     let known = KNOWN.into_iter().find(|(name, _)| *name == name_given.trim());
     let name_given = known.map_or(name_given, |(_, name)| name);
@@ -95,7 +95,8 @@ fn display_name(name_given: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Connections are counted by client, whatever it calls itself; a connection that comes back keeps its name.
+    /// Each client's connections are counted apart, also under an unknown name; a connection that comes back keeps
+    /// its name.
     #[test]
     fn connections_are_counted_by_client() {
         let names = ConnectionNames::default();
@@ -112,7 +113,7 @@ mod tests {
 
     /// The limits hold for many connections and for many clients.
     #[test]
-    fn names_are_bounded() {
+    fn connection_names_are_limited() {
         let names = ConnectionNames::default();
         for id in 0..NAMES_MAX as u64 + 10 {
             names.introduce(ConnectionId(id), Some(&format!("bot {id}")));

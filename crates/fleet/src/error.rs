@@ -18,11 +18,11 @@ pub struct LeaseTimeout {
     pub slots: usize,
     /// Callers still waiting, without this one.
     pub waiting: usize,
-    /// Instances that are withheld because they do not answer.
+    /// How many instances the pool withholds because they do not answer.
     pub silent: usize,
     /// The instance that the caller waited for, if it had to be a certain one.
     pub instance: Option<InstanceId>,
-    /// Who holds the slots, as far as this caller may know.
+    /// The names of the caller's own sessions that hold slots, and the number of other owners' sessions.
     pub holders: Vec<String>,
 }
 
@@ -30,16 +30,16 @@ pub struct LeaseTimeout {
 pub enum FleetError {
     #[error(transparent)]
     Lease(#[from] LeaseTimeout),
-    /// No instance or seat could be made. The fleet forgets the attempt; the next call tries again.
+    /// No instance started, or no seat opened. The fleet forgets the attempt; the next call tries again.
     #[error("cannot start a browser: {0}")]
     Start(#[from] StartError),
-    /// A browser runs, but did not open a session in time. The browser stays; the fleet forgets the session.
+    /// A browser runs, but did not open a seat in time. The browser stays; the fleet forgets the session.
     #[error("no session could be opened in time: {0}")]
     Late(StartError),
     /// The session died under this call. Whether the call had an effect is not known.
     #[error("the session was lost during this call: {0}")]
     Lost(Lost),
-    /// The session died before this call's turn. It was not run.
+    /// The session died before this call's turn. The call did not run.
     #[error("the session was lost before this call ran: {0}")]
     NotRun(Lost),
     #[error("the session was closed during this call")]
@@ -84,7 +84,7 @@ pub enum FleetError {
     BrowserDown { index: u32, url: String, why: Option<String>, retry_in: Option<Duration> },
     #[error("\"{}\" is attached already, as browser {index}", echoed(.name))]
     BrowserExists { name: String, index: u32 },
-    /// The browser left the fleet while this call ran or waited there.
+    /// The browser was removed from the fleet while this call ran or waited there.
     #[error("{browser} was removed: greenroom does not drive it any more")]
     BrowserRemoved { browser: Arc<BrowserName> },
     #[error("\"{}\" cannot be a browser's label: it is {}", echoed(.label), if .label.trim().is_empty() { "empty" } else { "a number, and would be taken for an index" })]

@@ -1,9 +1,9 @@
 //! The fleet: pools that lease slots of their instances to sessions. An attached browser is a pool of its
 //! own.
 //!
-//! It sees engines through the ports of `greenroom-core` only and starts no process itself. Each session is a
-//! task that owns its seat; each instance has a task that watches it; everything else is a plain mutex held for
-//! a few lines and never across an await.
+//! The fleet sees engines through the ports of `greenroom-core` only and starts no process itself. Each session
+//! is a task that owns its seat; each instance slot has a task that supervises its instance; all other shared state
+//! is behind plain mutexes, held for a few lines and never across an await.
 
 mod attached_browsers;
 mod bounded_map;

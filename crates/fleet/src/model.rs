@@ -1,5 +1,5 @@
 //! The lease queue under a model checker: the same source as [`crate::queue`] with the checker's mutex and threads. The
-//! checker tries every point at which another thread may run, in thousands of schedules per test.
+//! checker may switch threads wherever another one could run, and tries thousands of schedules per test.
 //!
 //! A lost wake-up shows as a deadlock, a slot leased twice as a failed assertion.
 
@@ -8,7 +8,7 @@
 #[path = "queue.rs"]
 mod queue;
 
-/// The checker's mutex, with the methods of the program's.
+/// The checker's mutex, with the methods of `parking_lot`'s.
 mod sync {
     pub(super) use shuttle::sync::MutexGuard;
 
@@ -66,7 +66,7 @@ fn lease(queue: &std::sync::Arc<Queue>, key: Option<u32>) -> Result<SlotGuard, R
     }
 }
 
-/// The holder of each slot, to detect a second one.
+/// The holder of each slot, to detect a slot with two holders.
 #[derive(Clone, Default)]
 struct Holders(Arc<[AtomicUsize; 2]>);
 
@@ -79,9 +79,9 @@ impl Holders {
     }
 }
 
-/// More callers than slots, for any slot and for certain ones: each gets its turn, and no slot is leased twice.
+/// With more callers than slots, some of them bound to an instance, each gets its turn and no slot is leased twice.
 #[test]
-fn every_caller_gets_its_turn() {
+fn every_waiter_gets_a_slot() {
     check(|| {
         let queue = queue(2);
         let holders = Holders::default();
@@ -95,9 +95,9 @@ fn every_caller_gets_its_turn() {
     });
 }
 
-/// A waiter that leaves the queue at any moment keeps nothing: the next one is served.
+/// A waiter that leaves the queue at any moment keeps no slot: the next waiter gets it.
 #[test]
-fn a_waiter_that_leaves_keeps_no_slot() {
+fn departed_waiter_keeps_no_slot() {
     check(|| {
         let queue = queue(1);
         let holders = Holders::default();
@@ -127,7 +127,7 @@ fn a_waiter_that_leaves_keeps_no_slot() {
 /// An instance dies and comes back while callers wait: each caller gets an answer, and a slot leased in the instance's
 /// former life does not come back as a second slot.
 #[test]
-fn a_lost_instance_leaves_no_caller_waiting() {
+fn lost_instance_leaves_no_caller_waiting() {
     check(|| {
         let queue = queue(1);
         let callers = [None, Some(0), None].map(|key| {

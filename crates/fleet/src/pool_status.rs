@@ -15,11 +15,10 @@ pub struct PoolStatus {
     pub elastic: bool,
     /// An operator drained all instances, future ones too: the pool leases nothing until it is restarted.
     pub drained: bool,
-    /// By number.
+    /// In the order of their numbers.
     pub instances: Vec<InstanceStatus>,
-    /// Slots when every instance runs, with those of future instances.
+    /// How many slots there are when every instance runs, future instances included.
     pub slots: usize,
-    /// Slots that are leased.
     pub leased_slots: usize,
     /// Open seats in free slots that have no owner yet.
     pub spares: usize,
@@ -31,7 +30,7 @@ pub struct InstanceStatus {
     pub id: InstanceId,
     pub alias: Option<String>,
     pub health: Health,
-    /// It leases nothing more, and stops when its last lease is back.
+    /// The instance leases nothing more, and stops when its last lease is back.
     pub draining: bool,
     pub slots: usize,
     pub leased_slots: usize,
@@ -43,18 +42,18 @@ pub struct InstanceStatus {
     pub headless: bool,
     pub process_id: Option<u32>,
     pub check: Check,
-    /// How often it was started again after a failure.
+    /// How often the supervisor started the instance again after a failure.
     pub restarts: u64,
 }
 
 /// The health of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// It runs and answers, or missed a check or two.
+    /// The instance runs, and has not missed three health checks in a row.
     Healthy,
-    /// It is being started, or will be with the first call.
+    /// The instance is being started, or a call that needs it will start it.
     Starting,
-    /// It ended or does not answer. The pool's settings decide whether it is started again.
+    /// The instance ended or does not answer. The pool's settings decide whether its supervisor starts it again.
     Failed,
 }
 
@@ -78,7 +77,7 @@ impl InstanceStatus {
         self.leased_slots >= self.slots
     }
 
-    /// Whether it can lease a slot now.
+    /// Whether the instance can lease a slot now.
     pub fn is_available(&self) -> bool {
         self.health == Health::Healthy && self.check.responsive && !self.draining && !self.is_leased()
     }

@@ -1,10 +1,10 @@
-//! The lease queue: the ledger behind a mutex, with wakers for waiters. It knows slots and nothing of browsers.
+//! The lease queue: the ledger behind a mutex, with the waiters' wakers. It knows slots and nothing of browsers.
 //!
 //! Dropping a slot's guard gives the slot back, whatever happens to the holder. Dropping a waiter takes it out of the
 //! queue, and gives back a slot that was granted but not yet taken. The mutex is held for a few lines and never across an
-//! await; wakers are called without it.
+//! await; wakers are called after its release.
 //!
-//! `model.rs` explores every interleaving of this file with other threads.
+//! `model.rs` runs this file under a model checker, in thousands of thread schedules.
 
 use std::{
     collections::HashMap,
@@ -54,7 +54,7 @@ pub enum LeaseAnswer {
     Refused(Refusal),
 }
 
-/// A leased slot. Dropping it gives the slot back. A pool makes a `Lease` of it, which knows the instance.
+/// A leased slot. Dropping the guard gives the slot back. A pool wraps it in a `Lease`, which knows the instance.
 pub struct SlotGuard {
     queue: Arc<Queue>,
     lease_id: LeaseId,
@@ -85,7 +85,7 @@ impl Queue {
         self.answer(&mut state, answer)
     }
 
-    /// Requests again, at the head of the queue, for a waiter whose granted slot is void.
+    /// Requests a slot again, at the head of the queue, for a waiter whose granted slot is void.
     pub(crate) fn request_again(self: &Arc<Self>, waiter: WaiterId) -> LeaseAnswer {
         let mut state = self.lock();
         if state.closed {
@@ -116,7 +116,7 @@ impl Queue {
         Some(self.guard(lease_id))
     }
 
-    /// Takes a slot for internal use that makes no caller wait, if one is free and suits.
+    /// Takes a free slot for internal use, if one suits and taking it makes no caller wait.
     pub(crate) fn take_spare(
         self: &Arc<Self>,
         suits: impl Fn(InstanceId, usize) -> bool,
@@ -142,8 +142,8 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The instance could not start. It stays cold, and callers that wait for any slot get the reason, rather than one failed
-    /// start after the other.
+    /// Reports that the instance could not start. It stays cold, and callers that wait for any slot get the error;
+    /// otherwise each of them would wait for a failed start of its own.
     pub(crate) fn start_failed(&self, instance: InstanceId, error: &StartError) {
         let mut state = self.lock();
         let mut refused = state.ledger.refuse_all();
@@ -217,7 +217,7 @@ impl Drop for SlotGuard {
 }
 
 impl SlotWaiter {
-    /// The waiter's position, and how many wait in all; `None` once it is settled.
+    /// The waiter's position, and how many wait in all; `None` once the waiter has its outcome.
     pub(crate) fn queue_position(&self) -> Option<(usize, usize)> {
         let state = self.queue.lock();
         Some((state.ledger.queue_position(self.id)?, state.ledger.waiting()))
@@ -243,7 +243,7 @@ impl Future for SlotWaiter {
 }
 
 impl SlotWaiter {
-    /// Leaves the queue. Returns the instance of which a slot had already been granted; that slot is given back.
+    /// Leaves the queue and gives back a slot that was already granted. Returns that slot's instance.
     pub(crate) fn leave(&mut self) -> Option<InstanceId> {
         let mut state = self.queue.lock();
         match state.waiters.remove(&self.id)? {

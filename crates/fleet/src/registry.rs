@@ -1,6 +1,6 @@
-//! Which sessions there are, and why others ended. It is plain state behind the fleet's one lock. The
-//! registry keeps the reason of a session that ends unasked. The next session with that name takes it, and
-//! its first answer carries it as a note.
+//! Which sessions there are, and why others ended. The registry is plain state behind the fleet's one lock. When a
+//! session ends without its owner's request, the registry keeps the reason. The next session with that name takes
+//! the reason, and its first answer carries it as a note.
 
 use std::{
     collections::HashMap,
@@ -18,8 +18,8 @@ use crate::{
     session::{Ended, Placement, SessionHandle, SessionShared},
 };
 
-/// How many ended sessions are remembered for the notes of their successors, some 200 bytes each. An agent that comes
-/// back after a thousand other sessions ended learns it from its empty page instead.
+/// How many ended sessions the registry remembers for the notes of their successors, some 200 bytes each. An agent that
+/// comes back after a thousand other sessions ended gets no note, only an empty page.
 const ENDED_SESSIONS_MAX: usize = 1024;
 
 /// A session's name in the registry. Ids live in their owner's namespace.
@@ -65,7 +65,7 @@ impl RegistryKey {
         }
     }
 
-    /// The caller's number when it asks for a slot: of the session, or of the owner where there is no session.
+    /// The number of the caller that asks for a slot: a hash of the session, or of the owner if there is no session.
     pub(crate) fn caller(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         match self {
@@ -79,7 +79,7 @@ impl RegistryKey {
 /// A session that has ended: why, and where it lived.
 struct EndedSession {
     ended: Ended,
-    /// Where its successor lives, unless the call names another pool or browser.
+    /// Where the session lived, and where its successor lives unless the call names another pool or browser.
     placement: Placement,
 }
 
@@ -97,8 +97,9 @@ impl Registry {
         RegistryKey::Ephemeral(owner.clone(), self.next_ephemeral)
     }
 
-    /// Removes exactly this session and keeps its reason under the same lock, so that no successor can begin without it. A
-    /// session that was closed is already out: its successor stays, and gets no note.
+    /// Removes exactly this session and keeps the reason of its end under the same lock, so that no successor can
+    /// begin without the note. A closed session is already out: its successor stays and gets no note, and this returns
+    /// `false`.
     pub(crate) fn remove(
         &mut self,
         key: &RegistryKey,
@@ -123,8 +124,8 @@ impl Registry {
         }
     }
 
-    /// Orders every session in this browser to end and takes it out: the next call with its id begins a new one, with a
-    /// note. Returns receivers that resolve when each has ended.
+    /// Orders every session in this browser to end and removes it from the registry: the next call with its id begins a
+    /// new session, with a note. Returns receivers that resolve when each session has ended.
     pub(crate) fn end_all_in(
         &mut self,
         pool: &Arc<Pool>,
@@ -148,7 +149,7 @@ impl Registry {
         self.ended_sessions.remove(key).map(|end_reason| end_reason.ended)
     }
 
-    /// Where a session lived that has ended.
+    /// Where an ended session lived.
     pub(crate) fn last_placement(&self, key: &RegistryKey) -> Option<&Placement> {
         self.ended_sessions.get(key).map(|end_reason| &end_reason.placement)
     }

@@ -11,17 +11,17 @@ use tokio_util::sync::CancellationToken;
 /// needs longer than this will not get better.
 const OPEN: Duration = Duration::from_secs(30);
 
-/// How long a seat may take to close. Closing a context takes milliseconds; a page that hung may hold it up
-/// for ever, and its slot and a shutdown must not wait for that.
+/// How long a seat may take to close. Closing a context takes milliseconds; a page that hangs may hold it up
+/// for ever, and neither the slot's next caller nor a shutdown may wait for that.
 const CLOSE: Duration = Duration::from_secs(5);
 
 /// Why there is no seat.
 pub(crate) enum NoSeat {
-    /// The instance is gone; another one may do.
+    /// The instance is gone; another instance may open a seat.
     Instance(StartError),
-    /// The instance did not open it in time. It may be alive; another one may be faster.
+    /// The instance did not open the seat in time. It may be alive; another instance may be faster.
     Late(StartError),
-    /// This seat could not be opened; the instance is alive.
+    /// The instance is alive, but could not open the seat.
     Failed(StartError),
     /// greenroom is shutting down.
     Closing,
@@ -36,7 +36,7 @@ impl From<NoSeat> for StartError {
     }
 }
 
-/// Opens a seat, unless `closing` comes first: then the browser ends too.
+/// Opens a seat. Gives up when `closing` is cancelled: a shutdown ends the browser, and a half-open seat with it.
 pub(crate) async fn open(
     instance: &dyn Instance,
     agent: Arc<dyn Agent>,
@@ -60,7 +60,7 @@ pub(crate) async fn close(seat: Box<dyn Seat>) -> bool {
     timeout(CLOSE, seat.close()).await.is_ok()
 }
 
-/// Resolves when the seat is lost; never, if its watcher ended without a reason.
+/// Resolves when the seat is lost; never, if the sender was dropped without a reason.
 pub(crate) async fn died(lost: &mut watch::Receiver<Option<Lost>>) -> Lost {
     match lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) {
         Ok(Some(lost)) => lost,

@@ -1,4 +1,4 @@
-//! How a caller names a pool, instance or browser, and the trait that counts what happens there.
+//! How a caller names a pool, instance or browser, and the [`Watcher`] that counts what happens there.
 
 use std::time::Duration;
 
@@ -25,18 +25,18 @@ pub struct Scaled {
     pub draining: Vec<InstanceId>,
 }
 
-/// Counts what happens in the pools. It must not block.
+/// Counts what happens in the pools, for metrics. Its methods must not block: pools call them on the way of a call.
 pub trait Watcher: Send + Sync {
     fn leased(&self, _pool: &str, _instance: InstanceId, _waited: Duration) {}
     fn not_leased(&self, _pool: &str, _why: &FleetError, _waited: Duration) {}
     fn restarted(&self, _pool: &str, _instance: InstanceId) {}
-    /// A session is over: closed, or lost.
+    /// A session ended: closed, or `lost`.
     fn session_ended(&self, _session: &SessionUid, _lost: bool) {}
-    /// A connection to the attached browser of this index was tried.
+    /// The supervisor tried to connect to the attached browser with this index; `is_made` says whether it could.
     fn tried_to_connect(&self, _browser: u32, _is_made: bool) {}
-    /// The connection was made.
+    /// The supervisor connected to the attached browser with this index.
     fn connected(&self, _browser: u32) {}
-    /// The connection is over: lost, or given up.
+    /// The connection ended: it was lost, or greenroom closed it.
     fn disconnected(&self, _browser: u32) {}
     /// A browser was lost during a call.
     fn lost_call(&self, _pool: &str, _instance: InstanceId) {}

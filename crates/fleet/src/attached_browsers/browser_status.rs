@@ -11,10 +11,9 @@ use crate::{error::FleetError, pool::Readiness};
 /// The state of greenroom's connection to a browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BrowserState {
-    /// No call has needed it yet.
+    /// No call has needed the browser yet.
     #[default]
     Pending,
-    /// greenroom is connecting to it.
     Connecting,
     Connected,
     /// There is no connection; the time of the next attempt is known.
@@ -41,11 +40,11 @@ pub struct BrowserStatus {
     pub tags: Vec<String>,
     pub engine: String,
     pub state: BrowserState,
-    /// Why it is not connected, or missed its last health check.
+    /// Why greenroom is not connected, or why the browser missed its last health check.
     pub last_error: Option<String>,
     /// When greenroom last tried to connect, successfully or not.
     pub last_attempt: Option<SystemTime>,
-    /// When greenroom tries again on its own.
+    /// How long until greenroom tries again on its own.
     pub retry_in: Option<Duration>,
     /// How often greenroom connected again after it lost the connection.
     pub reconnects: u64,
@@ -75,7 +74,7 @@ impl AttachedBrowser {
         }
     }
 
-    /// Whether it can take calls.
+    /// Whether the browser can take calls.
     pub(crate) fn readiness(&self) -> Readiness {
         let connection = self.pool.connection().unwrap_or_default();
         match connection.state {

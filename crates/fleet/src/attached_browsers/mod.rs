@@ -28,16 +28,17 @@ pub use name::BrowserName;
 /// A browser to attach to.
 #[derive(Clone)]
 pub struct BrowserSettings {
-    /// Its address without secrets, for lists.
+    /// The browser's address without secrets, for lists.
     pub url: String,
-    /// Its address with secrets; no list or message shows it. Two addresses that may be one [`ServerAddress`]
-    /// are one browser.
+    /// The browser's address with secrets; no list or message shows it. Two addresses that may be one
+    /// [`ServerAddress`] are one browser.
     pub address: String,
     pub label: Option<String>,
     pub tags: Vec<String>,
-    /// Which engine drives it, for lists.
+    /// The name of the engine that drives the browser, for lists.
     pub engine: String,
-    /// How to drive it. The pool has one instance and no spares, whatever this says, and connects when a call needs it.
+    /// The settings of the browser's pool. The pool has one instance and no spares, whatever these settings say,
+    /// and connects when a call needs the browser.
     pub pool: PoolSettings,
 }
 
@@ -46,14 +47,14 @@ pub fn pool_name(index: u32) -> String {
     format!("browser-{index}")
 }
 
-/// One browser.
+/// An attached browser in the registry.
 pub(crate) struct AttachedBrowser {
     pub(crate) index: u32,
     pub(crate) settings: BrowserSettings,
     pub(crate) pool: Arc<Pool>,
 }
 
-/// All browsers, by index.
+/// All attached browsers, by index.
 #[derive(Default)]
 pub(crate) struct AttachedBrowsers(Mutex<BrowserRegistry>);
 
@@ -108,7 +109,7 @@ impl AttachedBrowsers {
         self.lock().entries.is_empty()
     }
 
-    /// Adds a browser. Its settings may depend on its index.
+    /// Adds a browser. `make` gets the browser's index, because settings may depend on it.
     pub(crate) fn add(
         &self,
         make: impl FnOnce(u32) -> BrowserSettings,
@@ -150,7 +151,7 @@ impl AttachedBrowsers {
         Ok(choose::find(&registry.entries, name)?.clone())
     }
 
-    /// The browser of a call that gave this index or label, or gave none.
+    /// The browser that a call means which gives this index or label, or gives none.
     pub(crate) fn choose(&self, given: Option<&str>) -> Result<Arc<AttachedBrowser>, FleetError> {
         let registry = self.lock();
         Ok(choose::choose(&registry.entries, given)?.clone())

@@ -10,7 +10,7 @@ pub struct BrowserName {
 }
 
 impl BrowserName {
-    /// Whether this index or label names this browser.
+    /// Whether `name` is this browser's index or label.
     pub(super) fn is(&self, name: &str) -> bool {
         self.label.as_deref() == Some(name) || self.index.to_string() == name
     }
@@ -26,7 +26,7 @@ impl fmt::Display for BrowserName {
     }
 }
 
-/// Whether this is a valid label. A number is not: callers could not tell it from an index.
+/// Whether this is a valid label. A number is not valid: the fleet could not tell it from an index.
 pub(super) fn is_label(label: &str) -> bool {
     !label.trim().is_empty() && !label.trim().parse::<f64>().is_ok_and(f64::is_finite)
 }
@@ -37,7 +37,7 @@ mod tests {
 
     /// A label is any text that does not read as a number.
     #[test]
-    fn labels() {
+    fn label_is_any_text_but_a_number() {
         for label in ["work", "browser 2", "2nd", "infinity", "é", "-"] {
             assert!(is_label(label), "{label}");
         }
@@ -48,7 +48,7 @@ mod tests {
 
     /// Only the exact digits match an index, and only the whole text matches a label.
     #[test]
-    fn names() {
+    fn name_matches_exact_index_or_label() {
         let name = BrowserName { index: 2, label: Some("work".to_owned()) };
         assert_eq!(name.to_string(), "browser 2 (\"work\")");
         assert_eq!(["2", "work"].map(|given| name.is(given)), [true; 2]);

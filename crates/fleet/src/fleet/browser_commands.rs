@@ -12,8 +12,8 @@ use crate::{
     pool::Readiness,
 };
 
-/// How long a caller waits for a browser to be removed: a seat that is being opened (30 s) and closed (5 s), idle seats
-/// (5 s), the engine (15 s), each with its own limit. A removal that takes longer goes on without the caller.
+/// How long a caller waits for the removal of a browser. The removal waits for a seat that is being opened (30 s), then
+/// closes that seat (5 s), idle seats (5 s) and the engine (15 s). A longer removal goes on without the caller.
 const REMOVE: Duration = Duration::from_secs(60);
 
 impl Fleet {
@@ -27,8 +27,8 @@ impl Fleet {
         Ok(self.0.browsers.find(name)?.status())
     }
 
-    /// The browser that a call with this index or label means, or a call without one: if one browser is attached, the call
-    /// must not name it; if several are, it must.
+    /// The browser that a call means by this index or label. If one browser is attached, the call must give neither; if
+    /// several are, it must give one.
     pub fn chosen_browser(&self, given: Option<&str>) -> Result<BrowserStatus, FleetError> {
         Ok(self.0.browsers.choose(given)?.status())
     }
@@ -45,15 +45,16 @@ impl Fleet {
         Ok(entry.status())
     }
 
-    /// Begins to connect, in the background, all browsers that no call has needed yet.
+    /// Begins to connect to all browsers that no call has needed yet. The connecting goes on in the background.
     pub fn connect_browsers(&self) {
         if self.0.check_open().is_ok() {
             self.0.browsers.pools().iter().for_each(|pool| pool.start_now());
         }
     }
 
-    /// Connects a browser now, whatever its last attempt came to, and brings it back if its operator configured how. A
-    /// browser that is connected and answers stays as it is. Returns when the outcome is known.
+    /// Connects to a browser now, whatever the last attempt came to. Starts the browser first if it is gone and its
+    /// operator configured a start command. Changes nothing if the browser is connected and answers. Returns when the
+    /// outcome is known.
     pub async fn reconnect_browser(&self, name: &str) -> Result<BrowserStatus, FleetError> {
         self.0.check_open()?;
         let entry = self.0.browsers.find(name)?;
@@ -75,7 +76,7 @@ impl Fleet {
             entry.pool.remove();
             let ended = registry.end_all_in(&entry.pool, &self.0.connections);
             let pool = entry.pool.clone();
-            // The removal has a task of its own, so it goes on if the caller leaves.
+            // The removal runs in its own task, so that it goes on if the caller leaves.
             let leaving = self.0.tasks.spawn(async move {
                 for mut ended in ended {
                     let _ = ended.wait_for(|ended| *ended).await;

@@ -22,7 +22,7 @@ pub enum SessionState {
 /// A session as its owner may see it.
 #[derive(Debug, Clone)]
 pub struct SessionStatus {
-    /// `None` for a session that has no name: a connection's own.
+    /// `None` for a connection's own session, which has no name.
     pub id: Option<SessionId>,
     pub connection: Option<ConnectionId>,
     /// The UUID that records use.
@@ -34,12 +34,12 @@ pub struct SessionStatus {
     pub created: SystemTime,
     pub last_used: SystemTime,
     pub calls_in_flight: usize,
-    /// `None` while a call is in flight: it cannot expire then.
+    /// `None` while a call is in flight: the session cannot expire then.
     pub expires_in: Option<Duration>,
 }
 
 impl Fleet {
-    /// The owner's sessions, oldest first. A call without a session is not listed.
+    /// The owner's sessions, oldest first, without calls that have no session.
     pub fn list(&self, owner: &Owner) -> Vec<SessionStatus> {
         let registry = self.0.lock();
         let mut list: Vec<_> = registry

@@ -33,7 +33,7 @@ pub use listing::{SessionState, SessionStatus};
 
 #[derive(Debug, Clone)]
 pub struct FleetSettings {
-    /// The pools, with the default one among them. Empty if all browsers are attached.
+    /// The pools; one of them is the default pool. Empty if all browsers are attached.
     pub pools: Vec<PoolSettings>,
     /// How many instances may start at once. A start keeps a core busy.
     pub starts_max: usize,
@@ -102,9 +102,9 @@ impl Fleet {
         self.0.pools.iter().for_each(|pool| pool.start_now());
     }
 
-    /// Runs a call in its session, which is made if it does not exist. Dropping the future cancels the call: a call that
-    /// waits is never run, a call that runs keeps its seat busy until the engine answers. The notes are for the session's
-    /// agent.
+    /// Runs a call in its session, and makes the session if it does not exist. Dropping the future cancels the call: a
+    /// waiting call never runs, a running call keeps its seat busy until the engine answers. Also returns notes for the
+    /// session's agent.
     pub async fn call(
         &self,
         permit: Permit,
@@ -116,12 +116,12 @@ impl Fleet {
         let alone = Bulk::uncounted(vec![call]);
         let BulkAnswers { mut answers, lost, notes } =
             self.bulk(permit, session_key, target, alone, agent).await?;
-        let answer = answers.pop().ok_or_else(|| lost.unwrap_or_else(|| self.0.why_unanswered()))?;
+        let answer = answers.pop().ok_or_else(|| lost.unwrap_or_else(|| self.0.unanswered_error()))?;
         Ok((answer, notes))
     }
 
-    /// Runs several calls, one after the other under one lease, with no other caller's between them. Dropping the future
-    /// ends it after the call that runs.
+    /// Runs several calls one after the other under one lease, and no other caller's call between them. Dropping the
+    /// future ends the series after the call that runs.
     pub async fn bulk(
         &self,
         permit: Permit,
@@ -133,10 +133,10 @@ impl Fleet {
         let (reply, answers) = oneshot::channel();
         let job = |flight| Job::new(bulk, agent, flight, reply);
         self.0.submit(permit.owner(), session_key, &target, job)?;
-        answers.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))
+        answers.await.unwrap_or_else(|_| Err(self.0.unanswered_error()))
     }
 
-    /// Makes a session, opens its browser, and returns how records refer to it. An id that is in use is an error.
+    /// Makes a session, opens its browser, and returns the session's reference in records. An id in use is an error.
     pub async fn create(
         &self,
         permit: Permit,
@@ -147,25 +147,25 @@ impl Fleet {
         self.0.check_open()?;
         let (reply, opened) = oneshot::channel();
         let session = {
-            // Under this lock the pool that the target names cannot be removed before the session has begun
-            // in it.
+            // This lock keeps other tasks from removing the pool that the target names before the session has
+            // begun in it.
             let mut registry = self.0.lock();
             let placement = self.0.placement_for(permit.owner(), &target)?;
             let key = RegistryKey::Named(permit.owner().clone(), id.clone());
             if registry.sessions.contains_key(&key) {
                 return Err(FleetError::Exists(id));
             }
-            // The agent asks for a new session, so an empty browser needs no note.
+            // The agent asks for a new session, so it needs no note about why the browser is empty.
             registry.take_end(&key);
             let job = |flight| Job::new(Bulk::uncounted(Vec::new()), agent, flight, reply);
             self.0.submit_to(&mut registry, &key, placement, job)?;
             registry.sessions.get(&key).and_then(|handle| handle.shared.session.clone())
         };
-        opened.await.unwrap_or_else(|_| Err(self.0.why_unanswered()))?;
+        opened.await.unwrap_or_else(|_| Err(self.0.unanswered_error()))?;
         Ok(session)
     }
 
-    /// Ends a session now for its owner, whatever it does. Returns when its browser is gone.
+    /// Ends a session now for its owner, whatever the session is doing. Returns when its seat is closed.
     pub async fn close(&self, owner: &Owner, session_key: &SessionKey) -> Result<(), FleetError> {
         self.end(owner, session_key, None).await
     }
@@ -199,7 +199,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Restarts a session's idle time and lifetime. Returns how long it has from now on.
+    /// Restarts a session's idle time and lifetime. Returns how long the session then has.
     pub fn renew(&self, owner: &Owner, session_key: &SessionKey) -> Result<Duration, FleetError> {
         let (key, missing) = self.0.key_of(owner, session_key)?;
         let registry = self.0.lock();
@@ -207,7 +207,7 @@ impl Fleet {
         Ok(handle.shared.renew(&self.0.settings))
     }
 
-    /// Accepts no more calls, and waits up to this long for those accepted. Returns whether all have ended.
+    /// Accepts no more calls, and waits up to `within` for the accepted ones. Returns whether all have ended.
     pub async fn drain_calls(&self, within: Duration) -> bool {
         self.0.draining.cancel();
         // Refuse callers that still wait for a browser: they would hold up the calls that run.

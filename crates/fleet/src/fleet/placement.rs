@@ -1,5 +1,5 @@
-//! Where a session lives: in a pool or in an attached browser, as its first call says or by default; and the errors for
-//! callers that name another pool or browser, or may not use it.
+//! Where a session lives: in the pool or attached browser that its first call names, or in the default one. Also makes
+//! the errors for a call that names another pool or browser than its session's, or one that its owner may not use.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Inner {
         }
     }
 
-    /// Checks that the target is where the session lives. A session never moves; the error says where it lives.
+    /// Checks that the session lives in the target. A session never moves; the error says where it lives.
     pub(super) fn check_placement(
         &self,
         key: &RegistryKey,

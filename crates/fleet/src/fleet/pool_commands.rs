@@ -56,13 +56,13 @@ impl Fleet {
         self.0.pool(pool)?.scale(instances)
     }
 
-    /// Restarts an instance or a whole pool: a failed instance at once, a running one when its leases are back.
+    /// Restarts an instance, or all of a pool: failed instances at once, running ones when their leases are back.
     pub fn restart(&self, pool: &str, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.0.check_open()?;
         self.0.pool(pool)?.restart(instance)
     }
 
-    /// Drains an instance or a whole pool: it leases nothing more, and stops when its leases are back.
+    /// Drains an instance, or all of a pool: each leases nothing more, and stops when its leases are back.
     pub fn drain(&self, pool: &str, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.0.check_open()?;
         self.0.pool(pool)?.drain(instance)
@@ -73,8 +73,8 @@ impl Fleet {
         self.0.pool(&settings.name)?.apply(settings)
     }
 
-    /// Has every instance checked now, because the machine slept and woke up.
-    pub fn woke(&self) {
-        self.0.all_pools().iter().for_each(|pool| pool.woke());
+    /// Checks the health of every instance now, because the machine slept and woke up.
+    pub fn check_after_sleep(&self) {
+        self.0.all_pools().iter().for_each(|pool| pool.check_after_sleep());
     }
 }

@@ -1,7 +1,7 @@
 //! How a call reaches its session, and how a session leaves the registry.
 //!
-//! Looking a session up and queueing a call happen under one lock, and so does leaving the registry. A call
-//! therefore reaches a session that will answer it, or makes a new one; it is never lost between the two.
+//! One lock covers looking a session up and queueing a call in it, and also a session's leaving the registry. A call
+//! therefore reaches a session that will answer it, or makes a new one; no call is lost between the two.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -80,13 +80,13 @@ impl Inner {
         self.submit_to(&mut registry, &key, placement, job)
     }
 
-    /// Whether the fleet still accepts calls. Calls accepted before are carried out, in another session if need be.
+    /// Whether the fleet still accepts calls. It carries out calls that it has accepted, in another session if need be.
     pub(super) fn check_open(&self) -> Result<(), FleetError> {
         let over = self.closing.is_cancelled() || self.draining.is_cancelled();
         if over { Err(FleetError::ShuttingDown) } else { Ok(()) }
     }
 
-    /// Queues a job in a session, which is made at this placement if it does not exist.
+    /// Queues a job in a session, and makes the session at this placement if it does not exist.
     pub(super) fn submit_to(
         self: &Arc<Self>,
         registry: &mut Registry,
@@ -134,8 +134,8 @@ impl Inner {
         SessionHandle { placement, jobs, shared, stop, ended }
     }
 
-    /// The next call in the queue. If there is none, the session leaves the registry, which keeps the unsent notes about its
-    /// predecessor for its successor.
+    /// The next job in the queue. If there is none, the session leaves the registry; the registry keeps the unsent note
+    /// about the session's predecessor for its successor.
     pub(crate) fn next_or_forget(
         &self,
         key: &RegistryKey,
@@ -151,8 +151,8 @@ impl Inner {
         None
     }
 
-    /// Ends a session whose time is over, and returns whether it did. A call that was queued at the same moment keeps an
-    /// idle session alive; past the session's lifetime the call goes to the successor.
+    /// Ends a session whose time is over, and returns whether it did. A job that was queued at the same moment keeps an
+    /// idle session alive; past the session's lifetime the job goes to the successor.
     pub(crate) fn expire(
         self: &Arc<Self>,
         key: &RegistryKey,
@@ -169,7 +169,7 @@ impl Inner {
         over
     }
 
-    /// Takes a session that died between calls out of the registry. Calls that were queued at the same moment go to its
+    /// Takes a session that died between calls out of the registry. Jobs that were queued at the same moment go to its
     /// successor.
     pub(crate) fn died_between_calls(
         self: &Arc<Self>,
@@ -205,7 +205,7 @@ impl Inner {
         }
     }
 
-    /// Takes an ended session out of the registry and returns the calls that still waited for it.
+    /// Takes an ended session out of the registry and returns the jobs that still wait for it.
     pub(crate) fn forget(
         &self,
         key: &RegistryKey,
@@ -229,7 +229,7 @@ impl Inner {
     }
 
     /// Why a call was dropped without an answer.
-    pub(super) fn why_unanswered(&self) -> FleetError {
+    pub(super) fn unanswered_error(&self) -> FleetError {
         if self.closing.is_cancelled() { FleetError::ShuttingDown } else { FleetError::Lost(panicked()) }
     }
 }

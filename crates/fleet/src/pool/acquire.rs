@@ -1,5 +1,5 @@
-//! How a caller gets a seat: it acquires a slot of the pool, waiting for one if need be, and opens a seat there unless one
-//! that suits it is open already.
+//! How a caller gets a seat: it acquires a slot of the pool, waiting for one if need be, and opens a seat there unless
+//! the slot has an open seat that suits the caller.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,11 +17,11 @@ use crate::{
     seat::{self, NoSeat},
 };
 
-/// How often, at most, a waiting caller learns its position. Often enough to see the queue move.
+/// The shortest time between two reports of a waiting caller's position. Short enough to see the queue move.
 const QUEUED_EVERY: Duration = Duration::from_millis(250);
 
-/// How many callers may wait for a slot of one pool. Each is a call that is kept in memory, some kilobytes. A caller at
-/// the end of a line this long would not be served within any lease timeout, so it is refused at once.
+/// How many callers may wait for a slot of one pool. Each keeps a call of some kilobytes in memory. A caller at the end
+/// of a line this long would get no slot within any lease timeout, so the pool refuses it at once.
 const WAITING_MAX: usize = 4096;
 
 /// How much longer than its timeout a caller waits for a slot that is about to come. A start takes 30 s at most, and a
@@ -52,7 +52,7 @@ pub(super) enum SlotContents {
     Nothing,
     /// An open seat that suits the caller.
     Seat(Box<dyn Seat>),
-    /// An open seat that does not suit the caller: it is closed before another is opened.
+    /// An open seat that does not suit the caller: [`AcquiredSlot::open`] closes it before it opens another.
     Leftover(Box<dyn Seat>),
 }
 
@@ -89,7 +89,7 @@ impl Pool {
     }
 }
 
-/// A caller on its way to a slot.
+/// One caller's attempt to get a slot.
 struct Acquire<'a> {
     pool: &'a Pool,
     request: &'a AcquireRequest,
@@ -135,7 +135,7 @@ impl Acquire<'_> {
             if let Some(slot) = self.open_granted(guard, spare_suits) {
                 return Ok(slot);
             }
-            // The instance died just as the caller's turn came: refuse the caller, as those behind it are refused.
+            // The instance died just as the caller's turn came: refuse the caller, like the callers behind it.
             if let (Some(id), Some(_)) = (key, waiter_id) {
                 return Err(self.refusal_error(Refusal::Refused(LeaseRefused::Failed(id))));
             }
@@ -149,13 +149,14 @@ impl Acquire<'_> {
         let lease_id = guard.lease_id();
         let lease = Lease::new(instances, guard)?;
         let instance = lease.instance_slot.instance();
-        // Check the lease after reading the instance, so that both are of the same life.
+        // Check the lease after reading the instance: a valid lease then belongs to the instance that was read,
+        // and not to one that ran before.
         if !lease.is_valid() {
             return None;
         }
         let Some(instance) = instance else {
-            // The supervisor will see the loss too and decide what comes next; until then the instance leases nothing. If the
-            // supervisor was faster, the instance may run again, and only the lease is void.
+            // The supervisor will see the loss too and decide what comes next; until then the instance leases nothing.
+            // If the supervisor was faster, the instance may run again, and only the lease is void.
             instances.change(|ledger| match ledger.is_valid(lease_id) {
                 true => ledger.lost(lease_id.instance, RestartOutlook::Soon),
                 false => Changes::default(),
@@ -179,13 +180,13 @@ impl Acquire<'_> {
         let mut reported = None;
         loop {
             // A caller that waits only for an instance to start has no queue position to report.
-            let is_in_line = follows && !self.is_coming(waiter_id) && !instances.is_away();
+            let is_in_line = follows && !self.is_coming(waiter_id) && !instances.is_disconnected();
             let position = if is_in_line { queued.waiter.queue_position() } else { None };
             if let Some((queue_position, waiting)) = position.filter(|position| reported != Some(*position)) {
                 reported = position;
                 agent.queued(Queued { pool: &instances.name, position: queue_position, waiting });
             }
-            // Counting takes longer the more callers wait, and a caller far behind needs no exact position.
+            // Counting positions takes longer the more callers wait, and a caller far behind needs no exact one.
             let pause = position.map_or(QUEUED_EVERY, |(queue_position, _)| {
                 QUEUED_EVERY * (1 + u32::try_from(queue_position / 16).unwrap_or(u32::MAX / 2))
             });
@@ -193,11 +194,11 @@ impl Acquire<'_> {
             match timeout_at(next, &mut queued.waiter).await {
                 Ok(guard) => return guard.map_err(|why| self.refusal_error(why)),
                 Err(_) if Instant::now() < deadline => {}
-                // The time is over, but a slot is about to come: an instance starts, or a seat is nearly closed. This does
-                // not apply to an attached browser, which may never come.
+                // The time is over, but a slot is about to come free: an instance starts, or a seat is nearly closed.
+                // This does not apply to an attached browser, which may never come.
                 Err(_)
                     if self.is_coming(waiter_id)
-                        && !instances.is_away()
+                        && !instances.is_disconnected()
                         && Instant::now() < deadline + SLOT_COMING_GRACE =>
                 {
                     let mut starts = instances.last_start.subscribe();
@@ -224,7 +225,7 @@ impl Acquire<'_> {
         let key = self.request.key;
         if let Some(away) = instances
             .first_instance_slot()
-            .and_then(|instance_slot| instances.kind.away(&instance_slot, waited))
+            .and_then(|instance_slot| instances.kind.disconnected_error(&instance_slot, waited))
         {
             return away;
         }

@@ -1,5 +1,5 @@
-//! The browser of a pool that is an attached browser: its name, the state of its connection, and whether it was removed
-//! from the fleet.
+//! What the pool of an attached browser knows of that browser: its name, the state of greenroom's connection to it, and
+//! whether it was removed from the fleet.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -16,7 +16,7 @@ use crate::{
     target::Watcher,
 };
 
-/// The attached browser of a pool.
+/// The attached browser of a pool, and greenroom's connection to it.
 pub(crate) struct BrowserConnection {
     pub(super) name: Arc<BrowserName>,
     pub(super) url: String,
@@ -27,8 +27,8 @@ pub(crate) struct BrowserConnection {
     pub(super) watcher: Arc<dyn Watcher>,
 }
 
-/// The state of the connection, as the supervisor knows it, for lists and messages. No code decides anything
-/// by it.
+/// The state of the connection, as the supervisor last set it. Lists and messages show it; callers do not wait past
+/// their timeout for a browser that is not connected.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConnectionState {
     pub(crate) state: BrowserState,
@@ -38,7 +38,6 @@ pub(crate) struct ConnectionState {
     pub(crate) last_attempt: Option<SystemTime>,
     /// When the supervisor tries next on its own.
     pub(crate) retry_at: Option<Instant>,
-    /// How many connections were made.
     pub(crate) connections_made: u64,
     /// A whole series of attempts has failed since the last connection.
     pub(crate) given_up: bool,
@@ -46,7 +45,7 @@ pub(crate) struct ConnectionState {
 
 impl ConnectionState {
     /// Whether there is no connection now.
-    pub(super) fn is_away(&self) -> bool {
+    pub(super) fn is_disconnected(&self) -> bool {
         self.state != BrowserState::Connected
     }
 
@@ -66,7 +65,7 @@ impl ConnectionState {
     }
 
     /// Records that there is no connection, and when the next attempt is. `rests` says that a whole series of
-    /// attempts has failed, and the next one waits for a rest.
+    /// attempts has failed, and the supervisor pauses before the next series.
     pub(super) fn mark_failed(&mut self, why: String, retry_at: Option<Instant>, rests: bool) {
         self.state = BrowserState::Disconnected;
         self.last_error = Some(why);
@@ -74,7 +73,7 @@ impl ConnectionState {
         self.given_up |= rests;
     }
 
-    /// Records that there is no connection, and that the supervisor makes no more.
+    /// Records that there is no connection, and that the supervisor makes no further one.
     pub(super) fn mark_closed(&mut self) {
         self.state = BrowserState::Disconnected;
         self.retry_at = None;
@@ -96,7 +95,7 @@ impl BrowserConnection {
         lock(&self.connection)
     }
 
-    /// The error that it cannot be reached now, with this reason or else the last known one.
+    /// The error for a browser that greenroom cannot reach now, with this reason or else the last known one.
     pub(super) fn down(&self, connection: ConnectionState, why: Option<String>) -> FleetError {
         FleetError::BrowserDown {
             index: self.name.index,
@@ -108,10 +107,10 @@ impl BrowserConnection {
 
     /// The state of the connection, even if the supervisor has not yet noticed a loss.
     pub(super) fn connection(&self, instance_slot: &InstanceSlot) -> ConnectionState {
-        // This holds the lock while it reads the instance, so that both are of the same moment.
+        // Hold the lock while reading the instance, so that connection and instance are of the same moment.
         let current = self.lock();
         let mut connection = current.clone();
-        if connection.is_away() {
+        if connection.is_disconnected() {
             return connection;
         }
         let state = instance_slot.lock();

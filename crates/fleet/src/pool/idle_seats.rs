@@ -1,8 +1,8 @@
 //! Open seats in free slots: spares, which have no owner yet, and seats that an owner's last call without a session left
-//! for its next one. A seat goes with its slot when the slot is leased; a caller that it does not suit closes it.
+//! for its next one. The caller that leases a slot gets the seat in it, and closes a seat that does not suit.
 //!
-//! The right to a slot is the right to the seat in it. So only the holder of the lease puts a seat in or takes it out;
-//! the table itself is plain state.
+//! The lease on a slot is also the right to the seat in it: only the holder of the lease puts a seat in or takes it
+//! out. The table itself is plain state.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,7 +29,7 @@ pub(crate) struct IdleSeats {
     instances: Arc<Instances>,
     seats: Mutex<SeatTable>,
     pub(super) lost_seats: LostSeats,
-    /// Cancelled when no more seats are kept.
+    /// Cancelled when the pool keeps no more idle seats.
     pub(super) closing: CancellationToken,
     /// Tasks that watch, open or close a seat that no session holds.
     pub(super) tasks: TaskTracker,
@@ -45,7 +45,7 @@ struct IdleSeat {
     seat: Box<dyn Seat>,
     /// The seat's owner; `None` for a spare.
     owner: Option<Owner>,
-    /// Tells this seat from others that were kept in the same slot. Later ones have greater numbers.
+    /// Tells this seat from earlier and later ones in the same slot. Later seats have greater numbers.
     number: u64,
     /// Removes the seat when it dies or has been idle for too long.
     watch: Option<AbortOnDropHandle<()>>,
@@ -68,7 +68,7 @@ impl SeatTable {
         seats.min_by_key(|(_, idle)| idle.number).map(|(slot, _)| *slot)
     }
 
-    /// Takes out exactly this seat, if it is still there.
+    /// Takes out the seat with this number, if it is still in the slot.
     fn remove_if(&mut self, slot: SlotId, number: u64) -> Option<IdleSeat> {
         let is_this = self.by_slot.get(&slot).is_some_and(|idle| idle.number == number);
         if is_this { self.by_slot.remove(&slot) } else { None }
@@ -99,7 +99,7 @@ impl IdleSeats {
         self.lock().by_slot.iter().filter(|((id, _), idle)| of(*id) && idle.owner.is_none()).count()
     }
 
-    /// Slots with a seat in them.
+    /// The slots that have an idle seat.
     pub(super) fn slots(&self) -> HashSet<SlotId> {
         self.lock().by_slot.keys().copied().collect()
     }
@@ -149,7 +149,7 @@ impl IdleSeats {
         drop(lease);
         let watch = self.tasks.spawn(self.clone().watch(slot, number, lost, kept_for));
         let watch = AbortOnDropHandle::new(watch);
-        // If the seat was already taken out again, it needs no watch.
+        // A caller may have taken the seat out already; it then needs no watch.
         if let Some(idle) = self.lock().by_slot.get_mut(&slot).filter(|idle| idle.number == number) {
             idle.watch = Some(watch);
         }
@@ -187,13 +187,13 @@ impl IdleSeats {
         self.tasks.spawn(self.clone().close_one(slot, number));
     }
 
-    /// Takes the seat in a leased slot.
+    /// Takes the idle seat out of a leased slot.
     pub(super) fn take(&self, lease: &Lease, request: &AcquireRequest, spare_suits: bool) -> SlotContents {
         let Some(IdleSeat { mut seat, owner, .. }) = self.lock().by_slot.remove(&lease.slot()) else {
             return SlotContents::Nothing;
         };
         if owner.is_none() {
-            // Pages that crashed in a spare were not the new caller's.
+            // A page that crashed in a spare was not the new caller's, who must get no note about it.
             seat.take_crashes();
         }
         let suits = match &owner {
@@ -207,7 +207,7 @@ impl IdleSeats {
         SlotContents::Leftover(seat)
     }
 
-    /// The free slot that suits a caller best, where the pool may choose.
+    /// The free slot that suits a caller best; `None` where the strategy chooses.
     pub(super) fn prefer(&self, request: &AcquireRequest, spare_suits: bool) -> Option<SlotId> {
         let seats = self.lock();
         if seats.by_slot.is_empty() {
@@ -220,7 +220,7 @@ impl IdleSeats {
         {
             return Some(own);
         }
-        // In a declared pool with another strategy, the strategy chooses the slot, with or without a seat in it.
+        // In a declared pool with another strategy than `fifo`, that strategy chooses the slot, whatever is in it.
         if spare_suits
             && (chooses || self.instances.settings().strategy == Strategy::Fifo)
             && let Some(spare) = seats.first_of(None)
@@ -236,7 +236,7 @@ impl IdleSeats {
         self.instances.queue.with(|ledger| ledger.find_free(|id, slot| !used.contains(&(id, slot))))
     }
 
-    /// Closes a seat in a free slot, if it is still there.
+    /// Closes the seat with this number, if it is still idle in this slot.
     async fn close_one(self: Arc<Self>, slot: SlotId, number: u64) {
         let guard = self.instances.queue.take(slot.0, slot.1);
         let Some(lease) = guard.and_then(|guard| Lease::new(&self.instances, guard)) else { return };

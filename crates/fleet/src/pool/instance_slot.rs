@@ -1,5 +1,5 @@
-//! An instance slot: a pool's numbered position for one instance, with its settings, state and orders. It stays when the instance dies
-//! and is started again.
+//! An instance slot: a pool's numbered position for one instance, with its settings, state and orders. It stays when
+//! the instance dies and is started again.
 
 use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
@@ -15,13 +15,13 @@ use crate::pool_status::{Check, Health};
 
 pub(super) struct InstanceSlot {
     pub(super) id: InstanceId,
-    /// The orders that its supervisor carries out.
+    /// The orders that the slot's supervisor carries out.
     pub(super) orders: watch::Sender<Orders>,
-    /// Orders to connect now; its supervisor carries them out.
+    /// Orders to connect now; the supervisor carries them out.
     pub(super) reconnect: Reconnect,
-    /// Wakes its supervisor: the instance is needed.
+    /// Wakes the supervisor: the instance is needed.
     pub(super) wanted: Notify,
-    /// Wakes its supervisor: the last lease is back.
+    /// Wakes the supervisor: the last lease is back.
     pub(super) emptied: Notify,
     /// Wakes the health check: the settings have changed, or another task has just checked the instance.
     pub(super) reset: Notify,
@@ -32,7 +32,7 @@ pub(super) struct InstanceSlot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Orders {
     pub(super) goal: Goal,
-    /// Counts orders to restart.
+    /// How many orders to restart there have been.
     pub(super) restarts: u64,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct InstanceSlotState {
     pub(super) instance: Option<Arc<dyn Instance>>,
     pub(super) health: Health,
     pub(super) draining: bool,
-    /// Why it failed, or was stopped.
+    /// Why the instance failed, or was stopped.
     pub(super) why: Option<String>,
     pub(super) check: Check,
     pub(super) restarts: u64,
@@ -101,19 +101,19 @@ impl InstanceSlot {
         self.lock().instance.clone().filter(|instance| instance.lost().borrow().is_none())
     }
 
-    /// Why it failed or was stopped, even if its supervisor has not yet noticed.
+    /// Why the instance failed or was stopped, even if the supervisor has not yet noticed.
     pub(super) fn failure_reason(&self) -> Option<String> {
         let state = self.lock();
         let lost = || state.instance.as_ref()?.lost().borrow().as_ref().map(ToString::to_string);
         state.why.clone().or_else(lost)
     }
 
-    /// Whether this is its number or its alias.
+    /// Whether `name` is the number or the alias of this slot.
     pub(super) fn has_name(&self, name: &str) -> bool {
         self.id.to_string() == name || self.lock().settings.alias.as_deref() == Some(name)
     }
 
-    /// Whether it runs and is to go on running; not whether it answers.
+    /// Whether the instance runs and is not ordered to stop. It need not answer.
     pub(super) fn is_up(&self) -> bool {
         let state = self.lock();
         state.health == Health::Healthy && !state.draining

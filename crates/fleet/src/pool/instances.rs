@@ -1,5 +1,6 @@
-//! The instances of a pool and the leases on their slots: what the parts of a pool share. It starts nothing and opens
-//! nothing; it has the instance slots, changes the ledger, and wakes the supervisors that the ledger needs.
+//! The instances of a pool and the leases on their slots: what the parts of a pool share. [`Instances`] starts nothing
+//! and opens nothing; it has the instance slots, changes the ledger, and wakes the supervisors whose instances are
+//! needed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -102,12 +103,12 @@ impl Instances {
     }
 
     /// Whether the pool is an attached browser that is not connected.
-    pub(super) fn is_away(&self) -> bool {
-        self.connection().as_ref().is_some_and(ConnectionState::is_away)
+    pub(super) fn is_disconnected(&self) -> bool {
+        self.connection().as_ref().is_some_and(ConnectionState::is_disconnected)
     }
 
-    /// The error that an attached browser cannot be reached, with this reason or else the last known one. `None` for other
-    /// pools.
+    /// The error for an attached browser that greenroom cannot reach, with this reason or else the last known one.
+    /// `None` for other pools.
     pub(super) fn down(&self, why: Option<String>) -> Option<FleetError> {
         self.kind.down(self.first_instance_slot()?.as_ref(), why)
     }
@@ -118,22 +119,22 @@ impl Instances {
             || self.queue.with(|ledger| ledger.is_starting(instance_slot.id))
     }
 
-    /// Why the pool leases no slot: the reason of the first instance that has one.
-    fn trouble(&self) -> Option<String> {
+    /// Why the pool leases no slot: the failure reason of the first instance that has one.
+    fn failure_reason(&self) -> Option<String> {
         self.instance_slots().values().find_map(|instance_slot| {
             let is_draining = instance_slot.lock().draining;
             instance_slot.failure_reason().or_else(|| is_draining.then(|| DRAINING.to_owned()))
         })
     }
 
-    /// The error that no instance is healthy.
+    /// The error for a pool without a healthy instance.
     pub(super) fn no_healthy(&self) -> FleetError {
         let pool = self.name.to_string();
         let is_default = self.settings().is_default;
-        FleetError::NoHealthy { pool, is_default, why: self.trouble() }
+        FleetError::NoHealthy { pool, is_default, why: self.failure_reason() }
     }
 
-    /// Changes the ledger and carries out the consequences.
+    /// Changes the ledger, and wakes the waiters and supervisors that the change concerns.
     pub(super) fn change(&self, change: impl FnOnce(&mut Ledger) -> Changes) {
         self.queue.change(change);
         self.start_wanted();
@@ -156,8 +157,8 @@ impl Instances {
         }
     }
 
-    /// Leases a slot for internal use that makes no caller wait, if one is free and suits. If none is, an instance may be
-    /// started for it.
+    /// Leases a free slot for internal use, if one suits and leasing it makes no caller wait. If there is none, an
+    /// instance may be started for it.
     pub(super) fn lease_spare(self: &Arc<Self>, suits: impl Fn(InstanceId, usize) -> bool) -> Option<Lease> {
         let spare = self.queue.take_spare(suits);
         self.start_wanted();

@@ -2,10 +2,10 @@
 //! when a caller needs it and stops an idle one. The pool of an attached browser has one instance, in a browser that
 //! greenroom did not start.
 //!
-//! A pool's kind is chosen when the pool is made. No other file matches on [`PoolKind`], or asks whether a pool is an
-//! attached browser: they take what its methods give. What is a matter of settings is decided by those: a pause between
-//! series of tries by `Retry` (`supervisor/retry_policy.rs`), and how many instance slots there are by `Size` (`instances.rs`,
-//! `scale.rs`).
+//! A pool's kind is chosen when the pool is made. No other file matches on [`PoolKind`] or asks whether a pool is an
+//! attached browser: other files call the methods here. Some differences are settings and not decided here: `Retry`
+//! sets the pause between series of tries (`supervisor/retry_policy.rs`), `Size` the number of instance slots
+//! (`instances.rs`, `scale.rs`).
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -39,22 +39,22 @@ impl PoolKind {
         }
     }
 
-    /// Whether an instance is started with the pool, before a caller needs it.
+    /// Whether the pool starts an instance when the pool itself starts, before a caller needs the instance.
     pub(super) fn starts_with_pool(&self, is_lazy: bool) -> bool {
         matches!(self, Self::Fixed) && !is_lazy
     }
 
-    /// Whether the pool starts its first instance when it is started, though no instance is configured to start then.
+    /// Whether the pool starts its first instance when the pool itself starts, though no setting asks for that.
     pub(super) fn starts_first(&self) -> bool {
         !matches!(self, Self::Fixed)
     }
 
-    /// Whether an instance that fails or restarts is started before a caller needs it.
+    /// Whether the pool starts an instance again after a failure or a restart, before a caller needs it.
     pub(super) fn keeps_running(&self) -> bool {
         !matches!(self, Self::Elastic { .. })
     }
 
-    /// How long an instance without a lease runs; `None`, if it is not stopped.
+    /// How long an instance without a lease runs; `None` if it runs on.
     pub(super) fn idle_limit(&self) -> Option<Duration> {
         if let Self::Elastic { idle } = self { Some(*idle) } else { None }
     }
@@ -64,7 +64,7 @@ impl PoolKind {
         matches!(self, Self::Elastic { .. })
     }
 
-    /// Whether an instance is listed and takes orders, given whether it runs or is being started.
+    /// Whether the pool lists an instance and takes orders for it. `is_there`: it runs or is being started.
     pub(super) fn lists(&self, is_there: bool) -> bool {
         is_there || self.keeps_running()
     }
@@ -73,24 +73,24 @@ impl PoolKind {
         self.keeps_running()
     }
 
-    /// How many spares the pool keeps of those that the settings want. None in an attached browser: greenroom opens nothing
-    /// unasked in a browser that its user works in.
+    /// How many spares the pool keeps if the settings want this many. An attached browser has none: greenroom opens
+    /// nothing unasked in a browser that its user works in.
     pub(super) fn spares(&self, wanted: usize) -> usize {
         if let Self::Attached(_) = self { 0 } else { wanted }
     }
 
-    /// The instance that a caller is bound to if it names this one. An attached browser is the only instance of its pool:
-    /// a caller that names it waits as all others do.
+    /// The instance that a caller is bound to if it names this one. An attached browser is the only instance of its
+    /// pool, so a caller that names it waits like all others.
     pub(super) fn binds_to(&self, id: InstanceId) -> Option<InstanceId> {
         if let Self::Attached(_) = self { None } else { Some(id) }
     }
 
-    /// Whether starting an instance again counts as a restart. For an attached browser it does not: greenroom only connects.
+    /// Whether starting an instance again counts as a restart. To an attached browser greenroom only connects again.
     pub(super) fn counts_restarts(&self) -> bool {
         self.attached().is_none()
     }
 
-    /// The error of an instance that did not start within its limit.
+    /// The error for an instance that did not start within its limit.
     pub(super) fn start_timed_out(&self, limit: Duration) -> StartError {
         match self {
             Self::Attached(_) => {
@@ -116,7 +116,8 @@ impl PoolKind {
         }
     }
 
-    /// Whether the browser is known to be unreachable. greenroom tries for ever, and need not log each attempt.
+    /// Whether a whole series of attempts to connect has failed. greenroom tries for ever, and need not log each
+    /// attempt.
     pub(super) fn is_given_up(&self) -> bool {
         self.attached().is_some_and(|attached| attached.lock().given_up)
     }
@@ -126,23 +127,27 @@ impl PoolKind {
         self.attached().map(|attached| attached.connection(instance_slot))
     }
 
-    /// The error that the attached browser cannot be reached now, with this reason or else the last known one. `None` for
-    /// other pools.
+    /// The error for an attached browser that greenroom cannot reach now, with this reason or else the last known one.
+    /// `None` for other pools.
     pub(super) fn down(&self, instance_slot: &InstanceSlot, why: Option<String>) -> Option<FleetError> {
         self.attached().map(|attached| attached.down(attached.connection(instance_slot), why))
     }
 
     /// The error for a caller that waited this long for an attached browser that is not connected. `None` if it is
     /// connected, and for other pools.
-    pub(super) fn away(&self, instance_slot: &InstanceSlot, waited: Duration) -> Option<FleetError> {
+    pub(super) fn disconnected_error(
+        &self,
+        instance_slot: &InstanceSlot,
+        waited: Duration,
+    ) -> Option<FleetError> {
         let attached = self.attached()?;
-        let connection = Some(attached.connection(instance_slot)).filter(ConnectionState::is_away)?;
+        let connection = Some(attached.connection(instance_slot)).filter(ConnectionState::is_disconnected)?;
         let why = connection.last_error.clone();
         let why = why.unwrap_or_else(|| format!("no connection within {}", human(waited)));
         Some(attached.down(connection, Some(why)))
     }
 
-    /// The error of an attached browser that was removed from the fleet.
+    /// The error for an attached browser that was removed from the fleet. `None` if it was not, and for other pools.
     pub(crate) fn why_removed(&self) -> Option<FleetError> {
         let attached = self.attached().filter(|attached| attached.removed.load(Relaxed))?;
         Some(FleetError::BrowserRemoved { browser: attached.name.clone() })
@@ -153,15 +158,15 @@ impl PoolKind {
         self.why_removed().unwrap_or(FleetError::ShuttingDown)
     }
 
-    /// Notes that the attached browser is removed from the fleet.
+    /// Marks the attached browser as removed from the fleet.
     pub(super) fn remove(&self) {
         if let Some(attached) = self.attached() {
             attached.removed.store(true, Relaxed);
         }
     }
 
-    /// Reports an attempt to connect to the watcher, if the pool has a connection.
-    pub(super) fn tell_tried(&self, is_made: bool) {
+    /// Reports to the watcher that the supervisor tried to connect to the attached browser, if the pool is one.
+    pub(super) fn report_connection_attempt(&self, is_made: bool) {
         if let Some(BrowserConnection { name, watcher, .. }) = self.attached() {
             watcher.tried_to_connect(name.index, is_made);
             if is_made {
@@ -170,8 +175,8 @@ impl PoolKind {
         }
     }
 
-    /// Reports the end of the connection to the watcher, if the pool has one.
-    pub(super) fn tell_ended(&self) {
+    /// Reports to the watcher that the connection to the attached browser ended, if the pool is one.
+    pub(super) fn report_connection_end(&self) {
         if let Some(BrowserConnection { name, watcher, .. }) = self.attached() {
             watcher.disconnected(name.index);
         }

@@ -22,14 +22,14 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// The lease on a slot that the queue granted. `None`, if its instance has left the pool.
+    /// The lease on a slot that the queue granted. `None` if the slot's instance has left the pool.
     pub(super) fn new(instances: &Arc<Instances>, guard: SlotGuard) -> Option<Self> {
         let lease_id = guard.lease_id();
         let instance_slot = instances.instance_slot(lease_id.instance)?;
         Some(Self { instances: instances.clone(), instance_slot, lease_id, guard: Some(guard) })
     }
 
-    /// The instance whose slot it is.
+    /// The instance whose slot is leased.
     pub(crate) fn id(&self) -> InstanceId {
         self.lease_id.instance
     }
@@ -38,12 +38,13 @@ impl Lease {
         (self.lease_id.instance, self.lease_id.slot)
     }
 
-    /// Marks the slot as leased in the status.
+    /// Marks the slot as leased, for the pool's status.
     pub(super) fn begins(&self) {
         self.instance_slot.lock().leased.insert(self.lease_id.slot, SystemTime::now());
     }
 
-    /// Opens a seat in the slot. An instance that does not open it in time is withheld until it answers.
+    /// Opens a seat in the slot. If the instance does not open it in time, the pool withholds the instance until it
+    /// answers.
     pub(super) async fn open_seat(
         &self,
         instance: &dyn Instance,
@@ -62,7 +63,7 @@ impl Lease {
         self.instance_slot.instance().is_some() && self.is_valid()
     }
 
-    /// Whether the instance is still in the life in which the slot was leased.
+    /// Whether the instance has not been lost or restarted since the slot was leased.
     pub(super) fn is_valid(&self) -> bool {
         self.instances.queue.with(|ledger| ledger.is_valid(self.lease_id))
     }
@@ -83,8 +84,8 @@ impl Drop for Lease {
     }
 }
 
-/// A caller in the pool's queue. Dropping it takes the caller out of the queue, and gives a slot back that
-/// the queue granted at that moment.
+/// A caller in the pool's queue. Dropping this takes the caller out of the queue, and gives back a slot that the
+/// queue granted at that moment.
 pub(super) struct QueuedCaller {
     pub(super) instances: Arc<Instances>,
     pub(super) waiter: SlotWaiter,

@@ -13,12 +13,13 @@ use crate::{
     session::{NewTab, Note},
 };
 
-/// How many owners are remembered, some 200 bytes each. Only a browser with contexts of greenroom's own has more than
-/// one owner; an owner that comes back after a thousand others learns of the loss from an empty page.
+/// How many owners the pool remembers, some 200 bytes each. Only a browser in which greenroom makes its own contexts
+/// has more than one owner. An owner that comes back after a thousand others gets no note, only an empty page.
 const OWNERS_MAX: usize = 1024;
 
 pub(crate) struct LostSeats {
-    /// `None` for greenroom's own browsers: there a call without a session has a right to a browser, but to no certain page.
+    /// `None` for browsers that greenroom started: there a call without a session may get any empty page, without a
+    /// note.
     browser: Option<Arc<BrowserName>>,
     keeps_logins: bool,
     notes: Mutex<BoundedMap<Owner, NewTab, OWNERS_MAX>>,
@@ -29,7 +30,7 @@ impl LostSeats {
         Self { browser, keeps_logins, notes: Mutex::default() }
     }
 
-    /// Notes that a seat kept for this owner is lost: by itself, or with its instance for this reason.
+    /// Notes that a seat kept for this owner is lost: alone, or together with its instance for the given reason.
     pub(super) fn lost(&self, owner: Owner, seat: &dyn Seat, instance: Option<&str>) {
         let lost = seat.lost().borrow().clone();
         let is_tab = matches!(lost, Some(Lost::Page(_)));
@@ -38,7 +39,8 @@ impl LostSeats {
         }
     }
 
-    /// Notes that a seat kept for its owner is closed: because it was lost, or else for this reason. A spare has no owner.
+    /// Notes that a seat kept for its owner is closed, because it was lost or else for this reason. A spare has no
+    /// owner.
     pub(super) fn closed(&self, owner: Option<Owner>, seat: &dyn Seat, why: &str) {
         let Some(owner) = owner else { return };
         let is_lost = seat.lost().borrow().is_some();
@@ -48,7 +50,8 @@ impl LostSeats {
         }
     }
 
-    /// Notes that a seat is not kept for this owner because it was lost a moment ago. Other reasons need no note.
+    /// Notes that the pool does not keep a seat for this owner because the seat was just lost. Other reasons need no
+    /// note.
     pub(super) fn not_kept(&self, owner: Owner, lease: &Lease, seat: &dyn Seat) {
         let gone =
             || lease.instance_slot.failure_reason().unwrap_or_else(|| "the connection was lost".to_owned());

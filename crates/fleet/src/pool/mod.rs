@@ -1,9 +1,9 @@
 //! A pool: instance slots, and the leases on the slots of their instances.
 //!
-//! [`Pool`] puts the parts together. [`instances`] has the instance slots and the queue, which decides who gets which slot;
-//! [`supervisor`] has a task for each instance slot, which starts, watches and stops its instance; [`idle_seats`] has the open
-//! seats in free slots, and [`spares`] opens some ahead; [`kind`] has what differs between pools. [`acquire`] takes a slot
-//! for a caller, [`scale`] changes a pool while it runs.
+//! [`Pool`] puts the parts together. [`instances`] has the instance slots and the queue, which decides which caller
+//! gets which slot; [`supervisor`] has a task for each instance slot, which starts, watches and stops its instance;
+//! [`idle_seats`] has the open seats in free slots, and [`spares`] opens some ahead; [`kind`] has what differs between
+//! pools. [`acquire`] takes a slot for a caller, [`scale`] changes a pool while it runs.
 
 mod acquire;
 mod attached;
@@ -40,7 +40,7 @@ pub(crate) use self::{
     acquire::{AcquireRequest, AcquiredSlot},
     attached::BrowserConnection,
     lease::Lease,
-    spares::Seeking,
+    spares::CallerRegistration,
 };
 pub use self::{
     settings::{InstanceSettings, PoolSettings, Retry, Size},
@@ -83,7 +83,7 @@ impl Pool {
         Ok(self.kind.binds_to(self.instances.resolve(name)?))
     }
 
-    /// Handles the loss of a browser of this instance during a call.
+    /// Handles the loss of a seat of this instance during a call.
     pub(crate) async fn lost_call(&self, id: InstanceId, why: &Lost) {
         self.instances.watcher.lost_call(&self.name, id);
         // Either one page hangs or the whole instance does. The check finds out, so that no session opens in
@@ -93,7 +93,7 @@ impl Pool {
         }
     }
 
-    /// The error of a call that had a slot but got no seat.
+    /// The error for a call that had a slot but got no seat.
     pub(crate) fn no_seat(&self, why: NoSeat) -> FleetError {
         let is_late = matches!(why, NoSeat::Late(_));
         let error = StartError::from(why);
@@ -106,13 +106,15 @@ impl Pool {
         self.instances.connection()
     }
 
-    /// The error that an attached browser cannot be reached, with the last known reason. `None` for other pools.
+    /// The error for an attached browser that greenroom cannot reach, with the last known reason. `None` for other
+    /// pools.
     pub(crate) fn down(&self) -> Option<FleetError> {
         self.instances.down(None)
     }
 
-    /// Keeps a seat for its owner's next call without a session, for at most this long, and gives its slot back. A seat that
-    /// cannot be kept is returned ([`IdleSeats::keep`]), and the next call carries a note about it.
+    /// Keeps a seat for its owner's next call without a session, for at most this long, and gives its slot back.
+    /// Returns a seat that cannot be kept ([`IdleSeats::keep`]); the answer of the next call then carries a note about
+    /// it.
     pub(crate) fn keep_for(
         &self,
         owner: &Owner,
@@ -135,7 +137,7 @@ impl Pool {
     }
 
     /// Whether this instance may still lease a slot.
-    pub(crate) fn may_lend(&self, id: InstanceId) -> bool {
+    pub(crate) fn may_lease_from(&self, id: InstanceId) -> bool {
         self.instances.queue.with(|ledger| ledger.refusal(Some(id)).is_none())
     }
 
@@ -146,8 +148,8 @@ impl Pool {
             .map_or(Duration::MAX, |instance_slot| instance_slot.lock().settings.call_timeout)
     }
 
-    /// Starts the instances that start with the pool, or the first one, and from now on keeps as many spares as the
-    /// settings want.
+    /// Starts the instances that start with the pool, or the first one, and then keeps as many spares as the settings
+    /// want.
     pub(crate) fn start_now(&self) {
         self.supervisors.open();
         if self.kind.starts_first() {
@@ -157,19 +159,19 @@ impl Pool {
         self.spares.keep(self.kind.spares(self.settings().warm));
     }
 
-    /// A caller that looks for a seat holds this until it has one.
-    pub(crate) fn seek(&self) -> Seeking {
-        self.spares.seek()
+    /// Registers a caller that looks for a seat. The caller drops the result once it has one.
+    pub(crate) fn register_caller(&self) -> CallerRegistration {
+        self.spares.register_caller()
     }
 
-    /// Connects an attached browser now. Returns when the outcome is known.
+    /// Connects to an attached browser now. Returns when the outcome is known.
     pub(crate) async fn reconnect(&self) -> Result<(), FleetError> {
         self.supervisors.reconnect().await
     }
 
-    /// Has every instance checked now, because the machine slept and woke up.
-    pub(crate) fn woke(&self) {
-        self.supervisors.woke();
+    /// Checks the health of every instance now, because the machine slept and woke up.
+    pub(crate) fn check_after_sleep(&self) {
+        self.supervisors.check_after_sleep();
     }
 
     /// Removes the pool of an attached browser from the fleet: it leases nothing more and refuses waiting callers.
@@ -178,12 +180,12 @@ impl Pool {
         self.close_queue();
     }
 
-    /// Lends nothing more and refuses waiting callers.
+    /// Leases nothing more and refuses waiting callers.
     pub(crate) fn close_queue(&self) {
         self.instances.queue.close();
     }
 
-    /// Stops every instance after its seats. Returns when nothing of them is left.
+    /// Closes every seat, then stops every instance. Returns when all have ended.
     pub(crate) async fn shutdown(&self) {
         self.close_idle_seats();
         self.close_queue();

@@ -55,12 +55,12 @@ impl Pool {
         Ok(scaled)
     }
 
-    /// Restarts an instance, or all: one that has failed or was drained at once, one that runs when its leases are back.
+    /// Restarts an instance, or all: failed and drained ones at once, running ones when their leases are back.
     pub(crate) fn restart(&self, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.order(instance, Goal::Run)
     }
 
-    /// Drains an instance, or all: it leases nothing more, and stops when its leases are back.
+    /// Drains an instance, or all: each leases nothing more, and stops when its leases are back.
     pub(crate) fn drain(&self, instance: Option<&str>) -> Result<Vec<InstanceId>, FleetError> {
         self.order(instance, Goal::Drain)
     }
@@ -68,15 +68,15 @@ impl Pool {
     fn order(&self, instance: Option<&str>, goal: Goal) -> Result<Vec<InstanceId>, FleetError> {
         let key = instance.map(|name| self.instances.resolve(name)).transpose()?;
         self.supervisors.open();
-        // Hold the lock throughout: an instance about to leave gets no order, and none comes or goes meanwhile.
+        // Hold the lock throughout: no instance slot may come or go meanwhile, and one about to leave gets no order.
         let instance_slots = self.instances.instance_slots();
         let mut ordered = Vec::new();
         for instance_slot in
             instance_slots.values().filter(|instance_slot| key.is_none_or(|key| instance_slot.id == key))
         {
             let before = instance_slot.orders.borrow().goal;
-            // An elastic pool does not list an instance that does not run, so a caller can neither name nor
-            // restart it. An order to the whole pool reaches it, to end its drain.
+            // An elastic pool lists no instance that does not run, so a caller can neither name nor restart such an
+            // instance. An order to the whole pool reaches it, to end its drain.
             let is_there = self.kind.lists(self.instances.is_there(instance_slot));
             if before == Goal::Leave || (goal == Goal::Run && !is_there && before != Goal::Drain) {
                 continue;
@@ -104,15 +104,15 @@ impl Pool {
             _ => None,
         };
         self.instances.queue.with(|ledger| ledger.set_strategy(settings.strategy));
-        // The default pool is chosen when the fleet is made. What an owner left in browsers that still run stays that
-        // owner's.
+        // The default pool is chosen when the fleet is made. Browsers that still run keep their owner's data, so a pool
+        // that served one owner only stays that owner's.
         let is_default = before.is_default;
         let local_only = before.local_only || settings.local_only;
         self.instances.set_settings(PoolSettings { is_default, local_only, ..settings });
         for instance_slot in self.instances.instance_slots().values() {
             let made = instance(instance_slot.id);
             let mut state = instance_slot.lock();
-            // The running instance keeps the settings that it was started with.
+            // The running instance keeps the settings with which it was started.
             let InstanceSettings { slots, engine, browser, headless, .. } = state.settings.clone();
             state.settings = InstanceSettings { slots, engine, browser, headless, ..made };
             drop(state);

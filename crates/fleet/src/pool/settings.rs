@@ -15,7 +15,7 @@ pub struct PoolSettings {
     pub strategy: Strategy,
     /// How long a caller waits for a slot.
     pub lease_timeout: Duration,
-    /// How many spares are kept, once the pool has been started.
+    /// How many spares the pool keeps once it has been started.
     pub warm: usize,
     /// How long the pool waits before it opens the successor of a spare that was handed out.
     pub spare_pause: Duration,
@@ -26,8 +26,8 @@ pub struct PoolSettings {
 /// How many instances a pool has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// As many as are needed, up to a limit. The pool stops an instance that has been unused for its idle time, and does not
-    /// restart one that fails: the next call starts another.
+    /// As many as callers need, up to a limit. The pool stops an instance that had no lease for its idle time, and
+    /// does not restart one that fails: the next call starts another.
     Elastic { instances_max: usize, idle: Duration },
     /// This many, kept running.
     Fixed(usize),
@@ -43,27 +43,27 @@ pub struct InstanceSettings {
     pub lazy: bool,
     /// Deadline of a call.
     pub call_timeout: Duration,
-    /// How often it is started again after a failure: within five minutes, or in one series of attempts where there are
-    /// several series.
+    /// How often the supervisor starts the instance again after a failure: within five minutes, or in one series of
+    /// attempts if `retry` has a cooldown.
     pub restarts: usize,
     pub retry: Retry,
     pub health_interval: Duration,
     pub health_timeout: Duration,
-    /// Which browser it is, for lists.
+    /// The name of the browser, for lists.
     pub browser: String,
     pub headless: bool,
 }
 
-/// How an instance that fails is tried again.
+/// When the supervisor tries a failed instance again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// The pause before the first further try; each one after that doubles it.
+    /// The pause before the second attempt; it doubles with each further attempt.
     pub pause: Duration,
-    /// How long it rests after a series of attempts before the next series. With `None` there is no further series.
+    /// The rest between two series of attempts. With `None` there is no further series.
     pub cooldown: Option<Duration>,
 }
 
-/// The pause before greenroom restarts a process of its own. The cause of its death is rarely over sooner.
+/// The pause before greenroom restarts an instance of its own. The cause of its end rarely goes away sooner.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The pause before greenroom tries again to connect to an attached browser. greenroom starts nothing there; a browser

@@ -1,5 +1,5 @@
-//! Keeps the wanted number of spares: seats that are opened ahead, so that a new session has its browser at once. A spare
-//! is never a used seat and never makes a caller wait.
+//! Keeps the wanted number of spares: seats that the pool opens ahead, so that a new session has its browser at once. A
+//! spare is never a used seat and never makes a caller wait.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,9 +15,9 @@ use super::{
 };
 use crate::seat::{self, NoSeat};
 
-/// How long the pool waits to make another spare after one failed or died. If spares fail for minutes, a
-/// program is missing or broken; one attempt a minute notices soon enough that a user has repaired it, and
-/// costs little. A spare that lived for the longest pause ends the row of failures.
+/// How long the pool waits before it opens another spare after one failed or died. If spares fail for minutes, a
+/// program is missing or broken; one attempt a minute costs little, and notices soon enough that a user has
+/// repaired it. A spare that lived for the longest pause ends the row of failures.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
 
 pub(crate) struct Spares {
@@ -31,38 +31,38 @@ struct SpareState {
     /// How many spares to keep; 0 until the pool is started.
     wanted: usize,
     opening: usize,
-    /// How many callers look for a seat now. No spare is opened meanwhile: a browser does one thing at a time.
-    seeking: usize,
+    /// How many callers look for a seat now. The pool opens no spare meanwhile, because that would slow their seats.
+    callers_without_seat: usize,
     /// How many spares failed or died in a row.
     failures: u32,
     /// No spare is opened before this time.
     not_before: Option<Instant>,
     /// Why the last spare could not be opened.
-    trouble: Option<StartError>,
+    open_error: Option<StartError>,
     /// At least one spare was opened.
     opened: bool,
     /// The task that opens spares runs.
     runs: bool,
 }
 
-/// A caller looks for a seat, until this is dropped.
-pub(crate) struct Seeking(Arc<Spares>);
+/// Counts a caller as looking for a seat until this is dropped.
+pub(crate) struct CallerRegistration(Arc<Spares>);
 
-impl Seeking {
-    /// The caller got a seat: the cause that kept spares from opening is gone.
+impl CallerRegistration {
+    /// Notes that the caller got a seat: the cause that kept spares from opening is gone.
     pub(crate) fn seated(&self) {
-        self.0.lock().trouble = None;
+        self.0.lock().open_error = None;
     }
 }
 
-impl Drop for Seeking {
+impl Drop for CallerRegistration {
     fn drop(&mut self) {
-        self.0.lock().seeking -= 1;
+        self.0.lock().callers_without_seat -= 1;
         self.0.instances.room.notify_one();
     }
 }
 
-/// A spare is being opened, until this is dropped; also if opening it panics.
+/// Counts a spare as being opened until this is dropped, also when opening it panics.
 struct Opening(Arc<Spares>);
 
 impl Drop for Opening {
@@ -98,20 +98,20 @@ impl Spares {
         self.lock().wanted
     }
 
-    pub(super) fn trouble(&self) -> Option<StartError> {
-        self.lock().trouble.clone()
+    pub(super) fn open_error(&self) -> Option<StartError> {
+        self.lock().open_error.clone()
     }
 
-    /// Whether the first spare is being opened: until then it is unknown whether a seat can open.
+    /// Whether the first spare is being opened. Until it is open, the pool does not know whether a seat can open.
     pub(super) fn is_first_opening(&self) -> bool {
         let state = self.lock();
         !state.opened && state.opening > 0
     }
 
-    /// A caller that looks for a seat holds this until it has one.
-    pub(super) fn seek(self: &Arc<Self>) -> Seeking {
-        self.lock().seeking += 1;
-        Seeking(self.clone())
+    /// Registers a caller that looks for a seat. The caller drops the result once it has one.
+    pub(super) fn register_caller(self: &Arc<Self>) -> CallerRegistration {
+        self.lock().callers_without_seat += 1;
+        CallerRegistration(self.clone())
     }
 
     /// Keeps this many spares from now on.
@@ -127,7 +127,7 @@ impl Spares {
         self.instances.room.notify_one();
     }
 
-    /// Opens spares as they are missing. One task serves for the life of a pool, even while no spares are wanted.
+    /// Opens missing spares. This one task runs for the life of the pool, even while the pool wants no spares.
     async fn run(self: Arc<Self>) {
         loop {
             let again = self.replenish();
@@ -139,21 +139,21 @@ impl Spares {
         }
     }
 
-    /// Opens the missing spares, if no caller looks for a seat and there is room. Returns when to try again, if that is a
-    /// matter of time.
+    /// Opens the missing spares if no caller looks for a seat and there is room. Returns when to try again, if only a
+    /// pause is in the way.
     fn replenish(self: &Arc<Self>) -> Option<Instant> {
         loop {
-            // This reads the number being opened before the number kept: a spare that moves from one to the
-            // other meanwhile counts twice, and is never missed.
-            let (opening, wanted, not_before, seeking) = {
+            // Read the number being opened before the number kept: a spare that moves from the first to the
+            // second meanwhile then counts twice, and is never missed.
+            let (opening, wanted, not_before, callers_without_seat) = {
                 let state = self.lock();
-                (state.opening, state.wanted, state.not_before, state.seeking)
+                (state.opening, state.wanted, state.not_before, state.callers_without_seat)
             };
             let spares = self.idle_seats.spares(|_| true);
             if spares > wanted {
                 self.idle_seats.close_spares(spares - wanted);
             }
-            if spares + opening >= wanted || seeking > 0 {
+            if spares + opening >= wanted || callers_without_seat > 0 {
                 return None;
             }
             if let Some(at) = not_before
@@ -169,7 +169,7 @@ impl Spares {
     }
 
     async fn open(self: Arc<Self>, lease: Lease) {
-        // This is dropped last, so that a spare stays in the sum until it is kept.
+        // Dropped last, so that the spare counts as being opened until it counts as kept.
         let _opening = Opening(self.clone());
         let pool = self.instances.name.clone();
         let closing = &self.idle_seats.closing;
@@ -182,7 +182,7 @@ impl Spares {
                 tracing::info!(%pool, instance = %lease.id(), "spare ready");
                 {
                     let mut state = self.lock();
-                    state.trouble = None;
+                    state.open_error = None;
                     state.opened = true;
                 }
                 let spares = self.clone();
@@ -202,18 +202,18 @@ impl Spares {
         }
     }
 
-    /// A spare could not be opened, or died after living this long.
+    /// Notes that a spare could not be opened, or died after living this long.
     pub(super) fn failed(&self, lived: Duration, why: Option<StartError>) {
         let mut state = self.lock();
         if state.wanted == 0 {
             return;
         }
         state.failed(lived);
-        state.trouble = why.or(state.trouble.take());
+        state.open_error = why.or(state.open_error.take());
     }
 
-    /// A caller took a spare, so the reason for earlier failures is gone. The pool opens the next spare after
-    /// `spare_pause`.
+    /// Notes that a caller took a spare, so the reason for earlier failures is gone. The pool opens the next spare
+    /// after `spare_pause`.
     pub(super) fn taken(&self) {
         tracing::info!(pool = %self.instances.name, "spare handed out");
         let pause = self.instances.settings().spare_pause;

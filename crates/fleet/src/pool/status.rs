@@ -16,7 +16,7 @@ use crate::{
 /// Whether a pool can take calls.
 #[derive(Debug, Clone)]
 pub enum Readiness {
-    /// No instance has come up yet, or its first spare is being opened.
+    /// No instance has come up yet, or the pool is opening its first spare.
     Starting,
     Ready,
     /// Instances run, and none of them answered its last health check. Says why.
@@ -51,7 +51,7 @@ impl Pool {
         }
     }
 
-    /// Whether an instance waits for a call that needs it.
+    /// Whether a lazy instance waits for the first call that needs it.
     fn is_at_rest(&self, instance_slot: &InstanceSlot) -> bool {
         let is_lazy = {
             let state = instance_slot.lock();
@@ -116,7 +116,7 @@ impl Pool {
             .filter(|instance_slot| instance_slot.instance().is_some() && instance_slot.is_up())
             .collect();
         let last_start = self.instances.last_start.borrow().clone();
-        // An instance that waits for its first call is as good as a running one.
+        // A lazy instance counts as ready: the call that needs it starts it.
         let any_lazy = || {
             instance_slots
                 .iter()
@@ -133,15 +133,15 @@ impl Pool {
         if self.kind.keeps_running() {
             return if any_up { Readiness::Ready } else { Readiness::Starting };
         }
-        // The reason why no instance starts says more than that no spare can be opened, so it comes first.
+        // If no instance starts, no spare opens either: report the start's error first, because it says more.
         if let (Some(Err(error)), false) = (&last_start, any_up) {
             return Readiness::Failed(error.clone());
         }
-        if let Some(error) = self.spares.trouble() {
+        if let Some(error) = self.spares.open_error() {
             return Readiness::Failed(error);
         }
-        // A session that has a slot shows as well whether a seat can open, so this need not wait for the
-        // first spare.
+        // While the first spare is being opened, no seat has shown yet that seats can open, unless a caller has a
+        // slot.
         if self.spares.is_first_opening() && self.instances.queue.figures().leased == 0 {
             return Readiness::Starting;
         }

@@ -7,18 +7,18 @@ use crate::error::FleetError;
 
 /// How a session came to its end.
 pub(super) enum SessionEnd {
-    /// It was closed, its time was over, or no caller wanted it any more.
+    /// It was closed, it expired, or no caller waited for it any more.
     Closed,
     /// Its seat was lost between calls.
     LostBetween(Lost),
-    /// Its seat was lost during a call. The calls queued behind relied on that one, and are not run.
+    /// Its seat was lost during a call. The calls queued behind that call relied on it, and do not run.
     LostUnder(Lost),
     /// It got no slot or no seat.
     Failed(FleetError),
 }
 
-/// An end, with the call it interrupted. That call is answered once the session has left the registry: an agent that
-/// calls again at once must get a new session, not the rest of this one.
+/// An end, with the call it interrupted. The task answers that call after the session has left the registry: an agent
+/// that calls again at once must get a new session, not this one.
 pub(super) struct Ending {
     pub(super) end: SessionEnd,
     pub(super) last: Option<UnsentResult>,
@@ -38,7 +38,7 @@ pub(super) struct UnsentResult {
 }
 
 impl UnsentResult {
-    /// Sends it. Returns the notes if the caller has left.
+    /// Sends the result. Returns its notes if the caller has left.
     pub(super) fn send(self) -> Vec<Note> {
         match self.reply.send(self.outcome) {
             Err(Ok(undelivered)) => undelivered.notes,

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use super::{Ended, SessionShared};
 use crate::fleet::FleetSettings;
 
-/// A session warns when less than this part of its lifetime is left, but not earlier than a minute before the end.
+/// A session warns its agent when less than a tenth of its lifetime is left, but not earlier than a minute before the
+/// end.
 const EXPIRY_WARNING_PART: u32 = 10;
 const EXPIRY_WARNING_MAX: Duration = Duration::from_secs(60);
 

@@ -53,12 +53,12 @@ pub struct CallLocation {
     pub session: Option<SessionRef>,
 }
 
-/// Several calls that run one after the other in one browser, with no other caller's between them.
+/// Several calls that run one after the other in one browser, with no other caller's call between them.
 pub struct Bulk {
     pub calls: Vec<Call>,
     /// A call that fails ends the bulk.
     pub stop_on_error: bool,
-    /// Called after each call with the number of calls done.
+    /// The session's task calls this after each call, with the number of calls done.
     pub progress: Arc<dyn Fn(usize) + Send + Sync>,
 }
 
@@ -72,9 +72,9 @@ impl Bulk {
 /// The results of several calls.
 #[derive(Debug)]
 pub struct BulkAnswers {
-    /// In order, as far as the bulk came.
+    /// The answers of the calls that ran, in order.
     pub answers: Vec<CallAnswer>,
-    /// Why the call after these has no answer: the browser was lost during it.
+    /// Why the call after the answered ones has no answer: the browser was lost during that call.
     pub lost: Option<FleetError>,
     /// Notes for the session's agent.
     pub notes: Vec<Note>,
@@ -97,12 +97,12 @@ pub(crate) struct Job {
     pub(crate) reply: ReplySender,
 }
 
-/// Where the answers go. A caller that leaves drops its end.
+/// Sends the answers to the caller. A caller that leaves drops its receiver.
 pub(crate) type ReplySender = oneshot::Sender<Result<BulkAnswers, FleetError>>;
 
 impl Job {
-    /// Makes the job, and has its first call recorded, whose session is known now. The task has each other
-    /// call recorded when its turn comes.
+    /// Makes the job and begins the record of its first call, because the call's session is known now. The task
+    /// begins each other call's record when that call's turn comes.
     pub(crate) fn new(mut bulk: Bulk, agent: Arc<dyn Agent>, flight: Flight, reply: ReplySender) -> Self {
         let begun = match bulk.calls.first_mut() {
             Some(first) => first.begin(flight.session()),
@@ -155,14 +155,14 @@ impl Drop for Flight {
 #[derive(Clone)]
 pub(crate) struct Placement {
     pub(crate) pool: Arc<Pool>,
-    /// Only in this instance.
+    /// The only instance in which the session may live; `None` for any.
     pub(crate) key: Option<InstanceId>,
 }
 
 impl Placement {
-    /// The same pool, and the same instance, unless that leases nothing more: then any of the pool.
+    /// The same pool and instance; any instance of the pool, if this one leases nothing more.
     pub(crate) fn without_unavailable_instance(&self) -> Self {
-        let key = self.key.filter(|key| self.pool.may_lend(*key));
+        let key = self.key.filter(|key| self.pool.may_lease_from(*key));
         Self { pool: self.pool.clone(), key }
     }
 }
@@ -178,9 +178,9 @@ pub(crate) struct SessionHandle {
     pub(crate) ended: watch::Receiver<bool>,
 }
 
-/// The state of a session that others may read while its task works.
+/// The state of a session that other tasks may read while its own task works.
 pub(crate) struct SessionShared {
-    /// How records refer to it; `None` for a call without a session.
+    /// How records refer to the session; `None` for a call without a session.
     pub(crate) session: Option<SessionRef>,
     pub(crate) created: SystemTime,
     pub(crate) in_flight: AtomicUsize,

@@ -1,6 +1,6 @@
-//! Notes about a session that an answer carries to its agent: the browser is another one than before and why
-//! ([`Ended`]), or the session ends soon. Their text depends on the browser, because some browsers keep their
-//! cookies when a session ends.
+//! Notes about a session that an answer carries to its agent, for instance that the session has a new browser and why
+//! ([`Ended`]), or that it ends soon. Their text depends on the browser, because some browsers keep their cookies when
+//! a session ends.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ const URL_SHOWN: usize = 200;
 /// A note in the agent's next answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// The id was used before; its browser is gone and this is another one.
+    /// The id was used before; its browser is gone, and the session has another one.
     Restarted(Ended),
     /// The same, in a browser that keeps its cookies and logins when a session ends.
     Reopened(Ended),
@@ -25,16 +25,16 @@ pub enum Note {
     NewTab(NewTab),
     /// One of its tabs crashed; the session goes on.
     Crashed(Crash),
-    /// Downloads were stopped, since the session's files take all the disk space they may; the session goes on.
+    /// greenroom stopped downloads, because the session's files take all the disk space they may; the session goes on.
     DownloadsStopped(StoppedDownloads),
-    /// The call waited for one that was cancelled: the engine does not stop in the middle of a call.
+    /// The call waited for a cancelled call: the engine does not stop in the middle of a call.
     HeldUp { tool: Arc<str>, waited: Duration },
     /// The session ends soon.
     Expiring(Duration),
 }
 
 impl Note {
-    /// Why the session before this one ended, if the note says that.
+    /// Why the previous session with this id ended, if the note says that.
     pub fn restarted(&self) -> Option<&Ended> {
         match self {
             Self::Restarted(ended) | Self::Reopened(ended) => Some(ended),
@@ -47,7 +47,7 @@ impl Note {
     }
 }
 
-/// A tab of an attached browser is gone, and this is another one.
+/// A tab of an attached browser is gone, and the call ran in another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTab {
     pub browser: Arc<BrowserName>,
@@ -58,17 +58,17 @@ pub struct NewTab {
     pub keeps_logins: bool,
 }
 
-/// Why a session ended without being asked to.
+/// Why a session ended without its owner's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     Lost(Lost),
     Idle(Duration),
     Lifetime(Duration),
-    /// The server on which it lived is gone.
+    /// The greenroom server on which the session lived is gone.
     Server,
-    /// The operator of greenroom closed it.
+    /// The operator of greenroom closed the session.
     Evicted,
-    /// The attached browser in which it lived was removed from the fleet.
+    /// The attached browser in which the session lived was removed from the fleet.
     Removed(Arc<BrowserName>),
 }
 

@@ -1,5 +1,5 @@
-//! The life of a session: wait for a slot, open a seat, run calls one after the other, end. A call without a session
-//! lives the same way, for that call alone, and leaves its seat in the slot for its owner's next one.
+//! The task of a session: it waits for a slot, opens a seat, runs calls one after the other, and ends. A call without a
+//! session has a task like this for itself alone, and leaves its seat in the slot for its owner's next such call.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,8 +26,8 @@ use crate::{
     seat::{self, NoSeat, died},
 };
 
-/// How often opening is tried when the instance dies meanwhile or does not answer. The second attempt handles the usual
-/// case, a lease on an instance whose death was just being noticed.
+/// How often a session tries to open a seat when the instance dies meanwhile or does not answer. The second attempt
+/// handles the usual case, a lease on an instance whose loss the supervisor was just noticing.
 const OPEN_TRIES: usize = 2;
 
 /// How long a call waits behind a cancelled one before its answer says so. A shorter wait needs no explanation.
@@ -49,7 +49,8 @@ pub(crate) struct SessionTask {
 }
 
 impl Drop for SessionTask {
-    /// A session whose task panicked, as an engine's adapter might, must leave the registry: it would never answer again.
+    /// Takes a session whose task panicked (an engine's adapter might) out of the registry: it would never answer
+    /// again.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.leave(SessionEnd::LostUnder(panicked()).into());
@@ -81,20 +82,20 @@ impl SessionTask {
     /// Takes a slot and opens a seat in it, or takes the one that is open there.
     async fn open(&mut self) -> Result<(Job, Lease, Box<dyn Seat>), Ending> {
         let Some(mut job) = self.jobs.recv().await else { return Err(SessionEnd::Closed.into()) };
-        let seeking = self.placement.pool.seek();
+        let registration = self.placement.pool.register_caller();
         let mut last: Option<NoSeat> = None;
         for _ in 0..OPEN_TRIES {
             let slot = match self.acquire_slot(&mut job).await {
                 Ok(slot) => slot,
-                // The error of the first instance says more than that no other one is free.
+                // The error of the first attempt says more than that no other instance is free.
                 Err(SessionEnd::Failed(FleetError::Lease(_))) if last.is_some() => break,
                 Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
             };
-            // From here on the browser makes a context. A caller that leaves or closes the session does not
-            // interrupt that: half a context would belong to no one. A shutdown does, and ends the browser too.
+            // From here on the browser makes a context. A caller that leaves or closes the session must not interrupt
+            // that, or an unfinished context would stay. A shutdown may, because it ends the browser too.
             match slot.open(job.agent.clone(), &self.fleet.closing).await {
                 Ok((lease, seat)) => {
-                    seeking.seated();
+                    registration.seated();
                     self.attach_seat(&lease, seat.as_ref());
                     return Ok((job, lease, seat));
                 }
@@ -123,7 +124,7 @@ impl SessionTask {
         });
     }
 
-    /// Takes a slot. Gives up when no caller waits for it any more.
+    /// Acquires a slot. Gives up when no caller waits for the session any more.
     async fn acquire_slot(&mut self, job: &mut Job) -> Result<AcquiredSlot, SessionEnd> {
         let request = AcquireRequest {
             key: self.placement.key,
@@ -152,7 +153,7 @@ impl SessionTask {
         }
     }
 
-    /// Runs the one call there is, and leaves the seat in its slot for the owner's next one.
+    /// Runs a call without a session, and leaves the seat in its slot for the owner's next such call.
     async fn serve_once(&mut self, job: Job, lease: Lease, mut seat: Box<dyn Seat>) {
         let mut lost = seat.lost();
         match self.run_job(job, lease.id(), &mut *seat, &mut lost).await {
@@ -162,7 +163,7 @@ impl SessionTask {
                 let longest = self.fleet.settings.idle_timeout;
                 // Keep the seat before the answer is sent: the owner's next call may come at once and must find it.
                 let rest = self.placement.pool.keep_for(&owner, longest, lease, seat);
-                // Notes that reached no caller go into the next answer.
+                // A `NewTab` note that reached no caller goes into the owner's next answer.
                 let undelivered = finish.map(UnsentResult::send).unwrap_or_default();
                 let undelivered = undelivered.into_iter().chain(self.notes.drain(..));
                 for note in undelivered {
@@ -198,7 +199,7 @@ impl SessionTask {
         loop {
             if let Some(job) = next.take() {
                 match self.run_job(job, instance, seat, &mut lost).await {
-                    // Notes that reached no caller go into the next answer, except those about this very call.
+                    // Notes that reached no caller go into the next answer, except `HeldUp`, which is about this call.
                     Ok(finish) => {
                         let undelivered = finish.map(UnsentResult::send).unwrap_or_default();
                         self.notes.extend(
@@ -318,8 +319,8 @@ impl SessionTask {
         lost: &mut watch::Receiver<Option<Lost>>,
     ) -> Result<(Reply, View), NoReply> {
         let deadline = self.placement.pool.call_timeout(instance).saturating_add(seat.own_wait(&call));
-        // The engine gets no cancellation: it would not stop, and its answer is the only sign that the page is free
-        // again. So the seat stays busy, whether or not a caller waits.
+        // Do not cancel the call in the engine: the engine would not stop, and its answer is the only sign that the
+        // page is free again. So the seat stays busy, whether or not a caller waits.
         let outcome = tokio::select! {
             biased;
             outcome = seat.call(call, agent) => outcome.map_err(NoReply::Lost),
@@ -343,7 +344,7 @@ impl SessionTask {
     fn notes_now(&mut self) -> Vec<Note> {
         let mut notes = std::mem::take(&mut self.notes);
         notes.retain(|note| !matches!(note, Note::Expiring(_)));
-        // A call without a session has nothing to renew.
+        // A call without a session has no lifetime to warn about.
         if let RegistryKey::Ephemeral(..) = self.key {
             return notes;
         }
@@ -399,7 +400,7 @@ fn add_stopped(notes: &mut Vec<Note>, mut stopped: StoppedDownloads) {
     notes.push(Note::DownloadsStopped(stopped));
 }
 
-/// Limits the notes of crashes to the last few: unsent notes add up, and a page may crash any number of times.
+/// Limits the notes about crashes to the last few: a page may crash any number of times before a call carries them.
 fn forget_old_crashes(notes: &mut Vec<Note>) {
     let crashes = notes.iter().filter(|note| matches!(note, Note::Crashed(_))).count();
     let mut surplus = crashes.saturating_sub(CRASHES_REPORTED_MAX);

@@ -41,7 +41,7 @@ impl Agent for Askable {
 pub struct Listener(Mutex<Vec<(Instant, usize, usize)>>);
 
 impl Listener {
-    /// Its positions, and how many waited.
+    /// The positions that the agent received, each with how many waited.
     pub fn positions(&self) -> Vec<(usize, usize)> {
         self.0.lock().unwrap().iter().map(|(_, position, waiting)| (*position, *waiting)).collect()
     }
@@ -94,7 +94,7 @@ pub struct Told {
     pub leased: usize,
     pub not_leased: usize,
     pub restarted: Vec<(String, u32)>,
-    /// Of attached browsers, in order.
+    /// The connection events of attached browsers, in order.
     pub links: Vec<(u32, Link)>,
 }
 

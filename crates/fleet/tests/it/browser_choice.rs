@@ -44,7 +44,7 @@ async fn browser_index_is_required_or_forbidden_by_count() {
 
 /// An index or a label names a browser, and nothing else does.
 #[tokio::test(start_paused = true)]
-async fn by_index_or_label() {
+async fn browser_is_named_by_index_or_label() {
     let browser_fixture =
         BrowserFixture::tuned(3, |index, browser| browser.label = (index == 2).then(|| "work".to_owned()));
     for (name, pool) in [("1", "browser-1"), ("2", "browser-2"), ("work", "browser-2"), ("3", "browser-3")] {
@@ -70,7 +70,7 @@ async fn by_index_or_label() {
 /// A call finds its session without naming the browser, and with any of the browser's names; if it names another browser,
 /// the error says where the session lives. With a single browser `browserIndex` is a mistake also for an existing session.
 #[tokio::test(start_paused = true)]
-async fn a_session_stays_in_its_browser() {
+async fn session_stays_in_its_browser() {
     let mut browser_fixture = BrowserFixture::new(1);
     let call = |target| browser_fixture.fixture.call_at(named("a"), target, "click");
     let seat = call(CallTarget::default()).await.unwrap().seat;
@@ -97,7 +97,7 @@ async fn a_session_stays_in_its_browser() {
 /// In a fleet with pools and browsers, a call that names a pool runs there, a call that names nothing runs in a browser,
 /// and a call that names both is refused. Without browsers, a call that names one is refused.
 #[tokio::test(start_paused = true)]
-async fn beside_pools() {
+async fn calls_choose_between_pools_and_browsers() {
     let mut browser_fixture = BrowserFixture::beside_a_pool(0);
     let error = browser_fixture.call_on("1", "click").await.unwrap_err();
     assert_eq!(error.to_string(), "no browser is attached: browserIndex must NOT be specified");
@@ -125,7 +125,7 @@ async fn beside_pools() {
     browser_fixture.end().await;
 }
 
-/// With no pool and no browser left a call gets that error.
+/// A call gets an error that says so if no pool and no browser is left.
 #[tokio::test(start_paused = true)]
 async fn without_pool_and_browser_calls_fail() {
     let browser_fixture = BrowserFixture::new(1);
@@ -142,7 +142,7 @@ async fn without_pool_and_browser_calls_fail() {
 
 /// The fleet says beforehand in which pool a call would run, and whether it would run.
 #[tokio::test(start_paused = true)]
-async fn the_pool_of_a_call() {
+async fn pool_of_a_call_is_known_beforehand() {
     let browser_fixture = BrowserFixture::new(2);
     let local = Owner::local();
     let of = |whose: &SessionKey, target: &CallTarget| browser_fixture.pool_of_call(&local, whose, target);
@@ -162,7 +162,7 @@ async fn the_pool_of_a_call() {
 
 /// A browser with its user's logins serves the local owner alone; one with greenroom's own contexts serves others too.
 #[tokio::test(start_paused = true)]
-async fn a_users_browser_serves_the_local_owner_only() {
+async fn user_browser_serves_the_local_owner_only() {
     let browser_fixture = BrowserFixture::tuned(2, |index, browser| {
         browser.pool.local_only = index == 1;
         browser.label = Some(format!("b{index}"));
@@ -179,7 +179,7 @@ async fn a_users_browser_serves_the_local_owner_only() {
 
 /// A caller that waits too long for a browser in use gets an error that names the browser and the holder.
 #[tokio::test(start_paused = true)]
-async fn a_browser_that_is_taken() {
+async fn busy_browser_timeout_names_the_holder() {
     let browser_fixture = BrowserFixture::new(2);
     browser_fixture.fixture.call_at(named("a"), on("2"), "click").await.unwrap();
     let (error, waited) = took(browser_fixture.call_on("2", "click")).await;
@@ -193,7 +193,7 @@ async fn a_browser_that_is_taken() {
 
 /// A call may name the only instance of a browser, and waits for it as other calls do. Another instance is refused.
 #[tokio::test(start_paused = true)]
-async fn the_instance_of_a_browser() {
+async fn call_may_name_the_only_instance_of_a_browser() {
     let browser_fixture = BrowserFixture::new(1);
     let call =
         |instance: &str| browser_fixture.fixture.call_at(SessionKey::Ephemeral, at("", instance), "click");
@@ -214,7 +214,7 @@ async fn the_instance_of_a_browser() {
 
 /// Browsers show their tags, which several can share.
 #[tokio::test(start_paused = true)]
-async fn tags() {
+async fn several_browsers_can_share_a_tag() {
     let browser_fixture = BrowserFixture::tuned(3, |index, browser| {
         browser.tags = match index {
             1 => vec!["work".to_owned(), "eu".to_owned()],
@@ -229,8 +229,8 @@ async fn tags() {
     browser_fixture.end().await;
 }
 
-/// Two browsers are driven at the same time: a call of each is under way before either is answered, over and over, also
-/// while a third does not answer at all.
+/// Two browsers run calls at the same time: both calls are under way before either is answered, over and over, even
+/// while a third browser does not answer at all.
 #[tokio::test(start_paused = true)]
 async fn browsers_are_driven_in_parallel() {
     let browser_fixture = BrowserFixture::new(3);
@@ -246,7 +246,7 @@ async fn browsers_are_driven_in_parallel() {
             (round, round)
         );
         assert!(one.is_awaited() && two.is_awaited() && calls.iter().all(|call| !call.is_finished()));
-        // In either order.
+        // The two calls are answered in either order.
         let (first, second) = if round % 2 == 0 { (one, two) } else { (two, one) };
         second.answer();
         first.answer();
@@ -268,7 +268,7 @@ async fn browsers_are_driven_in_parallel() {
 /// Two addresses that differ in their secrets only are two browsers; the same address twice is refused, also in another
 /// spelling.
 #[tokio::test(start_paused = true)]
-async fn secrets_tell_browsers_apart() {
+async fn addresses_with_different_secrets_are_different_browsers() {
     let mut browser_fixture = BrowserFixture::new(0);
     let at = |address: &'static str| {
         move |(_, settings): &mut (u32, greenroom_fleet::BrowserSettings)| {

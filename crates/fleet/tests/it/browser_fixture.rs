@@ -22,7 +22,7 @@ pub const SERIES: Duration = Duration::from_millis(250 + 500 + 1000);
 
 #[derive(Clone)]
 pub struct BrowserFixture {
-    /// Its own world is the pool's, if there is one.
+    /// The fleet. Its `world` is the pool's, if there is a pool.
     pub fixture: FleetFixture,
     worlds: Vec<Arc<World>>,
 }
@@ -39,7 +39,7 @@ pub fn url(index: u32) -> String {
     format!("http://127.0.0.1:{}", 9220 + index)
 }
 
-/// The settings of a browser in this world: the user's own, with one slot.
+/// The settings of a browser in this world: it has its user's logins, and one slot.
 pub fn browser_in(world: &Arc<World>, index: u32) -> BrowserSettings {
     let mut pool = fixed_pool(world, &pool_name(index), 1, 1);
     pool.local_only = true;
@@ -147,7 +147,7 @@ impl BrowserFixture {
         task
     }
 
-    /// The same with a removal.
+    /// Removes in a task of its own; returns when no task can go on.
     pub async fn begin_removal(&self, name: &str) -> JoinHandle<Result<BrowserStatus, FleetError>> {
         let fleet = self.fixture.fleet.clone();
         let name = name.to_owned();
@@ -161,7 +161,7 @@ impl BrowserFixture {
         self.end_in(World::assert_empty).await;
     }
 
-    /// The same, with this check.
+    /// Shuts down and runs this check on every world.
     pub async fn end_in(&self, nothing_left: impl Fn(&World)) {
         self.shutdown().await;
         self.worlds.iter().chain([&self.fixture.world]).for_each(|world| nothing_left(world));
@@ -172,7 +172,7 @@ impl BrowserFixture {
     }
 }
 
-/// How long it takes, by the paused clock.
+/// The future's output, and how long it took by the paused clock.
 pub async fn took<T>(future: impl Future<Output = T>) -> (T, Duration) {
     let began = tokio::time::Instant::now();
     let output = future.await;

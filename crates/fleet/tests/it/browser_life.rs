@@ -24,7 +24,7 @@ fn tries(world: &World, after: Instant) -> Vec<u128> {
 /// The fleet connects with the first call, and many first calls make one attempt. Adding a browser does not connect it,
 /// whatever its settings say of spares and laziness.
 #[tokio::test(start_paused = true)]
-async fn connected_with_the_first_call() {
+async fn first_call_connects_the_browser() {
     let browser_fixture = BrowserFixture::tuned(2, |_, browser| {
         browser.pool.warm = 3;
         with_instances(&mut browser.pool, |_, instance| (instance.lazy, instance.slots) = (false, 8));
@@ -60,7 +60,7 @@ async fn connected_with_the_first_call() {
 /// that and then gets the last error. For a minute callers are refused at once, with the error and the time of the next
 /// attempt; then the fleet tries again, and so on for ever.
 #[tokio::test(start_paused = true)]
-async fn a_series_and_a_rest() {
+async fn unreachable_browser_is_retried_in_series() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.world(1).break_instance(0);
     let began = Instant::now();
@@ -112,7 +112,7 @@ async fn a_series_and_a_rest() {
 
 /// A call that comes in the middle of a series is served by the attempt that succeeds.
 #[tokio::test(start_paused = true)]
-async fn served_by_a_later_try() {
+async fn call_during_a_series_is_served_by_a_later_attempt() {
     let browser_fixture = BrowserFixture::new(1);
     for _ in 0..3 {
         browser_fixture.world(1).fail_start("connection refused");
@@ -129,7 +129,7 @@ async fn served_by_a_later_try() {
 /// The status shows a lost connection at once, and the fleet connects again after a quarter of a second; a call that comes
 /// meanwhile waits for it. A failing reconnection is tried again like a first connection.
 #[tokio::test(start_paused = true)]
-async fn a_lost_connection_is_made_again() {
+async fn lost_connection_is_restored() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.fixture.call_ephemeral("click").await.unwrap();
     sleep(COOLDOWN).await;
@@ -165,7 +165,7 @@ async fn a_lost_connection_is_made_again() {
 /// The fleet reconnects later and later to a browser whose connections do not hold, and after the fourth rests as for an
 /// unreachable one: it never keeps a processor busy.
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_does_not_hold() {
+async fn unstable_connection_is_retried_more_slowly() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.connect_browsers();
     settle().await;
@@ -194,7 +194,7 @@ async fn a_connection_that_does_not_hold() {
 /// A browser that does not answer delays no other, also when only one start at a time is allowed. Its caller waits no
 /// longer than for a slot, and the error names the browser.
 #[tokio::test(start_paused = true)]
-async fn a_slow_browser_delays_no_other() {
+async fn slow_browser_delays_no_other() {
     let browser_fixture = BrowserFixture::of(
         3,
         |_, _| {},
@@ -226,9 +226,9 @@ async fn a_slow_browser_delays_no_other() {
     browser_fixture.end().await;
 }
 
-/// Connecting all connects, once, the browsers that no call has needed yet; a browser that rests is left alone.
+/// `connect_browsers` connects once to each browser that no call has needed yet; a browser in its rest is left alone.
 #[tokio::test(start_paused = true)]
-async fn connect_all() {
+async fn connect_browsers_connects_each_unused_browser_once() {
     let browser_fixture = BrowserFixture::new(3);
     browser_fixture.call_on("1", "click").await.unwrap();
     browser_fixture.world(2).break_instance(0);
@@ -250,7 +250,7 @@ async fn connect_all() {
 
 /// A browser that misses three health checks in a row is given up and connected to again; one miss shows in the status.
 #[tokio::test(start_paused = true)]
-async fn a_silent_browser_is_connected_again() {
+async fn unresponsive_browser_is_reconnected() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.fixture.call_ephemeral("click").await.unwrap();
     browser_fixture.world(1).set_pulse(0, Some(HealthProbe::HealthCheckFailed));
@@ -270,7 +270,7 @@ async fn a_silent_browser_is_connected_again() {
 
 /// A browser in which no tab opens counts as unreachable, and so does one that dies while a tab opens.
 #[tokio::test(start_paused = true)]
-async fn no_tab_can_be_opened() {
+async fn browser_without_a_new_tab_counts_as_unreachable() {
     let browser_fixture = BrowserFixture::new(1);
     let hint = StartError::new("it has no windows").hint("open one");
     browser_fixture.world(1).fail_open(hint);
@@ -289,7 +289,7 @@ async fn no_tab_can_be_opened() {
 /// The fleet is ready as long as a browser is connected or was never needed; it is starting during the first attempts, and
 /// failed when no browser could be reached, also during further attempts.
 #[tokio::test(start_paused = true)]
-async fn readiness() {
+async fn fleet_is_ready_with_one_usable_browser() {
     let browser_fixture = BrowserFixture::new(2);
     let is = |wanted: &str| {
         let readiness = format!("{:?}", browser_fixture.readiness());
@@ -325,7 +325,7 @@ async fn readiness() {
 
 /// A browser that is connected and does not answer does not make the fleet ready.
 #[tokio::test(start_paused = true)]
-async fn readiness_needs_an_answer() {
+async fn unresponsive_browser_makes_the_fleet_unready() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.connect_browsers();
     settle().await;
@@ -342,9 +342,9 @@ async fn readiness_needs_an_answer() {
     browser_fixture.end().await;
 }
 
-/// With a pool and a browser, either is enough to be ready.
+/// A fleet with a pool and a browser is ready if either of them is.
 #[tokio::test(start_paused = true)]
-async fn readiness_beside_a_pool() {
+async fn fleet_is_ready_if_pool_or_browser_is() {
     let mut browser_fixture = BrowserFixture::beside_a_pool(0);
     assert!(matches!(browser_fixture.readiness(), Readiness::Starting));
     browser_fixture.add(|_| {}).unwrap();
@@ -362,7 +362,7 @@ async fn readiness_beside_a_pool() {
 /// A fleet whose browsers are all attached drains and shuts down like any other: it waits for calls that run, and refuses
 /// at once those that wait for a connection.
 #[tokio::test(start_paused = true)]
-async fn drained_and_shut_down() {
+async fn attached_browsers_drain_and_shut_down() {
     let mut browser_fixture = BrowserFixture::new(2);
     let running = browser_fixture.begin_on("1", "hold").await;
     let held = browser_fixture.world(1).held().await;
@@ -384,7 +384,7 @@ async fn drained_and_shut_down() {
 
 /// A browser that is added during a shutdown is refused, or shut down with the rest.
 #[tokio::test(start_paused = true)]
-async fn added_while_shutting_down() {
+async fn browser_added_during_shutdown_is_refused_or_ended() {
     for turns in 0..40 {
         let browser_fixture = BrowserFixture::new(1);
         browser_fixture.fixture.call_ephemeral("click").await.unwrap();

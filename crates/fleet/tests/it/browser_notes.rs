@@ -19,7 +19,7 @@ fn notes(said: &TestAnswer) -> Vec<String> {
 
 /// After a session's browser was lost, the note says that its tabs are gone and that cookies and logins are not; once.
 #[tokio::test(start_paused = true)]
-async fn a_session_in_the_users_browser() {
+async fn note_says_that_user_logins_stay() {
     let browser_fixture = BrowserFixture::new(2);
     browser_fixture.fixture.call_at(named("a"), on("2"), "click").await.unwrap();
     browser_fixture.world(2).lose_instance(InstanceId(0), &crash());
@@ -41,7 +41,7 @@ async fn a_session_in_the_users_browser() {
 
 /// In a context of greenroom's own, cookies are gone with the browser, and the note says so.
 #[tokio::test(start_paused = true)]
-async fn a_session_in_a_context_of_its_own() {
+async fn note_says_that_context_cookies_are_gone() {
     let browser_fixture = BrowserFixture::tuned(1, |_, browser| browser.pool.local_only = false);
     browser_fixture.fixture.call("a", "click").await.unwrap();
     browser_fixture.world(1).lose_instance(InstanceId(0), &crash());
@@ -63,7 +63,7 @@ async fn a_session_in_a_context_of_its_own() {
 
 /// In a pool that keeps its browsers' profiles the note says the same.
 #[tokio::test(start_paused = true)]
-async fn a_session_in_a_pool_with_profiles() {
+async fn note_says_that_profile_logins_stay() {
     let fixture = FleetFixture::fixed_with(1, 1, |settings| settings.pools[0].local_only = true).await;
     fixture.call("a", "click").await.unwrap();
     fixture.world.lose_instance(InstanceId(0), &crash());
@@ -75,12 +75,12 @@ async fn a_session_in_a_pool_with_profiles() {
 /// The next call without a session carries the note that the tab its owner left is gone: once, however the browser was
 /// lost, and also after a first call that failed or whose caller left.
 #[tokio::test(start_paused = true)]
-async fn a_tab_that_waited_for_its_owner() {
+async fn next_call_notes_a_lost_idle_tab() {
     let browser_fixture = BrowserFixture::new(2);
     let loose = || browser_fixture.call_on("2", "click");
     let words = "browser 2 was reconnected: the browser ended (signal 9); the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were";
     assert_eq!(loose().await.unwrap().notes, []);
-    // At the moment of the loss, and after every task has seen it.
+    // The call comes at the moment of the loss, or after every task has seen the loss.
     for moment in 0..2 {
         browser_fixture.world(2).lose_instance(InstanceId(0), &crash());
         for _ in 0..moment {
@@ -113,9 +113,9 @@ async fn a_tab_that_waited_for_its_owner() {
     browser_fixture.end().await;
 }
 
-/// The note says so if a tab crashed while it waited; a tab whose time was over needs no note.
+/// The note says that an idle tab crashed, even if the next call comes at the moment of the crash.
 #[tokio::test(start_paused = true)]
-async fn a_tab_that_crashed_alone() {
+async fn next_call_notes_a_crashed_idle_tab() {
     let browser_fixture = BrowserFixture::new(1);
     let seat = browser_fixture.fixture.call_ephemeral("click").await.unwrap().seat;
     browser_fixture.world(1).lose_seat(seat, Lost::Page("oom".into()));
@@ -128,7 +128,7 @@ async fn a_tab_that_crashed_alone() {
             "a tab of browser 1 was lost: the page crashed (oom); the tabs and refs of earlier calls are gone, the browser's cookies and logins are as they were"
         ]
     );
-    // And at the moment of the crash.
+    // The call comes at the moment of the crash.
     browser_fixture.world(1).lose_seat(said.seat, Lost::Page("oom".into()));
     let said = browser_fixture.fixture.call_ephemeral("click").await.unwrap();
     assert!(matches!(said.notes[..], [Note::NewTab(_)]), "{said:?}");
@@ -136,9 +136,9 @@ async fn a_tab_that_crashed_alone() {
     browser_fixture.end().await;
 }
 
-/// A tab that is lost just as its call is answered is in the next answer's note.
+/// If a tab is lost just as its call is answered, the next answer carries a note.
 #[tokio::test(start_paused = true)]
-async fn a_tab_that_was_lost_with_the_answer() {
+async fn next_call_notes_a_tab_lost_with_the_answer() {
     let browser_fixture = BrowserFixture::new(1);
     let call = browser_fixture.fixture.begin_at(SessionKey::Ephemeral, at("", ""), "hold").await;
     let held = browser_fixture.world(1).held().await;
@@ -153,7 +153,7 @@ async fn a_tab_that_was_lost_with_the_answer() {
 
 /// The note about a silent browser says why it was given up; each owner gets one for its own tab.
 #[tokio::test(start_paused = true)]
-async fn each_owner_hears_of_its_own() {
+async fn each_owner_gets_a_note_for_its_own_tab() {
     let browser_fixture = BrowserFixture::tuned(1, |_, browser| {
         browser.pool.local_only = false;
         with_instances(&mut browser.pool, |_, instance| instance.slots = 3);
@@ -183,7 +183,7 @@ async fn each_owner_hears_of_its_own() {
 /// The fleet closes a tab that calls without a session left, for a session or after its idle time: the next such call
 /// carries the reason, once.
 #[tokio::test(start_paused = true)]
-async fn a_tab_that_was_closed() {
+async fn next_call_notes_why_its_tab_was_closed() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.fixture.call_ephemeral("click").await.unwrap();
     browser_fixture.fixture.call("a", "click").await.unwrap();

@@ -12,8 +12,8 @@ use crate::{
     fixture::{crash, named},
 };
 
-/// No round takes longer than some pauses between tries, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest a round may take. A round needs only some pauses between tries, unless it hangs.
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Adds, uses and removes a browser, as far as the fleet lets it.
 async fn browsers_come_and_go(fleet: Fleet) -> Arc<World> {
@@ -55,7 +55,7 @@ async fn races_with_a_shutdown_leave_nothing() {
         for _ in 0..round % 20 {
             tokio::task::yield_now().await;
         }
-        let ended = timeout(PATIENCE, async {
+        let ended = timeout(TEST_TIMEOUT, async {
             browser_fixture.shutdown().await;
             while tasks.join_next().await.is_some() {}
             worlds.join_all().await
@@ -69,7 +69,7 @@ async fn races_with_a_shutdown_leave_nothing() {
 /// Many callers reconnect while the browser dies again and again: all are answered, and it is connected in the end; there
 /// is never more than one attempt at a time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_reconnect() {
+async fn concurrent_reconnects_make_one_attempt_at_a_time() {
     for round in 0..40 {
         let browser_fixture = BrowserFixture::new(1);
         let mut tasks = JoinSet::new();
@@ -83,9 +83,9 @@ async fn many_reconnect() {
             });
         }
         let answers =
-            timeout(PATIENCE, tasks.join_all()).await.unwrap_or_else(|_| panic!("round {round} hangs"));
+            timeout(TEST_TIMEOUT, tasks.join_all()).await.unwrap_or_else(|_| panic!("round {round} hangs"));
         assert!(answers.iter().all(|answer| matches!(answer, Ok(1))), "{answers:?}");
-        let last = timeout(PATIENCE, browser_fixture.reconnect_browser("1")).await.unwrap();
+        let last = timeout(TEST_TIMEOUT, browser_fixture.reconnect_browser("1")).await.unwrap();
         assert!(matches!(&last, Ok(status) if status.state == BrowserState::Connected), "{last:?}");
         assert_eq!(browser_fixture.world(1).counts().starting_max, 1);
         browser_fixture.end_in(World::assert_left).await;

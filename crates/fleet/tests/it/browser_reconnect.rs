@@ -25,7 +25,7 @@ async fn state(task: Task) -> BrowserState {
 
 /// A browser that is connected and answers stays as it is, with its tabs.
 #[tokio::test(start_paused = true)]
-async fn one_that_answers_stays() {
+async fn reconnect_keeps_a_responsive_browser() {
     let browser_fixture = BrowserFixture::new(1);
     let seat = browser_fixture.fixture.call("a", "click").await.unwrap().seat;
     for _ in 0..3 {
@@ -41,7 +41,7 @@ async fn one_that_answers_stays() {
 
 /// A browser that is connected and does not answer is given up and connected to again, at once.
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_answer_is_connected_again() {
+async fn reconnect_replaces_an_unresponsive_connection() {
     for (pulse, takes) in
         [(HealthProbe::HealthCheckFailed, Duration::ZERO), (HealthProbe::Hangs, Duration::from_secs(5))]
     {
@@ -63,7 +63,7 @@ async fn one_that_does_not_answer_is_connected_again() {
 /// A browser that no call has needed yet, and a browser that rests, are connected now. Only this order brings the browser
 /// back first: neither a first call nor a loss nor the end of a rest does so.
 #[tokio::test(start_paused = true)]
-async fn brought_back_first() {
+async fn reconnect_runs_the_start_command_first() {
     let browser_fixture = BrowserFixture::new(1);
     assert_eq!(browser_fixture.reconnect_browser("1").await.unwrap().state, Connected);
     assert_eq!(browser_fixture.world(1).counts().revives, 1, "greenroom cannot know whether it runs");
@@ -92,7 +92,7 @@ async fn brought_back_first() {
 
 /// The caller gets the error of a failed attempt at once, and the rest of a whole series follows in the background.
 #[tokio::test(start_paused = true)]
-async fn a_try_that_fails() {
+async fn failed_reconnect_is_reported_at_once() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.world(1).break_instance(0);
     drop(browser_fixture.fixture.call_ephemeral("click").await.unwrap_err());
@@ -121,7 +121,7 @@ async fn a_try_that_fails() {
 
 /// The fleet waits for a start command that takes all of its time: the engine's error is better than a limit above it.
 #[tokio::test(start_paused = true)]
-async fn a_slow_start_command() {
+async fn reconnect_waits_for_a_slow_start_command() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.world(1).break_instance(0);
     browser_fixture.world(1).set_revival(Revival::Fails("it did not answer within 30 s"));
@@ -137,7 +137,7 @@ async fn a_slow_start_command() {
 
 /// Callers that ask during an attempt share it, also several at once; those who ask later get another attempt.
 #[tokio::test(start_paused = true)]
-async fn several_at_once_are_one() {
+async fn concurrent_reconnects_share_one_attempt() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.world(1).reviving.shut();
     let first = browser_fixture.begin_reconnect("1").await;
@@ -169,10 +169,10 @@ async fn several_at_once_are_one() {
     browser_fixture.end().await;
 }
 
-/// Ordered during a series, the attempt begins at once instead of after the pause; a hanging attempt is broken off for
-/// it, so that there is never more than one.
+/// An order during a series begins an attempt at once instead of after the pause, and breaks off an attempt that
+/// hangs, so that there is never more than one.
 #[tokio::test(start_paused = true)]
-async fn while_a_series_runs() {
+async fn reconnect_during_a_series_starts_at_once() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.world(1).break_instance(0);
     let call = browser_fixture
@@ -211,9 +211,9 @@ async fn while_a_series_runs() {
     browser_fixture.end().await;
 }
 
-/// Ordered at any moment of a loss, it ends with a connected browser, and every call is answered.
+/// A reconnect that is ordered at any moment of a loss ends with a connected browser, and every call is answered.
 #[tokio::test(start_paused = true)]
-async fn at_any_moment_of_a_loss() {
+async fn reconnect_during_a_loss_ends_connected() {
     for turns in 0..60 {
         let browser_fixture = BrowserFixture::new(1);
         let call = browser_fixture.fixture.begin("a", "hold").await;
@@ -236,7 +236,7 @@ async fn at_any_moment_of_a_loss() {
 /// A caller gets an answer whatever hangs: bringing the browser back, connecting to it, or clearing up after the last
 /// connection.
 #[tokio::test(start_paused = true)]
-async fn it_has_an_end() {
+async fn hanging_reconnect_is_ended() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.world(1).reviving.shut();
     let (status, waited) = took(browser_fixture.reconnect_browser("1")).await;
@@ -262,7 +262,7 @@ async fn it_has_an_end() {
 
 /// A caller that leaves meanwhile changes nothing; a caller that waits during a shutdown gets an error.
 #[tokio::test(start_paused = true)]
-async fn leaving_and_ending() {
+async fn departed_reconnect_caller_changes_nothing() {
     let browser_fixture = BrowserFixture::new(2);
     browser_fixture.world(1).reviving.shut();
     browser_fixture.begin_reconnect("1").await.abort();

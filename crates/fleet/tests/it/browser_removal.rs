@@ -19,7 +19,7 @@ fn indices(browser_fixture: &BrowserFixture) -> Vec<u32> {
 
 /// A browser is added while sessions run; its index is one that no browser ever had, and a refused browser uses none up.
 #[tokio::test(start_paused = true)]
-async fn indices_are_never_used_again() {
+async fn browser_indices_are_never_reused() {
     let mut browser_fixture = BrowserFixture::new(2);
     browser_fixture.fixture.call_at(named("a"), on("1"), "click").await.unwrap();
     browser_fixture.remove_browser("2").await.unwrap();
@@ -112,7 +112,7 @@ async fn an_end_note_does_not_restore_a_removed_browser() {
 /// A removal breaks off a connection that is being made; callers that wait for it, by a call or by a reconnect, get an
 /// error.
 #[tokio::test(start_paused = true)]
-async fn while_it_connects() {
+async fn removal_cancels_a_pending_connection() {
     for turns in 0..30 {
         let browser_fixture = BrowserFixture::new(2);
         browser_fixture.world(2).starting.shut();
@@ -126,7 +126,7 @@ async fn while_it_connects() {
         }
         let (status, waited) = took(browser_fixture.remove_browser("2")).await;
         assert_eq!((status.unwrap().state, waited), (BrowserState::Disconnected, Duration::ZERO), "{turns}");
-        // Either may be faster.
+        // The call or the removal may be faster.
         if let Err(error) = call.await.unwrap() {
             assert!(matches!(error, FleetError::BrowserRemoved { .. }), "{turns}: {error}");
         }
@@ -140,7 +140,7 @@ async fn while_it_connects() {
 
 /// A call that comes at the moment of a removal is served or refused, and opens nothing there afterwards.
 #[tokio::test(start_paused = true)]
-async fn calls_in_the_moment_of_a_removal() {
+async fn calls_racing_with_a_removal_open_nothing_afterwards() {
     for turns in 0..40 {
         let browser_fixture = BrowserFixture::new(2);
         browser_fixture.call_on("2", "click").await.unwrap();
@@ -169,7 +169,7 @@ async fn calls_in_the_moment_of_a_removal() {
 
 /// Two removals at once remove a browser once; a caller may leave without harm.
 #[tokio::test(start_paused = true)]
-async fn removed_twice() {
+async fn concurrent_removals_remove_once() {
     let browser_fixture = BrowserFixture::new(2);
     browser_fixture.fixture.call_at(named("a"), on("2"), "click").await.unwrap();
     browser_fixture.world(2).closing.shut();
@@ -183,9 +183,10 @@ async fn removed_twice() {
     browser_fixture.end().await;
 }
 
-/// A browser that does not let go keeps the caller of its removal no longer than a minute, and is removed in the end.
+/// A browser whose connection does not end keeps the caller of its removal no longer than a minute, and is removed in
+/// the end.
 #[tokio::test(start_paused = true)]
-async fn a_removal_has_an_end() {
+async fn hanging_removal_is_bounded() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.world(1).opening.shut();
     let call = browser_fixture.fixture.begin("a", "click").await;
@@ -210,7 +211,7 @@ async fn a_removal_has_an_end() {
 
 /// A shutdown in the middle of a removal waits for it: nothing is left, whichever came first.
 #[tokio::test(start_paused = true)]
-async fn removed_while_shutting_down() {
+async fn shutdown_waits_for_a_removal() {
     for turns in 0..40 {
         let browser_fixture = BrowserFixture::new(1);
         browser_fixture.fixture.call("a", "click").await.unwrap();
@@ -234,7 +235,7 @@ async fn removed_while_shutting_down() {
 
 /// With the last browser gone, the pool serves calls that name nothing, and indices count on.
 #[tokio::test(start_paused = true)]
-async fn back_to_the_pool() {
+async fn pool_serves_calls_after_the_last_browser_is_removed() {
     let browser_fixture = BrowserFixture::beside_a_pool(1);
     assert_eq!(browser_fixture.fixture.call("a", "click").await.unwrap().pool, "browser-1");
     browser_fixture.remove_browser("1").await.unwrap();

@@ -40,7 +40,7 @@ async fn run(fixture: &FleetFixture, whose: SessionKey, tools: &[&str], stop_on_
 
 /// Three commands run in one browser, one after the other, though two more are free: in a session and without one.
 #[tokio::test(start_paused = true)]
-async fn three_commands_one_seat() {
+async fn bulk_commands_run_in_one_seat() {
     let fixture = FleetFixture::fixed(3, 1).await;
     for whose in [SessionKey::Ephemeral, named("a")] {
         let before = fixture.world.log().len();
@@ -60,7 +60,7 @@ async fn three_commands_one_seat() {
     fixture.end().await;
 }
 
-/// No other call comes between: neither one of the same session nor one that waits for the slot.
+/// No other call runs between the calls of a bulk: neither one of the same session nor one that waits for the slot.
 #[tokio::test(start_paused = true)]
 async fn no_other_call_runs_between_the_calls_of_a_bulk() {
     for whose in [named("a"), SessionKey::Ephemeral] {
@@ -80,7 +80,7 @@ async fn no_other_call_runs_between_the_calls_of_a_bulk() {
 
 /// The first failure ends the bulk, or does not, as asked; a result with `isError` is a failure, and so is an error.
 #[tokio::test(start_paused = true)]
-async fn failures() {
+async fn bulk_ends_or_continues_at_a_failure() {
     let fixture = FleetFixture::fixed(1, 1).await;
     for whose in [SessionKey::Ephemeral, named("a")] {
         for bad in ["fail", "refuse"] {
@@ -97,7 +97,7 @@ async fn failures() {
 
 /// A caller that leaves ends the bulk after the call that runs; the slot comes back, and the session lives.
 #[tokio::test(start_paused = true)]
-async fn cancelled_between_calls() {
+async fn cancelled_bulk_ends_after_the_running_call() {
     for whose in [named("a"), SessionKey::Ephemeral] {
         let fixture = FleetFixture::fixed(1, 1).await;
         let (task, progress) = begin(&fixture, whose.clone(), &["one", "hold two", "three"], true).await;
@@ -117,7 +117,7 @@ async fn cancelled_between_calls() {
 
 /// A bulk that is cancelled while it waits for a slot runs nothing.
 #[tokio::test(start_paused = true)]
-async fn cancelled_in_the_queue() {
+async fn bulk_cancelled_in_the_queue_runs_nothing() {
     let fixture = FleetFixture::fixed(1, 1).await;
     fixture.create("a").await.unwrap();
     let (task, _) = begin(&fixture, SessionKey::Ephemeral, &["one", "two"], true).await;
@@ -133,7 +133,7 @@ async fn cancelled_in_the_queue() {
 /// A browser is lost in the middle: earlier answers are there, the call that lost it gets the error, and nothing more
 /// runs; the next call has a new browser.
 #[tokio::test(start_paused = true)]
-async fn lost_in_the_middle() {
+async fn bulk_keeps_answers_before_a_lost_browser() {
     for whose in [named("a"), SessionKey::Ephemeral] {
         let fixture = FleetFixture::fixed(1, 1).await;
         let (task, progress) = begin(&fixture, whose.clone(), &["one", "hold two", "three"], false).await;
@@ -144,7 +144,7 @@ async fn lost_in_the_middle() {
         assert_eq!((answer.answers.len(), progress.lock().unwrap().len()), (1, 1));
         assert!(matches!(answer.lost, Some(FleetError::Lost(_))), "{:?}", answer.lost);
         match behind.await.unwrap() {
-            // It relied on the session's page.
+            // The call did not run, because it relied on the session's page.
             Err(FleetError::NotRun(_)) => assert_eq!(whose, named("a")),
             other => assert_eq!(other.unwrap().seat, 2),
         }
@@ -156,7 +156,7 @@ async fn lost_in_the_middle() {
 
 /// Closing the session ends the bulk at once, and its caller gets the error.
 #[tokio::test(start_paused = true)]
-async fn closed_in_the_middle() {
+async fn closing_the_session_ends_the_bulk() {
     let fixture = FleetFixture::fixed(1, 1).await;
     let (task, _) = begin(&fixture, named("a"), &["one", "hold two", "three"], false).await;
     let _held = fixture.world.held().await;

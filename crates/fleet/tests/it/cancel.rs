@@ -8,7 +8,7 @@ use crate::fixture::{CALL, FleetFixture, LEASE, MS, crash, settle};
 
 /// A queued call whose caller left is never run.
 #[tokio::test(start_paused = true)]
-async fn a_queued_call_whose_caller_left_is_not_run() {
+async fn queued_call_of_a_departed_caller_is_not_run() {
     let fixture = FleetFixture::new(1, 1);
     let first = fixture.begin("a", "hold").await;
     let left = fixture.begin("a", "left").await;
@@ -25,7 +25,7 @@ async fn a_queued_call_whose_caller_left_is_not_run() {
 
 /// A running call whose caller left keeps its seat busy; the next call waits for it and runs on the same seat.
 #[tokio::test(start_paused = true)]
-async fn a_running_call_whose_caller_left_keeps_the_seat_busy() {
+async fn running_call_of_a_departed_caller_keeps_the_seat_busy() {
     let fixture = FleetFixture::new(1, 1);
     let left = fixture.begin("a", "hold-1").await;
     let held = fixture.world.held().await;
@@ -44,7 +44,7 @@ async fn a_running_call_whose_caller_left_keeps_the_seat_busy() {
 /// A call that waited behind a cancelled one carries a note with the tool's name and the wait; the call after it does not,
 /// nor a call that came after the engine was done.
 #[tokio::test(start_paused = true)]
-async fn a_call_behind_a_cancelled_one_hears_why_it_waited() {
+async fn call_behind_a_cancelled_one_gets_a_note() {
     let fixture = FleetFixture::new(1, 1);
     let left = fixture.begin("a", "hold-wait").await;
     let held = fixture.world.held().await;
@@ -73,7 +73,7 @@ async fn a_call_behind_a_cancelled_one_hears_why_it_waited() {
 
 /// A cancelled call that passes its deadline costs the seat; the next call gets a new one and a note.
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_call_past_its_deadline_costs_the_seat() {
+async fn cancelled_call_past_its_deadline_loses_the_seat() {
     let fixture = FleetFixture::new(1, 1);
     let left = fixture.begin("a", "hold").await;
     let held = fixture.world.held().await;
@@ -103,7 +103,7 @@ async fn calls_behind_a_hung_one_are_not_run() {
 
 /// A caller that leaves while it waits for a lease opens no seat, and leaves the queue.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_left_the_queue_opens_nothing() {
+async fn caller_that_left_the_queue_opens_no_seat() {
     let fixture = FleetFixture::new(1, 1);
     fixture.create("a").await.unwrap();
     let left = fixture.begin("b", "click").await;
@@ -119,7 +119,7 @@ async fn a_caller_that_left_the_queue_opens_nothing() {
 
 /// A caller that leaves while an instance starts for it opens no seat; the instance serves the next one.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_left_a_starting_instance_opens_nothing() {
+async fn caller_that_left_a_starting_instance_opens_no_seat() {
     let fixture = FleetFixture::new(1, 1);
     fixture.world.starting.shut();
     fixture.begin("a", "click").await.abort();
@@ -135,7 +135,7 @@ async fn a_caller_that_left_a_starting_instance_opens_nothing() {
 
 /// A waiter that leaves just as its slot is granted gives the slot back, and the next in line gets it.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_leaves_at_the_grant_gives_the_slot_back() {
+async fn waiter_leaving_at_the_grant_returns_the_slot() {
     let fixture = FleetFixture::new(1, 1);
     for round in 0..100 {
         fixture.create("a").await.unwrap();
@@ -162,7 +162,7 @@ async fn a_waiter_that_leaves_at_the_grant_gives_the_slot_back() {
 
 /// When the first caller of a waiting session leaves, the next one takes its place in the queue, not a new one.
 #[tokio::test(start_paused = true)]
-async fn the_session_keeps_its_place_for_the_next_caller() {
+async fn session_keeps_its_queue_position_for_the_next_caller() {
     let fixture = FleetFixture::new(1, 1);
     fixture.create("a").await.unwrap();
     let first = fixture.begin("b", "one").await;
@@ -183,7 +183,7 @@ async fn the_session_keeps_its_place_for_the_next_caller() {
 
 /// A caller that leaves while its seat opens leaves an idle session behind, which the next call uses.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_left_an_opening_leaves_a_session() {
+async fn caller_that_left_an_opening_seat_leaves_a_session() {
     let fixture = FleetFixture::new(1, 1);
     fixture.world.opening.shut();
     fixture.begin("a", "left").await.abort();
@@ -195,7 +195,7 @@ async fn a_caller_that_left_an_opening_leaves_a_session() {
 
 /// A note that reached no caller, because the caller left, is in the next answer, and only once.
 #[tokio::test(start_paused = true)]
-async fn an_undelivered_note_is_sent_again() {
+async fn undelivered_note_is_sent_again() {
     let fixture = FleetFixture::new(1, 1);
     fixture.create("a").await.unwrap();
     fixture.world.lose_seat(1, crash());
@@ -212,7 +212,7 @@ async fn an_undelivered_note_is_sent_again() {
 
 /// A note survives successors that never began: their callers left in the queue, or their start failed.
 #[tokio::test(start_paused = true)]
-async fn a_note_survives_successors_that_never_began() {
+async fn note_survives_sessions_that_never_began() {
     let fixture = FleetFixture::new(1, 1);
     fixture.create("a").await.unwrap();
     fixture.world.lose_instance(InstanceId(0), &crash());
@@ -230,7 +230,7 @@ async fn a_note_survives_successors_that_never_began() {
 
 /// A caller may leave just as its lease times out; nothing is left behind.
 #[tokio::test(start_paused = true)]
-async fn leaving_at_the_lease_timeout() {
+async fn caller_leaving_at_the_lease_timeout_leaves_nothing() {
     let fixture = FleetFixture::new(1, 1);
     fixture.create("a").await.unwrap();
     let began = Instant::now();

@@ -8,7 +8,7 @@ use crate::fixture::{FleetFixture, connection, crash, named, settle};
 
 /// Many first calls at once with one id make one session with one seat.
 #[tokio::test(start_paused = true)]
-async fn many_first_calls_make_one_session() {
+async fn concurrent_first_calls_make_one_session() {
     let fixture = FleetFixture::new(8, 8);
     let mut calls = JoinSet::new();
     for _ in 0..50 {
@@ -22,9 +22,9 @@ async fn many_first_calls_make_one_session() {
     fixture.end().await;
 }
 
-/// The same on several threads at once, where calls really race for the registry.
+/// First calls on several threads, which really race for the registry, make one session too.
 #[test]
-fn many_first_calls_on_many_threads_make_one_session() {
+fn first_calls_on_many_threads_make_one_session() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     runtime.block_on(async {
@@ -43,7 +43,7 @@ fn many_first_calls_on_many_threads_make_one_session() {
 
 /// Ids live in their owner's namespace, and a connection's own session is no named one.
 #[tokio::test(start_paused = true)]
-async fn owners_and_connections_are_apart() {
+async fn owners_and_connections_have_separate_session_ids() {
     let fixture = FleetFixture::new(8, 1);
     let ann = Owner::new("ann");
     let bob = Owner::new("bob");
@@ -66,7 +66,7 @@ async fn owners_and_connections_are_apart() {
 
 /// A seat that cannot be opened fails the call, and the fleet forgets it: the next call tries again.
 #[tokio::test(start_paused = true)]
-async fn a_failed_opening_is_not_remembered() {
+async fn failed_opening_is_tried_again() {
     let fixture = FleetFixture::new(2, 1);
     fixture.world.fail_open(StartError::new("no context"));
     let error = fixture.call("a", "click").await.unwrap_err();
@@ -80,7 +80,7 @@ async fn a_failed_opening_is_not_remembered() {
 
 /// An instance that cannot be started fails the call, and the fleet forgets it, however soon the next call comes.
 #[tokio::test(start_paused = true)]
-async fn a_failed_start_is_not_remembered() {
+async fn failed_start_is_tried_again() {
     let fixture = FleetFixture::new(1, 1);
     for round in 0..50 {
         fixture.world.fail_start("no chromium");
@@ -95,7 +95,7 @@ async fn a_failed_start_is_not_remembered() {
 
 /// An instance that hangs in its start fails the call after a while and frees its place.
 #[tokio::test(start_paused = true)]
-async fn a_hung_start_fails() {
+async fn hanging_start_fails_the_call() {
     let fixture = FleetFixture::new(1, 1);
     fixture.world.starting.shut();
     let error = fixture.call("a", "click").await.unwrap_err();
@@ -107,7 +107,7 @@ async fn a_hung_start_fails() {
 
 /// A seat that hangs in its opening is tried once more, then the call fails and the slot is free again.
 #[tokio::test(start_paused = true)]
-async fn a_hung_opening_fails() {
+async fn hanging_opening_fails_the_call() {
     let fixture = FleetFixture::new(1, 1);
     fixture.world.opening.shut();
     let error = fixture.call("a", "click").await.unwrap_err();
@@ -120,7 +120,7 @@ async fn a_hung_opening_fails() {
 
 /// All callers that wait for a creation get its error, and none of them starts another.
 #[tokio::test(start_paused = true)]
-async fn all_waiting_callers_hear_of_the_failure() {
+async fn all_waiting_callers_get_the_error() {
     let fixture = FleetFixture::new(1, 1);
     fixture.world.opening.shut();
     fixture.world.fail_open(StartError::new("no context"));
@@ -173,7 +173,7 @@ async fn create_opens_and_refuses_an_id_in_use() {
 
 /// A failed `create` leaves the id free, and one after a crash begins afresh without a note.
 #[tokio::test(start_paused = true)]
-async fn create_begins_afresh() {
+async fn failed_create_leaves_the_id_free() {
     let fixture = FleetFixture::new(1, 1);
     fixture.world.fail_open(StartError::new("no context"));
     assert!(matches!(fixture.create("a").await, Err(FleetError::Start(_))));

@@ -73,7 +73,7 @@ async fn lazy_instances_start_when_needed() {
 
 /// Lazy and eager pools together: each instance follows its own setting.
 #[tokio::test(start_paused = true)]
-async fn lazy_by_instance() {
+async fn each_instance_follows_its_lazy_setting() {
     let fixture = FleetFixture::fixed_with(3, 1, |settings| {
         with_instances(&mut settings.pools[0], |id, instance| instance.lazy = id == 1);
     })
@@ -90,7 +90,7 @@ async fn lazy_by_instance() {
 
 /// A call that comes before the instances have started waits for them, even longer than for a slot, and gets one.
 #[tokio::test(start_paused = true)]
-async fn a_call_waits_for_the_start() {
+async fn call_waits_for_the_instance_start() {
     let fixture = FleetFixture::tuned(1, 1, |settings| {
         let pool = &mut settings.pools[0];
         pool.size = Size::Fixed(2);

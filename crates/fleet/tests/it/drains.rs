@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::fixture::{FleetFixture, at, crash, named, settle, with_instances};
 
-/// A drained instance lends nothing more, stops when its leases are back, and stays so until it is restarted.
+/// A drained instance leases nothing more, stops when its leases are back, and stays stopped until it is restarted.
 #[tokio::test(start_paused = true)]
-async fn draining_one() {
+async fn drained_instance_stays_stopped_until_restarted() {
     let fixture = FleetFixture::fixed(2, 1).await;
     let said = fixture.call_at(named("a"), at("", "1"), "click").await.unwrap();
     let waiting = fixture.begin_at(named("b"), at("", "1"), "click").await;
@@ -41,7 +41,7 @@ async fn draining_one() {
 /// A drained pool refuses calls, at once and with the reason, waiting ones too; current leases go on; a restart brings it
 /// back.
 #[tokio::test(start_paused = true)]
-async fn draining_a_pool() {
+async fn drained_pool_refuses_calls_until_restarted() {
     let fixture = FleetFixture::fixed(2, 1).await;
     fixture.create("a").await.unwrap();
     fixture.create("b").await.unwrap();
@@ -71,7 +71,7 @@ async fn draining_a_pool() {
 /// A restart of a running instance waits for its leases; those who wait for the instance wait for the new one, and the
 /// restart counts as no failure.
 #[tokio::test(start_paused = true)]
-async fn restarting_what_runs() {
+async fn restart_waits_for_leases() {
     let fixture = FleetFixture::fixed(1, 2).await;
     let said = fixture.call("a", "click").await.unwrap();
     fixture.fleet.restart("DEFAULT", Some("0")).unwrap();
@@ -79,7 +79,7 @@ async fn restarting_what_runs() {
     assert!(fixture.instance(0).draining);
     let waiting =
         [fixture.begin("b", "click").await, fixture.begin_at(named("c"), at("", "0"), "click").await];
-    assert_eq!((fixture.waiting(), fixture.world.counts().stops), (2, 0), "a slot is free, but not lent");
+    assert_eq!((fixture.waiting(), fixture.world.counts().stops), (2, 0), "a slot is free, but not leased");
     assert_eq!(fixture.call("a", "click").await.unwrap().seat, said.seat);
     fixture.close("a").await.unwrap();
     for call in waiting {
@@ -93,7 +93,7 @@ async fn restarting_what_runs() {
 
 /// Pages that calls without a session left do not delay a restart.
 #[tokio::test(start_paused = true)]
-async fn left_pages_hold_nothing_up() {
+async fn idle_seats_delay_no_restart() {
     let fixture = FleetFixture::fixed_with(1, 2, |settings| settings.pools[0].warm = 1).await;
     fixture.call_ephemeral("click").await.unwrap();
     settle().await;
@@ -110,7 +110,7 @@ async fn left_pages_hold_nothing_up() {
 
 /// The last order counts: a restart after a drain, and a drain after a restart, before the lease is back.
 #[tokio::test(start_paused = true)]
-async fn the_last_order_counts() {
+async fn last_of_drain_and_restart_wins() {
     let fixture = FleetFixture::fixed(1, 1).await;
     fixture.create("a").await.unwrap();
     fixture.fleet.drain("DEFAULT", None).unwrap();
@@ -129,7 +129,7 @@ async fn the_last_order_counts() {
 
 /// Orders work in every state: while an instance starts, when that fails, and before the pool was used.
 #[tokio::test(start_paused = true)]
-async fn orders_in_every_state() {
+async fn orders_work_in_every_instance_state() {
     for broken in [false, true] {
         let fixture = FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(1));
         fixture.world.starting.shut();
@@ -158,9 +158,9 @@ async fn orders_in_every_state() {
     fixture.end().await;
 }
 
-/// An instance that dies while it waits for its restart comes back at once, without a charge to its budget.
+/// An instance that dies while it waits for its restart comes back at once, and the loss does not count as a failure.
 #[tokio::test(start_paused = true)]
-async fn lost_while_restarting() {
+async fn instance_lost_before_its_restart_starts_at_once() {
     let fixture = FleetFixture::fixed_with(1, 1, |settings| {
         with_instances(&mut settings.pools[0], |_, instance| instance.restarts = 0);
     })
@@ -176,7 +176,7 @@ async fn lost_while_restarting() {
 
 /// An elastic pool can be drained and restarted as well.
 #[tokio::test(start_paused = true)]
-async fn draining_an_elastic_pool() {
+async fn elastic_pool_can_be_drained_and_restarted() {
     let fixture = FleetFixture::new(1, 3);
     fixture.create("a").await.unwrap();
     assert_eq!(fixture.fleet.drain("DEFAULT", None).unwrap(), [InstanceId(0)]);
@@ -191,7 +191,7 @@ async fn draining_an_elastic_pool() {
     assert_eq!(
         (drained.drained, drained.instances.len(), drained.slots),
         (true, 0, 0),
-        "nothing can be lent"
+        "nothing can be leased"
     );
     assert_eq!(fixture.fleet.drain("DEFAULT", None).unwrap(), [], "there is nothing to drain");
     assert_eq!(fixture.fleet.restart("DEFAULT", None).unwrap(), [], "no running instance to restart");
@@ -203,10 +203,10 @@ async fn draining_an_elastic_pool() {
     fixture.end().await;
 }
 
-/// A slot that is granted and given up at the moment of a drain delays the drain no further; real threads, so that the
-/// moment is met everywhere.
+/// A slot that is granted and given up at the moment of a drain does not delay the drain. Runs on real threads, so that
+/// the drain meets every point of the grant.
 #[test]
-fn given_up_in_the_moment_of_a_drain() {
+fn abandoned_grant_does_not_delay_a_drain() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     runtime.block_on(async {
@@ -229,9 +229,9 @@ fn given_up_in_the_moment_of_a_drain() {
     });
 }
 
-/// An instance that is drained while it starts lends nothing at all, not even to those who waited for it.
+/// An instance that is drained while it starts leases nothing at all, not even to callers that waited for it.
 #[tokio::test(start_paused = true)]
-async fn drained_while_it_starts() {
+async fn instance_drained_while_starting_leases_nothing() {
     let fixture =
         FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = greenroom_fleet::Size::Fixed(2));
     fixture.world.starting.shut();

@@ -9,7 +9,7 @@ use crate::fixture::{FleetFixture, MS, connection, crash, named, settle};
 /// Closing during a call answers it, and those behind it, at once; the slot is free when the close returns, and a call
 /// with that id begins a new session without a note.
 #[tokio::test(start_paused = true)]
-async fn closed_under_a_call() {
+async fn closing_a_session_answers_its_running_call() {
     let fixture = FleetFixture::new(1, 1);
     let running = fixture.begin("a", "hold").await;
     let queued = fixture.begin("a", "click").await;
@@ -29,7 +29,7 @@ async fn closed_under_a_call() {
 /// A session that the operator closed is never replaced silently: its call gets the error, and the next one a note why
 /// its browser is new, once.
 #[tokio::test(start_paused = true)]
-async fn evicted_under_a_call() {
+async fn session_closed_by_the_operator_is_noted() {
     let fixture = FleetFixture::new(1, 1);
     let call = fixture.begin("a", "hold").await;
     let _held = fixture.world.held().await;
@@ -43,7 +43,7 @@ async fn evicted_under_a_call() {
 
 /// A call is answered at once even when its seat closes slowly; the slot is not free before.
 #[tokio::test(start_paused = true)]
-async fn a_slow_close_holds_up_no_answer() {
+async fn slow_close_delays_no_answer() {
     let fixture = FleetFixture::new(1, 1);
     let running = fixture.begin("a", "hold").await;
     let _held = fixture.world.held().await;
@@ -67,7 +67,7 @@ async fn a_slow_close_holds_up_no_answer() {
 
 /// A seat that never closes gives its slot up after a while.
 #[tokio::test(start_paused = true)]
-async fn a_hung_close_gives_the_slot_up() {
+async fn hanging_close_frees_the_slot() {
     let fixture = FleetFixture::new(1, 1);
     fixture.create("a").await.unwrap();
     fixture.world.closing.shut();
@@ -81,7 +81,7 @@ async fn a_hung_close_gives_the_slot_up() {
 
 /// Closing while the seat opens ends the session as soon as the seat is open; while it waits for a slot, at once.
 #[tokio::test(start_paused = true)]
-async fn closed_before_it_began() {
+async fn session_can_be_closed_while_opening() {
     let fixture = FleetFixture::new(1, 1);
     fixture.world.opening.shut();
     let opening = fixture.begin("a", "click").await;
@@ -104,7 +104,7 @@ async fn closed_before_it_began() {
 
 /// Closing a session that does not exist, is another owner's or was never begun gives the matching error.
 #[tokio::test(start_paused = true)]
-async fn unknown_sessions() {
+async fn closing_an_unknown_session_is_an_error() {
     let fixture = FleetFixture::new(2, 1);
     fixture.create("a").await.unwrap();
     let error = fixture.close("b").await.unwrap_err();
@@ -129,7 +129,7 @@ async fn unknown_sessions() {
 
 /// A session that dies while it is closed leaves no note for the next one with its name.
 #[tokio::test(start_paused = true)]
-async fn closed_while_it_died() {
+async fn session_lost_during_close_leaves_no_note() {
     let fixture = FleetFixture::new(1, 1);
     for _ in 0..20 {
         let running = fixture.begin("a", "hold").await;

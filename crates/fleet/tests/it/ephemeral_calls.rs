@@ -1,4 +1,5 @@
-//! Calls without a session: a lease for the call alone, and a slot that waits for its owner's next one.
+//! Calls without a session: a lease for the call alone, and a seat that stays in its slot for the owner's next such
+//! call.
 
 use greenroom_core::{InstanceId, Owner};
 use greenroom_fleet::{FleetError, SessionKey};
@@ -8,7 +9,7 @@ use crate::fixture::{FleetFixture, IDLE, MS, crash, settle};
 
 /// The same owner's next call gets the seat that the last one returned, with its page.
 #[tokio::test(start_paused = true)]
-async fn the_next_call_gets_the_returned_seat() {
+async fn next_call_gets_the_returned_seat() {
     let fixture = FleetFixture::new(4, 1);
     for _ in 0..3 {
         let said = fixture.call_ephemeral("click").await.unwrap();
@@ -18,7 +19,7 @@ async fn the_next_call_gets_the_returned_seat() {
     fixture.end().await;
 }
 
-/// Calls at the same time get different seats, which are lent again in the order of their return.
+/// Calls at the same time get different seats, which are leased again in the order of their return.
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_get_different_seats() {
     let fixture = FleetFixture::new(4, 1);
@@ -41,7 +42,7 @@ async fn concurrent_calls_get_different_seats() {
 
 /// Another owner never gets a returned seat, even when its slot is the only one: the seat is closed and a new one opened.
 #[tokio::test(start_paused = true)]
-async fn another_owner_never_gets_it() {
+async fn returned_seat_is_closed_for_another_owner() {
     let fixture = FleetFixture::new(1, 1);
     let ann = Owner::new("ann");
     let bob = Owner::new("bob");
@@ -62,7 +63,7 @@ async fn another_owner_never_gets_it() {
 /// A session that needs a slot of a full pool takes the returned one that is oldest, without waiting for its idle time; so
 /// does a session that came while the call still ran.
 #[tokio::test(start_paused = true)]
-async fn a_session_reclaims_a_returned_slot() {
+async fn session_takes_a_returned_slot_of_a_full_pool() {
     let fixture = FleetFixture::new(2, 1);
     let began = tokio::time::Instant::now();
     let local = Owner::local();
@@ -94,7 +95,7 @@ async fn a_session_reclaims_a_returned_slot() {
 /// A returned seat ends with the idle time, without a note to the next call; and no call without a session gets the
 /// advice to renew one.
 #[tokio::test(start_paused = true)]
-async fn a_returned_slot_expires() {
+async fn returned_seat_expires() {
     let fixture = FleetFixture::tuned(1, 1, |settings| settings.max_lifetime = Some(IDLE + MS));
     fixture.call_ephemeral("click").await.unwrap();
     advance(IDLE - MS).await;
@@ -109,9 +110,9 @@ async fn a_returned_slot_expires() {
     fixture.end().await;
 }
 
-/// A returned seat that died is not lent again, not even at the moment of its death.
+/// A returned seat that died is not leased again, not even at the moment of its death.
 #[tokio::test(start_paused = true)]
-async fn a_dead_seat_is_not_lent_again() {
+async fn dead_seat_is_not_leased_again() {
     let fixture = FleetFixture::new(1, 1);
     for round in 0..20 {
         assert_eq!(fixture.call_ephemeral("click").await.unwrap().seat, round + 1);

@@ -33,7 +33,7 @@ async fn idle_sessions_end() {
 
 /// A call restarts the idle time, and a call longer than the idle time keeps its session alive.
 #[tokio::test(start_paused = true)]
-async fn a_call_keeps_its_session() {
+async fn call_restarts_the_idle_time() {
     let fixture = FleetFixture::tuned(1, 1, |settings| with_call_timeout(settings, IDLE * 4));
     fixture.call("a", "click").await.unwrap();
     sleep(IDLE - MS).await;
@@ -52,7 +52,7 @@ async fn a_call_keeps_its_session() {
 
 /// A long call keeps its session even when its caller left.
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_call_keeps_its_session() {
+async fn cancelled_call_keeps_its_session() {
     let fixture = FleetFixture::tuned(1, 1, |settings| with_call_timeout(settings, IDLE * 4));
     fixture.begin("a", "hold").await.abort();
     sleep(IDLE * 2).await;
@@ -63,7 +63,7 @@ async fn a_cancelled_call_keeps_its_session() {
 
 /// A call that races with the expiry is answered, by the old seat without a note or by a new one with it.
 #[tokio::test(start_paused = true)]
-async fn a_call_racing_with_expiry_is_answered() {
+async fn call_racing_with_expiry_is_answered() {
     let fixture = FleetFixture::new(1, 1);
     let mut kept = 0;
     let mut restarted = 0;
@@ -101,7 +101,7 @@ async fn a_call_racing_with_expiry_is_answered() {
 
 /// A call queued before the session's task sees that its time is over keeps it.
 #[tokio::test(start_paused = true)]
-async fn a_call_queued_at_expiry_keeps_the_session() {
+async fn call_queued_at_expiry_keeps_the_session() {
     let fixture = FleetFixture::new(1, 1);
     fixture.call("a", "click").await.unwrap();
     // The call is queued and the clock passes the expiry, both before the session's task runs.
@@ -113,7 +113,7 @@ async fn a_call_queued_at_expiry_keeps_the_session() {
 
 /// A renewal that comes as the session's time runs out takes effect.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_racing_with_expiry_holds() {
+async fn renewal_racing_with_expiry_takes_effect() {
     let fixture = FleetFixture::new(1, 1);
     let mut renewals = 0;
     for round in 0..100 {
@@ -142,7 +142,7 @@ async fn a_renewal_racing_with_expiry_holds() {
 /// Answers warn near the end of a session's lifetime, and not before; at its end the session ends, and the next call
 /// carries a note.
 #[tokio::test(start_paused = true)]
-async fn lifetimes_end() {
+async fn session_ends_with_its_lifetime() {
     let fixture = with_lifetimes();
     let began = Instant::now();
     assert_eq!(fixture.call("a", "click").await.unwrap().notes, []);
@@ -166,7 +166,7 @@ async fn lifetimes_end() {
 
 /// A lifetime never ends during a call; the session ends right after it.
 #[tokio::test(start_paused = true)]
-async fn a_lifetime_ends_after_the_call() {
+async fn lifetime_ends_after_the_running_call() {
     let fixture = with_lifetimes();
     fixture.call("a", "click").await.unwrap();
     sleep(IDLE - MS).await;
@@ -186,7 +186,7 @@ async fn a_lifetime_ends_after_the_call() {
 
 /// A queue that never empties does not keep a session past its lifetime: queued calls run in the next one.
 #[tokio::test(start_paused = true)]
-async fn a_busy_session_ends_too() {
+async fn busy_session_ends_with_its_lifetime() {
     let fixture = with_lifetimes();
     fixture.call("a", "click").await.unwrap();
     sleep(IDLE - MS).await;
@@ -208,7 +208,7 @@ async fn a_busy_session_ends_too() {
 
 /// A renewal restarts both clocks and returns when the session would end.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_extends_both() {
+async fn renewal_restarts_idle_time_and_lifetime() {
     let fixture = with_lifetimes();
     fixture.call("a", "click").await.unwrap();
     for _ in 0..5 {

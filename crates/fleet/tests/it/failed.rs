@@ -25,7 +25,7 @@ fn no_restarts(settings: &mut greenroom_fleet::FleetSettings) {
 
 /// Callers that wait for a crashed instance, by number or alias, get the error at once; others are served elsewhere.
 #[tokio::test(start_paused = true)]
-async fn waiters_for_a_crashed_instance() {
+async fn waiters_for_a_crashed_instance_get_the_error() {
     for restarts in [0, 3] {
         let fixture = FleetFixture::fixed_with(2, 1, |settings| {
             with_instances(&mut settings.pools[0], move |id, instance| {
@@ -60,7 +60,7 @@ async fn waiters_for_a_crashed_instance() {
 /// A caller that takes any slot is served by the restarted instance; so is one that asks for that instance while it is
 /// down.
 #[tokio::test(start_paused = true)]
-async fn waiters_are_served_by_the_restarted_one() {
+async fn restarted_instance_serves_waiters() {
     let fixture = FleetFixture::fixed(1, 2).await;
     fixture.create("a").await.unwrap();
     fixture.create("b").await.unwrap();
@@ -83,7 +83,7 @@ async fn waiters_are_served_by_the_restarted_one() {
 /// When every instance has failed for good, waiting and new callers get the error for it at once; the other pool goes on
 /// unharmed and keeps its sessions.
 #[tokio::test(start_paused = true)]
-async fn no_healthy_instances() {
+async fn pool_without_healthy_instances_refuses_callers() {
     let (fixture, other) = two_pools(2, 1, no_restarts);
     fixture.fleet.start();
     fixture.call_at(named("kept"), at("OTHER", ""), "click").await.unwrap();
@@ -130,7 +130,7 @@ async fn no_healthy_instances() {
 
 /// A pool whose instances all wait for their restart has not failed, and its callers wait, no longer than for a slot.
 #[tokio::test(start_paused = true)]
-async fn callers_wait_for_a_restart_within_their_time() {
+async fn callers_wait_for_a_restart_up_to_the_lease_timeout() {
     let fixture = FleetFixture::fixed(1, 1).await;
     fixture.world.break_instance(0);
     fixture.world.lose_instance(InstanceId(0), &crash());
@@ -147,7 +147,7 @@ async fn callers_wait_for_a_restart_within_their_time() {
 
 /// No caller gets a slot of a failed instance, in whatever order instances fail and are asked for.
 #[tokio::test(start_paused = true)]
-async fn a_failed_instance_is_not_in_the_queue() {
+async fn failed_instance_leases_no_slot() {
     let fixture = FleetFixture::fixed_with(3, 1, no_restarts).await;
     for dead in [1, 0] {
         fixture.world.lose_instance(InstanceId(dead), &crash());
@@ -165,7 +165,7 @@ async fn a_failed_instance_is_not_in_the_queue() {
 
 /// A session whose instance dies between calls carries a note in its next call, which runs in another instance.
 #[tokio::test(start_paused = true)]
-async fn a_session_moves_when_its_instance_dies() {
+async fn session_moves_when_its_instance_dies() {
     let fixture = FleetFixture::fixed_with(2, 1, no_restarts).await;
     let home = fixture.call("a", "click").await.unwrap().instance;
     fixture.world.lose_instance(InstanceId(home), &crash());

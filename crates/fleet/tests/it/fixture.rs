@@ -137,7 +137,7 @@ impl FleetFixture {
         Self::tuned(slots, instances_max, |_| {})
     }
 
-    /// With this many spares, once it is started.
+    /// A fleet that keeps this many spares once it is started.
     pub fn warm(warm: usize, slots: usize, instances_max: usize) -> Self {
         Self::tuned(slots, instances_max, |settings| settings.pools[0].warm = warm)
     }
@@ -315,7 +315,7 @@ impl World {
 /// paused clock stands still meanwhile, since tokio does not move it while a blocking task runs.
 pub async fn settle() {
     let runtime = Handle::current().metrics();
-    // A thread counts when it goes to sleep and when it wakes: an odd number says that it sleeps.
+    // A thread counts each time it goes to sleep and each time it wakes: an odd number means that it sleeps.
     let sleeps = move |worker| runtime.worker_park_unpark_count(worker) % 2 == 1;
     let workers = Handle::current().metrics().num_workers();
     let idle = move || {

@@ -11,9 +11,9 @@ use crate::{
     fixture::{FleetFixture, HEALTH, MS, crash, settle, with_instances},
 };
 
-/// Every instance is checked every 20 s, also while all slots are lent and calls run in them.
+/// Every instance is checked every 20 s, even while all slots are leased and calls run in them.
 #[tokio::test(start_paused = true)]
-async fn beside_the_queue() {
+async fn health_checks_run_while_all_slots_are_leased() {
     let fixture = FleetFixture::fixed(2, 1).await;
     let calls = [fixture.begin("a", "hold").await, fixture.begin("b", "hold").await];
     let held = [fixture.world.held().await, fixture.world.held().await];
@@ -36,9 +36,9 @@ async fn beside_the_queue() {
     fixture.end().await;
 }
 
-/// The status shows one miss, and the instance lends nothing until it answers; open seats stay open.
+/// The status shows one miss, and the instance leases nothing until it answers; open seats stay open.
 #[tokio::test(start_paused = true)]
-async fn one_miss() {
+async fn instance_leases_nothing_after_a_missed_check() {
     let fixture = FleetFixture::fixed(1, 1).await;
     fixture.call("a", "click").await.unwrap();
     let check = fixture.instance(0).check;
@@ -67,7 +67,7 @@ async fn one_miss() {
 
 /// While no running instance answers, the fleet is not ready, and says why; one that answers is enough.
 #[tokio::test(start_paused = true)]
-async fn not_ready_without_an_answer() {
+async fn fleet_is_not_ready_without_a_responsive_instance() {
     let elastic = FleetFixture::new(1, 2);
     elastic.create("a").await.unwrap();
     for fixture in [FleetFixture::fixed(1, 1).await, elastic] {
@@ -99,7 +99,7 @@ async fn not_ready_without_an_answer() {
 /// After three misses in a row the instance has failed: it is stopped, its session is lost and says so, and it is started
 /// again.
 #[tokio::test(start_paused = true)]
-async fn three_misses() {
+async fn three_missed_checks_fail_the_instance() {
     let fixture = FleetFixture::fixed(1, 1).await;
     fixture.create("a").await.unwrap();
     let began = Instant::now();
@@ -121,7 +121,7 @@ async fn three_misses() {
 
 /// An instance that does not answer at all misses a check after 5 s, and the error says who was silent.
 #[tokio::test(start_paused = true)]
-async fn a_hanging_instance() {
+async fn hanging_check_counts_as_missed() {
     let fixture = FleetFixture::fixed(1, 1).await;
     let call = fixture.begin("a", "hold").await;
     let held = fixture.world.held().await;
@@ -141,7 +141,7 @@ async fn a_hanging_instance() {
 
 /// A dead process is noticed at once, not with the next check.
 #[tokio::test(start_paused = true)]
-async fn a_dead_process() {
+async fn dead_process_is_noticed_at_once() {
     let fixture = FleetFixture::fixed(1, 1).await;
     sleep(HEALTH / 2).await;
     let status = "exit status: 1".into();
@@ -157,13 +157,13 @@ async fn a_dead_process() {
 
 /// After the machine woke up every instance is checked now, and earlier misses do not count.
 #[tokio::test(start_paused = true)]
-async fn waking_up() {
+async fn instances_are_checked_after_sleep() {
     let fixture = FleetFixture::fixed(2, 1).await;
     fixture.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH * 2 + MS * 9).await;
     settle().await;
     let before = fixture.world.counts().pings;
-    fixture.fleet.woke();
+    fixture.fleet.check_after_sleep();
     settle().await;
     assert_eq!(fixture.world.counts().pings, before + 2, "at once");
     // Two misses before, two since: four, but not three in a row.
@@ -178,7 +178,7 @@ async fn waking_up() {
 
 /// Each instance is checked by its own settings.
 #[tokio::test(start_paused = true)]
-async fn by_its_own_settings() {
+async fn each_instance_is_checked_by_its_own_settings() {
     let fixture = FleetFixture::fixed_with(2, 1, |settings| {
         with_instances(&mut settings.pools[0], |id, instance| {
             instance.health_interval = Duration::from_secs(if id == 0 { 1 } else { 1000 });

@@ -1,4 +1,4 @@
-//! The pool: who gets a slot, and when instances start and stop.
+//! The pool: which caller gets a slot, and when instances start and stop.
 
 use greenroom_core::InstanceId;
 use greenroom_fleet::FleetError;
@@ -8,7 +8,7 @@ use crate::fixture::{FleetFixture, INSTANCE_IDLE, LEASE, MS, settle};
 
 /// A caller that got no slot in time learns how full the pool is and how many still wait.
 #[tokio::test(start_paused = true)]
-async fn a_lease_times_out_with_figures() {
+async fn lease_timeout_error_has_figures() {
     let fixture = FleetFixture::new(2, 2);
     for id in ["a", "b", "c", "d"] {
         fixture.create(id).await.unwrap();
@@ -51,9 +51,9 @@ async fn waiters_are_served_in_order() {
     fixture.end().await;
 }
 
-/// A pool grows by one instance at a time, only when all slots are lent, up to its maximum.
+/// A pool grows by one instance at a time, only when all slots are leased, up to its maximum.
 #[tokio::test(start_paused = true)]
-async fn a_pool_grows_to_its_maximum() {
+async fn pool_grows_to_its_maximum() {
     let fixture = FleetFixture::new(2, 3);
     for (id, instances) in [("a", 1), ("b", 1), ("c", 2), ("d", 2), ("e", 3), ("f", 3)] {
         fixture.create(id).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_pool_grows_to_its_maximum() {
 
 /// First calls that come at once while the instance starts share it.
 #[tokio::test(start_paused = true)]
-async fn a_starting_instance_is_shared() {
+async fn starting_instance_is_shared() {
     let fixture = FleetFixture::new(3, 3);
     fixture.world.starting.shut();
     let calls = [fixture.begin("a", "x").await, fixture.begin("b", "x").await, fixture.begin("c", "x").await];
@@ -80,13 +80,13 @@ async fn a_starting_instance_is_shared() {
 
 /// An instance without leases is stopped after its idle time, exactly, and a later call starts a new one.
 #[tokio::test(start_paused = true)]
-async fn an_idle_instance_retires() {
+async fn idle_instance_retires() {
     let fixture = FleetFixture::new(2, 1);
     fixture.create("a").await.unwrap();
     fixture.create("b").await.unwrap();
     fixture.close("a").await.unwrap();
     sleep(INSTANCE_IDLE * 2).await;
-    assert_eq!(fixture.world.counts().stops, 0, "one slot is still lent");
+    assert_eq!(fixture.world.counts().stops, 0, "one slot is still leased");
     fixture.close("b").await.unwrap();
     advance(INSTANCE_IDLE - MS).await;
     settle().await;
@@ -106,7 +106,7 @@ async fn an_idle_instance_retires() {
 
 /// A call that comes as its instance retires is served, by that instance or by another.
 #[tokio::test(start_paused = true)]
-async fn a_call_racing_with_retirement_is_served() {
+async fn call_racing_with_retirement_is_served() {
     let fixture = FleetFixture::new(1, 1);
     for round in 0..100 {
         fixture.create("a").await.unwrap();
@@ -130,7 +130,7 @@ async fn a_call_racing_with_retirement_is_served() {
 
 /// An instance whose caller left before it had started retires as well.
 #[tokio::test(start_paused = true)]
-async fn an_instance_whose_caller_left_retires() {
+async fn instance_of_a_departed_caller_retires() {
     let fixture = FleetFixture::new(1, 1);
     fixture.world.starting.shut();
     fixture.begin("a", "click").await.abort();
@@ -143,7 +143,7 @@ async fn an_instance_whose_caller_left_retires() {
 
 /// Callers that wait for an instance that fails to start all get the error at once; the next call tries anew.
 #[tokio::test(start_paused = true)]
-async fn waiters_hear_of_a_failed_start() {
+async fn waiters_get_the_error_of_a_failed_start() {
     let fixture = FleetFixture::new(1, 1);
     fixture.world.starting.shut();
     fixture.world.fail_start("no chromium");
@@ -158,9 +158,10 @@ async fn waiters_hear_of_a_failed_start() {
     fixture.end().await;
 }
 
-/// A line has its limit: a caller that comes to a full one is refused at once, those in it keep their places.
+/// The queue has a limit: a caller that comes to a full queue is refused at once, and waiting callers keep their
+/// places.
 #[tokio::test(start_paused = true)]
-async fn the_queue_of_a_pool_is_bounded() {
+async fn pool_queue_is_bounded() {
     let fixture = FleetFixture::new(1, 1);
     fixture.create("holder").await.unwrap();
     let mut waiting = Vec::new();

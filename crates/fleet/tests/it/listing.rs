@@ -64,7 +64,7 @@ async fn all_owners_sessions_are_listed() {
 
 /// A session is starting until its seat is open, then busy while calls are in flight, which are counted.
 #[tokio::test(start_paused = true)]
-async fn states_follow_the_session() {
+async fn session_state_follows_its_calls() {
     let fixture = FleetFixture::new(1, 1);
     let now = || {
         let list = fixture.fleet.list(&Owner::local());

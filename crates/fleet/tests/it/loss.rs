@@ -12,7 +12,7 @@ use crate::{
 /// A seat lost during a call fails that call, those queued behind it are not run, and the next call gets a new seat and a
 /// note why.
 #[tokio::test(start_paused = true)]
-async fn lost_under_a_call() {
+async fn seat_lost_during_a_call_fails_it() {
     let fixture = FleetFixture::new(1, 1);
     let running = fixture.begin("a", "hold").await;
     let queued = [fixture.begin("a", "one").await, fixture.begin("a", "two").await];
@@ -40,7 +40,7 @@ async fn lost_under_a_call() {
 
 /// A seat lost between calls costs the next call only its page: it gets a new seat and a note.
 #[tokio::test(start_paused = true)]
-async fn lost_between_calls() {
+async fn seat_lost_between_calls_is_replaced_with_a_note() {
     let fixture = FleetFixture::new(2, 1);
     fixture.call("a", "click").await.unwrap();
     fixture.world.lose_seat(1, Lost::Page("oom".into()));
@@ -53,14 +53,14 @@ async fn lost_between_calls() {
 
 /// A call sent at the moment of the loss runs as well, in the new seat; so do all that come with it.
 #[tokio::test(start_paused = true)]
-async fn called_in_the_moment_of_the_loss() {
+async fn call_at_the_moment_of_a_loss_runs_in_the_new_seat() {
     let fixture = FleetFixture::new(1, 1);
     for whose in [named("a"), connection(7)] {
         let owner = greenroom_core::Owner::local();
         for _ in 0..50 {
             let seat = fixture.call_as(&owner, whose.clone(), "click", "{}").await.unwrap().seat;
             fixture.world.lose_seat(seat, crash());
-            // Nothing was awaited: the session's task cannot know yet.
+            // The test has awaited nothing since the loss, so the session's task cannot know of it yet.
             let (one, two) = tokio::join!(
                 fixture.call_as(&owner, whose.clone(), "click", "{}"),
                 fixture.call_as(&owner, whose.clone(), "click", "{}")
@@ -77,7 +77,7 @@ async fn called_in_the_moment_of_the_loss() {
 
 /// A call sent as soon as the error arrives never reaches the dead session.
 #[tokio::test(start_paused = true)]
-async fn called_at_once_after_the_error() {
+async fn call_after_the_error_gets_a_new_session() {
     let fixture = FleetFixture::new(2, 1);
     for _ in 0..100 {
         let running = tokio::spawn({
@@ -97,9 +97,9 @@ async fn called_at_once_after_the_error() {
     fixture.end().await;
 }
 
-/// The same with real threads: an answer after a loss is always from another seat, and always carries a note.
+/// On real threads too, an answer after a loss is always from another seat and always carries a note.
 #[test]
-fn losses_on_many_threads() {
+fn answer_after_a_loss_is_from_another_seat() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     runtime.block_on(async {
@@ -135,7 +135,7 @@ fn losses_on_many_threads() {
 
 /// An ordinary tool error, as `isError` or as a JSON-RPC error, destroys nothing.
 #[tokio::test(start_paused = true)]
-async fn a_tool_error_destroys_nothing() {
+async fn tool_error_keeps_the_session() {
     let fixture = FleetFixture::new(1, 1);
     let raw = |text: &str| parse(text.to_owned()).unwrap();
     for body in
@@ -161,7 +161,7 @@ async fn a_tool_error_destroys_nothing() {
 /// A call that passes its deadline fails as hung, exactly then; the next call gets a new seat, and a late answer of the old
 /// seat is dropped.
 #[tokio::test(start_paused = true)]
-async fn a_hung_call_costs_the_seat() {
+async fn hanging_call_loses_the_seat() {
     let fixture = FleetFixture::new(1, 1);
     let hung = fixture.begin("a", "hold-old").await;
     let old = fixture.world.held().await;
@@ -211,7 +211,7 @@ async fn own_wait_extends_the_deadline() {
 /// An instance's death ends all its sessions, busy and idle, and no others; the pool starts another instance,
 /// and those who wait for a slot are served.
 #[tokio::test(start_paused = true)]
-async fn an_instance_dies() {
+async fn dead_instance_ends_only_its_sessions() {
     let fixture = FleetFixture::new(2, 2);
     fixture.create("idle").await.unwrap();
     let busy = fixture.begin("busy", "hold").await;
@@ -235,10 +235,10 @@ async fn an_instance_dies() {
     fixture.end().await;
 }
 
-/// A dead instance is never lent: not to a newcomer at the moment of its death, nor to waiters, who are served in their
-/// order.
+/// A dead instance leases nothing: not to a newcomer at the moment of its death, nor to waiters, which are served in
+/// their order.
 #[tokio::test(start_paused = true)]
-async fn a_dead_instance_is_never_lent() {
+async fn dead_instance_is_never_leased() {
     let fixture = FleetFixture::new(1, 1);
     for _ in 0..50 {
         fixture.create("holder").await.unwrap();
@@ -253,7 +253,7 @@ async fn a_dead_instance_is_never_lent() {
             fixture.close(id).await.unwrap();
         }
         assert_eq!(fixture.world.counts().opens, opens + 3, "no seat was opened in the dead instance");
-        // The instance dies while it lends nothing, and a caller asks at once.
+        // The instance dies while none of its slots is leased, and a caller asks at once.
         fixture.world.lose_instance(InstanceId(0), &crash());
         fixture.call("w4", "click").await.unwrap();
         assert_eq!(fixture.world.counts().opens, opens + 4);
@@ -264,7 +264,7 @@ async fn a_dead_instance_is_never_lent() {
 
 /// An adapter that panics costs its session, as a crash does, and nothing else.
 #[tokio::test(start_paused = true)]
-async fn an_adapter_panics() {
+async fn panicking_adapter_loses_only_its_session() {
     let fixture = FleetFixture::new(2, 1);
     fixture.create("other").await.unwrap();
     let running = fixture.begin("a", "hold").await;
@@ -282,7 +282,7 @@ async fn an_adapter_panics() {
 
 /// An engine that panics in its start costs that attempt, and its place in the pool is free again.
 #[tokio::test(start_paused = true)]
-async fn a_start_panics() {
+async fn panicking_start_frees_its_place() {
     let fixture = FleetFixture::new(1, 1);
     fixture.world.fail_start("panic");
     assert!(matches!(fixture.call("a", "click").await, Err(FleetError::Start(_))));

@@ -22,7 +22,7 @@ async fn aliased(instances: usize) -> FleetFixture {
 
 /// A number and an alias name the same instance, and aliases are case-sensitive.
 #[tokio::test(start_paused = true)]
-async fn by_number_and_by_alias() {
+async fn number_and_alias_name_the_same_instance() {
     let fixture = aliased(3).await;
     for (name, instance) in [("0", 0), ("debug", 0), ("1", 1), ("Debug", 1), ("2", 2)] {
         assert_eq!(
@@ -42,10 +42,10 @@ async fn by_number_and_by_alias() {
     fixture.end().await;
 }
 
-/// An instance with an alias is one slot, never two: a caller that asks by number waits for the one that has it by alias,
-/// and is served when it comes back.
+/// Number and alias name one slot, never two: a caller that asks by number waits for the holder that asked by alias,
+/// and is served when the slot comes back.
 #[tokio::test(start_paused = true)]
-async fn an_alias_is_no_second_slot() {
+async fn number_and_alias_share_one_slot() {
     let fixture = aliased(2).await;
     fixture.call_at(named("a"), at("", "debug"), "click").await.unwrap();
     let by_number = fixture.begin_at(named("b"), at("", "0"), "click").await;
@@ -64,7 +64,7 @@ async fn an_alias_is_no_second_slot() {
 
 /// Callers for any slot and callers for a certain one are served in the order in which they came.
 #[tokio::test(start_paused = true)]
-async fn fair_between_keyed_and_any() {
+async fn keyed_and_unkeyed_callers_are_served_in_order() {
     let fixture = FleetFixture::fixed(2, 1).await;
     fixture.call_at(named("on 0"), at("", "0"), "click").await.unwrap();
     fixture.call_at(named("on 1"), at("", "1"), "click").await.unwrap();
@@ -84,7 +84,7 @@ async fn fair_between_keyed_and_any() {
 
 /// Calls without a session get the slot that was returned first.
 #[tokio::test(start_paused = true)]
-async fn first_in_first_out_by_return() {
+async fn slot_returned_first_is_leased_first() {
     let fixture = FleetFixture::fixed(3, 1).await;
     let mut calls = Vec::new();
     let mut held = Vec::new();
@@ -116,7 +116,7 @@ async fn first_in_first_out_by_return() {
 
 /// A caller that waits too long for a certain instance learns which, who holds it as far as it may know, and how many wait.
 #[tokio::test(start_paused = true)]
-async fn too_late_names_the_holders() {
+async fn timeout_for_a_named_instance_names_the_holders() {
     let fixture = FleetFixture::fixed(2, 2).await;
     let bob = Owner::new("bob");
     let agent = || Arc::new(FakeAgent);
@@ -134,7 +134,7 @@ async fn too_late_names_the_holders() {
     assert_eq!(late.holders, ["session \"mine\"", "1 of other owners"]);
     let FleetError::Lease(late) = other.await.unwrap().unwrap_err() else { panic!("it was served") };
     assert_eq!(late.holders, ["session \"secret\"", "1 of other owners"], "each lists its own holders");
-    // For any slot: all holders, calls without a session too.
+    // The error for a caller of any slot names all holders, calls without a session too.
     let call = fixture.begin_at(SessionKey::Ephemeral, at("", ""), "hold").await;
     let held = fixture.world.held().await;
     let FleetError::Lease(late) = fixture.call("late", "click").await.unwrap_err() else {
@@ -148,9 +148,9 @@ async fn too_late_names_the_holders() {
     fixture.end().await;
 }
 
-/// A request that left the queue or timed out starts no browser and opens none, also not later.
+/// A request that left the queue or timed out starts no browser and opens no seat, not even later.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_started_for_those_who_left() {
+async fn departed_callers_start_nothing() {
     let fixture = FleetFixture::fixed_with(1, 1, |settings| settings.pools[0].lease_timeout = LEASE).await;
     fixture.create("a").await.unwrap();
     let before = fixture.world.counts();
@@ -172,7 +172,7 @@ async fn nothing_is_started_for_those_who_left() {
 
 /// A caller that leaves just as its slot comes, at any point on the way, leaves the slot to others.
 #[tokio::test(start_paused = true)]
-async fn a_keyed_wait_is_cancel_safe_in_the_moment_of_the_grant() {
+async fn keyed_waiter_leaving_at_the_grant_returns_the_slot() {
     let fixture = FleetFixture::fixed(1, 1).await;
     for turns in 0..12 {
         fixture.create("a").await.unwrap();

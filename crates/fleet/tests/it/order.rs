@@ -48,7 +48,7 @@ async fn sessions_run_in_parallel() {
 
 /// A session's queue is bounded; what does not fit is refused and the rest runs.
 #[tokio::test(start_paused = true)]
-async fn the_queue_is_bounded() {
+async fn session_queue_is_bounded() {
     let fixture = FleetFixture::new(1, 1);
     let running = fixture.begin("a", "hold").await;
     let held = fixture.world.held().await;

@@ -14,7 +14,7 @@ use crate::{
 /// A call without a session leaves its page in the slot: the same owner's next call on that slot finds it, another
 /// owner's or a session's does not.
 #[tokio::test(start_paused = true)]
-async fn a_page_stays_for_its_owner() {
+async fn returned_page_stays_for_its_owner() {
     let fixture = FleetFixture::fixed(2, 1).await;
     let bob = Owner::new("bob");
     let seat = |said: crate::fixture::TestAnswer| said.seat;
@@ -40,7 +40,7 @@ async fn a_page_stays_for_its_owner() {
 /// A call that names another pool or instance than its session's is refused with where the session lives; a call that
 /// names the session's own, by any name, or none runs there.
 #[tokio::test(start_paused = true)]
-async fn a_session_stays_where_it_is() {
+async fn call_naming_another_pool_than_its_session_is_refused() {
     let (fixture, other) = two_pools(2, 2, |settings| {
         for pool in &mut settings.pools {
             with_instances(pool, |id, one| one.alias = (id == 1).then(|| "main".to_owned()));
@@ -66,7 +66,7 @@ async fn a_session_stays_where_it_is() {
 
 /// Unknown names are refused with the known ones, and nothing is started for them.
 #[tokio::test(start_paused = true)]
-async fn wrong_names() {
+async fn unknown_pool_and_instance_names_are_refused() {
     let (fixture, other) = two_pools(1, 2, |_| {});
     let error = fixture.call_at(SessionKey::Ephemeral, at("default", ""), "click").await.unwrap_err();
     assert_eq!(error.to_string(), "no such pool: \"default\"; there are \"DEFAULT\", \"OTHER\"");
@@ -84,7 +84,7 @@ async fn wrong_names() {
 
 /// A pool that keeps profiles serves the local owner only.
 #[tokio::test(start_paused = true)]
-async fn a_pool_of_one_owner() {
+async fn pool_with_profiles_serves_the_local_owner_only() {
     let (fixture, other) = two_pools(1, 1, |settings| settings.pools[0].local_only = true);
     let bob = Owner::new("bob");
     let agent = || Arc::new(FakeAgent);
@@ -102,7 +102,7 @@ async fn a_pool_of_one_owner() {
 
 /// A session that lost its browser goes on in its pool, with a note that the browser is new.
 #[tokio::test(start_paused = true)]
-async fn a_lost_session_goes_on_in_its_pool() {
+async fn lost_session_continues_in_its_pool() {
     let (fixture, other) = two_pools(1, 2, |_| {});
     let said = fixture.call_at(named("a"), at("OTHER", ""), "click").await.unwrap();
     other.lose_seat(said.seat, crate::fixture::crash());

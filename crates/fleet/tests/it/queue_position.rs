@@ -13,7 +13,7 @@ use crate::{
 
 /// A caller in the queue receives its position at once, then at every change, and every position in turn.
 #[tokio::test(start_paused = true)]
-async fn the_position_counts_down() {
+async fn queue_position_counts_down() {
     let fixture = FleetFixture::fixed(1, 1).await;
     fixture.create("0").await.unwrap();
     let mut calls = Vec::new();
@@ -40,7 +40,7 @@ async fn the_position_counts_down() {
 
 /// However fast the queue moves, a caller receives its position at most every 250 ms, and not if nothing has changed.
 #[tokio::test(start_paused = true)]
-async fn not_too_often() {
+async fn queue_position_is_sent_at_most_every_250_ms() {
     let fixture =
         FleetFixture::fixed_with(1, 1, |settings| settings.pools[0].lease_timeout = Duration::from_secs(60))
             .await;
@@ -69,7 +69,7 @@ async fn not_too_often() {
 /// A caller that only waits for a browser to start stands in no queue and receives no position: for a lazy instance, for
 /// one that is started for it, for one that it names.
 #[tokio::test(start_paused = true)]
-async fn a_start_is_no_queue() {
+async fn caller_waiting_for_a_start_gets_no_position() {
     for (whose, target) in [(named("a"), at("", "")), (SessionKey::Ephemeral, at("", "1"))] {
         let fixture = FleetFixture::fixed_with(2, 1, |settings| {
             with_instances(&mut settings.pools[0], |_, instance| instance.lazy = true);
@@ -88,7 +88,7 @@ async fn a_start_is_no_queue() {
 
 /// A caller for a certain instance counts those before it who want that one or any.
 #[tokio::test(start_paused = true)]
-async fn a_position_in_the_queue_of_a_named_instance() {
+async fn named_instance_has_its_own_queue_position() {
     let fixture = FleetFixture::fixed(2, 1).await;
     fixture.call_at(named("on 0"), at("", "0"), "click").await.unwrap();
     fixture.call_at(named("on 1"), at("", "1"), "click").await.unwrap();

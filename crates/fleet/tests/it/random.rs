@@ -35,7 +35,7 @@ enum Step {
     LoseInstance(Index),
     FailStart,
     FailOpen,
-    /// Starting and opening take until the next of these.
+    /// Starts and openings hang until the next `Stall`.
     Stall,
     Go,
     Wait {
@@ -69,7 +69,7 @@ fn check(fixture: &FleetFixture, goes_on: bool) {
     let leased: usize = status.instances.iter().map(|one| one.leased_slots).sum();
     assert_eq!(leased, status.leased_slots);
     assert!(status.instances.iter().all(|one| one.leased_slots + one.spares <= one.slots), "{status:?}");
-    assert!(counts.seats_max <= slots, "a slot is lent twice: {counts:?}");
+    assert!(counts.seats_max <= slots, "a slot is leased twice: {counts:?}");
     assert!(
         status.waiting == 0 || !goes_on || status.leased_slots == status.slots,
         "a caller waits though a slot is free: {status:?}"
@@ -145,7 +145,7 @@ async fn play(warm: usize, slots: usize, instances_max: usize, steps: Vec<Step>)
     fixture.world.starting.open();
     fixture.world.opening.open();
     fixture.world.mend();
-    // Longer than every pause and every wait for a slot.
+    // Sleep longer than every pause and every wait for a slot.
     sleep(Duration::from_secs(120)).await;
     settle().await;
     check(&fixture, true);
@@ -169,10 +169,10 @@ async fn yield_for(turns: u8) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// In any history no slot is lent twice, leases and spares add up, no caller waits while a spare or a slot is free,
-    /// every call is answered, the spares come back when there is room, and a shutdown leaves nothing.
+    /// In any history no slot is leased twice, leases and spares add up, no caller waits while a spare or a slot is
+    /// free, every call is answered, the spares come back when there is room, and a shutdown leaves nothing.
     #[test]
-    fn the_fleet_keeps_its_promises(
+    fn fleet_invariants_hold_in_random_histories(
         warm in 0_usize..4,
         slots in 1_usize..4,
         instances_max in 1_usize..4,

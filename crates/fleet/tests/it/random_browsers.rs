@@ -121,10 +121,10 @@ impl History {
             assert_eq!(browser.last_attempt.is_none(), browser.state == BrowserState::Pending);
             assert_eq!(browser.reconnects, counts.started.saturating_sub(1) as u64, "{browser:?} {counts:?}");
             let is_full = browser.leased_slots == browser.slots;
-            // A browser that missed its last check lends nothing until it answers.
+            // A browser that missed its last check leases nothing until it answers.
             let is_silent = browser.last_error.is_some();
-            let lends = is_connected && !is_silent;
-            assert!(stalled || !lends || browser.waiting == 0 || is_full, "{browser:?}");
+            let can_lease = is_connected && !is_silent;
+            assert!(stalled || !can_lease || browser.waiting == 0 || is_full, "{browser:?}");
             let rests = browser.state == BrowserState::Disconnected
                 && browser.retry_in.is_some_and(|pause| pause > Duration::from_secs(1));
             assert!(stalled || !rests || browser.waiting == 0, "a caller waits in vain: {browser:?}");
@@ -136,7 +136,7 @@ impl History {
             let world = self.browser_fixture.world(nth);
             let counts = self.browser_fixture.world(nth).counts();
             assert!(counts.starting_max <= 1, "one try at a time: {counts:?}");
-            assert!(counts.seats_max <= self.slots, "a slot is lent twice: {counts:?}");
+            assert!(counts.seats_max <= self.slots, "a slot is leased twice: {counts:?}");
             assert_eq!(
                 (counts.dropped, counts.calls_on_lost, world.stopped_twice()),
                 (0, 0, 0),
@@ -245,7 +245,8 @@ impl History {
         }
     }
 
-    /// Everything is mended and answered: then every call and every order has ended, and every browser is there.
+    /// Mends all browsers and answers all calls, then checks that every call and order has ended and every browser is
+    /// connected.
     async fn finish(mut self) {
         for nth in 1..=self.given {
             self.play(Step::Go(nth)).await;
@@ -387,11 +388,11 @@ async fn play(browsers: u32, slots: usize, loose_only: bool, steps: Vec<Step>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-    /// In any history there is one attempt at a time per browser, no browser is brought back unasked, no slot is lent
-    /// twice, no caller waits in vain, no session gets another browser without a note, every call and order is answered, no
-    /// index is used twice, and a shutdown leaves nothing.
+    /// In any history there is one attempt at a time per browser, no browser is brought back unasked, no slot is
+    /// leased twice, no caller waits in vain, no session gets another browser without a note, every call and order is
+    /// answered, no index is used twice, and a shutdown leaves nothing.
     #[test]
-    fn attached_browsers_keep_their_promises(
+    fn attached_browser_invariants_hold_in_random_histories(
         browsers in 0..4_u32,
         slots in 1..3_usize,
         steps in vec(step(), 1..80),
@@ -402,7 +403,7 @@ proptest! {
 
     /// In any history of calls without sessions, none gets another tab without a note.
     #[test]
-    fn no_tab_is_swapped_silently(browsers in 1..3_u32, steps in vec(step(), 1..80)) {
+    fn no_tab_is_replaced_without_a_note(browsers in 1..3_u32, steps in vec(step(), 1..80)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(play(browsers, 1, true, steps));
     }

@@ -124,7 +124,7 @@ fn check(fixture: &FleetFixture, shape: &PoolShape, goes_on: bool) {
         assert_eq!(one.leased_since.is_some(), one.leased_slots > 0, "{one:?}");
     }
     let slots_max = if shape.resized { 2 } else { shape.slots };
-    assert!(counts.seats_max <= slots_max, "a slot is lent twice: {counts:?}");
+    assert!(counts.seats_max <= slots_max, "a slot is leased twice: {counts:?}");
     assert_eq!((counts.dropped, counts.calls_on_lost), (0, 0), "{counts:?}");
     assert_eq!(fixture.world.stopped_twice(), 0);
     // A caller that waits for a certain instance may wait while others are free.
@@ -214,7 +214,7 @@ async fn play(shape: PoolShape, steps: Vec<Step>) {
                 pool.strategy = lending;
                 fixture.fleet.apply(pool).unwrap();
             }
-            Step::Woke => fixture.fleet.woke(),
+            Step::Woke => fixture.fleet.check_after_sleep(),
             Step::Wait(seconds) => {
                 sleep(Duration::from_secs(seconds.into()) + MS).await;
                 settle().await;
@@ -231,7 +231,8 @@ fn go(fixture: &FleetFixture) {
     fixture.world.stopping.open();
 }
 
-/// Everything is mended, answered and ordered to run: then every call is answered, and the pool is whole again.
+/// Mends all instances, answers all calls and orders all instances to run, then checks that every call is answered and
+/// the pool is whole again.
 async fn finish(
     fixture: &FleetFixture,
     shape: &PoolShape,
@@ -271,10 +272,10 @@ async fn finish(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
-    /// In any history no slot is lent twice, leases add up, a failed instance has none, no caller waits in vain, every call
-    /// is answered, no order is lost, and a shutdown leaves nothing.
+    /// In any history no slot is leased twice, leases add up, a failed instance has none, no caller waits in vain,
+    /// every call is answered, no order is lost, and a shutdown leaves nothing.
     #[test]
-    fn a_declared_pool_keeps_its_promises(
+    fn declared_pool_invariants_hold_in_random_histories(
         shape in pool_shape(),
         steps in vec(step(), 1..70),
     ) {

@@ -20,7 +20,7 @@ fn changed(world: &Arc<World>, size: usize, change: impl FnOnce(&mut PoolSetting
 
 /// Description, strategy, lease timeout and call deadline take effect at once, under the same sessions.
 #[tokio::test(start_paused = true)]
-async fn what_holds_at_once() {
+async fn pool_settings_apply_at_once() {
     let fixture = FleetFixture::fixed(2, 1).await;
     let said = fixture.call("a", "click").await.unwrap();
     let pool = changed(&fixture.world, 2, |pool| {
@@ -58,7 +58,7 @@ async fn what_holds_at_once() {
 
 /// Interval and limit of health checks take effect at once, not after the next check.
 #[tokio::test(start_paused = true)]
-async fn health_holds_at_once() {
+async fn health_settings_apply_at_once() {
     let fixture = FleetFixture::fixed(1, 1).await;
     sleep(Duration::from_secs(2)).await;
     let pool = changed(&fixture.world, 1, |pool| {
@@ -77,9 +77,9 @@ async fn health_holds_at_once() {
     fixture.end().await;
 }
 
-/// The size takes effect at once, by the rules of scaling; back and forth, too.
+/// A new size takes effect at once, by the rules of scaling, also when it changes back and forth.
 #[tokio::test(start_paused = true)]
-async fn the_size_holds_at_once() {
+async fn pool_size_applies_at_once() {
     let fixture = FleetFixture::fixed(1, 1).await;
     for size in [3, 2, 4, 1] {
         fixture.fleet.apply(changed(&fixture.world, size, |_| {})).unwrap();
@@ -102,14 +102,14 @@ async fn the_size_holds_at_once() {
 
 /// Spares come and go with the setting, at once.
 #[tokio::test(start_paused = true)]
-async fn spares_hold_at_once() {
+async fn spare_count_applies_at_once() {
     let fixture = FleetFixture::fixed(4, 1).await;
     for warm in [2, 0, 3, 1, 0, 2] {
         fixture.fleet.apply(changed(&fixture.world, 4, |pool| pool.warm = warm)).unwrap();
         settle().await;
         assert_eq!((fixture.pool().spares, fixture.world.open_seats().len()), (warm, warm));
     }
-    // At once, before any task runs: there is still one task for spares, and no spare too many.
+    // Change the number several times before any task runs: there is still one task for spares, and no spare too many.
     for warm in [0, 3, 0, 1] {
         fixture.fleet.apply(changed(&fixture.world, 4, |pool| pool.warm = warm)).unwrap();
     }
@@ -120,7 +120,7 @@ async fn spares_hold_at_once() {
 
 /// Engine, browser and slots take effect with the next start of an instance; an existing session goes on until then.
 #[tokio::test(start_paused = true)]
-async fn what_holds_with_the_next_start() {
+async fn engine_settings_apply_at_the_next_start() {
     let fixture = FleetFixture::fixed(2, 1).await;
     let said = fixture.call_at(named("a"), at("", "1"), "click").await.unwrap();
     let new_world = World::new();
@@ -156,7 +156,7 @@ async fn what_holds_with_the_next_start() {
 
 /// A pool that does not exist gets no settings; an elastic pool does not become a fixed one.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_change() {
+async fn unknown_pool_and_pool_kind_cannot_change() {
     let fixture = FleetFixture::new(1, 3);
     let unknown = changed(&fixture.world, 1, |pool| pool.name = "NEW".to_owned());
     assert!(matches!(fixture.fleet.apply(unknown), Err(FleetError::NoPool { .. })));

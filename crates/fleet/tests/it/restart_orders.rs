@@ -21,7 +21,7 @@ async fn alone() -> FleetFixture {
 
 /// An order that comes while a failed instance is still being stopped is carried out when it has stopped.
 #[tokio::test(start_paused = true)]
-async fn while_it_stops() {
+async fn order_during_a_stop_runs_afterwards() {
     let fixture = alone().await;
     fixture.world.stopping.shut();
     fixture.world.lose_instance(InstanceId(0), &crash());
@@ -37,7 +37,7 @@ async fn while_it_stops() {
 
 /// An instance that dies while it waits for its last lease before a restart is restarted.
 #[tokio::test(start_paused = true)]
-async fn while_it_is_drained() {
+async fn instance_lost_while_draining_is_restarted() {
     let fixture = alone().await;
     let held = fixture.begin("a", "hold").await;
     fixture.fleet.restart("DEFAULT", None).unwrap();
@@ -50,9 +50,9 @@ async fn while_it_is_drained() {
     fixture.end().await;
 }
 
-/// The status of an instance that died a moment ago is consistent: it has failed, and nothing of it is lent.
+/// The status of an instance that died a moment ago is consistent: it has failed, and none of its slots is leased.
 #[tokio::test(start_paused = true)]
-async fn shown_at_once() {
+async fn lost_instance_status_is_consistent() {
     let fixture = alone().await;
     let held = fixture.begin("a", "hold").await;
     assert_eq!((fixture.pool().instances[0].leased_slots, fixture.pool().healthy()), (1, 1));

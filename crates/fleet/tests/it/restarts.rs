@@ -25,10 +25,10 @@ async fn pause_after_loss(fixture: &FleetFixture, id: u32) -> Option<Duration> {
 /// A crashed instance leaves the pool at once and is started again after 1, 2 and 4 s; then it stays failed, though the
 /// others go on. The status and the watcher count each restart.
 #[tokio::test(start_paused = true)]
-async fn three_restarts_and_no_more() {
+async fn instance_is_restarted_three_times() {
     let fixture = FleetFixture::fixed_with(2, 1, |settings| settings.starts_max = 1).await;
     for (nth, pause) in [Some(S), Some(S * 2), Some(S * 4)].into_iter().enumerate() {
-        // Not a hundred seconds each: all within the five minutes.
+        // Do not use `pause_after_loss` here, which waits longer: all losses must be within the five minutes.
         let starts = fixture.world.counts().starts;
         let began = Instant::now();
         fixture.world.lose_instance(InstanceId(1), &crash());
@@ -57,7 +57,7 @@ async fn three_restarts_and_no_more() {
 /// Restarts older than five minutes do not count: an instance that crashes now and then is always started again, after a
 /// second.
 #[tokio::test(start_paused = true)]
-async fn a_good_stretch_gives_the_budget_back() {
+async fn restarts_older_than_five_minutes_do_not_count() {
     let fixture = FleetFixture::fixed(1, 1).await;
     for _ in 0..10 {
         assert_eq!(pause_after_loss(&fixture, 0).await, Some(S));
@@ -67,9 +67,9 @@ async fn a_good_stretch_gives_the_budget_back() {
     fixture.end().await;
 }
 
-/// Failed starts spend the same budget as crashes do; with a budget of 0, the first failure is for good.
+/// Failed starts count towards the same limit as crashes; with a limit of 0, the first failure is final.
 #[tokio::test(start_paused = true)]
-async fn failing_starts_spend_the_budget() {
+async fn failed_starts_count_as_restarts() {
     let fixture = FleetFixture::fixed_with(2, 1, |settings| {
         with_instances(&mut settings.pools[0], |id, instance| {
             instance.restarts = if id == 1 { 0 } else { 3 }
@@ -90,10 +90,10 @@ async fn failing_starts_spend_the_budget() {
     fixture.end().await;
 }
 
-/// Restarted by an order, a failed instance is there at once, by number or alias or with the whole pool, and has its whole
-/// budget again.
+/// An order restarts a failed instance at once, by number or alias or with the whole pool, and gives it its whole
+/// number of restarts again.
 #[tokio::test(start_paused = true)]
-async fn a_restart_by_hand() {
+async fn restart_order_resets_the_restart_limit() {
     let fixture = FleetFixture::fixed_with(2, 1, |settings| {
         with_instances(&mut settings.pools[0], |id, instance| {
             instance.restarts = 1;
@@ -122,7 +122,7 @@ async fn a_restart_by_hand() {
 
 /// An order to restart cuts the pause before the next attempt short.
 #[tokio::test(start_paused = true)]
-async fn a_restart_by_hand_cuts_the_pause_short() {
+async fn restart_order_ends_the_pause() {
     let fixture = FleetFixture::fixed(1, 1).await;
     for _ in 0..5 {
         fixture.world.lose_instance(InstanceId(0), &crash());
@@ -141,7 +141,7 @@ async fn a_restart_by_hand_cuts_the_pause_short() {
 /// If the order to restart comes while the old instance is still being stopped, the new one starts as soon as that is
 /// done.
 #[tokio::test(start_paused = true)]
-async fn a_restart_by_hand_during_the_clearing() {
+async fn restart_order_during_a_stop_starts_afterwards() {
     let fixture = FleetFixture::fixed_with(1, 1, |settings| {
         with_instances(&mut settings.pools[0], |_, instance| instance.restarts = 0);
     })
@@ -158,10 +158,10 @@ async fn a_restart_by_hand_during_the_clearing() {
     fixture.end().await;
 }
 
-/// One start answers all who asked for it: a call wants a lazy instance started, and so does an order, in whatever order
-/// they come; an instance that then fails for good is not started again.
+/// One start serves both a call and an order that ask for a lazy instance, whichever comes first; an instance that then
+/// fails for good is not started again.
 #[tokio::test(start_paused = true)]
-async fn no_start_is_owed_twice() {
+async fn call_and_order_share_one_start() {
     for turns in 0..12 {
         let fixture = FleetFixture::fixed_with(1, 1, |settings| {
             with_instances(&mut settings.pools[0], |_, one| (one.lazy, one.restarts) = (true, 0));

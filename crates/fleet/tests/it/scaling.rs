@@ -18,7 +18,7 @@ fn numbers(ids: impl IntoIterator<Item = u32>) -> Vec<InstanceId> {
 
 /// New instances start at once and serve those who wait.
 #[tokio::test(start_paused = true)]
-async fn growing() {
+async fn new_instances_serve_waiters() {
     let fixture = FleetFixture::fixed(1, 1).await;
     fixture.create("a").await.unwrap();
     let waiting = [fixture.begin("b", "click").await, fixture.begin("c", "click").await];
@@ -34,9 +34,9 @@ async fn growing() {
 }
 
 /// Shrinking drains the highest numbers and cuts no lease: idle ones leave at once, a session goes on and its instance
-/// stops when the session ends; meanwhile the instance lends nothing, and the status says so.
+/// stops when the session ends; meanwhile the instance leases nothing more, and the status says so.
 #[tokio::test(start_paused = true)]
-async fn shrinking() {
+async fn shrinking_drains_the_highest_instances() {
     let fixture = FleetFixture::fixed(4, 2).await;
     let said = fixture.call_at(named("a"), at("", "2"), "click").await.unwrap();
     let running = fixture.begin_at(SessionKey::Ephemeral, at("", "2"), "hold").await;
@@ -70,7 +70,7 @@ async fn shrinking() {
 
 /// Callers that wait for an instance that is to leave are refused at once; those who take any are served by the rest.
 #[tokio::test(start_paused = true)]
-async fn shrinking_under_those_who_wait() {
+async fn waiters_for_a_removed_instance_are_refused() {
     let fixture = FleetFixture::fixed(2, 1).await;
     fixture.call_at(named("a"), at("", "0"), "click").await.unwrap();
     fixture.call_at(named("b"), at("", "1"), "click").await.unwrap();
@@ -80,15 +80,15 @@ async fn shrinking_under_those_who_wait() {
     assert!(matches!(keyed.await.unwrap(), Err(FleetError::InstanceDown { .. })));
     fixture.close("b").await.unwrap();
     settle().await;
-    assert!(!any.is_finished(), "an instance that is to leave is not lent again");
+    assert!(!any.is_finished(), "an instance that is to leave is not leased again");
     fixture.close("a").await.unwrap();
     assert_eq!(any.await.unwrap().unwrap().instance, 0);
     fixture.end().await;
 }
 
-/// Shrunk and grown again before the lease is back, a pool keeps its instance as it is, and lends its other slots again.
+/// A pool that shrinks and grows again before the lease is back keeps its instance, and leases its other slots again.
 #[tokio::test(start_paused = true)]
-async fn shrunk_and_grown_again() {
+async fn regrown_pool_keeps_its_leased_instance() {
     let fixture = FleetFixture::fixed(2, 2).await;
     let said = fixture.call_at(named("a"), at("", "1"), "click").await.unwrap();
     fixture.fleet.scale("DEFAULT", 1).unwrap();
@@ -113,7 +113,7 @@ async fn shrunk_and_grown_again() {
 
 /// A pool of two has the instances 0 and 1, even while others still leave: an instance's settings go by its number.
 #[tokio::test(start_paused = true)]
-async fn no_gaps() {
+async fn instance_numbers_have_no_gaps() {
     let fixture = FleetFixture::fixed(3, 1).await;
     fixture.call_at(named("a"), at("", "2"), "click").await.unwrap();
     fixture.fleet.scale("DEFAULT", 1).unwrap();
@@ -128,9 +128,9 @@ async fn no_gaps() {
     fixture.end().await;
 }
 
-/// The same while the instance is just being stopped: it comes back when it is gone.
+/// If the pool grows again while the instance is being stopped, the instance starts again after the stop.
 #[tokio::test(start_paused = true)]
-async fn grown_again_while_it_stops() {
+async fn regrown_instance_starts_after_its_stop() {
     let fixture = FleetFixture::fixed(2, 1).await;
     fixture.world.stopping.shut();
     fixture.fleet.scale("DEFAULT", 1).unwrap();
@@ -151,7 +151,7 @@ async fn grown_again_while_it_stops() {
 
 /// An instance that is to leave while it is being started, fails to start, or waits for its next try, leaves.
 #[tokio::test(start_paused = true)]
-async fn leaving_in_every_state() {
+async fn instance_can_be_removed_in_every_state() {
     let fixture = FleetFixture::fixed_with(1, 1, |settings| {
         with_instances(&mut settings.pools[0], |id, instance| {
             instance.lazy = id == 4;
@@ -192,7 +192,7 @@ async fn leaving_in_every_state() {
 
 /// A pool that no call has used yet can be scaled; it takes the new size at its start.
 #[tokio::test(start_paused = true)]
-async fn before_the_start() {
+async fn unused_pool_can_be_scaled() {
     let fixture = FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(3));
     fixture.fleet.scale("DEFAULT", 1).unwrap();
     settle().await;
@@ -205,7 +205,7 @@ async fn before_the_start() {
 
 /// A session whose instance dies before it leaves gets a note and goes on elsewhere; the instance is not started again.
 #[tokio::test(start_paused = true)]
-async fn lost_while_leaving() {
+async fn instance_lost_while_draining_is_not_restarted() {
     let fixture = FleetFixture::fixed(2, 1).await;
     fixture.call_at(named("a"), at("", "1"), "click").await.unwrap();
     fixture.fleet.scale("DEFAULT", 1).unwrap();
@@ -219,7 +219,7 @@ async fn lost_while_leaving() {
 
 /// An elastic pool is not scaled; a size is never below one.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be() {
+async fn invalid_scaling_is_refused() {
     let fixture = FleetFixture::new(1, 4);
     let error = fixture.fleet.scale("DEFAULT", 2).unwrap_err();
     assert!(matches!(error, FleetError::NotFixed { .. }), "{error}");
@@ -232,7 +232,7 @@ async fn what_cannot_be() {
 
 /// An instance that dies just as it is to leave is out of the pool at once, even if its cleanup takes long.
 #[tokio::test(start_paused = true)]
-async fn lost_in_the_moment_of_leaving() {
+async fn instance_lost_while_removed_leaves_at_once() {
     let fixture = FleetFixture::fixed(2, 2).await;
     fixture.call_at(named("a"), at("", "1"), "click").await.unwrap();
     fixture.world.stopping.shut();

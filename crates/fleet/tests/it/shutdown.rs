@@ -11,7 +11,7 @@ use crate::fixture::{FleetFixture, settle};
 /// A shutdown ends sessions that are idle, busy, opening and waiting, and calls without one; each caller learns why, every
 /// seat is closed and every instance stopped once, and the fleet accepts nothing more.
 #[tokio::test(start_paused = true)]
-async fn everything_ends() {
+async fn shutdown_ends_all_sessions_and_calls() {
     let fixture = FleetFixture::new(2, 2);
     fixture.create("idle").await.unwrap();
     fixture.call_ephemeral("click").await.unwrap();
@@ -42,7 +42,7 @@ async fn everything_ends() {
 
 /// A shutdown ends an instance that is still starting, and those who wait for it.
 #[tokio::test(start_paused = true)]
-async fn starting_instances_end() {
+async fn shutdown_ends_starting_instances() {
     let fixture = FleetFixture::new(1, 1);
     fixture.world.starting.shut();
     let calls = [fixture.begin("a", "click").await, fixture.begin("b", "click").await];
@@ -55,13 +55,13 @@ async fn starting_instances_end() {
 
 /// A shutdown without anything to end returns.
 #[tokio::test(start_paused = true)]
-async fn nothing_to_end() {
+async fn shutdown_of_an_empty_fleet_returns() {
     FleetFixture::new(1, 1).end().await;
 }
 
 /// A seat that does not close holds a shutdown up for a bounded time only, and its instance is stopped after.
 #[tokio::test(start_paused = true)]
-async fn a_hung_close_does_not_hold_up_a_shutdown() {
+async fn hanging_close_delays_shutdown_for_a_bounded_time() {
     let fixture = FleetFixture::new(2, 2);
     for id in ["a", "b", "c"] {
         fixture.create(id).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_hung_close_does_not_hold_up_a_shutdown() {
 
 /// A shutdown waits for sessions that are being closed already, and for instances that are being stopped.
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_waits_for_what_is_ending() {
+async fn shutdown_waits_for_closing_sessions() {
     let fixture = FleetFixture::new(1, 2);
     fixture.create("a").await.unwrap();
     fixture.create("b").await.unwrap();
@@ -101,7 +101,7 @@ async fn a_shutdown_waits_for_what_is_ending() {
 
 /// Calls that race with a shutdown on many threads are answered, one way or the other, and leave nothing.
 #[test]
-fn calls_racing_with_a_shutdown() {
+fn calls_racing_with_a_shutdown_are_answered() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     runtime.block_on(async {
@@ -132,7 +132,7 @@ fn calls_racing_with_a_shutdown() {
 
 /// Draining accepts no more calls, lets those that run or wait end, and returns whether they did in time.
 #[tokio::test(start_paused = true)]
-async fn calls_are_drained() {
+async fn drain_lets_running_calls_end() {
     let fixture = FleetFixture::fixed(1, 1).await;
     let running = fixture.begin("a", "hold").await;
     let held = fixture.world.held().await;
@@ -155,7 +155,7 @@ async fn calls_are_drained() {
 
 /// A drain waits for calls for a limited time; the shutdown then ends them.
 #[tokio::test(start_paused = true)]
-async fn draining_is_bounded() {
+async fn drain_time_is_bounded() {
     let fixture = FleetFixture::fixed(1, 1).await;
     let running = fixture.begin("a", "hold").await;
     let _held = fixture.world.held().await;
@@ -167,12 +167,12 @@ async fn draining_is_bounded() {
 }
 
 /// A call that was accepted before the drain and whose session dies before its turn gets the error that greenroom is
-/// shutting down: no browser is lent to it any more, and it does not hold up the drain.
+/// shutting down: it gets no lease any more, and does not hold up the drain.
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_session_dies_in_a_drain() {
+async fn call_whose_session_dies_in_a_drain_gets_the_error() {
     let fixture = FleetFixture::fixed(1, 1).await;
     fixture.create("a").await.unwrap();
-    // All before the session's task sees any of it: a call is queued, the browser dies, the drain begins.
+    // A call is queued, the browser dies and the drain begins, all before the session's task sees any of it.
     let mut call = Box::pin(fixture.call("a", "click"));
     tokio::select! {
         biased;
@@ -189,7 +189,7 @@ async fn a_call_whose_session_dies_in_a_drain() {
 /// Callers that wait in line when a drain begins are refused at once and hold nothing up; calls that run end, and the pools
 /// accept no more orders.
 #[tokio::test(start_paused = true)]
-async fn waiters_do_not_hold_up_a_drain() {
+async fn waiters_do_not_delay_a_drain() {
     let fixture = FleetFixture::fixed(1, 1).await;
     let running = fixture.begin("a", "hold").await;
     let held = fixture.world.held().await;
@@ -210,7 +210,7 @@ async fn waiters_do_not_hold_up_a_drain() {
 
 /// All pools end at the same time: a browser that does not stop delays only its own pool.
 #[tokio::test(start_paused = true)]
-async fn pools_end_together() {
+async fn pools_end_in_parallel() {
     let (fixture, other) = crate::declared::two_pools(3, 3, |_| {});
     fixture.fleet.start();
     settle().await;

@@ -12,7 +12,7 @@ use crate::{
     fixture::{FleetFixture, IDLE, INSTANCE_IDLE, MS, Outcome, TestAnswer, named, permit, settle},
 };
 
-/// A started fleet with so many spares, all ready as far as there is room.
+/// A started fleet with this many spares, all ready as far as there is room.
 pub async fn warm(warm: usize, slots: usize, instances_max: usize) -> FleetFixture {
     let fixture = FleetFixture::warm(warm, slots, instances_max);
     fixture.fleet.start();
@@ -37,7 +37,7 @@ async fn call_by(fixture: &FleetFixture, agent: Arc<dyn Agent>, id: &str, tool: 
 
 /// A spare is not leased, the next session gets it without opening anything, and another takes its place.
 #[tokio::test(start_paused = true)]
-async fn a_session_gets_the_spare() {
+async fn session_gets_the_spare() {
     let fixture = warm(1, 4, 1).await;
     assert_eq!((spares(&fixture), fixture.leased(), fixture.sessions()), (1, 0, 0));
     fixture.world.opening.shut();
@@ -58,7 +58,7 @@ async fn a_session_gets_the_spare() {
 
 /// Many first calls at once and one spare: one gets it, the others open their own, and no caller waits.
 #[tokio::test(start_paused = true)]
-async fn many_at_once_and_one_spare() {
+async fn one_of_many_callers_gets_the_spare() {
     let fixture = warm(1, 8, 1).await;
     let mut calls = Vec::new();
     for n in 0..6 {
@@ -78,7 +78,7 @@ async fn many_at_once_and_one_spare() {
 
 /// A seat that a session used is never a spare: a spare was never called before it is handed out.
 #[tokio::test(start_paused = true)]
-async fn a_used_seat_is_never_a_spare() {
+async fn used_seat_never_becomes_a_spare() {
     let fixture = warm(2, 4, 1).await;
     for n in 0..10_u64 {
         let id = n.to_string();
@@ -96,7 +96,7 @@ async fn a_used_seat_is_never_a_spare() {
 /// In a full pool the spare's slot goes to the next caller at once, even where waiting is not allowed, and even to an agent
 /// that its seat does not suit: that agent gets a seat of its own.
 #[tokio::test(start_paused = true)]
-async fn a_spare_never_makes_a_caller_wait() {
+async fn spare_never_makes_a_caller_wait() {
     for suits in [true, false] {
         let fixture = FleetFixture::tuned(2, 1, |settings| {
             settings.pools[0].lease_timeout = Duration::ZERO;
@@ -128,10 +128,10 @@ async fn a_spare_never_makes_a_caller_wait() {
     }
 }
 
-/// A spare that is being opened is promised: a call that comes meanwhile gets it when it is open, in a full pool too,
-/// though no waiting is allowed.
+/// A call that comes while a spare is being opened gets that spare when it is open, in a full pool too, even if no
+/// waiting is allowed.
 #[tokio::test(start_paused = true)]
-async fn a_spare_that_opens_is_promised() {
+async fn opening_spare_is_reserved_for_a_caller() {
     for slots in [1, 4] {
         let fixture = FleetFixture::tuned(slots, 1, |settings| {
             settings.pools[0].lease_timeout = Duration::ZERO;
@@ -153,7 +153,7 @@ async fn a_spare_that_opens_is_promised() {
 
 /// A spare in an instance that still starts is left alone while a running instance has room: that is faster.
 #[tokio::test(start_paused = true)]
-async fn a_running_instance_is_quicker_than_a_starting_spare() {
+async fn running_instance_is_preferred_to_a_starting_spare() {
     let fixture = warm(1, 2, 2).await;
     fixture.world.starting.shut();
     fixture.create("a").await.unwrap();
@@ -171,9 +171,9 @@ async fn a_running_instance_is_quicker_than_a_starting_spare() {
     fixture.end().await;
 }
 
-/// A caller that is promised a spare and leaves gives it back as it was, and the next one gets it.
+/// A caller that waits for a spare being opened and leaves does not harm the spare, and the next caller gets it.
 #[tokio::test(start_paused = true)]
-async fn a_promised_spare_of_a_caller_that_left_goes_to_the_next() {
+async fn reserved_spare_of_a_departed_caller_goes_to_the_next() {
     let fixture = FleetFixture::warm(1, 1, 1);
     fixture.world.opening.shut();
     fixture.fleet.start();
@@ -190,7 +190,7 @@ async fn a_promised_spare_of_a_caller_that_left_goes_to_the_next() {
 
 /// A caller that leaves just as it is handed a spare leaves nothing open.
 #[tokio::test(start_paused = true)]
-async fn left_in_the_moment_of_handing_over() {
+async fn caller_leaving_at_the_handover_leaves_nothing_open() {
     let fixture = warm(1, 2, 1).await;
     for turns in 0..60 {
         let call = tokio::spawn({
@@ -212,7 +212,7 @@ async fn left_in_the_moment_of_handing_over() {
 
 /// Callers that wait in a full pool are served before any spare is made.
 #[tokio::test(start_paused = true)]
-async fn waiters_come_before_spares() {
+async fn waiters_are_served_before_spares_are_made() {
     let fixture = warm(1, 1, 1).await;
     fixture.create("a").await.unwrap();
     let waiting = [fixture.begin("b", "click").await, fixture.begin("c", "click").await];
@@ -229,7 +229,7 @@ async fn waiters_come_before_spares() {
     fixture.end().await;
 }
 
-/// No spare is made while a caller looks for a seat: its browser does one thing at a time.
+/// No spare is opened while a caller looks for a seat, because that would slow the caller's seat.
 #[tokio::test(start_paused = true)]
 async fn no_spare_opens_while_a_caller_opens_a_seat() {
     let fixture = warm(1, 4, 1).await;
@@ -251,7 +251,7 @@ async fn no_spare_opens_while_a_caller_opens_a_seat() {
 
 /// A spare that is being opened goes to the first caller that waits for its slot; a caller that left is passed over.
 #[tokio::test(start_paused = true)]
-async fn a_promise_that_was_left_serves_those_who_wait() {
+async fn opening_spare_goes_to_the_first_waiter() {
     let fixture = FleetFixture::warm(1, 1, 1);
     fixture.world.opening.shut();
     fixture.fleet.start();
@@ -270,7 +270,7 @@ async fn a_promise_that_was_left_serves_those_who_wait() {
 
 /// An agent that a spare does not suit gets a seat of its own, and the spare stays where it is.
 #[tokio::test(start_paused = true)]
-async fn special_ones_are_made_fresh() {
+async fn agent_that_the_spare_does_not_suit_gets_a_new_seat() {
     let fixture = warm(1, 4, 1).await;
     assert_eq!(call_by(&fixture, Arc::new(Askable), "a", "click").await.unwrap().seat, 2);
     assert_eq!((spares(&fixture), fixture.world.open_seats()), (1, vec![1, 2]));
@@ -281,7 +281,7 @@ async fn special_ones_are_made_fresh() {
 /// A spare may start an instance when all slots are taken, within the maximum, so that the next session need not
 /// wait for one.
 #[tokio::test(start_paused = true)]
-async fn a_spare_makes_the_pool_grow() {
+async fn spare_may_start_an_instance() {
     let fixture = warm(1, 1, 2).await;
     fixture.create("a").await.unwrap();
     settle().await;
@@ -295,7 +295,7 @@ async fn a_spare_makes_the_pool_grow() {
 /// An instance with nothing but spares is idle and retires if the spares have room elsewhere. The last one stays, and so
 /// does an instance that would have to be started again at once.
 #[tokio::test(start_paused = true)]
-async fn idle_instances_with_spares() {
+async fn instance_with_only_spares_retires() {
     let fixture = warm(1, 2, 2).await;
     sleep(INSTANCE_IDLE * 3).await;
     settle().await;
@@ -319,7 +319,7 @@ async fn idle_instances_with_spares() {
 
 /// A started pool without spares has its first instance before the first call, and that retires like every other.
 #[tokio::test(start_paused = true)]
-async fn a_pool_without_spares_starts_at_once_too() {
+async fn started_pool_without_spares_has_an_instance() {
     let fixture = FleetFixture::new(2, 2);
     fixture.world.starting.shut();
     fixture.fleet.start();
@@ -341,7 +341,7 @@ async fn a_pool_without_spares_starts_at_once_too() {
 
 /// Spares are kept only in a pool that was started.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_kept_before_the_start() {
+async fn unstarted_pool_keeps_no_spares() {
     let fixture = FleetFixture::warm(2, 4, 1);
     fixture.call("a", "click").await.unwrap();
     settle().await;
@@ -355,7 +355,7 @@ async fn nothing_is_kept_before_the_start() {
 
 /// A session's times begin when its spare is handed out, and its page shows in the status.
 #[tokio::test(start_paused = true)]
-async fn time_begins_when_a_spare_is_handed_out() {
+async fn session_times_begin_at_the_handover() {
     let fixture = FleetFixture::tuned(2, 1, |settings| {
         settings.pools[0].warm = 1;
         settings.max_lifetime = Some(IDLE * 2);
@@ -374,9 +374,9 @@ async fn time_begins_when_a_spare_is_handed_out() {
     fixture.end().await;
 }
 
-/// A shutdown ends spares that are ready, opening, promised and waiting for their instance.
+/// A shutdown ends spares that are ready, opening, awaited by a caller and waiting for their instance.
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_ends_spares() {
+async fn shutdown_ends_spares() {
     warm(3, 4, 1).await.end().await;
     let fixture = FleetFixture::warm(3, 2, 2);
     fixture.world.opening.shut();
@@ -413,7 +413,7 @@ async fn idle_seats_are_not_listed_as_sessions() {
 
 /// A spare's successor waits for its pause, so that it takes nothing from the session that has just begun.
 #[tokio::test(start_paused = true)]
-async fn a_successor_waits() {
+async fn next_spare_waits_for_its_pause() {
     let fixture = FleetFixture::tuned(4, 1, |settings| {
         settings.pools[0].warm = 1;
         settings.pools[0].spare_pause = 250 * MS;

@@ -14,7 +14,7 @@ use crate::{
 /// A lost spare is closed and replaced after a pause. A session that comes at the moment of the loss gets another seat and
 /// no note.
 #[tokio::test(start_paused = true)]
-async fn a_lost_spare_is_replaced() {
+async fn lost_spare_is_replaced() {
     let fixture = warm(1, 2, 1).await;
     fixture.world.lose_seat(1, crash());
     let said = fixture.call("a", "click").await.unwrap();
@@ -32,7 +32,7 @@ async fn a_lost_spare_is_replaced() {
 
 /// A spare that is lost as it is handed over is not called: the session gets another seat and no note.
 #[tokio::test(start_paused = true)]
-async fn lost_in_the_moment_of_handing_over() {
+async fn spare_lost_at_the_handover_is_not_called() {
     let fixture = warm(1, 2, 1).await;
     fixture.world.lose_when_looked_at(1);
     let said = fixture.call("a", "click").await.unwrap();
@@ -55,7 +55,7 @@ async fn lost_in_the_moment_of_handing_over() {
 
 /// A lost instance takes its spares along; a session that comes at that moment gets another instance, without a note.
 #[tokio::test(start_paused = true)]
-async fn spares_go_with_their_instance() {
+async fn spares_end_with_their_instance() {
     for told in [false, true] {
         let fixture = warm(2, 4, 1).await;
         fixture.world.lose_instance(InstanceId(0), &crash());
@@ -151,10 +151,10 @@ async fn dying_spares_back_off() {
     fixture.end().await;
 }
 
-/// A session never gets a spare that is lost on the way to it, wherever on the way that happens; real threads, so that it
-/// happens everywhere.
+/// A session never gets a spare that is lost while it is handed over. Runs on real threads, so that the loss meets
+/// every point of the handover.
 #[test]
-fn losses_on_the_way() {
+fn session_never_gets_a_lost_spare() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     runtime.block_on(async {

@@ -9,9 +9,9 @@ async fn pool(instances: usize, slots: usize, strategy: Strategy) -> FleetFixtur
     FleetFixture::fixed_with(instances, slots, |settings| settings.pools[0].strategy = strategy).await
 }
 
-/// In turn, the one that was returned first.
+/// `round_robin` takes instances in turn.
 #[tokio::test(start_paused = true)]
-async fn round_robin() {
+async fn round_robin_takes_instances_in_turn() {
     let fixture = pool(3, 2, Strategy::RoundRobin).await;
     let mut ran = Vec::new();
     for _ in 0..7 {
@@ -21,9 +21,9 @@ async fn round_robin() {
     fixture.end().await;
 }
 
-/// The one with the fewest leases.
+/// `least_used` takes the instance with the fewest leases.
 #[tokio::test(start_paused = true)]
-async fn least_used() {
+async fn least_used_takes_the_instance_with_the_fewest_leases() {
     let fixture = pool(3, 3, Strategy::LeastUsed).await;
     for (id, instance) in [("a", "0"), ("b", "0"), ("c", "2")] {
         fixture.call_at(named(id), at("", instance), "click").await.unwrap();
@@ -39,9 +39,10 @@ async fn least_used() {
     fixture.end().await;
 }
 
-/// The instance that the same session had last, even if it has to wait for it; for a new session, the first returned.
+/// `sticky` takes the instance that the same session had last, even one for which it had waited; a new session gets the
+/// instance that was returned first.
 #[tokio::test(start_paused = true)]
-async fn sticky() {
+async fn sticky_takes_the_last_instance_of_the_session() {
     let fixture = pool(2, 1, Strategy::Sticky).await;
     let home = fixture.call("a", "click").await.unwrap().instance;
     let other = fixture.call("b", "click").await.unwrap().instance;
@@ -69,9 +70,9 @@ async fn sticky() {
     fixture.end().await;
 }
 
-/// Without a session the owner comes back to its instance.
+/// With `sticky`, an owner's calls without a session come back to the same instance.
 #[tokio::test(start_paused = true)]
-async fn sticky_without_a_session() {
+async fn sticky_takes_the_last_instance_of_the_owner() {
     let fixture = pool(3, 1, Strategy::Sticky).await;
     let first = fixture.call_ephemeral("click").await.unwrap();
     for _ in 0..3 {

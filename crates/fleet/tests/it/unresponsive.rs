@@ -1,4 +1,4 @@
-//! Instances that do not answer lend nothing until they do, and a late seat costs itself alone.
+//! Instances that do not answer lease nothing until they do, and a late seat costs no other seat.
 
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ async fn stop_first(fixture: &FleetFixture) {
 }
 
 /// A stopped instance costs one call: the call that waited for it in vain is lost, and another instance serves every later
-/// one. The instance lends again soon after it answers, without a restart.
+/// one. The instance leases again soon after it answers, without a restart.
 #[tokio::test(start_paused = true)]
-async fn once_is_enough() {
+async fn unresponsive_instance_costs_one_call() {
     let fixture = FleetFixture::fixed(2, 4).await;
     stop_first(&fixture).await;
     let instance = fixture.instance(0);
@@ -44,7 +44,7 @@ async fn once_is_enough() {
 
 /// In an elastic pool, the next call after a stopped instance gets a new instance.
 #[tokio::test(start_paused = true)]
-async fn another_one_is_started() {
+async fn unresponsive_instance_is_replaced_in_an_elastic_pool() {
     let fixture = FleetFixture::new(4, 2);
     fixture.call("b", "click").await.unwrap();
     stop_first(&fixture).await;
@@ -55,7 +55,7 @@ async fn another_one_is_started() {
 
 /// A page that hangs is no reason to withhold an instance that answers.
 #[tokio::test(start_paused = true)]
-async fn a_hanging_page_is_not_a_silent_instance() {
+async fn hanging_page_does_not_withhold_its_instance() {
     let fixture = FleetFixture::new(4, 2);
     let pending = fixture.begin("a", "hold").await;
     let _never = fixture.world.held().await;
@@ -68,7 +68,7 @@ async fn a_hanging_page_is_not_a_silent_instance() {
 /// A caller that finds all instances silent waits for an answer, and is served as soon as there is one; if there is none,
 /// the error says so.
 #[tokio::test(start_paused = true)]
-async fn waiting_for_an_answer() {
+async fn caller_waits_until_an_instance_responds() {
     let fixture = FleetFixture::fixed(1, 4).await;
     fixture.world.set_pulse(0, Some(HealthProbe::HealthCheckFailed));
     sleep(HEALTH + MS).await;
@@ -89,7 +89,7 @@ async fn waiting_for_an_answer() {
 /// A seat that does not open in time costs only itself: the instance and its sessions go on, and another attempt serves the
 /// call, in another instance if the first does not answer.
 #[tokio::test(start_paused = true)]
-async fn a_late_seat() {
+async fn late_seat_is_replaced() {
     let late = || OpenError::Late(StartError::new("no context within 15 s"));
     let fixture = FleetFixture::fixed(2, 2).await;
     fixture.call_at(named("neighbour"), at("DEFAULT", "0"), "click").await.unwrap();
@@ -112,7 +112,7 @@ async fn a_late_seat() {
 
 /// A check that ends after its instance was replaced does not count for the new one.
 #[tokio::test(start_paused = true)]
-async fn an_old_answer() {
+async fn check_of_a_replaced_instance_does_not_count() {
     let fixture = FleetFixture::fixed_with(1, 2, |settings| {
         with_instances(&mut settings.pools[0], |_, instance| instance.call_timeout = Duration::from_secs(1));
     })
@@ -134,7 +134,7 @@ async fn an_old_answer() {
 
 /// Stopped downloads are in the next answer's note, once, with the limit; those that reached no caller are one note.
 #[tokio::test(start_paused = true)]
-async fn stopped_downloads_are_told() {
+async fn stopped_downloads_are_noted_once() {
     let fixture = FleetFixture::new(2, 1);
     fixture.call("a", "click").await.unwrap();
     fixture.world.stop_downloads(1, 1);
@@ -165,7 +165,7 @@ async fn stopped_downloads_are_told() {
 
 /// A crashed tab is in the next answer's note, once, with its URL; the session goes on in the same seat.
 #[tokio::test(start_paused = true)]
-async fn a_crashed_tab_is_told() {
+async fn crashed_tab_is_noted_once() {
     let fixture = FleetFixture::new(2, 1);
     fixture.call("a", "click").await.unwrap();
     fixture.world.crash_tab(1, "http://site/page");

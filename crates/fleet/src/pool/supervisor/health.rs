@@ -1,6 +1,6 @@
 //! Checks at intervals whether an instance still answers, in parallel with its calls and not through their queue. An
 //! instance that did not answer is withheld: it leases no slot until it has answered. Only the misses counted here end an
-//! instance; a call or a seat that takes too long is a reason to check the instance, and no more.
+//! instance; a call or a seat that takes too long only causes another check.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,15 +16,15 @@ use crate::pool::{instance_slot::InstanceSlot, instances::Instances};
 /// one miss.
 const MISSES_MAX: usize = 3;
 
-/// How long an instance may take to answer a check after a late call or seat. A healthy instance answers within
-/// milliseconds, on a busy machine within tenths of a second; the caller waits meanwhile.
+/// How long an instance may take to answer a check after a late call or seat. The caller of the late call waits
+/// meanwhile. A healthy instance answers within milliseconds, on a busy machine within tenths of a second.
 const QUICK_CHECK_WITHIN: Duration = Duration::from_secs(1);
 
-/// How soon a withheld instance is checked again. A caller that waits for a slot should not wait much longer than the
-/// instance needs to recover; these checks do not count as misses.
+/// How often a withheld instance is checked. A caller that waits for a slot should not wait much longer than the
+/// instance needs to recover. These checks do not count as misses.
 const WITHHELD_EVERY: Duration = Duration::from_secs(1);
 
-/// Asks an instance for one answer, or returns why there is none.
+/// Sends the instance one ping. Returns why it did not answer, if it did not.
 async fn ping(instance: &Arc<dyn Instance>, limit: Duration) -> Result<(), String> {
     match timeout(limit, instance.ping()).await {
         Ok(outcome) => outcome.map_err(|unwell| unwell.to_string()),
@@ -35,7 +35,7 @@ async fn ping(instance: &Arc<dyn Instance>, limit: Duration) -> Result<(), Strin
     }
 }
 
-/// Checks an instance at intervals. Returns why, when it has missed too many checks.
+/// Checks an instance at intervals until it has missed too many checks. Returns why it missed the last one.
 pub(super) async fn health_check_loop(
     instances: &Instances,
     instance_slot: &InstanceSlot,
@@ -78,8 +78,7 @@ pub(super) async fn health_check_loop(
 }
 
 impl Instances {
-    /// Checks an instance briefly, because a call or a seat of it was late. If it does not answer, it is withheld until it
-    /// does.
+    /// Checks an instance briefly, because one of its calls or seats was late. Withholds it if it does not answer.
     pub(crate) async fn check_quickly(&self, id: InstanceId) {
         let Some(instance_slot) = self.instance_slot(id) else { return };
         let Some(instance) = instance_slot.instance() else { return };
@@ -89,8 +88,8 @@ impl Instances {
         instance_slot.reset.notify_one();
     }
 
-    /// Checks an instance. Withholds it if it does not answer, lets it lease again if it does. Does neither if another instance
-    /// has replaced it meanwhile.
+    /// Checks an instance. Withholds it if it does not answer, lets it lease again if it does. Does neither if another
+    /// instance has replaced it meanwhile.
     pub(super) async fn check(
         &self,
         instance_slot: &InstanceSlot,

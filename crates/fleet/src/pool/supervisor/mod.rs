@@ -1,6 +1,6 @@
-//! The supervisors of a pool: one task per instance slot, for as long as the slot exists. A supervisor starts its instance when
-//! the ledger needs it, restarts it when it failed, and carries out orders. Other code only gives it orders. After a
-//! crash, [`Supervisor::lost`] and [`Supervisor::failed`] decide what comes next.
+//! The supervisors of a pool: one task per instance slot, for as long as the slot exists. A supervisor starts its
+//! instance when the ledger asks for it, restarts it when it failed, and carries out orders. No other code starts or
+//! stops instances. After a crash, [`Supervisor::lost`] and [`Supervisor::failed`] decide what comes next.
 //!
 //! [`running`] has an instance from start to stop, [`health`] the checks meanwhile, [`retry_policy`] when to try a failed
 //! instance again, [`reconnect`] the order to connect an attached browser now.
@@ -51,7 +51,7 @@ pub(super) struct Supervisors {
     tasks: TaskTracker,
 }
 
-/// The task of one instance slot, with its memory from one life of the instance to the next.
+/// The task of one instance slot, with what it remembers from one run of the instance to the next.
 struct Supervisor {
     shared: Arc<Supervisors>,
     instances: Arc<Instances>,
@@ -60,7 +60,7 @@ struct Supervisor {
     retry_policy: RetryPolicy,
     /// How many orders to restart have been carried out.
     restarts: u64,
-    /// Why the browser could not be brought back before this attempt.
+    /// Why [`Supervisor::revive`] could not bring the browser back before this attempt to connect.
     not_revived: Option<String>,
 }
 
@@ -133,12 +133,12 @@ impl Supervisors {
         }
     }
 
-    /// The machine slept: checks missed meanwhile do not count, and every instance is checked now.
-    pub(super) fn woke(&self) {
+    /// Notes that the machine slept: checks missed meanwhile do not count, and every instance is checked now.
+    pub(super) fn check_after_sleep(&self) {
         self.woke.send_modify(|count| *count += 1);
     }
 
-    /// Stops every instance. Returns when nothing of them is left.
+    /// Stops every instance. Returns when all have ended.
     pub(super) async fn shutdown(&self) {
         self.closing.cancel();
         self.tasks.close();
@@ -165,8 +165,8 @@ impl Supervisor {
                             Err(_) => return,
                         },
                         () = self.instance_slot.reconnect.ordered() => NextStep::Revive,
-                        // A notification from the instance's earlier life may be left over; the ledger then
-                        // has not chosen it, and it must not start.
+                        // A notification from an earlier run may be left over. The ledger has then not asked for
+                        // the instance, and it must not start.
                         () = self.instance_slot.wanted.notified(), if pause.is_none() => {
                             let is_needed = self.instances.queue.with(|ledger| ledger.is_starting(self.instance_slot.id));
                             if is_needed { NextStep::Start } else { next }
@@ -181,24 +181,25 @@ impl Supervisor {
         }
     }
 
-    /// Has the ledger count the instance as starting, so that callers wait for it.
+    /// Tells the ledger that the instance starts, so that callers wait for it.
     fn starting(&self) -> NextStep {
         self.instances.queue.with(|ledger| ledger.starting(self.instance_slot.id));
         NextStep::Start
     }
 
-    /// Starts the instance at once: it was ordered to restart, or its slot was to leave and is needed after all.
+    /// Starts the instance at once: an order asks for a restart, or the slot was to leave and is needed after all.
     fn start_again(&self) -> NextStep {
         self.instance_slot.mark_gone(Health::Starting, None);
         self.starting()
     }
 
-    /// Has the ledger lease none of its slots. Callers that wait for it learn whether it comes back.
+    /// Tells the ledger that the instance is lost, so that it leases none of its slots. Callers that wait for the
+    /// instance learn whether it comes back.
     fn report_loss(&self, outlook: RestartOutlook) {
         self.instances.change(|ledger| ledger.lost(self.instance_slot.id, outlook));
     }
 
-    /// The instance was drained; the supervisor waits for an order.
+    /// Marks the instance as drained. The supervisor then waits for an order.
     fn drained(&self) -> NextStep {
         self.instance_slot.mark_gone(Health::Failed, Some(DRAINED.to_owned()));
         self.report_loss(RestartOutlook::None);
@@ -218,7 +219,7 @@ impl Supervisor {
         (order.goal, has_new_restart)
     }
 
-    /// What follows from the orders for an instance that does not run.
+    /// The next step that the orders ask for while the instance does not run; `None` if they change nothing.
     fn apply_orders(&mut self) -> Option<NextStep> {
         match self.take_orders() {
             (Goal::Leave, _) => Some(NextStep::Leave),
@@ -320,16 +321,16 @@ impl Supervisor {
         }
     }
 
-    /// A start is over, or an instance is gone: callers that wait for either look again, and so does the task for spares.
+    /// Wakes the callers that wait for a start, and the task for spares: a start has ended, or an instance is gone.
     fn wake_waiters(&self) {
         self.instances.room.notify_one();
         self.instances.last_start.send_modify(|_| ());
     }
 
-    /// Takes the instance slot out of the pool, unless it got the order to stay in the meantime.
+    /// Takes the instance slot out of the pool, unless `scale` has ordered it to stay in the meantime.
     fn leave(&self) -> bool {
         {
-            // `scale` gives orders and numbers under the same lock, so no order can come between the check
+            // `scale` orders slots to leave or stay under the same lock, so no order can come between the check
             // and the removal.
             let mut instance_slots = self.instances.instance_slots();
             if self.instance_slot.orders.borrow().goal != Goal::Leave {

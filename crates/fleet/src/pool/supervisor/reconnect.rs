@@ -1,9 +1,9 @@
-//! The order to connect an attached browser now, whatever the last attempt came to: how the supervisor carries it out, and
-//! how the callers that gave it learn the outcome.
+//! The order to connect to an attached browser now, whatever the last attempt came to: how the supervisor carries it
+//! out, and how the callers that gave it learn the outcome.
 //!
-//! A browser that is connected and answers stays as it is. Otherwise the supervisor first brings the browser back. That
-//! happens only here: without an order greenroom never starts a browser it attaches to. Simultaneous orders share one
-//! attempt.
+//! If the browser is connected and answers, the supervisor changes nothing. Otherwise it first revives the browser: the
+//! engine starts it if it is gone and its operator configured how. Without an order greenroom never starts a browser it
+//! attaches to. Simultaneous orders share one attempt.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,12 +19,13 @@ use crate::{
     pool::{attached::ConnectionState, kind::error_with_hint},
 };
 
-/// How long bringing a browser back may take. The engine itself checks whether it answers (up to 15 s if it is silent),
-/// runs the start command and waits for it (30 s), and gives a better reason than this limit; so this limit is longer.
+/// How long reviving a browser may take. The engine itself checks whether the browser answers (up to 15 s if it is
+/// silent), runs the start command and waits for it (30 s). Its errors say more than this limit's, so this limit is
+/// longer.
 const REVIVE: Duration = Duration::from_secs(50);
 
-/// How long a caller of the order waits in all: the rest of an earlier connection is cleared (20 s), the browser is
-/// brought back ([`REVIVE`]) and connected to (30 s), each with its own limit.
+/// How long the caller that gave the order waits in all: the supervisor stops the earlier instance (20 s), revives the
+/// browser ([`REVIVE`]) and connects to it (30 s), each with its own limit.
 pub(super) const RECONNECT_WITHIN: Duration = Duration::from_secs(110);
 
 /// Orders to connect now, and their outcomes. Orders are numbered.
@@ -34,9 +35,9 @@ pub(in crate::pool) struct Reconnect(watch::Sender<ReconnectState>);
 #[derive(Default)]
 struct ReconnectState {
     ordered: u64,
-    /// Orders up to this one are being carried out.
+    /// The supervisor carries out orders up to this number.
     taken: u64,
-    /// Orders up to this one are done, the last of them with this error or without one.
+    /// Orders up to this number are done; `error` is the last one's.
     done: u64,
     error: Option<String>,
 }
@@ -52,7 +53,7 @@ impl Reconnect {
         number
     }
 
-    /// Resolves when there is an order that is not being carried out yet.
+    /// Resolves when there is an order that the supervisor has not begun to carry out.
     pub(super) async fn ordered(&self) {
         // `self` owns the sender, so this does not fail.
         let _ = self.0.subscribe().wait_for(|state| state.ordered > state.taken).await;
@@ -83,7 +84,7 @@ impl Reconnect {
 }
 
 impl Supervisors {
-    /// Connects the browser now. Returns when the outcome is known.
+    /// Connects to the browser now. Returns when the outcome is known.
     pub(in crate::pool) async fn reconnect(self: &Arc<Self>) -> Result<(), FleetError> {
         self.open();
         let why_closed = || self.instances.kind.why_closed();
@@ -100,14 +101,14 @@ impl Supervisors {
 }
 
 impl Supervisor {
-    /// The browser is connected and has answered: the order is carried out.
+    /// Reports the order as carried out, because the browser is connected and has answered.
     pub(super) fn stays_connected(&mut self) {
         self.retry_policy.reset();
         self.instance_slot.reconnect.take();
         self.instance_slot.reconnect.report(None);
     }
 
-    /// Carries out the order for a browser that is not connected: brings it back, if it can, and then connects.
+    /// Carries out the order for a browser that is not connected: revives it, if possible, and then connects.
     pub(super) async fn revive(&mut self) -> NextStep {
         self.instance_slot.reconnect.take();
         self.retry_policy.reset();

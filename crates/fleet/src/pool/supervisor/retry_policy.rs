@@ -1,4 +1,4 @@
-//! How often and how soon an instance that fails is tried again.
+//! How often and how soon a supervisor tries a failed instance again.
 //!
 //! greenroom restarts an instance of its own a limited number of times within five minutes, after 1, 2, 4 … seconds. An
 //! instance that needs more than that has a fault that a restart does not cure, and stays failed.
@@ -19,8 +19,8 @@ const WINDOW: Duration = Duration::from_secs(300);
 /// The longest pause between two tries. Only settings with many more than the usual three restarts reach it.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// After this many connections in a row that did not hold, the next one waits for a rest. Each costs an engine's start,
-/// which an unstable browser must not cause several times a second.
+/// After this many connections in a row that did not hold, the supervisor rests before the next one. Each connection
+/// starts an engine, and an unstable browser must not cause that several times a second.
 const LOSSES_MAX: u32 = 3;
 
 /// A connection that held for this long ends the row of short ones, even if the configured rest is longer.
@@ -29,7 +29,7 @@ const HELD: Duration = Duration::from_secs(60);
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FailureKind {
-    /// The instance could not be started, or connected to.
+    /// The instance could not start, or greenroom could not connect to the browser.
     Start,
     /// The instance was lost after running this long.
     Loss { held: Duration },
@@ -44,21 +44,22 @@ pub(super) enum RetryDecision {
     Rest(Duration),
     /// Tried often enough: do not try again.
     Never,
-    /// Start when a caller needs it.
+    /// Start the instance when a caller needs it.
     OnDemand,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct RetryPolicy {
-    /// When it was restarted, for the limit by time.
+    /// When the instance was restarted, for the limit within [`WINDOW`].
     restarts: VecDeque<Instant>,
-    /// Failed attempts of this series, for the limit by series; and connections in a row that did not hold.
+    /// Failed attempts of this series.
     failures: u32,
+    /// Connections in a row that did not hold.
     losses: u32,
 }
 
 impl RetryPolicy {
-    /// Decides after a failure, with this many further attempts allowed.
+    /// Decides after a failure; `max` further attempts are allowed.
     pub(super) fn decide(
         &mut self,
         failure: FailureKind,
@@ -94,7 +95,7 @@ impl RetryPolicy {
         let (count, max) = match failure {
             FailureKind::Start => (&mut self.failures, u32::try_from(max).unwrap_or(u32::MAX)),
             FailureKind::Loss { held } => {
-                // The browser had been reached: a new series begins.
+                // The supervisor had reached the browser: a new series begins.
                 self.failures = 0;
                 self.losses = if held >= cooldown.min(HELD) { 0 } else { self.losses };
                 (&mut self.losses, LOSSES_MAX)
@@ -108,7 +109,7 @@ impl RetryPolicy {
         RetryDecision::Again(backoff(pause).pause(*count - 1))
     }
 
-    /// Forgets all failures, because an order asked for a new attempt.
+    /// Forgets all failures: a series is over, or an order asks for a new attempt.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
@@ -130,7 +131,7 @@ mod tests {
 
     /// Three restarts after 1, 2 and 4 s, then none until the first is five minutes old; none at all where 0 are allowed.
     #[tokio::test(start_paused = true)]
-    async fn three_in_five_minutes() {
+    async fn three_restarts_are_allowed_in_five_minutes() {
         let mut policy = RetryPolicy::default();
         let start = Instant::now();
         let decide = |policy: &mut RetryPolicy, max, at: u64| {
@@ -151,10 +152,10 @@ mod tests {
         assert_eq!((0..20).filter_map(|_| decide(&mut many, 20, 0)).max(), Some(PAUSE_MAX.as_secs()));
     }
 
-    /// A series is three further tries after 250, 500 and 1,000 ms and then a rest, again and again; with no further
-    /// tries the first failure is followed by the rest.
+    /// A series is three further tries after 250, 500 and 1,000 ms and then a rest, again and again. If no further
+    /// tries are allowed, the rest follows the first failure.
     #[tokio::test(start_paused = true)]
-    async fn series_for_ever() {
+    async fn series_of_retries_repeat_after_a_rest() {
         let mut policy = RetryPolicy::default();
         let retry = Retry::attached(COOLDOWN);
         let mut decide = |max| policy.decide(FailureKind::Start, retry, max, Instant::now());
@@ -166,10 +167,10 @@ mod tests {
         }
     }
 
-    /// A connection that held and is lost begins a new series at once, however often; those that do not hold are made
-    /// again later and later, and the fourth in a row after a rest.
+    /// The loss of a connection that held begins a new series at once, however often. After connections that did not
+    /// hold the pause grows, and the fourth in a row comes after a rest.
     #[tokio::test(start_paused = true)]
-    async fn losses() {
+    async fn pause_grows_after_short_connections() {
         let mut policy = RetryPolicy::default();
         let retry = Retry::attached(COOLDOWN);
         let mut decide = |failure| policy.decide(failure, retry, 3, Instant::now());

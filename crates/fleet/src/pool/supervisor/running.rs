@@ -1,5 +1,5 @@
-//! An instance from start to stop: its supervisor starts it, watches it while it runs, and stops it when it is lost, ordered
-//! to stop or not needed. The supervisor's loop decides what comes after.
+//! An instance from start to stop: its supervisor starts it, watches it while it runs, and stops it when it is lost,
+//! ordered to stop or not needed. The supervisor's loop decides what comes after.
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -16,24 +16,24 @@ use crate::{
 /// seen to need 10 s; three times that is not a slow start but a hung one.
 const START: Duration = Duration::from_secs(30);
 
-/// How long an instance may take to end politely before it is killed.
+/// How long an instance may take to end by itself before the engine kills its processes.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// How long stopping may take in all. The processes are killed after [`STOP_GRACE`]; a stop that takes longer than this
-/// is a fault, and the supervisor goes on without it.
+/// How long stopping may take in all. The engine kills the processes after [`STOP_GRACE`], so a stop that takes longer
+/// than this is a fault, and the supervisor no longer waits for it.
 const STOP: Duration = Duration::from_secs(15);
 
 /// Why an instance that ran does not run any more.
 enum RunEnd {
     Lost(String),
     Idle,
-    /// Its leases are back.
+    /// It was ordered to stop, and its leases are back.
     Drained,
     Closing,
 }
 
 impl Supervisor {
-    /// Runs the instance, from start to stop. Orders that come while it stops are for the next one.
+    /// Runs the instance, from start to stop. Orders that come while it stops are for the next run.
     pub(super) async fn run_instance(&mut self) -> NextStep {
         let instances = self.instances.clone();
         let instance_slot = self.instance_slot.clone();
@@ -47,7 +47,7 @@ impl Supervisor {
         };
         let outcome = started.as_ref().map(|_| ()).map_err(Clone::clone);
         instances.last_start.send_replace(Some(outcome));
-        instances.kind.tell_tried(started.is_ok());
+        instances.kind.report_connection_attempt(started.is_ok());
         let instance = match started {
             Ok(instance) => instance,
             Err(error) => return self.not_started(&error),
@@ -66,7 +66,7 @@ impl Supervisor {
             // The order to stop came during the start: the instance leases nothing.
             RunEnd::Drained
         };
-        instances.kind.tell_ended();
+        instances.kind.report_connection_end();
         let (goal, is_restart) = self.take_orders();
         let why_lost = if let RunEnd::Lost(why) = &end { Some(why.clone()) } else { None };
         // Take the instance out of the pool first: no caller may get a slot of an instance that is about to stop.
@@ -74,7 +74,7 @@ impl Supervisor {
             (RunEnd::Closing, _) => NextStep::Rest,
             (RunEnd::Lost(why), Goal::Run) if !is_restart => self.lost(up_since.elapsed(), &why),
             (RunEnd::Idle, Goal::Run) if !is_restart => {
-                tracing::info!(pool = %instances.name, instance = %instance_slot.id, "idle, stopping");
+                tracing::info!(pool = %instances.name, instance = %instance_slot.id, "the instance is idle; stopping it");
                 instance_slot.mark_gone(Health::Starting, None);
                 NextStep::Cold
             }
@@ -85,7 +85,7 @@ impl Supervisor {
             }
             (RunEnd::Drained | RunEnd::Idle, Goal::Leave) => NextStep::Leave,
             (RunEnd::Lost(_) | RunEnd::Drained | RunEnd::Idle, Goal::Drain) => self.drained(),
-            // A restart was ordered, whether or not the leases were back.
+            // An order asks for a restart, whether or not the leases are back.
             (RunEnd::Lost(_) | RunEnd::Drained | RunEnd::Idle, Goal::Run) => {
                 self.retry_policy.reset();
                 self.start_again()
@@ -99,8 +99,8 @@ impl Supervisor {
         next
     }
 
-    /// Starts the instance; few start at a time. Breaks off when the pool closes, and at an order to restart, which may
-    /// come because this start hangs.
+    /// Starts the instance, when a permit of `starts` is free. Breaks off when the pool closes, and at an order to
+    /// reconnect, which a user may give because this start hangs.
     async fn start(&self) -> ControlFlow<NextStep, Result<Arc<dyn Instance>, StartError>> {
         let closing = &self.shared.closing;
         let _turn = tokio::select! {
@@ -203,8 +203,9 @@ impl Supervisor {
         }
     }
 
-    /// Makes an instance cold that has no lease and no seat kept for an owner. Not if the other instances have no room for
-    /// the wanted spares: the pool would have to start a new instance for them at once.
+    /// Takes an instance that has no lease and no seat kept for an owner out of use, and returns whether it did. It
+    /// does not if the other instances have no room for the wanted spares: the pool would start a new instance for
+    /// those at once.
     fn retire(&self) -> bool {
         let id = self.instance_slot.id;
         if self.shared.idle_seats.has_owner_in(id) {
@@ -218,7 +219,7 @@ impl Supervisor {
     }
 }
 
-/// Resolves with the result of the probe that is under way; never, if none is.
+/// Resolves with the result of the probe that is under way; never, if there is none.
 async fn probe_result<T>(question: &mut Option<BoxFuture<'_, T>>) -> T {
     match question {
         Some(question) => question.await,

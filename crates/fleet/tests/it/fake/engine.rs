@@ -80,7 +80,7 @@ impl Engine for FakeEngine {
         })
     }
 
-    /// Like a real engine that may ask its client something.
+    /// A spare suits agents without capabilities only, as with a real engine that may ask its client something.
     fn spare_suits(&self, agent: &dyn Agent) -> bool {
         agent.capabilities().is_none()
     }
@@ -98,7 +98,7 @@ impl Drop for Starting<'_> {
 struct FakeInstance {
     world: Arc<World>,
     id: InstanceId,
-    /// Tells its seats from those of earlier instances with its number.
+    /// Tells the seats of this instance from those of earlier instances with the same number.
     home: Arc<()>,
     stopped: AtomicBool,
     lost: watch::Sender<Option<Lost>>,
@@ -165,7 +165,6 @@ impl Instance for FakeInstance {
     fn stop(&self, _grace: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             {
-                // Its open seats are lost.
                 let mut state = self.world.state();
                 state.stopped.push(self.id);
                 let seats = state.seats.values().filter(|seat| Arc::ptr_eq(&seat.home, &self.home));

@@ -67,7 +67,7 @@ pub enum HealthProbe {
     Hangs,
 }
 
-/// A gate that a test may shut; tasks that reach it wait until it opens.
+/// A gate that a test may shut; tasks that reach it wait until the test opens it.
 pub struct Gate(watch::Sender<bool>);
 
 impl Gate {
@@ -202,7 +202,7 @@ impl World {
         self.state().fail_opens.push_back(error.into());
     }
 
-    /// The seat is lost as soon as the fleet looks whether it is.
+    /// Loses the seat as soon as the fleet checks whether it is lost.
     pub fn lose_when_looked_at(&self, seat: u64) {
         self.state().lose_when_looked_at = Some(seat);
     }
@@ -220,14 +220,14 @@ impl World {
         self.state().seats[&seat].lost.send_replace(Some(why));
     }
 
-    /// The same for a seat that may have been closed meanwhile.
+    /// Loses a seat that may have been closed meanwhile.
     pub fn lose_if_open(&self, seat: u64, why: Lost) {
         if let Some(seat) = self.state().seats.get(&seat) {
             seat.lost.send_replace(Some(why));
         }
     }
 
-    /// The same as below for an instance that may not have come up yet.
+    /// Loses an instance that may not have come up yet.
     pub fn lose_if_started(&self, id: InstanceId, why: &Lost) {
         let is_known = self.state().instances.contains_key(&id);
         if is_known {
