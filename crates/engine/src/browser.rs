@@ -3,7 +3,7 @@
 //! greenroom starts every Chromium itself and ships none, so it looks where systems put them: the known [`install_paths`], the
 //! search path, and as a last resort playwright's own downloads. A name on the search path is often a shell script around
 //! the browser; killing the script may leave the browser running, so greenroom follows a [`script`] to the binary behind it
-//! or skips it. Firefox and WebKit are found by their engine.
+//! or skips it. The engine finds Firefox and WebKit itself.
 //!
 //! The caller gives the home folder, the search path and, for tests, the root of the file system; nothing here reads the
 //! environment.
@@ -114,7 +114,7 @@ pub fn find(
     Err(NoBrowser::Missing { what: describe_choice(headless, wanted), searched, install })
 }
 
-/// The kinds that will do, best first.
+/// The acceptable kinds, best first.
 fn accepted_kinds(headless: bool, wanted: BrowserChoice) -> Vec<BrowserKind> {
     let mut kinds = match wanted {
         BrowserChoice::Any => {
@@ -176,7 +176,7 @@ impl From<settings::Browser> for BrowserChoice {
             settings::Browser::Chromium => Self::Only(BrowserKind::Chromium),
             settings::Browser::Chrome => Self::Only(BrowserKind::Chrome),
             settings::Browser::Msedge => Self::Only(BrowserKind::Edge),
-            // Their engine starts these; greenroom looks for no binary.
+            // The engine starts Firefox and WebKit; greenroom looks for no binary.
             settings::Browser::Firefox | settings::Browser::Webkit => Self::Any,
         }
     }

@@ -10,9 +10,8 @@ use greenroom_core::{Lost, StartError};
 use tokio::time::timeout;
 
 use crate::{
-    cdp_proxy::{CdpProxy, Debugger, Targets},
+    cdp_proxy::{CdpProxy, Debugger, EngineRules},
     chromium::{Chromium, ChromiumSpec},
-    downloads::Downloads,
     endpoint::Endpoint,
     launcher::Launcher,
     observer::Observer,
@@ -22,16 +21,16 @@ use crate::{
     run_folder::{RunFolder, unwritable_error},
 };
 
-/// How long a dying browser may take until its exit is seen. Its debugger's connection ends at the same moment; the code
-/// that saw that waits here for the exit status, which explains more.
-pub(crate) const EXIT: Duration = Duration::from_secs(2);
+/// How long a dying browser may take until its exit is seen. Its debugger's connection ends at the same moment; the
+/// code that sees the connection end waits this long for the exit status, which explains more.
+pub(crate) const BROWSER_EXIT_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a browser whose start failed may take to exit once asked.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
 pub(crate) struct BrowserHandle {
     browser: BrowserSource,
-    /// The proxy through which engines connect to it.
+    /// The proxy through which engines connect to the browser.
     pub(crate) cdp_proxy: Arc<CdpProxy>,
 }
 
@@ -39,26 +38,25 @@ enum BrowserSource {
     Started(Chromium),
     Attached {
         endpoint: Arc<Endpoint>,
-        /// Closes its debugger's port to browsers, as greenroom's own ports are.
+        /// Keeps greenroom's browsers from connecting to its debugger's port.
         _port: Option<PortGuard>,
     },
 }
 
 impl BrowserHandle {
-    /// Starts a browser and observes it. Engines will see these targets in it, and their downloads are counted.
+    /// Starts a browser and observes it. `rules` say how the proxy serves its engine.
     pub(crate) async fn start(
         launcher: &Launcher,
         run: &RunFolder,
         ports: &Ports,
         spec: &ChromiumSpec,
-        targets: Targets,
-        downloads: Option<Arc<Downloads>>,
+        rules: EngineRules,
     ) -> Result<(Self, Observer), StartError> {
         let chromium = Chromium::start(launcher, run, ports, spec).await?;
         let connected = async {
             let observer = Observer::connect(&chromium.endpoint).await?;
             let debugger = Debugger { address: chromium.endpoint.clone(), headers: Vec::new() };
-            Ok((observer, CdpProxy::open(debugger, targets, downloads, ports).await?))
+            Ok((observer, CdpProxy::open(debugger, rules, ports).await?))
         };
         match connected.await {
             Ok((observer, cdp_proxy)) => Ok((
@@ -72,17 +70,17 @@ impl BrowserHandle {
         }
     }
 
-    /// Finds a running browser and observes it. Removes what another greenroom left in it. Refuses one of greenroom's own
-    /// ports: the address may be used again much later, when one of greenroom's browsers has got that port.
+    /// Finds a running browser and observes it. Removes what another greenroom left in it. Refuses an address with one
+    /// of greenroom's own ports: a caller may use an address again much later, when one of greenroom's browsers has got
+    /// that port.
     pub(crate) async fn attach(
         endpoint: &Arc<Endpoint>,
         run: &RunFolder,
         ports: &Ports,
-        targets: Targets,
-        downloads: Option<Arc<Downloads>>,
+        rules: EngineRules,
     ) -> Result<(Self, Observer), StartError> {
-        // greenroom checks the port of the address before its first message, and below the port that it
-        // really reached: a name may lead to another one.
+        // greenroom checks the port of the address before its first message, and below the port that it really
+        // reached: a name may lead to another port.
         refuse_greenroom_port(endpoint, endpoint.local_port(), ports)?;
         let address = endpoint.reach().await?;
         let observer = Observer::attach(endpoint, &address).await?;
@@ -91,7 +89,7 @@ impl BrowserHandle {
         let port = observer.local_port().map(|port| ports.hold_attached(port)).transpose();
         let port = port.map_err(|error| unwritable_error(run, &error))?;
         let debugger = Debugger { address, headers: endpoint.sent_headers() };
-        let cdp_proxy = Arc::new(CdpProxy::open(debugger, targets, downloads, ports).await?);
+        let cdp_proxy = Arc::new(CdpProxy::open(debugger, rules, ports).await?);
         let browser = BrowserSource::Attached { endpoint: endpoint.clone(), _port: port };
         Ok((Self { browser, cdp_proxy }, observer))
     }
@@ -110,10 +108,10 @@ impl BrowserHandle {
         }
     }
 
-    /// Resolves when its engine has lost the connection to it. If the browser is gone, that is the reason given.
+    /// Resolves when an engine has lost its connection to the browser. If the browser is gone, the reason says so.
     async fn engine_disconnected(&self, observer: &Observer) -> Lost {
         self.cdp_proxy.connection_lost().await;
-        match timeout(EXIT, self.browser_gone(observer)).await {
+        match timeout(BROWSER_EXIT_WITHIN, self.browser_gone(observer)).await {
             Ok(lost) => lost,
             Err(_) => Lost::Protocol("the connection between engine and browser is broken".into()),
         }
@@ -127,7 +125,7 @@ impl BrowserHandle {
                 tokio::pin!(exit);
                 let status = tokio::select! {
                     status = &mut exit => Ok(status),
-                    why = observer.ended() => timeout(EXIT, exit).await.map_err(|_| why),
+                    why = observer.ended() => timeout(BROWSER_EXIT_WITHIN, exit).await.map_err(|_| why),
                 };
                 match status {
                     Ok(status) => Lost::Browser { status: status.into(), stderr_tail: Arc::default() },
@@ -138,7 +136,7 @@ impl BrowserHandle {
             BrowserSource::Attached { endpoint, .. } => {
                 let why = observer.ended().await;
                 loss_of_closed_connection(why).unwrap_or_else(|| {
-                    let status = format!("its debugger at {} is gone", endpoint.shown());
+                    let status = format!("its debugger at {} is gone", endpoint.url_without_secrets());
                     Lost::Browser { status: status.into(), stderr_tail: Arc::default() }
                 })
             }
@@ -193,9 +191,10 @@ fn refuse_greenroom_port(endpoint: &Endpoint, port: Option<u16>, ports: &Ports) 
     match port.filter(|port| ports.is_greenroom_port(*port)) {
         None => Ok(()),
         Some(port) => {
-            let shown = endpoint.shown();
-            Err(StartError::new(format!("port {port} of this machine is greenroom's own now: `{shown}`"))
-                .hint("start the browser with another --remote-debugging-port, and correct this browser's address"))
+            let url = endpoint.url_without_secrets();
+            Err(StartError::new(format!("port {port} of this machine is greenroom's own now: `{url}`")).hint(
+                "start the browser with another --remote-debugging-port, and correct this browser's address",
+            ))
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     overload::machine_memory,
     ports::{PortGuard, Ports},
     priority::lower_pages,
-    process::{Listen, Process},
+    process::{Process, StderrParser},
     profile::Profile,
     run_folder::{RunFolder, unwritable_error},
 };
@@ -32,7 +32,7 @@ pub const DOCTOR_HINT: &str = "run `greenroom doctor`, which starts a browser an
 
 /// How long Chromium may take until its debugger listens. It usually takes half a second, on a busy machine a few seconds; a
 /// browser that needs longer hangs on its display or its disk.
-const READY: Duration = Duration::from_secs(20);
+const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// Flags of every Chromium. What is switched off here either contacts its vendor, draws what is never seen, or makes a page
 /// in the background behave unlike one in front. What pages can notice is as in the Chromium that the playwright engine
@@ -121,13 +121,13 @@ pub struct ChromiumSpec {
     /// How much memory all its processes may take. `None` for half of the machine's memory.
     pub memory_bytes_max: Option<u64>,
     /// Options of the browser's default context, which engines set only for contexts that they make.
-    pub own: Option<OwnContext>,
+    pub default_context: Option<DefaultContextOptions>,
 }
 
-/// A browser whose default context is used.
+/// Options of the default context, for a browser whose sessions use that context.
 #[derive(Debug, Clone)]
-pub struct OwnContext {
-    /// Its profile, if it is kept.
+pub struct DefaultContextOptions {
+    /// The persistent profile; `None` for one that is removed with the browser.
     pub profile: Option<PathBuf>,
     pub user_agent: Option<String>,
     pub ignore_certificate_errors: bool,
@@ -150,7 +150,7 @@ impl Chromium {
         ports: &Ports,
         spec: &ChromiumSpec,
     ) -> Result<Self, StartError> {
-        let profile = match spec.own.as_ref().and_then(|own| own.profile.as_ref()) {
+        let profile = match spec.default_context.as_ref().and_then(|context| context.profile.as_ref()) {
             Some(profile) => Profile::open_persistent(profile)?,
             None => {
                 Profile::Temporary(run.new_folder("profiles").map_err(|error| unwritable_error(run, &error))?)
@@ -158,16 +158,16 @@ impl Chromium {
         };
         let command = command(spec, profile.path());
         let path = spec.browser.path.display();
-        let (process, _, ready) = Process::start(launcher, "chromium", command, LISTEN)
+        let (process, _, ready) = Process::start(launcher, "chromium", command, STDERR_PARSER)
             .await
             .map_err(|error| StartError::new(format!("cannot start the browser: {error}: `{path}`")))?;
-        let endpoint = match timeout(READY, ready).await {
+        let endpoint = match timeout(READY_WITHIN, ready).await {
             Ok(Ok(endpoint)) => endpoint,
             Ok(Err(_)) => {
                 let status = process.wait().await;
                 let stderr_tail = process.stderr_tail();
                 if chromium_log::reports_missing_screen(&stderr_tail) {
-                    tracing::debug!(%status, %stderr_tail, "no screen");
+                    tracing::debug!(%status, %stderr_tail, "the browser found no screen");
                     let message =
                         format!("there is no screen that the browser can open its window on: `{path}`");
                     return Err(StartError::new(message).hint(SCREEN_HINT));
@@ -179,7 +179,7 @@ impl Chromium {
                 process.stop(Duration::ZERO).await;
                 return Err(StartError::new(format!(
                     "the browser was not ready within {}: `{path}`",
-                    human(READY)
+                    human(READY_WITHIN)
                 )));
             }
         };
@@ -225,7 +225,7 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> ProcessSpec {
     let mut command = ProcessSpec::new(&spec.browser.path).minimal_env().no_priority_raise().args(FLAGS);
     let mut user_data = std::ffi::OsString::from("--user-data-dir=");
     user_data.push(profile);
-    // Its crash reporter would make a folder in the user's home, even if it is switched off.
+    // Without its own folder Chromium's crash reporter would make one in the user's home, even if it is switched off.
     command = command.arg(crashes).arg(user_data).arg(format!("--proxy-server=http://{}", spec.proxy));
     // The proxy resolves every name. Names that the browser resolves itself would bypass the proxy's policy: a page could
     // name a WebRTC peer, and so send a DNS query for that name to the machine's resolver.
@@ -233,7 +233,7 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> ProcessSpec {
     command = command.arg(format!("{BLINK_SETTINGS}{}", if spec.headless { MOUSE } else { "" }));
     let (width, height) = spec.window;
     if spec.headless {
-        if spec.own.is_some() {
+        if spec.default_context.is_some() {
             command = command.arg(format!("--window-size={width},{height}"));
         }
         // Chromium opens no first page: no session would use it, and an engine that attaches would wait for
@@ -246,13 +246,13 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> ProcessSpec {
         // A browser with windows exits with its last window, so it keeps one of its own.
         command = command.arg(format!("--window-size={width},{height}")).arg("about:blank");
     }
-    if let Some(own) = &spec.own {
+    if let Some(context) = &spec.default_context {
         // After a crash the browser would ask its user whether to restore the old tabs, and wait.
         command = command.arg("--hide-crash-restore-bubble");
-        if let Some(user_agent) = &own.user_agent {
+        if let Some(user_agent) = &context.user_agent {
             command = command.arg(format!("--user-agent={user_agent}"));
         }
-        if own.ignore_certificate_errors {
+        if context.ignore_certificate_errors {
             command = command.arg("--ignore-certificate-errors");
         }
     } else {
@@ -264,7 +264,7 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> ProcessSpec {
     }
     // Contexts that an engine makes store in memory, of which the browser gives them a fifth. A user's persistent profile
     // gets no limit: the browser would remove what its sites have stored beyond it.
-    if spec.own.as_ref().is_none_or(|own| own.profile.is_none()) {
+    if spec.default_context.as_ref().is_none_or(|context| context.profile.is_none()) {
         let max = spec.storage_bytes_max;
         add_flag(&mut command, &format!("--enable-features=StorageQuotaSettings:PoolSizeBytes/{max}"));
     }
@@ -280,11 +280,11 @@ fn add_flag(command: &mut ProcessSpec, arg: &str) {
     const LISTS: [&str; 3] = ["--disable-features=", "--enable-features=", "--disable-blink-features="];
     let list = LISTS.into_iter().find(|list| arg.starts_with(*list));
     let is_same =
-        |own: &&mut std::ffi::OsString| list.is_some_and(|list| own.to_string_lossy().starts_with(list));
+        |flag: &&mut std::ffi::OsString| list.is_some_and(|list| flag.to_string_lossy().starts_with(list));
     match (list, command.args.iter_mut().find(is_same)) {
-        (Some(list), Some(own)) => {
-            own.push(",");
-            own.push(&arg[list.len()..]);
+        (Some(list), Some(flag)) => {
+            flag.push(",");
+            flag.push(&arg[list.len()..]);
         }
         _ => command.args.push(arg.into()),
     }
@@ -311,7 +311,8 @@ fn warn_no_sandbox() {
     });
 }
 
-const LISTEN: Listen = Listen { ready: debugger_address, classify: chromium_log::classify };
+const STDERR_PARSER: StderrParser =
+    StderrParser { ready: debugger_address, classify: chromium_log::classify };
 
 fn debugger_address(line: &str) -> Option<String> {
     line.strip_prefix("DevTools listening on ").map(ToOwned::to_owned)
@@ -342,7 +343,7 @@ mod tests {
     /// would lose data beyond the limit.
     #[test]
     fn storage_is_limited_in_temporary_profiles() {
-        let is_bounded = |own: Option<OwnContext>| {
+        let is_bounded = |default_context: Option<DefaultContextOptions>| {
             let spec = ChromiumSpec {
                 browser: Browser { path: "/b".into(), kind: BrowserKind::Chromium },
                 headless: true,
@@ -352,14 +353,15 @@ mod tests {
                 args: Vec::new(),
                 storage_bytes_max: 7,
                 memory_bytes_max: None,
-                own,
+                default_context,
             };
             let args = command(&spec, Path::new("/p")).args;
             args.iter().any(|arg| arg.to_string_lossy().contains("StorageQuotaSettings:PoolSizeBytes/7"))
         };
-        let own = |profile| OwnContext { profile, user_agent: None, ignore_certificate_errors: false };
-        assert!(is_bounded(None) && is_bounded(Some(own(None))));
-        assert!(!is_bounded(Some(own(Some("/home/me/profile".into())))));
+        let default_context =
+            |profile| DefaultContextOptions { profile, user_agent: None, ignore_certificate_errors: false };
+        assert!(is_bounded(None) && is_bounded(Some(default_context(None))));
+        assert!(!is_bounded(Some(default_context(Some("/home/me/profile".into())))));
     }
 
     /// The debugger's address is read from the line that Chromium prints, and from no other.

@@ -91,7 +91,7 @@ mod tests {
 
     /// Chromium's own errors explain an end, its other lines go to the log, and pages' text is dropped.
     #[test]
-    fn lines() {
+    fn lines_are_classified_by_severity() {
         for (line, expected) in [
             (
                 "[1117/093806.2:FATAL:content/browser/gpu/gpu_data_manager_impl_private.cc:415] GPU process isn't usable.",

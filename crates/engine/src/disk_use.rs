@@ -11,7 +11,7 @@ use std::{
 };
 
 /// How often greenroom measures a session's folder, besides before each call that writes files.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(2);
+pub(crate) const MEASURE_EVERY: Duration = Duration::from_secs(2);
 
 /// How many files and folders of a session are measured. A session that has more may write no more of them.
 const ENTRIES_MAX: usize = 20_000;
@@ -131,7 +131,7 @@ fn measure(folder: &Path, excluded: Option<&Path>, entries_max: usize) -> io::Re
                 }
                 continue;
             }
-            // In units of 512 bytes on every file system.
+            // `blocks` counts units of 512 bytes on every file system.
             let taken = metadata.blocks().saturating_mul(512).max(metadata.len().min(4096));
             bytes = bytes.saturating_add(taken);
             if is_log(&entry.file_name().to_string_lossy()) {

@@ -141,13 +141,13 @@ impl Downloads {
             "Page.downloadWillBegin" | "Browser.downloadWillBegin" => {
                 serde_json::from_str::<DownloadWillBegin>(params).map(|begun| {
                     match context_of(&begun.frame_id) {
-                        Some(context) => self.begins(&begun.guid, &context),
+                        Some(context) => self.on_begin(&begun.guid, &context),
                         None => Vec::new(),
                     }
                 })
             }
             "Page.downloadProgress" | "Browser.downloadProgress" => {
-                serde_json::from_str(params).map(|progress| self.progress(&progress))
+                serde_json::from_str(params).map(|progress| self.on_progress(&progress))
             }
             _ => return Vec::new(),
         };
@@ -158,7 +158,7 @@ impl Downloads {
     }
 
     /// A download begins. It may be announced several times. A download in a closed context ends with that context.
-    pub(crate) fn begins(&self, guid: &str, context: &ContextId) -> Vec<BrowserCall> {
+    pub(crate) fn on_begin(&self, guid: &str, context: &ContextId) -> Vec<BrowserCall> {
         let mut state = self.state();
         if state.downloads.contains_key(guid) {
             return Vec::new();
@@ -181,7 +181,7 @@ impl Downloads {
     }
 
     /// The browser reports that a download goes on or has ended. A download without an account is left alone.
-    fn progress(&self, progress: &DownloadProgress) -> Vec<BrowserCall> {
+    fn on_progress(&self, progress: &DownloadProgress) -> Vec<BrowserCall> {
         let mut state = self.state();
         let AccountState { accounts, downloads, .. } = &mut *state;
         let Some(download) = downloads.get_mut(&progress.guid) else { return Vec::new() };
@@ -244,8 +244,8 @@ impl Downloads {
         (count > 0).then_some(StoppedDownloads { count, bytes_max: self.bytes_max })
     }
 
-    /// Closes the account of a context that is gone. The default context goes on with another session: it gets an empty account,
-    /// and the same folder until the engine names another.
+    /// Closes the account of a context that is gone. The default context goes on with another session: it gets an empty
+    /// account, and the same folder until the engine names another.
     pub(crate) fn forget(&self, context: &ContextId) {
         let mut state = self.state();
         state.downloads.retain(|_, download| download.context != *context);
@@ -327,32 +327,35 @@ mod tests {
         let b = context("b");
         for n in 0..4 {
             let guid = n.to_string();
-            assert_eq!(downloads.begins(&guid, &a), []);
+            assert_eq!(downloads.on_begin(&guid, &a), []);
             // The page's session announces it, and the browser's does.
-            assert_eq!(downloads.begins(&guid, &a), []);
-            assert_eq!(downloads.progress(&progress(&guid, 0, 200_000, DownloadState::InProgress)), []);
-            assert_eq!(downloads.progress(&progress(&guid, 200_000, 200_000, DownloadState::Completed)), []);
+            assert_eq!(downloads.on_begin(&guid, &a), []);
+            assert_eq!(downloads.on_progress(&progress(&guid, 0, 200_000, DownloadState::InProgress)), []);
+            assert_eq!(
+                downloads.on_progress(&progress(&guid, 200_000, 200_000, DownloadState::Completed)),
+                []
+            );
         }
         assert_eq!(downloads.take_stopped(&a), None);
-        assert_eq!(downloads.begins("4", &a), []);
-        assert_eq!(downloads.progress(&progress("4", 200_000, 200_000, DownloadState::InProgress)), []);
-        assert_eq!(downloads.begins("5", &a), []);
-        let orders = downloads.progress(&progress("5", 0, 200_000, DownloadState::InProgress));
+        assert_eq!(downloads.on_begin("4", &a), []);
+        assert_eq!(downloads.on_progress(&progress("4", 200_000, 200_000, DownloadState::InProgress)), []);
+        assert_eq!(downloads.on_begin("5", &a), []);
+        let orders = downloads.on_progress(&progress("5", 0, 200_000, DownloadState::InProgress));
         assert_eq!(orders.len(), 3, "{orders:?}");
         assert_eq!(orders[0], deny("a"));
         assert!(orders.contains(&cancel("4", &a)) && orders.contains(&cancel("5", &a)), "{orders:?}");
         // Downloads that began before the browser denied them.
         for guid in ["6", "7"] {
-            assert_eq!(downloads.begins(guid, &a), [cancel(guid, &a)]);
+            assert_eq!(downloads.on_begin(guid, &a), [cancel(guid, &a)]);
         }
         for guid in ["6", "7"] {
-            assert_eq!(downloads.begins(guid, &a), [], "it was told by the page already");
+            assert_eq!(downloads.on_begin(guid, &a), [], "it was told by the page already");
         }
         assert_eq!(downloads.take_stopped(&a), Some(StoppedDownloads { count: 4, bytes_max: MAX }));
         assert_eq!(downloads.take_stopped(&a), None, "it is reported once");
 
-        assert_eq!(downloads.begins("b", &b), []);
-        assert_eq!(downloads.progress(&progress("b", 1_000_000, 0, DownloadState::Completed)), []);
+        assert_eq!(downloads.on_begin("b", &b), []);
+        assert_eq!(downloads.on_progress(&progress("b", 1_000_000, 0, DownloadState::Completed)), []);
         assert_eq!(downloads.take_stopped(&b), None);
     }
 
@@ -363,12 +366,12 @@ mod tests {
         let a = context("a");
         let b = context("b");
         for (guid, whose) in [("0", &a), ("1", &b), ("2", &None)] {
-            assert_eq!(downloads.begins(guid, whose), []);
+            assert_eq!(downloads.on_begin(guid, whose), []);
         }
         downloads.forget(&a);
         assert!(!downloads.is_announced("0") && downloads.is_announced("1"));
-        assert_eq!(downloads.begins("3", &a), []);
-        assert_eq!(downloads.progress(&progress("3", u32::MAX, 0, DownloadState::InProgress)), []);
+        assert_eq!(downloads.on_begin("3", &a), []);
+        assert_eq!(downloads.on_progress(&progress("3", u32::MAX, 0, DownloadState::InProgress)), []);
         assert_eq!((downloads.note_other_files(&a, 5), downloads.note_all_files(&a, 5)), (5, 5));
         assert!(!downloads.is_announced("3") && !downloads.state().accounts.contains_key(&a));
 
@@ -404,27 +407,27 @@ mod tests {
     fn large_endless_and_many_downloads_are_stopped() {
         let a = context("a");
         let endless = downloads();
-        endless.begins("x", &a);
-        assert_eq!(endless.progress(&progress("x", 1_000_000, 0, DownloadState::InProgress)), []);
+        endless.on_begin("x", &a);
+        assert_eq!(endless.on_progress(&progress("x", 1_000_000, 0, DownloadState::InProgress)), []);
         assert_eq!(
-            endless.progress(&progress("x", 1_100_000, 0, DownloadState::InProgress)),
+            endless.on_progress(&progress("x", 1_100_000, 0, DownloadState::InProgress)),
             [deny("a"), cancel("x", &a)]
         );
 
         let large = downloads();
-        large.begins("x", &a);
-        assert_eq!(large.progress(&progress("x", 0, u32::MAX, DownloadState::InProgress)).len(), 2);
+        large.on_begin("x", &a);
+        assert_eq!(large.on_progress(&progress("x", 0, u32::MAX, DownloadState::InProgress)).len(), 2);
 
         let empty = downloads();
-        let begun = (0..1000).find(|n: &u32| !empty.begins(&n.to_string(), &a).is_empty());
+        let begun = (0..1000).find(|n: &u32| !empty.on_begin(&n.to_string(), &a).is_empty());
         assert_eq!(begun, Some(256));
 
         let cancelled = downloads();
         for n in 0..1000 {
             let guid = n.to_string();
-            assert_eq!(cancelled.begins(&guid, &a), []);
-            cancelled.progress(&progress(&guid, 500_000, 500_000, DownloadState::InProgress));
-            cancelled.progress(&progress(&guid, 500_000, 500_000, DownloadState::Canceled));
+            assert_eq!(cancelled.on_begin(&guid, &a), []);
+            cancelled.on_progress(&progress(&guid, 500_000, 500_000, DownloadState::InProgress));
+            cancelled.on_progress(&progress(&guid, 500_000, 500_000, DownloadState::Canceled));
         }
         assert_eq!(cancelled.note_other_files(&a, 0), 0);
     }
@@ -441,20 +444,20 @@ mod tests {
             state,
         };
         for guid in ["x", "y", "z"] {
-            assert_eq!(downloads.begins(guid, &a), []);
+            assert_eq!(downloads.on_begin(guid, &a), []);
         }
         for guid in ["x", "y"] {
-            downloads.progress(&claims(guid, DownloadState::InProgress));
+            downloads.on_progress(&claims(guid, DownloadState::InProgress));
         }
         for guid in ["x", "y"] {
-            assert_eq!(downloads.progress(&claims(guid, DownloadState::Canceled)), []);
+            assert_eq!(downloads.on_progress(&claims(guid, DownloadState::Canceled)), []);
         }
         assert_eq!(downloads.note_other_files(&a, 0), FILE_BYTES_MIN, "one is left");
     }
 
     /// Each context has a folder, which others may share. It is forgotten with its context.
     #[test]
-    fn folders() {
+    fn folders_are_forgotten_with_their_contexts() {
         let downloads = downloads();
         let folders = |names: &[&str]| names.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
         assert_eq!(downloads.folders(), folders(&[]));
@@ -478,15 +481,15 @@ mod tests {
         let downloads = downloads();
         let a = context("a");
         assert_eq!(downloads.note_other_files(&a, MAX), MAX);
-        assert_eq!(downloads.begins("x", &a), [deny("a"), cancel("x", &a)]);
-        assert_eq!(downloads.progress(&progress("y", u32::MAX, 0, DownloadState::InProgress)), []);
-        assert_eq!(downloads.begins("z", &None), []);
-        let orders = downloads.progress(&progress("z", u32::MAX, 0, DownloadState::InProgress));
+        assert_eq!(downloads.on_begin("x", &a), [deny("a"), cancel("x", &a)]);
+        assert_eq!(downloads.on_progress(&progress("y", u32::MAX, 0, DownloadState::InProgress)), []);
+        assert_eq!(downloads.on_begin("z", &None), []);
+        let orders = downloads.on_progress(&progress("z", u32::MAX, 0, DownloadState::InProgress));
         assert_eq!(orders[0].params.get("browserContextId"), None, "the default context has no name");
 
         let all = Downloads::new(MAX);
-        all.begins("x", &None);
-        all.progress(&progress("x", 1000, 500_000, DownloadState::InProgress));
+        all.on_begin("x", &None);
+        all.on_progress(&progress("x", 1000, 500_000, DownloadState::InProgress));
         assert_eq!(all.note_all_files(&None, 100_000), 500_000, "it will take so much");
         assert_eq!(all.note_all_files(&None, 700_000), 700_000);
     }

@@ -50,7 +50,7 @@ impl Endpoint {
             .map_err(|error| self.unreachable_error(&error))
     }
 
-    /// The headers of every connection: the configured ones, and the password of the address as one.
+    /// The headers of every connection: the configured ones, and one for the password of the address.
     pub fn sent_headers(&self) -> Vec<(String, String)> {
         let given = |(name, _): &(String, String)| {
             self.headers.iter().all(|(own, _)| !own.eq_ignore_ascii_case(name))
@@ -76,7 +76,7 @@ impl Endpoint {
     }
 
     /// The address without its secrets, for messages.
-    pub fn shown(&self) -> String {
+    pub fn url_without_secrets(&self) -> String {
         web_address::shown(&self.url)
     }
 
@@ -97,14 +97,14 @@ impl Endpoint {
     }
 
     /// Starts the browser if it does not answer and there is a command for that, and waits until it answers.
-    /// If a process of an earlier start still runs, this waits for it as long, and does not start a second
-    /// one. Returns whether anything was started. The caller makes one call at a time: two would start two
-    /// browsers.
+    /// If a process of an earlier start still runs, this waits for that process just as long, and does not
+    /// start a second one. Returns whether anything was started. The caller makes one call at a time: two would
+    /// start two browsers.
     pub async fn revive(&self, launcher: &Launcher, run: &RunFolder) -> Result<bool, StartError> {
         if self.start_command.is_empty() || self.probe().await.is_ok() {
             return Ok(false);
         }
-        let browser = self.shown();
+        let browser = self.url_without_secrets();
         let mut is_new = false;
         loop {
             // Each started process gets the whole time.
@@ -175,7 +175,7 @@ impl Endpoint {
     fn not_revived_error(&self, started: &StartedProcess) -> StartError {
         let program = self.start_command.program();
         let stderr = self.stderr_suffix(started);
-        let shown = self.shown();
+        let url = self.url_without_secrets();
         let limit = human(REVIVED_WITHIN);
         let flag = self.flag();
         let hint = format!("the command has to start a browser with {flag}");
@@ -188,17 +188,17 @@ impl Endpoint {
             }
         };
         StartError::new(format!(
-            "{state}, and the browser at {shown} did not answer within {limit}: `{program}`{stderr}"
+            "{state}, and the browser at {url} did not answer within {limit}: `{program}`{stderr}"
         ))
         .hint(hint)
     }
 
-    /// The process's last output, for the end of a message. The process may know the address, secrets included.
+    /// The process's last output, for the end of a message. The process may print the address with its secrets.
     fn stderr_suffix(&self, started: &StartedProcess) -> String {
         stderr_suffix(&started.stderr_tail(|stderr| self.without_secrets(stderr)))
     }
 
-    /// A failed attempt, with a hint.
+    /// The error for a browser that cannot be reached, with a hint.
     pub(crate) fn unreachable_error(&self, error: &greenroom_cdp::Error) -> StartError {
         let greenroom_cdp::Error::Connect { why, .. } = error else {
             return StartError::new(error.to_string());
@@ -214,7 +214,7 @@ impl Endpoint {
             Unreachable::Status(401 | 403) => "it requires other `headers` of this browser, or refuses every connection".to_owned(),
             Unreachable::Status(500) => "a browser answers only to `localhost` or an IP address: use one of these as host".to_owned(),
             Unreachable::Status(404) => format!("the browser may have been restarted, which changes its WebSocket address; `http://host:port` stays. Start it with {flag}"),
-            Unreachable::Status(_) | Unreachable::Strange(_) => format!("is this the debugger's address? The browser has to run with {flag}"),
+            Unreachable::Status(_) | Unreachable::InvalidResponse(_) => format!("is this the debugger's address? The browser has to run with {flag}"),
         };
         StartError::new(error.to_string()).hint(hint)
     }
@@ -232,7 +232,7 @@ impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
         f.debug_struct("Endpoint")
-            .field("url", &self.shown())
+            .field("url", &self.url_without_secrets())
             .field("headers", &headers)
             .field("start_command", &self.start_command.program())
             .finish()

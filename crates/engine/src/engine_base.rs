@@ -13,13 +13,13 @@ use tokio::sync::oneshot;
 
 use crate::{
     browser::{self, BrowserChoice, InstallPaths},
-    chromium::{ChromiumSpec, OwnContext},
+    chromium::{ChromiumSpec, DefaultContextOptions},
     endpoint::Endpoint,
     install::Package,
     launcher::{Launcher, ProcessSpec},
     node,
     ports::Ports,
-    process::{Listen, Pipes, Process},
+    process::{Pipes, Process, StderrParser},
     run_folder::RunFolder,
     seat_folder::SeatFolder,
     tool_list::ToolsChanged,
@@ -28,7 +28,7 @@ use crate::{
 /// The configuration of an engine of one pool, instance or attached browser.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// All settings, for those that do not belong to a pool.
+    /// All settings, for code that reads settings which belong to no pool.
     pub settings: Arc<Settings>,
     /// The settings of its pool or instance.
     pub pool: Pool,
@@ -76,12 +76,12 @@ impl EngineOptions {
     }
 
     /// The browser's default context.
-    pub(crate) fn own_context(&self) -> Result<OwnContext, StartError> {
+    pub(crate) fn default_context_options(&self) -> Result<DefaultContextOptions, StartError> {
         if !self.pool.isolated && self.profile.is_none() {
             return Err(StartError::new("a browser whose profile is kept needs a folder for it")
                 .hint("set `user_data_dir`, or `isolated` to true"));
         }
-        Ok(OwnContext {
+        Ok(DefaultContextOptions {
             profile: self.profile.clone().filter(|_| !self.pool.isolated),
             user_agent: self.pool.user_agent.clone(),
             ignore_certificate_errors: self.pool.ignore_https_errors,
@@ -102,8 +102,12 @@ pub struct EngineBase {
 }
 
 impl EngineBase {
-    /// The Chromium that greenroom starts, with its own context where sessions use that.
-    pub(crate) fn chromium(&self, own: Option<OwnContext>) -> Result<ChromiumSpec, StartError> {
+    /// How greenroom starts its Chromium. `default_context` has the options of the default context, if sessions use that
+    /// context.
+    pub(crate) fn chromium(
+        &self,
+        default_context: Option<DefaultContextOptions>,
+    ) -> Result<ChromiumSpec, StartError> {
         let EngineOptions { pool, install_paths, .. } = &*self.options;
         let explicit = pool.executable_path.as_deref();
         Ok(ChromiumSpec {
@@ -117,22 +121,22 @@ impl EngineBase {
             no_sandbox: pool.no_sandbox,
             window: (pool.viewport_size.width, pool.viewport_size.height),
             proxy: self.proxy,
-            own,
+            default_context,
             args: pool.browser_args.clone(),
             storage_bytes_max: self.options.disk_bytes_max(),
             memory_bytes_max: self.options.settings.sessions.memory_bytes_max,
         })
     }
 
-    /// Starts Node with pipes. `listen` knows the line by which it reports that it is ready.
+    /// Starts Node with pipes. `parser` knows the line by which it reports that it is ready.
     pub(crate) async fn start_node(
         &self,
         name: &'static str,
         spec: ProcessSpec,
-        listen: Listen,
+        parser: StderrParser,
     ) -> Result<(Process, Pipes, oneshot::Receiver<String>), StartError> {
         let node = spec.program.clone();
-        let (process, pipes, ready) = Process::start(&self.launcher, name, spec.pipes(), listen)
+        let (process, pipes, ready) = Process::start(&self.launcher, name, spec.pipes(), parser)
             .await
             .map_err(|error| StartError::new(format!("cannot start Node: {error}: `{}`", node.display())))?;
         let pipes = pipes.ok_or_else(|| StartError::new("Node has no pipes"))?;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use greenroom_core::{Agent, BoxFuture, Call, NoAnswer, Raw, raw::parse};
-use greenroom_testkit::{NodeValue, OddJson};
+use greenroom_testkit::{HostileJson, NodeValue};
 
 use crate::{devtools, playwright, workspace::SessionFolders};
 
@@ -172,7 +172,7 @@ async fn check_guard(recorded: &str, guard: GuardFn) {
             continue;
         }
         for n in 0..TRIES {
-            let mut odd = OddJson::new(SEED + n);
+            let mut odd = HostileJson::new(SEED + n);
             let params = odd_params(&mut odd, &tool, &guarded, &texts);
             tried += 1;
             let case = || format!("{tool}, seed {}: {params}", SEED + n);
@@ -183,7 +183,7 @@ async fn check_guard(recorded: &str, guard: GuardFn) {
                 Ok(()) => {
                     passed += 1;
                     let seen = NodeValue::parse(call.params.get());
-                    if let Some(why) = harm(&seen, &folder) {
+                    if let Some(why) = harmful_value(&seen, &folder) {
                         panic!("{why}: {}\nsent on: {}", case(), call.params.get());
                     }
                 }
@@ -194,7 +194,7 @@ async fn check_guard(recorded: &str, guard: GuardFn) {
     assert!(passed > tried / 20 && refused > tried / 4, "{passed} of {tried} passed, {refused} were refused");
 }
 
-fn odd_params(odd: &mut OddJson, tool: &str, guarded: &[&String], texts: &[&str]) -> String {
+fn odd_params(odd: &mut HostileJson, tool: &str, guarded: &[&String], texts: &[&str]) -> String {
     let members: Vec<_> = guarded
         .iter()
         .filter_map(|name| {
@@ -213,7 +213,7 @@ fn odd_params(odd: &mut OddJson, tool: &str, guarded: &[&String], texts: &[&str]
 }
 
 /// The harm in a call that an engine gets, if there is any.
-fn harm(params: &NodeValue, folder: &Path) -> Option<String> {
+fn harmful_value(params: &NodeValue, folder: &Path) -> Option<String> {
     let arguments = params.get("arguments")?;
     if matches!(arguments, NodeValue::Null) {
         return None;

@@ -43,7 +43,8 @@ pub enum NotInstalled {
 
 impl NotInstalled {
     pub fn hint(&self) -> String {
-        // Without `--engine`, setup installs the engines that the configuration names, and this one may be named elsewhere.
+        // Without `--engine`, setup installs the engines of the configuration that it reads, which may not name this
+        // engine.
         let named = |engine: &str| {
             if engine == PLAYWRIGHT.name { String::new() } else { format!(" --engine {engine}") }
         };

@@ -14,7 +14,7 @@ use greenroom_core::{OpenError, Seat, StartError};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::exit_reason::Loss;
+use crate::loss::Loss;
 
 #[derive(Default)]
 pub(crate) struct InstanceBase {
@@ -22,7 +22,7 @@ pub(crate) struct InstanceBase {
     /// Tasks that open and close seats, or wait for processes to end. Stopping the instance waits for all of them.
     pub(crate) tasks: TaskTracker,
     /// How many seats are being opened whose callers have given up.
-    late: Arc<AtomicUsize>,
+    abandoned_openings: Arc<AtomicUsize>,
 }
 
 type OpenResult = Result<Box<dyn Seat>, OpenError>;
@@ -34,15 +34,15 @@ impl InstanceBase {
         opening: impl Future<Output = OpenResult> + Send + 'static,
     ) -> OpenResult {
         let (mut deliver, opened) = oneshot::channel();
-        let late = self.late.clone();
+        let abandoned = self.abandoned_openings.clone();
         self.tasks.spawn(async move {
             let mut opening = pin!(opening);
-            let mut _late = None;
+            let mut _abandoned = None;
             let opened = tokio::select! {
                 biased;
                 opened = &mut opening => opened,
                 () = deliver.closed() => {
-                    _late = Some(LateOpening::count(&late));
+                    _abandoned = Some(AbandonedOpening::count(&abandoned));
                     opening.await
                 }
             };
@@ -54,8 +54,8 @@ impl InstanceBase {
     }
 
     /// How many seats are being opened whose callers have given up.
-    pub(crate) fn late(&self) -> usize {
-        self.late.load(Ordering::Relaxed)
+    pub(crate) fn abandoned_openings(&self) -> usize {
+        self.abandoned_openings.load(Ordering::Relaxed)
     }
 
     /// Returns when no seat is being opened or closed any more.
@@ -66,16 +66,16 @@ impl InstanceBase {
 }
 
 /// Counts a seat whose caller has given up.
-struct LateOpening<'a>(&'a AtomicUsize);
+struct AbandonedOpening<'a>(&'a AtomicUsize);
 
-impl<'a> LateOpening<'a> {
-    fn count(late: &'a AtomicUsize) -> Self {
-        late.fetch_add(1, Ordering::Relaxed);
-        Self(late)
+impl<'a> AbandonedOpening<'a> {
+    fn count(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
     }
 }
 
-impl Drop for LateOpening<'_> {
+impl Drop for AbandonedOpening<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -21,11 +21,12 @@ use crate::{
 pub const MAJOR_MIN: u32 = 20;
 
 /// `node --version` takes 50 ms; on a machine that swaps it takes seconds, but not this long.
-const VERSION_DEADLINE: Duration = Duration::from_secs(20);
+const VERSION_WITHIN: Duration = Duration::from_secs(20);
 
 /// How Node uses memory. By default it takes what suits a busy server: 16 MB for each half of the young generation, four
 /// worker threads, and allocator arenas for them all. An engine mostly waits; with these flags it takes 26 MB of 125 less at
-/// 12 sessions, and no more time even for a snapshot of 600 KB. Below 8 MB a half it does take more.
+/// 12 sessions, and no more time even for a snapshot of 600 KB. With less than 8 MB for each half it does take more
+/// time.
 pub(crate) const NODE_FLAGS: [&str; 2] = ["--max-semi-space-size=8", "--v8-pool-size=1"];
 const NODE_ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
 
@@ -151,7 +152,7 @@ impl Npm {
 }
 
 async fn version(launcher: &Launcher, name: &str, spec: ProcessSpec) -> Result<String, String> {
-    let done = run_command::run(launcher, name, spec, VERSION_DEADLINE).await;
+    let done = run_command::run(launcher, name, spec, VERSION_WITHIN).await;
     let done = done.map_err(|error: RunError| error.to_string())?;
     let output = done.stdout.lines().next().unwrap_or_default().trim();
     match (done.exit.is_success(), output) {

@@ -8,12 +8,12 @@ use greenroom_core::{HealthCheckFailed, Lost};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::{
-    browser_handle::{BrowserHandle, EXIT},
-    exit_reason::Loss,
+    browser_handle::{BROWSER_EXIT_WITHIN, BrowserHandle},
+    loss::Loss,
     observer::Observer,
     overload,
+    ping_state::PingState,
     process::Process,
-    unanswered::Unanswered,
     vital_processes::VitalProcesses,
 };
 
@@ -29,7 +29,7 @@ struct ObservedState {
     vital: VitalProcesses,
     /// How the browser ended.
     loss: Loss,
-    ping: Unanswered,
+    ping: PingState,
 }
 
 impl ObservedBrowser {
@@ -40,7 +40,7 @@ impl ObservedBrowser {
             observer,
             vital: VitalProcesses::default(),
             loss,
-            ping: Unanswered::default(),
+            ping: PingState::default(),
         });
         let mut watcher = JoinSet::new();
         let watched = shared.clone();
@@ -84,14 +84,14 @@ impl ObservedBrowser {
         if !self.observer().is_gone().await {
             return lost.borrow().clone();
         }
-        // The task that watches the browser may itself wait for `EXIT`.
-        match timeout(2 * EXIT, lost.wait_for(Option::is_some)).await {
+        // The task that watches the browser may itself wait for `BROWSER_EXIT_WITHIN`.
+        match timeout(2 * BROWSER_EXIT_WITHIN, lost.wait_for(Option::is_some)).await {
             Ok(Ok(lost)) => lost.clone(),
             Ok(Err(_)) | Err(_) => Some(Lost::Protocol("the browser's debugger is gone".into())),
         }
     }
 
-    /// Asks the browser for a sign of life.
+    /// Pings the browser.
     pub(crate) async fn ping(&self) -> Result<(), HealthCheckFailed> {
         let check_failed = |error| {
             HealthCheckFailed(format!("the browser is unwell: {error}{}", self.process_suffix()).into())
@@ -102,15 +102,15 @@ impl ObservedBrowser {
     /// Pings the browser and returns the CDP error as it is; the playwright instance makes its own message of
     /// it.
     pub(crate) async fn ping_plain(&self) -> Result<(), greenroom_cdp::Error> {
-        self.shared.vital.look_again();
-        self.shared.ping.until(self.observer().ping()).await
+        self.shared.vital.retry_search();
+        self.shared.ping.track(self.observer().ping()).await
     }
 
     pub(crate) fn silent(&self) -> Option<Arc<str>> {
         self.is_silent().then(|| format!("the browser did not answer{}", self.process_suffix()).into())
     }
 
-    /// Whether the browser left the last question unanswered.
+    /// Whether the browser left the last ping unanswered.
     pub(crate) fn is_silent(&self) -> bool {
         self.shared.ping.is_unanswered()
     }

@@ -19,15 +19,16 @@ use crate::{
 /// An instance's list, in its folder: a line for each tab and each context, a keyword and its id.
 pub(crate) const LIST: &str = "tabs";
 
-/// The folder of lists without an owner, next to the run folders. It is not taken for a run folder: those begin with a
-/// number.
+/// The folder of lists whose instance is gone, next to the run folders. Names of run folders begin with a number, so
+/// greenroom does not take it for one.
 const ORPHANS_FOLDER: &str = "left";
 
 /// How long such a list is kept. A browser to which no greenroom attached for so long has mostly been restarted, and its
 /// tabs have other ids then.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How many lists are read. Each stems from one sudden end; more than these mean that something else is wrong.
+/// How many lists are read. Each is from one greenroom that was killed or could not reach a browser; more mean that
+/// something else is wrong.
 const LISTS_MAX: usize = 256;
 
 /// A list is read up to this size: a line has 40 bytes, so this holds the tabs of a session that opens one every second for
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(tabs.len(), 2);
         assert!(tabs.contains(&"1".to_owned()) && tabs.contains(&"2".to_owned()), "{tabs:?}");
         assert!(running.path().join("instances/0").join(LIST).is_file() && !dead.exists());
-        assert_eq!(crate::run_folder::left_behind(data.path()), Vec::<PathBuf>::new());
+        assert_eq!(crate::run_folder::leftover_run_folders(data.path()), Vec::<PathBuf>::new());
         assert!(!is_old(&kept_lists[0]));
     }
 }

@@ -1,9 +1,10 @@
 //! The tabs of a seat in a browser whose other tabs belong to its user.
 //!
 //! greenroom opens a tab for such a seat first. The engine drives only that tab and those it opens, unless its agent selects
-//! another, and closes no others. No engine can do that by itself, so a script in its process, its keeper, keeps it to these
-//! tabs. Both sides write into a file which tabs these are: greenroom writes `opened ID`, the script `own ID`, and
-//! `context ID` for a context that the engine made. A later greenroom finds the file if this one was killed ([`orphan_tabs`]).
+//! another, and closes no others. No engine has an option for that, so a script in its process, the tab guard, restricts
+//! it to these tabs. Both sides list the tabs in a file: greenroom writes `opened ID`, the script `own ID`, and
+//! `context ID` for a context that the engine made. A later greenroom finds the file if this one was killed
+//! ([`orphan_tabs`]).
 
 use std::{
     fs,
@@ -38,7 +39,7 @@ impl OwnTabs {
     ) -> Result<(Self, String), StartError> {
         let failed = |error: greenroom_cdp::Error| StartError::new(format!("cannot open a tab: {error}"));
         let scope = observer.new_scope();
-        let others = observer.count_other_tabs(&Scope::Own(scope)).await.map_err(failed)?;
+        let others = observer.count_other_tabs(&Scope::SeatTabs(scope)).await.map_err(failed)?;
         // If the browser had no tab before, greenroom leaves it without one.
         let replacement = if others == 0 { ReplacementTab::Never } else { ReplacementTab::IfNoOther };
         let tab = observer.open_tab(url, position).await.map_err(failed)?;
@@ -57,7 +58,7 @@ impl OwnTabs {
     }
 
     pub(crate) fn scope(&self) -> Scope {
-        Scope::Own(self.scope)
+        Scope::SeatTabs(self.scope)
     }
 
     /// Whether the engine keeps to this tab.

@@ -2,7 +2,8 @@
 //!
 //! An allow-list: pages of the web, `about:blank`, `data:` and `blob:`. Everything else is refused by its scheme, because
 //! it shows files of this machine (`file:`, also behind `view-source:`), the browser's own pages (`chrome:`, `devtools:`,
-//! `about:version`), or runs code (`javascript:`). The engines' adapters ask before a call reaches its engine.
+//! `about:version`), or runs code (`javascript:`). The engines' adapters call [`judge`] before a call reaches its
+//! engine.
 //!
 //! The address that counts is the one that the browser will parse. Browsers and JavaScript's `URL` drop blanks and control
 //! characters at both ends, and tabs and newlines everywhere (WHATWG URL standard, "basic URL parser"), and only then read
@@ -52,7 +53,7 @@ fn judge_normalized(url: &str) -> Result<(), RefusedScheme> {
         }
         _ => false,
     };
-    if is_allowed { Ok(()) } else { Err(RefusedScheme(shown(&scheme, rest))) }
+    if is_allowed { Ok(()) } else { Err(RefusedScheme(scheme_for_message(&scheme, rest))) }
 }
 
 /// The scheme in lower case, and the text after its colon.
@@ -64,7 +65,7 @@ fn split_scheme(url: &str) -> Option<(String, &str)> {
 }
 
 /// The scheme for the error, with the page if only some pages of the scheme are allowed.
-fn shown(scheme: &str, rest: &str) -> String {
+fn scheme_for_message(scheme: &str, rest: &str) -> String {
     let page = if scheme == "about" { rest } else { "" };
     format!("{scheme}:{page}").chars().filter(|c| !c.is_control()).take(SCHEME_CHARS_MAX).collect()
 }

@@ -78,7 +78,7 @@ impl Ports {
         *held.entry(port).or_default() += 1;
         let written = self.write(&held);
         drop(held);
-        // Made even on failure: dropping it removes the port from the list again.
+        // The guard exists even if writing fails: dropping it then removes the port from the list again.
         let guard = PortGuard { ports: self.clone(), port };
         written.map(|()| guard)
     }
@@ -156,7 +156,7 @@ impl Drop for PortGuard {
                 held.remove(&self.port);
             }
         }
-        // At exit the folder may be gone; a stale entry closes only its own port.
+        // At exit the folder may be gone. A stale entry keeps only its own port closed.
         if let Err(error) = self.ports.write(&held) {
             tracing::debug!(%error, "cannot update the list of ports");
         }

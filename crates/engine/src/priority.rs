@@ -6,12 +6,12 @@
 //! priority. (A storage service is forked from the same zygote; full Chromium starts it before this, the headless shell has
 //! none.)
 //!
-//! If it may, as root or with a generous limit, Chromium sets the priority of its threads itself, and would undo this. So it
-//! is started without that right (`ProcessSpec::no_priority_raise`).
+//! If it has the right to, as root or with a generous limit, Chromium sets the priority of its threads itself, and
+//! would undo this. So greenroom starts it without that right (`ProcessSpec::no_priority_raise`).
 
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 
-use crate::process_tree::{Descendant, ZYGOTE, below};
+use crate::process_tree::{Descendant, ZYGOTE, descendants};
 
 /// How much lower pages run: Chromium's own value for pages in the background. If a page is busy, the browser gets three
 /// times the time of one of the page's threads, and a page still makes progress if other programs are busy.
@@ -22,7 +22,7 @@ const LOWEST: i32 = 19;
 
 /// Lowers the priority of all future pages of this browser, which has none yet.
 pub(crate) fn lower_pages(browser: u32) {
-    let zygotes: Vec<_> = below(browser).into_iter().filter(forks_renderers).collect();
+    let zygotes: Vec<_> = descendants(browser).into_iter().filter(forks_renderers).collect();
     if zygotes.is_empty() {
         tracing::warn!(
             browser,
@@ -36,9 +36,9 @@ pub(crate) fn lower_pages(browser: u32) {
     }
 }
 
-/// The other zygote, without a sandbox, forks the GPU process.
+/// Chromium has two zygotes; the one without a sandbox forks the GPU process and no renderers.
 fn forks_renderers(process: &Descendant) -> bool {
-    process.has(ZYGOTE) && !process.has("--no-zygote-sandbox")
+    process.has_argument(ZYGOTE) && !process.has_argument("--no-zygote-sandbox")
 }
 
 fn lower(pid: u32) -> rustix::io::Result<()> {

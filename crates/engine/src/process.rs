@@ -23,12 +23,12 @@ const TAIL_LINES: usize = 12;
 /// How many bytes of these lines are kept: they go into answers that models read, and the last ones say most.
 const TAIL_BYTES_MAX: usize = 2 * 1024;
 
-/// A longer line of stderr is only counted, so that a child that prints an endless one costs nothing.
+/// Of a longer line of stderr only the length is kept, so that a child that prints an endless one costs no memory.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 
 /// How long the readers of a dead child's pipes may take to see their end. The pipe ends with its last writer; a grandchild
 /// that left the group could hold it open for ever.
-const DRAIN: Duration = Duration::from_millis(500);
+const DRAIN_WITHIN: Duration = Duration::from_millis(500);
 
 /// A running or ended child. Dropping it kills its group.
 pub struct Process {
@@ -48,7 +48,7 @@ pub struct Pipes {
 
 /// How to read a child's stderr.
 #[derive(Clone, Copy)]
-pub struct Listen {
+pub struct StderrParser {
     /// Recognises the line that means readiness; the caller of [`Process::start`] receives the returned text.
     pub ready: fn(&str) -> Option<String>,
     /// How a line may be used, by whether the child was ready before it.
@@ -66,19 +66,19 @@ pub enum StderrUse {
     Discard,
 }
 
-impl Listen {
+impl StderrParser {
     /// For a child that signals readiness in another way, and whose lines may all explain its end.
-    pub const PLAIN: Self = Self { ready: |_| None, classify: |_, _| StderrUse::ExplainsExit };
+    pub const DEFAULT: Self = Self { ready: |_| None, classify: |_, _| StderrUse::ExplainsExit };
 }
 
 impl Process {
-    /// Starts a child. `name` is its name in messages and logs. The receiver resolves with the text that `listen` found in
+    /// Starts a child. `name` is its name in messages and logs. The receiver resolves with the text that `parser` found in
     /// stderr, and fails when the child ends first.
     pub async fn start(
         launcher: &Launcher,
         name: &str,
         spec: ProcessSpec,
-        listen: Listen,
+        parser: StderrParser,
     ) -> io::Result<(Self, Option<Pipes>, oneshot::Receiver<String>)> {
         let mut child = launcher.spawn(spec).await?;
         let pid = child.id().ok_or_else(|| io::Error::other("the child ended at once"))?;
@@ -87,16 +87,16 @@ impl Process {
         let tail = Arc::new(StderrTail::default());
         let (found, line) = oneshot::channel();
         let reader = child.stderr.take().map(|stderr| {
-            tokio::spawn(read_stderr(stderr, name.to_owned(), pid, tail.clone(), listen, found))
+            tokio::spawn(read_stderr(stderr, name.to_owned(), pid, tail.clone(), parser, found))
         });
         let (exited, exit) = watch::channel(None);
         let label = name.to_owned();
         let supervisor = launcher.supervisors.spawn(async move {
             let exit = Exit::from(child.wait().await);
-            // Processes that the leader left in its group end with it.
+            // greenroom also ends the processes that the leader left in its group.
             signal_group(pid, Signal::KILL);
             if let Some(reader) = reader {
-                let _ = tokio::time::timeout(DRAIN, reader).await;
+                let _ = tokio::time::timeout(DRAIN_WITHIN, reader).await;
             }
             tracing::debug!(process = label, pid, %exit, "ended");
             exited.send_replace(Some(exit));
@@ -160,7 +160,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // After the exit another process may have the number.
+        // After the exit another process may have this pid.
         if self.exit.borrow().is_none() {
             signal_group(self.pid, Signal::KILL);
         }
@@ -186,7 +186,7 @@ async fn read_stderr(
     name: String,
     pid: u32,
     tail: Arc<StderrTail>,
-    listen: Listen,
+    parser: StderrParser,
     found: oneshot::Sender<String>,
 ) {
     let mut found = Some(found);
@@ -194,8 +194,8 @@ async fn read_stderr(
     let mut chunk = vec![0; LINE_BYTES_MAX];
     let mut take_line = |line: StreamLine| {
         let text = line_text(line);
-        let stderr_use = (listen.classify)(&text, found.is_none());
-        if let Some(value) = (listen.ready)(&text)
+        let stderr_use = (parser.classify)(&text, found.is_none());
+        if let Some(value) = (parser.ready)(&text)
             && let Some(found) = found.take()
         {
             let _ = found.send(value);

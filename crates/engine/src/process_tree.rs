@@ -21,18 +21,18 @@ pub(crate) struct Descendant {
 
 impl Descendant {
     /// Whether it was started with this argument.
-    pub(crate) fn has(&self, argument: &str) -> bool {
+    pub(crate) fn has_argument(&self, argument: &str) -> bool {
         self.command.split(' ').any(|given| given == argument)
     }
 }
 
 /// The processes that this one started, and all of their descendants.
-pub(crate) fn below(pid: u32) -> Vec<Descendant> {
+pub(crate) fn descendants(pid: u32) -> Vec<Descendant> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     let mut parents = vec![pid];
     while let Some(parent) = parents.pop() {
-        for child in children(parent) {
+        for child in child_ids(parent) {
             if found.len() < PROCESSES_MAX && seen.insert(child) {
                 found.push(Descendant { pid: child, command: command(child) });
                 parents.push(child);
@@ -42,17 +42,17 @@ pub(crate) fn below(pid: u32) -> Vec<Descendant> {
     found
 }
 
-/// The processes of a browser: its children, and the forks of its zygotes. Cheaper than [`below`], since it lists only the
+/// The processes of a browser: its children, and the forks of its zygotes. Cheaper than [`descendants`], since it lists only the
 /// children of zygotes; no other helper of Chromium starts any.
 pub(crate) fn helpers(browser: u32) -> Vec<Descendant> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     let mut parents = vec![browser];
     while let Some(parent) = parents.pop() {
-        for child in children(parent) {
+        for child in child_ids(parent) {
             if found.len() < PROCESSES_MAX && seen.insert(child) {
                 let child = Descendant { pid: child, command: command(child) };
-                if child.has(ZYGOTE) {
+                if child.has_argument(ZYGOTE) {
                     parents.push(child.pid);
                 }
                 found.push(child);
@@ -63,12 +63,12 @@ pub(crate) fn helpers(browser: u32) -> Vec<Descendant> {
 }
 
 /// The processes that this one itself started.
-pub(crate) fn direct(pid: u32) -> Vec<Descendant> {
-    children(pid).into_iter().map(|pid| Descendant { pid, command: command(pid) }).collect()
+pub(crate) fn children(pid: u32) -> Vec<Descendant> {
+    child_ids(pid).into_iter().map(|pid| Descendant { pid, command: command(pid) }).collect()
 }
 
 /// The children of all threads of a process.
-fn children(pid: u32) -> Vec<u32> {
+fn child_ids(pid: u32) -> Vec<u32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists =
         threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());

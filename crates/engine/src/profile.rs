@@ -2,8 +2,8 @@
 //!
 //! A persistent profile is closed to other users and belongs to one browser at a time. greenroom's own lock on it is a
 //! kernel lock and cannot be left behind; Chromium's is a link that names host and process. Earlier greenrooms, other
-//! programs and people leave such links, so it counts only as long as that browser lives. The headless shell has no lock at
-//! all.
+//! programs and people leave such links behind, so a link counts only as long as its browser lives. The headless shell
+//! has no lock at all.
 
 use std::{
     fs::{self, File},
@@ -56,8 +56,8 @@ impl Profile {
                 greenroom_files::read_opened(&mut lock, HOST_BYTES_MAX).map_err(|error| unusable(&error))?;
             let last_host = String::from_utf8_lossy(&last_host);
             if host != this_host && host == last_host {
-                // This lock belongs to a browser of a greenroom that was killed with its container: it held greenroom's
-                // lock, so it is dead. Chromium cannot know that.
+                // Chromium's lock belongs to a browser of a greenroom that was killed with its container: that
+                // greenroom held greenroom's lock, which is free, so its browser is dead. Chromium cannot know that.
                 fs::remove_file(path.join(CHROMIUM_LOCK)).map_err(|error| unusable(&error))?;
             } else if host != this_host {
                 let lock = path.join(CHROMIUM_LOCK);
@@ -81,7 +81,7 @@ impl Profile {
         }
     }
 
-    /// Removes a fresh profile, or releases a persistent one. Call it when its browser has ended.
+    /// Removes a temporary profile, or releases a persistent one. Call it when its browser has ended.
     pub(crate) async fn clear(&self) {
         match self {
             Self::Temporary(folder) => folder.clear().await,

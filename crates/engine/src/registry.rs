@@ -1,5 +1,5 @@
-//! All engines, and what the rest of greenroom must know of them in addition to the traits in [`greenroom_core::port`]. To
-//! add one, add a variant to [`EngineKind`], its folder here, and an arm to [`entry`].
+//! All engines, and what the rest of greenroom must know of them in addition to the traits in [`greenroom_core::port`].
+//! To add an engine, add a variant to [`EngineKind`], a folder in this crate, and an arm to [`entry`].
 
 use std::sync::Arc;
 

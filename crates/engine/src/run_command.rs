@@ -11,14 +11,14 @@ use tokio::{io::AsyncReadExt, time::timeout};
 use crate::{
     exit::Exit,
     launcher::{Launcher, ProcessSpec},
-    process::{Listen, Process},
+    process::{Process, StderrParser},
 };
 
 /// The largest expected output is a version or an error report; the rest is read and dropped.
 const STDOUT_BYTES_MAX: u64 = 256 * 1024;
 
 /// How long a child that has passed its deadline may take to end after SIGTERM.
-const GRACE: Duration = Duration::from_secs(2);
+const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// The output of a child that ended, and its exit.
 #[derive(Debug)]
@@ -45,11 +45,12 @@ pub(crate) async fn run(
     spec: ProcessSpec,
     deadline: Duration,
 ) -> Result<CommandOutput, RunError> {
-    let (process, pipes, _ready) = Process::start(launcher, name, spec.pipes(), Listen::PLAIN).await?;
+    let (process, pipes, _ready) =
+        Process::start(launcher, name, spec.pipes(), StderrParser::DEFAULT).await?;
     let read_stdout = async {
         let mut stdout = Vec::new();
         if let Some(pipes) = pipes {
-            // A child that asks a question sees the end of its stdin.
+            // A child that asks its user a question reads the end of its stdin, and does not wait for ever.
             drop(pipes.stdin);
             let mut pipe = pipes.stdout;
             // An unreadable pipe counts as ended; the exit status says the rest.
@@ -60,7 +61,7 @@ pub(crate) async fn run(
     };
     let Ok((stdout, exit)) = timeout(deadline, async { tokio::join!(read_stdout, process.wait()) }).await
     else {
-        process.stop(GRACE).await;
+        process.stop(STOP_GRACE).await;
         return Err(RunError::TooLong(deadline));
     };
     Ok(CommandOutput { exit, stdout, stderr_tail: process.stderr_tail() })

@@ -26,7 +26,7 @@ use crate::{launcher::TAG, orphan_tabs};
 pub const PORTS: &str = "ports";
 const LOCK: &str = "lock";
 
-/// This process's folder. Dropping it removes it.
+/// This process's folder. Dropping this removes the folder.
 pub struct RunFolder {
     path: PathBuf,
     tag: String,
@@ -68,8 +68,8 @@ impl RunFolder {
     }
 }
 
-/// A folder of one browser, engine or seat. Dropping it removes it, so that a failed or cancelled start leaves nothing
-/// behind.
+/// A folder of one browser, engine or seat. Dropping this removes the folder, so that a failed or cancelled start
+/// leaves nothing behind.
 #[derive(Debug)]
 pub struct ScratchFolder(PathBuf);
 
@@ -91,7 +91,7 @@ impl Drop for ScratchFolder {
     }
 }
 
-/// A folder that cannot be removed goes with the run folder.
+/// A folder that cannot be removed now is removed with the run folder.
 fn remove(path: &Path) {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -127,7 +127,8 @@ pub fn reap(data_folder: &Path) -> Reaped {
         let Some(_lock) = lock_if_owner_dead(&path, &tag) else { continue };
         for pid in processes_with_tag(&tag) {
             tracing::info!(?pid, tag, "ending a process that a dead greenroom left behind");
-            // It leads a group; a browser's helpers in it have no tag, since they overwrite it with their titles.
+            // The process leads a group, so the group is killed: a browser's helpers in it have no tag, since they
+            // overwrite their environment with their titles.
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = kill_process(pid, Signal::KILL);
             reaped.processes += 1;
@@ -144,7 +145,7 @@ pub fn reap(data_folder: &Path) -> Reaped {
 }
 
 /// The run folders that dead owners left behind and [`reap`] would remove.
-pub fn left_behind(data_folder: &Path) -> Vec<PathBuf> {
+pub fn leftover_run_folders(data_folder: &Path) -> Vec<PathBuf> {
     let Ok(runs) = fs::read_dir(data_folder.join("run")) else { return Vec::new() };
     let dead = |run: &fs::DirEntry| {
         run.file_name().to_str().is_some_and(|tag| lock_if_owner_dead(&run.path(), tag).is_some())
@@ -181,15 +182,23 @@ fn owner_of_tag(tag: &str) -> Option<(u32, u64)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// The lock of a run folder whose owner is dead, or `None`.
-fn lock_if_owner_dead(path: &Path, tag: &str) -> Option<Option<File>> {
+/// A run folder whose owner is dead, locked until this is dropped.
+struct DeadRunFolder {
+    /// `None` if the folder has no lock file.
+    _lock: Option<File>,
+}
+
+/// Locks a run folder whose owner is dead. `None` if the owner runs, or another process holds the lock.
+fn lock_if_owner_dead(path: &Path, tag: &str) -> Option<DeadRunFolder> {
     let (pid, start) = owner_of_tag(tag)?;
     if start_time_if_running(pid) == Some(start) {
         return None;
     }
     match private_file().write(true).open(path.join(LOCK)) {
-        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(Some(lock)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
+        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .is_ok()
+            .then_some(DeadRunFolder { _lock: Some(lock) }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(DeadRunFolder { _lock: None }),
         Err(_) => None,
     }
 }
@@ -282,11 +291,11 @@ mod tests {
         let foreign = data.path().join("run/notes");
         fs::create_dir_all(&foreign).unwrap();
 
-        assert_eq!(left_behind(data.path()).len(), 2);
+        assert_eq!(leftover_run_folders(data.path()).len(), 2);
         let expected = RunningGreenroom { pid: std::process::id(), path: run.path().to_owned() };
         assert_eq!(super::running_greenrooms(data.path()), [expected]);
         assert_eq!(reap(data.path()), Reaped { folders: 2, processes: 0 });
-        assert_eq!(left_behind(data.path()), Vec::<PathBuf>::new());
+        assert_eq!(leftover_run_folders(data.path()), Vec::<PathBuf>::new());
         assert!(profile.path().exists() && foreign.exists() && !dead.exists() && !recycled.exists());
         assert_eq!(fs::metadata(run.path()).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(fs::metadata(run.path().join(LOCK)).unwrap().permissions().mode() & 0o777, 0o600);
@@ -315,7 +324,7 @@ mod tests {
         waitid(WaitId::Pid(pid), how).unwrap();
         assert!(fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") Z "));
         assert_eq!(super::running_greenrooms(data.path()), []);
-        assert_eq!(left_behind(data.path()), [path]);
+        assert_eq!(leftover_run_folders(data.path()), [path]);
         child.wait().unwrap();
     }
 

@@ -24,7 +24,7 @@ fn is_function(script: &str) -> bool {
     after_parameters.is_some_and(|after| after.trim_start().starts_with("=>"))
 }
 
-/// What follows the parenthesis that closes the one before this text.
+/// The text after the parenthesis that closes the one right before `inside`.
 fn after_closing(inside: &str) -> Option<&str> {
     let mut depth = 1;
     for (index, character) in inside.char_indices() {

@@ -29,7 +29,7 @@ impl SeatFolder {
                 .map(Self::Temporary)
                 .map_err(|error| unwritable_error(run, &error));
         };
-        // The engine gets this path, and has another working directory.
+        // The path must be absolute, because the engine has another working directory.
         let folder = std::path::absolute(output).map(|output| output.join(unused_name()));
         let created = folder.and_then(|folder| make_private(&folder).map(|()| folder));
         created.map(Self::Persistent).map_err(|error| {

@@ -1,10 +1,10 @@
 //! The command that starts an attached browser, and the process that it started last.
 //!
 //! That process belongs to the browser's user: greenroom does not end it, and it outlives greenroom. greenroom only
-//! remembers it: while it runs no second one is started, and its exit can be reported. Nor may greenroom read its output
-//! through a pipe, since a browser that writes to a pipe without a reader dies: its stderr is a file in the data folder,
-//! closed to other users, one for each address, truncated at each start and whenever it has grown too big. [`Endpoint`] runs
-//! commands.
+//! remembers it: while it runs no second one is started, and its exit can be reported. greenroom does not read its
+//! output through a pipe, since a browser that writes to a pipe without a reader dies. Its stderr is a file in the data
+//! folder, closed to other users, one for each address, truncated at each start and whenever it has grown too big.
+//! [`Endpoint`] runs commands.
 //!
 //! [`Endpoint`]: crate::Endpoint
 
@@ -32,7 +32,8 @@ use crate::{
 /// The placeholder for the address in a start command.
 const PLACEHOLDER: &str = "{url}";
 
-/// The folder of these files, next to the run folders. It is not taken for a run folder: those begin with a number.
+/// The folder of these files, next to the run folders. Names of run folders begin with a number, so greenroom does not
+/// take it for one.
 const OUTPUT_FOLDER: &str = "started";
 
 /// How much of an address's digest names its file: enough that no two of a few dozen addresses collide.
@@ -68,13 +69,13 @@ impl StartCommand {
         self.argv.first().map_or("", String::as_str)
     }
 
-    /// The process that it started, if it still runs.
+    /// The process that this command started last, if it still runs.
     pub(crate) fn running(&self) -> Option<StartedProcess> {
         let last = self.last.lock();
         last.as_ref().filter(|started| started.ended().is_none()).cloned()
     }
 
-    /// Runs it.
+    /// Runs the command.
     pub(crate) async fn start(
         &self,
         launcher: &Launcher,
@@ -145,7 +146,7 @@ impl StartedProcess {
         let end =
             end.inspect_err(|error| tracing::debug!(%error, "cannot read the output of a start command"));
         let end = end.ok().flatten().unwrap_or_default();
-        // A person's browser prints the text of that person's pages.
+        // A user's browser prints text of the user's pages, which must not get into messages.
         StderrTail::from_output(conceal(&without_page_output(&end)).as_bytes()).text()
     }
 }
@@ -230,7 +231,7 @@ mod tests {
         writeln!(file, "late").unwrap();
         writeln!(next, "new").unwrap();
         assert_eq!(again.read_end().unwrap(), "late\nnew\n");
-        // It is not taken for a run folder.
+        // `reap` does not take the folder for a run folder.
         crate::run_folder::reap(data.path());
         assert!(again.0.exists());
     }

@@ -1,5 +1,5 @@
 //! An engine's answer to `tools/call`, as far as all engines have it in common: whether it failed, its text, and the form of
-//! answers that greenroom makes itself. Adapters call this.
+//! answers that greenroom makes itself. The adapters call these functions.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 /// A call may ask for a longer wait than the deadline, but not for one that would hold its slot for ever.
 pub(crate) const OWN_WAIT_MAX: Duration = Duration::from_secs(3600);
 
-/// The text of a failed answer.
+/// `Err` with the JSON text of the answer if it is a failed one.
 pub(crate) fn ensure_success(body: &Result<Raw, Raw>) -> Result<(), String> {
     let result = body.as_ref().map_err(|error| error.get().to_owned())?;
     let is_error = Fields::open(result).ok().and_then(|fields| fields.read::<bool>("isError").ok().flatten());
@@ -40,7 +40,7 @@ pub(crate) fn first_text(body: &str) -> Option<String> {
     result.content.into_iter().find_map(|part| part.text)
 }
 
-/// A part of a JSON string as the text it stands for.
+/// A part of a JSON string with its escapes decoded.
 pub(crate) fn unescape(escaped: &str) -> Option<String> {
     serde_json::from_str(&format!("\"{}\"", mended(escaped))).ok()
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    exit_reason::explain,
+    loss::explain_by_exit,
     process::{Pipes, Process},
     upstream::{EngineRequestError, initialize, within_deadline},
 };
@@ -71,7 +71,7 @@ pub(crate) async fn list_tools_and_stop(
     grace: Duration,
 ) -> Result<Toolset, StartError> {
     let (peer, _inbound) = child::connect(pipes.stdin, pipes.stdout);
-    let listed = explain(&process, ask_for_tools(&peer)).await;
+    let listed = explain_by_exit(&process, ask_for_tools(&peer)).await;
     drop(peer);
     process.stop(grace).await;
     listed

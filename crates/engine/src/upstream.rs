@@ -26,7 +26,7 @@ use tokio::{
 use crate::tool_list::{ToolListSink, ToolsChanged, report_tools};
 
 /// How long the handshake may take, and each page of a tool list. The engine has started by then and only has to answer.
-const HANDSHAKE: Duration = Duration::from_secs(20);
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
 
 /// Why a request to an engine failed.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl Upstream {
         }
     }
 
-    /// Asks for a sign of life; the caller limits the wait. Any answer counts: a server without `ping` answers with an
+    /// Pings the engine; the caller limits the wait. Any answer counts: a server without `ping` answers with an
     /// error, and lives.
     pub(crate) async fn ping(&self) -> Result<(), PeerError> {
         self.peer.request("ping", None).await.map(|_| ())
@@ -165,7 +165,8 @@ impl Upstream {
             false => self.peer.request(method, Some(params)).await,
             true => stateless::ask(&self.peer, method, params, level, &*self.agent.get(), &self.roots).await,
         };
-        // The engine's messages before its answer also reach the agent before it. Without a pump none do.
+        // Messages that the engine sent before its answer must reach the agent before the answer. Without a pump there
+        // are none to wait for.
         let received = self.peer.handed_on();
         let _ = self.processed.clone().wait_for(|processed| *processed >= received).await;
         match answer {
@@ -195,8 +196,9 @@ impl Upstream {
     }
 }
 
-/// `initialize`, within its deadline. A server that refuses it may support only the revision without a handshake: that is
-/// tried next. The handshake comes first, since it gives each seat a session of its own with a running server.
+/// `initialize`, within its deadline. A server that refuses it may support only the revision without a handshake, which
+/// greenroom tries next. It tries the handshake first, since that gives each seat a session of its own with a running
+/// server.
 pub(crate) async fn initialize(peer: &Peer, capabilities: Raw) -> Result<Introduction, EngineRequestError> {
     let hello = InitializeParams {
         protocol_version: Revision::LATEST.as_str(),
@@ -243,10 +245,10 @@ pub(crate) async fn within_deadline<T>(
     method: &str,
     answer: impl Future<Output = Result<T, PeerError>>,
 ) -> Result<T, EngineRequestError> {
-    match timeout(HANDSHAKE, answer).await {
+    match timeout(HANDSHAKE_WITHIN, answer).await {
         Ok(answer) => answer.map_err(|gone| EngineRequestError::Gone(StartError::new(gone.to_string()))),
         Err(_) => {
-            let why = format!("the engine did not answer `{method}` within {}", human(HANDSHAKE));
+            let why = format!("the engine did not answer `{method}` within {}", human(HANDSHAKE_WITHIN));
             Err(EngineRequestError::Answer(StartError::new(why)))
         }
     }
@@ -315,7 +317,7 @@ impl InboundPump {
                             asking.spawn(async move { drop(looking.await) });
                         }
                     }
-                    // This subscription is greenroom's own.
+                    // greenroom made this subscription itself, so the agent does not get the acknowledgement.
                     stateless::ACKNOWLEDGED => {}
                     "notifications/cancelled" => {
                         if let Some(question) =

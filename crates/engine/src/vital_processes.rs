@@ -1,8 +1,8 @@
 //! Watches processes that a Chromium needs but whose end it survives.
 //!
 //! Chromium starts its network service again when that dies, and loses the cookies of every context that is not on disk.
-//! Without the zygotes, from which it forks its pages, it goes on but opens no more pages. No page and no engine notices
-//! either. So the owner of a browser watches for both here, and treats them as a loss.
+//! Without the zygotes, from which it forks its pages, it goes on but opens no more pages. Pages and engines notice
+//! neither. So the owner of a browser watches these processes here, and treats their end as a loss.
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
@@ -18,15 +18,15 @@ use tokio::{
 use crate::{
     browser_handle::BrowserHandle,
     observer::Observer,
-    process_tree::{ZYGOTE, below, direct},
+    process_tree::{ZYGOTE, children, descendants},
 };
 
 /// The argument by which Chromium names the process.
 const NETWORK_SERVICE: &str = "--utility-sub-type=network.mojom.NetworkService";
 
-/// How long after such a process a browser may end, if its own end is the cause. A killed browser is gone within
-/// milliseconds, a closing one within some tenths of a second.
-const BROWSER_EXIT: Duration = Duration::from_secs(1);
+/// How long greenroom waits, after such a process ended, for the end of the browser, which may be the cause. A
+/// killed browser is gone within milliseconds, a closing one within some tenths of a second.
+const BROWSER_EXIT_WITHIN: Duration = Duration::from_secs(1);
 
 /// The processes of a browser that greenroom started.
 #[derive(Default)]
@@ -41,14 +41,14 @@ impl VitalProcesses {
     pub(crate) async fn lost(&self, browser: &BrowserHandle, observer: &Observer) -> Lost {
         let Some(process) = browser.process() else { return std::future::pending().await };
         let lost = self.ended(process.pid()).await;
-        match timeout(BROWSER_EXIT, browser.ended(observer)).await {
+        match timeout(BROWSER_EXIT_WITHIN, browser.ended(observer)).await {
             Ok(browser_loss) => browser_loss,
             Err(_) => lost,
         }
     }
 
     /// Resolves when a vital process of this browser ends. As long as no network service is found, each
-    /// [`VitalProcesses::look_again`] repeats the search.
+    /// [`VitalProcesses::retry_search`] repeats the search.
     async fn ended(&self, browser: u32) -> Lost {
         loop {
             match watch_processes(browser) {
@@ -68,20 +68,22 @@ impl VitalProcesses {
         }
     }
 
-    /// Called with every sign of life of the browser.
-    pub(crate) fn look_again(&self) {
+    /// Repeats the search, if the last one found no network service. Called with every ping of the browser.
+    pub(crate) fn retry_search(&self) {
         self.search_again.notify_waiters();
     }
 }
 
-/// Tasks that end with the processes, each with the loss that this means. `None` if there is no network service, or it ended
-/// at this very moment.
+/// One task per process, which returns the loss when its process ends. `None` if there is no network service, or it
+/// ended at this very moment.
 fn watch_processes(browser: u32) -> io::Result<Option<JoinSet<io::Result<Lost>>>> {
-    let Some(network) = below(browser).into_iter().find(|process| process.has(NETWORK_SERVICE)) else {
+    let Some(network) =
+        descendants(browser).into_iter().find(|process| process.has_argument(NETWORK_SERVICE))
+    else {
         return Ok(None);
     };
     // A page that was forked just now still has its zygote's arguments, but its parent is never the browser.
-    let zygotes = direct(browser).into_iter().filter(|process| process.has(ZYGOTE));
+    let zygotes = children(browser).into_iter().filter(|process| process.has_argument(ZYGOTE));
     let no_pages = || Lost::HealthCheckFailed("its zygote ended: it can open no more pages".into());
     let processes = zygotes.map(|zygote| (zygote.pid, no_pages())).chain([(network.pid, Lost::Cookies)]);
     let mut watched = JoinSet::new();

@@ -37,7 +37,7 @@ pub(crate) struct SessionFolders<'a> {
     pub(crate) data: &'a Path,
 }
 
-/// Why a call cannot pass: its arguments, its address or one of its files. The agent gets it as a failed tool.
+/// Why a call cannot pass: its arguments, its address or one of its files. The agent gets a failed tool result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkspaceRefusal {
     #[error("file is outside your workspace: `{path}`\n\nhint: {hint}")]
@@ -133,7 +133,7 @@ fn shortened(path: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkspaceRoots {
     folders: Vec<PathBuf>,
-    /// greenroom's own folder, which is never among them.
+    /// greenroom's data folder, which is never part of a root.
     data: PathBuf,
 }
 
@@ -290,18 +290,18 @@ impl OutputTarget {
         self.path.file_name()
     }
 
-    /// Another file in its folder.
+    /// The same target with another file name.
     pub(crate) fn with_file_name(&self, name: &OsStr) -> Self {
         Self { path: self.path.with_file_name(name), roots: self.roots.clone() }
     }
 
-    /// A file in it.
+    /// A file in this folder.
     pub(crate) fn join(&self, name: &OsStr) -> Self {
         Self { path: self.path.join(name), roots: self.roots.clone() }
     }
 
-    /// Copies a session's file there. The file must lie in `folder`, the real path of one of the session's folders: an
-    /// engine's file may be a link to anywhere.
+    /// Copies a session's file to this target. The file must lie in `folder`, the real path of one of the session's
+    /// folders: an engine's file may be a link to anywhere.
     pub(crate) async fn write(
         &self,
         from: &Path,
@@ -431,7 +431,7 @@ mod tests {
     /// A name that no file can have is refused before the engine runs, in and out, and the error says what is wrong with it.
     /// The longest possible name passes.
     #[tokio::test]
-    async fn impossible_names() {
+    async fn impossible_names_are_refused() {
         let root = tempfile::tempdir().unwrap();
         let roots =
             WorkspaceRoots { folders: vec![root.path().canonicalize().unwrap()], data: "/nowhere".into() };

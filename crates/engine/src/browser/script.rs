@@ -19,7 +19,7 @@ const BINARIES: [&str; 6] =
     ["chrome", "chromium", "chromium-browser", "chromium-headless-shell", "headless_shell", "msedge"];
 
 /// Binaries that Chrome's and Edge's packages keep in the folder of their script, which names them by a variable.
-const BESIDE: [&str; 2] = ["chrome", "msedge"];
+const BINARIES_IN_SCRIPT_FOLDER: [&str; 2] = ["chrome", "msedge"];
 
 /// Whether the file starts with `#!`.
 pub(super) fn is_script(path: &Path) -> bool {
@@ -44,7 +44,7 @@ pub(super) fn binary_behind(root: &Path, script: &Path) -> Option<PathBuf> {
         .filter_map(|word| word.strip_prefix('/'))
         .map(|path| root.join(path));
     let folder = script.canonicalize().ok()?.parent()?.to_owned();
-    mentioned.chain(BESIDE.map(|name| folder.join(name))).find(|path| is_browser(path))
+    mentioned.chain(BINARIES_IN_SCRIPT_FOLDER.map(|name| folder.join(name))).find(|path| is_browser(path))
 }
 
 fn is_browser(path: &Path) -> bool {

@@ -28,7 +28,7 @@ pub const RECORDS_SINCE: u32 = 156;
 
 /// Tools that need a newer browser, each with the first version known to work.
 const NEEDED_FOR: [(u32, &str); 2] = [
-    // 148 fails here.
+    // Chromium 148 fails.
     (150, "`lighthouse_audit` of the devtools engine"),
     (RECORDS_SINCE, "`screencast_start` of the devtools engine"),
 ];

@@ -2,10 +2,10 @@
 //! tens of megabytes in all, and answers no session meanwhile.
 //!
 //! The bytes of long addresses are counted per context, and forgotten over time. All tabs of a context count together, and
-//! closing one subtracts nothing: a page can open and close tabs that each name a few. Beyond the limit, the processes of
-//! the context's pages that named long addresses are ended, and of the pages that opened these. A tab does not always say
-//! which page opened it (`noopener`), so a context that goes on loses all of its pages. Ending the process is the only way:
-//! while the browser is busy, no message reaches a page.
+//! closing one subtracts nothing: a page can open and close tabs that each name a few. Beyond the limit, the proxy ends
+//! the processes of the context's pages that named long addresses, and of the pages that opened those. A tab does not
+//! always say which page opened it (`noopener`), so if the context goes on, the proxy ends all of its pages. It cannot
+//! stop a page by a message: while the browser is busy, no message reaches a page.
 
 use std::collections::HashMap;
 
@@ -23,35 +23,35 @@ const BYTES_MAX: usize = 32 << 20;
 
 /// How much is forgotten per second: little, since a busy browser names few addresses in a second. A session that lives for
 /// hours is not ended for an occasional long address.
-const BYTES_FORGOTTEN: usize = 128 << 10;
+const BYTES_FORGOTTEN_PER_SECOND: usize = 128 << 10;
 
 /// A tab, or a worker that belongs to no tab.
-struct AddressedPage {
+struct CountedPage {
     context: String,
     /// Its target, and the one that opened it.
     target: String,
     opener: Option<String>,
     is_tab: bool,
-    /// Whether it has named a long address.
-    is_long: bool,
+    /// Whether the page has named a long address.
+    has_long_address: bool,
     /// Whether its process was ended and its agent has not navigated it since. A busy browser takes its time to end a
     /// process.
-    is_ended: bool,
+    is_process_ended: bool,
 }
 
-/// How much a context has named of long addresses.
+/// The bytes of a context's long addresses.
 struct ContextTotal {
     bytes: usize,
     /// The time up to which bytes have been forgotten.
     forgotten_until: Instant,
     /// Whether pages have been ended since the context was last within the limit.
-    has_ended: bool,
+    has_ended_pages: bool,
 }
 
 #[derive(Default)]
 pub(super) struct AddressLimit {
     /// By their sessions.
-    pages: HashMap<String, AddressedPage>,
+    pages: HashMap<String, CountedPage>,
     /// By their contexts.
     contexts: HashMap<String, ContextTotal>,
 }
@@ -63,13 +63,13 @@ impl AddressLimit {
             return;
         }
         let info = &attached.target_info;
-        let page = AddressedPage {
+        let page = CountedPage {
             context: info.browser_context_id.clone().unwrap_or_default(),
             target: info.target_id.clone(),
             opener: info.opener_id.clone(),
             is_tab: info.r#type == "page",
-            is_long: false,
-            is_ended: false,
+            has_long_address: false,
+            is_process_ended: false,
         };
         self.pages.insert(attached.session_id.clone(), page);
     }
@@ -85,8 +85,8 @@ impl AddressLimit {
     /// The engine navigates a page, which gets a new process if its old one was ended.
     pub(super) fn navigates(&mut self, session: &str) {
         if let Some(page) = self.pages.get_mut(session) {
-            page.is_long = false;
-            page.is_ended = false;
+            page.has_long_address = false;
+            page.is_process_ended = false;
         }
     }
 
@@ -95,8 +95,8 @@ impl AddressLimit {
         self.contexts.remove(context);
     }
 
-    /// An event of this many bytes names a long address of a frame or worker of a page. Returns the calls that end those
-    /// pages of its context that have to end.
+    /// An event of this many bytes names a long address of a frame or worker of a page. Returns the calls that end
+    /// pages of the context, if the context exceeds its limit.
     pub(super) fn count_long_address(
         &mut self,
         session: &str,
@@ -104,30 +104,33 @@ impl AddressLimit {
         now: Instant,
         ids: &mut OwnIds,
     ) -> Vec<ProxyMessage> {
-        let Some(page) = self.pages.get_mut(session).filter(|page| !page.is_ended) else { return Vec::new() };
-        page.is_long = true;
+        let Some(page) = self.pages.get_mut(session).filter(|page| !page.is_process_ended) else {
+            return Vec::new();
+        };
+        page.has_long_address = true;
         let context = page.context.clone();
         let is_tab = page.is_tab;
-        let fresh = || ContextTotal { bytes: 0, forgotten_until: now, has_ended: false };
-        let total = self.contexts.entry(context.clone()).or_insert_with(fresh);
+        let new_total = || ContextTotal { bytes: 0, forgotten_until: now, has_ended_pages: false };
+        let total = self.contexts.entry(context.clone()).or_insert_with(new_total);
         if !total.add(bytes, now) {
             return Vec::new();
         }
-        // It is unknown which of several pages started a shared worker.
-        let is_known = is_tab && !std::mem::replace(&mut total.has_ended, true);
-        let ending = if is_known { self.long_pages(&context) } else { self.tabs(&context) };
-        if !ending.is_empty() {
+        // For a shared worker the proxy does not know which of several pages started it.
+        let is_known = is_tab && !std::mem::replace(&mut total.has_ended_pages, true);
+        let ended_sessions =
+            if is_known { self.pages_with_long_addresses(&context) } else { self.tabs(&context) };
+        if !ended_sessions.is_empty() {
             tracing::warn!(
                 context,
-                pages = ending.len(),
+                pages = ended_sessions.len(),
                 "frames and workers of a session have too many long addresses; greenroom ends the processes of its pages"
             );
         }
         let mut out = Vec::new();
-        for session in ending {
+        for session in ended_sessions {
             if let Some(page) = self.pages.get_mut(&session) {
-                page.is_long = false;
-                page.is_ended = true;
+                page.has_long_address = false;
+                page.is_process_ended = true;
             }
             out.push(ProxyMessage::ToBrowser(call(ids.next(), Some(&session), "Page.crash", &json!({}))));
         }
@@ -136,20 +139,21 @@ impl AddressLimit {
 
     /// The sessions of a context's tabs that were not ended.
     fn tabs(&self, context: &str) -> Vec<String> {
-        let is_open_tab = |page: &AddressedPage| page.context == context && page.is_tab && !page.is_ended;
+        let is_open_tab =
+            |page: &CountedPage| page.context == context && page.is_tab && !page.is_process_ended;
         let tabs = self.pages.iter().filter(|(_, page)| is_open_tab(page));
         tabs.map(|(session, _)| session.clone()).collect()
     }
 
     /// The sessions of the pages that named long addresses, and of the pages that opened these.
-    fn long_pages(&self, context: &str) -> Vec<String> {
+    fn pages_with_long_addresses(&self, context: &str) -> Vec<String> {
         let mut sessions = self.tabs(context);
         let mut found = Vec::new();
         let mut openers: Vec<&str> = Vec::new();
         loop {
             let is_found = |session: &mut String| {
                 let page = &self.pages[session.as_str()];
-                page.is_long || openers.contains(&&*page.target)
+                page.has_long_address || openers.contains(&&*page.target)
             };
             let more: Vec<String> = sessions.extract_if(.., is_found).collect();
             if more.is_empty() {
@@ -166,12 +170,13 @@ impl ContextTotal {
     fn add(&mut self, bytes: usize, now: Instant) -> bool {
         let seconds = now.saturating_duration_since(self.forgotten_until).as_secs();
         self.forgotten_until += std::time::Duration::from_secs(seconds);
-        let forgotten = usize::try_from(seconds).unwrap_or(usize::MAX).saturating_mul(BYTES_FORGOTTEN);
-        // A context that named no long address for a minute may name some again.
-        let most = BYTES_MAX + 60 * BYTES_FORGOTTEN;
+        let forgotten =
+            usize::try_from(seconds).unwrap_or(usize::MAX).saturating_mul(BYTES_FORGOTTEN_PER_SECOND);
+        // With this bound a context that exceeded the limit may name long addresses again after a minute without any.
+        let most = BYTES_MAX + 60 * BYTES_FORGOTTEN_PER_SECOND;
         self.bytes = self.bytes.saturating_sub(forgotten).saturating_add(bytes).min(most);
         let is_too_much = self.bytes > BYTES_MAX;
-        self.has_ended &= is_too_much;
+        self.has_ended_pages &= is_too_much;
         is_too_much
     }
 }
@@ -183,7 +188,7 @@ mod tests {
     use super::*;
     use crate::cdp_proxy::message::session_of;
 
-    /// The limit, and what it needs.
+    /// The limit and its inputs.
     struct AddressFixture {
         limit: AddressLimit,
         ids: OwnIds,
@@ -259,7 +264,7 @@ mod tests {
         assert_eq!(fixture.ended("R", 2 << 20), ["B", "R"], "B may have opened it");
     }
 
-    /// A worker of several pages names long addresses: any of them may have started it.
+    /// A shared worker names long addresses: all tabs end, because any of them may have started it.
     #[test]
     fn all_tabs_end_for_a_shared_worker() {
         let mut fixture = AddressFixture::new();
@@ -274,14 +279,14 @@ mod tests {
         let mut fixture = AddressFixture::new();
         assert_eq!(fixture.ended("A", BYTES_MAX), [""; 0]);
         fixture.now += Duration::from_secs(2);
-        assert_eq!(fixture.ended("A", 2 * BYTES_FORGOTTEN), [""; 0]);
+        assert_eq!(fixture.ended("A", 2 * BYTES_FORGOTTEN_PER_SECOND), [""; 0]);
         assert_eq!(fixture.ended("A", 1), ["A"]);
         fixture.limit.navigates("A");
         fixture.limit.forget("1");
         assert_eq!(fixture.ended("A", BYTES_MAX), [""; 0]);
         for _ in 0..1_000 {
             fixture.now += Duration::from_secs(1);
-            assert_eq!(fixture.ended("A", BYTES_FORGOTTEN), [""; 0]);
+            assert_eq!(fixture.ended("A", BYTES_FORGOTTEN_PER_SECOND), [""; 0]);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
 /// The event of such a call.
-const CALLED: &str = "Runtime.bindingCalled";
+const BINDING_CALLED: &str = "Runtime.bindingCalled";
 
 /// How many calls of a page pass in each [`SECOND`]. The engine's own scripts make a few for each call of an agent.
 const CALLS_MAX: u32 = 500;
@@ -20,7 +20,7 @@ pub(super) struct BindingLimit(HashMap<String, (Instant, u32)>);
 impl BindingLimit {
     /// Whether an event of a page, or of one of its frames or workers, passes.
     pub(super) fn admits(&mut self, page: &str, name: &str, now: Instant) -> bool {
-        if name != CALLED {
+        if name != BINDING_CALLED {
             return true;
         }
         let (since, count) = match self.0.get_mut(page) {
@@ -49,14 +49,14 @@ mod tests {
 
     /// A page's calls beyond the limit are dropped until the second is over. Other pages and other events do not count.
     #[tokio::test(start_paused = true)]
-    async fn calls_without_end() {
+    async fn calls_beyond_the_limit_are_dropped() {
         let mut limit = BindingLimit::default();
         let now = Instant::now();
-        let passed = (0..10 * CALLS_MAX).filter(|_| limit.admits("P", CALLED, now)).count();
+        let passed = (0..10 * CALLS_MAX).filter(|_| limit.admits("P", BINDING_CALLED, now)).count();
         assert_eq!(passed, CALLS_MAX as usize);
-        assert!(limit.admits("Q", CALLED, now) && limit.admits("P", "Page.frameNavigated", now));
-        assert!(limit.admits("P", CALLED, now + SECOND));
-        limit.admits("P", CALLED, now);
+        assert!(limit.admits("Q", BINDING_CALLED, now) && limit.admits("P", "Page.frameNavigated", now));
+        assert!(limit.admits("P", BINDING_CALLED, now + SECOND));
+        limit.admits("P", BINDING_CALLED, now);
         limit.detached("P");
         assert_eq!(limit.0.len(), 1);
     }

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_cdp::link::Text;
+use greenroom_cdp::message_stream::Text;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::Instant;
@@ -69,7 +69,7 @@ pub(super) struct Clipboard {
     /// Keys that wait, by the session of their page.
     keys: HashMap<String, PendingKey>,
     /// The proxy's own calls for a key, by the number of the call.
-    questions: HashMap<u32, DocumentQuestion>,
+    document_queries: HashMap<u32, DocumentQuery>,
 }
 
 struct ClipboardFrame {
@@ -93,8 +93,8 @@ struct PendingKey {
     call: Option<u32>,
     /// How a key pastes, until the proxy has made a document paste.
     paste: Option<PasteFormat>,
-    /// The number of questions without an answer.
-    open: usize,
+    /// The number of queries without an answer.
+    open_queries: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ enum PasteFormat {
     Plain,
 }
 
-struct DocumentQuestion {
+struct DocumentQuery {
     page: String,
     /// The session and world of the document that the proxy asked for the focus; `None` if the proxy made it paste.
     document: Option<(String, i64)>,
@@ -138,7 +138,7 @@ impl KeyEvent {
     const CONTROL_OR_META: u32 = 2 | 4;
     const SHIFT: u32 = 8;
 
-    /// What the key may do. Both its name and its number, by which the browser goes, count.
+    /// What the key may do. It is recognised by its name or by its number; the browser uses the number.
     fn clipboard_use(&self) -> ClipboardUse {
         let is = |number: u32, key: &str, code: &str| {
             let is_named = self.key.eq_ignore_ascii_case(key) || self.code.eq_ignore_ascii_case(code);
@@ -173,7 +173,7 @@ impl KeyEvent {
     }
 }
 
-/// Not the number of any key: keys that paste without modifiers have only a name.
+/// Not the number of any key: the key `Paste`, which needs no modifiers, has only a name.
 const PASTE_KEY: u32 = u32::MAX;
 
 /// The answer to a key that may paste and cannot be read.
@@ -233,7 +233,7 @@ impl Clipboard {
             copy_event,
             frames: HashMap::new(),
             keys: HashMap::new(),
-            questions: HashMap::new(),
+            document_queries: HashMap::new(),
         }
     }
 
@@ -251,10 +251,10 @@ impl Clipboard {
     pub(super) fn detached(&mut self, session: &str) {
         self.frames.remove(session);
         self.keys.remove(session);
-        self.questions.retain(|_, question| question.page != session);
+        self.document_queries.retain(|_, query| query.page != session);
     }
 
-    /// The engine calls a page. Returns what goes to the browser instead, if it is not the call alone.
+    /// The engine calls a page. Returns the messages that replace the call; with `None` the call passes unchanged.
     pub(super) fn on_engine_call(
         &mut self,
         call: &Envelope<'_>,
@@ -303,7 +303,7 @@ impl Clipboard {
                     bytes: 0,
                     call: None,
                     paste: None,
-                    open: 0,
+                    open_queries: 0,
                 };
                 match pressed.clipboard_use() {
                     ClipboardUse::Nothing => None,
@@ -365,14 +365,14 @@ impl Clipboard {
         });
         let worlds: Vec<_> = worlds.take(DOCUMENTS_MAX).collect();
         match self.keys.get_mut(page) {
-            Some(key) if !worlds.is_empty() => key.open = worlds.len(),
+            Some(key) if !worlds.is_empty() => key.open_queries = worlds.len(),
             _ => return self.release(page),
         }
         let ask = |(session, world): (String, i64)| {
             let id = ids.next();
             let text = evaluate(id, &session, world, &format!("{PASTE}()"));
-            self.questions
-                .insert(id, DocumentQuestion { page: page.to_owned(), document: Some((session, world)) });
+            self.document_queries
+                .insert(id, DocumentQuery { page: page.to_owned(), document: Some((session, world)) });
             ProxyMessage::ToBrowser(text)
         };
         worlds.into_iter().map(ask).collect()
@@ -396,7 +396,7 @@ impl Clipboard {
     /// The browser answers one of the proxy's own calls.
     pub(super) fn answered(&mut self, id: u32, text: &Text, ids: &mut OwnIds) -> Vec<ProxyMessage> {
         let answer: Option<Envelope<'_>> = serde_json::from_str(text).ok();
-        let Some(DocumentQuestion { page, document }) = self.questions.remove(&id) else {
+        let Some(DocumentQuery { page, document }) = self.document_queries.remove(&id) else {
             // A page that is already gone needs no scripts. Nothing is pasted into a page without them.
             if let Some(error) = answer.and_then(|answer| answer.error) {
                 tracing::debug!(error = error.get(), "the CDP proxy's own call failed");
@@ -417,16 +417,16 @@ impl Clipboard {
             }
             let id = ids.next();
             let expression = format!("{PASTE}({})", json!(copied));
-            self.questions.insert(id, DocumentQuestion { page, document: None });
+            self.document_queries.insert(id, DocumentQuery { page, document: None });
             return vec![ProxyMessage::ToBrowser(evaluate(id, &session, world, &expression))];
         }
-        key.open -= 1;
-        if key.open > 0 { Vec::new() } else { self.release(&page) }
+        key.open_queries -= 1;
+        if key.open_queries > 0 { Vec::new() } else { self.release(&page) }
     }
 
     /// A page has handled a key, or its time is over: the engine's messages that waited pass.
     fn release(&mut self, page: &str) -> Vec<ProxyMessage> {
-        self.questions.retain(|_, question| question.page != page);
+        self.document_queries.retain(|_, query| query.page != page);
         let waited = self.keys.remove(page).map(|key| key.waiting).unwrap_or_default();
         waited.into_iter().map(ProxyMessage::ToBrowser).collect()
     }

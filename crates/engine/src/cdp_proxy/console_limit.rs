@@ -3,11 +3,12 @@
 //! would occupy Node until Node runs out of memory. Navigations by the page itself do not reset the count, and its workers
 //! count for it.
 //!
-//! The first message beyond a limit becomes a notice that there are more; later ones are dropped until the limit is over.
+//! The first message beyond a limit becomes a notice that there are more; later ones are dropped until the second ends,
+//! or until an agent navigates the page.
 
 use std::{collections::HashMap, time::Duration};
 
-use greenroom_cdp::link::Text;
+use greenroom_cdp::message_stream::Text;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use greenroom_cdp::link::Text;
+use greenroom_cdp::message_stream::Text;
 use serde::Deserialize;
 
 use super::{

@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use greenroom_cdp::link::Text;
+use greenroom_cdp::message_stream::Text;
 use serde::Deserialize;
 use tokio::time::Instant;
 

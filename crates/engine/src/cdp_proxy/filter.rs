@@ -7,20 +7,19 @@
 //! [`NetworkLimit`]), and long texts ([`long_events`]). [`AddressLimit`] ends pages with too many long addresses, and a
 //! script bounds their Web Locks ([`RealmLimits`]). [`DownloadLimit`] counts downloads, and stops them when they are too many
 //! or too large. [`own_frames`] removes greenroom's own functions from stacks. Answers to failed navigations pass after
-//! their error pages ([`FailedNavigations`]). The filter recognises answers by their numbers and most events by their
+//! their error pages ([`FailedNavigations`]), and answers for crashed pages become errors ([`CrashedPages`]). The filter recognises answers by their numbers and most events by their
 //! names; it parses only events of `Network`, `Fetch`, `Target` and of downloads.
 
-use std::sync::Arc;
-
-use greenroom_cdp::link::Text;
+use greenroom_cdp::message_stream::Text;
 use tokio::time::Instant;
 
 use super::{
-    ProxyMessage, Targets,
+    EngineRules, ProxyMessage, Targets,
     address_limit::AddressLimit,
     binding_limit::BindingLimit,
     clipboard::Clipboard,
     console_limit::ConsoleLimit,
+    crashed_pages::CrashedPages,
     download_limit::DownloadLimit,
     failed_navigations::{self, FailedNavigations},
     long_events,
@@ -35,7 +34,6 @@ use super::{
     rules::{self, CallVerdict},
     silent_tabs::SilentTabs,
 };
-use crate::downloads::Downloads;
 
 /// The engine sent a message that is not a call. Its connection ends, since no unreadable message may pass.
 #[derive(Debug, PartialEq, Eq)]
@@ -100,10 +98,11 @@ pub(super) struct Filter {
     clipboard: Option<Clipboard>,
     realm_limits: Option<RealmLimits>,
     silent_tabs: Option<SilentTabs>,
+    crashed_pages: Option<CrashedPages>,
 }
 
 impl Filter {
-    pub(super) fn new(targets: &Targets, downloads: Option<Arc<Downloads>>) -> Self {
+    pub(super) fn new(EngineRules { targets, downloads, forgets_crashed_pages }: &EngineRules) -> Self {
         let is_isolated = matches!(targets, Targets::OwnContexts);
         Self {
             ids: OwnIds::default(),
@@ -112,7 +111,7 @@ impl Filter {
             bindings: BindingLimit::default(),
             console: ConsoleLimit::default(),
             network: NetworkLimit::default(),
-            downloads: downloads.map(|downloads| DownloadLimit::new(downloads, is_isolated)),
+            downloads: downloads.clone().map(|downloads| DownloadLimit::new(downloads, is_isolated)),
             navigations: FailedNavigations::default(),
             own_contexts: is_isolated.then(OwnContexts::default),
             clipboard: is_isolated.then(Clipboard::new),
@@ -121,6 +120,7 @@ impl Filter {
                 Targets::Responsive(engine_tabs) => Some(SilentTabs::new(engine_tabs.clone())),
                 Targets::All | Targets::OwnContexts => None,
             },
+            crashed_pages: forgets_crashed_pages.then(CrashedPages::default),
         }
     }
 
@@ -130,6 +130,11 @@ impl Filter {
         text: &Text,
         now: Instant,
     ) -> Result<Vec<ProxyMessage>, UnreadableCall> {
+        let out = self.judge_call(text, now)?;
+        Ok(self.without_answers_of_crashed_pages(out))
+    }
+
+    fn judge_call(&mut self, text: &Text, now: Instant) -> Result<Vec<ProxyMessage>, UnreadableCall> {
         let call: Envelope<'_> = serde_json::from_str(text).map_err(|_| UnreadableCall)?;
         let (Some(id), Some(method)) = (call.id, call.method.as_deref()) else { return Err(UnreadableCall) };
         let verdict = self.own_contexts.as_ref().map_or_else(
@@ -180,7 +185,7 @@ impl Filter {
 
     /// The browser sends a message.
     pub(super) fn on_browser_message(&mut self, text: Text, now: Instant) -> Vec<ProxyMessage> {
-        match self.navigations.on_browser_message(&text, now) {
+        let out = match self.navigations.on_browser_message(&text, now) {
             failed_navigations::NavigationVerdict::Pass => self.pass(text, now),
             failed_navigations::NavigationVerdict::Hold => Vec::new(),
             failed_navigations::NavigationVerdict::PassThen(held) => {
@@ -188,7 +193,15 @@ impl Filter {
                 out.extend(self.pass(held, now));
                 out
             }
+        };
+        self.without_answers_of_crashed_pages(out)
+    }
+
+    fn without_answers_of_crashed_pages(&mut self, mut out: Vec<ProxyMessage>) -> Vec<ProxyMessage> {
+        if let Some(crashed_pages) = &mut self.crashed_pages {
+            crashed_pages.check(&mut out);
         }
+        out
     }
 
     /// An event within the limits, or what happens instead of it.
@@ -206,6 +219,9 @@ impl Filter {
                 if let Some((parent, attached)) = params::<AttachedTarget>(&text) {
                     self.network.attached(parent.as_deref(), &attached, now);
                     self.addresses.attached(parent.as_deref(), &attached);
+                    if let Some(crashed_pages) = &mut self.crashed_pages {
+                        crashed_pages.attached(&attached);
+                    }
                 }
             }
             "Target.detachedFromTarget" => {
@@ -214,6 +230,9 @@ impl Filter {
                     self.console.detached(&session_id);
                     self.network.detached(&session_id);
                     self.addresses.detached(&session_id);
+                    if let Some(crashed_pages) = &mut self.crashed_pages {
+                        crashed_pages.detached(&session_id);
+                    }
                     if let Some(downloads) = &mut self.downloads {
                         downloads.detached(&session_id);
                     }
@@ -353,7 +372,7 @@ impl Filter {
         for held in self.navigations.on_deadline(now) {
             out.extend(self.pass(held, now));
         }
-        out
+        self.without_answers_of_crashed_pages(out)
     }
 }
 

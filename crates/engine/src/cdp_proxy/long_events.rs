@@ -6,7 +6,7 @@
 //! other. Events by which the engine decides whether a request may go on (`Fetch`) are not shortened here: see
 //! [`super::network_limit`].
 
-use greenroom_cdp::link::Text;
+use greenroom_cdp::message_stream::Text;
 use memchr::{memchr, memchr2};
 use serde_json::Value;
 

@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 
-use greenroom_cdp::link::Text;
+use greenroom_cdp::message_stream::Text;
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
+
+/// The protocol's error for a session that has ended.
+pub(super) const SESSION_NOT_FOUND: i64 = -32001;
 
 /// The outer fields of any message, in either direction. The inner ones stay raw.
 #[derive(Deserialize)]
@@ -117,7 +120,7 @@ pub(super) struct DetachedTarget {
     pub(super) session_id: String,
 }
 
-/// An object that an engine has made, or asks for.
+/// The target or browser context that an engine has made or asks for.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TargetOrContext {
@@ -125,7 +128,7 @@ pub(super) struct TargetOrContext {
     pub(super) browser_context_id: Option<String>,
 }
 
-/// An error.
+/// The error in an answer.
 #[derive(Deserialize)]
 pub(super) struct CdpError {
     pub(super) code: i64,
@@ -169,6 +172,12 @@ pub(super) fn refusal(id: u32, session: Option<&str>, why: &str) -> Text {
         answer["sessionId"] = session.into();
     }
     answer.to_string().into()
+}
+
+/// The answer that a browser gives to a call in a session that it does not know.
+pub(super) fn unknown_session(id: u32, session: &str) -> Text {
+    let error = json!({ "code": SESSION_NOT_FOUND, "message": "Session with given id not found." });
+    json!({ "id": id, "error": error, "sessionId": session }).to_string().into()
 }
 
 /// The answer to an evaluation that threw an error with this text. An engine repeats the text; for a protocol error it would

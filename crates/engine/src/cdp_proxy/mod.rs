@@ -12,6 +12,7 @@ mod address_limit;
 mod binding_limit;
 mod clipboard;
 mod console_limit;
+mod crashed_pages;
 mod download_limit;
 mod failed_navigations;
 mod filter;
@@ -28,7 +29,7 @@ mod sizes;
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_cdp::link::{self, MessageReader, MessageWriter, Text};
+use greenroom_cdp::message_stream::{self, MessageReader, MessageWriter, Text};
 use greenroom_core::{Raw, StartError, raw::parse};
 use tokio::{
     net::TcpListener,
@@ -75,6 +76,16 @@ impl Targets {
     }
 }
 
+/// How the proxy serves an engine.
+#[derive(Clone)]
+pub(crate) struct EngineRules {
+    pub(crate) targets: Targets,
+    /// Counts what the engine downloads; `None` counts nothing.
+    pub(crate) downloads: Option<Arc<Downloads>>,
+    /// Whether the engine fails if the browser answers calls to a page after the page has crashed.
+    pub(crate) forgets_crashed_pages: bool,
+}
+
 /// The address of the browser's debugger.
 pub(crate) struct Debugger {
     /// Its WebSocket address.
@@ -102,11 +113,10 @@ pub(crate) struct CdpProxy {
 }
 
 impl CdpProxy {
-    /// Listens for engines that drive a browser. `downloads` counts what they download; `None` counts nothing.
+    /// Listens for engines that drive a browser.
     pub(crate) async fn open(
         debugger: Debugger,
-        targets: Targets,
-        downloads: Option<Arc<Downloads>>,
+        rules: EngineRules,
         ports: &Ports,
     ) -> Result<Self, StartError> {
         let closed = |error: std::io::Error| StartError::new(format!("no port for the engine: {error}"));
@@ -117,12 +127,12 @@ impl CdpProxy {
         let path = format!("/{secret}");
         let address = format!("ws://127.0.0.1:{port}{path}");
         let (connection_lost_sender, connection_lost) = watch::channel(false);
-        let filtered = targets.clone();
+        let targets = rules.targets.clone();
         let task = tokio::spawn(accept_engines(
             listener,
             path,
             Arc::new(debugger),
-            move || Filter::new(&filtered, downloads.clone()),
+            move || Filter::new(&rules),
             connection_lost_sender,
         ));
         Ok(Self {
@@ -194,8 +204,8 @@ async fn accept_engines(
         let filter = filter();
         let connection_lost = connection_lost.clone();
         connections.spawn(async move {
-            let Some((to_engine, from_engine)) = link::accept(stream, &path).await else { return };
-            match link::dial(&debugger.address, &debugger.headers).await {
+            let Some((to_engine, from_engine)) = message_stream::accept(stream, &path).await else { return };
+            match message_stream::dial(&debugger.address, &debugger.headers).await {
                 Ok((to_browser, from_browser)) => {
                     let connection = ProxyConnection { to_engine, from_engine, to_browser, from_browser };
                     if connection.relay_messages(filter).await == ConnectionEnd::Lost {
@@ -247,7 +257,7 @@ impl ProxyConnection {
                 },
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     // An answer that has arrived already is not late.
-                    match self.from_browser.next_if_there() {
+                    match self.from_browser.try_next() {
                         Some(Some(text)) => filter.on_browser_message(text, Instant::now()),
                         Some(None) => break ConnectionEnd::Lost,
                         None => filter.on_deadline(Instant::now()),
@@ -303,20 +313,21 @@ mod tests {
         let (browser_left, mut has_left) = mpsc::unbounded_channel();
         let _browser = AbortOnDropHandle::new(tokio::spawn(async move {
             while let Ok((stream, _)) = browser.accept().await {
-                let (_writer, mut reader) = link::accept(stream, "/browser").await.unwrap();
+                let (_writer, mut reader) = message_stream::accept(stream, "/browser").await.unwrap();
                 while reader.next().await.is_some() {}
                 browser_left.send(()).unwrap();
             }
         }));
         let debugger = Debugger { address, headers: Vec::new() };
-        let proxy = CdpProxy::open(debugger, Targets::All, None, &Ports::new(&run)).await.unwrap();
+        let rules = EngineRules { targets: Targets::All, downloads: None, forgets_crashed_pages: false };
+        let proxy = CdpProxy::open(debugger, rules, &Ports::new(&run)).await.unwrap();
 
-        let (engine, _) = link::dial(proxy.address(), &[]).await.unwrap();
+        let (engine, _) = message_stream::dial(proxy.address(), &[]).await.unwrap();
         engine.close().await;
         has_left.recv().await.unwrap();
         assert!(!*proxy.connection_lost.borrow());
 
-        let (mut engine, _reader) = link::dial(proxy.address(), &[]).await.unwrap();
+        let (mut engine, _reader) = message_stream::dial(proxy.address(), &[]).await.unwrap();
         assert!(engine.send("no call".into()).await);
         timeout(SEND_WITHIN, proxy.connection_lost()).await.unwrap();
     }

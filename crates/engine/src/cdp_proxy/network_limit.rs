@@ -1,4 +1,4 @@
-//! Limits how many of its pages' requests reach an engine. The engine keeps every request of a tab until an agent navigates
+//! Limits how many requests of pages reach the engine. The engine keeps every request of a tab until an agent navigates
 //! that tab or closes it; navigations by the page itself make no difference. One Node process serves all sessions of a
 //! browser: a page that makes requests without end would make it run out of memory.
 //!
@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_cdp::link::Text;
+use greenroom_cdp::message_stream::Text;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -36,8 +36,8 @@ const BYTES_MAX: usize = 64 << 20;
 /// How much of it is forgiven per context in each [`SECOND`], so that requests are not left out of a page on which an agent
 /// stays for hours, and which polls its server now and then. The engine does not forget them: it grows by up to 50 MB an
 /// hour, for [`FORGIVEN_MAX`] requests of a page.
-const REQUESTS_FORGIVEN: u64 = 1;
-const BYTES_FORGIVEN: u64 = 8 << 10;
+const REQUESTS_FORGIVEN_PER_SECOND: u64 = 1;
+const BYTES_FORGIVEN_PER_SECOND: u64 = 8 << 10;
 const FORGIVEN_MAX: u64 = 20_000;
 
 /// The engine detects documents by the events of navigations, so these pass up to this multiple of the limit.
@@ -56,7 +56,7 @@ struct RequestTotals {
 }
 
 /// A tab, or a worker that belongs to no tab.
-struct LimitedPage {
+struct PageRequests {
     /// Its context. Empty if the browser does not say.
     context: String,
     /// Requests since an agent last navigated it, less the forgiven ones.
@@ -69,7 +69,7 @@ struct LimitedPage {
     /// Whether the agent has a notice that requests are left out.
     has_notice: bool,
     /// Since when `progress` counts.
-    since: Instant,
+    progress_since: Instant,
     progress: RequestTotals,
 }
 
@@ -91,9 +91,9 @@ impl EventVerdict {
 #[derive(Default)]
 pub(super) struct NetworkLimit {
     /// By their sessions.
-    pages: HashMap<String, LimitedPage>,
+    pages: HashMap<String, PageRequests>,
     /// The sessions of frames and workers, and the page of each.
-    page_of_part: HashMap<String, String>,
+    page_of_child_session: HashMap<String, String>,
 }
 
 /// The fields of an event that are read.
@@ -120,19 +120,19 @@ impl NetworkLimit {
         match parent {
             Some(parent) if !attached.is_page(Some(parent)) => {
                 let page = self.page_session(parent).to_owned();
-                self.page_of_part.insert(session, page);
+                self.page_of_child_session.insert(session, page);
             }
             Some(_) | None => {
                 let context = attached.target_info.browser_context_id.clone().unwrap_or_default();
-                self.pages.insert(session, LimitedPage::new(context, now));
+                self.pages.insert(session, PageRequests::new(context, now));
             }
         }
     }
 
     pub(super) fn detached(&mut self, session: &str) {
-        self.page_of_part.remove(session);
+        self.page_of_child_session.remove(session);
         if self.pages.remove(session).is_some() {
-            self.page_of_part.retain(|_, page| page != session);
+            self.page_of_child_session.retain(|_, page| page != session);
         }
     }
 
@@ -158,7 +158,7 @@ impl NetworkLimit {
         let Some(event) = request_event(&text) else { return EventVerdict::Pass(text) };
         let session = self.page_of_event(&text, now);
         let is_navigation = event.loader_id.as_ref() == Some(&event.request_id);
-        let is_full = self.is_full(&session, is_navigation, now);
+        let is_limit_reached = self.is_limit_reached(&session, is_navigation, now);
         let Some(page) = self.pages.get_mut(&session) else { return EventVerdict::drop() };
         let is_open = match name {
             "Network.loadingFinished" | "Network.loadingFailed" | "Network.webSocketClosed" => {
@@ -166,8 +166,8 @@ impl NetworkLimit {
             }
             _ => page.open_requests.contains(&*event.request_id),
         };
-        if is_full && !is_open {
-            return EventVerdict::Instead(page.left_out(&session));
+        if is_limit_reached && !is_open {
+            return EventVerdict::Instead(page.drop_with_notice(&session));
         }
         match name {
             "Network.dataReceived"
@@ -176,7 +176,7 @@ impl NetworkLimit {
             | "Network.webSocketFrameError"
             | "Network.webSocketFrameReceived"
             | "Network.webSocketFrameSent" => {
-                return if page.progresses(text.len(), now) {
+                return if page.admit_progress(text.len(), now) {
                     EventVerdict::Pass(text)
                 } else {
                     EventVerdict::drop()
@@ -209,12 +209,12 @@ impl NetworkLimit {
             ProxyMessage::ToBrowser(call(ids.next(), session_of(&text), method, &params))
         };
         let is_document = paused.network_id.is_some() && paused.resource_type.as_deref() == Some("Document");
-        let is_full = self.is_full(&session, is_document, now);
+        let is_limit_reached = self.is_limit_reached(&session, is_document, now);
         let Some(page) = self.pages.get_mut(&session) else { return EventVerdict::Instead(vec![block(ids)]) };
         // The engine continues a request without this number at once.
         if let Some(id) = paused.network_id.as_deref().filter(|_| name == "Fetch.requestPaused") {
-            if is_full && !page.open_requests.contains(id) {
-                let mut out = page.left_out(&session);
+            if is_limit_reached && !page.open_requests.contains(id) {
+                let mut out = page.drop_with_notice(&session);
                 out.push(block(ids));
                 return EventVerdict::Instead(out);
             }
@@ -233,7 +233,7 @@ impl NetworkLimit {
 
     /// The session of the page to which a session belongs: a frame's or a worker's page, or the page itself.
     pub(super) fn page_session<'a>(&'a self, session: &'a str) -> &'a str {
-        self.page_of_part.get(session).map_or(session, String::as_str)
+        self.page_of_child_session.get(session).map_or(session, String::as_str)
     }
 
     /// The session of the page to which an event belongs. A session that the browser has not named before is taken for a
@@ -241,13 +241,13 @@ impl NetworkLimit {
     fn page_of_event(&mut self, text: &str, now: Instant) -> String {
         let page = self.page_session(session_of(text).unwrap_or_default()).to_owned();
         if !self.pages.contains_key(&page) {
-            self.pages.insert(page.clone(), LimitedPage::new(String::new(), now));
+            self.pages.insert(page.clone(), PageRequests::new(String::new(), now));
         }
         page
     }
 
     /// Whether the engine got as many requests of a page's context as it may.
-    fn is_full(&mut self, session: &str, is_navigation: bool, now: Instant) -> bool {
+    fn is_limit_reached(&mut self, session: &str, is_navigation: bool, now: Instant) -> bool {
         let Some(context) = self.pages.get(session).map(|page| page.context.clone()) else { return true };
         let factor = if is_navigation { NAVIGATIONS_FACTOR } else { 1 };
         let tabs = self.pages.values().filter(|page| page.context == context).count() as u64;
@@ -261,7 +261,7 @@ impl NetworkLimit {
     }
 }
 
-impl LimitedPage {
+impl PageRequests {
     fn new(context: String, now: Instant) -> Self {
         Self {
             context,
@@ -270,29 +270,30 @@ impl LimitedPage {
             forgiven: 0,
             open_requests: HashSet::new(),
             has_notice: false,
-            since: now,
+            progress_since: now,
             progress: RequestTotals::default(),
         }
     }
 
-    /// Forgives as many requests as the time since the last call allows one of this many tabs.
+    /// Forgives requests for the time since the last call. The `tabs` of a context share the context's rate.
     fn forgive(&mut self, now: Instant, tabs: u64) {
         let seconds = now.saturating_duration_since(self.forgiven_until).as_secs() / tabs.max(1);
         self.forgiven_until += Duration::from_secs(seconds * tabs);
-        let left = FORGIVEN_MAX.saturating_sub(self.forgiven) / REQUESTS_FORGIVEN;
+        let left = FORGIVEN_MAX.saturating_sub(self.forgiven) / REQUESTS_FORGIVEN_PER_SECOND;
         let seconds = seconds.min(left);
-        let requests =
-            u32::try_from(seconds * REQUESTS_FORGIVEN).unwrap_or(u32::MAX).min(self.passed_totals.requests);
-        let bytes = usize::try_from(seconds * BYTES_FORGIVEN).unwrap_or(usize::MAX);
+        let requests = u32::try_from(seconds * REQUESTS_FORGIVEN_PER_SECOND)
+            .unwrap_or(u32::MAX)
+            .min(self.passed_totals.requests);
+        let bytes = usize::try_from(seconds * BYTES_FORGIVEN_PER_SECOND).unwrap_or(usize::MAX);
         self.passed_totals.requests -= requests;
         self.passed_totals.bytes = self.passed_totals.bytes.saturating_sub(bytes);
         self.forgiven += u64::from(requests);
     }
 
     /// Counts a progress event, and says whether it passes.
-    fn progresses(&mut self, bytes: usize, now: Instant) -> bool {
-        if now.duration_since(self.since) >= SECOND {
-            self.since = now;
+    fn admit_progress(&mut self, bytes: usize, now: Instant) -> bool {
+        if now.duration_since(self.progress_since) >= SECOND {
+            self.progress_since = now;
             self.progress = RequestTotals::default();
         }
         self.progress.requests = self.progress.requests.saturating_add(1);
@@ -301,7 +302,7 @@ impl LimitedPage {
     }
 
     /// Drops an event. The first time, the engine gets a notice as a message of the page's console.
-    fn left_out(&mut self, session: &str) -> Vec<ProxyMessage> {
+    fn drop_with_notice(&mut self, session: &str) -> Vec<ProxyMessage> {
         if std::mem::replace(&mut self.has_notice, true) || session.is_empty() {
             return Vec::new();
         }

@@ -2,15 +2,15 @@
 //!
 //! An engine that connects to a browser attaches to every page of it, waits for each of them before it goes on, and keeps
 //! track of each. It has no use for pages in other contexts: those of another engine process in the same browser, of the
-//! browser's user, or of a connection that broke and left its context. A busy page of these would delay it. So the proxy
-//! detaches from other contexts' targets at once, and the engine does not see them.
+//! browser's user, or of a connection that broke and left its context. A busy page among those would delay the engine.
+//! So the proxy detaches from other contexts' targets at once, and the engine does not see them.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     time::Duration,
 };
 
-use greenroom_cdp::link::Text;
+use greenroom_cdp::message_stream::Text;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -118,7 +118,7 @@ impl OwnContexts {
         let is_popup = opening.is_none_or(|id| self.opening_tabs.remove(&id).is_none());
         let why = if self.is_full(context) {
             "it has as many as a session may have"
-        } else if is_popup && !self.may_open(context, now) {
+        } else if is_popup && !self.admit_popup(context, now) {
             "its pages open tabs too fast"
         } else {
             self.tabs.insert(session.clone(), EngineTab { context: context.clone(), is_popup });
@@ -129,19 +129,20 @@ impl OwnContexts {
     }
 
     /// Whether a page of the context may open a tab now; if so, the tab counts.
-    fn may_open(&mut self, context: &str, now: Instant) -> bool {
+    fn admit_popup(&mut self, context: &str, now: Instant) -> bool {
         let popups = self.popups.entry(context.to_owned()).or_default();
         while popups.front().is_some_and(|opened| now.duration_since(*opened) >= POPUPS_WITHIN) {
             popups.pop_front();
         }
-        let may = popups.len() < POPUPS_MAX;
-        if may {
+        let is_admitted = popups.len() < POPUPS_MAX;
+        if is_admitted {
             popups.push_back(now);
         }
-        may
+        is_admitted
     }
 
-    /// Resumes a target that waits for the engine, and closes it or its session. The page that opened it waits, too.
+    /// Resumes a target that waits for the engine, and closes it or its session. Until then the page that opened it
+    /// waits, too.
     fn hide(
         &mut self,
         attached: &AttachedTarget,
@@ -153,8 +154,8 @@ impl OwnContexts {
         self.hidden.insert(session.clone());
         let mut out = Vec::new();
         if attached.waiting_for_debugger {
-            let go_on = call(ids.next(), Some(session), "Runtime.runIfWaitingForDebugger", &json!({}));
-            out.push(ProxyMessage::ToBrowser(go_on));
+            let resume = call(ids.next(), Some(session), "Runtime.runIfWaitingForDebugger", &json!({}));
+            out.push(ProxyMessage::ToBrowser(resume));
         }
         out.push(ProxyMessage::ToBrowser(call(ids.next(), None, method, params)));
         out

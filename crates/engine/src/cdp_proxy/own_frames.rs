@@ -1,13 +1,13 @@
 //! Removes greenroom's own functions from the stacks that an engine gets: those of `playwright/settle/page.js`, which track
 //! a page's callbacks. They mean nothing to the reader of a page's error.
 
-use greenroom_cdp::link::Text;
+use greenroom_cdp::message_stream::Text;
 
 /// The script's name in stacks. It has no scheme, unlike all scripts of the web.
-const SCRIPT: &str = "settle.js:";
+const SETTLE_SCRIPT: &str = "settle.js:";
 
 /// How a line of a stack begins in the text of a message, with the preceding newline escaped.
-const FRAME: &str = "\\n    at ";
+const STACK_LINE_START: &str = "\\n    at ";
 
 /// Whether an event has stacks in it.
 pub(super) fn may_have_stack(event: &str) -> bool {
@@ -16,29 +16,31 @@ pub(super) fn may_have_stack(event: &str) -> bool {
 
 /// The message without own frames.
 pub(super) fn without_own_frames(text: Text) -> Text {
-    if !text.contains(SCRIPT) {
+    if !text.contains(SETTLE_SCRIPT) {
         return text;
     }
-    let mut parts = text.split(FRAME);
-    let mut left = parts.next().unwrap_or_default().to_owned();
+    let mut parts = text.split(STACK_LINE_START);
+    let mut kept = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         // A frame ends with its line, or with the text; the rest stays.
         let end = part.find(['\\', '"']).unwrap_or(part.len());
         let (frame, rest) = part.split_at(end);
         if !is_own_frame(frame) {
-            left.push_str(FRAME);
-            left.push_str(frame);
+            kept.push_str(STACK_LINE_START);
+            kept.push_str(frame);
         }
-        left.push_str(rest);
+        kept.push_str(rest);
     }
-    left.into()
+    kept.into()
 }
 
 /// Matches `run (settle.js:23:8)`, also without a name.
 fn is_own_frame(frame: &str) -> bool {
-    let place =
-        frame.strip_suffix(')').and_then(|frame| frame.rsplit_once('(')).map_or(frame, |(_, place)| place);
-    let numbers = place.strip_prefix(SCRIPT).map(|numbers| numbers.split(':'));
+    let location = frame
+        .strip_suffix(')')
+        .and_then(|frame| frame.rsplit_once('('))
+        .map_or(frame, |(_, location)| location);
+    let numbers = location.strip_prefix(SETTLE_SCRIPT).map(|numbers| numbers.split(':'));
     numbers.is_some_and(|mut numbers| numbers.all(|number| number.parse::<u32>().is_ok()))
 }
 

@@ -1,5 +1,6 @@
-//! Bounds what a page can ask of the thread that serves all sessions, where no setting of Chromium does: scripts in the page
-//! do. The proxy puts them into every document and every worker before their own scripts run.
+//! Bounds how much work a page can give to the browser's thread that serves all sessions. Chromium has no settings for
+//! these limits, so scripts in the page enforce them. The proxy puts them into every document and every worker before
+//! their own scripts run.
 //!
 //! - Web Locks (`navigator.locks`): when a renderer process ends, Chromium takes time that grows with the square of that
 //!   process's locks: 2 s for 20,000 locks, a minute for 100,000. A page can take that many in seconds. Requests beyond the
@@ -19,18 +20,18 @@ use super::{
 
 /// How many locks and open requests the document of a tab may have. Pages have a handful: one for each database or leader of
 /// their tabs.
-const IN_TAB_MAX: u32 = 64;
+const LOCKS_PER_TAB_MAX: u32 = 64;
 
 /// How many each frame and each worker may have. Chromium allows a tab 1,000 frames, which together stay below the number
 /// that costs other sessions a second.
-const ELSEWHERE_MAX: u32 = 8;
+const LOCKS_PER_FRAME_OR_WORKER_MAX: u32 = 8;
 
 /// How long the name of a lock may be. `navigator.locks.query()` copies the names of all locks, on the thread that serves all
 /// sessions.
-const NAME_LENGTH_MAX: u32 = 256;
+const LOCK_NAME_LENGTH_MAX: u32 = 256;
 
 /// How large a broadcast message may be. The browser sends smaller ones through sockets, so the renderer's thread that reads
-/// them works as much as the browser, and the page can be found by that. Larger ones cost a renderer nothing.
+/// them works as much as the browser, and `overload/` finds the page by that work. Larger ones cost a renderer nothing.
 const BROADCAST_BYTES_MAX: u32 = 64 * 1024;
 
 pub(super) struct RealmLimits {
@@ -45,7 +46,9 @@ impl RealmLimits {
         let locks = without_comments(include_str!("realm_limits/locks.js"));
         let broadcasts = without_comments(include_str!("realm_limits/broadcasts.js"));
         let scripts = [
-            format!("({locks})({IN_TAB_MAX}, {ELSEWHERE_MAX}, {NAME_LENGTH_MAX})"),
+            format!(
+                "({locks})({LOCKS_PER_TAB_MAX}, {LOCKS_PER_FRAME_OR_WORKER_MAX}, {LOCK_NAME_LENGTH_MAX})"
+            ),
             format!("({broadcasts})({BROADCAST_BYTES_MAX})"),
         ];
         Self { scripts, pending: HashSet::new() }
@@ -81,8 +84,15 @@ impl RealmLimits {
 
     /// The engine calls a target. Returns what the proxy sends after that call: the browser runs scripts in new documents
     /// only once the engine has enabled the page, which it does before it enables the runtime.
-    pub(super) fn on_engine_call(&mut self, said: &Envelope<'_>, ids: &mut OwnIds) -> Vec<ProxyMessage> {
-        let session = said.session.as_deref().filter(|_| said.method.as_deref() == Some("Runtime.enable"));
+    pub(super) fn on_engine_call(
+        &mut self,
+        call_of_engine: &Envelope<'_>,
+        ids: &mut OwnIds,
+    ) -> Vec<ProxyMessage> {
+        let session = call_of_engine
+            .session
+            .as_deref()
+            .filter(|_| call_of_engine.method.as_deref() == Some("Runtime.enable"));
         let Some(session) = session.filter(|session| self.pending.remove(*session)) else {
             return Vec::new();
         };
@@ -121,7 +131,7 @@ mod tests {
     /// A worker has the scripts, and its own workers wait, before the engine sees it. A page gets the scripts once, after the
     /// call that enables its runtime. None is so long that it takes much memory in every page.
     #[test]
-    fn scripts_come_first() {
+    fn scripts_precede_the_engine() {
         let mut limit = RealmLimits::new();
         assert!(limit.scripts.iter().all(|script| script.len() < 4096));
         let mut ids = OwnIds::default();

@@ -6,7 +6,7 @@ use greenroom_core::{StartError, Toolset};
 
 use crate::{
     launcher::{Launcher, ProcessSpec},
-    process::{Listen, Pipes, Process},
+    process::{Pipes, Process, StderrParser},
     tool_list,
 };
 
@@ -29,7 +29,7 @@ impl ServerCommand {
         let spec = ProcessSpec::new(program).args(&self.args).pipes();
         let name = program.file_name().map_or_else(|| "engine".into(), |name| name.to_string_lossy());
         let (process, pipes, _) =
-            Process::start(launcher, &name, spec, Listen::PLAIN).await.map_err(|error| {
+            Process::start(launcher, &name, spec, StderrParser::DEFAULT).await.map_err(|error| {
                 StartError::new(format!("cannot start `{}`: {error}", program.display()))
                     .hint("check `pool.command`; the program must exist and be executable")
             })?;

@@ -121,7 +121,7 @@ impl CustomEngine {
             CustomServer::Command { program, args } => {
                 ServerConnector::Command(ServerCommand { program: program.clone(), args: args.clone() })
             }
-            CustomServer::Url(url) => ServerConnector::Remote(Box::new(RemoteServer::at_url(self, url)?)),
+            CustomServer::Url(url) => ServerConnector::Remote(Box::new(RemoteServer::new(self, url)?)),
         })
     }
 }

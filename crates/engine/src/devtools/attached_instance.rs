@@ -2,7 +2,7 @@
 //!
 //! The instance is greenroom's own connection to the browser; Node starts with a seat, of which there is one
 //! at a time. The seat has tabs of its own, the first of which greenroom opens before it starts Node, and a
-//! script in Node, `keeper.mjs`, lets the engine use no others. Tools that act on a page name it by an
+//! script in Node, `tab_guard.mjs`, lets the engine use no others. Tools that act on a page name it by an
 //! argument, so no call reaches another tab unless the agent names that tab.
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -17,9 +17,9 @@ use super::{DevtoolsEngine, calls::DevtoolsCalls, command};
 use crate::{
     EngineBase,
     browser_handle::BrowserHandle,
-    cdp_proxy::{CdpProxy, Targets},
+    cdp_proxy::{CdpProxy, EngineRules, Targets},
     endpoint::Endpoint,
-    exit_reason::Loss,
+    loss::Loss,
     observed_browser::ObservedBrowser,
     own_tabs,
     per_seat::{CallAdapter, EngineConnection, ProcessInstance, SeatBrowser, SeatProcessFactory},
@@ -50,9 +50,10 @@ pub(super) async fn start(
     endpoint: Arc<Endpoint>,
 ) -> Result<Arc<dyn Instance>, StartError> {
     let folder = engine.run.new_folder("instances").map_err(|error| unwritable_error(&engine.run, &error))?;
-    command::write_keeper(folder.path()).map_err(|error| unwritable_error(&engine.run, &error))?;
+    command::write_tab_guard(folder.path()).map_err(|error| unwritable_error(&engine.run, &error))?;
     let EngineBase { run, ports, .. } = &engine.0;
-    let handle = BrowserHandle::attach(&endpoint, run, ports, Targets::responsive(), None).await?;
+    let rules = EngineRules { targets: Targets::responsive(), downloads: None, forgets_crashed_pages: false };
+    let handle = BrowserHandle::attach(&endpoint, run, ports, rules).await?;
     let browser = Arc::new(ObservedBrowser::new(handle, Loss::default()));
     ProcessInstance::start(Box::new(AttachedFactory { engine, browser, folder }), 1).await
 }
@@ -86,7 +87,7 @@ impl SeatProcessFactory for AttachedFactory {
             let tab = browser.and_then(SeatBrowser::first_tab);
             let tab = tab.ok_or_else(|| StartError::new("there is no tab for the seat"))?;
             let spec = command::for_seat(&self.engine.options, folder)?;
-            let spec = command::load_keeper(spec, &self.engine.options, self.folder.path(), tab)?;
+            let spec = command::load_tab_guard(spec, &self.engine.options, self.folder.path(), tab)?;
             let spec = command::configure_address(spec, self.browser.handle().address(), self.folder.path())?;
             self.engine.start_node(spec).await.map(Into::into)
         })

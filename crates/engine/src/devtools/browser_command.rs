@@ -1,5 +1,5 @@
-//! Which tools of the devtools engine carry out the commands of the command line, one tool for a command. It searches no
-//! page, and waits for a text to appear only.
+//! Which tools of the devtools engine carry out the commands of the command line, one tool for a command. The engine
+//! cannot search a page, and can wait only for a text to appear.
 
 use greenroom_core::port::{BrowserCommand, FieldInput};
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ mod tests {
 
     /// One option of a list can be selected, several cannot; there is no search.
     #[test]
-    fn commands_that_are_missing() {
+    fn unsupported_commands_have_no_call() {
         let select = |values: &[&str]| {
             let values = values.iter().map(|value| (*value).to_owned()).collect();
             call(&BrowserCommand::Select { target: "1_2".to_owned(), values })

@@ -51,7 +51,7 @@ impl DevtoolsCalls {
         Self { options, serial: 0, recordings: HashMap::new(), downloaded: HashSet::new(), is_local_browser }
     }
 
-    /// Checks a call and its files, and copies these in.
+    /// Checks a call, and copies the files that it names into the session's folder.
     async fn rewrite_files(
         &self,
         process: &SeatProcess,
@@ -99,7 +99,7 @@ impl DevtoolsCalls {
                 if self.recordings.contains_key(&page) { Some(page.clone()) } else { only_page };
             outgoing = recorded_page.and_then(|page| self.recordings.remove(&page)).unwrap_or_default();
         }
-        let reply = process.pass_on(call, agent).await?;
+        let reply = process.forward_call(call, agent).await?;
         let downloads = files::new_downloads(&folder, &mut self.downloaded).await;
         let answer = DevtoolsAnswer {
             tool: &tool,

@@ -25,7 +25,8 @@ const FLAGS: [&str; 4] = [
     "--no-file-navigations",
 ];
 
-/// Settings that the engine reads from variables only, and those that must be off however its flags are read.
+/// Settings that the engine reads from environment variables only, and settings that must be off even without their
+/// flags.
 const VARIABLES: [&str; 3] = [
     "CHROME_DEVTOOLS_MCP_NO_USAGE_STATISTICS",
     "CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS",
@@ -38,9 +39,9 @@ const TEMPORARY: &str = "tmp";
 /// Below an instance's folder: configuration for Node that must not be visible on its command line.
 const CONFIG: &str = "engine.json";
 
-const KEEPER: (&str, &str) = ("keeper.mjs", include_str!("keeper.mjs"));
+const TAB_GUARD: (&str, &str) = ("tab_guard.mjs", include_str!("tab_guard.mjs"));
 
-/// The module of the engine that the keeper changes, relative to the parent of the folder with Node's entry point.
+/// The module of the engine that the tab guard changes, relative to the parent of the folder with Node's entry point.
 const CONTEXT: &str = "McpContext.js";
 
 const PAGE_ID: &str = include_str!("page_id.mjs");
@@ -96,12 +97,12 @@ pub(super) fn configure_address(
 }
 
 /// Writes the script that keeps the engine to its own tabs into an instance's folder.
-pub(super) fn write_keeper(instance: &Path) -> io::Result<()> {
-    std::fs::write(instance.join(KEEPER.0), KEEPER.1)
+pub(super) fn write_tab_guard(instance: &Path) -> io::Result<()> {
+    std::fs::write(instance.join(TAB_GUARD.0), TAB_GUARD.1)
 }
 
-/// Makes Node load it before the engine.
-pub(super) fn load_keeper(
+/// Makes Node load the tab guard before the engine.
+pub(super) fn load_tab_guard(
     mut spec: ProcessSpec,
     options: &EngineOptions,
     instance: &Path,
@@ -110,7 +111,7 @@ pub(super) fn load_keeper(
     let cli = DEVTOOLS.locate(&options.settings.data_dir)?.cli;
     let context = engine_module(&cli, CONTEXT);
     let mut script = OsString::from("--import=");
-    script.push(instance.join(KEEPER.0));
+    script.push(instance.join(TAB_GUARD.0));
     spec.args.insert(0, script);
     Ok(spec
         .env("GREENROOM_ENGINE", context)
@@ -123,8 +124,8 @@ fn engine_module(cli: &Path, part: &str) -> PathBuf {
     cli.parent().and_then(Path::parent).unwrap_or(cli).join(part)
 }
 
-/// Makes Node load a script before the engine, without a file: the engine is also asked for its tools when there is no
-/// folder.
+/// Makes Node load a script before the engine, without a file: greenroom also asks the engine for its tools when there
+/// is no folder.
 fn import_inline(script: &str) -> String {
     let escape = |byte: u8| match byte {
         byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
@@ -224,7 +225,7 @@ mod tests {
         let (data, options) = machine();
         let address = "ws://127.0.0.1:1/se-cret";
         let spec = configure_address(for_seat(&options, data.path()).unwrap(), address, data.path()).unwrap();
-        let spec = load_keeper(spec, &options, data.path(), "TAB").unwrap();
+        let spec = load_tab_guard(spec, &options, data.path(), "TAB").unwrap();
         assert!(!format!("{spec:?}").contains("se-cret"), "{spec:?}");
         let path = data.path().join(CONFIG);
         let config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

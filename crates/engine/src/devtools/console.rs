@@ -81,7 +81,7 @@ mod tests {
 
     /// Recorded from the engine, version 1.11.0: levels, repeats and messages of several lines.
     #[test]
-    fn recorded_messages() {
+    fn recorded_messages_are_parsed() {
         let text = "## Console messages\nShowing 1-6 of 6 (Page 1 of 1).\nmsgid=1 [log] log line (1 args)\nmsgid=2 [warn] warn\nsecond (1 args)\nmsgid=3 [error] bad [object Object] (2 args)\nmsgid=4 [debug] d (1 args)\nmsgid=5 [info] same (1 args) [3 times]\nmsgid=8 [error] Uncaught Error: boom (0 args)";
         let found: Vec<_> = lines(CONSOLE, text).into_iter().map(|line| (line.level, line.message)).collect();
         let expected = [
@@ -98,7 +98,7 @@ mod tests {
 
     /// Recorded: with stack traces a message has its stack, and the note about them belongs to no message.
     #[test]
-    fn stack_traces() {
+    fn stack_traces_belong_to_their_message() {
         let text = "## Console messages\nShowing 1-2 of 6 (Page 1 of 3).\nNext page: 1\nmsgid=1 [log] log line (1 args)\n  at  ((index):3:320)\nNote: stack trace line and column numbers use 1-based indexing";
         let [line] = &lines(CONSOLE, text)[..] else { panic!("one line") };
         assert_eq!(line.message, "log line (1 args)\n  at  ((index):3:320)");

@@ -89,7 +89,7 @@ mod tests {
 
     /// Recorded from the engine, version 1.11.0: values, answers without one, and other text around them.
     #[test]
-    fn recorded_values() {
+    fn recorded_values_become_data() {
         for (printed, expected) in [
             ("undefined", json!(null)),
             ("[1280,720]", json!([1280, 720])),
@@ -107,7 +107,7 @@ mod tests {
 
     /// A snapshot is a tree; tools that only add the page to their answer give no data.
     #[test]
-    fn trees() {
+    fn only_snapshots_become_trees() {
         let tree = DevtoolsFormat.data(SNAPSHOT, "{}", Some("uid=1_0 button \"Go\""));
         assert_eq!(tree, Some(json!([{ "role": "button", "name": "Go", "ref": "1_0" }])));
         assert_eq!(DevtoolsFormat.data("click", "{}", Some("uid=1_0 button")), None);
@@ -116,7 +116,7 @@ mod tests {
     /// The address without its fragment identifies a document; errors about elements that are gone are
     /// recognised.
     #[test]
-    fn documents_and_missing_refs() {
+    fn documents_and_missing_refs_are_recognised() {
         let document = |url: &str| {
             DevtoolsFormat.document(
                 "{}",

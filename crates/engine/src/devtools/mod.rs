@@ -25,13 +25,13 @@ use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceI
 use crate::{
     EngineBase, EngineEntry,
     browser_handle::BrowserHandle,
-    cdp_proxy::Targets,
+    cdp_proxy::{EngineRules, Targets},
     downloads::Downloads,
-    exit_reason::Loss,
     launcher::ProcessSpec,
+    loss::Loss,
     observed_browser::ObservedBrowser,
     per_seat::{CallAdapter, EngineConnection, ProcessInstance, SeatBrowser, SeatProcessFactory},
-    process::{Listen, Pipes, Process, StderrUse},
+    process::{Pipes, Process, StderrParser, StderrUse},
     seat_folder::SeatFolder,
     tool_list,
 };
@@ -67,13 +67,13 @@ impl Deref for DevtoolsEngine {
 
 impl DevtoolsEngine {
     async fn start_node(&self, spec: ProcessSpec) -> Result<(Process, Pipes), StartError> {
-        let (process, pipes, _) = self.0.start_node(NAME, spec, LISTEN).await?;
+        let (process, pipes, _) = self.0.start_node(NAME, spec, STDERR_PARSER).await?;
         Ok((process, pipes))
     }
 }
 
 /// The engine prints warnings to its users at every start; these do not explain its end.
-const LISTEN: Listen = Listen { classify, ..Listen::PLAIN };
+const STDERR_PARSER: StderrParser = StderrParser { classify, ..StderrParser::DEFAULT };
 
 fn classify(line: &str, _: bool) -> StderrUse {
     const NOISE: [&str; 4] = [
@@ -133,11 +133,12 @@ impl Engine for DevtoolsEngine {
 impl SeatProcessFactory for DevtoolsEngine {
     fn browser<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(async move {
-            let spec = self.chromium(Some(self.options.own_context()?))?;
+            let spec = self.chromium(Some(self.options.default_context_options()?))?;
             let downloads = folder.join(files::DOWNLOADS);
             let EngineBase { launcher, run, ports, .. } = &self.0;
             // The whole browser belongs to its seat.
-            let handle = BrowserHandle::start(launcher, run, ports, &spec, Targets::All, None).await?;
+            let rules = EngineRules { targets: Targets::All, downloads: None, forgets_crashed_pages: false };
+            let handle = BrowserHandle::start(launcher, run, ports, &spec, rules).await?;
             let browser = ObservedBrowser::new(handle, Loss::default());
             let counted = Arc::new(Downloads::new(self.options.disk_bytes_max()));
             SeatBrowser::exclusive(browser, &spec, &downloads, counted).await.map(Some)
@@ -160,7 +161,7 @@ impl SeatProcessFactory for DevtoolsEngine {
         self.seat_folder()
     }
 
-    /// greenroom ends its browser.
+    /// greenroom ends the browser; the engine has no tool for that.
     fn has_close(&self) -> Option<bool> {
         Some(false)
     }

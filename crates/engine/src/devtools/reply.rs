@@ -117,7 +117,7 @@ async fn add_result_file(
     // The quotes around it are not part of the name.
     let escaped = escaped.get().get(1..escaped.get().len() - 1).unwrap_or_default();
     for (at, _) in body.match_indices(escaped) {
-        // A snapshot is only in the file: the answer keeps its name.
+        // An answer with a snapshot's file name keeps the name: the snapshot itself is added below.
         let content = match kind {
             ArtifactKind::Snapshot => Content::Nothing,
             _ => std::mem::replace(&mut content, Content::Nothing),
@@ -126,7 +126,7 @@ async fn add_result_file(
         let instead = Some(agent_name.clone());
         found.push(Artifact { kind: ArtifactKind::Path, range, instead, content });
     }
-    // A file that the answer does not name goes first.
+    // Content that replaces no name in the answer gets an empty range at its start.
     if !matches!(content, Content::Nothing) {
         found.push(Artifact { kind, range: 0..0, instead: None, content });
     }

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! A node becomes an object: `role`, `name`, `ref`, its attributes, `children`. Missing ones are absent. Nothing is escaped
-//! in a line: it contains a page's quotes and newlines unchanged. So a name or value ends at the first quote that
-//! attributes, or nothing, follow, and a line that does not begin as a node continues the one above. A page that imitates
-//! either is misread there; none of its text is lost.
+//! in a line: it contains a page's quotes and newlines unchanged. So a name or value ends at the first quote after
+//! which only attributes or nothing follow, and a line that does not begin as a node continues the one above. A page
+//! that imitates either is misread there; none of its text is lost.
 
 use greenroom_core::port::Field;
 use serde_json::{Map, Value};

@@ -15,7 +15,7 @@ use crate::{install::npm_ci, run_folder::private_file};
 const RETRY_EVERY: Duration = Duration::from_millis(250);
 
 /// The holder gives up on npm before this; the rest is for its cleanup.
-const WAIT_MAX: Duration = npm_ci::DEADLINE.saturating_add(Duration::from_secs(60));
+const WAIT_MAX: Duration = npm_ci::NPM_CI_WITHIN.saturating_add(Duration::from_secs(60));
 
 /// Takes the lock, and reports once that it has to wait. The lock is held until the file is dropped.
 pub(super) async fn take(path: &Path, waiting: &mut (dyn FnMut() + Send)) -> Result<File, InstallError> {

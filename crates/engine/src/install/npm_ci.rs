@@ -13,10 +13,10 @@ use crate::{launcher::Launcher, node::Npm, run_command, run_folder::make_private
 
 /// npm takes a second on a good connection and a minute on a poor one. By itself it gives up on one address after five
 /// minutes, and tries twice more.
-pub(super) const DEADLINE: Duration = Duration::from_secs(15 * 60);
+pub(super) const NPM_CI_WITHIN: Duration = Duration::from_secs(15 * 60);
 
 /// The prefix of unfinished installations' folders.
-const PART: &str = ".part-";
+const PARTIAL_PREFIX: &str = ".part-";
 
 /// Installs into `target`, and replaces an existing installation.
 pub(super) async fn install(
@@ -28,26 +28,26 @@ pub(super) async fn install(
     let family = target.parent().unwrap_or(target);
     let failed = |source: io::Error| InstallError::Folder { path: family.to_owned(), source };
     make_private(family).map_err(failed)?;
-    remove_parts(family).map_err(failed)?;
-    let part = family.join(format!("{PART}{}", std::process::id()));
-    write_npm_files(package, &part).map_err(failed)?;
-    let installed = match run(package, launcher, npm, &part, target).await {
-        Ok(()) => package.check_folder(&part).map_err(InstallError::Unusable),
+    remove_partial_installs(family).map_err(failed)?;
+    let partial = family.join(format!("{PARTIAL_PREFIX}{}", std::process::id()));
+    write_npm_files(package, &partial).map_err(failed)?;
+    let installed = match run(package, launcher, npm, &partial, target).await {
+        Ok(()) => package.check_folder(&partial).map_err(InstallError::Unusable),
         Err(error) => Err(error),
     };
     if let Err(error) = installed {
         // The next run removes what cannot be removed now.
-        let _ = fs::remove_dir_all(&part);
+        let _ = fs::remove_dir_all(&partial);
         return Err(error);
     }
-    replace(&part, target).map_err(failed)?;
+    replace(&partial, target).map_err(failed)?;
     package.check_folder(target).map_err(InstallError::Unusable)
 }
 
 /// Removes what interrupted installations left.
-fn remove_parts(family: &Path) -> io::Result<()> {
+fn remove_partial_installs(family: &Path) -> io::Result<()> {
     for entry in fs::read_dir(family)?.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(PART) {
+        if entry.file_name().to_string_lossy().starts_with(PARTIAL_PREFIX) {
             fs::remove_dir_all(entry.path())?;
         }
     }
@@ -55,11 +55,11 @@ fn remove_parts(family: &Path) -> io::Result<()> {
 }
 
 /// Makes the folder and writes the files that npm reads.
-fn write_npm_files(package: &Package, part: &Path) -> io::Result<()> {
-    make_private(part)?;
+fn write_npm_files(package: &Package, partial: &Path) -> io::Result<()> {
+    make_private(partial)?;
     let Package { manifest, lock, npmrc, .. } = *package;
     for (name, text) in [("package.json", manifest), ("package-lock.json", lock), (".npmrc", npmrc)] {
-        fs::write(part.join(name), text)?;
+        fs::write(partial.join(name), text)?;
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ async fn run(
     package: &Package,
     launcher: &Launcher,
     npm: &Npm,
-    part: &Path,
+    partial: &Path,
     target: &Path,
 ) -> Result<(), InstallError> {
     let spec = npm
@@ -77,8 +77,8 @@ async fn run(
         // With these npm reports a failure as an object on stdout, not as a stack trace.
         .args(["--json", "--loglevel=error"])
         .env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1")
-        .folder(part);
-    let done = run_command::run(launcher, "npm", spec, DEADLINE).await?;
+        .folder(partial);
+    let done = run_command::run(launcher, "npm", spec, NPM_CI_WITHIN).await?;
     if done.exit.is_success() {
         return Ok(());
     }
@@ -99,14 +99,14 @@ fn summary(stdout: &str) -> Option<String> {
 }
 
 /// Replaces the old engine by the new one. For a moment there is none, but never half of one.
-fn replace(part: &Path, target: &Path) -> io::Result<()> {
-    let old = part.with_extension("old");
+fn replace(partial: &Path, target: &Path) -> io::Result<()> {
+    let old = partial.with_extension("old");
     match fs::rename(target, &old) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    fs::rename(part, target)?;
+    fs::rename(partial, target)?;
     // The next installation removes what cannot be removed now.
     let _ = fs::remove_dir_all(&old);
     Ok(())

@@ -1,5 +1,5 @@
 //! greenroom's own CDP connection to a Chromium: it knows each context's pages, their URLs and titles, and sees
-//! crashes. It never goes through the agent's tool calls.
+//! crashes. It never carries an agent's tool calls.
 //!
 //! A seat follows its context, or the whole of a browser that it does not share, or, in a context of the browser's user,
 //! only its own tabs: those that greenroom opened for it, and those that they opened.
@@ -41,13 +41,13 @@ pub(crate) use crashes::Crashes;
 use task::{ObserverCommand, ObserverTask, ScopeTabs};
 
 /// Commands that may wait for the observer's task; each comes from one seat, and a seat has at most one waiting.
-const COMMANDS: usize = 64;
+const COMMANDS_MAX: usize = 64;
 
 /// How long an answer may wait for the titles of its pages. It usually takes half a millisecond.
-const REFRESH: Duration = Duration::from_millis(250);
+const REFRESH_WITHIN: Duration = Duration::from_millis(250);
 
 /// How long closing leftover tabs and contexts may take. A page that hangs takes half a second.
-const CLOSE_ORPHANS: Duration = Duration::from_secs(2);
+const CLOSE_ORPHANS_WITHIN: Duration = Duration::from_secs(2);
 
 /// The browser pauses these requests, for files, in all of its contexts, and the observer refuses each.
 const LOCAL_FILES: [FetchPattern; 1] = [FetchPattern { url_pattern: "file:*" }];
@@ -64,7 +64,7 @@ pub(crate) enum Scope {
     /// All pages of a context.
     Context(String),
     /// The tabs of one seat, in a context that it shares with others.
-    Own(u64),
+    SeatTabs(u64),
     /// All pages of a browser that belongs to one seat.
     Browser,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Observer {
     client: CdpClient,
     commands: mpsc::Sender<ObserverCommand>,
     why_killed: WhyKilled,
-    next: AtomicU64,
+    next_scope: AtomicU64,
     _task: JoinSet<()>,
 }
 
@@ -102,9 +102,9 @@ pub(crate) enum ReplacementTab {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Contexts {
-    /// Contexts that were made, without the default one.
+    /// Contexts that clients created, without the default one.
     #[serde(rename = "browserContextIds")]
-    pub(crate) made: BTreeSet<String>,
+    pub(crate) created: BTreeSet<String>,
     /// The default context, that of its profile. Older browsers do not name it.
     #[serde(rename = "defaultBrowserContextId")]
     pub(crate) default: Option<String>,
@@ -139,11 +139,11 @@ impl Observer {
             .call("Target.setDiscoverTargets", &json!({ "discover": true, "filter": [{ "type": "page" }] }))
             .await
             .map_err(observe_error)?;
-        let (commands, queue) = mpsc::channel(COMMANDS);
+        let (commands, queue) = mpsc::channel(COMMANDS_MAX);
         let mut task = JoinSet::new();
         let why_killed = WhyKilled::default();
         task.spawn(ObserverTask::new(client.clone(), events, why_killed.clone()).run(queue));
-        Ok(Self { client, commands, why_killed, next: AtomicU64::new(0), _task: task })
+        Ok(Self { client, commands, why_killed, next_scope: AtomicU64::new(0), _task: task })
     }
 
     /// The debugger's port, if the browser is on this machine.
@@ -166,7 +166,7 @@ impl Observer {
         self.request(ObserverCommand::Sync).await.is_err()
     }
 
-    /// Asks the browser for a sign of life, independently of the observer's task.
+    /// Pings the browser, independently of the observer's task.
     pub(crate) async fn ping(&self) -> Result<(), greenroom_cdp::Error> {
         self.client.call("Browser.getVersion", &json!({})).await.map(|_| ())
     }
@@ -186,7 +186,7 @@ impl Observer {
     pub(crate) async fn refresh(&self) {
         let (reply, done) = oneshot::channel();
         // An answer waits for this. If the browser is too busy, the agent sees older titles.
-        let _ = timeout(REFRESH, async {
+        let _ = timeout(REFRESH_WITHIN, async {
             if self.commands.send(ObserverCommand::Refresh(reply)).await.is_ok() {
                 let _ = done.await;
             }
@@ -204,8 +204,8 @@ impl Observer {
     /// Stops following a context and makes sure that it is gone.
     pub(crate) async fn dispose(&self, context: &str) {
         let _ = self.commands.send(ObserverCommand::Forget(Scope::Context(context.to_owned()))).await;
-        // If the browser is too slow to list its contexts, it gets the order anyway.
-        if self.sync().await.is_some_and(|contexts| !contexts.made.contains(context)) {
+        // If the browser is too slow to list its contexts, the observer disposes of this one anyway.
+        if self.sync().await.is_some_and(|contexts| !contexts.created.contains(context)) {
             return;
         }
         let params = json!({ "browserContextId": context });
@@ -272,7 +272,8 @@ impl Observer {
         let shown = self.client.call_in(&session_id, "Page.navigate", &json!({ "url": "about:blank" })).await;
         // The new renderer answers once the empty page is loaded: a page that is opened after this is not replaced by it.
         let nothing = json!({ "expression": "0" });
-        let _ = timeout(CLOSE_ORPHANS, self.client.call_in(&session_id, "Runtime.evaluate", &nothing)).await;
+        let _ = timeout(CLOSE_ORPHANS_WITHIN, self.client.call_in(&session_id, "Runtime.evaluate", &nothing))
+            .await;
         let detach = json!({ "sessionId": session_id });
         let detached = self.client.call("Target.detachFromTarget", &detach).await;
         shown.and(detached).map(drop)
@@ -293,8 +294,8 @@ impl Observer {
 
     /// Cancels a download, in whichever context it is.
     pub(crate) async fn cancel_download(&self, guid: &str) {
-        let Some(Contexts { made, .. }) = self.sync().await else { return };
-        for context in made.into_iter().map(Some).chain([None]) {
+        let Some(Contexts { created, .. }) = self.sync().await else { return };
+        for context in created.into_iter().map(Some).chain([None]) {
             let BrowserCall { method, params } = downloads::cancel(guid, &context);
             // Only the context that has the download accepts the call.
             if self.client.call(method, &params).await.is_ok() {
@@ -305,7 +306,7 @@ impl Observer {
 
     /// A scope without any tab yet.
     pub(crate) fn new_scope(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+        self.next_scope.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Adds tabs to such a scope, with all tabs that they open, or have opened.
@@ -319,24 +320,24 @@ impl Observer {
         Ok(self.request(|reply| ObserverCommand::Tabs(scope.clone(), reply)).await?.others)
     }
 
-    /// Closes those of these tabs that exist, within [`CLOSE_ORPHANS`], and returns how many these were. Tabs of another
-    /// browser do not exist here.
+    /// Closes those of these tabs that exist, within [`CLOSE_ORPHANS_WITHIN`], and returns how many these were. Tabs of
+    /// another browser do not exist here.
     pub(crate) async fn close_orphan_tabs(&self, tabs: &[String]) -> Result<usize, greenroom_cdp::Error> {
         let scope = self.new_scope();
         self.claim_tabs(scope, tabs.to_owned()).await;
-        let scope = Scope::Own(scope);
+        let scope = Scope::SeatTabs(scope);
         let closed = async {
             let existing =
                 self.request(|reply| ObserverCommand::Tabs(scope.clone(), reply)).await?.within.len();
             self.close_tabs(&scope, ReplacementTab::IfNoOther).await.map(|()| existing)
         };
-        let late = |_| greenroom_cdp::Error::NoAnswer { method: "Target.closeTarget".to_owned() };
-        let closed = timeout(CLOSE_ORPHANS, closed).await.map_err(late);
+        let timed_out = |_| greenroom_cdp::Error::NoAnswer { method: "Target.closeTarget".to_owned() };
+        let closed = timeout(CLOSE_ORPHANS_WITHIN, closed).await.map_err(timed_out);
         self.forget(&scope).await;
         closed?
     }
 
-    /// Disposes of those of these contexts that exist, within [`CLOSE_ORPHANS`], and returns how many these were.
+    /// Disposes of those of these contexts that exist, within [`CLOSE_ORPHANS_WITHIN`], and returns how many these were.
     pub(crate) async fn dispose_orphan_contexts(
         &self,
         contexts: &[String],
@@ -346,15 +347,16 @@ impl Observer {
         }
         let disposed = async {
             let gone = || greenroom_cdp::Error::from(Closed::ByBrowser);
-            let Contexts { made, .. } = self.sync().await.ok_or_else(gone)?;
-            let existing: Vec<_> = contexts.iter().filter(|context| made.contains(*context)).collect();
+            let Contexts { created, .. } = self.sync().await.ok_or_else(gone)?;
+            let existing: Vec<_> = contexts.iter().filter(|context| created.contains(*context)).collect();
             for context in &existing {
                 self.dispose(context).await;
             }
             Ok(existing.len())
         };
-        let late = |_| greenroom_cdp::Error::NoAnswer { method: "Target.disposeBrowserContext".to_owned() };
-        timeout(CLOSE_ORPHANS, disposed).await.map_err(late)?
+        let timed_out =
+            |_| greenroom_cdp::Error::NoAnswer { method: "Target.disposeBrowserContext".to_owned() };
+        timeout(CLOSE_ORPHANS_WITHIN, disposed).await.map_err(timed_out)?
     }
 
     /// Stops following pages.

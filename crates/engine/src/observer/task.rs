@@ -57,12 +57,12 @@ pub(super) struct ObserverTask {
     /// Every page of the browser, in all scopes.
     pages: HashMap<String, ObservedPage>,
     /// The scope of each tab, by its id: includes tabs that the browser has not announced yet, and closed ones.
-    own: HashMap<String, u64>,
+    tab_owners: HashMap<String, u64>,
     followed: HashMap<Scope, FollowedScope>,
     downloads: Option<Arc<Downloads>>,
     why_killed: WhyKilled,
     /// Refusals of files, and cancellations of downloads, that the browser has not answered yet.
-    refusals: JoinSet<()>,
+    pending_refusals: JoinSet<()>,
 }
 
 struct ObservedPage {
@@ -132,11 +132,11 @@ impl ObserverTask {
             client,
             events,
             pages: HashMap::new(),
-            own: HashMap::new(),
+            tab_owners: HashMap::new(),
             followed: HashMap::new(),
             downloads: None,
             why_killed,
-            refusals: JoinSet::new(),
+            pending_refusals: JoinSet::new(),
         }
     }
 
@@ -150,7 +150,7 @@ impl ObserverTask {
                         return;
                     }
                 },
-                Some(_) = self.refusals.join_next() => {}
+                Some(_) = self.pending_refusals.join_next() => {}
                 command = commands.recv() => match command {
                     Some(ObserverCommand::Sync(reply)) => match self.sync().await {
                         SyncOutcome::Contexts(contexts) => drop(reply.send(Some(contexts))),
@@ -252,15 +252,15 @@ impl ObserverTask {
 
     fn forget(&mut self, scope: &Scope) {
         self.followed.remove(scope);
-        if let Scope::Own(scope) = scope {
-            self.own.retain(|_, owner| owner != scope);
+        if let Scope::SeatTabs(scope) = scope {
+            self.tab_owners.retain(|_, owner| owner != scope);
         }
     }
 
     fn tabs(&self, scope: &Scope) -> ScopeTabs {
         let is_within = |(id, page): &(&String, &ObservedPage)| match scope {
             Scope::Context(context) => page.context == *context,
-            Scope::Own(owner) => self.own.get(*id) == Some(owner),
+            Scope::SeatTabs(owner) => self.tab_owners.get(*id) == Some(owner),
             Scope::Browser => true,
         };
         let within: Vec<String> = self.pages.iter().filter(is_within).map(|(id, _)| id.clone()).collect();
@@ -271,7 +271,7 @@ impl ObserverTask {
     /// Notes the scope of these tabs, and of all tabs that they have opened, directly or indirectly.
     fn claim(&mut self, owner: u64, mut tabs: Vec<String>) {
         while let Some(tab) = tabs.pop() {
-            if self.own.insert(tab.clone(), owner) == Some(owner) {
+            if self.tab_owners.insert(tab.clone(), owner) == Some(owner) {
                 continue;
             }
             let opened = |(_, page): &(&String, &ObservedPage)| page.opener.as_ref() == Some(&tab);
@@ -318,7 +318,7 @@ impl ObserverTask {
             return;
         }
         let client = self.client.clone();
-        self.refusals.spawn(async move {
+        self.pending_refusals.spawn(async move {
             for BrowserCall { method, params } in orders {
                 if let Err(error) = client.call(method, &params).await {
                     tracing::debug!(%error, "a download ended before the browser could stop it");
@@ -337,7 +337,7 @@ impl ObserverTask {
         let Ok(RequestPaused { request_id }) = serde_json::from_str(event.params.get()) else { return };
         tracing::warn!("refused a page's request for a file of this machine");
         let client = self.client.clone();
-        self.refusals.spawn(async move {
+        self.pending_refusals.spawn(async move {
             let refusal = json!({ "requestId": request_id, "errorReason": "AccessDenied" });
             if let Err(error) = client.call("Fetch.failRequest", &refusal).await {
                 tracing::debug!(%error, "the browser no longer waits for a refusal");
@@ -348,8 +348,8 @@ impl ObserverTask {
     fn update_page(&mut self, info: PageTargetInfo, event_number: u64) {
         let PageTargetInfo { target_id, title, url, browser_context_id: context, opener_id: opener, .. } =
             info;
-        if let Some(owner) = opener.as_ref().and_then(|opener| self.own.get(opener)) {
-            self.own.insert(target_id.clone(), *owner);
+        if let Some(owner) = opener.as_ref().and_then(|opener| self.tab_owners.get(opener)) {
+            self.tab_owners.insert(target_id.clone(), *owner);
         }
         self.pages.insert(target_id.clone(), ObservedPage { context, url, title, opener, event_number });
         self.mark_changed(&target_id);
@@ -357,8 +357,8 @@ impl ObserverTask {
 
     /// The scopes to which a page belongs.
     fn scopes(&self, id: &str, page: &ObservedPage) -> [Option<Scope>; 3] {
-        let own = self.own.get(id).map(|owner| Scope::Own(*owner));
-        [Some(Scope::Context(page.context.clone())), own, Some(Scope::Browser)]
+        let seat_tabs = self.tab_owners.get(id).map(|owner| Scope::SeatTabs(*owner));
+        [Some(Scope::Context(page.context.clone())), seat_tabs, Some(Scope::Browser)]
     }
 
     /// The page that changed last is the session's current one.

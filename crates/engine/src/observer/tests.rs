@@ -2,7 +2,7 @@
 
 use greenroom_cdp::{
     EVENTS_MAX,
-    link::{self, MessageReader, MessageWriter},
+    message_stream::{self, MessageReader, MessageWriter},
 };
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -47,7 +47,7 @@ async fn observer_with_fake_browser() -> (Observer, FakeBrowser) {
     let address = format!("ws://{}/browser", listener.local_addr().unwrap());
     let simulation = async {
         let (stream, _) = listener.accept().await.unwrap();
-        let (writer, reader) = link::accept(stream, "/browser").await.unwrap();
+        let (writer, reader) = message_stream::accept(stream, "/browser").await.unwrap();
         let mut browser = FakeBrowser(writer, reader);
         for method in ["Fetch.enable", "Target.setDiscoverTargets"] {
             let id = browser.expect_call(method).await;
@@ -81,7 +81,7 @@ async fn observer_keeps_up_with_events_of_a_busy_browser() {
             browser.reply(id, &json!({ "browserContextIds": ["C"] })).await;
         };
         let (contexts, ()) = tokio::join!(observer.sync(), simulation);
-        assert!(contexts.unwrap().made.contains("C"));
+        assert!(contexts.unwrap().created.contains("C"));
         let view = watched.view.borrow().clone();
         assert_eq!((view.url.as_str(), view.tabs), ("http://a/#last", 1));
     };
@@ -101,7 +101,7 @@ async fn titles_in_an_answer_are_ordered_with_events() {
         let mut views = Vec::new();
         for (scope, tab) in scopes.into_iter().zip(["A", "B"]) {
             observer.claim_tabs(scope, vec![tab.to_owned()]).await;
-            views.push(observer.watch(&Scope::Own(scope)).await.unwrap().view);
+            views.push(observer.watch(&Scope::SeatTabs(scope)).await.unwrap().view);
         }
         let simulation = async {
             let id = browser.expect_call("Target.getTargets").await;

@@ -2,10 +2,11 @@
 //! to processes or clocks.
 //!
 //! A page keeps its browser busy by messages, which one thread of its renderer sends. So that thread's processor time shows
-//! which page does it; a page with busy scripts alone slows only itself, and is left alone. What the browser keeps for its
-//! pages (blobs, say) is in the browser's own memory; while that grows, the growth is attributed to the renderers that use
-//! new memory meanwhile: a page has to make what it sends. The memory of the GPU process is attributed to nobody: a page fills
-//! it with some bytes of commands. If that process takes most, it is ended itself, and the browser starts another one.
+//! which page does it; a page whose scripts are busy but send nothing slows only itself, and is not ended. What the
+//! browser keeps for its pages (blobs, say) is in the browser's own memory; while that grows, the judge attributes the
+//! growth to the renderers that use new memory meanwhile: a page has to make what it sends. It attributes the memory of
+//! the GPU process to no page: a page fills it with some bytes of commands. If that process takes most, the judge ends
+//! it, and the browser starts another one.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,40 +16,41 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    kept_memory::KeptMemory,
+    memory_attribution::MemoryAttribution,
     usage::{ProcessId, Renderer, Usage},
 };
 
 /// How much work a page may cause a browser while the browser owes an answer. A healthy browser answers within some
 /// milliseconds of work, whatever its pages do.
-const WORK_MAX: Allowance = Allowance { work: Duration::from_secs(1), within: Duration::from_secs(8) };
+const WORK_MAX: WorkLimit = WorkLimit { work: Duration::from_secs(1), within: Duration::from_secs(8) };
 
 /// The same over a longer time: a page that sends in bursts and rests in between stays below [`WORK_MAX`], but keeps the
 /// other sessions waiting again and again. A page that loads, or clears a large store, does so once or twice a minute.
-const BURSTS_MAX: Allowance = Allowance { work: Duration::from_secs(3), within: Duration::from_secs(60) };
+const BURSTS_MAX: WorkLimit = WorkLimit { work: Duration::from_secs(3), within: Duration::from_secs(60) };
 
 /// A message may cause work some time after it was sent.
-const SENT_WITHIN: Duration = Duration::from_millis(1_500);
+const SEND_WINDOW: Duration = Duration::from_millis(1_500);
 
 /// How much of the browser's work between two measurements is attributed to a renderer at most: this many times the processor
-/// time that it spent on messages within [`SENT_WITHIN`]. Of the pages that keep a browser busy, a page that opens frames with
+/// time that it spent on messages within [`SEND_WINDOW`]. Of the pages that keep a browser busy, a page that opens frames with
 /// addresses of 2 MB causes most work for its sending: 15 times as much, of which three measurements take a share each. A page
 /// that loads while the browser is busy for another reason, such as a large picture, stops sending as soon as it gets no
 /// answers, so less than [`WORK_MAX`] of that work is attributed to it.
-const WORK_PER_SENDING: u32 = 5;
+const WORK_PER_SEND_TIME_MAX: u32 = 5;
 
-/// How long no other page is ended. The browser first has to clean up after a page, and to return its memory.
-const PAUSE: Duration = Duration::from_secs(3);
+/// How long after one page no other page is ended. The browser first has to clean up after the page, and to return its
+/// memory.
+const PAUSE_AFTER_END: Duration = Duration::from_secs(3);
 
 /// A page with less than this part of a browser's memory limit is not ended: that would not help.
-const MEMORY_PART_MIN: u64 = 8;
+const MEMORY_SHARE_DIVISOR: u64 = 8;
 
 const KEPT_BUSY: &str = "greenroom ended it: it kept the whole browser too busy to answer";
 pub(super) const KEPT_DRAWING: &str = "greenroom ended it: it kept the browser too busy to draw other pages";
 const TOOK_MEMORY: &str = "greenroom ended it: it took too much memory (sessions.memory_bytes_max)";
 
-/// So much work within a time.
-struct Allowance {
+/// The most work that is allowed within a time.
+struct WorkLimit {
     work: Duration,
     within: Duration,
 }
@@ -56,13 +58,13 @@ struct Allowance {
 /// A process to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    EndPage(Verdict),
+    EndPage(PageVerdict),
     EndGpuProcess(ProcessId),
 }
 
 /// A renderer to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct PageVerdict {
     pub(super) process: ProcessId,
     /// For the agent that uses the tab.
     pub(super) why: &'static str,
@@ -70,76 +72,81 @@ pub(super) struct Verdict {
 
 pub(super) struct Judge {
     /// How much memory all processes of the browser may take.
-    memory_max: u64,
-    /// The browser's work since the last measurement without the answer that it owed.
-    owed: Duration,
+    memory_bytes_max: u64,
+    /// The browser's work since the last measurement, while it owed an answer.
+    unanswered_work: Duration,
     /// How much of this work is attributed to which renderer, by measurement, within [`BURSTS_MAX`].
     work: VecDeque<(Instant, HashMap<ProcessId, Duration>)>,
-    /// What the renderers had used at each measurement within [`SENT_WITHIN`], oldest first.
-    looks: VecDeque<(Instant, HashMap<ProcessId, Renderer>)>,
-    now: Usage,
+    /// What the renderers had used at each measurement within [`SEND_WINDOW`], oldest first.
+    samples: VecDeque<(Instant, HashMap<ProcessId, Renderer>)>,
+    last_usage: Usage,
     /// How much of the browser's own memory is attributed to each renderer.
-    kept: KeptMemory,
+    browser_memory: MemoryAttribution,
     pause_until: Option<Instant>,
     /// Whether it was logged that too much memory is in use, but no page can be ended for it.
     has_warned: bool,
 }
 
 impl Judge {
-    pub(super) fn new(memory_max: u64) -> Self {
+    pub(super) fn new(memory_bytes_max: u64) -> Self {
         Self {
-            memory_max,
-            owed: Duration::ZERO,
+            memory_bytes_max,
+            unanswered_work: Duration::ZERO,
             work: VecDeque::new(),
-            looks: VecDeque::new(),
-            now: Usage::default(),
-            kept: KeptMemory::default(),
+            samples: VecDeque::new(),
+            last_usage: Usage::default(),
+            browser_memory: MemoryAttribution::default(),
             pause_until: None,
             has_warned: false,
         }
     }
 
-    /// The browser did this much work without the answer that it owed.
-    pub(super) fn waited(&mut self, work: Duration) {
-        self.owed += work;
+    /// The browser did this much work while it owed an answer.
+    pub(super) fn add_unanswered_work(&mut self, work: Duration) {
+        self.unanswered_work += work;
     }
 
-    /// Nothing was measured for a while: earlier measurements say nothing.
-    pub(super) fn forget(&mut self) {
-        self.owed = Duration::ZERO;
+    /// Drops all measurements. The caller could not measure for a while, so earlier ones say nothing.
+    pub(super) fn reset(&mut self) {
+        self.unanswered_work = Duration::ZERO;
         self.work.clear();
-        self.looks.clear();
+        self.samples.clear();
     }
 
     /// Notes what the processes use now. Stopped renderers send nothing: the browser still works for what they sent before,
     /// so the time window stays where it was.
-    pub(super) fn saw(&mut self, now: Instant, usage: Usage, are_stopped: bool) {
+    pub(super) fn record_usage(&mut self, now: Instant, usage: Usage, are_stopped: bool) {
         while self.work.front().is_some_and(|(at, _)| now.duration_since(*at) > BURSTS_MAX.within) {
             self.work.pop_front();
         }
         // The newest of the old measurements is where the time window begins.
-        while !are_stopped && self.looks.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= SENT_WITHIN)
+        while !are_stopped
+            && self.samples.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= SEND_WINDOW)
         {
-            self.looks.pop_front();
+            self.samples.pop_front();
         }
         self.attribute_work(now, &usage);
         self.attribute_memory(&usage);
         if !are_stopped {
             let renderers = usage.renderers.iter().map(|renderer| (renderer.process, *renderer)).collect();
-            self.looks.push_back((now, renderers));
+            self.samples.push_back((now, renderers));
         }
-        self.now = usage;
+        self.last_usage = usage;
     }
 
     /// Attributes the browser's work to the renderers that sent messages, as far as these explain it.
     fn attribute_work(&mut self, now: Instant, usage: &Usage) {
-        let owed = std::mem::take(&mut self.owed);
-        let Some((_, before)) = self.looks.front().filter(|_| !owed.is_zero()) else { return };
-        let sent = |renderer: &Renderer| sent_since(before, renderer);
-        let all: Duration = usage.renderers.iter().map(sent).sum();
+        let unanswered_work = std::mem::take(&mut self.unanswered_work);
+        let Some((_, before)) = self.samples.front().filter(|_| !unanswered_work.is_zero()) else { return };
+        let send_time = |renderer: &Renderer| send_time_since(before, renderer);
+        let all: Duration = usage.renderers.iter().map(send_time).sum();
         let work = |renderer: &Renderer| {
-            let part = Duration::from_micros(part(micros(owed), micros(sent(renderer)), micros(all)));
-            (renderer.process, part.min(sent(renderer) * WORK_PER_SENDING))
+            let share = Duration::from_micros(proportion(
+                micros(unanswered_work),
+                micros(send_time(renderer)),
+                micros(all),
+            ));
+            (renderer.process, share.min(send_time(renderer) * WORK_PER_SEND_TIME_MAX))
         };
         self.work.push_back((now, usage.renderers.iter().map(work).collect()));
     }
@@ -147,25 +154,28 @@ impl Judge {
     /// Attributes the growth of the browser's own memory to the renderers that used new memory meanwhile, and growth beyond
     /// that to those that sent messages: a page can have the browser allocate what it does not fill itself.
     fn attribute_memory(&mut self, usage: &Usage) {
-        self.kept.retain(|process| usage.renderers.iter().any(|there| there.process == process));
-        let Some((_, before)) = self.looks.front() else { return };
-        let old = self.now.other_memory;
+        self.browser_memory
+            .retain(|process| usage.renderers.iter().any(|renderer| renderer.process == process));
+        let Some((_, before)) = self.samples.front() else { return };
+        let old = self.last_usage.other_memory;
         let new = usage.other_memory;
         if new <= old {
-            return self.kept.shrank(old - new);
+            return self.browser_memory.subtract(old - new);
         }
-        let made = |renderer: &Renderer| {
-            let before = before.get(&renderer.process).map_or(0, |before| before.touched);
-            renderer.touched.saturating_sub(before)
+        let allocated = |renderer: &Renderer| {
+            let before = before.get(&renderer.process).map_or(0, |before| before.bytes_ever_touched);
+            renderer.bytes_ever_touched.saturating_sub(before)
         };
-        let sent = |renderer: &Renderer| micros(sent_since(before, renderer));
-        let all_made: u64 = usage.renderers.iter().map(made).sum();
-        let all_sent: u64 = usage.renderers.iter().map(sent).sum();
-        let explained = |renderer: &Renderer| part(new - old, made(renderer), all_made).min(made(renderer));
+        let send_time = |renderer: &Renderer| micros(send_time_since(before, renderer));
+        let all_allocated: u64 = usage.renderers.iter().map(allocated).sum();
+        let all_send_time: u64 = usage.renderers.iter().map(send_time).sum();
+        let explained = |renderer: &Renderer| {
+            proportion(new - old, allocated(renderer), all_allocated).min(allocated(renderer))
+        };
         let unexplained = new - old - usage.renderers.iter().map(explained).sum::<u64>();
         for renderer in &usage.renderers {
-            let kept = explained(renderer) + part(unexplained, sent(renderer), all_sent);
-            self.kept.grew(renderer.process, kept);
+            let kept = explained(renderer) + proportion(unexplained, send_time(renderer), all_send_time);
+            self.browser_memory.add(renderer.process, kept);
         }
     }
 
@@ -174,52 +184,56 @@ impl Judge {
         if self.pause_until.is_some_and(|until| now < until) {
             return None;
         }
-        let decision = self.keeps_busy(now).map(Decision::EndPage).or_else(|| self.takes_memory())?;
-        self.pause_until = Some(now + PAUSE);
-        self.forget();
+        let decision = self
+            .page_over_any_work_limit(now)
+            .map(Decision::EndPage)
+            .or_else(|| self.process_over_memory_limit())?;
+        self.pause_until = Some(now + PAUSE_AFTER_END);
+        self.reset();
         Some(decision)
     }
 
-    fn keeps_busy(&self, now: Instant) -> Option<Verdict> {
-        [WORK_MAX, BURSTS_MAX].iter().find_map(|allowance| self.exceeds(allowance, now))
+    fn page_over_any_work_limit(&self, now: Instant) -> Option<PageVerdict> {
+        [WORK_MAX, BURSTS_MAX].iter().find_map(|limit| self.page_over_work_limit(limit, now))
     }
 
     /// The renderer that caused most work within this time, if that was too much.
-    fn exceeds(&self, allowance: &Allowance, now: Instant) -> Option<Verdict> {
-        let counts = |at: &Instant| now.duration_since(*at) <= allowance.within;
+    fn page_over_work_limit(&self, limit: &WorkLimit, now: Instant) -> Option<PageVerdict> {
+        let counts = |at: &Instant| now.duration_since(*at) <= limit.within;
         let work = |process: &ProcessId| -> Duration {
             let work = self.work.iter().filter(|(at, _)| counts(at));
             work.filter_map(|(_, work)| work.get(process)).sum()
         };
-        let processes = self.now.renderers.iter().map(|renderer| renderer.process);
+        let processes = self.last_usage.renderers.iter().map(|renderer| renderer.process);
         let (most, process) =
             processes.map(|process| (work(&process), process)).max_by_key(|(work, _)| *work)?;
-        (most >= allowance.work).then_some(Verdict { process, why: KEPT_BUSY })
+        (most >= limit.work).then_some(PageVerdict { process, why: KEPT_BUSY })
     }
 
-    fn takes_memory(&mut self) -> Option<Decision> {
-        let taken = |renderer: &Renderer| renderer.memory + self.kept.of(renderer.process);
-        let of_renderers: u64 = self.now.renderers.iter().map(|renderer| renderer.memory).sum();
-        let (gpu, of_gpu) = self.now.gpu.unzip();
+    fn process_over_memory_limit(&mut self) -> Option<Decision> {
+        let taken =
+            |renderer: &Renderer| renderer.memory + self.browser_memory.attributed_to(renderer.process);
+        let of_renderers: u64 = self.last_usage.renderers.iter().map(|renderer| renderer.memory).sum();
+        let (gpu, of_gpu) = self.last_usage.gpu.unzip();
         let of_gpu = of_gpu.unwrap_or_default();
-        let all = of_renderers + of_gpu + self.now.other_memory;
-        if all <= self.memory_max {
+        let all = of_renderers + of_gpu + self.last_usage.other_memory;
+        if all <= self.memory_bytes_max {
             self.has_warned = false;
             return None;
         }
-        let most = self.now.renderers.iter().map(|renderer| (taken(renderer), renderer.process));
+        let most = self.last_usage.renderers.iter().map(|renderer| (taken(renderer), renderer.process));
         let most = most.max_by_key(|(taken, _)| *taken);
-        let min = self.memory_max / MEMORY_PART_MIN;
+        let min = self.memory_bytes_max / MEMORY_SHARE_DIVISOR;
         if let Some(gpu) = gpu.filter(|_| of_gpu >= most.map_or(min, |(taken, _)| taken.max(min))) {
             return Some(Decision::EndGpuProcess(gpu));
         }
         if let Some((_, process)) = most.filter(|(taken, _)| *taken >= min) {
-            return Some(Decision::EndPage(Verdict { process, why: TOOK_MEMORY }));
+            return Some(Decision::EndPage(PageVerdict { process, why: TOOK_MEMORY }));
         }
         if !self.has_warned {
             tracing::warn!(
                 bytes = all,
-                max = self.memory_max,
+                max = self.memory_bytes_max,
                 "a browser takes too much memory, but no single page a large part of it"
             );
         }
@@ -228,20 +242,20 @@ impl Judge {
     }
 }
 
-/// What a renderer has sent since an earlier look.
-fn sent_since(before: &HashMap<ProcessId, Renderer>, renderer: &Renderer) -> Duration {
-    let before = before.get(&renderer.process).map_or(Duration::ZERO, |before| before.messages);
-    renderer.messages.saturating_sub(before)
+/// The processor time that a renderer has spent on messages since an earlier measurement.
+fn send_time_since(before: &HashMap<ProcessId, Renderer>, renderer: &Renderer) -> Duration {
+    let before = before.get(&renderer.process).map_or(Duration::ZERO, |before| before.io_thread_time);
+    renderer.io_thread_time.saturating_sub(before)
 }
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// This share of a whole.
-fn part(whole: u64, parts: u64, of: u64) -> u64 {
-    let part = u128::from(whole) * u128::from(parts) / u128::from(of.max(1));
-    u64::try_from(part).unwrap_or(u64::MAX)
+/// `whole * part / all`.
+fn proportion(whole: u64, part: u64, all: u64) -> u64 {
+    let proportion = u128::from(whole) * u128::from(part) / u128::from(all.max(1));
+    u64::try_from(proportion).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -264,17 +278,17 @@ mod tests {
     fn usage(renderers: &[(u32, u64, u64)], other_memory: u64) -> Usage {
         let renderer = |&(pid, used, memory): &(u32, u64, u64)| Renderer {
             process: process(pid),
-            messages: ms(used),
+            io_thread_time: ms(used),
             memory: memory * MIB,
-            touched: used * MIB,
-            drawn: Duration::ZERO,
+            bytes_ever_touched: used * MIB,
+            compositor_time: Duration::ZERO,
         };
         let renderers = renderers.iter().map(renderer).collect();
         Usage { renderers, gpu: None, other_memory: other_memory * MIB }
     }
 
     /// The page that is ended now.
-    fn page_to_end(judge: &mut Judge, now: Instant) -> Option<Verdict> {
+    fn page_to_end(judge: &mut Judge, now: Instant) -> Option<PageVerdict> {
         match judge.decide(now) {
             Some(Decision::EndPage(verdict)) => Some(verdict),
             Some(Decision::EndGpuProcess(process)) => panic!("{process:?}"),
@@ -285,41 +299,41 @@ mod tests {
     /// If a browser works and does not answer, the renderer that sent most meanwhile is ended: not one that sent more long
     /// ago, none if none sent much, and no second one before the browser had time to clean up.
     #[test]
-    fn who_keeps_a_browser_busy() {
+    fn busiest_sender_is_ended() {
         let mut judge = Judge::new(1_000 * MIB);
         let start = Instant::now();
-        let seen = |look: u64| usage(&[(1, 900, 10), (2, 60 * look, 10), (3, 2 * look, 10)], 10);
+        let seen = |sample: u64| usage(&[(1, 900, 10), (2, 60 * sample, 10), (3, 2 * sample, 10)], 10);
         let mut ended = Vec::new();
-        for look in 0..8 {
-            let now = start + HALF * u32::try_from(look).unwrap();
-            judge.waited(ms(400));
-            judge.saw(now, seen(look), false);
-            ended.extend(page_to_end(&mut judge, now).map(|verdict| (look, verdict)));
+        for sample in 0..8 {
+            let now = start + HALF * u32::try_from(sample).unwrap();
+            judge.add_unanswered_work(ms(400));
+            judge.record_usage(now, seen(sample), false);
+            ended.extend(page_to_end(&mut judge, now).map(|verdict| (sample, verdict)));
         }
-        assert_eq!(ended, [(3, Verdict { process: process(2), why: KEPT_BUSY })]);
+        assert_eq!(ended, [(3, PageVerdict { process: process(2), why: KEPT_BUSY })]);
         // The page is gone; the browser cleans up, and the others go on.
-        for look in 8..40 {
-            let now = start + HALF * u32::try_from(look).unwrap();
-            judge.waited(ms(500));
-            judge.saw(now, usage(&[(1, 900, 10), (3, 2 * look, 10)], 10), false);
-            assert_eq!(page_to_end(&mut judge, now), None, "look {look}");
+        for sample in 8..40 {
+            let now = start + HALF * u32::try_from(sample).unwrap();
+            judge.add_unanswered_work(ms(500));
+            judge.record_usage(now, usage(&[(1, 900, 10), (3, 2 * sample, 10)], 10), false);
+            assert_eq!(page_to_end(&mut judge, now), None, "sample {sample}");
         }
     }
 
     /// No page is ended if a browser answers late without working (stopped, or waiting for a processor), if it works and
     /// answers, or if it was too busy only for a moment, however much its pages send.
     #[test]
-    fn innocent_pages() {
+    fn responsive_browser_keeps_its_pages() {
         for (work, every) in [(0, 1), (80, 1), (900, 17)] {
             let mut judge = Judge::new(1_000 * MIB);
             let start = Instant::now();
-            for look in 0..60 {
-                let now = start + HALF * u32::try_from(look).unwrap();
-                if look % every == 0 {
-                    judge.waited(ms(work));
+            for sample in 0..60 {
+                let now = start + HALF * u32::try_from(sample).unwrap();
+                if sample % every == 0 {
+                    judge.add_unanswered_work(ms(work));
                 }
-                judge.saw(now, usage(&[(1, 200 * look, 10), (2, 300 * look, 10)], 10), false);
-                assert_eq!(page_to_end(&mut judge, now), None, "{work} ms of work, look {look}");
+                judge.record_usage(now, usage(&[(1, 200 * sample, 10), (2, 300 * sample, 10)], 10), false);
+                assert_eq!(page_to_end(&mut judge, now), None, "{work} ms of work, sample {sample}");
             }
         }
     }
@@ -327,59 +341,59 @@ mod tests {
     /// A page floods the browser for a moment, then rests for longer than the short account remembers: the long account ends
     /// it. A page that does so once in a while stays.
     #[test]
-    fn bursts() {
+    fn repeated_bursts_end_a_page() {
         for (every, burst_to_end) in [(18, Some(3)), (60, None)] {
             let mut judge = Judge::new(1_000 * MIB);
             let start = Instant::now();
             let mut sent = 0;
             let mut ended = None;
-            for look in 0..240 {
-                let now = start + HALF * look;
-                if look % every == 1 {
-                    judge.waited(ms(800));
+            for sample in 0..240 {
+                let now = start + HALF * sample;
+                if sample % every == 1 {
+                    judge.add_unanswered_work(ms(800));
                     sent += 400;
                 }
-                judge.saw(now, usage(&[(1, 5, 10), (2, sent, 10)], 10), false);
-                ended = ended.or_else(|| Some((look / every, page_to_end(&mut judge, now)?.process)));
+                judge.record_usage(now, usage(&[(1, 5, 10), (2, sent, 10)], 10), false);
+                ended = ended.or_else(|| Some((sample / every, page_to_end(&mut judge, now)?.process)));
             }
-            assert_eq!(ended, burst_to_end.map(|burst| (burst, process(2))), "every {every} looks");
+            assert_eq!(ended, burst_to_end.map(|burst| (burst, process(2))), "every {every} samples");
         }
     }
 
     /// Renderers are stopped while the browser works off what they sent: its work is still attributed to them.
     #[test]
-    fn stopped_renderers() {
+    fn work_counts_while_renderers_are_stopped() {
         for are_stopped in [true, false] {
             let mut judge = Judge::new(1_000 * MIB);
             let start = Instant::now();
-            judge.saw(start, usage(&[(1, 0, 10), (2, 0, 10)], 10), false);
+            judge.record_usage(start, usage(&[(1, 0, 10), (2, 0, 10)], 10), false);
             let mut ended = Vec::new();
-            for look in 1..20 {
-                let now = start + HALF * look;
-                judge.waited(ms(450));
-                judge.saw(now, usage(&[(1, 5, 10), (2, 60, 10)], 10), are_stopped);
+            for sample in 1..20 {
+                let now = start + HALF * sample;
+                judge.add_unanswered_work(ms(450));
+                judge.record_usage(now, usage(&[(1, 5, 10), (2, 60, 10)], 10), are_stopped);
                 ended.extend(page_to_end(&mut judge, now).map(|verdict| verdict.process));
             }
             assert_eq!(ended.first(), are_stopped.then(|| process(2)).as_ref());
         }
     }
 
-    /// After a gap, earlier measurements are forgotten.
+    /// After a reset, earlier measurements do not count.
     #[test]
-    fn a_gap() {
+    fn reset_drops_earlier_measurements() {
         let mut judge = Judge::new(1_000 * MIB);
         let start = Instant::now();
-        judge.saw(start, usage(&[(1, 0, 10)], 10), false);
-        judge.waited(ms(5_000));
-        judge.forget();
-        judge.saw(start + HALF, usage(&[(1, 5_000, 10)], 10), false);
+        judge.record_usage(start, usage(&[(1, 0, 10)], 10), false);
+        judge.add_unanswered_work(ms(5_000));
+        judge.reset();
+        judge.record_usage(start + HALF, usage(&[(1, 5_000, 10)], 10), false);
         assert_eq!(page_to_end(&mut judge, start + HALF), None);
     }
 
     /// Too much memory ends the page that takes most: in its own process, or in the browser's by the memory attributed to
     /// it.
     #[test]
-    fn who_takes_the_memory() {
+    fn largest_page_is_ended() {
         let why = TOOK_MEMORY;
         for (large, end) in [
             // The page's own memory.
@@ -391,78 +405,80 @@ mod tests {
         ] {
             let mut judge = Judge::new(1_000 * MIB);
             let start = Instant::now();
-            judge.saw(start, usage(&[(1, 10, 10), (2, 10, 10), (3, 10, 10)], 50), false);
-            judge.saw(start + HALF, large, false);
-            let end = end.map(|pid| Verdict { process: process(pid), why });
+            judge.record_usage(start, usage(&[(1, 10, 10), (2, 10, 10), (3, 10, 10)], 50), false);
+            judge.record_usage(start + HALF, large, false);
+            let end = end.map(|pid| PageVerdict { process: process(pid), why });
             assert_eq!(page_to_end(&mut judge, start + HALF), end);
         }
     }
 
     /// Memory that grows in the browser though no page uses new memory: the page that sends messages meanwhile ends.
     #[test]
-    fn memory_by_messages() {
+    fn unexplained_memory_is_attributed_to_senders() {
         let mut judge = Judge::new(1_000 * MIB);
         let start = Instant::now();
         let seen = |sent: u64, other: u64| {
             let mut usage = usage(&[(1, 0, 50), (2, 0, 50)], other);
-            usage.renderers[0].messages = ms(1);
-            usage.renderers[1].messages = ms(sent);
+            usage.renderers[0].io_thread_time = ms(1);
+            usage.renderers[1].io_thread_time = ms(sent);
             usage
         };
-        judge.saw(start, seen(1, 50), false);
-        judge.saw(start + HALF, seen(30, 1_500), false);
+        judge.record_usage(start, seen(1, 50), false);
+        judge.record_usage(start + HALF, seen(30, 1_500), false);
         assert_eq!(page_to_end(&mut judge, start + HALF).map(|verdict| verdict.process), Some(process(2)));
     }
 
     /// The memory of a browser rises and falls while one of its pages works. However long that takes, the page does not
     /// count as the one that took what a page before it has left in the browser.
     #[test]
-    fn memory_that_rises_and_falls() {
-        let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
-        judge.saw(start, usage(&[(1, 0, 50), (2, 0, 50)], 50), false);
-        judge.saw(start + HALF, usage(&[(1, 0, 50), (2, 900, 50)], 950), false);
-        for look in 2..600 {
-            let now = start + HALF * look;
-            let risen = u64::from(look % 2) * 8;
-            judge.saw(now, usage(&[(1, 8 * u64::from(look), 50)], 950 + risen), false);
-            assert_eq!(page_to_end(&mut judge, now), None, "look {look}");
+    fn rising_and_falling_memory_ends_no_page() {
+        let mut judge = Judge::new(1_000 * MIB);
+        let start = Instant::now();
+        judge.record_usage(start, usage(&[(1, 0, 50), (2, 0, 50)], 50), false);
+        judge.record_usage(start + HALF, usage(&[(1, 0, 50), (2, 900, 50)], 950), false);
+        for sample in 2..600 {
+            let now = start + HALF * sample;
+            let risen = u64::from(sample % 2) * 8;
+            judge.record_usage(now, usage(&[(1, 8 * u64::from(sample), 50)], 950 + risen), false);
+            assert_eq!(page_to_end(&mut judge, now), None, "sample {sample}");
         }
     }
 
-    /// Memory that stays after its page is gone costs no other page, until one is large itself.
+    /// No page is ended for memory that stays in the browser after its page is gone, unless a page is large itself.
     #[test]
-    fn memory_that_stays() {
+    fn memory_of_gone_pages_ends_no_page() {
         let mut judge = Judge::new(1_000 * MIB);
         let start = Instant::now();
-        judge.saw(start, usage(&[(1, 10, 50), (2, 10, 50)], 50), false);
-        judge.saw(start + HALF, usage(&[(1, 10, 50), (2, 900, 50)], 1_500), false);
+        judge.record_usage(start, usage(&[(1, 10, 50), (2, 10, 50)], 50), false);
+        judge.record_usage(start + HALF, usage(&[(1, 10, 50), (2, 900, 50)], 1_500), false);
         assert_eq!(page_to_end(&mut judge, start + HALF).map(|verdict| verdict.process), Some(process(2)));
-        for look in 2..30 {
-            let now = start + HALF * look;
-            judge.saw(now, usage(&[(1, 10 + u64::from(look), 50)], 1_500), false);
-            assert_eq!(page_to_end(&mut judge, now), None, "look {look}");
+        for sample in 2..30 {
+            let now = start + HALF * sample;
+            judge.record_usage(now, usage(&[(1, 10 + u64::from(sample), 50)], 1_500), false);
+            assert_eq!(page_to_end(&mut judge, now), None, "sample {sample}");
         }
         let now = start + HALF * 30;
-        judge.saw(now, usage(&[(1, 40, 500)], 1_500), false);
+        judge.record_usage(now, usage(&[(1, 40, 500)], 1_500), false);
         assert_eq!(page_to_end(&mut judge, now).map(|verdict| verdict.process), Some(process(1)));
     }
 
     /// The GPU process takes most: it is ended, and no page, whatever the pages send. A page that takes more is ended first.
     #[test]
-    fn memory_of_the_gpu_process() {
+    fn large_gpu_process_is_ended() {
         let gpu = process(9);
         for (memory, of_page, expected) in [
             (1_500, 50, Some(Decision::EndGpuProcess(gpu))),
-            (600, 700, Some(Decision::EndPage(Verdict { process: process(2), why: TOOK_MEMORY }))),
+            (600, 700, Some(Decision::EndPage(PageVerdict { process: process(2), why: TOOK_MEMORY }))),
             (500, 50, None),
         ] {
-            let (mut judge, start) = (Judge::new(1_000 * MIB), Instant::now());
+            let mut judge = Judge::new(1_000 * MIB);
+            let start = Instant::now();
             let seen = |sent: u64, of_gpu: u64| Usage {
                 gpu: Some((gpu, of_gpu * MIB)),
                 ..usage(&[(1, sent, 50), (2, 0, of_page)], 50)
             };
-            judge.saw(start, seen(1, 50), false);
-            judge.saw(start + HALF, seen(300, memory), false);
+            judge.record_usage(start, seen(1, 50), false);
+            judge.record_usage(start + HALF, seen(300, memory), false);
             assert_eq!(judge.decide(start + HALF), expected);
         }
     }

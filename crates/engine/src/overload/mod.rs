@@ -2,17 +2,19 @@
 //! otherwise all sessions would lose the browser.
 //!
 //! [`watch`] runs for each browser. [`usage`] reads from `/proc` what the browser's processes use, [`judge`] decides which
-//! renderer to end, with the shares of the browser's own memory in `kept_memory.rs`. [`drawing`] does the same for the GPU process, which all sessions share too. A browser that is stopped, or that waits for a processor, uses no processor time while it does not
-//! answer, and no page is ended for that.
+//! renderer to end, with the shares of the browser's own memory in `memory_attribution.rs`. [`drawing`] does the same for the
+//! GPU process, which all sessions share too. A browser that is stopped, or that waits for a processor, uses no
+//! processor time while it does not answer, so no page is ended for that.
 //!
 //! Pages send faster than the browser works, so seconds of work may wait when a page ends. Until a late browser has
-//! answered, all of its renderers are stopped: it could serve none of them meanwhile, and none can add work.
+//! answered, [`watch`] stops all of its renderers, so that none adds work. The browser could serve none of them
+//! meanwhile.
 //!
 //! An idle browser is not called: only its processor time is read.
 
 mod drawing;
 mod judge;
-mod kept_memory;
+mod memory_attribution;
 mod shared_memory;
 mod signals;
 mod usage;
@@ -26,71 +28,71 @@ use tokio::{
 };
 
 use crate::{browser_handle::BrowserHandle, observer::Observer};
-use drawing::Drawn;
-use judge::{Decision, Judge, Verdict};
-use signals::{Stopped, Stops, end};
-use usage::{GPU_PROCESS, ProcessId, Processes, RENDERER, processor_time};
+use drawing::CompositorTimes;
+use judge::{Decision, Judge, PageVerdict};
+use signals::{StopGuard, StoppedRenderers, kill_helper};
+use usage::{GPU_PROCESS, ProcessId, Processes, RENDERER, cpu_time_of};
 
 pub(crate) use usage::machine_memory;
 
 /// How often a browser's processor time is read. For some attacks the browser's cleanup time grows with the square of their
 /// duration, so a page must end within seconds.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
-/// A browser that used more than this since the last measurement is asked for a sign of life, and its processes are
+/// A browser that used more than this since the last measurement gets a ping, and its processes are
 /// measured.
-const BUSY: Duration = Duration::from_millis(50);
+const BUSY_CPU_TIME: Duration = Duration::from_millis(50);
 
 /// An answer that took less work than this came promptly.
-const PROMPT: Duration = Duration::from_millis(100);
+const PROMPT_CPU_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// Renderers are stopped when the browser has done this much work and still owes an answer.
-const STOP_AFTER: Duration = Duration::from_millis(200);
+const STOP_AFTER_CPU_TIME: Duration = Duration::from_millis(200);
 
 /// How often the work of a browser that owes an answer is checked for that.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
-/// The longest time for which renderers are stopped. Work that takes longer is hardly for them.
-const STOPPED_MAX: Duration = Duration::from_secs(10);
+/// The longest time for which renderers are stopped. Work that takes longer is hardly caused by them.
+const RENDERERS_STOPPED_MAX: Duration = Duration::from_secs(10);
 
-/// An idle browser's processes are measured once in this many looks: their memory can grow without the browser's work.
-const IDLE_LOOKS: u32 = 4;
+/// An idle browser's processes are measured once in this many samples: their memory can grow without the browser's work.
+const IDLE_SAMPLES_PER_MEASUREMENT: u32 = 4;
 
 /// A measurement that comes this late means that greenroom itself was stopped, or the machine slept: the browser may have
 /// answered long ago, so measurements meanwhile do not count.
-const LATE: Duration = Duration::from_secs(2);
+const SAMPLE_GAP_MAX: Duration = Duration::from_secs(2);
 
 /// How long after the browser's first answer a crash still counts as caused by greenroom. Browsers announce it within
 /// milliseconds of cleaning up.
-const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
+const CRASH_ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Ends pages of this browser as long as it runs. Never returns for an attached browser.
 pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
     let Some(process) = browser.process() else { return std::future::pending().await };
     let pid = process.pid();
-    let stops = Stops::new(pid);
+    let stopped_renderers = StoppedRenderers::new(pid);
     // The receiver ends one page at a time.
-    let (endings, mut pages_to_end) = mpsc::channel(1);
-    let drawn = Drawn::default();
-    let drawing = drawing::watch(pid, observer, &stops, &drawn, &endings);
+    let (to_end, mut pages_to_end) = mpsc::channel(1);
+    let compositor_times = CompositorTimes::default();
+    let drawing = drawing::watch(pid, observer, &stopped_renderers, &compositor_times, &to_end);
     tokio::pin!(drawing);
     let judge = Judge::new(browser.memory_bytes_max());
     let processes = Some(Processes::new(pid));
-    let used = processor_time(pid).unwrap_or_default();
-    let mut watch = Watch {
+    let cpu_time = cpu_time_of(pid).unwrap_or_default();
+    let mut watch = OverloadWatch {
         pid,
         observer,
-        stops: &stops,
-        drawn: &drawn,
+        stopped_renderers: &stopped_renderers,
+        compositor_times: &compositor_times,
         judge,
         processes,
-        used,
-        question: None,
+        cpu_time,
+        ping: None,
         stopped: None,
-        ended: None,
-        looks: 0,
+        page_end: PageEnd::None,
+        samples_since_measured: 0,
     };
-    let mut ticks = interval(LOOK_EVERY);
+    let mut ticks = interval(SAMPLE_EVERY);
     let mut checks = interval(CHECK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -98,25 +100,25 @@ pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
     loop {
         tokio::select! {
             biased;
-            is_well = answered(&mut watch.question) => watch.answered(is_well),
+            has_succeeded = ping_answer(&mut watch.ping) => watch.on_answer(has_succeeded),
             _ = ticks.tick() => {
                 let now = Instant::now();
-                if now.duration_since(last) > LATE {
-                    watch.question = None;
+                if now.duration_since(last) > SAMPLE_GAP_MAX {
+                    watch.ping = None;
                     watch.stopped = None;
-                    watch.judge.forget();
+                    watch.judge.reset();
                 }
                 last = now;
-                if !watch.look(now).await && process.exit().borrow().is_some() {
+                if !watch.measure(now).await && process.exit().borrow().is_some() {
                     return;
                 }
             }
-            // Also without a question: stopped renderers must not wait for the next one.
-            _ = checks.tick(), if watch.question.is_some() || watch.stopped.is_some() => {
+            // This also runs without an unanswered ping: stopped renderers must not wait for the next ping.
+            _ = checks.tick(), if watch.ping.is_some() || watch.stopped.is_some() => {
                 watch.stop_or_continue().await;
             }
-            Some(drawing::Ending { verdict, stopped }) = pages_to_end.recv() => {
-                watch.end(verdict).await;
+            Some(drawing::PageToEnd { verdict, stopped }) = pages_to_end.recv() => {
+                watch.end_page(verdict).await;
                 drop(stopped);
             }
             () = &mut drawing => return,
@@ -124,76 +126,87 @@ pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
     }
 }
 
-/// A question to the browser without an answer so far.
-struct Question<'a> {
-    /// Resolves with whether it was answered, and not given up.
+/// A ping that the browser has not answered so far.
+struct PendingPing<'a> {
+    /// Resolves with whether the browser answered; `false` if the call failed.
     answer: Pin<Box<dyn Future<Output = bool> + Send + 'a>>,
     /// The browser's processor time when it was asked, or when its work was last counted.
-    counted: Duration,
+    counted_cpu_time: Duration,
     /// Work during the wait that is not counted yet.
-    uncounted: Duration,
-    /// Whether work was counted before: then all further work is.
+    uncounted_work: Duration,
+    /// Whether work was counted before. Then all further work counts.
     is_late: bool,
     /// Whether renderers were stopped for it.
-    has_stopped: bool,
+    has_stopped_renderers: bool,
+}
+
+/// Whether greenroom has ended a page, and the browser may still announce that as a crash.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PageEnd {
+    /// No page was ended lately.
+    None,
+    /// A page was ended, and the browser has not answered a ping since.
+    AwaitingAnswer,
+    /// The browser has answered again. Crashes until then count as caused by greenroom.
+    AttributeCrashesUntil(Instant),
 }
 
 /// The state of one watched browser.
-struct Watch<'a> {
+struct OverloadWatch<'a> {
     pid: u32,
     observer: &'a Observer,
-    stops: &'a Arc<Stops>,
+    stopped_renderers: &'a Arc<StoppedRenderers>,
     /// For [`drawing`], which does not read all processes itself.
-    drawn: &'a Drawn,
+    compositor_times: &'a CompositorTimes,
     judge: Judge,
     /// `None` only while another thread reads them.
     processes: Option<Processes>,
     /// The browser's processor time at the last measurement.
-    used: Duration,
-    question: Option<Question<'a>>,
+    cpu_time: Duration,
+    ping: Option<PendingPing<'a>>,
     /// Since when its renderers are stopped. They continue when this is dropped.
-    stopped: Option<(Instant, Stopped)>,
-    /// Whether a page was ended; once the browser has answered again, until when crashes count as caused by that.
-    ended: Option<Option<Instant>>,
-    looks: u32,
+    stopped: Option<(Instant, StopGuard)>,
+    /// Whether crashes that the browser announces count as caused by greenroom.
+    page_end: PageEnd,
+    samples_since_measured: u32,
 }
 
-async fn answered(question: &mut Option<Question<'_>>) -> bool {
-    match question {
-        Some(question) => question.answer.as_mut().await,
+async fn ping_answer(ping: &mut Option<PendingPing<'_>>) -> bool {
+    match ping {
+        Some(ping) => ping.answer.as_mut().await,
         None => std::future::pending().await,
     }
 }
 
-impl Watch<'_> {
-    fn answered(&mut self, is_well: bool) {
-        let Some(used) = processor_time(self.pid) else {
-            self.question = None;
+impl OverloadWatch<'_> {
+    fn on_answer(&mut self, has_succeeded: bool) {
+        let Some(cpu_time) = cpu_time_of(self.pid) else {
+            self.ping = None;
             self.stopped = None;
             return;
         };
-        let was_late = self.count(used);
-        self.question = None;
-        if is_well {
+        let was_late = self.count_work(cpu_time);
+        self.ping = None;
+        if has_succeeded {
             self.stopped = None;
-            if let Some(until @ None) = &mut self.ended {
-                *until = Some(Instant::now() + ANNOUNCED_WITHIN);
+            if self.page_end == PageEnd::AwaitingAnswer {
+                self.page_end = PageEnd::AttributeCrashesUntil(Instant::now() + CRASH_ANNOUNCED_WITHIN);
             }
         }
         if was_late {
-            self.ask(used);
+            self.send_ping(cpu_time);
         }
     }
 
     /// Counts the browser's work since it was asked, unless it may still answer promptly. Returns whether it was counted.
-    fn count(&mut self, used: Duration) -> bool {
-        let Some(question) = &mut self.question else { return false };
-        question.uncounted += used.saturating_sub(question.counted);
-        question.counted = used;
-        let is_late = question.is_late || question.uncounted >= PROMPT;
-        question.is_late = is_late;
+    fn count_work(&mut self, cpu_time: Duration) -> bool {
+        let Some(ping) = &mut self.ping else { return false };
+        ping.uncounted_work += cpu_time.saturating_sub(ping.counted_cpu_time);
+        ping.counted_cpu_time = cpu_time;
+        let is_late = ping.is_late || ping.uncounted_work >= PROMPT_CPU_TIME_MAX;
+        ping.is_late = is_late;
         if is_late {
-            self.judge.waited(std::mem::take(&mut question.uncounted));
+            self.judge.add_unanswered_work(std::mem::take(&mut ping.uncounted_work));
         }
         is_late
     }
@@ -201,19 +214,19 @@ impl Watch<'_> {
     /// Stops the renderers of a late browser, and continues them when that takes too long.
     async fn stop_or_continue(&mut self) {
         if let Some((since, _)) = &self.stopped {
-            if since.elapsed() > STOPPED_MAX {
+            if since.elapsed() > RENDERERS_STOPPED_MAX {
                 self.stopped = None;
             }
             return;
         }
-        let (Some(question), Some(used)) = (&self.question, processor_time(self.pid)) else { return };
-        let work = question.uncounted + used.saturating_sub(question.counted);
-        if question.has_stopped || (work < STOP_AFTER && !question.is_late) {
+        let (Some(ping), Some(cpu_time)) = (&self.ping, cpu_time_of(self.pid)) else { return };
+        let work = ping.uncounted_work + cpu_time.saturating_sub(ping.counted_cpu_time);
+        if ping.has_stopped_renderers || (work < STOP_AFTER_CPU_TIME && !ping.is_late) {
             return;
         }
         let browser = self.pid;
-        let stops = self.stops.clone();
-        let stopped = spawn_blocking(move || stops.stop_all()).await;
+        let stopped_renderers = self.stopped_renderers.clone();
+        let stopped = spawn_blocking(move || stopped_renderers.stop_all()).await;
         match stopped.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok(stopped) => {
                 tracing::debug!(
@@ -225,37 +238,37 @@ impl Watch<'_> {
             }
             Err(error) => tracing::warn!(browser, %error, "cannot stop renderers"),
         }
-        if let Some(question) = &mut self.question {
-            question.has_stopped = true;
+        if let Some(ping) = &mut self.ping {
+            ping.has_stopped_renderers = true;
         }
     }
 
-    fn ask(&mut self, used: Duration) {
+    fn send_ping(&mut self, cpu_time: Duration) {
         let observer = self.observer;
         // A browser that refuses, or has not answered for long, is asked again.
         let answer = Box::pin(async move { observer.ping().await.is_ok() });
-        self.question = Some(Question {
+        self.ping = Some(PendingPing {
             answer,
-            counted: used,
-            uncounted: Duration::ZERO,
+            counted_cpu_time: cpu_time,
+            uncounted_work: Duration::ZERO,
             is_late: false,
-            has_stopped: false,
+            has_stopped_renderers: false,
         });
     }
 
     /// Measures the browser, and ends a page if necessary. Returns whether the browser could be measured.
-    async fn look(&mut self, now: Instant) -> bool {
-        let Some(used) = processor_time(self.pid) else { return false };
-        let is_busy = used.saturating_sub(self.used) > BUSY;
-        self.used = used;
-        self.count(used);
-        self.forget_ended(now);
-        if self.question.is_none() && (is_busy || self.ended.is_some()) {
-            self.ask(used);
+    async fn measure(&mut self, now: Instant) -> bool {
+        let Some(cpu_time) = cpu_time_of(self.pid) else { return false };
+        let is_busy = cpu_time.saturating_sub(self.cpu_time) > BUSY_CPU_TIME;
+        self.cpu_time = cpu_time;
+        self.count_work(cpu_time);
+        self.forget_page_end(now);
+        if self.ping.is_none() && (is_busy || self.page_end != PageEnd::None) {
+            self.send_ping(cpu_time);
         }
-        self.looks += 1;
-        if is_busy || self.question.is_some() || self.looks >= IDLE_LOOKS {
-            self.looks = 0;
+        self.samples_since_measured += 1;
+        if is_busy || self.ping.is_some() || self.samples_since_measured >= IDLE_SAMPLES_PER_MEASUREMENT {
+            self.samples_since_measured = 0;
             self.judge_pages().await;
         }
         true
@@ -276,10 +289,10 @@ impl Watch<'_> {
         };
         self.processes = Some(processes);
         let now = Instant::now();
-        *self.drawn.lock() = usage.drawn();
-        self.judge.saw(now, usage, self.stopped.is_some());
+        *self.compositor_times.lock() = usage.compositor_times();
+        self.judge.record_usage(now, usage, self.stopped.is_some());
         match self.judge.decide(now) {
-            Some(Decision::EndPage(verdict)) => self.end(verdict).await,
+            Some(Decision::EndPage(verdict)) => self.end_page(verdict).await,
             Some(Decision::EndGpuProcess(process)) => self.end_gpu_process(process).await,
             None => {}
         }
@@ -288,38 +301,39 @@ impl Watch<'_> {
     /// Ends the GPU process, whose memory no page can be blamed for. The browser starts another one within tenths of a
     /// second, and pages lose what they keep in it: textures, say.
     async fn end_gpu_process(&mut self, process: ProcessId) {
-        let (browser, pid) = (self.pid, process.pid);
-        let ended = spawn_blocking(move || end(browser, process, GPU_PROCESS)).await;
+        let browser = self.pid;
+        let pid = process.pid;
+        let ended = spawn_blocking(move || kill_helper(browser, process, GPU_PROCESS)).await;
         match ended.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok(_) => tracing::warn!(browser, pid, "ended a GPU process that took too much memory"),
             Err(error) => tracing::warn!(browser, pid, %error, "cannot end a GPU process"),
         }
     }
 
-    async fn end(&mut self, Verdict { process, why }: Verdict) {
+    async fn end_page(&mut self, PageVerdict { process, why }: PageVerdict) {
         let browser = self.pid;
         let pid = process.pid;
         // The browser may announce the crash before the next line runs.
         self.observer.tell_why_killed(Some(why.into()));
-        self.ended = Some(None);
-        let ended = spawn_blocking(move || end(browser, process, RENDERER)).await;
+        self.page_end = PageEnd::AwaitingAnswer;
+        let ended = spawn_blocking(move || kill_helper(browser, process, RENDERER)).await;
         match ended.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok(true) => {
                 tracing::warn!(browser, pid, why, "ended a page");
-                // The next question shows when the browser has cleaned up.
-                self.question = None;
+                // The next ping shows when the browser has cleaned up.
+                self.ping = None;
                 return;
             }
             Ok(false) => tracing::debug!(browser, pid, why, "the page to end is gone already"),
             Err(error) => tracing::warn!(browser, pid, why, %error, "cannot end a page"),
         }
-        self.ended = None;
+        self.page_end = PageEnd::None;
         self.observer.tell_why_killed(None);
     }
 
-    fn forget_ended(&mut self, now: Instant) {
-        if matches!(self.ended, Some(Some(until)) if until <= now) {
-            self.ended = None;
+    fn forget_page_end(&mut self, now: Instant) {
+        if matches!(self.page_end, PageEnd::AttributeCrashesUntil(until) if until <= now) {
+            self.page_end = PageEnd::None;
             self.observer.tell_why_killed(None);
         }
     }

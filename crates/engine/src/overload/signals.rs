@@ -18,9 +18,9 @@ use super::usage::{ProcessId, RENDERER, Stat};
 use crate::process_tree::{Descendant, helpers};
 
 /// Ends a helper process of a browser that was started with this argument. Returns whether it still existed.
-pub(super) fn end(browser: u32, process: ProcessId, argument: &str) -> io::Result<bool> {
-    let Some(descriptor) = open(process)? else { return Ok(false) };
-    let is_it = |helper: &Descendant| helper.pid == process.pid && helper.has(argument);
+pub(super) fn kill_helper(browser: u32, process: ProcessId, argument: &str) -> io::Result<bool> {
+    let Some(descriptor) = open_pidfd(process)? else { return Ok(false) };
+    let is_it = |helper: &Descendant| helper.pid == process.pid && helper.has_argument(argument);
     if !helpers(browser).iter().any(is_it) {
         return Ok(false);
     }
@@ -29,7 +29,7 @@ pub(super) fn end(browser: u32, process: ProcessId, argument: &str) -> io::Resul
 }
 
 /// A descriptor of a process. `None` once it has ended.
-fn open(process: ProcessId) -> io::Result<Option<OwnedFd>> {
+fn open_pidfd(process: ProcessId) -> io::Result<Option<OwnedFd>> {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
     let descriptor = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(descriptor) => descriptor,
@@ -41,44 +41,44 @@ fn open(process: ProcessId) -> io::Result<Option<OwnedFd>> {
 }
 
 fn process_id(pid: u32) -> Option<ProcessId> {
-    Some(ProcessId { pid, started: Stat::of(&format!("/proc/{pid}/stat"))?.started })
+    Some(ProcessId { pid, started: Stat::read(&format!("/proc/{pid}/stat"))?.started })
 }
 
 /// Which renderers of a browser are stopped. Several owners may stop the same renderer; it continues when the last of them
 /// lets go of it.
-pub(super) struct Stops {
+pub(super) struct StoppedRenderers {
     browser: u32,
     /// How many owners each stopped renderer has.
     owners: Mutex<HashMap<ProcessId, u32>>,
     /// How often all renderers were stopped.
-    all_count: AtomicU64,
+    stop_all_count: AtomicU64,
 }
 
-impl Stops {
+impl StoppedRenderers {
     pub(super) fn new(browser: u32) -> Arc<Self> {
-        Arc::new(Self { browser, owners: Mutex::default(), all_count: AtomicU64::new(0) })
+        Arc::new(Self { browser, owners: Mutex::default(), stop_all_count: AtomicU64::new(0) })
     }
 
     /// Stops all renderers.
-    pub(super) fn stop_all(self: &Arc<Self>) -> io::Result<Stopped> {
-        self.all_count.fetch_add(1, Ordering::Relaxed);
-        let renderers = helpers(self.browser).into_iter().filter(|helper| helper.has(RENDERER));
+    pub(super) fn stop_all(self: &Arc<Self>) -> io::Result<StopGuard> {
+        self.stop_all_count.fetch_add(1, Ordering::Relaxed);
+        let renderers = helpers(self.browser).into_iter().filter(|helper| helper.has_argument(RENDERER));
         let renderers: Vec<_> = renderers.filter_map(|helper| process_id(helper.pid)).collect();
         self.stop(&renderers)
     }
 
     /// Stops these processes, as far as they are renderers of the browser.
-    pub(super) fn stop(self: &Arc<Self>, processes: &[ProcessId]) -> io::Result<Stopped> {
-        let mut open_ones = Vec::new();
+    pub(super) fn stop(self: &Arc<Self>, processes: &[ProcessId]) -> io::Result<StopGuard> {
+        let mut opened = Vec::new();
         for process in processes {
-            open_ones.extend(open(*process)?.map(|descriptor| (*process, descriptor)));
+            opened.extend(open_pidfd(*process)?.map(|descriptor| (*process, descriptor)));
         }
-        let still = helpers(self.browser);
+        let current_helpers = helpers(self.browser);
         let is_renderer = |process: &ProcessId| {
-            still.iter().any(|helper| helper.pid == process.pid && helper.has(RENDERER))
+            current_helpers.iter().any(|helper| helper.pid == process.pid && helper.has_argument(RENDERER))
         };
-        let mut stopped = Stopped { stops: self.clone(), renderers: Vec::new() };
-        for (process, descriptor) in open_ones.into_iter().filter(|(process, _)| is_renderer(process)) {
+        let mut stopped = StopGuard { registry: self.clone(), renderers: Vec::new() };
+        for (process, descriptor) in opened.into_iter().filter(|(process, _)| is_renderer(process)) {
             let mut owners = self.owners.lock();
             match pidfd_send_signal(&descriptor, Signal::STOP) {
                 Ok(()) => {
@@ -93,8 +93,8 @@ impl Stops {
     }
 
     /// Changes whenever all renderers are stopped.
-    pub(super) fn all_count(&self) -> u64 {
-        self.all_count.load(Ordering::Relaxed)
+    pub(super) fn stop_all_count(&self) -> u64 {
+        self.stop_all_count.load(Ordering::Relaxed)
     }
 
     /// Whether one of these renderers, which the caller has stopped, has another owner, too.
@@ -104,13 +104,13 @@ impl Stops {
     }
 }
 
-/// Stopped renderers. They continue when this is dropped, unless another owner keeps them stopped.
-pub(super) struct Stopped {
-    stops: Arc<Stops>,
+/// Keeps renderers stopped. They continue when this is dropped, unless another owner keeps them stopped.
+pub(super) struct StopGuard {
+    registry: Arc<StoppedRenderers>,
     renderers: Vec<(ProcessId, OwnedFd)>,
 }
 
-impl Stopped {
+impl StopGuard {
     pub(super) fn count(&self) -> usize {
         self.renderers.len()
     }
@@ -119,7 +119,7 @@ impl Stopped {
     pub(super) fn release(&mut self, processes: &[ProcessId]) {
         let (released, rest) = self.renderers.drain(..).partition(|(process, _)| processes.contains(process));
         self.renderers = rest;
-        drop(Self { stops: self.stops.clone(), renderers: released });
+        drop(Self { registry: self.registry.clone(), renderers: released });
     }
 
     /// Keeps the renderers of another handle stopped, too.
@@ -128,10 +128,10 @@ impl Stopped {
     }
 }
 
-impl Drop for Stopped {
+impl Drop for StopGuard {
     fn drop(&mut self) {
         for (process, descriptor) in &self.renderers {
-            let mut owners = self.stops.owners.lock();
+            let mut owners = self.registry.owners.lock();
             if let Some(count) = owners.get_mut(process).filter(|count| **count > 1) {
                 *count -= 1;
                 continue;
@@ -156,16 +156,16 @@ mod tests {
 
     /// A process that is not a renderer of the browser is not ended, even if the browser started it.
     #[tokio::test]
-    async fn only_renderers_end() {
+    async fn only_renderers_are_killed() {
         let launcher = crate::launcher::Launcher::start("overload-test").unwrap();
         let spec = crate::launcher::ProcessSpec::new("/bin/sleep").args(["600"]);
         let (child, _, _) =
-            crate::process::Process::start(&launcher, "sleep", spec, crate::process::Listen::PLAIN)
+            crate::process::Process::start(&launcher, "sleep", spec, crate::process::StderrParser::DEFAULT)
                 .await
                 .unwrap();
         let pid = child.pid();
-        let started = Stat::of(&format!("/proc/{pid}/stat")).unwrap().started;
-        assert!(!end(std::process::id(), ProcessId { pid, started }, RENDERER).unwrap());
+        let started = Stat::read(&format!("/proc/{pid}/stat")).unwrap().started;
+        assert!(!kill_helper(std::process::id(), ProcessId { pid, started }, RENDERER).unwrap());
         assert!(child.exit().borrow().is_none());
     }
 
@@ -175,7 +175,7 @@ mod tests {
         clippy::disallowed_methods,
         reason = "the children must be this process's own, as a browser's renderers are"
     )]
-    async fn renderers_stop_and_go_on() {
+    async fn stopped_renderers_continue_when_the_last_guard_is_dropped() {
         let start = |argument: &str| {
             let mut command = std::process::Command::new("/bin/sh");
             command.args(["-c", "read line", "sh", argument]).stdin(std::process::Stdio::piped());
@@ -188,16 +188,17 @@ mod tests {
             stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
         };
         eventually("both read", || (state(&renderer) == 'S' && state(&other) == 'S').then_some(())).await;
-        let stops = Stops::new(std::process::id());
-        let mut stopped = stops.stop_all().unwrap();
-        let twice = stops.stop(&[renderer.id(), other.id()].map(|pid| process_id(pid).unwrap())).unwrap();
-        assert_eq!((stopped.count(), twice.count(), stops.all_count()), (1, 1, 1));
+        let stopped_renderers = StoppedRenderers::new(std::process::id());
+        let mut stopped = stopped_renderers.stop_all().unwrap();
+        let twice =
+            stopped_renderers.stop(&[renderer.id(), other.id()].map(|pid| process_id(pid).unwrap())).unwrap();
+        assert_eq!((stopped.count(), twice.count(), stopped_renderers.stop_all_count()), (1, 1, 1));
         eventually("it is stopped", || (state(&renderer) == 'T').then_some(())).await;
         assert_eq!(state(&other), 'S');
         let id = process_id(renderer.id()).unwrap();
-        assert!(stops.has_other_owner(&[id]));
+        assert!(stopped_renderers.has_other_owner(&[id]));
         stopped.release(&[id]);
-        assert!(!stops.has_other_owner(&[id]));
+        assert!(!stopped_renderers.has_other_owner(&[id]));
         assert_eq!((stopped.count(), state(&renderer)), (0, 'T'), "the other handle keeps it stopped");
         drop(twice);
         for child in [&mut renderer, &mut other] {

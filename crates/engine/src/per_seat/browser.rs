@@ -2,8 +2,8 @@
 //! entirely, or an attached one, in which the seat has tabs of its own.
 //!
 //! [`ObservedBrowser`] is the browser with greenroom's own connection to it, [`SeatBrowser`] the part of it that belongs to
-//! one seat. The observer reports the seat's current page. A browser of greenroom's own starts before its process and ends
-//! after it; in an attached one only the seat's own tabs are closed.
+//! one seat. The observer reports the seat's current page. A browser that greenroom starts for a seat starts before the
+//! engine's process and ends after it; in an attached browser greenroom closes only the seat's own tabs.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -42,8 +42,8 @@ pub(crate) struct SeatBrowser {
 }
 
 impl SeatBrowser {
-    /// A whole browser that was started for the seat. It gets a first, empty tab unless it has windows, which have one, and
-    /// downloads into this folder.
+    /// A whole browser that was started for the seat. A headless one gets a first, empty tab; a window has a tab
+    /// already. Downloads go into this folder.
     pub(crate) async fn exclusive(
         browser: ObservedBrowser,
         spec: &ChromiumSpec,
@@ -78,7 +78,8 @@ impl SeatBrowser {
         }
     }
 
-    /// Tabs of its own in an attached browser. The first one opens at this address; the list of them is in this folder.
+    /// Tabs of the seat's own in an attached browser. The first one opens at this address; this folder has the list of
+    /// them.
     pub(crate) async fn in_attached_browser(
         browser: Arc<ObservedBrowser>,
         folder: &Path,
@@ -121,7 +122,7 @@ impl SeatBrowser {
         self.browser.pid()
     }
 
-    /// Resolves when its seat can take no more calls because of it.
+    /// Resolves when the seat can take no more calls because of the browser.
     pub(super) fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
         let mut lost = self.browser.lost();
         let mut crashes = self.crashes.clone();

@@ -1,11 +1,11 @@
 //! Instances whose seats are processes, connected over stdio: the devtools engine, every custom engine with a
-//! command, and a playwright engine that starts its browser itself. It also has instances whose seats are MCP
-//! sessions with a running server: custom engines with an address.
+//! command, and a playwright engine that starts its browser itself. Also instances whose seats are MCP sessions
+//! with a running server: custom engines with an address.
 //!
 //! With one slot the instance *is* its process: the process starts with the instance, so that a broken command fails the
 //! start, and its end is the instance's. With more slots, a process is started for each seat. Either way a process serves
-//! one seat and ends with it. Some have a browser that greenroom observes ([`SeatBrowser`]); if that is an attached one, the
-//! instance is the browser, and processes start and end with its seats.
+//! one seat and ends with it. Some processes have a browser that greenroom observes ([`SeatBrowser`]). If it is an
+//! attached one, the instance is that browser, and processes start and end with seats.
 
 mod browser;
 mod seat;
@@ -31,8 +31,8 @@ use tokio::{
 };
 
 use crate::{
-    exit_reason::explain,
     instance_base::InstanceBase,
+    loss::explain_by_exit,
     process::{Pipes, Process},
     seat_folder::SeatFolder,
     tool_list::ToolsChanged,
@@ -119,7 +119,7 @@ pub(crate) trait SeatProcessFactory: Send + Sync + 'static {
     fn suits(&self, _agent: &dyn Agent) -> bool {
         true
     }
-    /// Whether it has [`CLOSE_TOOL`], if that is known beforehand; else its tools are listed.
+    /// Whether the engine has [`CLOSE_TOOL`]; with `None` greenroom lists its tools to find out.
     fn has_close(&self) -> Option<bool> {
         None
     }
@@ -149,8 +149,8 @@ struct ProcessInstanceState {
     /// Whether the instance is its process.
     is_process: bool,
     base: InstanceBase,
-    /// Set by the first process whose tools were listed. A command can mean another program than when its tool list was
-    /// cached, so the first process of an instance is asked.
+    /// Set by the first process whose tools were listed. A command may start another program than when its tool list
+    /// was cached, so greenroom asks the first process of an instance.
     has_close: OnceLock<bool>,
     /// With one slot: the process that was started with the instance, until its first seat takes it.
     waiting_process: Mutex<Option<Arc<SeatProcess>>>,
@@ -197,7 +197,7 @@ impl ProcessInstanceState {
                 Ok::<_, EngineRequestError>(upstream)
             };
             let upstream = match &process {
-                Some(process) => explain(process, handshake).await?,
+                Some(process) => explain_by_exit(process, handshake).await?,
                 None => handshake.await.map_err(|failed| self.factory.unreachable_error(failed.into()))?,
             };
             if self.has_close.get().is_none() {
@@ -244,8 +244,8 @@ impl ProcessInstanceState {
     /// Opens a seat. If the instance is lost meanwhile, the seat is closed again.
     async fn open(self: &Arc<Self>, agent: Arc<dyn Agent>) -> Result<Box<dyn Seat>, OpenError> {
         let process = self.process_for_seat(agent).await;
-        // A seat that fails on a lost instance fails because of it; and the loss may have missed a process that was not
-        // listed yet.
+        // If the instance is lost, the loss is the reason why the seat fails. A process that was not listed when the
+        // loss was declared has to be ended here.
         let lost = self.base.loss.known();
         match (process, lost) {
             (Ok(process), None) => Ok(Box::new(ProcessSeat::new(process, self.factory.adapter()))),
@@ -279,7 +279,7 @@ impl ProcessInstanceState {
                 self.base.loss.declare(lost.clone());
                 Err(lost.into())
             }
-            // A seat that fails on a dying instance fails because of it.
+            // If the instance is gone, that is the reason why the seat fails.
             Err(error) => match self.factory.gone().await {
                 Some(lost) => Err(lost.into()),
                 None => Err(error.into()),
@@ -293,8 +293,8 @@ impl ProcessInstanceState {
     }
 }
 
-/// With one slot an unexpected end of the process is the instance's loss; a page's end is its seat's alone. The log has the
-/// process's last output.
+/// Declares the instance lost if it has one slot and its process ended unexpectedly; if only a page ended, only the
+/// seat is lost. Logs the reason.
 async fn report_unexpected_end(
     instance: Weak<ProcessInstanceState>,
     mut lost: watch::Receiver<Option<Lost>>,

@@ -7,12 +7,12 @@ use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View, por
 use tokio::{sync::watch, time::timeout};
 
 use super::{SeatBrowser, SeatProcess, seat_process::disk_used};
-use crate::{disk_use::DiskUse, exit_reason::wait_for_loss, tool_answer::ensure_success};
+use crate::{disk_use::DiskUse, loss::wait_for_loss, tool_answer::ensure_success};
 
 /// How long reading a process's output from before its end may take. It is in a local pipe.
-const ANSWER_DRAIN: Duration = Duration::from_secs(1);
+const ANSWER_DRAIN_WITHIN: Duration = Duration::from_secs(1);
 
-/// How an engine's calls are passed on to the process of a seat, and its answers returned.
+/// Changes the calls to the process of a seat, and its answers.
 pub(crate) trait CallAdapter: Send {
     fn run<'a>(
         &'a mut self,
@@ -34,7 +34,7 @@ impl CallAdapter for PassUnchanged {
         call: Call,
         agent: Arc<dyn Agent>,
     ) -> BoxFuture<'a, Result<Reply, Lost>> {
-        Box::pin(process.pass_on(call, agent))
+        Box::pin(process.forward_call(call, agent))
     }
 
     fn own_wait(&self, _: &Call) -> Duration {
@@ -45,7 +45,7 @@ impl CallAdapter for PassUnchanged {
 pub(super) struct ProcessSeat {
     process: Arc<SeatProcess>,
     adapter: Box<dyn CallAdapter>,
-    /// Always empty if there is nothing to observe.
+    /// Always empty if greenroom does not observe the browser.
     view: watch::Receiver<View>,
     /// How many crashes of its tabs were reported.
     crashes_reported: u64,
@@ -80,7 +80,7 @@ impl SeatProcess {
     }
 
     /// Calls the engine, and asks the browser if that may explain a failure.
-    pub(crate) async fn pass_on(&self, call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
+    pub(crate) async fn forward_call(&self, call: Call, agent: Arc<dyn Agent>) -> Result<Reply, Lost> {
         if let Some(browser) = &self.browser {
             browser.wait_for_resets().await;
         }
@@ -97,7 +97,7 @@ impl SeatProcess {
         let answer = match first {
             Ok(answer) => answer,
             // An answer that the process sent before it ended may still be in the pipe.
-            Err(lost) => match timeout(ANSWER_DRAIN, answer).await {
+            Err(lost) => match timeout(ANSWER_DRAIN_WITHIN, answer).await {
                 Ok(answer) => answer,
                 Err(_) => return Err(lost),
             },

@@ -21,12 +21,12 @@ use tokio::{
 
 use super::{CLOSE_TOOL, SeatBrowser};
 use crate::{
-    disk_use::{self, DiskUse, LOOK_EVERY},
+    disk_use::{self, DiskUse, MEASURE_EVERY},
     downloads::Downloads,
-    exit_reason::Loss,
+    loss::Loss,
+    ping_state::PingState,
     process::Process,
     seat_folder::SeatFolder,
-    unanswered::Unanswered,
     upstream::Upstream,
 };
 
@@ -51,9 +51,9 @@ pub(crate) struct SeatProcess {
     has_close: bool,
     /// Whether a call runs.
     pub(super) busy: watch::Sender<bool>,
-    /// Whether greenroom itself ends it.
+    /// Whether greenroom itself is ending the process.
     being_ended: AtomicBool,
-    ping: Unanswered,
+    ping: PingState,
     /// Watches the browser.
     _watcher: JoinSet<()>,
 }
@@ -71,7 +71,7 @@ pub(super) async fn disk_used(folder: &Path, downloads: Option<&Arc<Downloads>>)
 /// when it begins, so greenroom cannot cancel it by its id; this ends it with its browser.
 async fn disk_overrun(folder: &Path, downloads: &Arc<Downloads>) -> Lost {
     loop {
-        sleep(LOOK_EVERY).await;
+        sleep(MEASURE_EVERY).await;
         let used = disk_used(folder, Some(downloads)).await;
         if let Some(why) = disk_overrun_reason(&used, downloads.bytes_max()) {
             return Lost::HealthCheckFailed(why.into());
@@ -99,7 +99,7 @@ impl SeatProcess {
         has_close: bool,
     ) -> Self {
         let being_ended = AtomicBool::new(false);
-        let ping = Unanswered::default();
+        let ping = PingState::default();
         let loss = process.as_ref().map(Loss::of_process).unwrap_or_default();
         let busy = watch::Sender::new(false);
         let mut watcher = JoinSet::new();
@@ -169,7 +169,7 @@ impl SeatProcess {
         self.loss.subscribe()
     }
 
-    /// Gives the process up before it is ended: its seat gets this reason instead of the kill.
+    /// Declares the process lost before greenroom kills it, so that its seat reports this reason and not the kill.
     pub(super) fn mark_lost(&self, why: Lost) {
         self.being_ended.store(true, Ordering::Relaxed);
         self.loss.declare(why);
@@ -188,7 +188,7 @@ impl SeatProcess {
                 std::future::pending::<()>().await;
             }
         };
-        let answer = self.ping.until(async {
+        let answer = self.ping.track(async {
             tokio::select! {
                 biased;
                 () = busy => Ok(()),

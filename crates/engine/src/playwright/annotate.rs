@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{arguments::CallArguments, workspace::WorkspaceRefusal};
 
-/// Where the page is scrolled to, and how wide the viewport and the whole page are, in CSS pixels. Pages can change what the
-/// function reads, so it is read as numbers from outside.
+/// Where the page is scrolled to, and how wide the viewport and the whole page are, in CSS pixels. Pages can change
+/// what the function reads, so greenroom accepts nothing but plausible numbers.
 pub(super) const PAGE_VIEW: &str = "() => { const e = document.documentElement, b = document.body || e; \
     return [scrollX, scrollY, innerWidth, Math.max(b.scrollWidth, e.scrollWidth, b.offsetWidth, e.offsetWidth, \
     b.clientWidth, e.clientWidth)]; }";
@@ -58,7 +58,7 @@ const NAME_BYTES_MAX: usize = 80;
 const FACTORS: std::ops::RangeInclusive<f64> = 0.01..=16.0;
 
 /// How many pictures are drawn on at a time, and how long one waits for its turn. Each takes a core and up to 250 MB.
-static DRAWING: Semaphore = Semaphore::const_new(2);
+static DRAW_PERMITS: Semaphore = Semaphore::const_new(2);
 const DRAW_WITHIN: Duration = Duration::from_secs(20);
 
 /// Why a picture cannot be annotated.
@@ -97,14 +97,14 @@ pub(super) async fn annotated(mut picture: Reply, full_page: bool, snapshot: Rep
         (_, None) => Err("the size of the page is unknown"),
     };
     for other in [snapshot, view] {
-        take_over(&mut picture, other);
+        add_console_and_downloads(&mut picture, other);
     }
     let Ok(body) = &picture.body else { return picture };
-    let edit = match (marks, timeout(DRAW_WITHIN, DRAWING.acquire()).await) {
-        (Ok((marks, view)), Ok(turn)) => {
+    let edit = match (marks, timeout(DRAW_WITHIN, DRAW_PERMITS.acquire()).await) {
+        (Ok((marks, view)), Ok(permit)) => {
             let body = body.clone();
-            // The thread holds the turn: it works on even if the caller leaves.
-            let draw = move || (draw(&body, &marks, view, full_page), turn).0;
+            // The blocking thread holds the permit, because it goes on even if the caller drops this future.
+            let draw = move || (draw(&body, &marks, view, full_page), permit).0;
             spawn_blocking(draw).await.ok().flatten()
         }
         (Err(why), _) => add_text(body, why),
@@ -116,8 +116,8 @@ pub(super) async fn annotated(mut picture: Reply, full_page: bool, snapshot: Rep
     picture
 }
 
-/// Keeps what happened in the page during a call of greenroom's own: its answer is not sent.
-fn take_over(reply: &mut Reply, other: Reply) {
+/// Adds the console lines and downloads of a call that greenroom made itself, whose answer the agent does not get.
+fn add_console_and_downloads(reply: &mut Reply, other: Reply) {
     reply.console.extend(other.console);
     let files =
         other.artifacts.into_iter().filter(|artifact| matches!(artifact.content, Content::File { .. }));
@@ -177,7 +177,8 @@ impl CssRect {
     }
 
     fn within(self, other: Self) -> Option<Self> {
-        let (x, y) = (self.x.max(other.x), self.y.max(other.y));
+        let x = self.x.max(other.x);
+        let y = self.y.max(other.y);
         let width = (self.x + self.width).min(other.x + other.width) - x;
         let height = (self.y + self.height).min(other.y + other.height) - y;
         (width > 0.0 && height > 0.0).then_some(Self { x, y, width, height })
@@ -224,8 +225,8 @@ impl Marks {
         let is_wanted = ROLES.contains(&role) || text("cursor") == Some("pointer");
         let is_disabled = node.get("disabled").is_some();
         if let (Some(rect), Some(reference), true, false) = (visible, text("ref"), is_wanted, is_disabled) {
-            let (reference, role) = (reference.to_owned(), role.to_owned());
-            self.0.push(Mark { reference, role, name: name(node), rect });
+            let reference = reference.to_owned();
+            self.0.push(Mark { reference, role: role.to_owned(), name: name(node), rect });
         }
         let (origin, frame) = match (role, rect) {
             ("iframe", Some(rect)) => match visible {
@@ -245,32 +246,32 @@ fn name(node: &Value) -> String {
     let text = |node: &Value, member: &str| node.get(member).and_then(Value::as_str).map(ToOwned::to_owned);
     let own = text(node, "name").or_else(|| text(node, "text"));
     let children = node.get("children").and_then(Value::as_array).into_iter().flatten();
-    let mut below = children.filter_map(|child| text(child, "name").or_else(|| text(child, "text")));
+    let mut child_names = children.filter_map(|child| text(child, "name").or_else(|| text(child, "text")));
     let is_field = node.get("role").is_some_and(|role| role == "textbox" || role == "searchbox");
-    let name = own.or_else(|| below.next().filter(|_| !is_field)).unwrap_or_default();
+    let name = own.or_else(|| child_names.next().filter(|_| !is_field)).unwrap_or_default();
     match name.floor_char_boundary(NAME_BYTES_MAX) {
         end if end < name.len() => format!("{}…", &name[..end]),
         _ => name,
     }
 }
 
-/// A change of a reply's body: new text in the place of the old.
+/// A change of a reply's body: new text replaces the old.
 struct BodyEdit {
-    place: Range<usize>,
+    range: Range<usize>,
     text: String,
 }
 
 impl BodyEdit {
-    /// Changes the body, and moves the places of artifacts behind the change.
+    /// Changes the body, and moves the ranges of artifacts behind the change.
     fn apply_to(self, reply: &mut Reply) {
-        let Self { place, text } = self;
+        let Self { range, text } = self;
         let Ok(body) = &reply.body else { return };
         let json = body.get();
-        let (Some(before), Some(after)) = (json.get(..place.start), json.get(place.end..)) else { return };
+        let (Some(before), Some(after)) = (json.get(..range.start), json.get(range.end..)) else { return };
         let Ok(changed) = greenroom_core::raw::parse(format!("{before}{text}{after}")) else { return };
         for artifact in &mut reply.artifacts {
-            if artifact.range.start >= place.end {
-                let moved = |at: usize| at - place.end + place.start + text.len();
+            if artifact.range.start >= range.end {
+                let moved = |at: usize| at - range.end + range.start + text.len();
                 artifact.range = moved(artifact.range.start)..moved(artifact.range.end);
             }
         }
@@ -278,8 +279,8 @@ impl BodyEdit {
     }
 }
 
-/// The content parts of a result, each with its place in the text.
-fn parts(body: &RawValue) -> Option<Vec<(&RawValue, Range<usize>)>> {
+/// The content parts of a result, each with its range in the text.
+fn content_blocks(body: &RawValue) -> Option<Vec<(&RawValue, Range<usize>)>> {
     #[derive(Deserialize)]
     struct Content<'a> {
         #[serde(borrow)]
@@ -287,12 +288,12 @@ fn parts(body: &RawValue) -> Option<Vec<(&RawValue, Range<usize>)>> {
     }
     let text = body.get();
     let Content { content } = serde_json::from_str(text).ok()?;
-    let place = |part: &RawValue| {
+    let range = |part: &RawValue| {
         // The part is a slice of the text, so its address gives its position.
         let start = (part.get().as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
         Some(start..start + part.get().len())
     };
-    content.into_iter().map(|part| Some((part, place(part)?))).collect()
+    content.into_iter().map(|part| Some((part, range(part)?))).collect()
 }
 
 /// Draws the marks on the picture in a result, and lists them behind it.
@@ -301,13 +302,13 @@ fn draw(body: &RawValue, marks: &Marks, view: PageView, full_page: bool) -> Opti
         let kind = Fields::open(part).ok().and_then(|part| part.read::<String>("type").ok()?);
         kind.is_some_and(|kind| kind == "image")
     };
-    let Some((part, place)) = parts(body)?.into_iter().find(|(part, _)| is_picture(part)) else {
+    let Some((part, range)) = content_blocks(body)?.into_iter().find(|(part, _)| is_picture(part)) else {
         return add_text(body, "the answer has no picture: see `pool.image_responses`");
     };
     match marked(part, marks, view, full_page) {
         Ok((picture, list)) => {
             let list = encode(&json!({ "type": "text", "text": list }));
-            Some(BodyEdit { place, text: format!("{},{}", picture.get(), list.get()) })
+            Some(BodyEdit { range, text: format!("{},{}", picture.get(), list.get()) })
         }
         Err(why) => add_text(body, &why),
     }
@@ -333,7 +334,9 @@ fn marked(
         let rect = mark.rect.to_pixels(scroll, factor);
         rect.within(whole).map(|_| (mark, LabelledBox { rect, label: mark.reference.clone() }))
     });
-    let (mut drawn, mut list, mut left_out) = (Vec::new(), "### Marked elements".to_owned(), 0);
+    let mut drawn = Vec::new();
+    let mut list = "### Marked elements".to_owned();
+    let mut left_out = 0;
     for (mark, labelled) in visible {
         if drawn.len() == MARKS_MAX {
             left_out += 1;
@@ -359,9 +362,9 @@ fn marked(
 
 /// Says in the answer why it has no marks.
 fn add_text(body: &RawValue, why: &str) -> Option<BodyEdit> {
-    let (_, last) = parts(body)?.pop()?;
+    let (_, last) = content_blocks(body)?.pop()?;
     let text = encode(&json!({ "type": "text", "text": format!("not annotated: {why}") }));
-    Some(BodyEdit { place: last.end..last.end, text: format!(",{}", text.get()) })
+    Some(BodyEdit { range: last.end..last.end, text: format!(",{}", text.get()) })
 }
 
 #[cfg(test)]

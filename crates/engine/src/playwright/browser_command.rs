@@ -67,7 +67,7 @@ mod tests {
 
     /// Fields with `true` or `false` are checkboxes, others are texts; only a search can find nothing.
     #[test]
-    fn fields_and_searches() {
+    fn fields_have_types_and_only_searches_find_nothing() {
         let input = |value: &str| FieldInput { target: "e5".to_owned(), value: value.to_owned() };
         let (tool, arguments) = call(&BrowserCommand::Fill { fields: vec![input("true"), input("True")] });
         assert_eq!(tool, "browser_fill_form");

@@ -1,4 +1,5 @@
-//! The engine's command lines. Only this module knows an option's name there, and where it has no effect.
+//! The engine's command lines. Only this module knows the names of the engine's options, and where an option has no
+//! effect.
 //!
 //! The engine sets user agent, viewport and the like on contexts that it makes. It changes nothing in a browser's default
 //! context, so these are the browser's own flags there (see [`crate::chromium`]), and the engine does not get them.

@@ -37,16 +37,17 @@ pub(super) enum SeatContext {
     Tabs(OwnTabs),
 }
 
-/// What the engine is still making for a seat. greenroom never cancels that: half a context would have no owner.
+/// Contexts that the engine is still making for seats. greenroom never cancels these calls: no code would remove a
+/// half-made context.
 #[derive(Clone, Default)]
 pub(super) struct PendingContexts {
     tasks: TaskTracker,
     /// Whether the engine took too long, and may later have a context that greenroom does not know.
-    late: Arc<AtomicBool>,
+    has_timed_out: Arc<AtomicBool>,
 }
 
 impl PendingContexts {
-    /// Runs `work` to its end even if its caller stops waiting. It is one of the instance's tasks as well.
+    /// Runs `work` to its end even if its caller stops waiting. Stopping the instance waits for it, too.
     pub(super) fn spawn<T: Send + 'static>(
         &self,
         tasks: &TaskTracker,
@@ -55,17 +56,17 @@ impl PendingContexts {
         tasks.spawn(self.tasks.track_future(work))
     }
 
-    fn mark_late(&self) {
-        self.late.store(true, Ordering::Relaxed);
+    fn mark_timed_out(&self) {
+        self.has_timed_out.store(true, Ordering::Relaxed);
     }
 
     /// Whether the engine was late since the last call of this function.
-    pub(super) fn take_late(&self) -> bool {
-        self.late.swap(false, Ordering::Relaxed)
+    pub(super) fn take_timed_out(&self) -> bool {
+        self.has_timed_out.swap(false, Ordering::Relaxed)
     }
 
     /// Returns when the engine is done.
-    pub(super) async fn done(&self) {
+    pub(super) async fn wait_until_made(&self) {
         self.tasks.close();
         self.tasks.wait().await;
         self.tasks.reopen();
@@ -74,8 +75,8 @@ impl PendingContexts {
 
 impl PlaywrightState {
     /// Makes the engine create a context for a seat, and finds out which one it is. Contexts are made one at a time in an
-    /// instance, so the new one belongs to this seat. If another one appears meanwhile, which was given up because it took
-    /// too long, the engine has to show which is which.
+    /// instance, so the new one belongs to this seat. If a second new context appears, made late for a seat that
+    /// greenroom has given up, `context_of_session` finds out which is this seat's.
     pub(super) async fn new_context(
         self: &Arc<Self>,
         pending: &PendingContexts,
@@ -90,7 +91,7 @@ impl PlaywrightState {
         let contexts_before = self.observer().sync().await.ok_or_else(gone)?;
         self.list_tabs(pending, upstream, agent.clone()).await?;
         let contexts_after = self.observer().sync().await.ok_or_else(gone)?;
-        let new: BTreeSet<_> = contexts_after.made.difference(&contexts_before.made).collect();
+        let new: BTreeSet<_> = contexts_after.created.difference(&contexts_before.created).collect();
         let context = match (new.first(), new.len()) {
             (None, 0) if !self.engine.options.pool.isolated => contexts_after.default.ok_or_else(|| {
                 StartError::new("the browser does not say which its own context is")
@@ -161,7 +162,7 @@ impl PlaywrightState {
             Ok(Ok(listed)) => listed,
             Ok(Err(_)) => Err(StartError::new("the engine's adapter panicked")),
             Err(_) => {
-                pending.mark_late();
+                pending.mark_timed_out();
                 Err(self.open_timeout_error())
             }
         }

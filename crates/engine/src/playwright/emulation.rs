@@ -21,8 +21,9 @@ fn config(pool: &Pool) -> Option<Value> {
     };
     set("locale", pool.locale.clone().map(Value::from));
     set("timezoneId", pool.timezone.clone().map(Value::from));
-    let place = |place: Geolocation| json!({ "latitude": place.latitude(), "longitude": place.longitude() });
-    set("geolocation", pool.geolocation.map(place));
+    let position =
+        |position: Geolocation| json!({ "latitude": position.latitude(), "longitude": position.longitude() });
+    set("geolocation", pool.geolocation.map(position));
     let permissions: Vec<_> = pool.permissions.iter().map(|permission| permission.as_str()).collect();
     set("permissions", (!permissions.is_empty()).then(|| json!(permissions)));
     set("colorScheme", pool.color_scheme.map(|scheme| scheme.as_str().into()));

@@ -1,5 +1,5 @@
 //! What the playwright engine's answers mean: snapshots with their fields, and data, which is the tree of a snapshot or the
-//! value of an evaluation. And which tools give which; only this adapter knows their names.
+//! value of an evaluation. Also lists which tools return which; only this adapter knows their names.
 
 use greenroom_core::{
     EngineFormat,
@@ -7,7 +7,7 @@ use greenroom_core::{
 };
 use serde_json::Value;
 
-use super::{brief, browser_command, text, tree};
+use super::{browser_command, short_descriptions, text, tree};
 use crate::tool_answer::first_text;
 
 /// Tools that answer with a page snapshot, always or by their arguments: `browser_type` does when it submits,
@@ -70,11 +70,11 @@ impl EngineFormat for PlaywrightFormat {
     }
 
     fn brief(&self, description: &str) -> Option<&'static str> {
-        brief::brief(description)
+        short_descriptions::short_description(description)
     }
 
     fn core_tools(&self) -> &'static [&'static str] {
-        brief::CORE
+        short_descriptions::CORE_TOOLS
     }
 
     fn snapshot_tool(&self) -> Option<&'static str> {
@@ -133,7 +133,7 @@ mod tests {
 
     /// Values as the engine printed them, recorded from version 0.0.83.
     #[test]
-    fn recorded_values() {
+    fn recorded_values_become_data() {
         for (printed, value) in [
             ("undefined", json!(null)),
             ("null", json!(null)),
@@ -161,7 +161,7 @@ mod tests {
 
     /// Snapshots are trees, whatever the answer's text is; other tools give no data.
     #[test]
-    fn trees() {
+    fn only_snapshots_become_trees() {
         let tree = Some(json!([{ "role": "button", "name": "Go" }]));
         assert_eq!(PlaywrightFormat.data("browser_navigate", "{}", Some("- button \"Go\"")), tree);
         assert_eq!(PlaywrightFormat.data("browser_snapshot", "{}", None), None);
@@ -174,7 +174,7 @@ mod tests {
 
     /// The frame number in its refs and the tab identify a document. Recorded from version 0.0.83.
     #[test]
-    fn documents() {
+    fn documents_are_identified_by_frame_and_tab() {
         let page =
             |reference: &str| format!("- generic [active] [ref={reference}]:\n  - heading \"e\" [ref=e2]");
         let document = |reference: &str| PlaywrightFormat.document("{}", &page(reference));
@@ -188,7 +188,7 @@ mod tests {
 
     /// Errors about refs that the page does not have, recorded from version 0.0.83.
     #[test]
-    fn missing_refs() {
+    fn errors_about_missing_refs_are_recognised() {
         for (error, is_missing) in [
             (
                 "### Error\nError: Ref e3 not found in the current page snapshot. Try capturing new snapshot.",

@@ -1,8 +1,8 @@
 //! Checks that engine and browser answer, independently of running calls.
 //!
-//! The engine is asked over an MCP session of its own, which stays open and never makes a context; if each seat has a Node
-//! process of its own, over the seats' sessions. The browser is asked over the observer's connection. This module notes
-//! which of them has not answered, so that an error after a timeout can name it.
+//! The probe pings the engine over an MCP session of its own, which stays open and never makes a context; if each seat
+//! has a Node process of its own, over the seats' sessions. It pings the browser over the observer's connection. This
+//! module notes which of them has not answered, so that an error after a timeout can name it.
 
 use std::{
     path::Path,
@@ -14,7 +14,7 @@ use greenroom_mcp::link::http::Endpoint;
 use parking_lot::Mutex as Plain;
 use tokio::sync::Mutex;
 
-use crate::{observed_browser::ObservedBrowser, unanswered::Unanswered, upstream::Upstream};
+use crate::{observed_browser::ObservedBrowser, ping_state::PingState, upstream::Upstream};
 
 const ENGINE: &str = "the engine";
 const BROWSER: &str = "the browser";
@@ -25,11 +25,11 @@ pub(super) struct HealthProbe {
     session: Mutex<Option<Upstream>>,
     /// Sessions of seats that have a Node of their own, with its process id.
     seats: Plain<Vec<(u32, Weak<Upstream>)>>,
-    engine: Unanswered,
+    engine: PingState,
 }
 
 impl HealthProbe {
-    /// Counts a seat with a Node of its own.
+    /// Adds a seat with a Node of its own.
     pub(super) fn add(&self, pid: u32, upstream: &Arc<Upstream>) {
         let mut seats = self.seats.lock();
         seats.retain(|(_, seat)| seat.strong_count() > 0);
@@ -46,7 +46,7 @@ impl HealthProbe {
         seats.iter().filter_map(|(pid, seat)| Some((*pid, seat.upgrade()?))).collect()
     }
 
-    /// Names what left the last question unanswered: the engine, the browser or both.
+    /// Names what left the last ping unanswered: the engine, the browser or both.
     pub(super) fn silent(&self, browser: &ObservedBrowser) -> Option<Arc<str>> {
         let probed = [(ENGINE, self.engine.is_unanswered()), (BROWSER, browser.is_silent())];
         let silent: Vec<_> =
@@ -54,14 +54,14 @@ impl HealthProbe {
         (!silent.is_empty()).then(|| format!("{} did not answer", silent.join(" and ")).into())
     }
 
-    /// Asks both at once; both must answer.
+    /// Pings engine and browser at once; both must answer.
     pub(super) async fn check(
         &self,
         node: Option<&Endpoint>,
         browser: &ObservedBrowser,
         folder: &Path,
     ) -> Result<(), HealthCheckFailed> {
-        let engine = self.engine.until(async {
+        let engine = self.engine.track(async {
             match node {
                 Some(endpoint) => self.ping_shared_engine(endpoint, folder).await,
                 None => self.ping_seat_engines().await,

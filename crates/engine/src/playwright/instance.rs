@@ -13,16 +13,16 @@ use tokio::{
 };
 
 use super::{
-    LISTEN, NAME, PlaywrightEngine, STOP_GRACE, artifacts::Artifacts, command, emulation,
-    health_probe::HealthProbe, own_tabs, preload, seat::PlaywrightSeat, server::NodeServer, settle, window,
-    with_temp,
+    NAME, PlaywrightEngine, STDERR_PARSER, STOP_GRACE, command, emulation, health_probe::HealthProbe,
+    own_tabs, preload, seat::PlaywrightSeat, server::NodeServer, settle,
+    shared_output_folder::SharedOutputFolder, window, with_temp,
 };
 use crate::{
     browser_handle::BrowserHandle,
     downloads::Downloads,
-    exit_reason::explain,
     instance_base::InstanceBase,
     launcher::ProcessSpec,
+    loss::explain_by_exit,
     observed_browser::ObservedBrowser,
     observer::Observer,
     process::Process,
@@ -37,7 +37,7 @@ pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(15);
 
 /// How many seats may be opening whose callers have given up. Each is an MCP session and perhaps a context, which are closed
 /// as soon as the engine has answered. An engine with so many unanswered calls will not answer one more.
-const LATE_MAX: usize = 8;
+const ABANDONED_OPENINGS_MAX: usize = 8;
 
 pub(super) struct PlaywrightInstance {
     shared: Arc<PlaywrightState>,
@@ -55,9 +55,9 @@ pub(super) struct PlaywrightState {
     /// The Node process of all seats, unless each has its own.
     node: Option<NodeServer>,
     /// The files that this Node keeps for all seats.
-    artifacts: Artifacts,
+    output: SharedOutputFolder,
     health_probe: HealthProbe,
-    /// The turn of one seat at a time in a browser's default context; `None` if each seat has a context of its own.
+    /// Lets one seat at a time use the browser's default context; `None` if each seat has a context of its own.
     default_context: Option<Arc<Semaphore>>,
     /// Contexts are made one at a time, so that a new one is known to belong to this seat.
     pub(super) opening: Mutex<()>,
@@ -95,7 +95,7 @@ impl PlaywrightInstance {
             browser,
             downloads,
             node,
-            artifacts: Artifacts::default(),
+            output: SharedOutputFolder::default(),
             health_probe: HealthProbe::default(),
             default_context,
             opening: Mutex::default(),
@@ -149,7 +149,7 @@ impl PlaywrightState {
     async fn open(self: Arc<Self>, agent: Arc<dyn Agent>) -> Result<Box<dyn Seat>, OpenError> {
         match PlaywrightSeat::open(self.clone(), agent).await {
             Ok(seat) => Ok(Box::new(seat)),
-            // A seat that fails on a dying instance fails because of it.
+            // If the instance is gone, that is the reason why the seat fails.
             Err(error) => match self.gone().await {
                 Some(lost) => Err(lost.into()),
                 None => Err(error.into()),
@@ -166,13 +166,13 @@ impl PlaywrightState {
 
     /// A seat begins to use the engine.
     pub(super) fn seat_opened(&self) {
-        self.artifacts.seat_opened();
+        self.output.seat_opened();
     }
 
     /// A seat has ended: removes its folder, except the part that other seats of the same Node use.
     pub(super) async fn seat_closed(&self, folder: SeatFolder) {
         match self.node {
-            Some(_) => self.artifacts.seat_closed(folder).await,
+            Some(_) => self.output.seat_closed(folder).await,
             None => folder.clear().await,
         }
     }
@@ -191,17 +191,18 @@ impl PlaywrightState {
         }
         let spec = with_instance_folder(&self.engine, self.engine.command()?, self.folder.path());
         let spec = command::connect_to(spec, self.handle());
-        let (process, pipes, _) = self.engine.start_node(NAME, spec, LISTEN).await?;
+        let (process, pipes, _) = self.engine.start_node(NAME, spec, STDERR_PARSER).await?;
         let (peer, inbound) = child::connect(pipes.stdin, pipes.stdout);
-        let upstream = explain(&process, Upstream::open(peer, inbound, folder, agent, changed)).await?;
+        let upstream =
+            explain_by_exit(&process, Upstream::open(peer, inbound, folder, agent, changed)).await?;
         let upstream = Arc::new(upstream);
         self.health_probe.add(process.pid(), &upstream);
         Ok((upstream, Some(process)))
     }
 }
 
-/// Writes the files that the engine reads from the instance's folder. In a context of the browser's user nothing is set, not
-/// even the size of a page.
+/// Writes the files that the engine reads from the instance's folder. In a context of the browser's user the engine
+/// sets nothing, not even the size of a page.
 fn write_scripts(engine: &PlaywrightEngine, folder: &Path) -> io::Result<()> {
     let options = &engine.options;
     preload::write(folder)?;
@@ -231,8 +232,10 @@ impl Instance for PlaywrightInstance {
         Box::pin(async move {
             let base = &self.shared.base;
             base.loss.check()?;
-            if base.late() >= LATE_MAX {
-                let why = format!("{LATE_MAX} browser contexts that took too long are still being opened");
+            if base.abandoned_openings() >= ABANDONED_OPENINGS_MAX {
+                let why = format!(
+                    "{ABANDONED_OPENINGS_MAX} browser contexts that took too long are still being opened"
+                );
                 return Err(OpenError::Late(StartError::new(why)));
             }
             let opening = base.open(self.shared.clone().open(agent));

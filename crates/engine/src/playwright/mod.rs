@@ -3,23 +3,22 @@
 //!
 //! One Node process serves all seats over HTTP on loopback, with a context each. If agents may run code in Node, each seat
 //! has a Node process of its own over stdio, so that such code reaches no other session. The engine itself starts Firefox,
-//! WebKit, the user's own browser and browsers of Windows ([`launched`]): one process, one seat, and no observer.
+//! WebKit, the user's own browser and browsers of Windows ([`engine_started_browser`]): one process, one seat, and no
+//! observer.
 
 mod annotate;
-mod artifacts;
-mod brief;
 mod browser_command;
 mod caps;
 mod command;
 mod console;
 mod context;
 mod emulation;
+mod engine_started_browser;
 mod file_links;
 pub(crate) mod files;
 mod format;
 mod health_probe;
 mod instance;
-mod launched;
 mod options;
 mod own_tabs;
 mod package;
@@ -29,6 +28,8 @@ mod seat;
 mod selectors;
 mod server;
 mod settle;
+mod shared_output_folder;
+mod short_descriptions;
 mod text;
 mod tree;
 mod unannounced_downloads;
@@ -41,11 +42,11 @@ use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceI
 use crate::{
     EngineBase, EngineEntry,
     browser_handle::BrowserHandle,
-    cdp_proxy::Targets,
+    cdp_proxy::{EngineRules, Targets},
     downloads::Downloads,
     launcher::ProcessSpec,
     observer::Observer,
-    process::Listen,
+    process::StderrParser,
     tool_list::{self, ToolsChanged},
 };
 
@@ -57,7 +58,7 @@ pub use package::PLAYWRIGHT;
 /// did not start.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-/// How long a seat's own Node may take, which may have a recording or a trace to write. It usually takes 300 ms.
+/// How long a seat's own Node may take to exit; it may have a recording or a trace to write. It usually takes 300 ms.
 const SEAT_STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// The tool that closes the context and leaves the session empty.
@@ -103,16 +104,15 @@ impl PlaywrightEngine {
         &self,
         downloads: Option<Arc<Downloads>>,
     ) -> Result<(BrowserHandle, Observer), StartError> {
-        let targets = self.targets();
+        let rules = EngineRules { targets: self.targets(), downloads, forgets_crashed_pages: true };
         match &self.options.attach {
-            Some(endpoint) => {
-                BrowserHandle::attach(endpoint, &self.run, &self.ports, targets, downloads).await
-            }
+            Some(endpoint) => BrowserHandle::attach(endpoint, &self.run, &self.ports, rules).await,
             None => {
                 let options = &self.options;
-                let own = (!options.pool.isolated).then(|| options.own_context()).transpose()?;
-                let spec = self.chromium(own)?;
-                BrowserHandle::start(&self.launcher, &self.run, &self.ports, &spec, targets, downloads).await
+                let default_context =
+                    (!options.pool.isolated).then(|| options.default_context_options()).transpose()?;
+                let spec = self.chromium(default_context)?;
+                BrowserHandle::start(&self.launcher, &self.run, &self.ports, &spec, rules).await
             }
         }
     }
@@ -132,8 +132,8 @@ impl PlaywrightEngine {
         counted.then(|| Arc::new(Downloads::new(self.options.disk_bytes_max())))
     }
 
-    /// Only page-made tools can change the list of an engine whose version and options are fixed; the engine announces a
-    /// change with every new session, which means nothing.
+    /// Only page-made tools can change the list of an engine whose version and options are fixed; without them,
+    /// greenroom ignores the change that the engine announces with every new session.
     fn tools_changed(&self) -> Option<ToolsChanged> {
         self.options.settings.tools.webmcp.then(|| self.tools_changed.clone())
     }
@@ -166,7 +166,7 @@ impl Engine for PlaywrightEngine {
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         Box::pin(async move {
-            let (process, pipes, _) = self.start_node(NAME, self.command()?, LISTEN).await?;
+            let (process, pipes, _) = self.start_node(NAME, self.command()?, STDERR_PARSER).await?;
             tool_list::list_tools_and_stop(process, pipes, STOP_GRACE).await
         })
     }
@@ -176,7 +176,7 @@ impl Engine for PlaywrightEngine {
         Box::pin(async move {
             options::check(&engine.options)?;
             if engine.options.engine_starts_browser() {
-                return launched::start(engine).await;
+                return engine_started_browser::start(engine).await;
             }
             Ok(Arc::new(PlaywrightInstance::start(engine).await?) as Arc<dyn Instance>)
         })
@@ -192,7 +192,7 @@ impl Engine for PlaywrightEngine {
     }
 }
 
-const LISTEN: Listen = Listen { ready: listening, ..Listen::PLAIN };
+const STDERR_PARSER: StderrParser = StderrParser { ready: listening, ..StderrParser::DEFAULT };
 
 /// The line with the address at which the engine listens.
 fn listening(line: &str) -> Option<String> {

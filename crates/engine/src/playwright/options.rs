@@ -23,7 +23,7 @@ pub(super) fn check(options: &EngineOptions) -> Result<(), StartError> {
         check_attached(options)?;
     }
     check_files(&options.pool)?;
-    // Paths of Windows mean nothing here.
+    // greenroom cannot check paths of Windows.
     if options.pool.wsl_windows {
         return Ok(());
     }
@@ -66,7 +66,7 @@ fn check_attached(options: &EngineOptions) -> Result<(), StartError> {
 /// Checks that the init scripts and the file of secrets exist. Also called before any instance is started, so that a wrong
 /// path does not surface only with the first call. Storage states may come later: a tool of the engine writes them.
 pub(super) fn check_files(pool: &Pool) -> Result<(), StartError> {
-    // Paths of Windows mean nothing here.
+    // greenroom cannot check paths of Windows.
     if pool.wsl_windows {
         return Ok(());
     }
@@ -135,7 +135,8 @@ struct StorageItem {
     _value: String,
 }
 
-/// A browser stores up to 10 MiB for a site; a login that uses all of that at six sites is far beyond any known one.
+/// The largest storage state that is read. A browser stores up to 10 MiB for a site, and no known login uses all of
+/// that at six sites.
 const STORAGE_STATE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 fn check_storage_state(path: &Path) -> Result<(), StartError> {
@@ -144,7 +145,7 @@ fn check_storage_state(path: &Path) -> Result<(), StartError> {
         StartError::new(format!("cannot read the storage state: {error}: `{shown}`"))
             .hint("correct `storage_state`; the tool `browser_storage_state` of a pool with the caps `storage` writes such a file")
     })?;
-    // First as an object: a struct could be read from a list as well.
+    // The text is parsed as an object first, because serde would also accept a list for the struct.
     let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
     object.and_then(|object| StorageState::deserialize(serde_json::Value::Object(object))).map(drop).map_err(
         |error| {

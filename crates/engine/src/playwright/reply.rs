@@ -68,7 +68,7 @@ async fn add_named_file(
         let start = body.find(&format!("{open}{escaped})"))? + open.len();
         Some(start..start + escaped.len())
     };
-    // A file to which the answer does not link goes first.
+    // A file to which the answer does not link gets an empty range at its start.
     let range = linked("](").or_else(|| linked("](./")).unwrap_or(0..0);
     found.artifacts.retain(|artifact| !artifact.range.contains(&range.start));
     let renamed = engine_name != agent_name;
@@ -83,7 +83,7 @@ async fn add_named_file(
         }));
     }
     let instead = (renamed && !range.is_empty()).then(|| agent_name.clone());
-    // The snapshot is only in the file: the answer keeps the link to it.
+    // The answer keeps its link to the file, so the snapshot gets a range of its own, which is empty.
     if kind == ArtifactKind::Snapshot {
         found.artifacts.push(Artifact { kind, range: 0..0, instead: None, content });
         found.artifacts.extend(instead.map(|name| Artifact {

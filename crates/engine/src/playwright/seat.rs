@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    CLOSE, CONFIG, SEAT_STOP_GRACE, annotate, artifacts,
+    CLOSE, CONFIG, SEAT_STOP_GRACE, annotate,
     context::{PendingContexts, SeatContext},
     file_links::SnapshotFiles,
     files::{self, SessionFolders},
@@ -24,11 +24,12 @@ use super::{
     instance::{OPEN_WITHIN, PlaywrightState},
     own_tabs,
     reply::{ensure_success, failed_reply, own_wait, to_reply},
+    shared_output_folder,
 };
 use crate::{
-    disk_use::{self, DiskUse, LOOK_EVERY},
+    disk_use::{self, DiskUse, MEASURE_EVERY},
     downloads::{ContextId, Downloads},
-    exit_reason::{Loss, wait_for_loss},
+    loss::{Loss, wait_for_loss},
     observer::{Crashes, WatchedPages},
     process::Process,
     seat_folder::SeatFolder,
@@ -58,7 +59,7 @@ pub(super) struct PlaywrightSeat {
     crashes_reported: u64,
     view: watch::Sender<View>,
     lost: watch::Sender<Option<Lost>>,
-    /// In a browser's default context there is one seat at a time; the next waits for the end of this one.
+    /// The permit for the browser's default context, which one seat uses at a time; the next seat waits for it.
     _turn: Option<OwnedSemaphorePermit>,
     /// Follows the instance, the seat's process and its context.
     watchers: JoinSet<()>,
@@ -72,10 +73,10 @@ struct DiskMeter {
 }
 
 impl DiskMeter {
-    /// Measures the seat's folder. The engine's folder for all of its seats is left out: the downloads in it are in their
-    /// accounts.
+    /// Measures the seat's folder. Leaves out the engine's folder for all of its seats: `Downloads` counts the
+    /// downloads in it.
     async fn measure(&self) -> DiskUse {
-        let files = disk_use::measure_folder(&self.folder, Some(artifacts::FOLDER)).await;
+        let files = disk_use::measure_folder(&self.folder, Some(shared_output_folder::SHARED_FOLDER)).await;
         match &self.account {
             Some((downloads, account)) => {
                 files.counted_in(|bytes| downloads.note_other_files(account, bytes))
@@ -87,7 +88,7 @@ impl DiskMeter {
     /// Pages go on between calls: they download, and make the engine write logs.
     async fn measure_repeatedly(&self) -> Infallible {
         loop {
-            sleep(LOOK_EVERY).await;
+            sleep(MEASURE_EVERY).await;
             self.measure().await;
         }
     }
@@ -148,13 +149,13 @@ impl PlaywrightSeat {
         });
     }
 
-    /// Makes the engine create a context, and waits for the end of it even if the caller has given up: a context that
-    /// appears late would be taken for the next seat's.
+    /// Makes the engine create a context. The creation runs to its end even if the caller gives up: otherwise
+    /// greenroom would take a context that appears late for the next seat's.
     async fn create_context(&mut self, agent: Arc<dyn Agent>) -> Result<(), StartError> {
-        if timeout(OPEN_WITHIN, self.pending.done()).await.is_err() {
+        if timeout(OPEN_WITHIN, self.pending.wait_until_made()).await.is_err() {
             return Err(self.instance.open_timeout_error());
         }
-        self.close_late_context().await;
+        self.close_context_made_late().await;
         let (deliver, made) = oneshot::channel();
         let instance = self.instance.clone();
         let upstream = self.upstream.clone();
@@ -173,8 +174,8 @@ impl PlaywrightSeat {
     }
 
     /// Makes the engine close a context that it made too late; only the engine knows which one that is.
-    async fn close_late_context(&self) {
-        if self.pending.take_late() && !self.instance.handle().is_attached() {
+    async fn close_context_made_late(&self) {
+        if self.pending.take_timed_out() && !self.instance.handle().is_attached() {
             let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
             let _ = timeout(CLOSE_CONTEXT_WITHIN, self.upstream.call(&close, Arc::new(NoAgent))).await;
         }
@@ -189,8 +190,8 @@ impl PlaywrightSeat {
         let view = self.view.clone();
         let lost = self.lost.clone();
         let WatchedPages { view: mut observed_view, mut crashes } = watched;
-        // The observer forgets a context that is given up, so these are this context's alone. A crash before this line is
-        // yet to be reported.
+        // The observer forgets a context that greenroom gives up, so these crashes are all of this context. A crash
+        // before this line is yet to be reported.
         self.crashes = Some(crashes.clone());
         self.crashes_reported = 0;
         self.watchers.spawn(async move {
@@ -302,7 +303,7 @@ impl PlaywrightSeat {
         Ok(annotate::annotated(picture, full_page, snapshot, view).await)
     }
 
-    /// Makes a call of greenroom's own.
+    /// Makes a call for greenroom itself, not for the agent.
     async fn ask(
         &mut self,
         tool: &str,
@@ -335,14 +336,15 @@ impl PlaywrightSeat {
         }
     }
 
-    /// Gives everything back: the context, the session with the engine, the process. On a lost instance there is no engine
-    /// to end the session with.
+    /// Releases the context, the MCP session and the process. If the instance is lost, there is no engine that could
+    /// end the session.
     async fn release(self: Box<Self>) {
         let Self { instance, upstream, process, folder, context, pending, mut watchers, _turn, .. } = *self;
         watchers.shutdown().await;
         let close_session = async {
-            // What the engine is still making belongs to this session, and is closed with it.
-            pending.done().await;
+            // A context that the engine is still making belongs to this session, and must exist before it can be
+            // closed.
+            pending.wait_until_made().await;
             // The seat's own tabs close first, because the browser's user sees them.
             let mut context = context;
             if matches!(context, Some(SeatContext::Tabs(_)))
@@ -351,7 +353,7 @@ impl PlaywrightSeat {
                 instance.dispose_context(tabs).await;
             }
             let is_attached = instance.handle().is_attached();
-            if context.is_some() || (pending.take_late() && !is_attached) {
+            if context.is_some() || (pending.take_timed_out() && !is_attached) {
                 let close = encode(&json!({ "name": CLOSE, "arguments": {} }));
                 // If the engine does not close the context in time, `dispose_context` below makes the browser
                 // close it.
@@ -366,7 +368,7 @@ impl PlaywrightSeat {
         };
         tokio::select! {
             biased;
-            _ = instance.base.loss.declared() => {}
+            _ = instance.base.loss.wait_until_declared() => {}
             () = close_session => {}
         }
         drop(upstream);
@@ -429,7 +431,7 @@ mod tests {
     use super::*;
     use crate::{
         launcher::{Launcher, ProcessSpec},
-        process::Listen,
+        process::StderrParser,
     };
 
     /// A Node process that does not exit when asked is killed, but not before two seconds are over. The clock advances only
@@ -438,16 +440,17 @@ mod tests {
     async fn node_gets_two_seconds_to_exit() {
         const IGNORES_SIGTERM: &str = "trap '' TERM; echo ready >&2; read line";
         let launcher = Launcher::start("test").unwrap();
-        let listen = Listen { ready: |line| (line == "ready").then(String::new), ..Listen::PLAIN };
+        let parser =
+            StderrParser { ready: |line| (line == "ready").then(String::new), ..StderrParser::DEFAULT };
         let spec = ProcessSpec::new("/bin/sh").args(["-c", IGNORES_SIGTERM]).pipes();
-        let (process, pipes, ready) = Process::start(&launcher, "node", spec, listen).await.unwrap();
+        let (process, pipes, ready) = Process::start(&launcher, "node", spec, parser).await.unwrap();
         ready.await.unwrap();
         let began = Instant::now();
         end_node(&process).await;
         assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
         let exit = process.wait().await.to_string();
         assert!(exit.contains("signal: 9"), "{exit}");
-        // Its input was open until now: it did not exit by itself.
+        // Node's stdin was open until now, so Node did not exit by itself.
         drop(pipes);
     }
 }

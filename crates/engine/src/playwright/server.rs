@@ -6,18 +6,18 @@ use greenroom_core::{StartError, port::human};
 use greenroom_mcp::link::http::Endpoint;
 use tokio::time::timeout;
 
-use super::{LISTEN, NAME, PlaywrightEngine, command};
+use super::{NAME, PlaywrightEngine, STDERR_PARSER, command};
 use crate::{
     browser_handle::BrowserHandle,
-    exit_reason::explain,
     launcher::ProcessSpec,
+    loss::explain_by_exit,
     ports::PortGuard,
     process::{Pipes, Process},
     run_folder::unwritable_error,
 };
 
 /// How long Node may take until it listens. It usually takes half a second, on a busy machine a few seconds.
-const READY: Duration = Duration::from_secs(20);
+const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// How often a port is chosen anew when another process takes it first.
 const PORT_TRIES: usize = 3;
@@ -46,14 +46,15 @@ impl NodeServer {
                 .arg(port.to_string())
                 // The engine would end a session whose pings go unanswered; greenroom checks it itself.
                 .env("PLAYWRIGHT_MCP_PING_TIMEOUT_MS", "0");
-            let (process, pipes, ready) = engine.start_node(NAME, spec, LISTEN).await?;
-            let address = explain(&process, async {
-                match timeout(READY, ready).await {
+            let (process, pipes, ready) = engine.start_node(NAME, spec, STDERR_PARSER).await?;
+            let address = explain_by_exit(&process, async {
+                match timeout(READY_WITHIN, ready).await {
                     Ok(Ok(address)) => Ok(address),
                     Ok(Err(_)) => Err(StartError::new("the engine ended before it listened")),
-                    Err(_) => {
-                        Err(StartError::new(format!("the engine did not listen within {}", human(READY))))
-                    }
+                    Err(_) => Err(StartError::new(format!(
+                        "the engine did not listen within {}",
+                        human(READY_WITHIN)
+                    ))),
                 }
             });
             match address.await {

@@ -1,10 +1,10 @@
-//! How a page settles after an action: the engine's fixed wait ends as soon as nothing is pending that could still
+//! Settling after an action: the engine's fixed wait ends early, as soon as nothing is pending that could still
 //! change the page.
 //!
 //! The engine waits by evaluating a timer in the page. `settle/engine.cjs`, which the engine loads for each of its pages,
-//! answers that evaluation instead, with the help of `settle/page.js` in every document, which `look.cjs` asks. This module
-//! writes them where the engine finds them. It parses no answer: the engine takes its snapshot after the wait, and its
-//! answers stay unchanged. See `docs/decisions/011-settle.md`.
+//! answers that evaluation instead, with the help of `settle/page.js` in every document, which `wait_until_idle.cjs` asks.
+//! This module writes these scripts where the engine finds them. It parses no answer: the engine takes its snapshot after
+//! the wait, and its answers stay unchanged. See `docs/decisions/011-settle.md`.
 
 use std::{io, path::Path, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::launcher::ProcessSpec;
 
 /// The longest time that a page may settle after an action: the engine's own default. A document that cannot be observed
 /// takes all of it.
-pub(super) const LONGEST: Duration = Duration::from_millis(500);
+pub(super) const SETTLE_TIMEOUT: Duration = Duration::from_millis(500);
 
 const ENGINE: (&str, &str) = ("engine.cjs", include_str!("settle/engine.cjs"));
-const LOOK: (&str, &str) = ("look.cjs", include_str!("settle/look.cjs"));
+const WAIT_UNTIL_IDLE: (&str, &str) = ("wait_until_idle.cjs", include_str!("settle/wait_until_idle.cjs"));
 const PAGE: (&str, &str) = ("page.js", include_str!("settle/page.js"));
 
 /// Below an instance's folder.
@@ -25,23 +25,24 @@ const FOLDER: &str = "settle";
 pub(super) fn write(instance: &Path) -> io::Result<()> {
     let folder = instance.join(FOLDER);
     std::fs::create_dir(&folder)?;
-    for (name, source) in [ENGINE, LOOK, PAGE] {
+    for (name, source) in [ENGINE, WAIT_UNTIL_IDLE, PAGE] {
         std::fs::write(folder.join(name), source)?;
     }
     Ok(())
 }
 
-/// Makes the engine settle for the time that the user set; or by observing, with the scripts in the instance's folder.
+/// Makes the engine wait for the time that the user set, or else until the scripts in the instance's folder find the
+/// page at rest.
 pub(super) fn configure(spec: ProcessSpec, set: Option<Duration>, instance: &Path) -> ProcessSpec {
     let spec = match set {
         Some(_) => spec,
         None => spec.arg("--init-page").arg(instance.join(FOLDER).join(ENGINE.0)),
     };
-    spec.arg("--timeout-settle").arg(set.unwrap_or(LONGEST).as_millis().to_string())
+    spec.arg("--timeout-settle").arg(set.unwrap_or(SETTLE_TIMEOUT).as_millis().to_string())
 }
 
-/// Makes the engine settle for the time that the user set, or for its default.
-pub(super) fn fixed(spec: ProcessSpec, set: Option<Duration>) -> ProcessSpec {
+/// Makes the engine wait for the time that the user set, or for its default.
+pub(super) fn configure_fixed_wait(spec: ProcessSpec, set: Option<Duration>) -> ProcessSpec {
     match set {
         Some(set) => spec.arg("--timeout-settle").arg(set.as_millis().to_string()),
         None => spec,
@@ -52,18 +53,18 @@ pub(super) fn fixed(spec: ProcessSpec, set: Option<Duration>) -> ProcessSpec {
 mod tests {
     use super::*;
 
-    /// The engine gets the same time by which its script recognises the wait.
+    /// greenroom gives the engine the same time by which the script recognises the wait.
     #[test]
     fn engine_and_script_have_the_same_time() {
-        assert!(ENGINE.1.contains(&format!("const LONGEST_MS = {};", LONGEST.as_millis())));
+        assert!(ENGINE.1.contains(&format!("const SETTLE_TIMEOUT_MS = {};", SETTLE_TIMEOUT.as_millis())));
     }
 
-    /// The engine's script believes a document's account only as far as an honest document would give it. With anything else
-    /// the engine waits its own time: a list that is too long, or not a list, is not iterated, and only the beginning of an
-    /// address counts, so that a long one costs no more than a short one.
+    /// The engine's script accepts a document's account only if it has the form of an honest one. With any other the
+    /// engine waits its full time: a list that is too long, or not a list, is not iterated, and only the beginning of
+    /// an address counts, so that a long one costs no more than a short one.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "a test of what Node does with the script")]
-    fn dishonest_page_accounts_are_not_believed() {
+    fn invalid_page_accounts_do_not_end_the_wait() {
         /// A page whose one document gives the account of the first argument, while the response to a fetch of the second
         /// argument's address has begun. Timers stand still: prints whether the page is found at rest before the time is
         /// over.

@@ -110,7 +110,7 @@ fn console(body: &str) -> Option<(Range<usize>, AnswerLink<'_>)> {
     let start = at + EVENT.len();
     let rest = body.get(start..)?;
     let link = rest.get(..rest.find(['\\', '"'])?)?;
-    // With the blank before it: the lines themselves begin on a new one.
+    // The range includes the blank before the link, since the lines that replace it begin on a new line.
     Some((start - 1..start + link.len(), console_link(link)?))
 }
 
@@ -127,7 +127,7 @@ pub(super) fn console_event(body: &str, link: Range<usize>) -> Range<usize> {
     }
     let section = body.get(..start).and_then(|before| before.strip_suffix(SECTION));
     let Some(section) = section else { return start..link.end };
-    // With the preceding newline, if there is one.
+    // The range includes the preceding newline, if there is one.
     section.strip_suffix("\\n").unwrap_or(section).len()..link.end
 }
 
@@ -213,7 +213,7 @@ mod tests {
 
     /// The links of recorded answers are found, each at its position.
     #[test]
-    fn links_of_recorded_answers() {
+    fn links_of_recorded_answers_are_found() {
         assert_eq!(
             found(NAVIGATE, "browser_navigate"),
             [
@@ -264,7 +264,7 @@ mod tests {
 
     /// A snapshot in an answer is found with its fence, up to the fence's end and no further.
     #[test]
-    fn inline_snapshots() {
+    fn inline_snapshots_are_found_with_their_fence() {
         let inner = &SNAPSHOT[SNAPSHOT.find("- list").unwrap()..SNAPSHOT.find("\\n```\"").unwrap()];
         let fence = format!("```yaml\\n{inner}\\n```");
         assert_eq!(found(SNAPSHOT, "browser_snapshot"), [(&*fence, AnswerLink::Inline(inner))]);

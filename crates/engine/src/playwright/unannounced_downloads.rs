@@ -12,13 +12,13 @@ use std::{
 use tokio::time::sleep;
 
 use super::instance::PlaywrightState;
-use crate::{disk_use::LOOK_EVERY, downloads::Downloads};
+use crate::{disk_use::MEASURE_EVERY, downloads::Downloads};
 
-/// How many files of the folder one look takes. The next look takes others, since these are removed.
+/// How many files of the folder one scan reads. The next scan reads others, since these are removed.
 const FILES_MAX: usize = 1024;
 
-/// In how many looks in a row a download must be missing from every account. On a busy machine its event may come seconds
-/// after its file.
+/// In how many scans in a row a download must be missing from every account. On a busy machine its event may come
+/// seconds after its file.
 const SIGHTINGS_MIN: u32 = 4;
 
 /// The suffix of a file while it is being written.
@@ -30,7 +30,7 @@ impl PlaywrightState {
         let Some(downloads) = &self.downloads else { return };
         let mut sightings: HashMap<UnannouncedDownload, u32> = HashMap::new();
         loop {
-            sleep(LOOK_EVERY).await;
+            sleep(MEASURE_EVERY).await;
             let known = downloads.clone();
             let listed_blocking =
                 tokio::task::spawn_blocking(move || unannounced_in_folders(known.folders(), &known));
@@ -130,7 +130,7 @@ mod tests {
         const UNKNOWN: &str = "a9cb6592-9d0c-4f0d-8ba2-d919b3b4a152";
         let folder = tempfile::tempdir().unwrap();
         let downloads = Downloads::new(1 << 20);
-        downloads.begins(KNOWN, &None);
+        downloads.on_begin(KNOWN, &None);
         for name in [KNOWN, "trace-1.trace", "c36d6cea013e46beb8fa644da7f07f34", "resources"] {
             fs::write(folder.path().join(name), "").unwrap();
         }

@@ -1,8 +1,8 @@
 //! The viewport of a browser's default context.
 //!
-//! The engine sets none there, and the size with which a browser is started is its window's: the page's share of it depends
-//! on the browser (with a window of 900 by 500 the headless shell gives 900 by 500, Chromium 900 by 413). So a script that
-//! the engine loads for each of its pages sets the viewport.
+//! The engine sets no viewport there, and the size with which a browser is started is that of its window: how much of
+//! it the page gets depends on the browser (with a window of 900 by 500 the headless shell gives 900 by 500, Chromium
+//! 900 by 413). So a script that the engine loads for each of its pages sets the viewport.
 
 use std::{io, path::Path};
 
@@ -15,7 +15,7 @@ const SCRIPT: &str = "window.cjs";
 
 /// Writes the script into an instance's folder.
 pub(super) fn write(instance: &Path, Viewport { width, height }: Viewport) -> io::Result<()> {
-    // A page that is gone by then needs no viewport.
+    // The script ignores errors: a page that is gone by then needs no viewport.
     let script = format!(
         "exports.default = ({{ page }}) => page.setViewportSize({{ width: {width}, height: {height} }}).catch(() => {{}});\n"
     );

@@ -1,5 +1,5 @@
-//! Engines that support revision 2026-07-28 only: no handshake, and questions that come as answers. The agent still gets
-//! such an engine's questions, and the request is repeated with the agent's answers.
+//! Engines that support revision 2026-07-28 only: there is no handshake, and the engine sends questions as answers to
+//! requests. greenroom passes the questions to the agent, and repeats the request with the agent's answers.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ pub(super) async fn discover(peer: &Peer, hello: InitializeParams) -> Option<Int
     })
 }
 
-/// Subscribes to changes of the engine's tools, as long as it runs. If the engine refuses, it is asked for its tools when
-/// the next seat opens.
+/// Subscribes to changes of the engine's tools, as long as it runs. If the engine refuses, greenroom asks it for its
+/// tools when the next seat opens.
 pub(super) async fn follow_tools(peer: Arc<Peer>) {
     let wanted = encode(&json!({ "notifications": { "toolsListChanged": true } }));
     let ended = peer.request("subscriptions/listen", Some(&wanted)).await;
@@ -64,7 +64,7 @@ pub(super) async fn ask(
         meta.set(LOG_LEVEL, encode(&level));
     }
     request.set("_meta", meta.to_raw());
-    // The agent's client answered greenroom's questions with these, not the engine's.
+    // These fields are the client's answers to greenroom's questions, not to the engine's.
     request.remove("requestState");
     request.remove("inputResponses");
     for _ in 0..ROUNDS_MAX {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use greenroom_core::{Call, Engine, InstanceId, Lost, OpenError};
 use greenroom_engine::{CustomEngine, CustomServer};
 use greenroom_testkit::{
-    PATIENCE, eventually,
+    TEST_TIMEOUT, eventually,
     process::{Signal, alive, signal, wait_gone},
     within,
 };
@@ -86,7 +86,8 @@ async fn a_broken_command_fails_the_start() {
     assert!(error.message.contains("cannot start `/nowhere/engine`") && error.hint.is_some(), "{error}");
 }
 
-/// An unexpected end is the instance's loss with one slot, with the process's last output, and only the seat's with more.
+/// With one slot the unexpected end of a process is the instance's loss, with the process's last output; with more
+/// slots only the seat's.
 #[tokio::test]
 async fn unexpected_end_is_a_loss() {
     let fixture = FakeEngineFixture::new();
@@ -94,7 +95,7 @@ async fn unexpected_end_is_a_loss() {
     let mut seat = open(&instance).await;
     call(&mut seat, "die_after", json!({ "code": 3, "stderr": "out of memory" })).await;
     let mut lost = instance.lost();
-    let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone();
+    let why = within(TEST_TIMEOUT, lost.wait_for(Option::is_some)).await.unwrap().clone();
     let stderr_tail = "out of memory".into();
     assert_eq!(why, Some(Lost::Process { status: "exit status: 3".into(), stderr_tail }));
     assert!(matches!(instance.open(Arc::new(AskableAgent)).await, Err(OpenError::Lost(_))));
@@ -109,7 +110,7 @@ async fn unexpected_end_is_a_loss() {
     assert_eq!(instance.process_ids(), [first, second]);
     signal(first, Signal::KILL);
     let mut seat_lost = one.lost();
-    within(PATIENCE, seat_lost.wait_for(Option::is_some)).await.unwrap();
+    within(TEST_TIMEOUT, seat_lost.wait_for(Option::is_some)).await.unwrap();
     assert_eq!(instance.process_ids(), [second]);
     assert_eq!(*instance.lost().borrow(), None);
     assert_eq!(pid(&mut other).await, second);
@@ -174,13 +175,14 @@ async fn stop_ends_a_seat_that_is_being_opened() {
         async move { instance.open(Arc::new(AskableAgent)).await.err() }
     });
     let pid = eventually("a process", || std::fs::read_to_string(&pid_file).ok()?.trim().parse().ok()).await;
-    within(PATIENCE, instance.stop(Duration::from_secs(2))).await;
+    within(TEST_TIMEOUT, instance.stop(Duration::from_secs(2))).await;
     wait_gone(pid).await;
-    let refused = within(PATIENCE, opening).await.unwrap();
+    let refused = within(TEST_TIMEOUT, opening).await.unwrap();
     assert!(matches!(refused, Some(OpenError::Lost(Lost::Shutdown))), "{refused:?}");
 }
 
-/// The seats of a condemned instance get the reason, in their calls too, and not that their processes were killed.
+/// The seats of a lost instance get the reason of its loss, in their calls too, and not that their processes were
+/// killed.
 #[tokio::test]
 async fn seats_of_a_lost_instance_get_its_reason() {
     let fixture = FakeEngineFixture::new();
@@ -199,7 +201,7 @@ async fn seats_of_a_lost_instance_get_its_reason() {
     let why = Lost::HealthCheckFailed("three checks unanswered".into());
     instance.mark_lost(why.clone());
     instance.stop(Duration::ZERO).await;
-    assert_eq!(within(PATIENCE, running).await.unwrap(), Some(why.clone()));
+    assert_eq!(within(TEST_TIMEOUT, running).await.unwrap(), Some(why.clone()));
     assert_eq!(*idle.lost().borrow(), Some(why.clone()));
     assert_eq!(*instance.lost().borrow(), Some(why));
 }

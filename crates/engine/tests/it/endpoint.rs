@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 
 use greenroom_engine::Endpoint;
 use greenroom_testkit::{
-    PATIENCE, eventually,
+    TEST_TIMEOUT, eventually,
     process::{Signal, alive, signal},
     within,
 };
@@ -60,7 +60,7 @@ async fn failing_start_commands_are_named() {
 
     let script = fixture.script("chrome", "exit 7");
     let failing = endpoint(&url, &[script.to_str().unwrap()]);
-    let failed = within(PATIENCE, failing.revive(&fixture.launcher, &fixture.run)).await.unwrap_err();
+    let failed = within(TEST_TIMEOUT, failing.revive(&fixture.launcher, &fixture.run)).await.unwrap_err();
     assert_eq!(failed.message, format!("the start command ended (exit status: 7): `{}`", script.display()));
 }
 
@@ -107,7 +107,7 @@ async fn error_quotes_the_end_of_the_commands_output() {
     let at = url.replace("//", "//ann:sesame@") + "/?key=s3cret";
     let failing = endpoint(&at, &[script.to_str().unwrap(), "{url}"]);
     for _ in 0..2 {
-        let failed = within(PATIENCE, failing.revive(&fixture.launcher, &fixture.run)).await.unwrap_err();
+        let failed = within(TEST_TIMEOUT, failing.revive(&fixture.launcher, &fixture.run)).await.unwrap_err();
         let (_, stderr) = failed.message.split_once("; its last output: ").unwrap();
         assert!(stderr.starts_with("990 | 991 | "), "the last lines: {stderr}");
         assert!(stderr.contains("1000 | cannot open display for http://ann:…@127.0.0.1:"), "{stderr}");
@@ -169,7 +169,7 @@ async fn running_start_command_is_not_run_again() {
 }
 
 /// A process of a start command is independent of greenroom: it has its own session, no tag and no variable of greenroom's,
-/// writes only to a file, and lives on when the launcher is gone, whose end does not wait for it.
+/// writes only to a file, and lives on when the launcher is gone. The launcher's end does not wait for it.
 #[tokio::test]
 async fn started_browser_outlives_greenroom() {
     let fixture = FakeEngineFixture::new();

@@ -18,7 +18,7 @@ fn entries_after(fixture: &FakeEngineFixture, from: &str) -> Vec<String> {
 /// A seat closes its browser, then its process gets SIGTERM, and a process that ignores it is killed and reaped.
 #[tokio::test]
 async fn seat_closes_browser_then_process() {
-    for (flag, killed) in [("--note-sigterm", false), ("--ignore-sigterm", true)] {
+    for (flag, killed) in [("--log-sigterm", false), ("--ignore-sigterm", true)] {
         let fixture = FakeEngineFixture::new();
         let instance = fixture.start(1, &[&CLOSE[..], &[flag]].concat()).await;
         let mut seat = open(&instance).await;
@@ -40,14 +40,14 @@ async fn seat_closes_browser_then_process() {
 #[tokio::test]
 async fn missing_close_tool_is_not_called() {
     let fixture = FakeEngineFixture::new();
-    let instance = fixture.start(2, &["--note-sigterm"]).await;
+    let instance = fixture.start(2, &["--log-sigterm"]).await;
     let mut seat = open(&instance).await;
     pid(&mut seat).await;
     seat.close().await;
     assert_eq!(entries_after(&fixture, "tools/call pid"), ["SIGTERM"]);
 }
 
-/// A process that does not even read any more delays closing no longer than the five seconds of a seat.
+/// A process that no longer reads its input delays the close by at most the five seconds that a seat has.
 #[tokio::test]
 async fn hung_process_is_ended() {
     let fixture = FakeEngineFixture::new();
@@ -62,7 +62,7 @@ async fn hung_process_is_ended() {
 /// A stopped instance sends SIGTERM, waits for the given grace, and kills what is left.
 #[tokio::test]
 async fn instance_stops_with_sigterm_then_kill() {
-    for (flag, grace, killed) in [("--note-sigterm", 60_000, false), ("--ignore-sigterm", 300, true)] {
+    for (flag, grace, killed) in [("--log-sigterm", 60_000, false), ("--ignore-sigterm", 300, true)] {
         let fixture = FakeEngineFixture::new();
         let instance = fixture.start(1, &[flag]).await;
         let [pid] = instance.process_ids()[..] else { panic!("one process") };

@@ -12,7 +12,7 @@ use greenroom_engine::{
     install,
     ports::Ports,
 };
-use greenroom_testkit::{PATIENCE, fake_engine_path, process::alive, within};
+use greenroom_testkit::{TEST_TIMEOUT, fake_engine_path, process::alive, within};
 use serde_json::json;
 
 use super::fixture::{FakeEngineFixture, call, open, pid, start};
@@ -34,7 +34,7 @@ fn options(fixture: &FakeEngineFixture, search_path: OsString) -> EngineOptions 
 /// `cmd.exe` is found on the search path and starts the pinned engine; the seat behind it answers calls and pings, shows
 /// nothing, and is lost with its process.
 #[tokio::test]
-async fn seat_of_a_windows_browser() {
+async fn windows_browser_answers_calls_and_is_lost_with_its_process() {
     let fixture = FakeEngineFixture::new();
     let argv = fixture.path("argv");
     let log = fixture.log();
@@ -98,7 +98,7 @@ async fn seat_of_a_windows_browser() {
     let mut seat = open(&instance).await;
     call(&mut seat, "die_after", json!({})).await;
     let mut lost = instance.lost();
-    within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap();
+    within(TEST_TIMEOUT, lost.wait_for(Option::is_some)).await.unwrap();
     seat.close().await;
     instance.stop(Duration::from_secs(2)).await;
 }

@@ -43,8 +43,8 @@ impl ClipboardFixture {
         Some(values(self.clipboard.on_engine_call(&call, &text, self.now, &mut self.ids)?))
     }
 
-    fn answer_question(&mut self, question: &Value, value: &Value) -> Vec<Value> {
-        let id = u32::try_from(question["id"].as_u64().unwrap()).unwrap();
+    fn answer_query(&mut self, query: &Value, value: &Value) -> Vec<Value> {
+        let id = u32::try_from(query["id"].as_u64().unwrap()).unwrap();
         let text = json!({ "id": id, "result": { "result": { "value": value } } }).to_string();
         values(self.clipboard.answered(id, &text.into(), &mut self.ids))
     }
@@ -63,7 +63,7 @@ fn pasting() -> Value {
 }
 
 impl ClipboardFixture {
-    /// Presses a key that pastes, and lets the page handle it. Returns the questions to the documents.
+    /// Presses a key that pastes, and lets the page handle it. Returns the queries to the documents.
     fn press(&mut self, key: &Value) -> Vec<Value> {
         let sent = self.engine("Input.dispatchKeyEvent", key).unwrap();
         let params = &sent[0]["params"];
@@ -79,20 +79,20 @@ impl ClipboardFixture {
 fn proxy_pastes_into_the_focused_document() {
     let mut fixture = ClipboardFixture::new();
     fixture.copy(r#"{"text/plain":"a","text/html":"<b>a</b>","text/uri-list":"x"}"#);
-    let questions = fixture.press(&pasting());
+    let document_queries = fixture.press(&pasting());
     let documents: Vec<_> =
-        questions.iter().map(|call| (&call["sessionId"], &call["params"]["contextId"])).collect();
+        document_queries.iter().map(|call| (&call["sessionId"], &call["params"]["contextId"])).collect();
     assert_eq!(documents, [(&json!("P"), &json!(1)), (&json!("F"), &json!(2))]);
     assert_eq!(fixture.engine("Runtime.evaluate", &json!({})), Some(Vec::new()), "it waits for the paste");
 
-    assert_eq!(fixture.answer_question(&questions[0], &json!(false)), [0; 0]);
-    let sent = fixture.answer_question(&questions[1], &json!(true));
+    assert_eq!(fixture.answer_query(&document_queries[0], &json!(false)), [0; 0]);
+    let sent = fixture.answer_query(&document_queries[1], &json!(true));
     let expression = sent[0]["params"]["expression"].as_str().unwrap();
     assert_eq!(expression, format!(r#"{PASTE}({{"text/plain":"a","text/html":"<b>a</b>"}})"#));
-    let passed = fixture.answer_question(&sent[0], &json!(true));
+    let passed = fixture.answer_query(&sent[0], &json!(true));
     let methods: Vec<_> = passed.iter().map(|call| call["method"].as_str().unwrap()).collect();
     assert_eq!(methods, ["Runtime.evaluate"]);
-    assert!(fixture.clipboard.keys.is_empty() && fixture.clipboard.questions.is_empty());
+    assert!(fixture.clipboard.keys.is_empty() && fixture.clipboard.document_queries.is_empty());
     assert_eq!(fixture.engine("Runtime.evaluate", &json!({})), None);
     assert_eq!(fixture.clipboard.on_answer_to_engine(7, &mut fixture.ids), [], "it is answered once");
 }
@@ -104,10 +104,10 @@ fn shift_pastes_plain_text_once() {
     fixture.copy(r#"{"text/plain":"a","text/html":"<b>a</b>"}"#);
     let mut key = pasting();
     key["modifiers"] = json!(2 | 8);
-    let questions = fixture.press(&key);
-    let sent = fixture.answer_question(&questions[0], &json!(true));
+    let document_queries = fixture.press(&key);
+    let sent = fixture.answer_query(&document_queries[0], &json!(true));
     assert_eq!(sent[0]["params"]["expression"], format!(r#"{PASTE}({{"text/plain":"a"}})"#));
-    assert_eq!(fixture.answer_question(&questions[1], &json!(true)), [0; 0]);
+    assert_eq!(fixture.answer_query(&document_queries[1], &json!(true)), [0; 0]);
 }
 
 /// A key that copies waits until every document has restored its listeners, and then passes unchanged.
@@ -115,9 +115,9 @@ fn shift_pastes_plain_text_once() {
 fn copy_key_waits_for_the_documents() {
     let mut fixture = ClipboardFixture::new();
     let key = json!({ "type": "rawKeyDown", "modifiers": 2, "windowsVirtualKeyCode": 67 });
-    let questions = fixture.engine("Input.dispatchKeyEvent", &key).unwrap();
-    assert_eq!(fixture.answer_question(&questions[0], &json!(true)), [0; 0]);
-    let passed = fixture.answer_question(&questions[1], &json!(false));
+    let document_queries = fixture.engine("Input.dispatchKeyEvent", &key).unwrap();
+    assert_eq!(fixture.answer_query(&document_queries[0], &json!(true)), [0; 0]);
+    let passed = fixture.answer_query(&document_queries[1], &json!(false));
     assert_eq!((passed.len(), &passed[0]["params"]), (1, &key));
 }
 
@@ -149,8 +149,8 @@ fn keys_are_classified() {
     }
 }
 
-/// A key that pastes never reaches the browser unchanged: not a key that only half of its readers can parse, and not a
-/// second key while the proxy waits for the first.
+/// A key that pastes never reaches the browser unchanged: not a key that the browser may be able to parse and the
+/// proxy cannot, and not a second key while the proxy waits for the first.
 #[test]
 fn paste_keys_never_reach_the_browser_unchanged() {
     let mut fixture = ClipboardFixture::new();
@@ -160,7 +160,7 @@ fn paste_keys_never_reach_the_browser_unchanged() {
         let out =
             values(fixture.clipboard.on_engine_call(&call, &text, fixture.now, &mut fixture.ids).unwrap());
         assert!(out[0]["engine"]["error"].is_object(), "{out:?}");
-        // The second time it comes while the proxy waits for another key.
+        // The second iteration sends the key while the proxy waits for another one.
         fixture.engine("Input.dispatchKeyEvent", &pasting());
     }
     let waiting = &fixture.clipboard.keys["P"].waiting;
@@ -172,13 +172,13 @@ fn paste_keys_never_reach_the_browser_unchanged() {
 #[test]
 fn page_that_does_not_answer_gets_no_paste() {
     let mut fixture = ClipboardFixture::new();
-    let questions = fixture.press(&pasting());
+    let document_queries = fixture.press(&pasting());
     assert_eq!(fixture.engine("Runtime.evaluate", &json!({})), Some(Vec::new()));
     let due = fixture.clipboard.due().unwrap();
     assert_eq!(values(fixture.clipboard.on_deadline(fixture.now)), [0; 0]);
     let passed = values(fixture.clipboard.on_deadline(due));
     assert_eq!(passed.iter().map(|call| &call["method"]).collect::<Vec<_>>(), ["Runtime.evaluate"]);
-    assert_eq!(fixture.answer_question(&questions[0], &json!(true)), [0; 0], "it comes too late");
+    assert_eq!(fixture.answer_query(&document_queries[0], &json!(true)), [0; 0], "it comes too late");
     assert_eq!(fixture.clipboard.due(), None);
 
     fixture.event("Runtime.executionContextDestroyed", "P", &json!({ "executionContextId": 1 }));
@@ -233,8 +233,8 @@ fn copies_stay_in_their_context() {
     let mut fixture = ClipboardFixture::new();
     fixture.copy(r#"{"text/plain":"a"}"#);
     fixture.clipboard.frames.get_mut("P").unwrap().context = "C2".to_owned();
-    let questions = fixture.press(&pasting());
-    let pasted = fixture.answer_question(&questions[0], &json!(true));
+    let document_queries = fixture.press(&pasting());
+    let pasted = fixture.answer_query(&document_queries[0], &json!(true));
     assert_eq!(pasted[0]["params"]["expression"], format!("{PASTE}({{}})"));
     fixture.clipboard.forget("C1");
     assert_eq!(fixture.clipboard.copies.len(), 0);
@@ -254,6 +254,6 @@ fn state_of_closed_pages_is_dropped() {
     for session in ["F", "P"] {
         fixture.clipboard.detached(session);
     }
-    let Clipboard { frames, keys, questions, .. } = &fixture.clipboard;
-    assert_eq!((frames.len(), keys.len(), questions.len()), (0, 0, 0));
+    let Clipboard { frames, keys, document_queries, .. } = &fixture.clipboard;
+    assert_eq!((frames.len(), keys.len(), document_queries.len()), (0, 0, 0));
 }

@@ -1,6 +1,17 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::*;
+use super::{super::message::unknown_session, *};
+use crate::downloads::Downloads;
+
+fn rules(targets: Targets) -> EngineRules {
+    EngineRules { targets, downloads: None, forgets_crashed_pages: true }
+}
+
+fn filter(targets: Targets) -> Filter {
+    Filter::new(&rules(targets))
+}
 
 fn engine(filter: &mut Filter, call: &Value) -> Vec<ProxyMessage> {
     filter.on_engine_call(&call.to_string().into(), Instant::now()).unwrap()
@@ -35,7 +46,7 @@ fn refused_calls_are_answered_with_an_error() {
     for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
         let call =
             json!({ "id": 3, "sessionId": "S", "method": "Page.navigate", "params": { "url": "file:///x" } });
-        let out = engine(&mut Filter::new(&targets, None), &call);
+        let out = engine(&mut filter(targets.clone()), &call);
         let [ProxyMessage::ToEngine(text)] = &out[..] else { panic!("{out:?}") };
         let answer: Value = serde_json::from_str(text).unwrap();
         assert_eq!((&answer["id"], &answer["sessionId"]), (&json!(3), &json!("S")));
@@ -45,13 +56,13 @@ fn refused_calls_are_answered_with_an_error() {
 
 /// Wherever others have pages in the same browser, no page is granted its clipboard.
 #[test]
-fn clipboard_permissions() {
+fn clipboard_permissions_are_withheld() {
     for (targets, is_granted) in
         [(Targets::All, true), (Targets::OwnContexts, false), (Targets::responsive(), false)]
     {
         let params = json!({ "permissions": ["clipboardReadWrite"] });
         let call = json!({ "id": 1, "method": "Browser.grantPermissions", "params": params });
-        let out = engine(&mut Filter::new(&targets, None), &call);
+        let out = engine(&mut filter(targets.clone()), &call);
         let [ProxyMessage::ToBrowser(text)] = &out[..] else { panic!("{out:?}") };
         assert_eq!(text.contains("clipboard"), is_granted, "{text}");
     }
@@ -60,7 +71,7 @@ fn clipboard_permissions() {
 /// Sizes are reduced on their way; a call without a rule passes unchanged.
 #[test]
 fn calls_are_rewritten_or_pass() {
-    let mut filter = Filter::new(&Targets::All, None);
+    let mut filter = filter(Targets::All);
     let bounds = json!({ "windowId": 1, "bounds": { "width": 100_000 } });
     let out = engine(&mut filter, &json!({ "id": 1, "method": "Browser.setWindowBounds", "params": bounds }));
     let [ProxyMessage::ToBrowser(text)] = &out[..] else { panic!("{out:?}") };
@@ -72,7 +83,7 @@ fn calls_are_rewritten_or_pass() {
 /// An answer with too many values becomes an error, whatever their length. Commas and brackets in texts do not count.
 #[test]
 fn answers_with_too_many_values_become_errors() {
-    let mut filter = Filter::new(&Targets::OwnContexts, None);
+    let mut filter = filter(Targets::OwnContexts);
     let mut passes = |value: String| {
         let text = format!(
             r#"{{"id":7,"result":{{"result":{{"type":"object","value":{value}}}}},"sessionId":"S"}}"#
@@ -92,7 +103,7 @@ fn answers_with_too_many_values_become_errors() {
 /// unchanged.
 #[test]
 fn long_pictures_become_errors() {
-    let mut filter = Filter::new(&Targets::OwnContexts, None);
+    let mut filter = filter(Targets::OwnContexts);
     let mut heard = |bytes: usize| {
         let text = format!(r#"{{"id":7,"result":{{"data":"{}"}},"sessionId":"S"}}"#, "a".repeat(bytes));
         let out = filter.on_browser_message(text.clone().into(), Instant::now());
@@ -110,7 +121,7 @@ fn long_pictures_become_errors() {
 #[test]
 fn requests_and_texts_are_bounded() {
     for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
-        let mut filter = Filter::new(&targets, None);
+        let mut filter = filter(targets.clone());
         let sent = |id: u32, url: &str| {
             let params = json!({ "requestId": id.to_string(), "request": { "url": url } });
             json!({ "method": "Network.requestWillBeSent", "params": params, "sessionId": "S" })
@@ -145,7 +156,7 @@ fn requests_and_texts_are_bounded() {
 #[test]
 fn workers_count_for_their_page() {
     for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
-        let mut filter = Filter::new(&targets, None);
+        let mut filter = filter(targets.clone());
         let now = Instant::now();
         engine(&mut filter, &json!({ "id": 5, "method": "Target.createBrowserContext" }));
         browser(&mut filter, &json!({ "id": 5, "result": { "browserContextId": "C" } }));
@@ -197,7 +208,7 @@ fn unreadable_calls_end_the_connection() {
         r#"{"id":1,"method":"a","method":"b"}"#,
         r#"{"id":1,"method":"\ud800"}"#,
     ] {
-        let outcome = Filter::new(&Targets::All, None).on_engine_call(&text.into(), Instant::now());
+        let outcome = filter(Targets::All).on_engine_call(&text.into(), Instant::now());
         assert_eq!(outcome, Err(UnreadableCall), "{text}");
     }
 }
@@ -206,7 +217,7 @@ fn unreadable_calls_end_the_connection() {
 /// the engine made a context, and the engine sees nothing of it.
 #[test]
 fn only_own_contexts_are_shown() {
-    let mut filter = Filter::new(&Targets::OwnContexts, None);
+    let mut filter = filter(Targets::OwnContexts);
     let detached = ["Runtime.runIfWaitingForDebugger", "Target.detachFromTarget"];
     assert_eq!(methods_to_browser(&browser(&mut filter, &attached("S1", "C1"))), detached);
     engine(&mut filter, &json!({ "id": 5, "method": "Target.createBrowserContext" }));
@@ -243,7 +254,7 @@ fn only_own_contexts_are_shown() {
 /// Tabs that the engine opens count only for the number of tabs per session.
 #[test]
 fn tabs_opened_by_pages_are_limited() {
-    let mut filter = Filter::new(&Targets::OwnContexts, None);
+    let mut filter = filter(Targets::OwnContexts);
     engine(&mut filter, &json!({ "id": 1, "method": "Target.createBrowserContext" }));
     browser(&mut filter, &json!({ "id": 1, "result": { "browserContextId": "C" } }));
     let mut now = Instant::now();
@@ -291,7 +302,8 @@ fn tabs_opened_by_pages_are_limited() {
 #[test]
 fn downloads_of_own_contexts_are_counted() {
     let downloads = Arc::new(Downloads::new(1 << 20));
-    let mut filter = Filter::new(&Targets::OwnContexts, Some(downloads.clone()));
+    let mut filter =
+        Filter::new(&EngineRules { downloads: Some(downloads.clone()), ..rules(Targets::OwnContexts) });
     engine(&mut filter, &json!({ "id": 5, "method": "Target.createBrowserContext" }));
     browser(&mut filter, &json!({ "id": 5, "result": { "browserContextId": "C" } }));
     browser(&mut filter, &attached("S", "C"));
@@ -316,4 +328,50 @@ fn downloads_of_own_contexts_are_counted() {
     engine(&mut filter, &json!({ "id": 6, "method": "Target.disposeBrowserContext", "params": dispose }));
     assert!(send_event(&mut filter, "downloadWillBegin", "y").is_empty());
     assert!(!downloads.is_announced("x") && !downloads.is_announced("y"));
+}
+
+/// After a page's crash no answer to a call of that page reaches Playwright, since it would end Node: neither the
+/// browser's, nor a held one, nor the proxy's own refusal. A browser that loads the page again changes nothing. Other pages
+/// and a restarted service worker get their answers.
+#[test]
+fn answers_of_crashed_pages_become_errors() {
+    let crashed = json!({ "method": "Inspector.targetCrashed", "params": {}, "sessionId": "S" });
+    let navigate = |id: u32, url: &str| json!({ "id": id, "sessionId": "S", "method": "Page.navigate", "params": { "url": url } });
+    let answer = |id: u32, session: &str| json!({ "id": id, "result": {}, "sessionId": session });
+    let failure = json!({
+        "id": 1,
+        "result": { "frameId": "F", "loaderId": "L", "errorText": "net::ERR_FAILED" },
+        "sessionId": "S",
+    });
+    let parsed = |out: &[ProxyMessage]| -> Vec<Value> {
+        let text = |out: &ProxyMessage| match out {
+            ProxyMessage::ToEngine(text) => serde_json::from_str(text).unwrap(),
+            ProxyMessage::ToBrowser(text) => panic!("the browser gets this: {text}"),
+        };
+        out.iter().map(text).collect()
+    };
+    let unknown = |id: u32| -> Value { serde_json::from_str(&unknown_session(id, "S")).unwrap() };
+
+    let filter = &mut filter(Targets::All);
+    engine(filter, &navigate(1, "http://127.0.0.1/"));
+    assert_eq!(browser(filter, &failure), [], "the answer is held");
+    assert_eq!(parsed(&browser(filter, &crashed)), [crashed.clone(), unknown(1)]);
+    assert_eq!(parsed(&browser(filter, &answer(2, "S"))), [unknown(2)]);
+    assert_eq!(parsed(&engine(filter, &navigate(3, "file:///x"))), [unknown(3)]);
+    assert_eq!(parsed(&browser(filter, &answer(4, "T"))), [answer(4, "T")]);
+    let reloaded = json!({ "method": "Inspector.targetReloadedAfterCrash", "params": {}, "sessionId": "S" });
+    browser(filter, &reloaded);
+    assert_eq!(parsed(&browser(filter, &answer(5, "S"))), [unknown(5)]);
+    let mut worker = attached("W", "C");
+    worker["params"]["targetInfo"]["type"] = "service_worker".into();
+    browser(filter, &worker);
+    browser(filter, &json!({ "method": "Inspector.targetCrashed", "params": {}, "sessionId": "W" }));
+    assert_eq!(parsed(&browser(filter, &answer(6, "W"))), [answer(6, "W")]);
+    browser(filter, &json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S" } }));
+    assert_eq!(parsed(&browser(filter, &answer(7, "S"))), [answer(7, "S")]);
+
+    // Puppeteer goes on with the session.
+    let filter = &mut Filter::new(&EngineRules { forgets_crashed_pages: false, ..rules(Targets::All) });
+    browser(filter, &crashed);
+    assert_eq!(parsed(&browser(filter, &answer(2, "S"))), [answer(2, "S")]);
 }

@@ -102,7 +102,7 @@ fn navigation_and_closing_reset_the_count() {
     assert_eq!(fixture.fill("A"), 0, "a worker that ends takes nothing with it");
     fixture.limit.detached("A");
     assert_eq!(fixture.fill("B"), REQUESTS_MAX);
-    assert!(fixture.limit.page_of_part.is_empty() && fixture.limit.pages.len() == 2);
+    assert!(fixture.limit.page_of_child_session.is_empty() && fixture.limit.pages.len() == 2);
 }
 
 /// A page that makes a request now and then is listed for hours; a page that does not stop gets new requests through at the
@@ -122,7 +122,7 @@ fn requests_are_forgiven_over_time() {
     let again = fixture.fill("A") + fixture.fill("B");
     assert_eq!(
         u64::from(again),
-        100 / 2 * REQUESTS_FORGIVEN,
+        100 / 2 * REQUESTS_FORGIVEN_PER_SECOND,
         "half of it is the other tab's, which has nothing to forget"
     );
 }
@@ -147,7 +147,7 @@ fn pages_attached_within_tabs_count() {
 
 /// A few long requests count for as much as many short ones. Documents pass for longer, but not for ever.
 #[test]
-fn long_requests_and_documents() {
+fn long_requests_count_by_bytes_and_documents_pass_longer() {
     let mut fixture = NetworkFixture::new();
     let long = "a".repeat(EVENT_BYTES_MAX);
     let mut passed = 0;
@@ -186,7 +186,7 @@ fn progress_events_are_limited_per_second() {
 }
 
 /// The call to the browser, as method and parameters.
-fn answered(verdict: &EventVerdict) -> Option<(String, Value)> {
+fn call_to_browser(verdict: &EventVerdict) -> Option<(String, Value)> {
     let EventVerdict::Instead(out) = verdict else { return None };
     let Some(ProxyMessage::ToBrowser(text)) = out.last() else { return None };
     let mut call: Value = serde_json::from_str(text).unwrap();
@@ -197,7 +197,7 @@ fn answered(verdict: &EventVerdict) -> Option<(String, Value)> {
 /// A paused request is blocked if the engine will not get it, and never continued. A request that the engine knows from
 /// either event passes.
 #[test]
-fn paused_requests() {
+fn paused_requests_beyond_the_limit_are_blocked() {
     let mut fixture = NetworkFixture::new();
     let paused =
         |id: &str| json!({ "requestId": "interception", "networkId": id, "request": { "url": "http://a/" } });
@@ -207,7 +207,7 @@ fn paused_requests() {
     assert!(matches!(fixture.judge_event("A", PAUSED, &paused("0")), EventVerdict::Pass(_)), "it is known");
     let blocked = json!({ "requestId": "interception", "errorReason": "BlockedByClient" });
     let expected = Some(("Fetch.failRequest".to_owned(), blocked));
-    assert_eq!(answered(&fixture.judge_event("A", PAUSED, &paused("more"))), expected);
+    assert_eq!(call_to_browser(&fixture.judge_event("A", PAUSED, &paused("more"))), expected);
     assert!(!fixture.passes("A", SENT, "more"));
     // The engine itself continues these.
     assert!(fixture.passes("A", PAUSED, "without a number at `Network`"));
@@ -216,7 +216,7 @@ fn paused_requests() {
 /// The address and the headers of a paused request are never shortened. A long body is left out, and a request that is too
 /// long without it is blocked.
 #[test]
-fn long_paused_requests() {
+fn long_paused_requests_lose_their_body_or_are_blocked() {
     let mut fixture = NetworkFixture::new();
     let long = "a".repeat(2 * EVENT_BYTES_MAX);
     let upload = json!({ "url": "http://a/", "postData": long, "postDataEntries": [{ "bytes": long }] });
@@ -231,9 +231,10 @@ fn long_paused_requests() {
     );
     for request in [json!({ "url": long }), json!({ "url": "http://a/", "headers": { "a": long } })] {
         let paused = json!({ "requestId": "interception", "networkId": "2", "request": request });
-        let (method, _) = answered(&fixture.judge_event("A", PAUSED, &paused)).unwrap();
+        let (method, _) = call_to_browser(&fixture.judge_event("A", PAUSED, &paused)).unwrap();
         assert_eq!(method, "Fetch.failRequest");
-        let (method, params) = answered(&fixture.judge_event("A", "Fetch.authRequired", &paused)).unwrap();
+        let (method, params) =
+            call_to_browser(&fixture.judge_event("A", "Fetch.authRequired", &paused)).unwrap();
         assert_eq!(method, "Fetch.continueWithAuth");
         assert_eq!(params["authChallengeResponse"]["response"], "CancelAuth");
     }

@@ -46,25 +46,28 @@ impl SilentTabsFixture {
     }
 
     /// The id of the last question to this tab.
-    fn question(&self, session: &str) -> u64 {
-        let questions = self.to_browser.iter().rev().map(|text| serde_json::from_str::<Value>(text).unwrap());
-        let mut questions =
-            questions.filter(|call| call["method"] == SIGN_OF_LIFE && call["sessionId"] == session);
-        questions.next().unwrap()["id"].as_u64().unwrap()
+    fn probe_id(&self, session: &str) -> u64 {
+        let own_calls = self.to_browser.iter().rev().map(|text| serde_json::from_str::<Value>(text).unwrap());
+        let mut own_calls =
+            own_calls.filter(|call| call["method"] == PROBE_METHOD && call["sessionId"] == session);
+        own_calls.next().unwrap()["id"].as_u64().unwrap()
     }
 
-    fn answer_question(&mut self, session: &str) {
-        let id = self.question(session);
+    fn answer_probe(&mut self, session: &str) {
+        let id = self.probe_id(session);
         self.browser(&json!({ "id": id, "sessionId": session, "result": {} }));
     }
 
     /// Checks that the filter remembers this many tabs and nothing else.
     #[track_caller]
     fn assert_tabs_only(&self, tabs: usize) {
-        let SilentTabs { questions, tabs: known, tab_targets, queues, creating, attaching, .. } = &self.tabs;
+        let SilentTabs {
+            own_calls, tabs: known, tab_targets, queues, creating_calls, attaching_calls, ..
+        } = &self.tabs;
         assert_eq!(known.len(), tabs);
-        let rest = (questions.len(), tab_targets.len(), queues.len(), creating.len(), attaching.len());
-        assert_eq!(rest, (0, 0, 0, 0, 0), "questions, tab targets, queues, pending calls");
+        let rest =
+            (own_calls.len(), tab_targets.len(), queues.len(), creating_calls.len(), attaching_calls.len());
+        assert_eq!(rest, (0, 0, 0, 0, 0), "own calls, tab targets, queues, pending calls");
     }
 
     /// The messages that reached the engine since the last call, abbreviated.
@@ -98,9 +101,9 @@ fn tabs_are_shown_in_the_browsers_order() {
     fixture.browser(&json!({ "id": 7, "result": {} }));
     fixture.browser(&json!({ "method": "Network.x", "sessionId": "elsewhere" }));
     assert_eq!(fixture.messages_to_engine(), ["Network.x"]);
-    fixture.answer_question("S2");
+    fixture.answer_probe("S2");
     assert_eq!(fixture.messages_to_engine(), [""; 0], "behind the first");
-    fixture.answer_question("S1");
+    fixture.answer_probe("S1");
     assert_eq!(fixture.messages_to_engine(), ["attachedToTarget T1", "attachedToTarget T2", "7"]);
     fixture.browser(&json!({ "id": 8, "result": {} }));
     assert_eq!(fixture.messages_to_engine(), ["8"]);
@@ -115,12 +118,12 @@ fn silent_tabs_are_hidden_until_they_answer() {
     fixture.browser(&attached("1", false));
     fixture.browser(&attached("2", false));
     fixture.browser(&json!({ "id": 7, "result": {} }));
-    fixture.answer_question("S2");
+    fixture.answer_probe("S2");
     fixture.advance_to_deadline();
     assert_eq!(fixture.messages_to_engine(), ["attachedToTarget T2", "7"]);
     fixture.browser(&json!({ "method": "Page.x", "sessionId": "S1" }));
     assert_eq!(fixture.messages_to_engine(), [""; 0]);
-    fixture.answer_question("S1");
+    fixture.answer_probe("S1");
     assert_eq!(fixture.messages_to_engine(), ["attachedToTarget T1"]);
 
     for is_hidden in [false, true] {
@@ -134,22 +137,22 @@ fn silent_tabs_are_hidden_until_they_answer() {
     }
 }
 
-/// An engine that subscribed to tabs learns that a tab and its place are gone, and that the tab is back when it answers.
+/// An engine that subscribed to tabs learns that a tab and its tab target are gone, and that the tab is back when it answers.
 #[test]
 fn subscribed_engine_learns_of_hidden_tabs() {
     let mut fixture = SilentTabsFixture::new();
     fixture.engine(&json!({ "id": 1, "method": "Target.setDiscoverTargets", "params": {} }));
-    let place = json!({ "targetId": "PLACE", "type": "tab" });
-    let params = json!({ "sessionId": "SP", "targetInfo": place, "waitingForDebugger": false });
+    let tab_target = json!({ "targetId": "TAB", "type": "tab" });
+    let params = json!({ "sessionId": "SP", "targetInfo": tab_target, "waitingForDebugger": false });
     fixture.browser(&json!({ "method": "Target.attachedToTarget", "params": params }));
     let mut page = attached("1", false);
     page["sessionId"] = "SP".into();
     fixture.browser(&page);
     fixture.browser(&json!({ "id": 2, "sessionId": "SP", "result": {} }));
-    assert_eq!(fixture.messages_to_engine(), ["attachedToTarget PLACE"]);
+    assert_eq!(fixture.messages_to_engine(), ["attachedToTarget TAB"]);
     fixture.advance_to_deadline();
-    assert_eq!(fixture.messages_to_engine(), ["targetDestroyed PLACE", "2"]);
-    fixture.answer_question("S1");
+    assert_eq!(fixture.messages_to_engine(), ["targetDestroyed TAB", "2"]);
+    fixture.answer_probe("S1");
     assert_eq!(fixture.messages_to_engine(), ["targetCreated T1", "attachedToTarget T1"]);
 }
 
@@ -159,23 +162,23 @@ fn subscribed_engine_learns_of_hidden_tabs() {
 fn tab_that_falls_silent_is_detached() {
     let mut fixture = SilentTabsFixture::new();
     fixture.browser(&attached("1", false));
-    fixture.answer_question("S1");
+    fixture.answer_probe("S1");
     assert_eq!(fixture.tabs.due(), None, "it owes no answer");
     fixture.engine(&json!({ "id": 1, "sessionId": "S1", "method": "Runtime.evaluate" }));
     fixture.advance_to_deadline();
-    fixture.answer_question("S1");
+    fixture.answer_probe("S1");
     fixture.advance_to_deadline();
-    let questions = fixture.to_browser.len();
+    let own_calls = fixture.to_browser.len();
     fixture.advance_to_deadline();
-    assert_eq!(fixture.to_browser.len(), questions + 1);
-    assert!(fixture.to_browser[questions].contains("Target.detachFromTarget"), "{:?}", fixture.to_browser);
+    assert_eq!(fixture.to_browser.len(), own_calls + 1);
+    assert!(fixture.to_browser[own_calls].contains("Target.detachFromTarget"), "{:?}", fixture.to_browser);
     fixture.messages_to_engine();
     fixture.browser(&json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S1" } }));
     assert_eq!(fixture.messages_to_engine(), ["detachedFromTarget S1"]);
     assert_eq!(fixture.tabs.due(), None);
 
     fixture.browser(&attached("2", false));
-    fixture.answer_question("S2");
+    fixture.answer_probe("S2");
     fixture.engine(&json!({ "id": 2, "sessionId": "S2", "method": "Runtime.evaluate" }));
     fixture.browser(&json!({ "id": 2, "sessionId": "S2", "result": {} }));
     assert_eq!(fixture.tabs.due(), None, "it has answered");
@@ -186,7 +189,7 @@ fn tab_that_falls_silent_is_detached() {
 fn detached_tab_is_shown_again_when_it_answers() {
     let mut fixture = SilentTabsFixture::new();
     fixture.browser(&attached("1", false));
-    fixture.answer_question("S1");
+    fixture.answer_probe("S1");
     fixture.engine(&json!({ "id": 1, "sessionId": "S1", "method": "Runtime.evaluate" }));
     fixture.advance_to_deadline();
     fixture.advance_to_deadline();
@@ -195,22 +198,22 @@ fn detached_tab_is_shown_again_when_it_answers() {
     fixture.browser(&json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S1" } }));
     fixture.browser(&json!({ "id": taken["id"], "result": {} }));
     assert_eq!(fixture.messages_to_engine(), ["detachedFromTarget S1"]);
-    let questions: Value = serde_json::from_str(fixture.to_browser.last().unwrap()).unwrap();
+    let own_calls: Value = serde_json::from_str(fixture.to_browser.last().unwrap()).unwrap();
     assert_eq!(
-        (&questions["method"], &questions["params"]["targetId"]),
+        (&own_calls["method"], &own_calls["params"]["targetId"]),
         (&"Target.attachToTarget".into(), &"T1".into())
     );
     let mut again = attached("1", false);
     again["params"]["sessionId"] = "S1b".into();
     fixture.browser(&again);
-    fixture.browser(&json!({ "id": questions["id"], "result": { "sessionId": "S1b" } }));
+    fixture.browser(&json!({ "id": own_calls["id"], "result": { "sessionId": "S1b" } }));
     fixture.advance_to_deadline();
     assert_eq!(
         fixture.messages_to_engine(),
         [""; 0],
-        "it does not answer yet, and the question was the proxy's"
+        "it does not answer yet, and the probe was the proxy's"
     );
-    fixture.answer_question("S1b");
+    fixture.answer_probe("S1b");
     assert_eq!(fixture.messages_to_engine(), ["attachedToTarget T1"]);
     fixture.assert_tabs_only(1);
 }
@@ -242,8 +245,8 @@ fn further_sessions_are_not_held() {
 #[test]
 fn state_of_ended_sessions_is_dropped() {
     let mut fixture = SilentTabsFixture::new();
-    let place = json!({ "targetId": "PLACE", "type": "tab" });
-    let params = json!({ "sessionId": "SP", "targetInfo": place });
+    let tab_target = json!({ "targetId": "TAB", "type": "tab" });
+    let params = json!({ "sessionId": "SP", "targetInfo": tab_target });
     fixture.browser(&json!({ "method": "Target.attachedToTarget", "params": params }));
     let mut page = attached("1", false);
     page["sessionId"] = "SP".into();
@@ -253,20 +256,20 @@ fn state_of_ended_sessions_is_dropped() {
 
     fixture.browser(&attached("2", false));
     fixture.browser(&json!({ "id": 7, "result": {} }));
-    let id = fixture.question("S2");
+    let id = fixture.probe_id("S2");
     fixture.browser(
         &json!({ "id": id, "error": { "code": -32001, "message": "Session with given id not found." } }),
     );
-    assert_eq!(fixture.messages_to_engine(), ["attachedToTarget PLACE", "detachedFromTarget SP", "7"]);
+    assert_eq!(fixture.messages_to_engine(), ["attachedToTarget TAB", "detachedFromTarget SP", "7"]);
     fixture.assert_tabs_only(0);
 }
 
 /// In a browser that does not know the question, tabs count as answering.
 #[test]
-fn unknown_question_counts_as_an_answer() {
+fn error_answer_to_a_probe_counts_as_an_answer() {
     let mut fixture = SilentTabsFixture::new();
     fixture.browser(&attached("1", false));
-    let id = fixture.question("S1");
+    let id = fixture.probe_id("S1");
     fixture.browser(
         &json!({ "id": id, "sessionId": "S1", "error": { "code": -32601, "message": "not found" } }),
     );
@@ -305,21 +308,21 @@ fn waits_are_bounded() {
 fn dialog_time_does_not_count() {
     let mut fixture = SilentTabsFixture::new();
     fixture.browser(&attached("1", false));
-    fixture.answer_question("S1");
+    fixture.answer_probe("S1");
     fixture.engine(&json!({ "id": 1, "sessionId": "S1", "method": "Runtime.evaluate" }));
     fixture.advance_to_deadline();
     fixture.browser(&json!({ "method": "Page.javascriptDialogOpening", "sessionId": "S1", "params": {} }));
     fixture.now += Duration::from_secs(60);
     fixture.browser(&json!({ "method": "Page.javascriptDialogClosed", "sessionId": "S1", "params": {} }));
     assert_eq!(fixture.tabs.on_deadline(fixture.now), []);
-    fixture.answer_question("S1");
-    assert_eq!(fixture.tabs.due(), Some(fixture.now + SLOW_CALL));
+    fixture.answer_probe("S1");
+    assert_eq!(fixture.tabs.due(), Some(fixture.now + CALL_UNANSWERED_MAX));
 }
 
 /// The filter never asks the engine's own tabs: opened for it, made by it, opened by these, or in a context that it made;
 /// nor a tab that waits for the engine, that it brought to the front, or whose dialog it knows of.
 #[test]
-fn own_used_and_dialog_tabs_are_not_asked() {
+fn own_used_and_dialog_tabs_are_not_probed() {
     let mut fixture = SilentTabsFixture::new();
     fixture.own.add_tab("T1");
     fixture.engine(&json!({ "id": 1, "method": "Target.createTarget" }));
@@ -334,7 +337,7 @@ fn own_used_and_dialog_tabs_are_not_asked() {
         fixture.browser(&tab);
     }
     fixture.browser(&attached("6", false));
-    fixture.answer_question("S6");
+    fixture.answer_probe("S6");
     fixture.browser(&json!({ "method": "Page.javascriptDialogOpening", "sessionId": "S6", "params": {} }));
     fixture.engine(&json!({ "id": 3, "sessionId": "S5", "method": "Page.bringToFront" }));
     for (id, session) in (10..).zip(["S1", "S2", "S3", "S4", "S5", "S6"]) {

@@ -2,10 +2,11 @@
 
 use crate::overload::usage::ProcessId;
 
-/// All pages are stopped at first. In turn a group of them goes on, and the search is told whether the thread is busy then.
+/// The caller has stopped all pages. It continues one group after the other, and tells the search whether the thread
+/// was busy then.
 pub(super) struct Search {
-    /// The least suspicious first, so that most pages go on early, and that the most suspicious one is found without being
-    /// continued.
+    /// The least suspicious first, so that most pages go on early, and the search finds the most suspicious one without
+    /// continuing it.
     suspects: Vec<ProcessId>,
 }
 
@@ -15,12 +16,12 @@ impl Search {
     }
 
     /// The pages to continue next. `None` once the search is over.
-    pub(super) fn group(&self) -> Option<Vec<ProcessId>> {
+    pub(super) fn next_group(&self) -> Option<Vec<ProcessId>> {
         (self.suspects.len() > 1).then(|| self.suspects[..self.suspects.len() / 2].to_vec())
     }
 
-    /// The last group went on. If the thread was busy then, its pages have to be stopped again.
-    pub(super) fn saw(&mut self, is_busy: bool) {
+    /// The caller has continued the last group. If the thread was busy then, its pages have to be stopped again.
+    pub(super) fn record_result(&mut self, is_busy: bool) {
         let others = self.suspects.split_off(self.suspects.len() / 2);
         if !is_busy {
             self.suspects = others;
@@ -37,26 +38,26 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// Each page is found, whatever its place; the most suspicious one without being continued.
+    /// The search finds each page, whatever its position; the most suspicious one without continuing it.
     #[test]
-    fn finds_each() {
+    fn finds_each_page() {
         for count in 1..12 {
             let pages: Vec<_> = (1..=count).map(|pid| ProcessId { pid, started: 1 }).collect();
             for guilty in &pages {
                 let mut search = Search::new(pages.clone());
-                let mut went_on = false;
+                let mut was_continued = false;
                 let mut steps = 0;
-                while let Some(group) = search.group() {
+                while let Some(group) = search.next_group() {
                     assert_eq!(search.found(), None);
-                    went_on |= group.contains(guilty);
-                    search.saw(group.contains(guilty));
+                    was_continued |= group.contains(guilty);
+                    search.record_result(group.contains(guilty));
                     steps += 1;
                 }
                 assert_eq!(search.found(), Some(*guilty));
-                assert_eq!(!went_on, guilty.pid == count, "page {} of {count}", guilty.pid);
+                assert_eq!(!was_continued, guilty.pid == count, "page {} of {count}", guilty.pid);
                 assert!(steps <= 4);
             }
         }
-        assert!(Search::new(Vec::new()).group().is_none() && Search::new(Vec::new()).found().is_none());
+        assert!(Search::new(Vec::new()).next_group().is_none() && Search::new(Vec::new()).found().is_none());
     }
 }

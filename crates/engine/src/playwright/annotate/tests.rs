@@ -27,7 +27,7 @@ fn rect(x: f64, y: f64, width: f64, height: f64) -> CssRect {
 /// What can be clicked or filled is marked, with its name and never with what was entered; what is disabled, has no area or is
 /// outside of its frame is not.
 #[test]
-fn elements_to_mark() {
+fn only_visible_usable_elements_are_marked() {
     let Marks(marks) = Marks::of(SNAPSHOT);
     let found: Vec<_> =
         marks.iter().map(|mark| (&*mark.reference, &*mark.role, &*mark.name, mark.rect)).collect();
@@ -90,7 +90,7 @@ fn content(reply: &Reply) -> Vec<Value> {
 /// The picture has boxes where its pixels show the elements: at another scale, and in a picture of the whole page by the
 /// scroll position. The list has what is in the picture. Artifacts keep their places.
 #[tokio::test]
-async fn boxes_are_where_the_elements_are() {
+async fn boxes_surround_their_elements() {
     let viewport =
         "- e3: button \"Add\"\n- e5: textbox \"Name\"\n- e6: generic \"Details\"\n- f1e2: checkbox \"Agree\"";
     let whole = "- e3: button \"Add\"\n- e5: textbox \"Name\"\n- e6: generic \"Details\"\n- e7: link \"Below\"\n- f1e2: checkbox \"Agree\"";
@@ -125,7 +125,7 @@ async fn boxes_are_where_the_elements_are() {
 /// An answer without a picture, a page without a snapshot, and a page whose numbers are wrong: the answer says why there are
 /// no marks, and keeps its picture.
 #[tokio::test]
-async fn no_marks() {
+async fn answer_says_why_there_are_no_marks() {
     for (snapshot, numbers, why) in [
         (Ok(encode(&json!({ "content": [] }))).into(), "[0, 0, 800, 800]", "the page has no snapshot"),
         (snapshot(SNAPSHOT), "[0, 0, null, 800]", "the size of the page is unknown"),
@@ -168,7 +168,7 @@ async fn marks_are_limited() {
     assert_eq!(list[MARKS_MAX + 1], "800 more are not marked; browser_snapshot has them");
 }
 
-/// Console lines and downloads of greenroom's own calls are the agent's.
+/// The agent gets console lines and downloads of greenroom's own calls.
 #[tokio::test]
 async fn events_of_own_calls_are_kept() {
     let file = Content::File { name: "a".to_owned(), mime: "text/csv", data: vec![1] };
@@ -184,7 +184,7 @@ async fn events_of_own_calls_are_kept() {
 
 /// Pictures of elements and files are refused; what the engine takes for absent is absent.
 #[test]
-fn refusals() {
+fn element_pictures_and_files_are_refused() {
     let checked = |arguments: &str| {
         let params = parse(format!(r#"{{"name":"t","arguments":{arguments}}}"#)).unwrap();
         check(&Call::new("t", params)).map_err(|refused| refused.to_string())

@@ -1,5 +1,5 @@
 //! Keeps the engine to its own tabs in a browser whose other tabs belong to its user, by a script in its process,
-//! `keeper.cjs`; see there, and [`crate::own_tabs`].
+//! `tab_guard.cjs`; see there, and [`crate::own_tabs`].
 
 use std::{fs, io, path::Path};
 
@@ -9,16 +9,18 @@ use serde_json::json;
 use super::settle;
 use crate::launcher::ProcessSpec;
 
-const KEEPER: (&str, &str) = ("keeper.cjs", include_str!("keeper.cjs"));
+const TAB_GUARD: (&str, &str) = ("tab_guard.cjs", include_str!("tab_guard.cjs"));
 
 /// Writes the script, and those that it needs, into an instance's folder.
 pub(super) fn write(instance: &Path) -> io::Result<()> {
-    fs::write(instance.join(KEEPER.0), KEEPER.1)
+    fs::write(instance.join(TAB_GUARD.0), TAB_GUARD.1)
 }
 
-/// Makes the engine load it. This script, and no other, puts the settling scripts into pages, and only into own tabs.
+/// Makes the engine load the script. It alone puts the settling scripts into pages, and only into the seat's own tabs.
 pub(super) fn configure(spec: ProcessSpec, set: Option<std::time::Duration>, instance: &Path) -> ProcessSpec {
-    settle::fixed(spec, Some(set.unwrap_or(settle::LONGEST))).arg("--init-page").arg(instance.join(KEEPER.0))
+    settle::configure_fixed_wait(spec, Some(set.unwrap_or(settle::SETTLE_TIMEOUT)))
+        .arg("--init-page")
+        .arg(instance.join(TAB_GUARD.0))
 }
 
 /// The engine's recorded answer to `browser_close`. The engine does not get this call: it would disconnect from the browser.

@@ -3,35 +3,35 @@
 // change the page, and at the latest when the timer would have. The engine does the rest: its further waits, its snapshot,
 // its answer.
 //
-// `page.js` knows what is pending in documents, and `look.cjs` asks it; this script knows requests, navigations, windows,
-// downloads and sockets. A future engine that waits in another way is not disturbed by this, only as slow as it is by
-// itself.
+// `page.js` knows what is pending in documents, and `wait_until_idle.cjs` asks it; this script knows requests,
+// navigations, windows, downloads and sockets. A future engine that waits in another way is not disturbed by this, only
+// as slow as it is by itself.
 'use strict';
 
 const { randomUUID } = require('node:crypto');
 const { readFileSync } = require('node:fs');
 const { join } = require('node:path');
 
-const { look } = require('./look.cjs');
+const { waitUntilIdle } = require('./wait_until_idle.cjs');
 
 /** How the engine rests: this function, with the time of its setting. */
-const REST = '(ms) => new Promise((f) => setTimeout(f, ms))';
+const ENGINE_WAIT = '(ms) => new Promise((f) => setTimeout(f, ms))';
 /** That time. Longer timers are not tracked. */
-const LONGEST_MS = 500;
+const SETTLE_TIMEOUT_MS = 500;
 /** The engine lets a page rest twice when the action made requests. A rest right after another finds nothing new. */
-const JUST_NOW_MS = 10;
+const SETTLED_FOR_MS = 10;
 /** A request without an event for so long is forgotten. */
-const FORGOTTEN_MS = 60_000;
+const PENDING_MAX_MS = 60_000;
 /** How many requests of a page are remembered, if it makes them without end; an action makes a few. */
-const REMEMBERED_MAX = 256;
+const REQUESTS_MAX = 256;
 /** Requests whose response changes the page only when it is complete; of others the head is enough. */
-const WHOLE = new Set(['document', 'stylesheet', 'script', 'xhr', 'fetch']);
+const WHOLE_RESPONSE_TYPES = new Set(['document', 'stylesheet', 'script', 'xhr', 'fetch']);
 
 /** The value that marks a question to a document's `setTimeout`; it is random, so no page knows it beforehand. */
 const secret = randomUUID();
 const account = readFileSync(join(__dirname, 'page.js'), 'utf8').replace(/^\s*\/\/.*\n|^\s+/gm, '');
 // By this name the CDP proxy recognises its functions in stacks, and removes them.
-const source = `(${account})(${JSON.stringify(secret)}, ${LONGEST_MS})\n//# sourceURL=settle.js`;
+const source = `(${account})(${JSON.stringify(secret)}, ${SETTLE_TIMEOUT_MS})\n//# sourceURL=settle.js`;
 const installed = new WeakSet();
 
 /** How much of an address counts. A page can make one of two million letters, and it is compared with every other one. */
@@ -47,13 +47,13 @@ const address = (request) => cut(request.url());
 const readable = ({ read }) =>
   Array.isArray(read) && read.length <= READS_MAX && read.every((url) => typeof url === 'string');
 
-class Rest {
+class SettleWatcher {
   constructor(page) {
     this.page = page;
     /** When the action began. */
     this.since = 0;
     /** When the page was last found at rest. */
-    this.restedAt = 0;
+    this.settledAt = 0;
     /** What may still change the page, and when it began. */
     this.pending = new Map();
     /** Fetches whose heads have come; the addresses of finished ones; those whose bodies the page does not read. */
@@ -74,12 +74,12 @@ class Rest {
     page.on('response', (response) => {
       const request = response.request();
       const type = request.resourceType();
-      if (!WHOLE.has(type)) this.end(request);
-      else if (type === 'fetch') this.answered(request, response);
+      if (!WHOLE_RESPONSE_TYPES.has(type)) this.end(request);
+      else if (type === 'fetch') this.onResponseHead(request, response);
     });
     page.on('requestfinished', (request) => {
       if (this.heads.has(request)) this.finished.push(address(request));
-      if (this.finished.length > REMEMBERED_MAX) this.finished.shift();
+      if (this.finished.length > REQUESTS_MAX) this.finished.shift();
       this.end(request);
     });
     page.on('requestfailed', (request) => {
@@ -87,8 +87,8 @@ class Rest {
       this.end(request);
     });
     page.on('framenavigated', () => {
-      this.forget();
-      this.happened();
+      this.dropOldPending();
+      this.onEvent();
     });
     page.on('popup', (popup) => {
       this.openedAt = Date.now();
@@ -108,18 +108,18 @@ class Rest {
     });
     // The engine listens to requests from the beginning of an action.
     page.on('newListener', (name) => {
-      if (name === 'request') [this.since, this.restedAt, this.finished] = [Date.now(), 0, []];
+      if (name === 'request') [this.since, this.settledAt, this.finished] = [Date.now(), 0, []];
     });
   }
 
   begin(what) {
-    if (this.pending.size > REMEMBERED_MAX) this.forget();
+    if (this.pending.size > REQUESTS_MAX) this.dropOldPending();
     this.pending.set(what, Date.now());
-    this.happened();
+    this.onEvent();
   }
 
   end(what) {
-    if (this.pending.delete(what)) this.happened();
+    if (this.pending.delete(what)) this.onEvent();
   }
 
   during(what, promise) {
@@ -129,25 +129,25 @@ class Rest {
   }
 
   /** The head of a response has come. If the page does not read its body, the response never finishes, and is not waited for. */
-  answered(request, response) {
+  onResponseHead(request, response) {
     const { finished } = response;
     response.finished = () => (this.unread.has(request) ? Promise.resolve(null) : finished.call(response));
     this.heads.add(request);
-    this.happened();
+    this.onEvent();
   }
 
-  happened() {
+  onEvent() {
     this.events++;
     for (const wake of this.wakers) wake();
     this.wakers.clear();
   }
 
-  forget() {
-    for (const [what, at] of this.pending) if (at < Date.now() - FORGOTTEN_MS) this.pending.delete(what);
+  dropOldPending() {
+    for (const [what, at] of this.pending) if (at < Date.now() - PENDING_MAX_MS) this.pending.delete(what);
   }
 
   /** Whether something is pending that began with the action; with `heads`, a response whose head has come counts as over. */
-  busy({ heads } = { heads: false }) {
+  hasPending({ heads } = { heads: false }) {
     for (const [what, at] of this.pending) {
       if (at >= this.since && (!heads || !this.heads.has(what))) return true;
     }
@@ -155,7 +155,7 @@ class Rest {
   }
 
   /** Gives up waiting for bodies that the page does not read: it read no more bodies of that address than are finished. */
-  leave(read) {
+  ignoreUnreadBodies(read) {
     for (const [what, at] of this.pending) {
       if (at < this.since || !this.heads.has(what)) continue;
       const sought = address(what);
@@ -167,12 +167,12 @@ class Rest {
   }
 
   /** Resolves with the next event, or when `over` does. */
-  next(over) {
+  nextEvent(over) {
     return Promise.race([over, new Promise((wake) => this.wakers.add(wake))]);
   }
 
   /** Resolves when the page is at rest, after `within` milliseconds at the latest. Never rejects. */
-  async rest(within) {
+  async untilSettled(within) {
     const end = Date.now() + within;
     let timer;
     const over = new Promise((resolve) => (timer = setTimeout(resolve, within)));
@@ -184,53 +184,55 @@ class Rest {
   }
 
   async observe(end, over) {
-    if (Date.now() - this.restedAt < JUST_NOW_MS && !this.busy()) return;
+    if (Date.now() - this.settledAt < SETTLED_FOR_MS && !this.hasPending()) return;
     while (Date.now() < end && !this.page.isClosed()) {
-      if (this.busy({ heads: true })) {
-        await this.next(over);
+      if (this.hasPending({ heads: true })) {
+        await this.nextEvent(over);
         continue;
       }
       const { events } = this;
-      const accounts = await Promise.race([over, this.look(end)]);
+      const accounts = await Promise.race([over, this.askDocuments(end)]);
       if (!accounts) return;
       // The document is gone, and its successor is asked next; or it cannot be asked.
       if (!accounts[0]) {
-        if (events === this.events) await this.next(over);
+        if (events === this.events) await this.nextEvent(over);
         continue;
       }
       // Without an account the engine's own wait is the best there is.
-      const there = accounts.filter(Boolean);
-      if (there.some((account) => typeof account !== 'object' || !readable(account))) return over;
-      this.leave(there.flatMap((account) => account.read.map(cut)));
-      const expected = there.some((account) => account.opened > this.openedAt) || there[0].going > this.failedAt;
-      if (expected || (events === this.events && this.busy())) {
-        await this.next(over);
-      } else if (events === this.events && !there.slice(1).some((account) => account.waited)) {
-        this.restedAt = Date.now();
+      const existing = accounts.filter(Boolean);
+      if (existing.some((account) => typeof account !== 'object' || !readable(account))) return over;
+      this.ignoreUnreadBodies(existing.flatMap((account) => account.read.map(cut)));
+      const expected = existing.some((account) => account.opened > this.openedAt) || existing[0].going > this.failedAt;
+      if (expected || (events === this.events && this.hasPending())) {
+        await this.nextEvent(over);
+      } else if (events === this.events && !existing.slice(1).some((account) => account.waited)) {
+        this.settledAt = Date.now();
         return;
       }
     }
   }
 
   /** The accounts of all documents of the page, the top one's first: `null` for a document that is gone. */
-  look(end) {
+  askDocuments(end) {
     const top = this.page.mainFrame();
     return Promise.all(this.page.frames().sort((a, b) => (a === top ? -1 : b === top ? 1 : 0)).map((frame) =>
-      frame.evaluate(look, [secret, this.since, end - Date.now(), frame !== top]).catch(() => null)));
+      frame.evaluate(waitUntilIdle, [secret, this.since, end - Date.now(), frame !== top]).catch(() => null)));
   }
 }
 
 /** For all pages of the context; with `alone` for this page only. */
 exports.default = async ({ page, alone }) => {
-  const rest = new Rest(page);
-  rest.follow();
+  const watcher = new SettleWatcher(page);
+  watcher.follow();
   const { evaluate } = page;
-  const rests = ([what, time]) => time === LONGEST_MS && typeof what === 'function' && String(what) === REST;
-  page.evaluate = (...args) => (rests(args) ? rest.rest(LONGEST_MS) : evaluate.apply(page, args));
-  const where = alone ? page : page.context();
-  if (!installed.has(where)) {
-    installed.add(where);
+  const isEngineWait = ([what, time]) =>
+    time === SETTLE_TIMEOUT_MS && typeof what === 'function' && String(what) === ENGINE_WAIT;
+  page.evaluate = (...args) =>
+    (isEngineWait(args) ? watcher.untilSettled(SETTLE_TIMEOUT_MS) : evaluate.apply(page, args));
+  const scriptOwner = alone ? page : page.context();
+  if (!installed.has(scriptOwner)) {
+    installed.add(scriptOwner);
     // The first page's empty document already exists, and needs no script.
-    await where.addInitScript({ content: source });
+    await scriptOwner.addInitScript({ content: source });
   }
 };

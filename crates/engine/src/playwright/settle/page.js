@@ -1,9 +1,9 @@
 // Runs in every document before the document's own scripts, and tracks what may still change the page: timers, animation
 // frames, bodies it reads, windows it opens, navigations it begins.
 //
-// `look.cjs` gets that account by calling `setTimeout` with a secret as the delay. So there is no name with which a page
-// could collide, and a document without this script answers with a plain timer. A page that replaces these functions harms
-// only its own answers, and only up to the engine's own wait.
+// `wait_until_idle.cjs` gets that account by calling `setTimeout` with a secret as the delay. So there is no name with
+// which a page could collide, and a document without this script answers with a plain timer. A page that replaces these
+// functions harms only its own answers, and only up to the engine's own wait.
 //
 // It is small on purpose, and sent without its comments: a document's script of more than 4 KB costs nearly a megabyte
 // a page in Chromium.

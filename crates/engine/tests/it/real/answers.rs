@@ -6,14 +6,14 @@ use greenroom_core::{
     ArtifactKind,
     record::{ConsoleLine, Level},
 };
-use greenroom_testkit::PATIENCE;
+use greenroom_testkit::TEST_TIMEOUT;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::{PlaywrightFixture, body, snapshot, text};
 
-/// A good address opens right after one that failed: the failure is told when its error page is there, which would
-/// interrupt the next navigation otherwise.
+/// A good address opens right after one that failed: the engine learns of the failure only when its error page is
+/// there, because the error page would interrupt the next navigation.
 pub async fn good_address_opens_after_a_failed_one(fixture: &mut PlaywrightFixture) {
     for n in 0..10 {
         // The site is also the proxy, and opens no tunnels.
@@ -27,7 +27,7 @@ pub async fn good_address_opens_after_a_failed_one(fixture: &mut PlaywrightFixtu
 
 /// Snapshots are kept whether the answer links to them, has them in it, or has put them into a file for the agent; and
 /// all three are the same.
-pub async fn snapshots(fixture: &mut PlaywrightFixture) {
+pub async fn snapshots_are_kept(fixture: &mut PlaywrightFixture) {
     let linked = fixture.navigate("/title?t=C%3A%5C%20%22x%22").await;
     assert!(snapshot(&linked).contains(r#"heading "C:\\ \"x\""#), "{}", snapshot(&linked));
     let fenced = format!("```yaml\n{}\n```", snapshot(&linked));
@@ -46,7 +46,7 @@ pub async fn snapshots(fixture: &mut PlaywrightFixture) {
     let read = std::fs::read_to_string(linked.folder.as_ref().unwrap().join(path)).unwrap();
     assert_eq!(read.trim_end(), snapshot(&linked));
 
-    // An empty name is none.
+    // An empty name counts as no name.
     let unnamed = fixture.call("browser_snapshot", json!({ "filename": "" })).await;
     assert!(text(&unnamed).contains("```yaml"), "{}", text(&unnamed));
     for name in ["a.yml", "./b.yml"] {
@@ -60,7 +60,7 @@ pub async fn snapshots(fixture: &mut PlaywrightFixture) {
 
 /// Every level of console line is kept, with its whole text, its place and its time; an uncaught exception and a failed
 /// request too. An agent that asks for the lines gets them all again, debugging ones as well.
-pub async fn console_lines(fixture: &mut PlaywrightFixture) {
+pub async fn console_lines_are_kept(fixture: &mut PlaywrightFixture) {
     fixture.navigate("/title?t=quiet").await;
     let before = SystemTime::now() - Duration::from_secs(1);
     let first = fixture
@@ -91,7 +91,7 @@ pub async fn console_lines(fixture: &mut PlaywrightFixture) {
     ];
     // The browser reports some of them late; then they come with a later answer.
     let mut lines = first.console;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while lines.len() < common.len() && Instant::now() < deadline {
         lines.extend(fixture.evaluate("() => 0").await.console);
     }
@@ -110,7 +110,7 @@ pub async fn console_lines(fixture: &mut PlaywrightFixture) {
     }
     assert_eq!(answered.console.len(), common.len(), "{}", text(&answered));
 
-    // Debugging lines are kept, and not shown: nothing replaces their event.
+    // Debugging lines are kept, but not shown: an empty text replaces their event.
     let mut quiet = fixture.evaluate("() => { console.debug('whisper'); }").await;
     while quiet.console.is_empty() && Instant::now() < deadline {
         quiet = fixture.evaluate("() => 0").await;

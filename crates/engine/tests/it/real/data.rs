@@ -19,7 +19,7 @@ l2</textarea><button disabled>Go</button><button aria-pressed=mixed aria-expande
     <iframe srcdoc="<button>in</button><p>text"></iframe><img alt="pic"><input type=password value=secret>
     <table><tr><th>a<th>b<tr><td>1<td><button>x</button></table>"##;
 
-/// The tree of a page is the one that the engine has itself: forms, lists, tables, an iframe, and every odd text.
+/// greenroom's tree of a page equals the engine's own tree: forms, lists, tables, an iframe, and unusual texts.
 pub async fn trees_are_the_engines_own(fixture: &mut PlaywrightFixture) {
     fixture.show(PAGE).await;
     let reply = fixture.call("browser_snapshot", json!({})).await;
@@ -76,8 +76,8 @@ fn with_greenroom_names(node: &Value) -> Value {
     renamed
 }
 
-/// What a function returns is data, whatever it is; what fails is none.
-pub async fn evaluations(fixture: &mut PlaywrightFixture) {
+/// Every value that a function returns is data; a failure is not.
+pub async fn evaluated_values_are_data(fixture: &mut PlaywrightFixture) {
     fixture.navigate("/title?t=x").await;
     for (function, value) in [
         (

@@ -5,7 +5,7 @@ use std::{fs, sync::Arc};
 use greenroom_core::{Call, Crash, Engine, Instance, InstanceId, Lost, NoAgent, OpenError, Reply, Seat};
 use greenroom_engine::{EngineOptions, PlaywrightEngine, browser::BrowserKind};
 use greenroom_testkit::{
-    PATIENCE, Site, eventually,
+    Site, TEST_TIMEOUT, eventually,
     process::{Signal, children, signal},
     within,
 };
@@ -37,7 +37,7 @@ impl InstanceFixture {
     }
 
     async fn open_seat(&self) -> OpenSeat {
-        OpenSeat(within(PATIENCE, self.instance.open(Arc::new(NoAgent))).await.unwrap())
+        OpenSeat(within(TEST_TIMEOUT, self.instance.open(Arc::new(NoAgent))).await.unwrap())
     }
 
     /// The browser's main process.
@@ -60,7 +60,7 @@ impl InstanceFixture {
 
     async fn wait_until_lost(&self) -> Lost {
         let mut lost = self.instance.lost();
-        within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
+        within(TEST_TIMEOUT, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
     }
 }
 
@@ -69,7 +69,7 @@ struct OpenSeat(Box<dyn Seat>);
 impl OpenSeat {
     async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
-        within(PATIENCE, self.0.call(Call::new(tool, params), Arc::new(NoAgent))).await
+        within(TEST_TIMEOUT, self.0.call(Call::new(tool, params), Arc::new(NoAgent))).await
     }
 
     async fn call(&mut self, tool: &str, arguments: Value) -> String {
@@ -149,8 +149,8 @@ async fn pages_run_at_a_lower_priority() {
     }
 }
 
-/// A page whose workers keep every core busy ends no other session: its neighbour's calls go on, a new seat opens or only is
-/// late, and the instance stays. A context that was made too late is removed.
+/// A page whose workers keep every core busy ends no other session: its neighbour's calls go on, a new seat opens or is
+/// only late, and the instance stays. A context that was made too late is removed.
 #[tokio::test]
 async fn busy_page_ends_no_other_session() {
     let fixture = InstanceFixture::start().await;
@@ -158,16 +158,17 @@ async fn busy_page_ends_no_other_session() {
     let mut neighbour = fixture.open_seat().await;
     neighbour.navigate(&fixture.site.url("/canary?name=neighbour")).await;
     hog.navigate(&fixture.site.url("/title?t=hog")).await;
-    // More load than the machine can carry while the browser runs at its usual speed. Only one seat is opened: while it lasts, no other test runs.
+    // More load than the machine can carry while the browser runs at its usual speed. The test opens only one more
+    // seat, because no other test can run under this load.
     let cores = std::thread::available_parallelism().unwrap().get();
     hog.evaluate(&busy(20 * cores)).await;
-    match within(PATIENCE, fixture.instance.open(Arc::new(NoAgent))).await {
+    match within(TEST_TIMEOUT, fixture.instance.open(Arc::new(NoAgent))).await {
         Ok(seat) => seat.close().await,
         Err(OpenError::Late(why)) => assert!(why.message.contains("within 15 s"), "{why}"),
         Err(other) => panic!("{other}"),
     }
     assert!(neighbour.evaluate("() => document.cookie").await.contains("canary=neighbour"));
-    within(PATIENCE, fixture.instance.ping()).await.unwrap();
+    within(TEST_TIMEOUT, fixture.instance.ping()).await.unwrap();
     assert_eq!(fixture.lost(), None);
     hog.0.close().await;
     // The next seat gets a context of its own, whichever appeared late.
@@ -187,7 +188,7 @@ async fn late_seat_is_removed() {
     neighbour.navigate(&fixture.site.url("/canary?name=neighbour")).await;
     let node = fixture.instance.process_ids()[0];
     signal(node, Signal::STOP);
-    let late = within(PATIENCE, fixture.instance.open(Arc::new(NoAgent))).await.err().unwrap();
+    let late = within(TEST_TIMEOUT, fixture.instance.open(Arc::new(NoAgent))).await.err().unwrap();
     assert!(matches!(late, OpenError::Late(_)), "{late}");
     assert_eq!(late.to_string(), "the engine did not open a browser context within 15 s");
     assert_eq!(fixture.lost(), None);
@@ -202,7 +203,7 @@ async fn late_seat_is_removed() {
         let view = seat.0.view().borrow().clone();
         assert!(view.url.ends_with(name), "it follows its own context: {view:?}");
     }
-    // Three seats, three pages: nothing of the late one is left.
+    // Three seats have three pages: the page of the late seat is gone.
     eventually("the end of the late one", || (fixture.renderers().len() == 3).then_some(())).await;
     fixture.instance.stop(GRACE).await;
 }
@@ -242,7 +243,7 @@ async fn crashed_page_loses_its_tab() {
     // Between calls.
     kill_second();
     assert_eq!(seat.crashes().await.len(), 1);
-    // The engine may notice it a moment later than greenroom: then the first call fails by it.
+    // The engine may notice the crash a moment later than greenroom; then the first call fails.
     let third = json!({ "url": fixture.site.url("/title?t=third") });
     let first = seat.try_call("browser_navigate", third.clone()).await.unwrap();
     assert!(!first.is_failure() || text(&first).contains("crash"), "{}", text(&first));
@@ -263,7 +264,7 @@ async fn crash_loop_loses_the_seat() {
     let mut seat = fixture.open_seat().await;
     let mut lost = seat.0.lost();
     let page = json!({ "url": fixture.site.url("/title?t=x") });
-    // A call may hit the crash of the page before it: then it fails, and opens none.
+    // A call may run into the crash of the page before it; then it fails, and opens no page.
     for crash in 0..50 {
         if seat.try_call("browser_navigate", page.clone()).await.is_err() {
             break;
@@ -271,7 +272,7 @@ async fn crash_loop_loses_the_seat() {
         assert!(crash < 40, "it goes on for ever");
         fixture.renderers().into_iter().for_each(|pid| signal(pid, Signal::KILL));
     }
-    let why = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
+    let why = within(TEST_TIMEOUT, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
     assert_eq!(why.to_string(), "the page crashed (10 times within 60 s)");
     assert_eq!(fixture.lost(), None, "its instance goes on");
     seat.0.close().await;
@@ -311,7 +312,7 @@ async fn killed_network_service_loses_the_cookies() {
         assert!(why.to_string().starts_with("the browser's network service ended: cookies"), "{why}");
         let mut lost = seat.0.lost();
         assert_eq!(
-            within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone(),
+            within(TEST_TIMEOUT, lost.wait_for(Option::is_some)).await.unwrap().clone(),
             Some(Lost::Cookies)
         );
         seat.0.close().await;

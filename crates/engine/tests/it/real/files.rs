@@ -1,15 +1,15 @@
 //! Files that come with an answer.
 
-use greenroom_testkit::PATIENCE;
+use greenroom_testkit::TEST_TIMEOUT;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::{PlaywrightFixture, files, text};
 
-/// A download's bytes come with the answer that says it is complete, by the name it has in the session.
-pub async fn downloads(fixture: &mut PlaywrightFixture) {
+/// A download's bytes come with the answer that reports it as complete, under the name that it has in the session.
+pub async fn downloads_come_with_an_answer(fixture: &mut PlaywrightFixture) {
     fixture.navigate("/").await;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     let mut reply = fixture.call("browser_click", json!({ "target": "a[href='/download']" })).await;
     while !text(&reply).contains("Downloaded file") {
         assert!(files(&reply).is_empty(), "{reply:?}");
@@ -19,8 +19,8 @@ pub async fn downloads(fixture: &mut PlaywrightFixture) {
     assert_eq!(files(&reply), [("report.txt", "text/plain", &b"greenroom download\n"[..])]);
 }
 
-/// A body that is no text comes as a file, with a path that can be read, as a download does.
-pub async fn response_bodies(fixture: &mut PlaywrightFixture) {
+/// A response body that is not text comes as a file with a readable path, as a download does.
+pub async fn response_bodies_come_as_files(fixture: &mut PlaywrightFixture) {
     fixture.navigate("/").await;
     fixture.evaluate("() => fetch('/download?kind=application/zip').then(answer => answer.text())").await;
     let listed = text(&fixture.call("browser_network_requests", json!({ "filter": "zip" })).await);
@@ -33,7 +33,7 @@ pub async fn response_bodies(fixture: &mut PlaywrightFixture) {
 }
 
 /// Screenshots and PDFs are kept, with and without a name of the agent's; those with one arrive in its workspace as well.
-pub async fn pictures_and_documents(fixture: &mut PlaywrightFixture) {
+pub async fn pictures_and_documents_are_kept(fixture: &mut PlaywrightFixture) {
     fixture.navigate("/title?t=picture").await;
     for (tool, mime, begins) in [
         ("browser_take_screenshot", "image/png", &b"\x89PNG"[..]),

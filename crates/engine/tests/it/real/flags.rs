@@ -112,8 +112,8 @@ fn engine_flags(engine: &Path) -> BTreeSet<String> {
     flags(all.chain([&*features, "--user-data-dir="]))
 }
 
-/// Pages find the browser that the engine would start itself: no automation, a mouse. The command lines of both differ in
-/// what is written down here, and in nothing else.
+/// Pages see what they would see in the browser that the engine would start itself: no automation, a mouse. The command
+/// lines of both differ only as listed in this file.
 pub async fn flags_differ_from_the_engines_only_as_listed(fixture: &mut PlaywrightFixture) {
     let pid = fixture.instance.process_ids().pop().unwrap();
     let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();

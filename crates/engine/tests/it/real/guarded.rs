@@ -27,7 +27,7 @@ fn arguments(offered: &Toolset) -> GuardedArguments {
 /// The tools of the installed engines, with everything switched on, have the arguments that the guards know: all of them are
 /// recorded, and every size is known.
 #[tokio::test]
-async fn the_guards_know_all_arguments() {
+async fn guards_know_all_arguments() {
     let one = data_folder();
     let other = data_folder();
     let playwright = engine(one.path(), 1, &CAPS).tools().await.unwrap();
@@ -37,7 +37,7 @@ async fn the_guards_know_all_arguments() {
 }
 
 /// The recorded arguments, which the fuzzing of the guards goes through, are those of the installed engines with everything
-/// switched on. One that is new has to be looked at, and recorded.
+/// switched on. A developer has to review a new argument, and record it.
 fn recorded_arguments_are_the_engines(playwright: &Toolset, devtools: &Toolset) {
     let recorded: GuardedArguments =
         serde_json::from_str(include_str!("../../../src/recorded/playwright-arguments.json")).unwrap();

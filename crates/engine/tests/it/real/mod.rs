@@ -1,7 +1,7 @@
 //! The answers of the real engine with a real Chromium, and what the adapter finds in them.
 //!
-//! [`PlaywrightFixture`] is one seat with a test site. The site is also the egress proxy: a proxy gets full addresses, of which the site
-//! uses the path only.
+//! [`PlaywrightFixture`] is one seat with a test site. The site is also the egress proxy: a proxy gets full addresses, of
+//! which the site uses the path only.
 
 mod answers;
 mod attached;
@@ -33,7 +33,7 @@ use greenroom_engine::{
     ports::Ports,
     run_folder::RunFolder,
 };
-use greenroom_testkit::{PATIENCE, Site, case, within};
+use greenroom_testkit::{Site, TEST_TIMEOUT, case, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -85,7 +85,7 @@ impl PlaywrightFixture {
     /// The answer of a tool to these parameters, whether or not it fails.
     async fn try_call(&mut self, tool: &str, params: Raw) -> Reply {
         let worker = Arc::new(AgentWithWorkspace(self.workspace.path().to_owned()));
-        within(PATIENCE, self.seat.call(Call::new(tool, params), worker)).await.unwrap()
+        within(TEST_TIMEOUT, self.seat.call(Call::new(tool, params), worker)).await.unwrap()
     }
 
     /// The answer of a tool, which must not fail.
@@ -111,10 +111,10 @@ impl PlaywrightFixture {
         self.evaluate(&format!("() => {{ document.body.innerHTML = {}; }}", json!(html))).await;
     }
 
-    /// Closes the seat and opens another one in the same browser: nothing of the pages before is left.
+    /// Closes the seat and opens another one in the same browser: no page of the closed seat is left.
     async fn open_next_seat(&mut self) {
         let worker = Arc::new(AgentWithWorkspace(self.workspace.path().to_owned()));
-        let next = within(PATIENCE, self.instance.open(worker)).await.unwrap();
+        let next = within(TEST_TIMEOUT, self.instance.open(worker)).await.unwrap();
         std::mem::replace(&mut self.seat, next).close().await;
     }
 
@@ -139,16 +139,16 @@ async fn answers_of_the_playwright_engine() {
     }
     run!(
         flags::flags_differ_from_the_engines_only_as_listed,
-        answers::snapshots,
+        answers::snapshots_are_kept,
         answers::good_address_opens_after_a_failed_one,
-        answers::console_lines,
+        answers::console_lines_are_kept,
         answers::pages_cannot_forge_snapshots,
-        files::downloads,
-        files::response_bodies,
-        files::pictures_and_documents,
+        files::downloads_come_with_an_answer,
+        files::response_bodies_come_as_files,
+        files::pictures_and_documents_are_kept,
         data::trees_are_the_engines_own,
-        data::evaluations,
-        sizes::with_playwright,
+        data::evaluated_values_are_data,
+        sizes::playwright_refuses_large_sizes,
     );
     fixture.end().await;
 }

@@ -7,7 +7,7 @@ use super::{PlaywrightFixture, body, devtools, text};
 
 /// Every argument of every tool that may be a size, as `tool.argument`.
 fn size_arguments(tools: &Toolset) -> Vec<String> {
-    fn look(path: &str, schema: &Value, found: &mut Vec<String>) {
+    fn collect_sizes(path: &str, schema: &Value, found: &mut Vec<String>) {
         for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
             let path = format!("{path}.{name}");
             let lower = name.to_lowercase();
@@ -18,13 +18,13 @@ fn size_arguments(tools: &Toolset) -> Vec<String> {
             if is_size && schema["enum"].is_null() {
                 found.push(path.clone());
             }
-            look(&path, schema, found);
+            collect_sizes(&path, schema, found);
         }
     }
     let mut found = Vec::new();
     for tool in &tools.tools {
         let definition: Value = serde_json::from_str(tool.definition.get()).unwrap();
-        look(&tool.name, &definition["inputSchema"], &mut found);
+        collect_sizes(&tool.name, &definition["inputSchema"], &mut found);
     }
     found.sort();
     found
@@ -50,8 +50,8 @@ pub fn every_size_is_known(playwright: &Toolset, devtools: &Toolset) {
     assert_eq!(size_arguments(devtools), ["emulate.viewport", "resize_page.height", "resize_page.width"]);
 }
 
-/// A page keeps its size when a larger one is asked for than settings allow, and one within that is given.
-pub async fn with_playwright(fixture: &mut PlaywrightFixture) {
+/// A call for a larger page than settings allow leaves the page's size unchanged; a call within the limit changes it.
+pub async fn playwright_refuses_large_sizes(fixture: &mut PlaywrightFixture) {
     fixture.navigate("/title?t=small").await;
     for arguments in [
         r#"{"width": 100000, "height": 100000}"#,
@@ -71,7 +71,10 @@ pub async fn with_playwright(fixture: &mut PlaywrightFixture) {
 }
 
 /// The same with the devtools engine, by a size and by a viewport to emulate.
-pub async fn with_devtools(fixture: &devtools::DevtoolsFixture, seat: &mut devtools::DevtoolsSeat) {
+pub async fn devtools_refuses_large_sizes(
+    fixture: &devtools::DevtoolsFixture,
+    seat: &mut devtools::DevtoolsSeat,
+) {
     seat.navigate(&fixture.site.url("/title?t=small")).await;
     let before = seat.evaluate("() => [innerWidth, innerHeight]").await;
     for (tool, arguments) in [

@@ -9,8 +9,8 @@ use super::{
     AttachedFixture, at, with_devtools,
 };
 
-/// Pages in contexts that the agent asked for are the seat's, and go with it. When its first tab goes, nothing of the user's
-/// takes its place.
+/// Pages in contexts that the agent asked for belong to the seat, and close with it. When its first tab closes, no tab
+/// of the user takes its place.
 pub async fn requested_contexts_end_with_the_seat(
     site: &Site,
     user_browser: &UserBrowser,
@@ -32,7 +32,7 @@ pub async fn requested_contexts_end_with_the_seat(
     );
 }
 
-/// The browser's last tab is not closed by its agent.
+/// The agent cannot close the browser's last tab.
 pub async fn last_tab_cannot_be_closed(_: &Site, user_browser: &UserBrowser, fixture: &mut AttachedFixture) {
     let users = user_browser.tabs().await[0].id.clone();
     fixture.open_seat().await;
@@ -44,8 +44,8 @@ pub async fn last_tab_cannot_be_closed(_: &Site, user_browser: &UserBrowser, fix
     fixture.close_seat().await;
 }
 
-/// Files can be handed over in a browser on this machine; what the agent names is written into its workspace.
-pub async fn files(site: &Site, _: &UserBrowser, fixture: &mut AttachedFixture) {
+/// The agent can upload files in a browser on this machine; files that it names are written into its workspace.
+pub async fn files_go_to_the_workspace(site: &Site, _: &UserBrowser, fixture: &mut AttachedFixture) {
     fixture.open_seat().await;
     fixture.navigate(&site.url("/upload")).await;
     let snapshot = fixture.try_call("take_snapshot", json!({ "pageId": fixture.page })).await.unwrap();
@@ -62,8 +62,8 @@ pub async fn files(site: &Site, _: &UserBrowser, fixture: &mut AttachedFixture) 
     fixture.close_seat().await;
 }
 
-/// It makes no contexts of its own, so it is not isolated in an attached browser, and has one slot there: other settings are
-/// refused by name, before anything is started.
+/// The engine makes no contexts of its own, so it is not isolated in an attached browser, and has one slot there: other
+/// settings are refused by name, before anything is started.
 #[tokio::test]
 async fn isolated_and_slots_settings_are_refused() {
     let data = data_folder();

@@ -14,8 +14,8 @@ use super::{
     ADAPTERS, Adapter, AttachedFixture, at, wait_for_loss,
 };
 
-/// A crash of a user's tab is not reported; a crash of the seat's own tab is, and the seat goes on in
-/// another page; with devtools, which cannot, the seat is lost, and its browser goes on.
+/// A crash of a user's tab is not reported; a crash of the seat's own tab is, and with playwright the seat goes
+/// on in another page. The devtools engine cannot: its seat is lost, and the browser goes on.
 pub async fn only_own_tabs_count_as_crashed(
     site: &Site,
     user_browser: &UserBrowser,
@@ -40,7 +40,7 @@ pub async fn only_own_tabs_count_as_crashed(
     let told = eventually("the crash", || seat.take_crashes().pop()).await;
     assert!(told.url.ends_with("t=own"), "{adapter:?}: {told:?}");
     if adapter == Adapter::Playwright {
-        // The engine may hear of it a moment later: then the first call fails by it.
+        // The engine may learn of the crash a moment later; then the first call fails.
         let _ = fixture.try_evaluate("() => 1").await.unwrap();
         fixture.navigate(&site.url("/title?t=after")).await;
         assert!(fixture.evaluate("() => document.title").await.contains("after"));
@@ -49,7 +49,7 @@ pub async fn only_own_tabs_count_as_crashed(
     fixture.close_seat().await;
     assert_eq!(*fixture.instance.lost().borrow(), None);
     assert_eq!(user_browser.tabs().await.len(), 1);
-    // An engine cannot take hold of a tab that has crashed.
+    // An engine cannot attach to a crashed tab.
     user_browser.navigate(&users, &site.url("/title?t=again")).await;
     fixture.open_seat().await;
     fixture.close_seat().await;
@@ -162,7 +162,7 @@ async fn tabs_of_a_lost_connection_are_closed() {
         let attached = adapter.engine(data.path(), at(door.url()));
         let instance = attached.engine.start(InstanceId(0)).await.unwrap();
         let seat = instance.open(Arc::new(NoAgent)).await.unwrap();
-        // As an engine notes a tab that it made.
+        // This is the line that an engine writes for a tab that it made.
         let list = attached.run.path().join("instances/0/tabs");
         let noted =
             fs::read_to_string(&list).unwrap() + &format!("context {}\n", user_browser.make_context().await);

@@ -1,7 +1,7 @@
 //! Attached browsers. [`AttachedFixture`] is greenroom attached to one of them, with an agent.
 //!
-//! Both adapters make the same promises there: common behaviour is tested for both by the same tests (`reach`, `loss`,
-//! `tabs`). What only one of them does is in a file of its name.
+//! The tests in `reach`, `loss` and `tabs` run with both adapters. Tests of what only one adapter does are in a file
+//! with its name.
 
 mod devtools;
 mod loss;
@@ -17,7 +17,7 @@ use greenroom_engine::{
     DevtoolsEngine, Endpoint, EngineBase, EngineOptions, PlaywrightEngine, StartCommand, launcher::Launcher,
     ports::Ports, run_folder::RunFolder,
 };
-use greenroom_testkit::{PATIENCE, Site, UserBrowser, case, until_some, within};
+use greenroom_testkit::{Site, TEST_TIMEOUT, UserBrowser, case, until_some, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -123,7 +123,7 @@ impl AttachedFixture {
         let data = data_folder();
         let attached = match adapter {
             Adapter::Playwright => with_playwright(data.path(), at(user_browser.url()), |options| {
-                options.pool.timeout_action = Some(PATIENCE);
+                options.pool.timeout_action = Some(TEST_TIMEOUT);
             }),
             Adapter::Devtools => adapter.engine(data.path(), at(user_browser.url())),
         };
@@ -131,7 +131,7 @@ impl AttachedFixture {
     }
 
     async fn with_engine(adapter: Adapter, attached: AttachedEngine, data: TempDir) -> Self {
-        let instance = within(PATIENCE, attached.engine.start(InstanceId(0))).await.unwrap();
+        let instance = within(TEST_TIMEOUT, attached.engine.start(InstanceId(0))).await.unwrap();
         let workspace = tempfile::tempdir().unwrap();
         Self { adapter, attached, instance, seat: None, page: 0, workspace, _data: data }
     }
@@ -141,7 +141,7 @@ impl AttachedFixture {
     }
 
     async fn open_seat(&mut self) {
-        self.seat = Some(within(PATIENCE, self.instance.open(self.worker())).await.unwrap());
+        self.seat = Some(within(TEST_TIMEOUT, self.instance.open(self.worker())).await.unwrap());
         if self.adapter == Adapter::Devtools {
             self.page = self.page_of(|line| line.ends_with("[selected]")).await;
         }
@@ -164,13 +164,13 @@ impl AttachedFixture {
     async fn stop(mut self) {
         self.close_seat().await;
         self.instance.stop(GRACE).await;
-        within(PATIENCE, self.attached.launcher.all_ended()).await;
+        within(TEST_TIMEOUT, self.attached.launcher.all_ended()).await;
     }
 
     async fn try_call(&mut self, tool: &str, arguments: Value) -> Result<Reply, Lost> {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
         let worker = self.worker();
-        within(PATIENCE, self.seat.as_mut().unwrap().call(Call::new(tool, params), worker)).await
+        within(TEST_TIMEOUT, self.seat.as_mut().unwrap().call(Call::new(tool, params), worker)).await
     }
 
     /// The text that a tool answers, which must not fail.
@@ -282,7 +282,7 @@ macro_rules! in_one_browser {
     }};
 }
 
-/// Closes all tabs of a browser and shows this in a new one.
+/// Closes all tabs of a browser and opens this address in a new one.
 async fn show_only(user_browser: &UserBrowser, url: &str) {
     let before = user_browser.tabs().await;
     let kept = user_browser.open(url).await;
@@ -309,7 +309,7 @@ async fn tabs_with_playwright() {
         playwright::other_methods_than_tool_calls_are_refused,
         loss::only_own_tabs_count_as_crashed,
     );
-    // These have engines with other settings.
+    // These cases need engines with other settings.
     case(
         "playwright::isolated_guests_see_nothing",
         playwright::isolated_seats_do_not_see_the_users_cookies(&site, &user_browser),
@@ -333,12 +333,12 @@ async fn tabs_with_devtools() {
         tabs::empty_tab_replaces_the_last_tab,
         devtools::requested_contexts_end_with_the_seat,
         devtools::last_tab_cannot_be_closed,
-        devtools::files,
+        devtools::files_go_to_the_workspace,
         loss::only_own_tabs_count_as_crashed,
     );
 }
 
 /// Waits until a seat or an instance is lost, and says why.
 async fn wait_for_loss(mut lost: watch::Receiver<Option<Lost>>) -> Lost {
-    within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
+    within(TEST_TIMEOUT, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
 }

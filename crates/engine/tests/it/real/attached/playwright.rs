@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use greenroom_core::{Call, InstanceId, NoAgent, settings::Cap};
 use greenroom_engine::EngineOptions;
-use greenroom_testkit::{PATIENCE, Site, UserBrowser, within};
+use greenroom_testkit::{Site, TEST_TIMEOUT, UserBrowser, within};
 use serde_json::json;
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     Adapter, AttachedFixture, at, with_playwright,
 };
 
-/// A page that closes itself does not put its agent into a tab of the user's: it gets another of its own.
+/// When a page closes itself, its agent gets another tab of its own, and is not put into a tab of the user.
 pub async fn closed_tab_is_replaced_by_an_own_tab(
     site: &Site,
     user_browser: &UserBrowser,
@@ -49,7 +49,7 @@ pub async fn closed_tab_is_replaced_by_an_own_tab(
     assert_eq!(user_browser.tabs().await, before);
 }
 
-/// When a tab of the user's closes that the agent has selected, the agent is back in its own.
+/// When the agent has selected a tab of the user and that tab closes, the agent is back in its own tab.
 pub async fn agent_returns_to_its_tab_when_a_selected_tab_closes(
     site: &Site,
     user_browser: &UserBrowser,
@@ -93,8 +93,8 @@ pub async fn browser_close_closes_own_tabs_only(
     assert_eq!(user_browser.tabs().await, before);
 }
 
-/// Tabs of the user's work as ever while a guest is there: their file dialogs open, and no script of the engine's is in
-/// their documents. In its own tab the guest has both.
+/// The user's tabs work as before while a seat is open: their file dialogs open, and no script of the engine is in
+/// their documents. In the seat's own tab the engine intercepts dialogs and has its scripts.
 pub async fn users_tabs_keep_their_file_dialogs_and_scripts(
     site: &Site,
     user_browser: &UserBrowser,
@@ -148,7 +148,8 @@ pub async fn seats_and_users_tabs_open_at_once(site: &Site, user_browser: &UserB
     instance.stop(GRACE).await;
 }
 
-/// A guest that closes its last tab itself, which is the browser's last, leaves an empty one: that is not the guest's.
+/// If the agent closes its last tab, and that is the browser's last, an empty tab stays, which does not belong to the
+/// seat.
 pub async fn agent_that_closes_the_last_tab_leaves_an_empty_one(
     site: &Site,
     user_browser: &UserBrowser,
@@ -220,7 +221,8 @@ async fn settings_that_change_the_users_browser_are_refused() {
     assert!(attached.engine.start(InstanceId(0)).await.err().unwrap().message.contains("one slot"));
 }
 
-/// What is no call of a tool is none here, even if it is written like one.
+/// A request with another method than `tools/call` does not reach the engine, even if its parameters look like a tool
+/// call.
 pub async fn other_methods_than_tool_calls_are_refused(
     site: &Site,
     _: &UserBrowser,
@@ -231,7 +233,7 @@ pub async fn other_methods_than_tool_calls_are_refused(
     let params = greenroom_core::raw::encode(&json!({ "name": "browser_navigate", "arguments": arguments }));
     let call = Call { method: "prompts/get", ..Call::new("prompts/get", params) };
     let worker = fixture.worker();
-    let reply = within(PATIENCE, fixture.seat.as_mut().unwrap().call(call, worker)).await.unwrap();
+    let reply = within(TEST_TIMEOUT, fixture.seat.as_mut().unwrap().call(call, worker)).await.unwrap();
     assert!(reply.body.unwrap_err().get().contains("-32601"));
     assert!(site.requests().iter().all(|seen| seen.query.as_deref() != Some("t=sneaked")));
     fixture.close_seat().await;

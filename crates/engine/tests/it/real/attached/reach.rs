@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use greenroom_core::{InstanceId, network_verdict::OwnPorts, settings::Cap};
 use greenroom_engine::{Endpoint, launcher::TAG};
 use greenroom_testkit::{
-    DebuggerProxy, PATIENCE, Site, UserBrowser, eventually,
+    DebuggerProxy, Site, TEST_TIMEOUT, UserBrowser, eventually,
     process::{alive, processes_with_env},
     within,
 };
@@ -24,7 +24,7 @@ use super::{
 async fn refused(adapter: Adapter, endpoint: Endpoint) -> (String, String) {
     let data = data_folder();
     let attached = adapter.engine(data.path(), endpoint);
-    let error = within(PATIENCE, attached.engine.start(InstanceId(0))).await.err().unwrap();
+    let error = within(TEST_TIMEOUT, attached.engine.start(InstanceId(0))).await.err().unwrap();
     assert!(processes_with_env(TAG, attached.run.tag()).is_empty(), "Node is not started for nothing");
     (error.message, error.hint.unwrap_or_default())
 }
@@ -33,7 +33,7 @@ async fn refused(adapter: Adapter, endpoint: Endpoint) -> (String, String) {
 /// within the limits, and no engine is started for them.
 #[tokio::test]
 async fn unreachable_browsers_have_distinct_errors() {
-    // At once, since most of it is waiting.
+    // These run concurrently, since they mostly wait.
     tokio::join!(
         assert_unreachable_errors(Adapter::Playwright),
         assert_unreachable_errors(Adapter::Devtools)
@@ -95,7 +95,7 @@ async fn debugger_port_is_closed_to_browsers() {
     }
 }
 
-/// greenroom does not attach to a port that is its own by now, under any name, and does not even connect to it.
+/// greenroom does not attach to a port that has become its own, under any host name, and does not even connect to it.
 #[tokio::test]
 async fn own_ports_are_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -104,7 +104,7 @@ async fn own_ports_are_refused() {
         let data = data_folder();
         let attached = adapter.engine(data.path(), at(format!("http://{name}:{port}")));
         let _own = attached.ports.hold(port).unwrap();
-        let error = within(PATIENCE, attached.engine.start(InstanceId(0))).await.err().unwrap();
+        let error = within(TEST_TIMEOUT, attached.engine.start(InstanceId(0))).await.err().unwrap();
         assert!(
             error.message.starts_with(&format!("port {port} of this machine is greenroom's own")),
             "{error}"
@@ -121,7 +121,7 @@ async fn start_command_restarts_the_browser() {
     for adapter in ADAPTERS {
         let mut user_browser = UserBrowser::start().await;
         user_browser.kill().await;
-        // Only to check that the command gets the address.
+        // The argument only proves that the command gets the address.
         let start_command: Vec<_> =
             user_browser.command().into_iter().chain(["--greenroom-test={url}".to_owned()]).collect();
         let start_command = start_command.into();
@@ -131,9 +131,9 @@ async fn start_command_restarts_the_browser() {
             attached.engine.start(InstanceId(0)).await.is_err(),
             "starting an instance starts no browser"
         );
-        assert!(within(PATIENCE, attached.engine.revive()).await.unwrap());
+        assert!(within(TEST_TIMEOUT, attached.engine.revive()).await.unwrap());
         let pid = user_browser.pid().unwrap();
-        assert!(!within(PATIENCE, attached.engine.revive()).await.unwrap(), "it answers");
+        assert!(!within(TEST_TIMEOUT, attached.engine.revive()).await.unwrap(), "it answers");
         assert_eq!(user_browser.pid(), Some(pid), "started once");
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
         assert!(line.contains(&format!("\0--greenroom-test={}\0", user_browser.url())), "{line}");

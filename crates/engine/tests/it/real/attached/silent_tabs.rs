@@ -1,4 +1,4 @@
-//! Tabs of the user's that do not answer, such as those that their browser has put to sleep.
+//! Tabs of the user that do not answer, such as tabs that the browser has put to sleep.
 
 use greenroom_testkit::{Site, UserBrowser, until_some};
 use serde_json::json;
@@ -16,7 +16,7 @@ async fn stop(user_browser: &UserBrowser, tab: &str, site: &Site) {
     site.wait_for_hits("/meet", before + 1).await;
 }
 
-/// Resumes it.
+/// Resumes a tab that `stop` stopped.
 async fn wake(user_browser: &UserBrowser, other: &str) {
     user_browser.evaluate(other, "void fetch('/meet')").await;
 }
@@ -38,14 +38,14 @@ async fn until_listed(fixture: &mut AttachedFixture, url: &str, is_listed: bool)
 /// answers. Nothing in it changes.
 #[tokio::test]
 async fn silent_tab_is_hidden() {
-    // At once, since most of it is waiting.
+    // These run concurrently, since they mostly wait.
     tokio::join!(check_silent_tab(Adapter::Playwright), check_silent_tab(Adapter::Devtools));
 }
 
 async fn check_silent_tab(adapter: Adapter) {
     let site = Site::start().await;
     let user_browser = UserBrowser::start().await;
-    // By another name, so that no other tab has to do with its process.
+    // Another host name, so that no other tab shares its process.
     let url = format!("http://localhost:{}/title?t=stuck", site.port());
     let stuck = user_browser.open(&url).await;
     let other = user_browser.open(&site.url("/title?t=other")).await;
@@ -76,7 +76,7 @@ async fn check_silent_tab(adapter: Adapter) {
 /// A page of the agent's own may take its time: it is not hidden.
 #[tokio::test]
 async fn busy_own_page_is_not_hidden() {
-    // At once: each takes six seconds by the clock, however many processors there are.
+    // These run concurrently: each takes six seconds, however many processors there are.
     tokio::join!(check_busy_own_page(Adapter::Playwright), check_busy_own_page(Adapter::Devtools));
 }
 

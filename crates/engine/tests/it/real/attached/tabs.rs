@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use greenroom_core::NoAgent;
-use greenroom_testkit::{PATIENCE, Site, Tab, UserBrowser, within};
+use greenroom_testkit::{Site, TEST_TIMEOUT, Tab, UserBrowser, within};
 use serde_json::Value;
 
 use super::{ADAPTERS, Adapter, AttachedFixture, at};
 
-/// greenroom leaves an attached browser alone until a seat opens. A seat then has a tab of its own, signed in as the user is and
-/// as big as the user's window, drives that one alone, and closes it at the end. The user's tabs do not even notice: with
-/// playwright the one in front stays there; with devtools the seat's is in front, and those behind know it.
+/// greenroom leaves an attached browser alone until a seat opens. A seat then has a tab of its own, signed in as the
+/// user is and as big as the user's window, drives only that tab, and closes it at the end. The user's tabs stay
+/// unchanged: with playwright the tab in front stays in front; with devtools the seat's tab is in front, and the user's
+/// tabs are hidden.
 pub async fn seat_leaves_the_users_tabs_unchanged(
     site: &Site,
     user_browser: &UserBrowser,
     fixture: &mut AttachedFixture,
 ) {
     let adapter = fixture.adapter;
-    // The first tab is smaller: Chromium warns of its flags there.
+    // Another tab than the first: that one is smaller, because Chromium shows a warning about its flags there.
     let mine = &user_browser.open(&site.url("/title?t=one")).await;
     user_browser.open(&site.url("/title?t=two")).await;
     let before = user_browser.tabs().await;
@@ -37,8 +38,8 @@ pub async fn seat_leaves_the_users_tabs_unchanged(
     let now = user_browser.tabs().await;
     assert!(now.len() == 4 && before.iter().all(|tab| now.contains(tab)), "{now:?}");
     assert_eq!(fixture.seat().view().borrow().url, site.url("/title?t=visited"));
-    // Also a tab that is behind is drawn. The picture comes last: on a busy machine playwright has run into its 5 s for one
-    // that was the first thing asked of such a tab.
+    // A tab in the background is drawn, too. The screenshot comes last: on a busy machine playwright has exceeded its 5
+    // s for one that was the first call to such a tab.
     let drawn = "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))";
     fixture.evaluate(drawn).await;
     fixture.take_picture().await;
@@ -56,7 +57,7 @@ pub async fn seat_leaves_the_users_tabs_unchanged(
     assert_eq!(user_browser.evaluate(mine, look).await, seen);
 }
 
-/// Those of these tabs that believe to be in front.
+/// The tabs among these that report to be in front.
 async fn in_front(user_browser: &UserBrowser, tabs: &[Tab]) -> Vec<Tab> {
     let mut found = Vec::new();
     for tab in tabs {
@@ -67,7 +68,7 @@ async fn in_front(user_browser: &UserBrowser, tabs: &[Tab]) -> Vec<Tab> {
     found
 }
 
-/// What its tabs open, and what the agent opens, is the seat's; what the user opens meanwhile is not.
+/// Tabs that the seat's tabs or the agent open belong to the seat; tabs that the user opens meanwhile do not.
 pub async fn opened_tabs_belong_to_their_opener(
     site: &Site,
     user_browser: &UserBrowser,
@@ -84,14 +85,14 @@ pub async fn opened_tabs_belong_to_their_opener(
     user_browser.evaluate(&users, &format!("window.open('{}') && 1", site.url("/title?t=userpopup"))).await;
     user_browser.until(|tabs| tabs.len() == 7).await;
     let mut view = fixture.seat().view();
-    within(PATIENCE, view.wait_for(|view| view.tabs == 4)).await.unwrap();
+    within(TEST_TIMEOUT, view.wait_for(|view| view.tabs == 4)).await.unwrap();
 
     fixture.close_seat().await;
     let left = ["home", "users", "userpopup"].map(|title| site.url(&format!("/title?t={title}")));
     user_browser.wait_for_urls(&left.each_ref().map(String::as_str)).await;
 }
 
-/// An agent may use a tab of the user's when it names it, which is its wish; nothing is closed for that.
+/// An agent may use a tab of the user if it selects that tab; greenroom closes nothing for that.
 pub async fn users_tab_is_used_when_selected(
     site: &Site,
     user_browser: &UserBrowser,
@@ -106,7 +107,8 @@ pub async fn users_tab_is_used_when_selected(
     assert_eq!(user_browser.urls().await, [site.url("/title?t=sent")]);
 }
 
-/// A guest that is left with the last tab leaves an empty one in its place: a browser with windows would end with it.
+/// If a seat with the browser's last tab closes, an empty tab replaces it: a browser with windows exits with its last
+/// tab.
 pub async fn empty_tab_replaces_the_last_tab(
     site: &Site,
     user_browser: &UserBrowser,

@@ -57,7 +57,7 @@ async fn tools_need_no_browser() {
     );
     let click = tools.iter().find(|tool| &*tool.name == "click").unwrap();
     assert!(click.definition.get().contains("pageId"), "{}", click.definition);
-    // Tools about pages require one; all others act on the selected one.
+    // Tools about pages require a page; all others act on the selected page.
     let needs_page = |definition: &str| {
         let definition: Value = serde_json::from_str(definition).unwrap();
         definition["inputSchema"]["required"].as_array().is_some_and(|names| names.contains(&json!("pageId")))
@@ -69,9 +69,9 @@ async fn tools_need_no_browser() {
 
 /// Snapshots are kept, whether a tool shows the page by itself, was asked to, or put it into a file for the agent; and all
 /// are the same. As data they are trees. Fields for secrets are known by their references.
-pub async fn snapshots(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+pub async fn snapshots_are_kept(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     seat.navigate(&fixture.site.url("/title?t=C%3A%5C%20%22x%22")).await;
-    // A call that names no page means the selected one.
+    // A call that names no page acts on the selected one.
     let unnamed = seat.call("take_snapshot", json!({})).await;
     let shown = seat.call("take_snapshot", json!({ "pageId": 1 })).await;
     assert_eq!(text(&unnamed), text(&shown));
@@ -103,7 +103,7 @@ pub async fn snapshots(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
 }
 
 /// Console lines are kept with their levels, and a script's value is data.
-pub async fn console_lines_and_values(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+pub async fn console_lines_and_values_are_kept(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     seat.navigate(&fixture.site.url("/title?t=quiet")).await;
     seat
         .evaluate("() => { console.log('log'); console.warn('two\\nlines'); console.error('error', {}); console.debug('debug'); }")
@@ -126,8 +126,8 @@ pub async fn console_lines_and_values(fixture: &DevtoolsFixture, seat: &mut Devt
     assert_eq!(value, Some(json!({ "a": [1, null] })));
 }
 
-/// A seat begins with one empty page of the size that was set, and what it looks at is seen: address, title, tabs, those of
-/// further contexts too.
+/// A seat begins with one empty page of the configured size, and its view shows address, title and tabs of its current
+/// page, those of further contexts too.
 async fn view_shows_the_current_page(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     let listed = seat.call("list_pages", json!({})).await;
     assert_eq!(text(&listed), "## Pages\n1: about:blank [selected]");
@@ -144,7 +144,7 @@ async fn view_shows_the_current_page(fixture: &DevtoolsFixture, seat: &mut Devto
     assert_eq!((&*view.title, view.tabs), ("other", 2));
 }
 
-/// What a pool says of its browsers holds: the user agent, and the origins that pages may load from.
+/// The settings of a pool apply to its browsers: the user agent, and the origins that pages may load from.
 async fn browser_settings_apply(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     seat.navigate(&fixture.site.url("/title?t=allowed")).await;
     assert_eq!(seat.evaluate("() => navigator.userAgent").await, json!("greenroom-test"));
@@ -156,7 +156,7 @@ async fn browser_settings_apply(fixture: &DevtoolsFixture, seat: &mut DevtoolsSe
     assert!(!was_requested, "not even asked for");
 }
 
-/// The settings of a pool hold in its browser, and what a seat looks at is seen.
+/// The settings of a pool apply to its browser, and the view follows the seat's current page.
 #[tokio::test]
 async fn settings_apply_and_the_view_follows() {
     let fixture = DevtoolsFixture::with(|options| {

@@ -4,7 +4,7 @@ use std::fs;
 
 use greenroom_core::Lost;
 use greenroom_engine::browser::BrowserKind;
-use greenroom_testkit::{PATIENCE, case, eventually, within};
+use greenroom_testkit::{TEST_TIMEOUT, case, eventually, within};
 use serde_json::json;
 
 use super::{DevtoolsFixture, DevtoolsSeat};
@@ -35,7 +35,7 @@ async fn storage_and_downloads_are_bounded() {
     }
 }
 
-/// A page that downloads in a loop is stopped, its seat goes on and hears of it, and no half a file stays.
+/// A page that downloads in a loop is stopped, its seat goes on and reports it, and no partial file stays.
 async fn downloads_in_a_loop_are_stopped(
     kind: BrowserKind,
     fixture: &DevtoolsFixture,
@@ -69,7 +69,7 @@ async fn an_unannounced_download_ends_the_seat() {
     seat.navigate(&fixture.site.url("/title?t=hostile")).await;
     seat.evaluate(UNANNOUNCED_DOWNLOAD).await;
     let mut lost = seat.seat.lost();
-    let lost = within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
+    let lost = within(TEST_TIMEOUT, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
     assert!(
         matches!(&lost, Lost::HealthCheckFailed(why) if why.contains("sessions.disk_bytes_max")),
         "{lost}"
@@ -100,7 +100,7 @@ async fn storage_is_bounded(kind: BrowserKind, fixture: &DevtoolsFixture, seat: 
     assert!((1..=QUOTA >> 20).contains(&stored) && outcome[1] == "QuotaExceededError", "{kind:?}: {outcome}");
 }
 
-/// The download folder of a room's only seat.
+/// The download folder of the fixture's only seat.
 fn downloads(fixture: &DevtoolsFixture) -> std::path::PathBuf {
     let runs = fs::read_dir(fixture.data.path().join("run")).unwrap().flatten();
     let seats = runs.filter_map(|run| fs::read_dir(run.path().join("seats")).ok()).flatten().flatten();

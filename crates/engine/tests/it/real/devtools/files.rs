@@ -2,7 +2,7 @@
 
 use greenroom_core::ArtifactKind;
 use greenroom_engine::browser::version::RECORDS_SINCE;
-use greenroom_testkit::{PATIENCE, chromium_major};
+use greenroom_testkit::{TEST_TIMEOUT, chromium_major};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Results go where the agent wants them, under its names, and are kept; without a name they are kept all the same.
-pub async fn results(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+pub async fn results_are_written_where_the_agent_wants(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     seat.navigate(&fixture.site.url("/table?rows=5")).await;
     let reply = seat
         .call("take_screenshot", json!({ "pageId": 1, "format": "jpeg", "filePath": "shots/a.png" }))
@@ -32,7 +32,7 @@ pub async fn results(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     assert_eq!(files(&heap)[0].0, "h.heapsnapshot");
     assert!(fixture.workspace.path().join("h.heapsnapshot").is_file());
 
-    // Too big to be in an answer: the engine puts it where only it can find it again.
+    // A picture too big for an answer: the engine writes it into a folder that it chooses itself.
     seat
         .evaluate(
             "() => {
@@ -49,9 +49,9 @@ pub async fn results(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     assert!(data.len() > 2_000_000);
 }
 
-/// A recording is the agent's when it has ended, and not before. A browser that is too old for recordings refuses it in
-/// words, and nothing is written.
-pub async fn recordings(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+/// The agent gets a recording when it has ended, and not before. For a browser that is too old for recordings the
+/// answer says so, and nothing is written.
+pub async fn recordings_arrive_when_they_end(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     seat.navigate(&fixture.site.url("/title?t=film")).await;
     let start = json!({ "pageId": 1, "filePath": "film.mp4" });
     if chromium_major() < RECORDS_SINCE {
@@ -70,7 +70,7 @@ pub async fn recordings(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
 }
 
 /// Several files of one call arrive in the folder that the agent named.
-pub async fn an_audit(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+pub async fn audit_writes_several_files(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     seat.navigate(&fixture.site.url("/title?t=audited")).await;
     let audit = json!({ "pageId": 1, "mode": "snapshot", "outputDirPath": "audit" });
     let reply = seat.call("lighthouse_audit", audit).await;
@@ -79,15 +79,15 @@ pub async fn an_audit(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     assert!(fixture.workspace.path().join("audit/report.html").is_file());
 }
 
-/// Files of the workspace can be handed over; no other file of this machine, and no page of one. Nothing is written
-/// elsewhere.
-pub async fn only_the_workspace(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+/// The agent can upload files of its workspace, but no other file of this machine, and cannot open one as a page.
+/// Nothing is written elsewhere.
+pub async fn only_workspace_files_can_be_uploaded(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     seat.navigate(&fixture.site.url("/upload")).await;
     let page = seat.snapshot().await;
     std::fs::write(fixture.workspace.path().join("cv.txt"), "my cv").unwrap();
     let upload = json!({ "pageId": 1, "uid": uid(&page, "\"File"), "filePaths": ["cv.txt"] });
     seat.call("upload_file", upload).await;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while seat.evaluate("() => document.getElementById('result').textContent").await != "cv.txt: my cv" {
         assert!(Instant::now() < deadline, "never uploaded");
     }
@@ -110,12 +110,12 @@ pub async fn only_the_workspace(fixture: &DevtoolsFixture, seat: &mut DevtoolsSe
     }
 }
 
-/// What a page downloads comes with the next answer after it is whole, once.
-pub async fn downloads(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
+/// A page's download comes once, with the next answer after it is complete.
+pub async fn downloads_come_with_an_answer(fixture: &DevtoolsFixture, seat: &mut DevtoolsSeat) {
     seat.navigate(&fixture.site.url("/")).await;
     let page = seat.snapshot().await;
     let mut reply = seat.call("click", json!({ "pageId": 1, "uid": uid(&page, "link \"download") })).await;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while files(&reply).is_empty() {
         assert!(Instant::now() < deadline, "never downloaded");
         reply = seat.call("list_pages", json!({})).await;

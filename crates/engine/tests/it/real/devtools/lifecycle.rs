@@ -2,7 +2,7 @@
 
 use greenroom_core::{Engine, InstanceId, Lost};
 use greenroom_testkit::{
-    PATIENCE, Site, eventually,
+    Site, TEST_TIMEOUT, eventually,
     process::{Signal, alive, children, signal},
     within,
 };
@@ -18,7 +18,7 @@ fn processes(fixture: &DevtoolsFixture) -> (u32, u32) {
 
 async fn until_lost(seat: &DevtoolsSeat) -> Lost {
     let mut lost = seat.seat.lost();
-    within(PATIENCE, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
+    within(TEST_TIMEOUT, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap()
 }
 
 /// With one slot Node and browser start with the instance, so that a missing browser fails the start; they serve the first
@@ -85,7 +85,7 @@ async fn killed_browser_ends_its_instance() {
     });
     assert!(matches!(lost, Err(Lost::Browser { .. })), "{lost:?}");
     let mut instance = fixture.instance.lost();
-    let why = within(PATIENCE, instance.wait_for(Option::is_some)).await.unwrap().clone();
+    let why = within(TEST_TIMEOUT, instance.wait_for(Option::is_some)).await.unwrap().clone();
     assert!(matches!(why, Some(Lost::Browser { .. })), "{why:?}");
     seat.seat.close().await;
     assert!(!alive(node));
@@ -155,7 +155,7 @@ async fn killed_engine_ends_its_browser() {
     fixture.end().await;
 }
 
-/// Both give signs of life, also during a running call; the error names a stopped browser.
+/// Engine and browser answer pings, also during a running call; the error names a stopped browser.
 #[tokio::test]
 async fn ping_names_a_stopped_browser() {
     let (fixture, mut seat) = DevtoolsFixture::open().await;

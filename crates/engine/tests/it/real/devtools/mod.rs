@@ -1,5 +1,5 @@
-//! The real devtools engine with a real Chromium. [`DevtoolsFixture`] is one instance with seats, and a test site, which is also the
-//! egress proxy.
+//! The real devtools engine with a real Chromium. [`DevtoolsFixture`] is one instance with seats, and a test site, which is
+//! also the egress proxy.
 
 mod answers;
 mod disk;
@@ -11,7 +11,7 @@ use std::{path::Path, sync::Arc};
 
 use greenroom_core::{Call, Engine, Instance, InstanceId, Lost, Reply, Seat};
 use greenroom_engine::{DevtoolsEngine, EngineOptions, browser::InstallPaths, run_folder::RunFolder};
-use greenroom_testkit::{PATIENCE, Site, case, within};
+use greenroom_testkit::{Site, TEST_TIMEOUT, case, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -45,7 +45,7 @@ impl DevtoolsFixture {
     /// One more seat.
     async fn open_seat(&self) -> DevtoolsSeat {
         let worker = Arc::new(AgentWithWorkspace(self.workspace.path().to_owned()));
-        let seat = within(PATIENCE, self.instance.open(worker.clone())).await.unwrap();
+        let seat = within(TEST_TIMEOUT, self.instance.open(worker.clone())).await.unwrap();
         DevtoolsSeat { seat, worker }
     }
 
@@ -65,15 +65,15 @@ async fn answers_of_the_devtools_engine() {
         };
     }
     run!(
-        answers::snapshots,
-        answers::console_lines_and_values,
-        files::results,
-        files::only_the_workspace,
-        files::downloads,
-        files::recordings,
-        files::an_audit,
-        sizes::with_devtools,
-        selectors::with_devtools,
+        answers::snapshots_are_kept,
+        answers::console_lines_and_values_are_kept,
+        files::results_are_written_where_the_agent_wants,
+        files::only_workspace_files_can_be_uploaded,
+        files::downloads_come_with_an_answer,
+        files::recordings_arrive_when_they_end,
+        files::audit_writes_several_files,
+        sizes::devtools_refuses_large_sizes,
+        selectors::devtools_answers_every_selector,
     );
     fixture.end().await;
 }
@@ -92,7 +92,7 @@ impl DevtoolsSeat {
 
     /// The same with arguments of any form.
     pub async fn raw_call(&mut self, call: Call) -> Result<Reply, Lost> {
-        within(PATIENCE, self.seat.call(call, self.worker.clone())).await
+        within(TEST_TIMEOUT, self.seat.call(call, self.worker.clone())).await
     }
 
     /// The answer of a tool, which must not fail.

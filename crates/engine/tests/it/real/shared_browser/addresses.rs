@@ -38,7 +38,7 @@ async fn engines_open_pages_of_the_web_only() {
                 "{kind:?} {address}: {answer}"
             );
         }
-        // It still browses.
+        // The seat still opens pages of the web.
         let web = json!({ "url": browser.site.url("/title?t=web") });
         assert!(seat.call("browser_navigate", web).await.contains("web"));
         seat.seat.close().await;
@@ -47,7 +47,7 @@ async fn engines_open_pages_of_the_web_only() {
 }
 
 /// Past the proxy the browser itself refuses to load files, in every context of it.
-pub async fn the_browser_loads_no_files(kind: BrowserKind, browser: &SharedBrowser) {
+pub async fn browser_loads_no_local_files(kind: BrowserKind, browser: &SharedBrowser) {
     let seat = browser.seat().await;
     let file = browser.data.path().join("secret.txt");
     fs::write(&file, SECRET).unwrap();
@@ -78,13 +78,13 @@ pub async fn the_browser_loads_no_files(kind: BrowserKind, browser: &SharedBrows
             assert!(!shown.to_string().contains(SECRET), "{kind:?} {url}: {shown}");
         }
     }
-    // The next case looks at the pages of seats alone.
+    // The next case expects no pages but those of seats.
     ask(None, "Target.disposeBrowserContext", made).await;
     seat.seat.close().await;
 }
 
-/// A page gets to none of these addresses by itself, nor does a window or a frame that it opens.
-pub async fn pages_do_not_get_there(kind: BrowserKind, browser: &SharedBrowser) {
+/// A page cannot navigate itself to any of these addresses, nor a window or a frame that it opens.
+pub async fn pages_cannot_open_refused_addresses(kind: BrowserKind, browser: &SharedBrowser) {
     let mut seat = browser.seat().await;
     let file = browser.data.path().join("secret.txt");
     fs::write(&file, SECRET).unwrap();

@@ -33,7 +33,7 @@ const SEND: &str = "async () => {
 }";
 
 /// Large messages are refused wherever a page sends them from; others arrive.
-pub async fn are_bounded(kind: BrowserKind, browser: &SharedBrowser) {
+pub async fn large_broadcasts_are_refused(kind: BrowserKind, browser: &SharedBrowser) {
     let mut seat = browser.seat().await;
     seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=broadcasts") })).await;
     let refused = "DataCloneError";

@@ -53,8 +53,9 @@ impl SharedSeat {
     }
 }
 
-/// What one session copies another cannot paste, while both live and after the first has closed; each pastes its own.
-pub async fn a_clipboard_each(kind: BrowserKind, browser: &SharedBrowser) {
+/// A session cannot paste what another has copied, neither while both are open nor after the other has closed; each
+/// pastes its own.
+pub async fn sessions_cannot_paste_what_others_copied(kind: BrowserKind, browser: &SharedBrowser) {
     let mut one = browser.seat().await;
     let mut other = browser.seat().await;
     show(browser, &mut one).await;
@@ -87,7 +88,7 @@ pub async fn a_clipboard_each(kind: BrowserKind, browser: &SharedBrowser) {
 
 /// Within a session everything that copies and pastes goes on working: scripts, handlers of the page, frames, formatted
 /// text. What is pasted runs nothing, and passwords are not copied.
-pub async fn inside_a_session(kind: BrowserKind, browser: &SharedBrowser) {
+pub async fn copy_and_paste_work_within_a_session(kind: BrowserKind, browser: &SharedBrowser) {
     let mut seat = browser.seat().await;
     show(browser, &mut seat).await;
     seat.click("#api").await;
@@ -99,7 +100,7 @@ pub async fn inside_a_session(kind: BrowserKind, browser: &SharedBrowser) {
     let rich = seat.evaluate("() => document.querySelector('#target').innerHTML").await;
     assert_eq!(rich, "Hello <b>bold</b> world", "{kind:?}");
 
-    // The page's own idea of what is copied, and of what is pasted.
+    // The page's own handlers decide what is copied and what is pasted.
     seat.evaluate(
         "() => {
             document.addEventListener('copy', (event) => {
@@ -165,7 +166,7 @@ pub async fn hostile_documents_read_nothing(kind: BrowserKind, browser: &SharedB
         seat.select_popup().await;
         seat.evaluate(PAGE).await;
     }
-    // A copy in such a window stays in the session too.
+    // A copy in a popup stays in its session, too.
     victim.copy("#field", "of the popup", "Control+c").await;
     victim
         .evaluate("() => { document.querySelector('#field').select(); document.execCommand('copy') }")

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use greenroom_core::port::StoppedDownloads;
-use greenroom_testkit::{PATIENCE, eventually, within};
+use greenroom_testkit::{TEST_TIMEOUT, eventually, within};
 use serde_json::json;
 
 use super::{BROWSERS, BrowserKind, SharedBrowser, SharedSeat, text};
@@ -16,7 +16,7 @@ const QUOTA: u64 = 8 << 20;
 /// neighbour's downloads work, and a session below the quota notices nothing.
 #[tokio::test]
 async fn downloads_in_a_loop_are_stopped() {
-    // At once, since half of it is waiting.
+    // These run concurrently, since half of their time is waiting.
     tokio::join!(stop_downloads_in_a_loop(BROWSERS[0]), stop_downloads_in_a_loop(BROWSERS[1]));
 }
 
@@ -24,7 +24,7 @@ async fn stop_downloads_in_a_loop(kind: BrowserKind) {
     let browser =
         SharedBrowser::start_with(kind, |options| options.settings_mut().sessions.disk_bytes_max = QUOTA)
             .await;
-    // The engine keeps the downloads of all in the folder of its first seat.
+    // The engine keeps the downloads of all seats in the folder of its first seat.
     let mut neighbour = browser.seat().await;
     let mut hostile = browser.seat().await;
     hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
@@ -123,7 +123,7 @@ async fn a_download_without_end_is_stopped() {
 /// The same holds if each seat has an engine process, and so a download folder, of its own.
 #[tokio::test]
 async fn unannounced_downloads_are_removed() {
-    // At once, since most of it is waiting.
+    // These run concurrently, since they mostly wait.
     tokio::join!(
         remove_unannounced(BROWSERS[0], false),
         remove_unannounced(BROWSERS[1], false),
@@ -159,7 +159,7 @@ async fn download(browser: &SharedBrowser, seat: &mut SharedSeat) {
         }
         assert_eq!(files(&reply), [("report.txt", "text/plain", &b"greenroom download\n"[..])]);
     };
-    within(PATIENCE, downloaded).await;
+    within(TEST_TIMEOUT, downloaded).await;
 }
 
 /// The files of all seats: names and sizes.

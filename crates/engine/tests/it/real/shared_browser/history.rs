@@ -1,6 +1,6 @@
 //! What a page can do to the browser by changing its own address.
 
-use greenroom_testkit::{PATIENCE, eventually, within};
+use greenroom_testkit::{TEST_TIMEOUT, eventually, within};
 use serde_json::json;
 
 use super::{BrowserKind, SharedBrowser};
@@ -19,7 +19,7 @@ const FLOOD: &str = "() => {
 /// A page changes its address thousands of times, and the browser reports each to greenroom before it answers: no session
 /// loses its browser by that. Chromium has a limit of its own for this, which is switched off here.
 #[tokio::test]
-async fn addresses_without_end() {
+async fn page_that_changes_its_address_in_a_loop_ends_no_session() {
     let unlimited = |options: &mut greenroom_engine::EngineOptions| {
         options.pool.browser_args = vec!["--disable-ipc-flooding-protection".to_owned()];
     };
@@ -36,7 +36,7 @@ async fn addresses_without_end() {
         }
     };
     // Its 10,000 steps take some seconds on an idle machine.
-    within(PATIENCE * 2, flooded).await;
+    within(TEST_TIMEOUT * 2, flooded).await;
     assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
     assert_eq!(*browser.instance.lost().borrow(), None);
     if ended.is_empty() {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{BrowserKind, SharedBrowser, SharedSeat};
 
 /// How many locks a tab may have, and each frame or worker.
-const IN_TAB: u64 = 64;
-const ELSEWHERE: u64 = 8;
+const LOCKS_PER_TAB: u64 = 64;
+const LOCKS_PER_FRAME_OR_WORKER: u64 = 8;
 
 /// Asks for 200 locks one after the other, in a page that keeps 60 of them. Returns how many were granted, and the outcome
 /// of one that fails.
@@ -37,15 +37,15 @@ async fn page(browser: &SharedBrowser) -> SharedSeat {
 }
 
 /// Each document and each worker gets a few locks, however a page makes it and whatever the page replaces in it.
-pub async fn are_bounded(kind: BrowserKind, browser: &SharedBrowser) {
+pub async fn locks_are_bounded(kind: BrowserKind, browser: &SharedBrowser) {
     let mut seat = page(browser).await;
     let taken = seat.evaluate(include_str!("locks.js")).await;
     let realms = ["frame", "blank", "worker", "nested", "shared", "service", "replaced"];
     let expected: Value = realms
         .iter()
-        .map(|realm| ((*realm).to_owned(), json!(ELSEWHERE)))
+        .map(|realm| ((*realm).to_owned(), json!(LOCKS_PER_FRAME_OR_WORKER)))
         .chain(
-            [("popup", IN_TAB), ("tab", IN_TAB), ("gone", 0)]
+            [("popup", LOCKS_PER_TAB), ("tab", LOCKS_PER_TAB), ("gone", 0)]
                 .map(|(realm, most)| (realm.to_owned(), json!(most))),
         )
         .collect::<serde_json::Map<_, _>>()
@@ -55,7 +55,7 @@ pub async fn are_bounded(kind: BrowserKind, browser: &SharedBrowser) {
 }
 
 /// A page that uses more locks than it may have gets one after the other, and sees no difference.
-pub async fn wait_for_each_other(browser: &SharedBrowser) {
+pub async fn surplus_locks_wait(browser: &SharedBrowser) {
     let mut seat = page(browser).await;
     let native = "function () { [native code] }";
     let long = "the name of the lock is too long";

@@ -16,7 +16,7 @@ use std::{fs, path::PathBuf, sync::Arc};
 
 use greenroom_core::{Call, Engine, Instance, InstanceId, Reply, Seat};
 use greenroom_engine::{EngineBase, PlaywrightEngine, browser::BrowserKind};
-use greenroom_testkit::{PATIENCE, Site, case, until_some, within};
+use greenroom_testkit::{Site, TEST_TIMEOUT, case, until_some, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -25,18 +25,18 @@ use super::{AgentWithWorkspace, GRACE, browser, data_folder, engine, text};
 /// Both kinds of browsers that greenroom starts.
 const BROWSERS: [BrowserKind; 2] = [BrowserKind::HeadlessShell, BrowserKind::Chromium];
 
-/// Clipboards, locks, broadcast messages, files of the machine and sizes of windows in the headless shell, one case after the other, each with seats
-/// of its own.
+/// Clipboards, locks, broadcast messages, files of the machine and sizes of windows in the headless shell, one case
+/// after the other. Each case has seats of its own.
 #[tokio::test]
 async fn seats_of_one_headless_shell() {
     let browser = SharedBrowser::start(BrowserKind::HeadlessShell).await;
     run_in_any_browser(BrowserKind::HeadlessShell, &browser).await;
-    case("locks::wait_for_each_other", locks::wait_for_each_other(&browser)).await;
-    case("network::long_addresses", network::long_addresses(&browser)).await;
+    case("locks::surplus_locks_wait", locks::surplus_locks_wait(&browser)).await;
+    case("network::long_addresses_are_cut", network::long_addresses_are_cut(&browser)).await;
     browser.end().await;
 }
 
-/// The same in the whole browser, as far as it depends on the browser.
+/// The same in full Chromium, for the cases that depend on the browser.
 #[tokio::test]
 async fn seats_of_one_whole_browser() {
     let browser = SharedBrowser::start(BrowserKind::Chromium).await;
@@ -51,13 +51,13 @@ async fn run_in_any_browser(kind: BrowserKind, browser: &SharedBrowser) {
         };
     }
     run!(
-        clipboard::a_clipboard_each,
-        clipboard::inside_a_session,
+        clipboard::sessions_cannot_paste_what_others_copied,
+        clipboard::copy_and_paste_work_within_a_session,
         clipboard::hostile_documents_read_nothing,
-        locks::are_bounded,
-        broadcasts::are_bounded,
-        addresses::pages_do_not_get_there,
-        addresses::the_browser_loads_no_files,
+        locks::locks_are_bounded,
+        broadcasts::large_broadcasts_are_refused,
+        addresses::pages_cannot_open_refused_addresses,
+        addresses::browser_loads_no_local_files,
         sizes::popups_are_cut,
     );
 }
@@ -118,7 +118,7 @@ impl SharedBrowser {
         self.instance.stop(GRACE).await;
     }
 
-    /// Closes these seats first.
+    /// Closes these seats, and then ends the browser.
     async fn end_with(self, seats: [SharedSeat; 2]) {
         for seat in seats {
             seat.seat.close().await;
@@ -136,7 +136,7 @@ impl SharedSeat {
     async fn reply(&mut self, tool: &str, arguments: Value) -> Reply {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
         let worker = Arc::new(AgentWithWorkspace(self.workspace.path().to_owned()));
-        within(PATIENCE, self.seat.call(Call::new(tool, params), worker)).await.unwrap()
+        within(TEST_TIMEOUT, self.seat.call(Call::new(tool, params), worker)).await.unwrap()
     }
 
     /// The answer of a tool, which must not fail.

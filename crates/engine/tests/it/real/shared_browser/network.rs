@@ -21,8 +21,8 @@ impl SharedSeat {
     }
 }
 
-/// The engine hears of an address of 1.2 MB that it is long, not all of it, wherever the page uses it.
-pub async fn long_addresses(browser: &SharedBrowser) {
+/// The engine gets only the beginning of an address of 1.2 MB, wherever the page uses it.
+pub async fn long_addresses_are_cut(browser: &SharedBrowser) {
     let mut seat = browser.seat().await;
     seat.call("browser_navigate", json!({ "url": browser.site.url("/title?t=page") })).await;
     seat.evaluate("() => fetch('/title?t=' + 'a'.repeat(1.2e6)).then(() => {}, () => {})").await;
@@ -40,7 +40,7 @@ pub async fn long_addresses(browser: &SharedBrowser) {
 /// do not bypass a route that an agent has set. A neighbour's requests all pass, and after the next navigation requests are
 /// listed again.
 #[tokio::test]
-async fn requests_without_end() {
+async fn surplus_requests_are_not_listed() {
     let network = |options: &mut greenroom_engine::EngineOptions| options.pool.caps = vec![Cap::Network];
     let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, network).await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
@@ -75,7 +75,7 @@ async fn requests_without_end() {
 /// A page starts endless workers with addresses of 2 MB, each of which keeps the whole browser busy: it loses its process,
 /// which is reported, and a neighbour's page goes on.
 #[tokio::test]
-async fn workers_with_long_addresses() {
+async fn page_loses_its_process_by_workers_with_long_addresses() {
     const FLOOD: &str = "() => { const address = 'data:text/javascript,/*' + 'x'.repeat(2e6) + '*/close()'; \
                          let started = 0; setInterval(() => { if (started++ < 400) new Worker(address); }, 70); }";
     let browser = SharedBrowser::start(BrowserKind::HeadlessShell).await;
@@ -91,7 +91,7 @@ async fn workers_with_long_addresses() {
 /// A page opens tabs without a link to it, each with a few frames of long addresses, that close themselves: it loses its
 /// process, too, and a neighbour's page goes on.
 #[tokio::test]
-async fn popups_with_long_addresses() {
+async fn page_loses_its_process_by_popups_with_long_addresses() {
     const FLOOD: &str = "() => {
         const script = `let left = 4;
             for (let i = 0; i < 4; i++) {

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use greenroom_core::{Call, Reply, raw::parse, settings::Cap};
-use greenroom_testkit::{OddJson, PATIENCE, within};
+use greenroom_testkit::{HostileJson, TEST_TIMEOUT, within};
 use serde_json::json;
 
 use super::{super::devtools, AgentWithWorkspace, BrowserKind, SharedBrowser, SharedSeat, text};
@@ -73,7 +73,7 @@ fn selectors() -> Vec<String> {
 }
 
 /// A call with hostile selectors; its other arguments are valid.
-fn params(odd: &mut OddJson, tool: &str, arguments: &[String], selectors: &[String]) -> Option<String> {
+fn params(odd: &mut HostileJson, tool: &str, arguments: &[String], selectors: &[String]) -> Option<String> {
     let texts: Vec<_> = selectors.iter().map(String::as_str).collect();
     let mut given = Vec::new();
     for name in arguments {
@@ -106,7 +106,7 @@ fn calls(recorded: &str) -> Vec<(String, String)> {
     let mut calls = Vec::new();
     for (tool, arguments) in tools {
         for n in 0..TRIES {
-            let mut odd = OddJson::new(SEED + n);
+            let mut odd = HostileJson::new(SEED + n);
             calls
                 .extend(params(&mut odd, &tool, &arguments, &selectors).map(|params| (tool.clone(), params)));
         }
@@ -117,12 +117,12 @@ fn calls(recorded: &str) -> Vec<(String, String)> {
 async fn raw_call(seat: &mut SharedSeat, tool: &str, params: &str) -> Reply {
     let call = Call::new(tool, parse(params.to_owned()).unwrap());
     let worker = Arc::new(AgentWithWorkspace(seat.workspace.path().to_owned()));
-    within(PATIENCE, seat.seat.call(call, worker)).await.unwrap_or_else(|lost| panic!("{params}: {lost}"))
+    within(TEST_TIMEOUT, seat.seat.call(call, worker)).await.unwrap_or_else(|lost| panic!("{params}: {lost}"))
 }
 
 /// Two seats of one browser: whatever selectors one of them names, both go on, and no answer contains the other's text.
 #[tokio::test]
-async fn with_playwright() {
+async fn selectors_of_one_seat_harm_no_other() {
     let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, |options| {
         options.pool.caps = vec![Cap::Testing, Cap::Devtools, Cap::Vision];
         options.pool.timeout_action = Some(Duration::from_millis(50));
@@ -150,7 +150,10 @@ async fn with_playwright() {
 }
 
 /// The same selectors for the devtools engine, whose seats have a process each: every call is answered.
-pub async fn with_devtools(fixture: &devtools::DevtoolsFixture, seat: &mut devtools::DevtoolsSeat) {
+pub async fn devtools_answers_every_selector(
+    fixture: &devtools::DevtoolsFixture,
+    seat: &mut devtools::DevtoolsSeat,
+) {
     seat.navigate(&fixture.site.url("/title?t=hostile")).await;
     for (tool, params) in calls(DEVTOOLS) {
         let call = Call::new(tool.as_str(), parse(params.clone()).unwrap());

@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use greenroom_core::page_size::PIXELS_MAX;
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_testkit::{TEST_TIMEOUT, within};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -55,7 +55,7 @@ async fn tabs_and_titles_are_bounded() {
     // Eight in ten seconds; a busy machine takes longer to open all requested tabs.
     let tabs = |listed: &str| listed.lines().filter(|line| line.contains("(about:blank)")).count();
     let some = async { while tabs(&hostile.call("browser_tabs", json!({ "action": "list" })).await) < 8 {} };
-    within(PATIENCE, some).await;
+    within(TEST_TIMEOUT, some).await;
     hostile.call("browser_tabs", json!({ "action": "select", "index": 1 })).await;
     let size = hostile.evaluate("() => [innerWidth, innerHeight]").await;
     assert!(size[0].as_i64().unwrap() * size[1].as_i64().unwrap() <= 2_048 * 2_048, "{size}");
@@ -77,9 +77,9 @@ async fn tabs_and_titles_are_bounded() {
 /// says how to get it. A long page of text is no such picture, and a page that is too long for any picture is refused at
 /// once.
 #[tokio::test]
-async fn long_pictures() {
+async fn long_pictures_are_refused() {
     let patient =
-        |options: &mut greenroom_engine::EngineOptions| options.pool.timeout_action = Some(PATIENCE);
+        |options: &mut greenroom_engine::EngineOptions| options.pool.timeout_action = Some(TEST_TIMEOUT);
     let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, patient).await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
     hostile.evaluate(NOISE).await;
@@ -105,8 +105,8 @@ async fn long_pictures() {
 /// Pages of absurd sizes, and pictures of them, one after the other: the browser survives, the neighbour's calls are
 /// answered, and the machine keeps its memory.
 #[tokio::test]
-async fn sizes_of_all_kinds() {
-    // Half of them in each browser, at once, since much of it is waiting.
+async fn browser_survives_absurd_sizes() {
+    // Each browser runs half of them, concurrently, since they mostly wait.
     let (some, others) = QUICK.split_at(QUICK.len() / 2);
     tokio::join!(assert_survives(BROWSERS[0], some), assert_survives(BROWSERS[1], others));
 }
@@ -116,8 +116,8 @@ mod soak {
 
     /// The same with all of them in both browsers. Runs with GREENROOM_SOAK=1 only.
     #[tokio::test]
-    async fn more_sizes() {
-        greenroom_testkit::long_test();
+    async fn both_browsers_survive_all_absurd_sizes() {
+        greenroom_testkit::require_long_tests();
         for kind in BROWSERS {
             assert_survives(kind, &QUICK).await;
             assert_survives(kind, &SLOW).await;
@@ -137,7 +137,7 @@ async fn assert_survives(kind: BrowserKind, attacks: &[&str]) {
         assert_eq!(title, "neighbour", "{kind:?} {attack} ({attacked:?})");
         let memory = browser.memory();
         assert!(memory < MEMORY_MAX, "{kind:?} {attack}: {} MiB", memory >> 20);
-        within(PATIENCE, hostile.seat.close()).await;
+        within(TEST_TIMEOUT, hostile.seat.close()).await;
     }
     neighbour.seat.close().await;
     browser.end().await;
@@ -173,7 +173,7 @@ const QUICK: [&str; 6] = [
         document.body.append(c)",
 ];
 
-/// The same, for which the browser takes some seconds.
+/// More such scripts, for which the browser takes some seconds.
 const SLOW: [&str; 8] = [
     "open('/title?t=p', '_blank', 'width=-1,height=1e9,left=-1e9,top=1e9')",
     "for (let i = 0; i < 4; i++) open('/title?t=p', '_blank', 'width=32768,height=32768')",

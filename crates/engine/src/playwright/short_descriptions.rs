@@ -5,7 +5,7 @@
 //! description that says no more than the parameter's name and type.
 
 /// The engine's text, and the shorter one.
-const TEXTS: &[(&str, &str)] = &[
+const SHORT_DESCRIPTIONS: &[(&str, &str)] = &[
     (
         "Exact target element reference from the page snapshot, or a unique element selector",
         "Ref from the snapshot, or a selector",
@@ -62,27 +62,27 @@ const TEXTS: &[(&str, &str)] = &[
     ("Limit the depth of the snapshot tree", ""),
     (
         "Save snapshot to a file instead of returning it in the response. Relative file names are resolved against the workspace root.",
-        SAVE,
+        SAVE_TO_FILE,
     ),
     (
         "Save results to a file instead of returning them in the response. Relative file names are resolved against the workspace root.",
-        SAVE,
+        SAVE_TO_FILE,
     ),
     (
         "File name to save the console messages to. Relative file names are resolved against the workspace root. If not provided, messages are returned as text.",
-        SAVE,
+        SAVE_TO_FILE,
     ),
     (
         "File name to save the network requests to. Relative file names are resolved against the workspace root. If not provided, requests are returned as text.",
-        SAVE,
+        SAVE_TO_FILE,
     ),
     (
         "File name to save the result to. Relative file names are resolved against the workspace root. If not provided, result is returned as text.",
-        SAVE,
+        SAVE_TO_FILE,
     ),
     (
         "File name to save the result to. Relative file names are resolved against the workspace root. If not provided, output is returned as text.",
-        SAVE,
+        SAVE_TO_FILE,
     ),
     (
         "Value to fill in the field. If the field is a checkbox, the value should be `true` or `false`. If the field is a combobox, the value should be the text of the option.",
@@ -177,15 +177,15 @@ const TEXTS: &[(&str, &str)] = &[
 ];
 
 /// For results that the engine can write to a file.
-const SAVE: &str = "File to save to instead";
+const SAVE_TO_FILE: &str = "File to save to instead";
 
 /// The shorter text for one of the engine's; an empty one for none.
-pub(super) fn brief(text: &str) -> Option<&'static str> {
-    TEXTS.iter().find(|(engine, _)| *engine == text).map(|(_, brief)| *brief)
+pub(super) fn short_description(text: &str) -> Option<&'static str> {
+    SHORT_DESCRIPTIONS.iter().find(|(engine, _)| *engine == text).map(|(_, short)| *short)
 }
 
 /// The tools that most tasks need.
-pub(super) const CORE: &[&str] = &[
+pub(super) const CORE_TOOLS: &[&str] = &[
     "browser_navigate",
     "browser_snapshot",
     "browser_click",
@@ -203,10 +203,13 @@ mod tests {
 
     /// Each text is listed once, and the shorter one is shorter.
     #[test]
-    fn texts_are_shorter() {
-        for (number, (engine, brief)) in TEXTS.iter().enumerate() {
-            assert!(brief.len() < engine.len(), "{engine}");
-            assert!(!TEXTS.iter().skip(number + 1).any(|(other, _)| other == engine), "{engine}");
+    fn short_descriptions_are_shorter() {
+        for (number, (engine, short)) in SHORT_DESCRIPTIONS.iter().enumerate() {
+            assert!(short.len() < engine.len(), "{engine}");
+            assert!(
+                !SHORT_DESCRIPTIONS.iter().skip(number + 1).any(|(other, _)| other == engine),
+                "{engine}"
+            );
         }
     }
 }

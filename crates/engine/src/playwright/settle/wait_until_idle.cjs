@@ -3,13 +3,13 @@
 // the time is over, with what only the engine can see the end of; or with a number, if `page.js` keeps no account.
 'use strict';
 
-exports.look = ([secret, since, within, inner]) => new Promise((answer) => {
+exports.waitUntilIdle = ([secret, since, within, inner]) => new Promise((answer) => {
   // How long to wait for a page that changes all the time for an unknown reason: a clock, a ticker.
-  const RESTLESS_MS = 100;
+  const CHANGING_MAX_MS = 100;
   // The duration of a frame. Asking for a real one would make every page paint.
   const FRAME_MS = 16;
   // How often to check something that does not announce its end.
-  const LOOK_MS = 8;
+  const POLL_MS = 8;
   // After everything that the page itself has to do.
   const BACKGROUND = { priority: 'background' };
   // Transitions that change nothing in a snapshot: the effect of the mouse on a button.
@@ -20,7 +20,7 @@ exports.look = ([secret, since, within, inner]) => new Promise((answer) => {
     const end = now() + within;
 
     /** How long nothing can change: until the next thing is due that began since the action. Zero: nothing is. */
-    const busy = () => {
+    const timeUntilDue = () => {
       const at = now();
       let wait = Infinity;
       for (const pending of [timers, frames]) {
@@ -33,7 +33,7 @@ exports.look = ([secret, since, within, inner]) => new Promise((answer) => {
         const { currentTime: played, playState, transitionProperty, effect } = animation;
         if (playState !== 'running' || typeof played !== 'number' || PAINT.test(transitionProperty)) continue;
         const left = effect.getComputedTiming().endTime - played;
-        if (at - played >= since - LOOK_MS && at + left <= end) wait = Math.min(wait, Math.max(left, LOOK_MS));
+        if (at - played >= since - POLL_MS && at + left <= end) wait = Math.min(wait, Math.max(left, POLL_MS));
       }
       return wait === Infinity ? 0 : wait;
     };
@@ -49,7 +49,7 @@ exports.look = ([secret, since, within, inner]) => new Promise((answer) => {
       setTimeout(() => (window.scheduler ? scheduler.postTask(first, BACKGROUND) : first()), FRAME_MS);
     };
 
-    let [waited, calm, changed, restless] = [false, false, false, 0];
+    let [waited, wasIdle, changed, changingSince] = [false, false, false, 0];
     const observer = new MutationObserver(() => (changed = true));
     const finish = () => {
       observer.disconnect();
@@ -62,26 +62,26 @@ exports.look = ([secret, since, within, inner]) => new Promise((answer) => {
         read: reads.filter(({ at }) => at >= since).map(({ url }) => url),
       });
     };
-    const look = () => {
+    const check = () => {
       const at = now();
-      const wait = at < end ? busy() : 0;
+      const wait = at < end ? timeUntilDue() : 0;
       if (wait) {
-        [waited, calm] = [true, false];
-        setTimeout(look, Math.min(wait, end - at));
+        [waited, wasIdle] = [true, false];
+        setTimeout(check, Math.min(wait, end - at));
         return;
       }
-      if (changed && !restless) restless = at;
-      const enough = calm && (!changed || at - restless >= RESTLESS_MS);
+      if (changed && !changingSince) changingSince = at;
+      const enough = wasIdle && (!changed || at - changingSince >= CHANGING_MAX_MS);
       // A document within another answers at once if nothing was pending in it.
       if (at >= end || enough || (inner && !waited)) {
         finish();
         return;
       }
-      [calm, changed] = [true, false];
-      afterFrame(look);
+      [wasIdle, changed] = [true, false];
+      afterFrame(check);
     };
     observer.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
-    look();
+    check();
   };
 
   setTimeout((account) => (account?.timers ? settle(account) : answer(0)), secret);

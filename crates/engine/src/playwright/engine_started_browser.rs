@@ -9,7 +9,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use greenroom_core::{Agent, BoxFuture, Call, Instance, Lost, Reply, StartError};
 
 use super::{
-    LISTEN, NAME, PlaywrightEngine, emulation,
+    NAME, PlaywrightEngine, STDERR_PARSER, emulation,
     file_links::SnapshotFiles,
     files::{self, SessionFolders},
     reply::{own_wait, to_reply},
@@ -26,7 +26,7 @@ use crate::{
     tool_list::ToolsChanged,
 };
 
-struct LaunchedFactory {
+struct EngineStartedFactory {
     engine: PlaywrightEngine,
     /// Where Node keeps its own files.
     folder: ScratchFolder,
@@ -41,7 +41,7 @@ pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>,
     settle::write(folder.path()).map_err(|error| unwritable_error(&engine.run, &error))?;
     emulation::write(&options.pool, folder.path()).map_err(|error| unwritable_error(&engine.run, &error))?;
     let profile = match &options.profile {
-        // The user's own browser may already use it.
+        // The user's own browser may be using the profile, so greenroom does not lock it.
         Some(path) if options.pool.extension && !options.pool.wsl_windows => {
             make_private(path).map_err(|error| unusable_profile(path, &error))?;
             None
@@ -49,13 +49,13 @@ pub(super) async fn start(engine: PlaywrightEngine) -> Result<Arc<dyn Instance>,
         Some(path) if !options.pool.wsl_windows && !options.pool.isolated => {
             Some(Profile::open_persistent(path)?)
         }
-        // A path of Windows means nothing here.
+        // greenroom locks no profile for isolated sessions, and none at a path of Windows, which it cannot open.
         _ => None,
     };
-    ProcessInstance::start(Box::new(LaunchedFactory { engine, folder, profile }), 1).await
+    ProcessInstance::start(Box::new(EngineStartedFactory { engine, folder, profile }), 1).await
 }
 
-impl SeatProcessFactory for LaunchedFactory {
+impl SeatProcessFactory for EngineStartedFactory {
     fn connect<'a>(
         &'a self,
         _: &'a Path,
@@ -67,12 +67,12 @@ impl SeatProcessFactory for LaunchedFactory {
             let spec = self.engine.command()?;
             let spec = if options.pool.wsl_windows {
                 // A Node on Windows cannot read greenroom's scripts, so it waits a fixed time.
-                settle::fixed(spec, options.pool.timeout_settle)
+                settle::configure_fixed_wait(spec, options.pool.timeout_settle)
             } else {
                 let spec = emulation::configure(spec, &options.pool, folder);
                 with_temp(settle::configure(spec, options.pool.timeout_settle, folder), folder)
             };
-            let (process, pipes, _) = self.engine.start_node(NAME, spec, LISTEN).await?;
+            let (process, pipes, _) = self.engine.start_node(NAME, spec, STDERR_PARSER).await?;
             Ok((process, pipes).into())
         })
     }
@@ -102,17 +102,20 @@ impl SeatProcessFactory for LaunchedFactory {
     }
 
     fn adapter(&self) -> Box<dyn CallAdapter> {
-        Box::new(LaunchedCalls { options: self.engine.options.clone(), snapshots: SnapshotFiles::default() })
+        Box::new(EngineStartedCalls {
+            options: self.engine.options.clone(),
+            snapshots: SnapshotFiles::default(),
+        })
     }
 }
 
 /// The calls of a seat, which use the files of its session only.
-struct LaunchedCalls {
+struct EngineStartedCalls {
     options: Arc<EngineOptions>,
     snapshots: SnapshotFiles,
 }
 
-impl LaunchedCalls {
+impl EngineStartedCalls {
     async fn run(
         &mut self,
         process: &SeatProcess,
@@ -135,12 +138,12 @@ impl LaunchedCalls {
             Err(refused) => return Ok(refused.into()),
         };
         let tool = call.tool.clone();
-        let reply = process.pass_on(call, agent).await?;
+        let reply = process.forward_call(call, agent).await?;
         Ok(to_reply(&tool, reply.body, outgoing, process.folder(), &mut self.snapshots).await)
     }
 }
 
-impl CallAdapter for LaunchedCalls {
+impl CallAdapter for EngineStartedCalls {
     fn run<'a>(
         &'a mut self,
         process: &'a SeatProcess,

@@ -12,12 +12,12 @@ use tokio::{sync::watch, time::timeout};
 
 use crate::{exit::Exit, process::Process, upstream::EngineRequestError};
 
-/// How long after a broken handshake greenroom waits for the exit of its process. The pipes close as it ends.
-const EXIT: Duration = Duration::from_millis(500);
+/// How long after a broken handshake greenroom waits for the exit of the engine's process. Its pipes close as it ends.
+const EXIT_WITHIN: Duration = Duration::from_millis(500);
 
 /// How long after a broken connection greenroom waits for a declared loss. A browser takes longer to end than its
 /// connections.
-const SETTLE: Duration = Duration::from_secs(2);
+const LOSS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Whether something is lost, and why. Clones share one state.
 #[derive(Clone, Default)]
@@ -44,9 +44,9 @@ impl Loss {
     /// Declares the loss. The first declared reason stays.
     pub(crate) fn declare(&self, why: Lost) {
         self.0.send_if_modified(|known| {
-            let news = known.is_none();
+            let is_first = known.is_none();
             known.get_or_insert(why);
-            news
+            is_first
         });
     }
 
@@ -66,7 +66,7 @@ impl Loss {
     }
 
     /// Resolves when a loss is declared.
-    pub(crate) async fn declared(&self) -> Lost {
+    pub(crate) async fn wait_until_declared(&self) -> Lost {
         let mut lost = self.subscribe();
         match lost.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(lost)) => lost.clone(),
@@ -81,7 +81,7 @@ impl Loss {
     ) -> Result<T, StartError> {
         tokio::select! {
             biased;
-            lost = self.declared() => Err(StartError::new(lost.to_string())),
+            lost = self.wait_until_declared() => Err(StartError::new(lost.to_string())),
             done = work => done.map_err(Into::into),
         }
     }
@@ -89,7 +89,7 @@ impl Loss {
 
 /// If a handshake failed because the process ended, returns how it ended. An invalid answer is reported as it is: the
 /// process may well end only now, because greenroom closed its pipes.
-pub(crate) async fn explain<T, E: Into<EngineRequestError>>(
+pub(crate) async fn explain_by_exit<T, E: Into<EngineRequestError>>(
     process: &Process,
     attempt: impl Future<Output = Result<T, E>>,
 ) -> Result<T, StartError> {
@@ -98,7 +98,7 @@ pub(crate) async fn explain<T, E: Into<EngineRequestError>>(
         done = attempt => match done.map_err(Into::into) {
             Ok(value) => Ok(value),
             Err(EngineRequestError::Answer(error)) => Err(error),
-            Err(EngineRequestError::Gone(error)) => match timeout(EXIT, process.wait()).await {
+            Err(EngineRequestError::Gone(error)) => match timeout(EXIT_WITHIN, process.wait()).await {
                 Ok(exit) => Err(exit_error(process, exit)),
                 Err(_) => Err(error),
             }
@@ -114,7 +114,7 @@ fn exit_error(process: &Process, exit: Exit) -> StartError {
 
 /// A connection that closed usually means a process that is just ending: its exit says more.
 pub(crate) async fn wait_for_loss(lost: &mut watch::Receiver<Option<Lost>>, gone: PeerError) -> Lost {
-    match timeout(SETTLE, lost.wait_for(Option::is_some)).await {
+    match timeout(LOSS_WITHIN, lost.wait_for(Option::is_some)).await {
         Ok(Ok(lost)) => lost.clone().unwrap_or(Lost::Shutdown),
         Ok(Err(_)) | Err(_) => Lost::Protocol(gone.to_string().into()),
     }

@@ -22,7 +22,7 @@ const settle = existsSync(SETTLE) ? require(SETTLE).default : undefined;
 const HEADER = 300;
 
 /** One for each session with the engine. */
-const keepers = new WeakMap();
+const guards = new WeakMap();
 
 /** The engine's own object for a page. */
 const tabOf = (page) => page[Object.getOwnPropertySymbols(page).find((one) => one.description === 'tabSymbol')];
@@ -54,7 +54,7 @@ async function headerInTime(tab, header) {
   return Promise.race([said, late]).finally(() => clearTimeout(timer));
 }
 
-class Keeper {
+class TabGuard {
   constructor(context, browser) {
     this.context = context;
     this.browser = browser;
@@ -197,8 +197,8 @@ class Keeper {
 
 exports.default = async ({ page }) => {
   const { context } = tabOf(page);
-  if (!keepers.has(context)) keepers.set(context, new Keeper(context, page.context().browser()));
-  const keeper = keepers.get(context);
-  await keeper.ready;
-  await keeper.meet(page);
+  if (!guards.has(context)) guards.set(context, new TabGuard(context, page.context().browser()));
+  const guard = guards.get(context);
+  await guard.ready;
+  await guard.meet(page);
 };
