@@ -20,7 +20,7 @@ pub(crate) fn check_request(
     let Some((_, entry)) = listed.get(&request.tool) else {
         return Err(ErrorResponse::unknown_tool(&request.tool, None));
     };
-    let matters = session_key.filter(|_| listed.differs(entry));
+    let matters = session_key.filter(|_| listed.depends_on_target(entry));
     let pool =
         matters.map(|session_key| pool_of(gateway, caller, session_key, &request.target)).transpose()?;
     check_arguments(listed, request, pool.as_deref())
@@ -46,7 +46,7 @@ pub(crate) fn check_arguments(
     let Some((name, entry)) = listed.get(&request.tool) else {
         return Err(ErrorResponse::unknown_tool(&request.tool, None));
     };
-    if let Some((source, others)) = pool.and_then(|pool| listed.elsewhere(entry, pool)) {
+    if let Some((source, others)) = pool.and_then(|pool| listed.pools_with_tool(entry, pool)) {
         return Err(ErrorResponse::tool_not_there(name, source, &others));
     }
     let checked = listed.check(entry, pool, request.arguments());
@@ -73,7 +73,7 @@ pub(crate) fn suggestion(
     if let Some(cap) = gateway.catalog.missing_cap(name) {
         return Some(format!("the engine has it, with `{cap}` in `pool.caps`"));
     }
-    // greenroom's own tools are for agents, so a program gets none of them suggested.
+    // greenroom's own tools are for agents: suggest none of them to a program.
     let own =
         tools::names(gateway, caller.is_local).filter(|_| !caller.is_program).map(|name| -> &str { name });
     let shown = listed.iter().map(|(name, _)| &**name).chain(own);

@@ -55,7 +55,7 @@ pub struct Attachment {
     pub settings: BrowserSettings,
     /// The engine that lists its tools.
     pub engine: Arc<dyn Engine>,
-    /// What agents get of its answers.
+    /// How much of its answers agents get, and in which form.
     pub answers: PoolAnswers,
 }
 
@@ -75,12 +75,12 @@ pub struct AttachError {
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
-    /// The browser is allowed, but does not answer now.
+    /// Whether the browser is allowed, but does not answer now.
     pub down: bool,
 }
 
 impl AttachError {
-    /// No browser answers at this address.
+    /// The error for an address at which no browser answers.
     pub fn down(message: impl Into<String>) -> Self {
         Self { down: true, ..Self::new(message) }
     }
@@ -98,26 +98,26 @@ impl AttachError {
 /// Which callers may attach and detach browsers, and the code that can do it.
 #[derive(Clone)]
 pub struct AttachPolicy {
-    pub changes: When,
-    /// The configuration named browsers at the start.
+    pub allowed: When,
+    /// Whether the configuration named browsers at the start.
     pub configured: bool,
     /// `None` where no browser can be attached at all.
-    pub by: Option<Arc<dyn Attach>>,
+    pub attacher: Option<Arc<dyn Attach>>,
 }
 
 impl AttachPolicy {
     /// A policy under which no caller may attach browsers.
     pub fn none() -> Self {
-        Self { changes: When::Off, configured: false, by: None }
+        Self { allowed: When::Off, configured: false, attacher: None }
     }
 
-    /// Whether a caller may attach browsers. `here` says whether the caller is this user on this machine.
-    pub(crate) fn allows(&self, here: bool) -> bool {
-        self.by.is_some()
-            && match self.changes {
+    /// Whether a caller may attach browsers. `is_local` says whether the caller is this user on this machine.
+    pub(crate) fn allows(&self, is_local: bool) -> bool {
+        self.attacher.is_some()
+            && match self.allowed {
                 When::On => true,
                 When::Off => false,
-                When::Auto => here && self.configured,
+                When::Auto => is_local && self.configured,
             }
     }
 }
@@ -159,18 +159,18 @@ impl Gateway {
         &self,
         request: &AttachRequest,
     ) -> Result<BrowserStatus, NotAttached> {
-        let by = self.attaching.by.as_ref().ok_or(NotAttached::NotAllowed)?;
+        let attacher = self.attaching.attacher.as_ref().ok_or(NotAttached::NotAllowed)?;
         let request = read(request)?;
         if self.fleet.browsers().len() >= BROWSERS_MAX {
             return Err(NotAttached::TooMany);
         }
-        let index = self.attach(by.prepare(request).await?)?.index;
+        let index = self.attach(attacher.prepare(request).await?)?.index;
         let mut undecided = DetachOnDrop { gateway: self, index: Some(index) };
         let connected = self.fleet.reconnect_browser(&index.to_string()).await;
         undecided.index = None;
         match connected {
             Ok(status) => {
-                self.catalog.complete().await;
+                self.catalog.fetch_missing().await;
                 Ok(status)
             }
             Err(error) => {
@@ -187,7 +187,7 @@ impl Gateway {
         self.fleet.browser(&name)?;
         self.forget(index);
         let left = self.fleet.remove_browser(&name).await;
-        // Detaching ends its calls, which count until they have ended; so the metrics go after that.
+        // Remove the metrics last: calls count until they have ended, and detaching ends them.
         self.metrics.forget_browser(index);
         left
     }
@@ -254,19 +254,19 @@ mod tests {
     /// caller may where this process cannot attach browsers.
     #[test]
     fn changes_setting_decides_who_attaches() {
-        let may = |changes, configured, here| {
-            AttachPolicy { changes, configured, by: Some(Arc::new(Never)) }.allows(here)
+        let may = |allowed, configured, is_local| {
+            AttachPolicy { allowed, configured, attacher: Some(Arc::new(Never)) }.allows(is_local)
         };
-        for (changes, configured, here, expected) in [
+        for (allowed, configured, is_local, expected) in [
             (When::Auto, true, true, true),
             (When::Auto, true, false, false),
             (When::Auto, false, true, false),
             (When::On, false, false, true),
             (When::Off, true, true, false),
         ] {
-            assert_eq!(may(changes, configured, here), expected, "{changes:?} {configured} {here}");
+            assert_eq!(may(allowed, configured, is_local), expected, "{allowed:?} {configured} {is_local}");
         }
-        assert!(!AttachPolicy { changes: When::On, ..AttachPolicy::none() }.allows(true));
+        assert!(!AttachPolicy { allowed: When::On, ..AttachPolicy::none() }.allows(true));
     }
 
     /// The error for a bad URL, label or tag names the fault; the error for a start command says why it is refused.

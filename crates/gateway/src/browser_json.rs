@@ -62,7 +62,7 @@ impl Browser {
             index: status.index,
             state: status.state.as_str().to_owned(),
             last_attempt: status.last_attempt.map(timestamp_ms),
-            // Rounds up: the second that has begun is not over.
+            // Round up: 0 would mean that greenroom tries now.
             retry_in_seconds: status.retry_in.map(|left| left.as_secs_f64().ceil() as u64),
             sessions: fleet.list_all().iter().filter(|(_, session)| session.pool == pool).count(),
             url: status.url,
@@ -90,13 +90,13 @@ impl Browser {
     }
 
     /// What is wrong with the connection; `None` when nothing is.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    pub(crate) fn connection_problem(&self) -> Option<String> {
         let error = self.last_error.as_ref().filter(|_| self.state != "connected")?;
         Some(format!("browser {}: {error}", self.index))
     }
 }
 
-/// The index of the attached browser behind the pool of this name.
+/// The index of the attached browser that the fleet runs as the pool of this name.
 pub(crate) fn index_of(pool: &str) -> Option<u32> {
     pool.strip_prefix("browser-")?.parse().ok()
 }
@@ -105,9 +105,9 @@ pub(crate) fn index_of(pool: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// The pool of a browser is known by its name, and no other pool is taken for one.
+    /// A browser's pool is recognised by its name, and no other pool counts as one.
     #[test]
-    fn pools_of_browsers() {
+    fn browser_pool_is_recognised_by_its_name() {
         for index in [1, 64] {
             assert_eq!(index_of(&pool_name(index)), Some(index));
         }
@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    /// A browser is one line, its label and tags after its state; the trouble with it is a text of its own.
+    /// A browser is one line, its label and tags after its state; the problem with it is a text of its own.
     #[test]
     fn browser_line_has_label_tags_and_state() {
         let plain = Browser {
@@ -127,12 +127,12 @@ mod tests {
             ..Browser::default()
         };
         assert_eq!(plain.line(), "[2] http://127.0.0.1:9223 - connected");
-        assert_eq!(plain.trouble(), None, "it is connected again");
+        assert_eq!(plain.connection_problem(), None, "it is connected again");
         let tags = vec!["a".to_owned(), "b".to_owned()];
         let named = Browser { label: Some("work".to_owned()), tags: tags.clone(), ..plain.clone() };
         assert_eq!(named.line(), "[2] http://127.0.0.1:9223 - connected (work; tags: a, b)");
         let down = Browser { state: "disconnected".to_owned(), tags, retry_in_seconds: Some(7), ..plain };
         assert_eq!(down.line(), "[2] http://127.0.0.1:9223 - disconnected, tried again in 7 s (tags: a, b)");
-        assert_eq!(down.trouble().unwrap(), "browser 2: refused");
+        assert_eq!(down.connection_problem().unwrap(), "browser 2: refused");
     }
 }

@@ -64,9 +64,9 @@ pub(crate) async fn run_request(
 /// Why the gateway did not pass a call to the fleet. Such a call leaves no record.
 pub(crate) enum NotRun {
     Failure(ErrorResponse),
-    /// The client's program made the mistake, not its agent.
+    /// The error is the client program's mistake, not its agent's.
     Rpc(RpcError),
-    /// The client has made a call of this name before.
+    /// The client has made a call with this `ref_id` before.
     Repeat(Box<Record>),
     /// The call asks for a part of an earlier answer; this is that part.
     Page(paged::PageText),
@@ -78,7 +78,7 @@ impl NotRun {
         match self {
             Self::Failure(failure) => Ok(failure.to_result()),
             Self::Rpc(error) => Err(error.to_raw()),
-            // Only clients that name their calls get this; MCP clients do not.
+            // Only REST clients choose the `ref_id` of a call, so no MCP client gets this.
             Self::Repeat(_) => Err(RpcError::new(INVALID_REQUEST, "this call was made before").to_raw()),
             Self::Page(page) => Ok(render::text_result(&page.text, page.ref_id.as_ref(), &[])),
         }
@@ -116,13 +116,13 @@ pub(crate) async fn make(
         return Err(NotRun::Rpc(error_response::unknown_tool(&request.tool, suggestion.as_deref())));
     };
     let session_before = request.session.clone();
-    request.take_selectors(entry.takes)?;
+    request.take_selectors(entry.injected)?;
     let permit = gateway.policy.permit(&caller.owner, &request.tool).map_err(ErrorResponse::from)?;
     if caller.is_program {
-        let elsewhere = request.session != session_before;
+        let is_other_session = request.session != session_before;
         let ResponseOptions { mode, page, pictures, .. } = &request.response_options;
-        if elsewhere || mode.is_some() || page.is_some() || pictures.is_some() {
-            return Err(ErrorResponse::for_agents(elsewhere).into());
+        if is_other_session || mode.is_some() || page.is_some() || pictures.is_some() {
+            return Err(ErrorResponse::agent_only_parameter(is_other_session).into());
         }
     }
     if let Some(query) = &request.response_options.page
@@ -141,7 +141,7 @@ pub(crate) async fn make(
             Claimed::Repeat(record) => return Err(NotRun::Repeat(record)),
             Claimed::Interrupted(ref_id) => return Err(ErrorResponse::call_interrupted(&ref_id).into()),
             Claimed::Taken(ref_id) => return Err(ErrorResponse::request_id_taken(&ref_id).into()),
-            Claimed::Other(record) => {
+            Claimed::UsedForOtherCall(record) => {
                 return Err(ErrorResponse::request_id_reused(&record.summary).into());
             }
             Claimed::Undecided(why) => return Err(ErrorResponse::records_unavailable(&why).into()),
@@ -201,8 +201,8 @@ pub(crate) async fn make(
     })
 }
 
-/// Takes a snapshot for an agent whose call named an element that the page does not have, as a call of its
-/// own. `None` if there is no snapshot; the agent then gets the call's error alone.
+/// Makes a second call, which takes a snapshot, for an agent whose call named an element that the page
+/// does not have. `None` if there is no snapshot; the agent then gets the call's error alone.
 async fn page_now(
     gateway: &Gateway,
     caller: &Caller,
@@ -215,7 +215,7 @@ async fn page_now(
     }
     let permit = gateway.policy.permit(&caller.owner, tool).ok()?;
     let request = CallRequest::from_parts(tool, None, None).ok()?;
-    let call_record = CallRecord::take(&gateway.recall, &caller.owner, Some(session_key), &request);
+    let call_record = CallRecord::with_new_id(&gateway.recall, &caller.owner, Some(session_key), &request);
     let response_options =
         ResponseOptions { mode: Some(ResponseMode::As(Responses::Inline)), ..Default::default() };
     let call = Call { recorder: call_record.recorder(), ..Call::new(tool, request.into_params()) };

@@ -1,9 +1,9 @@
 //! Keeps the calls of a connection in the order in which they came.
 //!
 //! Every call is a task of its own, and tasks overtake each other. So a call takes a [`Turn`] when it is read,
-//! continues when all earlier calls have given theirs up, and gives its own up when it has reached its session's queue.
-//! A cancelled call gives it up by being dropped. Calls wait for their answers without a turn: sessions run in
-//! parallel.
+//! continues when all earlier calls have given up their turns, and gives up its own when it has reached its session's
+//! queue. A cancelled call gives up its turn by being dropped. Calls wait for their answers without a turn: sessions
+//! run in parallel.
 //!
 //! A connection's [`TaskTracker`] counts the turns that are held. When it is empty, no call of that connection can
 //! reach a session any more.
@@ -39,7 +39,7 @@ impl TurnQueue {
 }
 
 impl Turns {
-    /// Turns that this tracker counts.
+    /// Gives out turns that `tasks` counts.
     pub(crate) fn tracked_by(tasks: &TaskTracker) -> Self {
         Self { line: Arc::default(), tasks: tasks.clone() }
     }
@@ -79,7 +79,7 @@ impl Turn {
     }
 
     /// Runs the future and holds the turn for its first poll only: calls are queued in order, but do not wait
-    /// for each other's answers. A call that was aborted before is not polled at all.
+    /// for each other's answers. A future that was aborted before its turn is not polled at all.
     pub(crate) async fn first_step<F: Future>(self, future: F) -> F::Output {
         stop_if_aborted().await;
         let mut future = pin!(future);

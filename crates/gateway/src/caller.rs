@@ -1,4 +1,4 @@
-//! The client behind a call.
+//! The client that makes a call, and where the call comes from.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ pub(crate) struct Caller {
     pub(crate) owner: Owner,
     pub(crate) source: CallSource,
     pub(crate) agent: Arc<dyn Agent>,
-    /// It speaks REST, so errors use REST's names.
+    /// Whether it speaks REST, so that errors use REST's parameter names.
     pub(crate) is_program: bool,
-    /// It is this user on this machine.
+    /// Whether it runs as this user on this machine.
     pub(crate) is_local: bool,
-    /// It knows content of the type `resource_link`, which came with revision 2025-06-18.
+    /// Whether it knows content of the type `resource_link`, which came with revision 2025-06-18.
     pub(crate) knows_resource_links: bool,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum CallSource {
     Connection(Arc<Connection>),
     /// The command line, each of whose calls comes from another process.
     CommandLine,
-    /// A single request, of REST or without state: it has no session of its own.
+    /// A single request, over REST or of the stateless revision: it has no session of its own.
     Request,
 }
 
@@ -35,8 +35,8 @@ impl From<Option<Arc<Connection>>> for CallSource {
     }
 }
 
-/// The receiver of answers, as far as greenroom can tell agents apart. greenroom assumes that it still has
-/// every page that it was sent.
+/// The receiver of answers, as far as greenroom can tell agents apart. greenroom assumes that a receiver
+/// still has every page that it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
     Connection(ConnectionId),

@@ -16,7 +16,7 @@ use greenroom_mcp::{
 #[derive(Clone)]
 pub(crate) enum ClientSink {
     Pipe(Outgoing),
-    /// The stream of a request, and once that has ended the one of its connection.
+    /// The request's stream; after its end, the connection's background stream.
     Streams {
         own: Arc<MessageStream>,
         background: Option<Arc<MessageStream>>,
@@ -24,7 +24,7 @@ pub(crate) enum ClientSink {
 }
 
 impl ClientSink {
-    /// Sends a message, after those before it.
+    /// Sends a message; messages keep their order.
     pub(crate) async fn send(&self, line: Vec<u8>) -> Result<(), ClientGone> {
         match self {
             Self::Pipe(outgoing) => outgoing.send(line).await,
@@ -35,12 +35,12 @@ impl ClientSink {
     }
 
     /// Sends a message, unless the same one already waits to be read.
-    pub(crate) async fn remind(&self, line: Vec<u8>) -> Result<(), ClientGone> {
+    pub(crate) async fn send_unless_pending(&self, line: Vec<u8>) -> Result<(), ClientGone> {
         match self {
             Self::Pipe(outgoing) => outgoing.send(line).await,
             Self::Streams { own, .. } if own.is_finished() => Err(ClientGone),
             Self::Streams { own, .. } => {
-                own.remind(line);
+                own.send_unless_pending(line);
                 Ok(())
             }
         }
@@ -55,7 +55,7 @@ impl ClientSink {
     }
 }
 
-/// A request's stream, or once that has ended its connection's.
+/// The request's stream, or the connection's if the request's has ended.
 fn open_one<'a>(
     own: &'a Arc<MessageStream>,
     background: Option<&'a Arc<MessageStream>>,
@@ -64,19 +64,19 @@ fn open_one<'a>(
 }
 
 /// How many bytes may wait for one HTTP client in all its streams: four of the largest messages. On a pipe, a client
-/// that does not read blocks its own calls; over HTTP nothing else limits it.
+/// that does not read blocks its own calls; over HTTP nothing else limits what waits for it.
 const HELD_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
 
 /// An answer up to this size is always sent, so that the error "there is no room" is sent too.
 const SMALL_BYTES_MAX: usize = 64 * 1024;
 
-/// Where the answer to a message goes. Over HTTP dropping the last one without an answer ends the stream: the call was
-/// cancelled.
+/// Where the answer to a message goes. Over HTTP dropping the last clone without an answer ends the stream: the call
+/// was cancelled.
 #[derive(Clone)]
 pub(crate) enum ReplySink {
     Pipe(Outgoing),
     Stream(Arc<FinishOnDrop>),
-    /// The answers of a batch are sent together. The counter is the number of bytes that wait for the others.
+    /// Collects the answers of a batch, which are sent together. The counter is the number of bytes collected so far.
     Batch(tokio::sync::mpsc::Sender<Vec<u8>>, Arc<AtomicUsize>),
 }
 
@@ -123,7 +123,7 @@ impl ReplySink {
         bytes <= SMALL_BYTES_MAX || waiting + bytes <= HELD_BYTES_MAX
     }
 
-    /// Sends the answer. If the client is gone, the reader sees its closed end, so this ignores it.
+    /// Sends the answer. Ignores that the client is gone: the front notices that when it reads from the client.
     pub(crate) async fn send(&self, line: Vec<u8>) {
         match self {
             Self::Pipe(outgoing) => drop(outgoing.send(line).await),
@@ -137,7 +137,7 @@ impl ReplySink {
     }
 }
 
-/// One message from a client, as far as needed to send its results back.
+/// Where the results of one message from a client go.
 #[derive(Clone)]
 pub(crate) struct ReplyPath {
     pub(crate) reply: ReplySink,

@@ -1,7 +1,7 @@
 //! One client with a handshake: how it introduced itself, its calls in flight, and the questions that it has yet to
 //! answer. A stateless request has no connection; see `front/stateless`.
 //!
-//! To the engines a [`ConnectedAgent`] is the [`Agent`] behind a connection's call.
+//! An engine sees the client as a [`ConnectedAgent`], the [`Agent`] of one call of the connection.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,12 +28,12 @@ use crate::{
 };
 
 /// How long a client may take to list its roots. Clients answer from memory.
-const ROOTS: Duration = Duration::from_secs(10);
+const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether a client runs on this machine as this user, so that it may name this machine's files.
 #[derive(Debug, Clone)]
 pub enum ClientLocation {
-    /// It does. If the client offers no roots, this folder is its root.
+    /// The client runs on this machine as this user. If it offers no roots, this folder is its root.
     Local { folder: PathBuf },
     /// Unknown: a client that connects over the network may name no file of this machine.
     Network,
@@ -52,23 +52,23 @@ impl ClientLocation {
     }
 }
 
-/// What is known of a client before its first message.
+/// What a front knows of a client before its first message.
 #[derive(Debug, Clone)]
 pub struct NewClient {
     pub id: ConnectionId,
     pub owner: Owner,
-    pub reach: ClientLocation,
-    /// The number of the first question to it. If another server asked this client questions before, a new question
-    /// must not have an old one's number.
+    pub location: ClientLocation,
+    /// The number of the first question to the client. If another server asked this client questions before, a new
+    /// question must not have an old one's number.
     pub first_question: u64,
-    /// Sessions that it lost with another server. Its first answer in each of them says so.
+    /// Sessions that the client lost with another server. The first answer in each of them says so.
     pub lost: HashSet<SessionKey>,
 }
 
 pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) owner: Owner,
-    pub(crate) reach: ClientLocation,
+    pub(crate) location: ClientLocation,
     state: Mutex<ConnectionState>,
     next_question: AtomicU64,
     /// Calls without a `sessionId` that are in flight.
@@ -85,7 +85,7 @@ struct ConnectionState {
     /// Counts how often the client said that its roots have changed.
     roots_generation: u64,
     calls: HashMap<Id, AbortHandle>,
-    /// The client has ended: no call starts any more.
+    /// Whether the client has ended: then no call starts any more.
     ended: bool,
     questions: HashMap<u64, oneshot::Sender<Result<Raw, Raw>>>,
     lost: HashSet<SessionKey>,
@@ -93,11 +93,11 @@ struct ConnectionState {
 
 impl Connection {
     pub(crate) fn new(client: NewClient) -> Arc<Self> {
-        let NewClient { id, owner, reach, first_question, lost } = client;
+        let NewClient { id, owner, location, first_question, lost } = client;
         Arc::new(Self {
             id,
             owner,
-            reach,
+            location,
             state: Mutex::new(ConnectionState { lost, ..ConnectionState::default() }),
             next_question: AtomicU64::new(first_question),
             own_session_calls: AtomicUsize::new(0),
@@ -109,14 +109,15 @@ impl Connection {
         self.state.lock()
     }
 
-    /// Whether the client lost this session with another server and no answer has said so yet. From now on one has.
+    /// Whether the client lost this session with another server and no answer has said so yet. The caller must say so
+    /// now: later calls of this return `false`.
     pub(crate) fn take_lost_note(&self, session_key: &SessionKey) -> bool {
         self.lock().lost.remove(session_key)
     }
 
     /// The folders in which a client without roots may name files.
     pub(crate) fn folder(&self) -> Vec<PathBuf> {
-        self.reach.folder()
+        self.location.folder()
     }
 
     pub(crate) fn introduced(&self, capabilities: Option<Raw>) {
@@ -133,7 +134,7 @@ impl Connection {
         state.roots_generation += 1;
     }
 
-    /// Starts a call, one of at most so many in flight. If the client has just ended, the call does not start and gets
+    /// Starts a call, unless `calls_max` are in flight. If the client has just ended, the call does not start and gets
     /// no answer: no code would close the browser that it opens.
     pub(crate) fn begin(
         &self,
@@ -163,7 +164,7 @@ impl Connection {
         self.lock().calls.len()
     }
 
-    /// The client cancels a call. It gets no answer, as MCP demands.
+    /// Cancels a call on the client's request. The client gets no answer to the call, as MCP demands.
     pub(crate) fn cancel(&self, id: &Id) {
         let call = self.lock().calls.remove(id);
         if let Some(call) = call {
@@ -171,7 +172,7 @@ impl Connection {
         }
     }
 
-    /// Cancels every call, also those that are just starting.
+    /// Cancels every call, and lets no other start.
     pub(crate) fn end_all(&self) {
         let calls = {
             let mut state = self.lock();
@@ -204,7 +205,8 @@ pub(crate) enum BeginError {
     IdInUse,
 }
 
-/// The agent behind one call of a connection. The engine's messages to it go where the call's answer will go.
+/// The agent that made one call of a connection. The engine's messages to the agent go where the call's answer will
+/// go.
 pub(crate) struct ConnectedAgent {
     pub(crate) connection: Arc<Connection>,
     pub(crate) sink: ClientSink,
@@ -233,7 +235,8 @@ impl ConnectedAgent {
         struct ListRootsResult {
             roots: Vec<Root>,
         }
-        let answer = tokio::time::timeout(ROOTS, self.question("roots/list", None)).await.ok()?.ok()?.ok()?;
+        let answer =
+            tokio::time::timeout(ROOTS_TIMEOUT, self.question("roots/list", None)).await.ok()?.ok()?.ok()?;
         let ListRootsResult { roots } = serde_json::from_str(answer.get()).ok()?;
         Some(roots.iter().filter_map(|root| file_uri::path(&root.uri)).collect())
     }
@@ -284,7 +287,7 @@ impl Agent for ConnectedAgent {
 
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
         Box::pin(async move {
-            let ClientLocation::Local { folder } = &self.connection.reach else { return Vec::new() };
+            let ClientLocation::Local { folder } = &self.connection.location else { return Vec::new() };
             let generation = {
                 let state = self.connection.lock();
                 if let Some(roots) = state.roots.clone() {
@@ -339,9 +342,9 @@ mod tests {
         const CALLS_MAX: usize = 10;
         let id = ConnectionId::from_random(1);
         let owner = Owner::local();
-        let reach = ClientLocation::Network;
+        let location = ClientLocation::Network;
         let lost = HashSet::new();
-        let connection = Connection::new(NewClient { id, owner, reach, first_question: 1, lost });
+        let connection = Connection::new(NewClient { id, owner, location, first_question: 1, lost });
         let runtime = tokio::runtime::Handle::current();
         let begin = |id: u64| {
             let spawn = || runtime.spawn(std::future::pending::<()>()).abort_handle();

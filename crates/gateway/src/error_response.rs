@@ -23,7 +23,7 @@ use crate::{
 /// How many lease holders a message names: enough to find one that can be closed.
 const HOLDERS_MAX: usize = 5;
 
-/// The answer to a call that still runs when the server stops. It says so for every front.
+/// The message for a call that still runs when the server stops. All fronts use this text.
 pub(crate) const STOPPING: &str =
     "greenroom is stopping, and the call was cut off; whether it took effect is unknown";
 
@@ -67,8 +67,8 @@ impl ErrorResponse {
     }
 
     /// A program uses a parameter that only agents use.
-    pub(crate) fn for_agents(elsewhere: bool) -> Self {
-        let message = match elsewhere {
+    pub(crate) fn agent_only_parameter(is_other_session: bool) -> Self {
+        let message = match is_other_session {
             true => "`sessionId` in `params` is not the call's `session_id`",
             false => "`params` says how an agent would be answered: programs read answers by their `ref_id`",
         };
@@ -107,7 +107,7 @@ impl ErrorResponse {
     }
 
     /// The name is that of a connection's own session.
-    pub(crate) fn connections_name(id: &SessionId) -> Self {
+    pub(crate) fn reserved_session_name(id: &SessionId) -> Self {
         let message = format!("sessionId cannot be `{id}`: that is the number of a connection's own session");
         Self::new("invalid_session_id", message)
             .hint("choose any other text; a connection's own session is meant by leaving `sessionId` out")
@@ -122,8 +122,8 @@ impl ErrorResponse {
         .hint("name another session, or none")
     }
 
-    /// The request has no effect beyond itself without a session that stays.
-    pub(crate) fn session_to_stay(method: &str, named_by: &str) -> Self {
+    /// The request changes the state of a session, so it needs a session that stays.
+    pub(crate) fn lasting_session_required(method: &str, named_by: &str) -> Self {
         Self::new("session_required", format!("`{method}` needs a session that stays"))
             .hint(format!("name one, any text will do: \"_meta\": {{\"{named_by}\": \"…\"}}"))
     }
@@ -142,7 +142,8 @@ impl ErrorResponse {
         }
     }
 
-    /// No engine has this tool, and that is not the client program's mistake.
+    /// The failed result for a tool that no engine has. The free function [`unknown_tool`] makes the JSON-RPC
+    /// error.
     pub(crate) fn unknown_tool(name: &str, suggestion: Option<&str>) -> Self {
         Self::new("unknown_tool", unknown_tool(name, suggestion).message)
     }
@@ -152,7 +153,7 @@ impl ErrorResponse {
         Self::new("invalid_arguments", message)
     }
 
-    /// The same failure, for a step of a bulk whose steps were all checked before the first ran.
+    /// The same failure, of the command `index` of a bulk: all commands are checked before the first runs.
     pub(crate) fn in_command(mut self, index: usize) -> Self {
         self.message = format!("commands[{index}]: {}; no command was run", self.message);
         self.retryable = false;
@@ -164,13 +165,13 @@ impl ErrorResponse {
         Self::fleet(error, gateway.facts.declared)
     }
 
-    /// Another owner's call has this name.
+    /// Another owner's call has this `ref_id`.
     pub(crate) fn request_id_taken(ref_id: &RefId) -> Self {
         Self::new("request_id_taken", format!("`request_id` is in use: `{ref_id}`"))
             .hint("choose a random UUID")
     }
 
-    /// The caller has given this name to another call.
+    /// The caller has given this `ref_id` to another call.
     pub(crate) fn request_id_reused(first: &Summary) -> Self {
         let message = format!(
             "the call was not made: its `request_id` is that of another call, `{}`: tool \"{}\" at {}, with its own arguments",
@@ -182,7 +183,7 @@ impl ErrorResponse {
             .hint("choose a random UUID for each call, and repeat it only with the same tool and arguments")
     }
 
-    /// A call of this name began, and its end was not recorded.
+    /// A call with this `ref_id` began, and its end was not recorded.
     pub(crate) fn call_interrupted(ref_id: &RefId) -> Self {
         let message = format!(
             "the call has no end: `{ref_id}`; greenroom ended while it ran, and whether it took effect is not known"
@@ -190,7 +191,7 @@ impl ErrorResponse {
         Self::new("call_interrupted", message).hint("look at the page, then call under another `request_id`")
     }
 
-    /// The store cannot say whether a call of this name was made before.
+    /// The store cannot say whether a call with this `ref_id` was made before.
     pub(crate) fn records_unavailable(why: &str) -> Self {
         Self::new(
             "records_unavailable",
@@ -200,8 +201,8 @@ impl ErrorResponse {
         .retryable()
     }
 
-    /// The error for a REST client where an MCP client gets a JSON-RPC error.
-    pub(crate) fn not_let_through(message: String) -> Self {
+    /// For a REST client, in cases in which an MCP client gets a JSON-RPC error.
+    pub(crate) fn invalid_request(message: String) -> Self {
         Self::new("invalid_request", message)
     }
 
@@ -209,13 +210,13 @@ impl ErrorResponse {
         self.code
     }
 
-    /// Whether the call may have begun. If so, this is its outcome; otherwise nothing ran.
+    /// Whether the call may have begun. If so, this error is the call's outcome; otherwise nothing ran.
     pub(crate) fn may_have_run(&self) -> bool {
         matches!(self.code, "session_lost" | "not_run" | "session_closed" | "browser_removed")
     }
 
     /// Records are switched off.
-    pub(crate) fn nothing_kept() -> Self {
+    pub(crate) fn records_off() -> Self {
         Self::new("records_off", "calls are not recorded here")
             .hint("the operator can set `records.enabled = true`")
     }
@@ -268,7 +269,7 @@ impl ErrorResponse {
     fn fleet(error: &FleetError, declared: bool) -> Self {
         let failure = |code| Self::new(code, error.to_string());
         match error {
-            FleetError::Lease(timeout) => failure("lease_timeout").hint(who_holds(timeout, declared)).retryable(),
+            FleetError::Lease(timeout) => failure("lease_timeout").hint(pool_full_hint(timeout, declared)).retryable(),
             FleetError::Start(start) => match &start.hint {
                 Some(hint) => failure("start_failed").hint(hint),
                 None => failure("start_failed").hint(
@@ -355,7 +356,7 @@ impl ErrorResponse {
 }
 
 /// How full the pool is, which sessions hold it, how many other callers wait, and what would help.
-fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
+fn pool_full_hint(timeout: &LeaseTimeout, declared: bool) -> String {
     let LeaseTimeout { pool, browser, leased, slots, waiting, silent, instance, holders, .. } = timeout;
     let mut hint = format!("{} {} leased", plural::count_of(*leased, *slots, "slot"), plural::is(*leased));
     if !holders.is_empty() {
@@ -371,7 +372,7 @@ fn who_holds(timeout: &LeaseTimeout, declared: bool) -> String {
     }
     if *silent > 0 {
         let one = "does not answer and gets no sessions until it does";
-        let several = "do not answer and lend nothing until they do";
+        let several = "do not answer and get no sessions until they do";
         let silence = plural::verb(*silent, one, several);
         hint += &format!(", {} {silence}", plural::count(*silent, "instance"));
     }
@@ -433,14 +434,15 @@ impl From<InvalidSessionId> for ErrorResponse {
 }
 
 impl From<Unroutable> for ErrorResponse {
-    /// Whatever is wrong with the call's parameters, here the agent wrote them.
+    /// Here the agent wrote all parameters, so every mistake in them becomes an answer that its model reads.
     fn from(error: Unroutable) -> Self {
         let message = error.to_string();
         unroutable(error).unwrap_or_else(|_| Self::new("invalid_arguments", message))
     }
 }
 
-/// Parameters that are no call are the program's mistake; a bad session id is the agent's.
+/// Parameters that are not a call are the client program's mistake, a JSON-RPC error; a bad selector is the
+/// agent's.
 pub(crate) fn unroutable(error: Unroutable) -> Result<ErrorResponse, RpcError> {
     match error {
         Unroutable::NoName | Unroutable::Arguments => Err(RpcError::new(INVALID_PARAMS, error.to_string())),

@@ -11,7 +11,8 @@ use greenroom_fleet::{BrowserStatus, PoolStatus};
 
 use crate::Gateway;
 
-/// How much of a pool's description they contain, in characters: a sentence. `browser_pool_status` has all of it.
+/// How much of a pool's description the instructions contain, in characters: a sentence. `browser_pool_status` has
+/// all of it.
 const DESCRIPTION_MAX: usize = 100;
 
 /// How much of a server's own instructions is passed on, in characters: some 4,000 tokens. Clients cut sooner.
@@ -20,10 +21,10 @@ const SERVER_INSTRUCTIONS_MAX: usize = 16_000;
 /// How to read much for few tokens.
 const RECALL: &str = " Every call is kept: get_content with the ref_id of an answer finds lines in its page (search_for) or reads on where it was cut. mode on a call: inline answers with the whole page, diff with what changed on it, refs with a ref_id only.";
 
-/// Added where answers have only the changes of a page that the agent has.
+/// Added if answers have only the changes of a page that the agent already has.
 const AUTO: &str = " A page you have just been sent is answered with what changed on it.";
 
-/// Added where answers are refs unless a call asks for more.
+/// Added if answers are a `ref_id` only unless a call asks for more.
 const REFS: &str =
     " Answers here are refs unless a call says mode: inline or diff: look into the page with get_content.";
 
@@ -52,14 +53,15 @@ pub(crate) fn text(gateway: &Gateway, scope: Scope) -> String {
     for server in gateway.catalog.servers() {
         let server_instructions = server.introduction.and_then(|introduction| introduction.instructions);
         text.extend(
-            server_instructions.map(|server_instructions| passed_on(&server.pool, &server_instructions)),
+            server_instructions
+                .map(|server_instructions| server_instructions_text(&server.pool, &server_instructions)),
         );
     }
     text
 }
 
 /// A custom server's own instructions for its users.
-fn passed_on(pool: &str, server_instructions: &str) -> String {
+fn server_instructions_text(pool: &str, server_instructions: &str) -> String {
     let head: String = server_instructions.chars().take(SERVER_INSTRUCTIONS_MAX).collect();
     let more = if head.len() < server_instructions.len() { "…" } else { "" };
     format!("\n\nThe server behind pool {pool} says:\n\n{head}{more}")
@@ -89,7 +91,7 @@ fn compose(
         // There are attached browsers only.
         [] => "greenroom drives browsers that people already run. Each sessionId (any text you choose) holds one of them: its tabs are its own, cookies and logins are the browser's.".to_owned(),
         _ => format!(
-            "greenroom lends {}{}browsers. Each sessionId (any text you choose) is a browser of its own: {}.",
+            "greenroom leases {}{}browsers. Each sessionId (any text you choose) is a browser of its own: {}.",
             if facts.isolated { "isolated " } else { "" },
             if facts.headless { "headless " } else { "" },
             if facts.isolated {
@@ -175,8 +177,11 @@ mod tests {
     /// A server's own instructions follow, whole unless they are too long.
     #[test]
     fn server_instructions_are_appended() {
-        assert_eq!(passed_on("S", "Be *kind*.\n"), "\n\nThe server behind pool S says:\n\nBe *kind*.\n");
-        let book = passed_on("S", &"ä".repeat(SERVER_INSTRUCTIONS_MAX + 1));
+        assert_eq!(
+            server_instructions_text("S", "Be *kind*.\n"),
+            "\n\nThe server behind pool S says:\n\nBe *kind*.\n"
+        );
+        let book = server_instructions_text("S", &"ä".repeat(SERVER_INSTRUCTIONS_MAX + 1));
         assert!(
             book.ends_with("ä…") && book.chars().filter(|one| *one == 'ä').count() == SERVER_INSTRUCTIONS_MAX
         );
@@ -213,7 +218,7 @@ mod tests {
         let persistent = InstructionFacts { isolated: false, declared: true, ..facts.clone() };
         let text = compose(Scope::Call, &persistent, (true, Responses::Refs), &pools, &[]);
         assert!(
-            text.starts_with("greenroom lends headless browsers")
+            text.starts_with("greenroom leases headless browsers")
                 && text.contains("stay in an instance's profile")
         );
         assert!(text.contains("mode: inline or diff") && !usual.contains("mode: inline or diff"), "{text}");
@@ -225,7 +230,7 @@ mod tests {
             &[],
         );
         assert!(declared.contains("Up to 10 sessions"), "{declared}");
-        assert!(usual.contains("lends isolated headless") && usual.contains("are never shared. "));
+        assert!(usual.contains("leases isolated headless") && usual.contains("are never shared. "));
         let expected = format!(
             " Pools: CHROMIUM (default): General-purpose web scraping and navigation; FIREFOX: {}…; WEBKIT.",
             "x".repeat(100)

@@ -60,7 +60,7 @@ pub fn estimated_tokens(text: &str) -> usize {
     recall::tokens::estimate(text)
 }
 
-/// Everything a connection needs. Shared by all of them.
+/// What all connections share.
 pub struct Gateway {
     pub fleet: Fleet,
     pub catalog: Arc<Catalog>,
@@ -91,8 +91,8 @@ impl Gateway {
         }
     }
 
-    /// Accepts no more calls, and returns when the running ones are done, recorded and answered, or when the time is
-    /// over; `false` then.
+    /// Accepts no more calls, and returns when the running ones are done, recorded and answered. `false` if that
+    /// takes longer than `within`.
     pub async fn drain(&self, within: Duration) -> bool {
         let answered = async {
             self.answering.close();

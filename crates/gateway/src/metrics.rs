@@ -114,18 +114,19 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// A call has ended. Only tools that exist are counted by name, so that a client cannot create labels without end.
+    /// Counts a call that has ended. Only tools that exist are counted by name, so that a client cannot create labels
+    /// without end.
     pub(crate) fn call(&self, tool: &str, fine: bool, took: Duration) {
         self.command(tool, fine);
         self.seconds.observe(took.as_secs_f64());
     }
 
-    /// A step of a bulk has ended; its duration is unknown.
+    /// Counts a step of a bulk that has ended; its duration is unknown.
     pub(crate) fn command(&self, tool: &str, fine: bool) {
         self.calls.get_or_create(&CallLabels { tool: tool.to_owned(), outcome: outcome(fine) }).inc();
     }
 
-    /// A call of an engine's tool has ended there.
+    /// Counts a call of an engine's tool that has ended in this pool and instance.
     pub(crate) fn ran(&self, ran: &CallLocation, fine: bool) {
         self.ended(&ran.pool, ran.instance, outcome(fine));
     }
@@ -138,7 +139,7 @@ impl Metrics {
         self.instances.calls.get_or_create(&InstanceCallLabels { pool, instance, outcome }).inc();
     }
 
-    /// An attached browser was removed: its metrics disappear.
+    /// Removes the metrics of an attached browser that was detached.
     pub(crate) fn forget_browser(&self, index: u32) {
         self.browsers.forget(index);
     }
@@ -156,16 +157,16 @@ impl Metrics {
         set(waiting, sum(|pool| pool.waiting));
         set(spares, sum(|pool| pool.spares));
         set(http_clients, clients);
-        self.look(&pools);
-        self.browsers.look(&fleet.browsers());
+        self.update_gauges(&pools);
+        self.browsers.update_gauges(&fleet.browsers());
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
 
-    fn look(&self, pools: &[PoolStatus]) {
-        // Metrics of removed instances must not stay.
+    fn update_gauges(&self, pools: &[PoolStatus]) {
+        // Clear these first: metrics of removed instances must not stay.
         let InstanceMetrics { slots, leased, healthy, .. } = &self.instances;
         for gauges in [slots, leased, healthy] {
             gauges.clear();
@@ -174,10 +175,10 @@ impl Metrics {
             let of_pool = PoolLabels { pool: pool.name.clone() };
             set(&self.pools.waiting.get_or_create(&of_pool), pool.waiting);
             for instance in &pool.instances {
-                let InstanceStatus { id, health, slots: has, leased_slots: lent, .. } = instance;
+                let InstanceStatus { id, health, slots: has, leased_slots, .. } = instance;
                 let labels = instance_labels(&pool.name, *id);
                 set(&slots.get_or_create(&labels), *has);
-                set(&leased.get_or_create(&labels), *lent);
+                set(&leased.get_or_create(&labels), *leased_slots);
                 set(&healthy.get_or_create(&labels), usize::from(*health == Health::Healthy));
             }
         }

@@ -43,7 +43,7 @@ thread_local! {
 #[derive(Clone)]
 struct CurrentPoll {
     task: Arc<TaskState>,
-    /// This thread is a blocking thread, not the runtime's.
+    /// Whether this thread is a blocking thread, not the runtime's.
     on_blocking_thread: bool,
 }
 
@@ -56,9 +56,9 @@ fn polled_on_blocking_thread() -> Option<Arc<TaskState>> {
 /// The state of an offloadable task.
 #[derive(Default)]
 struct TaskState {
-    /// How many guards it holds.
+    /// How many guards the task holds.
     guards: AtomicUsize,
-    /// It has ended or was aborted. The result of a poll that still runs is discarded.
+    /// Whether it has ended or was aborted. The result of a poll that still runs is discarded.
     is_aborted: AtomicBool,
 }
 
@@ -120,7 +120,7 @@ pub(crate) async fn offloadable<T: Send + 'static>(future: impl Future<Output = 
             future = back;
             match polled {
                 Poll::Ready(output) => return output,
-                // The runtime polls it again at once: the waker of this poll no longer wakes anything.
+                // Let the runtime poll the future again at once: the waker of this poll no longer wakes anything.
                 Poll::Pending if !task.is_offloaded() => break,
                 Poll::Pending => woken.0.notified().await,
             }
@@ -239,7 +239,7 @@ mod tests {
         thread::{self, ThreadId},
     };
 
-    use greenroom_testkit::{PATIENCE, within};
+    use greenroom_testkit::{TEST_TIMEOUT, within};
     use tokio::sync::oneshot;
 
     use super::*;
@@ -259,7 +259,7 @@ mod tests {
             assert!(offload_if_large(LARGE_BYTES - 1).await.is_none());
             let guard = offload_if_large(LARGE_BYTES).await;
             assert_ne!(here(), runtime);
-            waits.recv_timeout(PATIENCE).expect("another task runs meanwhile");
+            waits.recv_timeout(TEST_TIMEOUT).expect("another task runs meanwhile");
             tokio::task::yield_now().await;
             assert_ne!(here(), runtime, "it stays there while it holds a guard");
             let twice = offload_if_large(LARGE_BYTES).await;
@@ -274,12 +274,12 @@ mod tests {
         let work = tokio::spawn(work);
         let other = tokio::spawn(async move { done.send(()) });
         other.await.unwrap().unwrap();
-        assert_eq!(within(PATIENCE, work).await.unwrap(), 7);
+        assert_eq!(within(TEST_TIMEOUT, work).await.unwrap(), 7);
     }
 
     /// The task does not continue before a blocking thread polls it, even if a part of it is polled twice at once.
     #[tokio::test]
-    async fn polled_twice_at_once() {
+    async fn task_continues_on_a_blocking_thread_when_polled_twice() {
         let runtime = here();
         let work = offloadable(async move {
             let mut part = Box::pin(async {
@@ -290,13 +290,13 @@ mod tests {
             assert!(first.is_pending());
             part.await
         });
-        assert_ne!(within(PATIENCE, work).await, runtime);
+        assert_ne!(within(TEST_TIMEOUT, work).await, runtime);
     }
 
     /// The event that a task on a blocking thread waits for wakes it after its poll has ended. A task that is not
     /// offloadable stays where it is.
     #[tokio::test]
-    async fn waits_on_a_blocking_thread() {
+    async fn task_waits_on_a_blocking_thread() {
         let (say, mut heard) = oneshot::channel();
         let (waits, waiting) = oneshot::channel();
         let work = tokio::spawn(offloadable(async move {
@@ -313,10 +313,10 @@ mod tests {
             .await
             .unwrap()
         }));
-        within(PATIENCE, waiting).await.unwrap();
-        drop(within(PATIENCE, block_all()).await);
+        within(TEST_TIMEOUT, waiting).await.unwrap();
+        drop(within(TEST_TIMEOUT, block_all()).await);
         say.send("said").unwrap();
-        assert_eq!(within(PATIENCE, work).await.unwrap(), "said");
+        assert_eq!(within(TEST_TIMEOUT, work).await.unwrap(), "said");
         assert!(offload_if_large(usize::MAX).await.is_none());
     }
 
@@ -344,7 +344,7 @@ mod tests {
             }))
         });
         for one in many.collect::<Vec<_>>() {
-            within(PATIENCE, one).await.unwrap();
+            within(TEST_TIMEOUT, one).await.unwrap();
         }
         assert!(MOST.load(Ordering::SeqCst) <= RUNNING_MAX);
 
@@ -355,19 +355,19 @@ mod tests {
             let _dropped = SignalOnDrop(Some(dropped));
             let _guard = offload_if_large(usize::MAX).await;
             begun.send(()).unwrap();
-            let _ = waits.recv_timeout(PATIENCE);
+            let _ = waits.recv_timeout(TEST_TIMEOUT);
             std::future::pending::<()>().await;
         }));
-        within(PATIENCE, begins).await.unwrap();
+        within(TEST_TIMEOUT, begins).await.unwrap();
         given_up.abort();
-        assert!(within(PATIENCE, given_up).await.unwrap_err().is_cancelled());
+        assert!(within(TEST_TIMEOUT, given_up).await.unwrap_err().is_cancelled());
         go_on.send(()).unwrap();
-        within(PATIENCE, is_dropped).await.unwrap();
+        within(TEST_TIMEOUT, is_dropped).await.unwrap();
     }
 
     /// A task that has dropped its guards goes back to the runtime's thread at `return_to_runtime`, and not before.
     #[tokio::test]
-    async fn returns_to_the_runtime() {
+    async fn task_without_guards_returns_to_the_runtime() {
         let runtime = here();
         let work = offloadable(async move {
             return_to_runtime().await;
@@ -381,12 +381,12 @@ mod tests {
             return_to_runtime().await;
             here()
         });
-        assert_eq!(within(PATIENCE, work).await, runtime);
+        assert_eq!(within(TEST_TIMEOUT, work).await, runtime);
     }
 
     /// A task that is aborted while a blocking thread polls it takes no step after the next check.
     #[tokio::test]
-    async fn stops_when_aborted() {
+    async fn aborted_task_stops_at_the_next_check() {
         let (steps, taken) = mpsc::channel();
         let (begun, begins) = oneshot::channel();
         let (go_on, waits) = mpsc::channel::<()>();
@@ -395,15 +395,15 @@ mod tests {
             stop_if_aborted().await;
             steps.send("before").unwrap();
             begun.send(()).unwrap();
-            waits.recv_timeout(PATIENCE).unwrap();
+            waits.recv_timeout(TEST_TIMEOUT).unwrap();
             stop_if_aborted().await;
             steps.send("behind").unwrap();
         }));
-        within(PATIENCE, begins).await.unwrap();
+        within(TEST_TIMEOUT, begins).await.unwrap();
         task.abort();
-        assert!(within(PATIENCE, task).await.unwrap_err().is_cancelled());
+        assert!(within(TEST_TIMEOUT, task).await.unwrap_err().is_cancelled());
         go_on.send(()).unwrap();
-        drop(within(PATIENCE, block_all()).await);
+        drop(within(TEST_TIMEOUT, block_all()).await);
         assert_eq!(taken.iter().collect::<Vec<_>>(), ["before"]);
     }
 
@@ -414,7 +414,7 @@ mod tests {
         let (steps, taken) = mpsc::channel::<()>();
         let (free, occupied) = mpsc::channel::<()>();
         runtime.block_on(async {
-            let other = spawn_blocking(move || occupied.recv_timeout(PATIENCE).unwrap());
+            let other = spawn_blocking(move || occupied.recv_timeout(TEST_TIMEOUT).unwrap());
             let task = tokio::spawn(offloadable(async move {
                 let _guard = offload_if_large(LARGE_BYTES).await;
                 steps.send(()).unwrap();
@@ -436,6 +436,6 @@ mod tests {
             let _guard = offload_if_large(usize::MAX).await;
             panic!("on another thread");
         }));
-        assert!(within(PATIENCE, work).await.unwrap_err().is_panic());
+        assert!(within(TEST_TIMEOUT, work).await.unwrap_err().is_panic());
     }
 }

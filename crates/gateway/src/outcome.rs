@@ -65,7 +65,7 @@ impl CallOutcome {
         }
     }
 
-    /// greenroom answers itself, since the call did not run or lost its browser.
+    /// Records greenroom's own answer to a call that did not run or lost its browser.
     pub(crate) async fn failed(
         call_record: CallRecord,
         session: Option<SessionRef>,
@@ -81,8 +81,8 @@ impl CallOutcome {
         self.reply.as_ref().map_or(true, Reply::is_failure)
     }
 
-    /// The tool that shows the page, if the call failed because the page has no such element and the client relies on
-    /// greenroom to send it the pages that it lacks.
+    /// The tool that shows the page, if the call failed because the page has no such element and the mode is
+    /// `auto`.
     pub(crate) fn snapshot_tool(&self, gateway: &Gateway) -> Option<&'static str> {
         let reply = self.reply.as_ref().ok().filter(|reply| reply.is_failure())?;
         let engine = gateway.catalog.engine(self.pool.as_deref()?)?;
@@ -150,7 +150,8 @@ impl CallOutcome {
         }
     }
 
-    /// The body with as much of the reply as this mode sends. Notes which page the agent has then.
+    /// The body with as much of the reply as this mode sends. Notes which page the agent then has, for later
+    /// comparisons.
     pub(crate) async fn in_mode(
         self,
         gateway: &Gateway,

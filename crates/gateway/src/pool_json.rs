@@ -162,7 +162,7 @@ mod tests {
     use greenroom_fleet::Check;
     use std::time::Duration;
 
-    /// 2026-01-02T10:15:30.123Z plus so many milliseconds.
+    /// 2026-01-02T10:15:30.123Z plus `ms` milliseconds.
     fn at(ms: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_348_930_123 + ms)
     }
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(half["lease_duration_ms"], serde_json::Value::Null);
     }
 
-    /// The summary adds up what is shown, over all pools or over the one that was asked for.
+    /// The summary adds up the figures of the pools that are shown: all, or the one that was asked for.
     #[test]
     fn summary_adds_up_shown_pools() {
         let isolated = pool("ISOLATED", false, vec![instance(0, None, Health::Healthy, None)]);

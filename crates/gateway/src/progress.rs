@@ -1,8 +1,9 @@
 //! greenroom's own progress notifications for a call: its position in the queue for a browser, and how many
 //! steps of a bulk are done.
 //!
-//! The gateway sends none unless the client gave the call a progress token. Their number is limited, and the
-//! values for positions in the queue stay below those that engines send later, since progress must increase.
+//! The gateway sends none unless the client gave the call a progress token. It limits their number, and
+//! keeps the values for positions in the queue below those that engines send later, since progress must
+//! increase.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,10 +13,10 @@ use serde_json::value::RawValue;
 
 use crate::{browser_json::index_of, route};
 
-/// The notification that carries it.
+/// The method of progress notifications.
 pub(crate) const METHOD: &str = "notifications/progress";
 
-/// Its parameters. The token is sent back as the client wrote it.
+/// The parameters of a progress notification. The token is sent back as the client wrote it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ProgressParams<'a, N> {
@@ -27,7 +28,7 @@ struct ProgressParams<'a, N> {
     message: Option<String>,
 }
 
-/// The notification that so many of so many steps are done.
+/// The parameters of the notification that `done` of `total` steps are done.
 pub(crate) fn done(progress_token: &RawValue, done: usize, total: usize) -> Raw {
     encode(&ProgressParams { progress_token, progress: done, total: Some(total), message: None })
 }
@@ -63,7 +64,7 @@ impl QueueProgress {
         let progress_token = self.token.as_deref()?;
         let notices = self.notices.fetch_add(1, Ordering::Relaxed) + 1;
         if notices > NOTICES_MAX {
-            // Keeps the counter at its limit, however long the queue moves.
+            // Keep the counter at its limit: it must not overflow however long the queue moves.
             self.notices.store(NOTICES_MAX, Ordering::Relaxed);
             return None;
         }

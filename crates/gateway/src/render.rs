@@ -27,7 +27,7 @@ use crate::recall::{
 /// The field of `_meta` with the record's `ref_id`, and with the notes if they may not be added to the text.
 pub(crate) const REF_ID: &str = "greenroom/ref_id";
 const NOTES: &str = "greenroom/notes";
-/// The field of `_meta` with the folder of the relative paths in an answer whose links are the engine's.
+/// The field of `_meta` with the folder to which relative paths in an unchanged (`raw`) answer refer.
 const FOLDER: &str = "greenroom/folder";
 
 /// How an answer is rendered.
@@ -128,7 +128,7 @@ fn inline(
         let now = options.call.snapshot.as_deref().unwrap_or(text);
         let changed = options.before.as_ref().and_then(|(since, before)| {
             let since = match options.mode {
-                // The agent has that page, and needs no name for it.
+                // The agent has that page, and needs no `ref_id` for it.
                 ResponseMode::As(Responses::Auto) => "the page you were last sent".to_owned(),
                 _ => format!("ref_id {since}"),
             };
@@ -175,14 +175,14 @@ const TOKEN_BYTES: usize = 4;
 /// How an agent that no longer has the page gets it.
 const WHOLE: &str = "whole page: mode inline";
 
-/// The changes since the previous snapshot, if they are shorter than the whole.
+/// The changes since the previous snapshot, if they are shorter than the whole snapshot.
 fn changes(since: &str, before: &str, now: &str) -> Option<String> {
     match diff(before, now) {
         SnapshotDiff::Same => Some(format!("no changes since {since} ({WHOLE})")),
         SnapshotDiff::Changed(text) => {
             Some(format!("changes since {since} ({WHOLE}):\n```diff\n{}\n```", text.trim_end()))
         }
-        SnapshotDiff::Fresh => None,
+        SnapshotDiff::TooDifferent => None,
     }
 }
 
@@ -368,7 +368,7 @@ pub(crate) fn joined(result: Raw, other: &Raw) -> Raw {
     join().unwrap_or(result)
 }
 
-/// The message is the only part of an error object that people read.
+/// Adds notes to the message: the only part of an error object that people read.
 fn annotate_error(error: Raw, notes: &[String]) -> Raw {
     if notes.is_empty() {
         return error;

@@ -19,7 +19,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{Gateway, offload::offload_if_large, rest::whole_record};
 
-/// The scheme of all their URIs.
+/// The scheme of all URIs of greenroom's resources.
 pub(crate) const OWN: &str = "greenroom://";
 
 const BLOBS: &str = "greenroom://blobs/";
@@ -32,7 +32,8 @@ const PAGE: usize = 100;
 /// are fetched over HTTP.
 const READ_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// The error code of revisions before 2026-07-28 for a missing resource. Since then it is an invalid parameter.
+/// The error code of revisions before 2026-07-28 for a missing resource. Later revisions use the code for invalid
+/// parameters.
 pub(crate) const NOT_FOUND_BEFORE_2026: i64 = -32002;
 
 /// The methods for resources.
@@ -296,7 +297,7 @@ mod tests {
 
     /// The templates are listed; bytes that are not text are never sent as text.
     #[tokio::test]
-    async fn templates_and_types() {
+    async fn binary_resources_are_never_sent_as_text() {
         let (gateway, _folder) = testing::recalling(MemoryRecords::new());
         let templates = ask(&gateway, ResourceMethod::Templates, json!({})).await.unwrap();
         assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "greenroom://blobs/{sha256}");

@@ -24,7 +24,7 @@ pub(crate) struct CallRequest {
     pub(crate) session: Option<SessionId>,
     pub(crate) target: CallTarget,
     pub(crate) response_options: ResponseOptions,
-    /// The name that the client chose for the call's record, so that the call is made once however often it is sent.
+    /// The `ref_id` that the client chose, so that the call runs once however often the client sends it.
     pub(crate) ref_id: Option<RefId>,
     params: Fields,
     arguments: Option<Raw>,
@@ -70,7 +70,8 @@ impl CallRequest {
         })
     }
 
-    /// A call of this tool with these arguments, from a client that does not speak MCP or on behalf of another call.
+    /// Makes a call of this tool with these arguments: for a client that does not speak MCP, or on behalf of another
+    /// call.
     pub(crate) fn from_parts(
         tool: &str,
         arguments: Option<Raw>,
@@ -87,7 +88,7 @@ impl CallRequest {
         Self::parse(Some(&params.to_raw()))
     }
 
-    /// The same call in the session, and answered in the mode, that its client chose outside the arguments of `outer`.
+    /// The same call, in the session, mode and picture form that the client chose for `outer` outside its arguments.
     pub(crate) fn on_behalf_of(self, outer: &Self) -> Self {
         let ResponseOptions { mode, pictures, .. } = outer.response_options;
         let response_options = ResponseOptions { mode, pictures, ..self.response_options };
@@ -108,33 +109,33 @@ impl CallRequest {
 
     /// Removes the selectors from the arguments, as far as they are greenroom's. A session that they name replaces the
     /// one that the request was made for.
-    pub(crate) fn take_selectors(&mut self, takes: InjectedParameters) -> Result<(), Unroutable> {
-        // Most calls name none: do not parse those. A name may be spelt with escapes (`session\u0049d`), which the text
-        // does not show.
+    pub(crate) fn take_selectors(&mut self, injected: InjectedParameters) -> Result<(), Unroutable> {
+        // Most calls have no selector: do not parse those. A name may be spelt with escapes (`session\u0049d`), which
+        // the text does not show.
         let names = [
-            (SESSION_ID, takes.session),
-            (POOL, takes.pool),
-            (INSTANCE, takes.instance),
-            (BROWSER, takes.browser),
+            (SESSION_ID, injected.session),
+            (POOL, injected.pool),
+            (INSTANCE, injected.instance),
+            (BROWSER, injected.browser),
         ];
         let any = |raw: &&RawValue| {
             let selects = names.iter().any(|(name, own)| *own && raw.get().contains(name));
-            selects || takes.response_options.any_in(raw.get()) || raw.get().contains("\\u")
+            selects || injected.response_options.any_in(raw.get()) || raw.get().contains("\\u")
         };
         let Some(raw) = self.arguments.as_deref().filter(any) else { return Ok(()) };
         let mut arguments = Fields::open(raw).map_err(|_| Unroutable::Arguments)?;
         let text = |name: &str, own: bool| if own { arguments.guarded(name) } else { Ok(None) };
         let session: Option<String> =
-            text(SESSION_ID, takes.session).map_err(|_| Unroutable::SessionIdType)?;
-        let pool = text(POOL, takes.pool).map_err(|_| Unroutable::PoolType)?;
-        let instance = text_or_number(&arguments, INSTANCE, takes.instance);
+            text(SESSION_ID, injected.session).map_err(|_| Unroutable::SessionIdType)?;
+        let pool = text(POOL, injected.pool).map_err(|_| Unroutable::PoolType)?;
+        let instance = text_or_number(&arguments, INSTANCE, injected.instance);
         let instance = instance.map_err(|_| Unroutable::InstanceType)?;
-        let browser = text_or_number(&arguments, BROWSER, takes.browser);
+        let browser = text_or_number(&arguments, BROWSER, injected.browser);
         let browser = browser.map_err(|_| Unroutable::BrowserType)?;
         for (name, _) in names.iter().filter(|(_, own)| *own) {
             arguments.remove(name);
         }
-        let options = takes.response_options.take_from(&mut arguments)?;
+        let options = injected.response_options.take_from(&mut arguments)?;
         self.response_options = ResponseOptions {
             mode: options.mode.or(self.response_options.mode),
             pictures: options.pictures.or(self.response_options.pictures),
@@ -235,9 +236,9 @@ mod tests {
         assert!(own.arguments().unwrap().get().contains(r#""browser_pool":"P""#));
     }
 
-    /// A session and a mode that stand beside the arguments stay, unless the arguments name others.
+    /// A session and a mode next to the arguments stay, unless the arguments name others.
     #[test]
-    fn session_and_mode_beside_the_arguments() {
+    fn session_and_mode_next_to_the_arguments_are_read() {
         let refs = ResponseMode::As(greenroom_core::settings::Responses::Refs);
         for (arguments, session, mode) in [
             (r#"{"a":1}"#, "s", refs),
@@ -254,7 +255,7 @@ mod tests {
 
     /// A selector is found however its name is spelt: a selector that is missed would send the call to another session.
     #[test]
-    fn names_with_escapes() {
+    fn selectors_with_escaped_names_are_found() {
         for name in [r"session\u0049d", r"\u0073essionId", "sessionId"] {
             let mut request = request(&format!(r#"{{"name":"t","arguments":{{"{name}":"s"}}}}"#)).unwrap();
             request.take_selectors(InjectedParameters::ALL).unwrap();
@@ -267,12 +268,12 @@ mod tests {
     /// selector stays in the arguments.
     #[test]
     fn selectors_agree_with_node_json() {
-        use greenroom_testkit::{NodeValue, OddJson};
+        use greenroom_testkit::{HostileJson, NodeValue};
         const SEED: u64 = 13;
         let mut passed = 0;
         let mut selecting = 0;
         for seed in SEED..SEED + 20_000 {
-            let mut odd = OddJson::new(seed);
+            let mut odd = HostileJson::new(seed);
             let texts = ["s", "0", "main", "DEFAULT", "another session", ""];
             let mut members = Vec::new();
             for name in [SESSION_ID, POOL, INSTANCE, BROWSER, "key"] {
@@ -315,7 +316,7 @@ mod tests {
 
     /// A selector that cannot be read is an error, and never counts as missing.
     #[test]
-    fn unreadable_selectors() {
+    fn unreadable_selectors_are_errors() {
         for (name, error) in [
             ("sessionId", Unroutable::SessionIdType),
             ("browser_pool", Unroutable::PoolType),
@@ -333,7 +334,7 @@ mod tests {
 
     /// An instance may be a number, `null` counts as missing, and any other type is refused by name.
     #[test]
-    fn instance_selector_types() {
+    fn instance_selector_is_number_text_or_null() {
         let place = |name: &str, json: &str| {
             let params = format!(r#"{{"name":"t","arguments":{{"{name}":{json}}}}}"#);
             let mut request = request(&params).unwrap();
@@ -352,7 +353,7 @@ mod tests {
 
     /// The error for a call that cannot be routed says why.
     #[test]
-    fn unroutable_calls() {
+    fn unroutable_call_errors_say_why() {
         assert_eq!(CallRequest::parse(None).unwrap_err(), Unroutable::NoName);
         assert_eq!(request(r#"{"name":1}"#).unwrap_err(), Unroutable::NoName);
         let id = |json: &str| {

@@ -32,7 +32,11 @@ pub(crate) async fn resolve_session(
 /// Refuses a name of the form that records and lists give to a connection's own session: readers could not
 /// tell the two apart.
 pub(crate) fn check_name(id: &SessionId) -> Result<(), ErrorResponse> {
-    if ConnectionId::is_session_name(id.as_str()) { Err(ErrorResponse::connections_name(id)) } else { Ok(()) }
+    if ConnectionId::is_session_name(id.as_str()) {
+        Err(ErrorResponse::reserved_session_name(id))
+    } else {
+        Ok(())
+    }
 }
 
 /// The session that an id means. Answers and lists also show a session's UUID; given as an id it means that session. A
@@ -83,14 +87,15 @@ pub(crate) fn notes(
     notes
 }
 
-/// Counts a call without `sessionId` in a connection's own session, and knows whether it overlapped another.
+/// A call without `sessionId` in a connection's own session, which the connection counts. Tells whether the call
+/// overlapped another.
 pub(crate) struct OwnSessionCall<'a> {
     connection: &'a Connection,
     overlaps_before: usize,
 }
 
 impl<'a> OwnSessionCall<'a> {
-    /// The caller holds it until the call has its answer.
+    /// Counts the call until the returned value is dropped: the caller holds it until the call has its answer.
     pub(crate) fn begin(caller: &'a Caller, session_key: &SessionKey) -> Option<Self> {
         let (Some(connection), SessionKey::Connection(_)) = (caller.connection(), session_key) else {
             return None;

@@ -38,7 +38,7 @@ pub(crate) struct TestPool {
     pub(crate) lease_timeout: Duration,
     /// Whether its instances can be started.
     pub(crate) works: bool,
-    /// Their start never ends.
+    /// Whether their start never ends.
     pub(crate) hangs: bool,
     /// Calls of the tool `meet` wait here until enough of them have arrived.
     pub(crate) meeting: Option<&'static Barrier>,
@@ -78,7 +78,7 @@ pub(crate) fn gateway(pools: &[TestPool], scope: Scope, idle_timeout: Duration) 
     let source = |engine: &Arc<EchoEngine>| ToolSource {
         pool: engine.0.name.into(),
         engine: engine.clone(),
-        several: matches!(engine.0.size, Size::Fixed(2..)),
+        has_instance_choice: matches!(engine.0.size, Size::Fixed(2..)),
     };
     let metrics = Arc::new(Metrics::default());
     let settings = FleetSettings {
@@ -106,7 +106,11 @@ pub(crate) fn gateway(pools: &[TestPool], scope: Scope, idle_timeout: Duration) 
             isolated: true,
             declared,
         },
-        attaching: AttachPolicy { changes: When::Auto, configured: false, by: Some(Arc::new(FakeAttach)) },
+        attaching: AttachPolicy {
+            allowed: When::Auto,
+            configured: false,
+            attacher: Some(Arc::new(FakeAttach)),
+        },
         folder: PathBuf::from("/"),
         suspended_calls: crate::SuspendedCalls::default(),
         metrics,

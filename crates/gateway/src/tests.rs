@@ -216,7 +216,8 @@ async fn selectors_are_shown_with_several_pools() {
     assert!(built_in.iter().all(|tool| tool["name"] != "browser_pool_status"));
 }
 
-/// A call that waits for a browser is notified of its place, if it wants to be, and the timeout names the holder.
+/// A client whose call waits for a browser is notified of its position in the queue, if it wants progress, and the
+/// timeout names the holder.
 #[tokio::test(start_paused = true)]
 async fn waiting_calls_get_progress() {
     let client = client(&[TestPool { lease_timeout: Duration::from_secs(30), ..FIREFOX }]);

@@ -133,7 +133,7 @@ mod tests {
 
     /// Unknown, missing and wrongly typed arguments have different errors, each with the argument's name.
     #[test]
-    fn bad_arguments_are_named() {
+    fn invalid_argument_errors_name_the_argument() {
         assert_eq!(check(CLICK, r#"{"target":"e1","modifiers":["Alt"]}"#), Ok(()));
         assert!(
             matches!(check(CLICK, r#"{"target":"e1","ref":"e1"}"#), Err(InvalidArguments::Unknown { name, .. }) if name == "ref")

@@ -10,12 +10,12 @@ use super::{Catalog, KnownSource, ToolSource, cache};
 
 impl Catalog {
     /// Adds an attached browser with its engine. If an engine with the same fingerprint has listed its tools, this
-    /// browser offers the same; if none has, [`Catalog::complete`] asks.
+    /// browser offers the same; if none has, [`Catalog::complete`] asks the engine.
     pub fn add_browser(&self, status: &BrowserStatus, engine: Arc<dyn Engine>) {
         let fingerprint = engine.fingerprint();
-        // Until a client asks for the tools, the catalog need not read a list from disk.
+        // Before the first `tools/list` the catalog reads no list from disk.
         let cached = self.known().and_then(|_| cache::read(&self.folder, &fingerprint));
-        let source = ToolSource { pool: pool_name(status.index).into(), engine, several: false };
+        let source = ToolSource { pool: pool_name(status.index).into(), engine, has_instance_choice: false };
         let mut state = self.lock();
         let like = |known: &&KnownSource| known.source.engine.fingerprint() == fingerprint;
         let set = cached.or_else(|| state.sources.iter().filter(like).find_map(|known| known.set.clone()));
@@ -39,7 +39,7 @@ impl Catalog {
 
     /// Asks the engines whose tools are unknown, if a client was shown a list without them. An engine that cannot be
     /// asked hides no tool and refuses none.
-    pub async fn complete(&self) {
+    pub async fn fetch_missing(&self) {
         let _turn = self.fetching.lock().await;
         let before = {
             let state = self.lock();
@@ -48,7 +48,7 @@ impl Catalog {
         };
         let Some(before) = before else { return };
         if let Ok(after) = self.fetch(true).await
-            && !before.looks_like(&after)
+            && !before.has_same_tools(&after)
         {
             self.changes.send_modify(|count| *count += 1);
         }

@@ -22,8 +22,8 @@ struct CachedTools {
     instructions: Option<Arc<str>>,
 }
 
-/// A big server's list has some hundred kilobytes. An engine sends it in one message, so no list is larger than a
-/// message.
+/// The largest cached list. A big server's list has some hundred kilobytes; an engine sends it in one message, so
+/// no list is larger than a message.
 const LIST_BYTES_MAX: u64 = greenroom_mcp::MESSAGE_BYTES_MAX as u64;
 
 pub(super) fn read(folder: &Path, fingerprint: &str) -> Option<Toolset> {

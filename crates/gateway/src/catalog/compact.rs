@@ -91,7 +91,7 @@ fn shorten_schema(schema: &mut Map<String, Value>, format: &dyn EngineFormat) {
 mod tests {
     use super::*;
 
-    /// Knows one description.
+    /// An adapter that knows one description.
     struct Format;
 
     impl EngineFormat for Format {
@@ -110,7 +110,7 @@ mod tests {
 
     /// What a model does not need is gone, everything else stays, in its order.
     #[test]
-    fn what_models_do_not_need_is_gone() {
+    fn compact_schema_drops_only_unneeded_keys() {
         check(
             &json!({
                 "name": "t", "description": "A long text", "x-new": { "additionalProperties": false },
@@ -144,7 +144,7 @@ mod tests {
 
     /// Hints that differ from what the protocol assumes stay, and so does another dialect.
     #[test]
-    fn meaning_stays() {
+    fn compact_schema_keeps_meaningful_hints() {
         check(
             &json!({
                 "name": "t", "inputSchema": { "$schema": "http://json-schema.org/draft-07/schema#" },

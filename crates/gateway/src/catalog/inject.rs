@@ -59,7 +59,7 @@ pub(crate) struct ListOptions {
     pub(crate) recalls: bool,
 }
 
-/// Which of the parameters are greenroom's in a tool.
+/// Which parameters of a tool are greenroom's, not the tool's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InjectedParameters {
     pub(crate) session: bool,
@@ -126,7 +126,7 @@ impl ListOptions {
         Self {
             scope,
             profile,
-            instances: pools.iter().any(|known| known.source.several),
+            instances: pools.iter().any(|known| known.source.has_instance_choice),
             pools: pools.iter().filter(|_| choice).map(|known| known.source.pool.to_string()).collect(),
             tagged: browsers.iter().any(|known| known.tagged),
             browsers: match browsers.len() {
@@ -189,7 +189,7 @@ impl ListOptions {
             pictures: free(PICTURES),
             annotate: gives.is_screenshot_tool && free(ANNOTATE),
         };
-        let takes = InjectedParameters {
+        let injected = InjectedParameters {
             session: free(SESSION_ID),
             pool: free(POOL),
             instance: free(INSTANCE),
@@ -217,7 +217,7 @@ impl ListOptions {
         let annotate = (gives.annotates && response_options.annotate).then(|| (ANNOTATE, annotate()));
         let form: Vec<_> = form.into_iter().chain(parts).chain(pictures).chain(annotate).collect();
         if added.is_empty() && form.is_empty() {
-            return Some((definition.to_owned(), takes));
+            return Some((definition.to_owned(), injected));
         }
         for (name, parameter) in form {
             properties.set(name, parameter);
@@ -229,11 +229,11 @@ impl ListOptions {
             schema.set_first("type", encode("object"));
         }
         schema.set("properties", properties.to_raw());
-        if self.scope == Scope::Explicit && takes.session {
+        if self.scope == Scope::Explicit && injected.session {
             require_session(&mut schema)?;
         }
         tool.set("inputSchema", schema.to_raw());
-        Some((tool.to_raw(), takes))
+        Some((tool.to_raw(), injected))
     }
 }
 
@@ -254,13 +254,13 @@ pub(crate) fn with_session_required(definition: &RawValue) -> Option<Raw> {
     Some(tool.to_raw())
 }
 
-/// Every tool that shows a page carries it, so it has no description: the instructions explain the words once. It leaves
-/// out `auto`, which is the default, and `raw`, which is for programs.
+/// The schema of `mode`. Every tool that shows a page carries it, so it has no description: the instructions explain
+/// the words once. It leaves out `auto`, which is the default, and `raw`, which is for programs.
 fn mode() -> Raw {
     encode(&json!({ "type": "string", "enum": MODE_WORDS }))
 }
 
-/// Only the tool that takes pictures carries it. The words are the setting's.
+/// The schema of `pictures`, with the words of the setting. Only the tool that takes pictures carries it.
 fn pictures() -> Raw {
     encode(&json!({ "type": "string", "enum": PICTURE_FORMS.map(Pictures::as_str) }))
 }
@@ -292,7 +292,7 @@ mod tests {
 
     fn check(definition: &str, shown: &ListOptions, expected: &str) -> InjectedParameters {
         let definition = greenroom_core::raw::parse(definition.to_owned()).unwrap();
-        let (text, takes) = shown.add_to(&definition, AnswerContents::default());
+        let (text, injected) = shown.add_to(&definition, AnswerContents::default());
         let parameter = |name: &str, description: &str| {
             format!(r#""{name}":{{"type":"string","description":"{description}"}}"#)
         };
@@ -301,15 +301,15 @@ mod tests {
             .replace("<POOL>", &parameter("browser_pool", "Pool: CHROMIUM (default), FIREFOX"))
             .replace("<INSTANCE>", &parameter("browser_instance", INSTANCE_DESCRIPTION));
         assert_eq!(text.get(), expected);
-        assert!(!takes.response_options.pages, "nothing of it is known to be data");
-        assert!(!takes.response_options.annotate, "the tool is not known to take pictures");
+        assert!(!injected.response_options.pages, "nothing of it is known to be data");
+        assert!(!injected.response_options.annotate, "the tool is not known to take pictures");
         InjectedParameters {
             response_options: response_options::InjectedOptions {
                 pages: true,
                 annotate: true,
-                ..takes.response_options
+                ..injected.response_options
             },
-            ..takes
+            ..injected
         }
     }
 
@@ -341,8 +341,8 @@ mod tests {
             r#"{"name":"t","inputSchema":{"type":"object","properties":{<ID>}}}"#,
         );
         let own = r#"{"name":"t","inputSchema":{"properties":{"sessionId":{}}}}"#;
-        let takes = check(own, &shown(Scope::Connection, &[], false), own);
-        assert_eq!(takes, InjectedParameters { session: false, ..InjectedParameters::ALL });
+        let injected = check(own, &shown(Scope::Connection, &[], false), own);
+        assert_eq!(injected, InjectedParameters { session: false, ..InjectedParameters::ALL });
     }
 
     /// Pools and instances are shown only where there is a choice, after `sessionId`, and accepted everywhere; a tool's
@@ -367,7 +367,7 @@ mod tests {
         }
         let own = r#"{"name":"t","inputSchema":{"type":"object","properties":{"browser_pool":{}}}}"#;
         let expected = r#"{"name":"t","inputSchema":{"type":"object","properties":{<ID>,<INSTANCE>,"browser_pool":{}}}}"#;
-        let takes = check(own, &shown(Scope::Call, &names, true), expected);
-        assert_eq!(takes, InjectedParameters { pool: false, ..InjectedParameters::ALL });
+        let injected = check(own, &shown(Scope::Call, &names, true), expected);
+        assert_eq!(injected, InjectedParameters { pool: false, ..InjectedParameters::ALL });
     }
 }

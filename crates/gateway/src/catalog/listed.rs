@@ -38,8 +38,8 @@ pub struct ListedTool {
     pub shown: Raw,
     /// Whether clients see it in the list; otherwise `more_tools` describes it.
     pub(crate) is_listed: bool,
-    /// Which selectors are greenroom's in this tool; a tool that has such a parameter itself keeps it.
-    pub(crate) takes: InjectedParameters,
+    /// Which selectors greenroom takes out of this tool's arguments; a tool that has such a parameter itself keeps it.
+    pub(crate) injected: InjectedParameters,
     /// The definitions of the pools that have it; usually there is only one. Never empty.
     variants: Vec<ToolVariant>,
 }
@@ -78,12 +78,12 @@ impl ToolList {
                     // shorten them.
                     let is_compact = shown.profile != ToolProfile::Full && !source.engine.is_server();
                     let compacted = is_compact.then(|| compact(&tool.definition, format));
-                    let (shown_definition, takes) =
+                    let (shown_definition, injected) =
                         shown.add_to(compacted.as_deref().unwrap_or(&tool.definition), contents);
                     let core = format.core_tools();
                     let is_listed =
                         shown.profile != ToolProfile::Core || core.is_empty() || core.contains(&&*tool.name);
-                    ListedTool { shown: shown_definition, takes, is_listed, variants: Vec::new() }
+                    ListedTool { shown: shown_definition, injected, is_listed, variants: Vec::new() }
                 });
                 // If an engine lists a name twice, the first one counts.
                 if entry.variant(pool).is_none() {
@@ -104,7 +104,7 @@ impl ToolList {
     }
 
     /// Whether clients see the same tools in the other list.
-    pub(super) fn looks_like(&self, other: &Self) -> bool {
+    pub(super) fn has_same_tools(&self, other: &Self) -> bool {
         let texts = |listed: &Self| -> Vec<String> {
             listed.tools.values().map(|entry| entry.shown.get().to_owned()).collect()
         };
@@ -118,7 +118,7 @@ impl ToolList {
 
     /// If this pool lacks the tool: this pool, and the pools that have the tool. `None` for a pool that just came or
     /// went, whose tools are unknown.
-    pub(crate) fn elsewhere(
+    pub(crate) fn pools_with_tool(
         &self,
         entry: &ListedTool,
         pool: &str,
@@ -133,7 +133,7 @@ impl ToolList {
 
     /// Whether a call of this tool depends on where it runs. With attached browsers it always does: the call must name
     /// one, or must not.
-    pub(crate) fn differs(&self, entry: &ListedTool) -> bool {
+    pub(crate) fn depends_on_target(&self, entry: &ListedTool) -> bool {
         entry.variants.len() > 1
             || entry.pools().count() < self.source_names.len()
             || self.shown.browsers != BrowserChoice::None
@@ -154,10 +154,10 @@ impl ToolList {
             |mut invalid| {
                 // The hint lists every argument, greenroom's own included.
                 if let InvalidArguments::Unknown { known, .. } = &mut invalid {
-                    if entry.takes.session {
+                    if entry.injected.session {
                         known.push(inject::SESSION_ID.to_owned());
                     }
-                    let options = entry.takes.response_options;
+                    let options = entry.injected.response_options;
                     for (name, own) in [
                         (response_options::MODE, options.mode),
                         (response_options::PICTURES, options.pictures),
@@ -167,13 +167,13 @@ impl ToolList {
                             known.push(name.to_owned());
                         }
                     }
-                    if entry.takes.response_options.pages {
+                    if entry.injected.response_options.pages {
                         known.extend(pages::NAMES.map(ToOwned::to_owned));
                     }
                     let own = |name: &str| match name {
-                        inject::POOL => entry.takes.pool,
-                        inject::BROWSER => entry.takes.browser,
-                        _ => entry.takes.instance,
+                        inject::POOL => entry.injected.pool,
+                        inject::BROWSER => entry.injected.browser,
+                        _ => entry.injected.instance,
                     };
                     let selectors = self.shown.selectors().map(|(name, _)| name).filter(|name| own(name));
                     known.extend(selectors.map(ToOwned::to_owned));
@@ -187,7 +187,7 @@ impl ToolList {
 impl ListedTool {
     /// The definition for clients whose calls must name a session, although the list in general does not demand it.
     pub(crate) fn shown_with_session_required(&self) -> Cow<'_, RawValue> {
-        let required = self.takes.session.then(|| inject::with_session_required(&self.shown)).flatten();
+        let required = self.injected.session.then(|| inject::with_session_required(&self.shown)).flatten();
         required.map_or(Cow::Borrowed(&*self.shown), Cow::Owned)
     }
 

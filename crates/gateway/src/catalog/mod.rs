@@ -145,10 +145,10 @@ impl Catalog {
         self.fetch(false).await
     }
 
-    /// An engine that has just started offers this list, and the next one of its kind will too. So the catalog writes
-    /// it to disk, and notifies clients that were shown another list. A `partial` list may lack tools that other
-    /// callers are offered: those stay.
-    pub fn offered(&self, pool: &str, set: &Toolset, partial: bool) {
+    /// Takes the list of an engine that has just started. The next engine of its kind will offer the same, so the
+    /// catalog writes the list to disk, and notifies clients that were shown another list. A `partial` list may lack
+    /// tools that other callers are offered: those stay.
+    pub fn engine_started_with(&self, pool: &str, set: &Toolset, partial: bool) {
         let Some(engine) = self.engine(pool) else { return };
         let fingerprint = engine.fingerprint();
         let cached = cache::read(&self.folder, &fingerprint);
@@ -159,19 +159,21 @@ impl Catalog {
         if !cached.is_some_and(|cached| same(&cached, set)) {
             self.keep(&fingerprint, set);
         }
-        self.changed(set, |known| known.is_called(pool) || known.source.engine.fingerprint() == fingerprint);
+        self.set_tools(set, |known| {
+            known.is_called(pool) || known.source.engine.fingerprint() == fingerprint
+        });
     }
 
-    /// A running engine announced a list. The catalog notifies clients only if they were shown another list. A
-    /// `partial` list may lack tools that other callers are offered: those stay.
-    pub fn announced(&self, pool: &str, set: &Toolset, partial: bool) {
+    /// Takes a list that a running engine announced, and notifies clients only if they were shown another
+    /// list. A `partial` list may lack tools that other callers are offered: those stay.
+    pub fn engine_changed_to(&self, pool: &str, set: &Toolset, partial: bool) {
         let known = {
             let state = self.lock();
             let known = state.sources.iter().find(|known| known.is_called(pool));
             known.and_then(|known| known.set.clone()).filter(|_| partial)
         };
         let set = &known.map_or_else(|| set.clone(), |known| joined(&known, set));
-        self.changed(set, |known| known.is_called(pool));
+        self.set_tools(set, |known| known.is_called(pool));
     }
 
     /// Counts up with every change that clients are notified of.
@@ -253,8 +255,8 @@ impl Catalog {
         }
     }
 
-    /// Sets the list of these pools.
-    fn changed(&self, set: &Toolset, of: impl Fn(&KnownSource) -> bool) {
+    /// Sets the list of the sources that `of` selects.
+    fn set_tools(&self, set: &Toolset, of: impl Fn(&KnownSource) -> bool) {
         let mut state = self.lock();
         let mut news = false;
         for known in state.sources.iter_mut().filter(|known| of(known)) {
@@ -277,7 +279,7 @@ impl Catalog {
         let shown_before = std::mem::replace(&mut state.shown, shown);
         let Some(before) = state.listed.clone() else { return };
         let after = rebuild(state);
-        if *shown_before != *state.shown || !before.looks_like(&after) {
+        if *shown_before != *state.shown || !before.has_same_tools(&after) {
             self.changes.send_modify(|count| *count += 1);
         }
     }
@@ -289,7 +291,7 @@ fn rebuild(state: &mut CatalogState) -> Arc<ToolList> {
     listed
 }
 
-/// The known tools, with those of the new list added or replaced.
+/// The known tools, with those of the new list `said` added or replaced.
 fn joined(known: &Toolset, said: &Toolset) -> Toolset {
     let of = |name: &str| said.tools.iter().find(|tool| *tool.name == *name);
     let mut tools: Vec<_> = known.tools.iter().map(|tool| of(&tool.name).unwrap_or(tool).clone()).collect();

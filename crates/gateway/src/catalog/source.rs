@@ -13,7 +13,7 @@ pub struct ToolSource {
     pub pool: Arc<str>,
     pub engine: Arc<dyn Engine>,
     /// Whether callers can choose among its instances.
-    pub several: bool,
+    pub has_instance_choice: bool,
 }
 
 /// A pool whose engine is a custom server, which may have more than tools.
@@ -58,7 +58,7 @@ impl fmt::Display for SourceName {
 pub(super) struct KnownSource {
     pub(super) source: ToolSource,
     pub(super) name: SourceName,
-    /// Of an attached browser: whether it has tags.
+    /// Whether it is an attached browser with tags.
     pub(super) tagged: bool,
     /// Its tools, as far as they are known.
     pub(super) set: Option<Toolset>,

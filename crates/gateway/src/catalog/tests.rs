@@ -66,7 +66,7 @@ fn catalog(pools: &[(&str, &Arc<CountingEngine>)]) -> (Arc<Catalog>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let source = |(pool, engine): &(&str, &Arc<CountingEngine>)| {
         let engine: Arc<dyn Engine> = (*engine).clone();
-        ToolSource { pool: (*pool).into(), engine, several: false }
+        ToolSource { pool: (*pool).into(), engine, has_instance_choice: false }
     };
     let sources = pools.iter().map(source).collect();
     (Catalog::new(sources, Scope::Call, ToolProfile::Full, false, folder.path().to_owned()), folder)
@@ -77,7 +77,7 @@ fn names(listed: &ToolList) -> Vec<&str> {
 }
 
 fn elsewhere(listed: &ToolList, tool: &str, pool: &str) -> Option<Vec<String>> {
-    let (_, others) = listed.elsewhere(listed.get(tool).unwrap().1, pool)?;
+    let (_, others) = listed.pools_with_tool(listed.get(tool).unwrap().1, pool)?;
     Some(others.iter().map(ToString::to_string).collect())
 }
 
@@ -121,13 +121,13 @@ async fn equal_engines_are_asked_once() {
     let listed = first.list().await.unwrap();
     assert_eq!(elsewhere(&listed, "pdf", "B"), None);
     let (_, pdf) = listed.get("pdf").unwrap();
-    assert!(!listed.differs(pdf), "both have it, described the same");
+    assert!(!listed.depends_on_target(pdf), "both have it, described the same");
     let list_requests =
         || one.list_requests.load(Ordering::Relaxed) + other.list_requests.load(Ordering::Relaxed);
     assert_eq!(list_requests(), 1);
     first.refresh().await.unwrap();
     assert_eq!(list_requests(), 2, "once more, for both");
-    let sources = vec![ToolSource { pool: "A".into(), engine: one.clone(), several: true }];
+    let sources = vec![ToolSource { pool: "A".into(), engine: one.clone(), has_instance_choice: true }];
     let second = Catalog::new(sources, Scope::Call, ToolProfile::Full, false, folder.path().to_owned());
     let listed = second.list().await.unwrap();
     let shown = listed.get("pdf").unwrap().1.shown.get();
@@ -146,7 +146,7 @@ async fn unreachable_engine_hides_no_tools() {
     assert_eq!(elsewhere(&listed, "pdf", "X"), None, "its tools are unknown");
     some.list().await.unwrap();
     assert_eq!(broken.list_requests.load(Ordering::Relaxed), 1, "not asked again with every call");
-    some.offered("X", &set(&[("find", "")]), false);
+    some.engine_started_with("X", &set(&[("find", "")]), false);
     let listed = some.list().await.unwrap();
     assert_eq!(names(&listed), ["click", "pdf", "find"]);
     assert_eq!(elsewhere(&listed, "pdf", "X"), Some(vec![r#"pool "C""#.to_owned()]), "now it is known");
@@ -163,7 +163,7 @@ async fn only_visible_changes_are_announced() {
     let changes = catalog.changes();
     let count = || *changes.borrow();
     let newer = set(&[("click", ""), ("find", ""), ("hover", "")]);
-    catalog.announced("F", &newer, false);
+    catalog.engine_changed_to("F", &newer, false);
     assert_eq!(count(), 0, "no client was shown a list yet");
     let listed = catalog.list().await.unwrap();
     assert_eq!(
@@ -172,15 +172,15 @@ async fn only_visible_changes_are_announced() {
         "as the running engine said, not as on disk"
     );
     assert_eq!(firefox.list_requests.load(Ordering::Relaxed), 0);
-    catalog.announced("F", &newer, false);
+    catalog.engine_changed_to("F", &newer, false);
     assert_eq!(count(), 0, "the same again");
-    catalog.announced("F", &set(&[("click", r#""x":{}"#), ("find", ""), ("hover", "")]), false);
+    catalog.engine_changed_to("F", &set(&[("click", r#""x":{}"#), ("find", ""), ("hover", "")]), false);
     assert_eq!(count(), 0, "C's click is the one that is shown");
-    catalog.announced("F", &set(&[("click", ""), ("find", "")]), false);
+    catalog.engine_changed_to("F", &set(&[("click", ""), ("find", "")]), false);
     assert_eq!(count(), 1);
-    catalog.offered("C", &set(&[("click", ""), ("pdf", "")]), false);
+    catalog.engine_started_with("C", &set(&[("click", ""), ("pdf", "")]), false);
     assert_eq!(count(), 2);
-    catalog.announced("elsewhere", &newer, false);
+    catalog.engine_changed_to("elsewhere", &newer, false);
     assert_eq!(count(), 2);
 }
 
@@ -207,8 +207,8 @@ fn index_has_label(shown: &Value) -> bool {
     shown["anyOf"][1]["type"] == "string"
 }
 
-/// Attached browsers come and go: the catalog notifies clients if they would see a difference, and only then. It does
-/// not ask an engine with a known fingerprint.
+/// Attached browsers come and go: the catalog notifies clients if they would see a difference, and only then. The
+/// catalog does not ask an engine with a known fingerprint.
 #[tokio::test]
 async fn attached_browsers_change_the_list() {
     let chromium = lists("chromium", CHROMIUM);
@@ -246,7 +246,7 @@ async fn attached_browsers_change_the_list() {
         assert_eq!((&number["type"], &number["minimum"]), (&json!("integer"), &json!(1)), "{why}");
         assert_eq!(index_has_label(&shown), heard > 1, "{why}");
     }
-    catalog.complete().await;
+    catalog.fetch_missing().await;
     assert_eq!(chromium.list_requests.load(Ordering::Relaxed), 1);
     let listed = catalog.list().await.unwrap();
     let odd = arguments(r#"{"odd":1}"#);
@@ -260,7 +260,7 @@ async fn attached_browsers_change_the_list() {
     assert_eq!((count(), shown("find")), (3, None), "its engine has said nothing yet");
     let listed = catalog.list().await.unwrap();
     assert_eq!(elsewhere(&listed, "pdf", "browser-6"), None, "its tools are unknown");
-    catalog.complete().await;
+    catalog.fetch_missing().await;
     assert_eq!((count(), firefox.list_requests.load(Ordering::Relaxed)), (4, 1));
     let listed = catalog.list().await.unwrap();
     assert_eq!(elsewhere(&listed, "find", "browser-4"), Some(vec!["browser 6".to_owned()]));
@@ -304,11 +304,11 @@ async fn pools_are_listed_with_attached_browsers() {
         panic!("the called pool's description counts")
     };
     assert_eq!(known, ["target", "sessionId", "browser_pool"], "there is no browser to choose");
-    assert!(listed.differs(listed.get("pdf").unwrap().1));
+    assert!(listed.depends_on_target(listed.get("pdf").unwrap().1));
     catalog.remove_browser(1);
     let listed = catalog.list().await.unwrap();
     assert!(!listed.get("click").unwrap().1.shown.get().contains("Pool"));
-    assert!(!listed.differs(listed.get("click").unwrap().1));
+    assert!(!listed.depends_on_target(listed.get("click").unwrap().1));
 }
 
 /// A partial list removes no tool; it adds and changes those it has.
@@ -323,8 +323,8 @@ async fn partial_lists_remove_no_tool() {
         (set(&[("click", ""), ("find", "")]), true, vec!["click", "ask", "find"]),
         (set(&[("click", "")]), false, vec!["click"]),
     ] {
-        catalog.offered("F", &set, partial);
-        catalog.announced("F", &set, partial);
+        catalog.engine_started_with("F", &set, partial);
+        catalog.engine_changed_to("F", &set, partial);
         assert_eq!(names(&catalog.list().await.unwrap()), expected);
     }
     assert_eq!(*changes.borrow(), 2, "the first list changed nothing");

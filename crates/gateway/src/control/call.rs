@@ -1,6 +1,6 @@
-//! `POST /control/call`: makes one call for the command line, in a named session of the owner `local`. It
-//! goes the same way as a call over MCP: permit, record, order. A command is a call whose tool the engine's
-//! adapter chooses.
+//! `POST /control/call`: makes one call for the command line, in a named session of the owner `local`. The
+//! call takes the same steps as one over MCP: permit, record, order. A command is a call whose tool the
+//! engine's adapter chooses.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -12,7 +12,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use greenroom_core::{
-    Agent, BoxFuture, Owner, Raw, SessionId, port::BrowserCommand, raw, settings::Pictures,
+    Agent, BoxFuture, Owner, Raw, SessionId,
+    excerpt::echoed,
+    likeness::nearest_texts,
+    port::BrowserCommand,
+    raw,
+    settings::{Pictures, Responses},
 };
 use greenroom_fleet::{CallTarget, SessionKey};
 use serde::{Deserialize, Serialize};
@@ -33,6 +38,10 @@ use crate::{
     route::CallRequest,
     session_key::{check_name, named},
 };
+
+/// How many elements are named when a search finds nothing, and among how many of the page they are looked for.
+const NEAREST_SHOWN: usize = 3;
+const NEAREST_OF: usize = 2_000;
 
 /// A call of the command line: a command, or a tool with its arguments.
 #[derive(Debug, Serialize, Deserialize)]
@@ -113,6 +122,10 @@ async fn run(gateway: &Arc<Gateway>, given: CommandCall) -> Result<CommandAnswer
         .map_err(|invalid| bad_call(invalid.to_string().replace("sessionId", "session")))?;
     let mode = ResponseMode::from_word(given.mode.as_deref().unwrap_or("auto"));
     let mode = mode.ok_or_else(|| bad_call(InvalidOption::Mode(MODE).to_string()))?;
+    let searched = match &given.command {
+        Some(BrowserCommand::Find { text }) => Some(text.clone()),
+        _ => None,
+    };
     let (tool, arguments) = match (given.command, given.tool) {
         (Some(command), None) if given.arguments.is_none() => {
             let (tool, arguments) = tool_of(gateway, &caller, &session, &command).await?;
@@ -129,12 +142,69 @@ async fn run(gateway: &Arc<Gateway>, given: CommandCall) -> Result<CommandAnswer
     // The command line writes pictures to files, which cost no tokens.
     let request = request.in_session(session.clone(), mode).with_pictures(Pictures::Inline);
     let body = call::run_request(gateway, &caller, request, turn).await;
-    let answer = CommandAnswer { session: given.session, tool, ..read_body(body) };
-    let found_nothing = answer.ok && is_empty_search(gateway, &session, &answer);
-    Ok(CommandAnswer { found_nothing, ..answer })
+    let mut answer = CommandAnswer { session: given.session, tool, ..read_body(body) };
+    answer.found_nothing = answer.ok && is_empty_search(gateway, &session, &answer);
+    if let (true, Some(wanted)) = (answer.found_nothing, searched) {
+        answer.text.push_str(&nearest_elements(gateway, &caller, session, &wanted).await);
+    }
+    Ok(answer)
 }
 
-/// The tool that carries out a command in this session, or that no tool does.
+/// The lines that name the elements whose texts are most like the one that was not found. They are empty if no text is like
+/// it, or if the page cannot be read.
+async fn nearest_elements(
+    gateway: &Arc<Gateway>,
+    caller: &Caller,
+    session: SessionId,
+    wanted: &str,
+) -> String {
+    #[derive(Deserialize)]
+    struct Page {
+        items: Vec<Element>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Element {
+        role: String,
+        name: String,
+        text: String,
+        r#ref: String,
+    }
+    impl Element {
+        fn shown(&self) -> &str {
+            if self.name.is_empty() { &self.text } else { &self.name }
+        }
+    }
+    let Ok((tool, mut arguments)) = tool_of(gateway, caller, &session, &BrowserCommand::Snapshot {}).await
+    else {
+        return String::new();
+    };
+    // As a list, the page does not count as seen: the answer to the next command shows what has changed since the page before.
+    arguments["flatten"] = true.into();
+    arguments["output_format"] = "json".into();
+    arguments["limit"] = NEAREST_OF.into();
+    let Ok(request) = CallRequest::from_parts(tool, Some(raw::encode(&arguments)), None) else {
+        return String::new();
+    };
+    let mut turn = Turns::default().take();
+    turn.wait().await;
+    let request = request.in_session(session, ResponseMode::As(Responses::Inline));
+    let answer = read_body(call::run_request(gateway, caller, request, turn).await);
+    let Ok(Page { items }) = serde_json::from_str(&answer.text) else {
+        tracing::debug!(text = answer.text, "the page cannot be read for the nearest texts");
+        return String::new();
+    };
+    let nearest = nearest_texts(wanted, items.iter().map(Element::shown), NEAREST_SHOWN);
+    let lines = nearest.iter().filter_map(|index| items.get(*index)).map(|element| {
+        let target =
+            if element.r#ref.is_empty() { String::new() } else { format!(" [ref={}]", element.r#ref) };
+        format!("\n- {} \"{}\"{target}", element.role, echoed(element.shown()))
+    });
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\nNearest on the page:{lines}") }
+}
+
+/// The tool that carries out a command in this session, or the error that no tool does.
 async fn tool_of(
     gateway: &Gateway,
     caller: &Caller,

@@ -1,5 +1,5 @@
-//! `GET /control/logs`: the journal, one JSON object a line; with `?follow=true` the stream stays open and brings new
-//! lines as they are written, until the process ends.
+//! `GET /control/logs`: the process's recent log, one JSON object a line; with `?follow=true` the stream stays open
+//! and brings new lines as they are written, until the process ends.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -37,7 +37,7 @@ pub enum LogLine {
         #[serde(default)]
         fields: Map<String, Value>,
     },
-    /// The reader was too slow for so many lines.
+    /// The reader was too slow: this many lines were overwritten before it read them.
     Lost { lost: u64 },
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn read(
     wish: Result<Query<LogsQuery>, QueryRejection>,
 ) -> Result<Response, ControlProblem> {
     let Query(LogsQuery { follow }) = wish.map_err(|error| ControlProblem::bad_query(&error.body_text()))?;
-    let written = control.journal.written();
+    let written = control.recent_log.written();
     let reader = LogReader { control, follow, next: None, written };
     let body = Body::from_stream(stream::unfold(reader, |mut reader| async {
         let chunk = reader.chunk().await?;
@@ -86,7 +86,7 @@ impl LogReader {
             // Read this before the lines, so that lines written before the end are still read after it.
             let closing = self.control.closing.is_cancelled();
             self.written.mark_unchanged();
-            let read = self.control.journal.read(self.next);
+            let read = self.control.recent_log.read(self.next);
             self.next = Some(read.next);
             let lost = (read.lost > 0).then_some(LogLine::Lost { lost: read.lost });
             let lines = lost.into_iter().chain(read.entries.iter().map(|entry| LogLine::from(&**entry)));

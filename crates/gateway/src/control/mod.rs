@@ -1,5 +1,5 @@
-//! What the user who owns the process may see and do, over HTTP on the process's own control socket: its state, every
-//! owner's sessions and what happened in them, its log.
+//! The control socket's HTTP routes: with them the user who owns the process sees its state, its log and every
+//! owner's sessions and timelines, closes sessions, and makes calls.
 //!
 //! One file per resource. There is no authentication here: only the process's own user can open the socket, and that
 //! user may also kill the process. So the routes must never be served where others can reach them. They set no
@@ -88,7 +88,7 @@ impl ProcessIdentity {
 pub struct Control {
     pub gateway: Arc<Gateway>,
     pub identity: ProcessIdentity,
-    pub journal: Arc<RecentLog>,
+    pub recent_log: Arc<RecentLog>,
     /// Cancelled when the process ends: streams end then.
     pub closing: CancellationToken,
 }

@@ -1,7 +1,7 @@
-//! The journal: the last lines of the process's log, kept in memory for the control socket.
+//! The last lines of the process's log, kept in memory for the control socket.
 //!
 //! Writing never waits for a reader. A reader remembers how far it has read; a slow reader finds that lines were
-//! overwritten, and learns how many. The cli's logging writes it, [`super::logs`] reads it.
+//! overwritten, and learns how many. The cli's logging writes the lines, [`super::logs`] reads them.
 
 use std::{collections::VecDeque, sync::Arc, time::SystemTime};
 
@@ -104,35 +104,41 @@ fn cut(text: &mut String) {
 mod tests {
     use super::*;
 
-    fn write(journal: &RecentLog, message: impl Into<String>) {
+    fn write(recent_log: &RecentLog, message: impl Into<String>) {
         let message = message.into();
         let time = SystemTime::UNIX_EPOCH;
-        journal.write(LogEntry { time, level: "INFO", target: String::new(), message, fields: Vec::new() });
+        recent_log.write(LogEntry {
+            time,
+            level: "INFO",
+            target: String::new(),
+            message,
+            fields: Vec::new(),
+        });
     }
 
     /// The last lines are kept and no more; a reader that fell behind learns how many it missed, once.
     #[test]
-    fn a_slow_reader_learns_what_it_missed() {
-        let journal = RecentLog::default();
-        write(&journal, "first");
-        let read = journal.read(None);
+    fn slow_reader_gets_the_count_of_missed_lines() {
+        let recent_log = RecentLog::default();
+        write(&recent_log, "first");
+        let read = recent_log.read(None);
         assert_eq!((read.lost, read.entries.len(), read.next), (0, 1, 1));
         for n in 0..LINES_MAX + 5 {
-            write(&journal, n.to_string());
+            write(&recent_log, n.to_string());
         }
-        let read = journal.read(Some(read.next));
+        let read = recent_log.read(Some(read.next));
         assert_eq!((read.lost, read.entries.len()), (5, LINES_MAX));
         assert_eq!(read.entries[0].message, "5");
-        let read = journal.read(Some(read.next));
+        let read = recent_log.read(Some(read.next));
         assert_eq!((read.lost, read.entries.len()), (0, 0));
-        assert_eq!(journal.read(None).lost, 0, "a newcomer has missed nothing");
+        assert_eq!(recent_log.read(None).lost, 0, "a newcomer has missed nothing");
     }
 
     /// A long message keeps its head.
     #[test]
     fn long_lines_are_cut() {
-        let journal = RecentLog::default();
-        write(&journal, "ä".repeat(TEXT_BYTES_MAX));
-        assert_eq!(journal.read(None).entries[0].message.chars().count(), TEXT_BYTES_MAX / 2 + 1);
+        let recent_log = RecentLog::default();
+        write(&recent_log, "ä".repeat(TEXT_BYTES_MAX));
+        assert_eq!(recent_log.read(None).entries[0].message.chars().count(), TEXT_BYTES_MAX / 2 + 1);
     }
 }

@@ -12,7 +12,7 @@ impl ErrorResponse {
         let names =
             |others: &[&SourceName]| others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         if source.is_pool() && others.iter().all(|other| other.is_pool()) {
-            // If there are only pools, the word is needed once.
+            // If there are only pools, write the word "pool" once.
             let others = names(others).replace("pool ", "");
             return Self::new(
                 "tool_not_in_pool",

@@ -1,4 +1,4 @@
-//! What errors say.
+//! The texts of errors.
 
 use super::*;
 use std::time::Duration;
@@ -22,20 +22,20 @@ fn timeout(holders: &[&str], waiting: usize) -> LeaseTimeout {
 fn lease_timeout_names_the_holders() {
     let few = timeout(&["\"a\"", "another owner"], 1);
     assert_eq!(
-        who_holds(&few, true),
+        pool_full_hint(&few, true),
         "2 of 2 slots are leased by \"a\", another owner, 1 other caller waits; close a session with session_close, or raise INSTANCES or SLOTS of pool \"TESTING\""
     );
-    let hint = who_holds(&timeout(&["\"a\""], 0), true);
+    let hint = pool_full_hint(&timeout(&["\"a\""], 0), true);
     assert!(hint.starts_with("1 of 1 slot is leased by \"a\";"), "{hint}");
-    let hint = who_holds(&timeout(&["x"; 8], 3), false);
+    let hint = pool_full_hint(&timeout(&["x"; 8], 3), false);
     assert!(hint.contains("by x, x, x, x, x and 3 more, 3 other callers wait"), "{hint}");
     assert!(hint.ends_with("raise `pool.slots` or `pool.instances_max`"), "{hint}");
-    let hint = who_holds(&LeaseTimeout { silent: 1, ..timeout(&[], 0) }, true);
+    let hint = pool_full_hint(&LeaseTimeout { silent: 1, ..timeout(&[], 0) }, true);
     assert!(hint.contains("1 instance does not answer and gets no sessions until it does"), "{hint}");
     let one = LeaseTimeout { instance: Some(greenroom_core::InstanceId(2)), ..timeout(&[], 0) };
-    assert!(who_holds(&one, true).contains("leave `browser_instance` out"));
+    assert!(pool_full_hint(&one, true).contains("leave `browser_instance` out"));
     let browser = Some(std::sync::Arc::new(greenroom_fleet::BrowserName { index: 2, label: None }));
-    let hint = who_holds(&LeaseTimeout { browser, ..timeout(&["\"a\""], 0) }, true);
+    let hint = pool_full_hint(&LeaseTimeout { browser, ..timeout(&["\"a\""], 0) }, true);
     assert!(
         hint.ends_with("or wait: an attached browser has one slot, or `slots` of them if it is `isolated`"),
         "{hint}"

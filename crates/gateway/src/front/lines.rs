@@ -27,10 +27,10 @@ pub(super) const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Serves one client until it closes its end, or `stop` is cancelled. Then it cancels the client's calls; the caller
 /// ends the client's sessions.
 pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, client: NewClient, stop: CancellationToken) {
-    offloadable(converse(gateway, stdio, client, stop)).await;
+    offloadable(serve_lines(gateway, stdio, client, stop)).await;
 }
 
-async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: NewClient, stop: CancellationToken) {
+async fn serve_lines(gateway: Arc<Gateway>, stdio: Stdio, client: NewClient, stop: CancellationToken) {
     let Stdio { mut incoming, outgoing } = stdio;
     let reply_path = ReplyPath::pipe(&outgoing);
     let mut changes = gateway.catalog.changes();
@@ -46,7 +46,8 @@ async fn converse(gateway: Arc<Gateway>, stdio: Stdio, client: NewClient, stop: 
             }
             ControlFlow::Continue(())
         };
-        // Do not wait for this in the step: an answer to a client that does not read must not delay the shutdown.
+        // Check for the stop here and not within the step: a step that waits for a client to read must not delay the
+        // shutdown.
         let next = tokio::select! {
             biased;
             () = stop.cancelled() => ControlFlow::Break(()),
@@ -76,7 +77,7 @@ async fn take(protocol: &Protocol, reply_path: &ReplyPath, line: StreamLine) {
         Parsed::Batch(parts) => protocol.take_batch(parts, reply_path.clone()).await,
     }
     drop(guard);
-    // The same task handles the next lines, at once if they are there.
+    // This task also handles the next lines, which may be small: do that on the runtime's thread.
     return_to_runtime().await;
 }
 
@@ -91,7 +92,7 @@ mod tests {
     use std::{collections::HashSet, thread};
 
     use greenroom_core::{ConnectionId, Owner, settings::Scope};
-    use greenroom_testkit::{PATIENCE, within};
+    use greenroom_testkit::{TEST_TIMEOUT, within};
 
     use super::*;
     use crate::{
@@ -105,8 +106,8 @@ mod tests {
         let (gateway, _folder) = testing::gateway(&[BUILT_IN], Scope::Connection, DAY);
         let id = ConnectionId::from_random(1);
         let owner = Owner::local();
-        let reach = ClientLocation::Network;
-        let client = NewClient { id, owner, reach, first_question: 1, lost: HashSet::new() };
+        let location = ClientLocation::Network;
+        let client = NewClient { id, owner, location, first_question: 1, lost: HashSet::new() };
         let protocol = Protocol::new(gateway, Connection::new(client));
         let Stdio { outgoing, .. } = greenroom_mcp::stdio::open(std::io::empty(), std::io::sink()).unwrap();
         let reply_path = ReplyPath::pipe(&outgoing);
@@ -114,6 +115,6 @@ mod tests {
             take(&protocol, &reply_path, StreamLine::Whole(b"[".repeat(1024 * 1024))).await;
             thread::current().id()
         });
-        assert_eq!(within(PATIENCE, handled).await, thread::current().id());
+        assert_eq!(within(TEST_TIMEOUT, handled).await, thread::current().id());
     }
 }

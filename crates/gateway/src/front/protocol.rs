@@ -1,4 +1,4 @@
-//! The server's side of the protocol: lifecycle, tools, resources, logging, cancellation. The same for every front.
+//! The server's side of the protocol: lifecycle, tools, resources, logging, cancellation. Every front uses it.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -37,7 +37,7 @@ const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "criti
 /// The state of a connection.
 #[derive(Clone, Copy)]
 enum HandshakePhase {
-    /// Only `initialize` and `ping` are allowed yet.
+    /// The client has not sent `initialize`: only that and `ping` are allowed.
     New,
     Introduced(Revision),
 }
@@ -96,8 +96,10 @@ impl Protocol {
     /// Notifies the client that the list of tools has changed.
     pub(super) async fn tools_changed(&self, sink: &ClientSink) {
         if self.introduced() {
-            // If the client is gone, the reader sees its closed end.
-            let _ = sink.remind(message::notification("notifications/tools/list_changed", None)).await;
+            // If the client is gone, the front notices that when it reads from the client.
+            let _ = sink
+                .send_unless_pending(message::notification("notifications/tools/list_changed", None))
+                .await;
         }
     }
 
@@ -148,7 +150,8 @@ impl Protocol {
         self.connection.introduced(params.get("capabilities").map(ToOwned::to_owned));
         *self.phase.lock() = HandshakePhase::Introduced(revision);
         let client = params.read::<Fields>("clientInfo").ok().flatten().unwrap_or_default();
-        let name = self.gateway.fleet.connections().introduce(self.connection.id, called(&client).as_deref());
+        let name =
+            self.gateway.fleet.connections().introduce(self.connection.id, display_name(&client).as_deref());
         tracing::info!(client = &*name, "connected");
         let mut capabilities = server_capabilities(&self.gateway);
         passthrough::declare(&self.gateway, &mut capabilities);
@@ -193,7 +196,7 @@ impl Protocol {
         }
         let gateway = self.gateway.clone();
         let owner = self.connection.owner.clone();
-        let is_local = self.connection.reach.is_local();
+        let is_local = self.connection.location.is_local();
         let work = async move {
             let list = list_tools(&gateway, &owner, is_local, gateway.scope).await;
             (list.map(|list| encode(&list)), None)
@@ -208,7 +211,7 @@ impl Protocol {
         let agent = ConnectedAgent { connection: connection.clone(), sink, waiting };
         Caller {
             owner: connection.owner.clone(),
-            is_local: connection.reach.is_local(),
+            is_local: connection.location.is_local(),
             source: CallSource::Connection(connection),
             agent: Arc::new(agent),
             is_program: false,
@@ -258,12 +261,12 @@ impl Protocol {
             Err(error) => return send(&reply_path.reply, Some(&id), &Err(error.to_raw())).await,
         };
         let connections = self.gateway.fleet.connections();
-        connections.introduce(self.connection.id, request.client.as_ref().and_then(called).as_deref());
+        connections.introduce(self.connection.id, request.client.as_ref().and_then(display_name).as_deref());
         let stateless_client = stateless::StatelessClient {
             owner: self.connection.owner.clone(),
             connection: Some(self.connection.clone()),
             roots: self.connection.folder(),
-            is_local: self.connection.reach.is_local(),
+            is_local: self.connection.location.is_local(),
             turn: self.turns.take(),
         };
         let gateway = self.gateway.clone();
@@ -274,7 +277,7 @@ impl Protocol {
         self.spawn(id, reply_path, work).await;
     }
 
-    /// Does the work in a task of its own, and sends the answer. The future owns what the call holds until then.
+    /// Does the work in a task of its own, and sends the answer. `work` owns what the call holds until then.
     async fn spawn(
         &self,
         id: Id,
@@ -307,7 +310,7 @@ impl Protocol {
 }
 
 /// The client's name for people: its title, or its name.
-fn called(client: &Fields) -> Option<String> {
+fn display_name(client: &Fields) -> Option<String> {
     let read = |key| client.read::<String>(key).ok().flatten().filter(|text| !text.trim().is_empty());
     read("title").or_else(|| read("name"))
 }
@@ -333,7 +336,7 @@ pub(super) fn server_info() -> serde_json::Value {
     json!({ "name": "greenroom", "title": "greenroom", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// A list has one page, so no cursor is valid.
+/// Refuses a cursor: a list has one page, so none is valid.
 pub(super) fn one_page(params: Option<&RawValue>) -> Result<(), RpcError> {
     let fields = params.and_then(|params| Fields::open(params).ok());
     let cursor = fields.as_ref().and_then(|fields| fields.get("cursor"));
@@ -362,7 +365,7 @@ pub(crate) async fn list_tools(
         )
         .to_raw()
     })?;
-    // Under `explicit` the list already requires it.
+    // Under `explicit` the list already requires `sessionId`.
     let demands_session = scope == Scope::Explicit && gateway.scope != scope;
     let shown = listed.iter().filter(|(name, entry)| entry.is_listed && gateway.policy.shows(owner, name));
     let mut list: Vec<Cow<'_, RawValue>> = shown

@@ -34,7 +34,7 @@ impl Secret {
         digest(&self.0)
     }
 
-    /// Whether it is too short, or longer than any front needs.
+    /// Whether the secret is too short, or longer than any front needs.
     pub(super) fn is_unusable(&self) -> bool {
         !BYTES.contains(&self.0.len())
     }

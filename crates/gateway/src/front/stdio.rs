@@ -14,11 +14,11 @@ use crate::{
 
 /// Serves the one client of this process.
 pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, stop: CancellationToken) {
-    let reach = ClientLocation::Local { folder: gateway.folder.clone() };
+    let location = ClientLocation::Local { folder: gateway.folder.clone() };
     let client = NewClient {
         id: ConnectionId(1),
         owner: Owner::local(),
-        reach,
+        location,
         first_question: 1,
         lost: HashSet::new(),
     };

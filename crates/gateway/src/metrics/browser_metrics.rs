@@ -1,5 +1,5 @@
-//! Metrics of attached browsers, by index and label. They count by index; each scrape looks up the label. Metrics of a
-//! removed browser disappear: otherwise a caller who may attach browsers could create labels without end.
+//! Metrics of attached browsers, by index and label. Events are counted by index; each scrape looks up the label.
+//! Metrics of a removed browser disappear: otherwise a caller who may attach browsers could create labels without end.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
@@ -83,7 +83,7 @@ impl BrowserMetrics {
     }
 
     /// Updates the metrics from the counts and from these browsers' states.
-    pub(super) fn look(&self, browsers: &[BrowserStatus]) {
+    pub(super) fn update_gauges(&self, browsers: &[BrowserStatus]) {
         let Self { states, leased, waiting, reconnects, attempts, calls, .. } = self;
         states.clear();
         for gauges in [leased, waiting] {

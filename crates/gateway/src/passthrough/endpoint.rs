@@ -1,9 +1,9 @@
 //! Decides where a request other than a tool call goes: to which custom MCP server, and in which session
 //! there, if in any.
 //!
-//! A session that the request names decides by where it lives; a session with a browser is refused. Otherwise the
-//! request goes to the first pool whose engine is a custom server, the default pool before others, in the session that
-//! a tool call without `sessionId` has there, if there is one.
+//! If the request names a session, it goes to the server in which that session lives; a session with a browser is
+//! refused. Otherwise the request goes to the first pool whose engine is a custom server, the default pool before
+//! others, in the session that a tool call without `sessionId` has there, if there is one.
 
 use greenroom_core::{Fields, SessionId};
 use greenroom_fleet::SessionKey;
@@ -23,7 +23,7 @@ pub(super) struct PassthroughTarget {
 }
 
 impl PassthroughTarget {
-    /// Where the request goes, if a server may have what it asks for.
+    /// Decides where the request goes.
     pub(super) async fn resolve(
         gateway: &Gateway,
         caller: &Caller,
@@ -38,19 +38,19 @@ impl PassthroughTarget {
             .and_then(|session_key| gateway.fleet.session_pool(&caller.owner, session_key));
         let pool = server(gateway, method).map_or_else(String::new, |server| server.pool.to_string());
         match (session_key, home) {
-            // A session with a browser has none of these, and the request would bypass the checks that guard tools.
+            // Browser engines have none of these methods, and the request would bypass the checks that guard tools.
             (Ok(_), Some(home)) if is_named && !is_server(gateway, &home) => {
                 Err(ErrorResponse::not_a_server(method.name, &home))
             }
             (Ok(session_key), Some(home)) if is_named || home == pool => Ok(Self { pool: home, session_key }),
             (Ok(session_key), None) if is_named => Ok(Self { pool, session_key }),
-            // A new session of a connection is made in the default pool.
+            // A connection's own session is opened in the default pool, so that must be the server's pool.
             (Ok(session_key @ SessionKey::Connection(_)), None)
-                if method.stays && pool == gateway.fleet.default_pool() =>
+                if method.needs_session && pool == gateway.fleet.default_pool() =>
             {
                 Ok(Self { pool, session_key })
             }
-            _ if method.stays => Err(ErrorResponse::session_to_stay(method.name, SESSION)),
+            _ if method.needs_session => Err(ErrorResponse::lasting_session_required(method.name, SESSION)),
             _ => Ok(Self { pool, session_key: SessionKey::Ephemeral }),
         }
     }

@@ -27,7 +27,7 @@ use crate::{
 pub(crate) use endpoint::SESSION;
 use endpoint::{PassthroughTarget, server, take_session};
 pub(crate) use method::PassthroughMethod;
-use method::{CAPABILITIES, LASTING};
+use method::{CAPABILITIES, STATELESS_CAPABILITIES};
 
 /// Marks a cursor as the server's own. greenroom's pages come before the server's.
 const CURSOR: &str = "engine:";
@@ -59,17 +59,17 @@ impl Passthrough {
         self.method.name
     }
 
-    /// Whether a server may answer it, or a part of it.
+    /// Whether a server may answer the request, or a part of it.
     pub(crate) fn is_passed_on(self, gateway: &Gateway) -> bool {
         server(gateway, self.method).is_some()
     }
 
-    /// greenroom's own answer, which comes before the server's.
+    /// The method for greenroom's own resources, whose answer comes before the server's.
     fn own(self, gateway: &Gateway) -> Option<resources::ResourceMethod> {
         resources::ResourceMethod::from_name(self.method.name).filter(|_| gateway.recalls())
     }
 
-    /// Runs the request; in its turn if it is passed on.
+    /// Runs the request. If greenroom does not answer it alone, waits for its turn first.
     pub(crate) async fn run(
         self,
         gateway: &Gateway,
@@ -97,8 +97,8 @@ impl Passthrough {
         }
     }
 
-    /// Whether the request is for greenroom's own resources: the first page, or a page or resource of ours. If not,
-    /// this removes the mark from the server's cursor.
+    /// Whether the request is for greenroom's own resources: the first page, a later page of greenroom's, or one of
+    /// its resources. If not, this removes the mark from the server's cursor.
     fn is_for_us(self, gateway: &Gateway, params: &mut Fields) -> bool {
         if self.method.list.is_none() {
             let uri = params.read::<String>("uri").ok().flatten().unwrap_or_default();
@@ -206,16 +206,16 @@ fn code_of(error: &Raw) -> Option<i64> {
     serde_json::from_str(error.get()).ok().map(|ErrorCode { code }| code)
 }
 
-/// Declares these capabilities in the handshake, as far as the server has declared them when it was last asked.
+/// Declares capabilities in the handshake: those that a custom server declared when it was last asked.
 pub(crate) fn declare(gateway: &Gateway, capabilities: &mut Value) {
     for (name, server_value) in declared(gateway, &CAPABILITIES) {
         capabilities[name] = server_value;
     }
 }
 
-/// The same for revision 2026-07-28. The gateway announces no changes there.
+/// Declares capabilities to clients of revision 2026-07-28, without values: the gateway announces no changes there.
 pub(crate) fn declare_stateless(gateway: &Gateway, capabilities: &mut Value) {
-    for (name, _) in declared(gateway, &LASTING) {
+    for (name, _) in declared(gateway, &STATELESS_CAPABILITIES) {
         capabilities[name] = json!({});
     }
 }

@@ -1,8 +1,8 @@
 //! The record of one call while it is made: begun before the call runs, ended before its answer is sent.
 //!
-//! Every permitted call has a [`CallRecord`]. It writes the call's begin through the call's recorder, and the
-//! call's result at its end. If it is dropped without a result, the client has left, and the record says so.
-//! If records are off, it does nothing.
+//! Every permitted call has a [`CallRecord`]. It writes the call's beginning through the call's recorder, and
+//! the call's result at its end. If it is dropped without a result, the client has left, and the record says
+//! so. If records are off, it does nothing.
 
 mod claim;
 
@@ -39,7 +39,7 @@ use super::{
 
 /// How long a call waits for its record. Usually it takes a fifth of a millisecond; a disk that takes this long is
 /// broken, and the call goes on without a record.
-pub(super) const WRITE: Duration = Duration::from_secs(5);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One call's record.
 pub(crate) struct CallRecord {
@@ -57,20 +57,20 @@ struct RecordEntry {
     request: Request,
     /// The secrets that the call brought.
     secrets: SecretValues,
-    /// The secrets of its session at the call's end, these included.
+    /// The secrets of its session at the call's end, including those that the call brought.
     known: OnceLock<Arc<SecretValues>>,
-    /// Whether the begin was given to the store.
+    /// Whether the call's beginning was given to the store.
     is_begun: AtomicBool,
     /// When the call began: each step of a bulk has its own time.
     began: OnceLock<Instant>,
-    /// Why the store did not record the begin.
+    /// Why the store did not record the call's beginning.
     not_begun: Arc<OnceLock<Arc<str>>>,
 }
 
 impl CallRecord {
     /// Makes the record of a call, under a new `ref_id`. `session_key` is `None` if it is unclear which
     /// session the call is for; such a call does not run.
-    pub(crate) fn take(
+    pub(crate) fn with_new_id(
         recall: &super::Recall,
         owner: &Owner,
         session_key: Option<&SessionKey>,
@@ -79,15 +79,15 @@ impl CallRecord {
         let at = SystemTime::now();
         let ref_id = RefId::new(at, Uuid::new_v4().into_bytes());
         let runs = recall.running.try_enter(owner, &ref_id).ok();
-        Self::named(recall, (owner, session_key), call, (at, ref_id), runs)
+        Self::with_id(recall, (owner, session_key), call, (at, ref_id), runs)
     }
 
-    /// Writes no end: the record belongs to another call, or to none.
+    /// Drops the record without writing an end: the `ref_id` belongs to another call, or to none.
     fn discard(mut self) {
         self.is_ended = true;
     }
 
-    fn named(
+    fn with_id(
         recall: &super::Recall,
         (owner, session_key): (&Owner, Option<&SessionKey>),
         call: &route::CallRequest,
@@ -145,7 +145,7 @@ impl CallRecord {
         let _ = entry.known.set(recall.secrets.of_session(owner, session_key).values);
     }
 
-    /// Records the call before it runs.
+    /// The recorder with which the session records the call before it runs.
     pub(crate) fn recorder(&self) -> Option<Arc<dyn CallRecorder>> {
         let entry = self.entry.clone()?;
         Some(entry)
@@ -226,7 +226,7 @@ impl CallRecord {
         ended_call
     }
 
-    /// The call never began: its record is discarded.
+    /// Discards the record of a call that never began.
     pub(crate) fn discard_unbegun(mut self) {
         self.is_ended = !self.entry.as_ref().is_some_and(|entry| entry.is_begun.load(Ordering::Relaxed));
     }
@@ -355,7 +355,7 @@ impl RecordEntry {
     ) -> Result<BlobRef, NotRecorded> {
         let late = |_| NotRecorded("keeping its files took too long".into());
         let bytes = data.len() as u64;
-        let id = timeout(WRITE, self.records.keep(pool, data)).await.map_err(late)??;
+        let id = timeout(WRITE_TIMEOUT, self.records.keep(pool, data)).await.map_err(late)??;
         Ok(BlobRef { id, mime: mime.to_owned(), name, bytes })
     }
 
@@ -363,16 +363,16 @@ impl RecordEntry {
         // A call that never reached a session has not begun.
         let is_begun = self.is_begun.swap(true, Ordering::Relaxed);
         let beginning = (!is_begun).then(|| self.records.begin(self.request.clone()));
-        let ended = timeout(WRITE, self.records.end(response)).await;
+        let ended = timeout(WRITE_TIMEOUT, self.records.end(response)).await;
         if matches!(ended, Ok(Ok(()))) {
             return;
         }
         if let Some(beginning) = beginning {
-            note(&self.not_begun, timeout(WRITE, beginning).await);
+            set_failure_reason(&self.not_begun, timeout(WRITE_TIMEOUT, beginning).await);
         }
-        // Without a begin there can be no end, so the begin's error is the reason.
+        // The store refuses an end without a beginning, so the error of the beginning is the reason.
         let reason = OnceLock::new();
-        note(&reason, ended);
+        set_failure_reason(&reason, ended);
         ended_call.not_recorded = self.not_begun.get().or(reason.get()).cloned();
     }
 }
@@ -397,8 +397,8 @@ impl CallRecorder for RecordEntry {
     fn begin(&self, session: Option<&SessionRef>) -> BoxFuture<'static, ()> {
         let _ = self.began.set(Instant::now());
         if self.is_begun.swap(true, Ordering::Relaxed) {
-            // It began under a client's name, before its session was known. Record the session too, without waiting for
-            // it.
+            // The call was claimed under the client's `ref_id`, before its session was known. Record the session now,
+            // without waiting for the store.
             if let Some(session) = session {
                 let request = Request { session: Some(session.clone()), ..self.request.clone() };
                 drop(self.records.begin(request));
@@ -406,14 +406,14 @@ impl CallRecorder for RecordEntry {
             return Box::pin(std::future::ready(()));
         }
         let written = self.records.begin(Request { session: session.cloned(), ..self.request.clone() });
-        // The answer reports a failure: a call whose begin is not recorded has no end either.
+        // A failure is noted for the answer: a call whose beginning is not recorded has no recorded end either.
         let not_begun = self.not_begun.clone();
-        Box::pin(async move { note(&not_begun, timeout(WRITE, written).await) })
+        Box::pin(async move { set_failure_reason(&not_begun, timeout(WRITE_TIMEOUT, written).await) })
     }
 }
 
-/// Notes the reason why a write failed.
-fn note(reason: &OnceLock<Arc<str>>, written: Result<Result<(), NotRecorded>, Elapsed>) {
+/// Stores the reason why a write failed.
+fn set_failure_reason(reason: &OnceLock<Arc<str>>, written: Result<Result<(), NotRecorded>, Elapsed>) {
     let why = match written {
         Ok(Ok(())) => return,
         Ok(Err(NotRecorded(why))) => why,
@@ -437,9 +437,9 @@ mod tests {
         encode(&members)
     }
 
-    fn take(recall: &Recall, arguments: &RawValue) -> CallRecord {
+    fn with_new_id(recall: &Recall, arguments: &RawValue) -> CallRecord {
         let call = route::CallRequest::from_parts("t", Some(arguments.to_owned()), None).unwrap();
-        CallRecord::take(recall, &Owner::local(), Some(&SessionKey::Ephemeral), &call)
+        CallRecord::with_new_id(recall, &Owner::local(), Some(&SessionKey::Ephemeral), &call)
     }
 
     /// The session knows a call's secrets before the call runs, so that later records do not contain them even if the
@@ -451,9 +451,9 @@ mod tests {
         for (secrets, shown, expected) in
             [(100, "secret 000 on a page", "[redacted] on a page"), (200, "any page", "[redacted]")]
         {
-            drop(take(recall, &arguments(secrets)));
+            drop(with_new_id(recall, &arguments(secrets)));
             let reply = Reply::from(Ok(encode(&json!({}))));
-            let next = take(recall, &arguments(0));
+            let next = with_new_id(recall, &arguments(0));
             next.learn_secrets(recall, &SessionKey::Ephemeral, &reply, None);
             let entry = next.entry.as_ref().unwrap();
             assert_eq!(&*entry.scrubbed(shown.into()), expected);

@@ -1,8 +1,8 @@
-//! What `get_content` and its like read: a record's content, whole, in part, or what is new in it.
+//! Reads a record's content for `get_content` and REST: whole, in part, or what is new in it.
 //!
 //! A record's content is its page snapshot, or without one the texts of its result. Each record has a cursor for plain
 //! reads: the first read returns everything, later reads only what is new since, which for an ended call is nothing
-//! until the cursor is reset. Reads with a search, offset or comparison neither use nor move it.
+//! until the cursor is reset. Reads with a search, offset or comparison neither use nor move the cursor.
 
 use greenroom_core::{
     Owner, Records, RefId,
@@ -77,7 +77,9 @@ pub(crate) async fn read(
         let (changes, note) = match diff(&earlier, &whole) {
             SnapshotDiff::Same => (String::new(), None),
             SnapshotDiff::Changed(text) => (text, None),
-            SnapshotDiff::Fresh => (whole, Some("too different to compare: this is all of it".to_owned())),
+            SnapshotDiff::TooDifferent => {
+                (whole, Some("too different to compare: this is all of it".to_owned()))
+            }
         };
         return Ok(ContentPart { note, ..ask.part(&changes) });
     }
@@ -127,7 +129,7 @@ impl ContentQuery {
     }
 }
 
-/// As 64 hex digits.
+/// The SHA-256 of a text, as 64 hex digits.
 fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

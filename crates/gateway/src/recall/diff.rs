@@ -21,20 +21,20 @@ pub(crate) enum SnapshotDiff {
     Same,
     Changed(String),
     /// So much has changed that reading the new snapshot whole is better.
-    Fresh,
+    TooDifferent,
 }
 
-/// A diff is at most one part in so many of the new snapshot, in bytes. A reader has to apply it to what it read
-/// before, which is harder than plain reading; a diff must halve the text to be worth that.
-const WORTH: usize = 2;
+/// A diff is sent only up to the length of the new snapshot divided by this, in bytes. A reader has to apply a
+/// diff to what it read before, which is harder than plain reading; it must halve the text to be worth that.
+const DIFF_RATIO: usize = 2;
 
-/// How many removed siblings a diff names in one place. So many belong to one event, such as a menu that has
-/// closed; more of them are a list that was replaced, and then their number is enough.
-const GONE_MAX: usize = 10;
+/// How many removed siblings a diff names in one place. Up to this many may belong to one event, such as a
+/// menu that has closed; more are a list that was replaced, and then their number is enough.
+const REMOVED_SHOWN_MAX: usize = 10;
 
 /// What has changed from `before` to `after`.
 pub(crate) fn diff(before: &str, after: &str) -> SnapshotDiff {
-    let bytes_max = after.len() / WORTH;
+    let bytes_max = after.len() / DIFF_RATIO;
     let before = lines_of(before);
     let after = lines_of(after);
     let mut page =
@@ -51,7 +51,7 @@ pub(crate) fn diff(before: &str, after: &str) -> SnapshotDiff {
         }
         page.stayed(depth, !added.is_empty());
         if page.text.len() > bytes_max {
-            return SnapshotDiff::Fresh;
+            return SnapshotDiff::TooDifferent;
         }
     }
     if page.text.is_empty() { SnapshotDiff::Same } else { SnapshotDiff::Changed(page.text) }
@@ -103,7 +103,7 @@ impl DiffWriter<'_> {
             let below = rest.iter().take_while(|line| line.depth > top.depth).count();
             siblings = if depth == Some(top.depth) { siblings + 1 } else { 1 };
             depth = Some(top.depth);
-            if siblings > GONE_MAX {
+            if siblings > REMOVED_SHOWN_MAX {
                 let others = lines.iter().take_while(|line| line.depth >= top.depth);
                 let (all, more) = others
                     .fold((0, 0), |(all, more), line| (all + 1, more + usize::from(line.depth == top.depth)));
@@ -120,7 +120,7 @@ impl DiffWriter<'_> {
         }
     }
 
-    /// The unchanged line below a change, unless its parent is not shown.
+    /// Writes the unchanged line below a change, unless its parent is not shown.
     fn stayed(&mut self, depth: usize, follows_added: bool) {
         let next = self.passed;
         if self.after.get(next).is_some_and(|line| follows_added || line.depth <= depth) {
@@ -204,15 +204,15 @@ mod tests {
     /// Equal snapshots are reported as the same, also if one lacks the last newline; very different pages are shown
     /// whole.
     #[test]
-    fn equal_and_very_different_snapshots() {
+    fn equal_snapshots_are_unchanged_and_very_different_ones_whole() {
         assert_eq!(diff(ORDERS, ORDERS), SnapshotDiff::Same);
         assert_eq!(diff(ORDERS, ORDERS.trim_end()), SnapshotDiff::Same);
         assert_eq!(diff("", ""), SnapshotDiff::Same);
-        assert_eq!(diff("", ORDERS), SnapshotDiff::Fresh);
-        assert_eq!(diff(ORDERS, ""), SnapshotDiff::Fresh);
+        assert_eq!(diff("", ORDERS), SnapshotDiff::TooDifferent);
+        assert_eq!(diff(ORDERS, ""), SnapshotDiff::TooDifferent);
         assert_eq!(
             diff(include_str!("recorded/board.yml"), include_str!("recorded/article.yml")),
-            SnapshotDiff::Fresh
+            SnapshotDiff::TooDifferent
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of an ended call: the basis of every form of its answer, and the answer that a program gets.
+//! What is known of an ended call. Every form of its answer is made from this.
 
 use std::{collections::HashSet, sync::Arc, time::SystemTime};
 

@@ -26,12 +26,12 @@ pub(crate) struct ShortenedText {
     pub(crate) tokens_left: usize,
 }
 
-/// About the cost of a mark, with numbers of five digits: `# … 480 more (lines 12100–15600)`.
+/// About how many tokens a mark costs, with numbers of five digits: `# … 480 more (lines 12100–15600)`.
 const MARK_TOKENS: usize = 15;
 
-/// Groups of up to so many children of one kind are folded last: the cells of a row, the buttons of a bar. A few whole
-/// rows say more than many rows without their ends.
-const FEW: usize = 12;
+/// Groups of up to this many children of one kind are folded last: the cells of a row, the buttons of a bar. A few
+/// whole rows say more than many rows without their ends.
+const SMALL_GROUP_MAX: usize = 12;
 
 /// How many entries of a long list are shown at least while the short lists are whole: a single entry would not look
 /// like a list.
@@ -44,7 +44,7 @@ pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<ShortenedText> {
     }
     let lines = lines_of(snapshot);
     let costs: Vec<usize> = lines.iter().map(|line| cost(line.text)).collect();
-    let folding = Folding::new(&lines, FEW);
+    let folding = Folding::new(&lines, SMALL_GROUP_MAX);
     if let Some(children_shown) =
         folding.greatest(&costs, tokens_max).filter(|children_shown| *children_shown >= KEPT_MIN)
     {
@@ -53,7 +53,7 @@ pub(crate) fn cut(snapshot: &str, tokens_max: usize) -> Option<ShortenedText> {
     let folding = Folding::new(&lines, 0);
     Some(match folding.greatest(&costs, tokens_max) {
         Some(children_shown) => folding.fold(&costs, children_shown, tokens_max),
-        // The fold then adds one more mark, at the end.
+        // Not even one child of each kind fits, so the fold adds one more mark, at the end.
         None => folding.fold(&costs, 1, tokens_max.saturating_sub(MARK_TOKENS)),
     })
 }
@@ -93,13 +93,13 @@ pub(crate) fn head(text: &str, tokens_max: usize) -> Option<ShortenedText> {
     })
 }
 
-/// How many tokens a line costs, with its indentation and its newline: two blanks are a token only behind a
+/// How many tokens a line costs, with its indentation and its newline: two blanks are a token only after a
 /// newline.
 fn cost(line: &str) -> usize {
     estimate(line) + usize::from(depth(line) == 2)
 }
 
-/// The longest beginning of `line` that has about so many tokens at most.
+/// The longest beginning of `line` that has about `tokens_max` tokens at most.
 fn prefix(line: &str, tokens_max: usize) -> &str {
     // Double the length first: the part is usually short and the line may be a megabyte.
     let fits = |bytes: usize| !exceeds(&line[..line.floor_char_boundary(bytes)], tokens_max);
@@ -126,33 +126,35 @@ struct Folding<'a> {
     /// Each line's rank among its siblings of its kind; 0 if its group is never folded.
     ranks: Vec<usize>,
     /// From which number of children on each line is shown: more than its rank, and than the rank of each ancestor.
-    shown_from: Vec<usize>,
+    min_children_shown: Vec<usize>,
 }
 
 impl<'a> Folding<'a> {
-    /// Groups of no more than `few` children are never folded.
-    fn new(lines: &'a [TreeLine<'a>], few: usize) -> Self {
-        let ranks: Vec<usize> = lines.iter().map(|line| if line.of > few { line.rank } else { 0 }).collect();
-        let mut shown_from: Vec<usize> = Vec::with_capacity(lines.len());
+    /// Groups of no more than `group_max` children are never folded.
+    fn new(lines: &'a [TreeLine<'a>], group_max: usize) -> Self {
+        let ranks: Vec<usize> =
+            lines.iter().map(|line| if line.kind_count > group_max { line.rank } else { 0 }).collect();
+        let mut min_children_shown: Vec<usize> = Vec::with_capacity(lines.len());
         for (line, rank) in lines.iter().zip(&ranks) {
-            shown_from.push(line.parent.map_or(0, |parent| shown_from[parent]).max(rank + 1));
+            min_children_shown.push(line.parent.map_or(0, |parent| min_children_shown[parent]).max(rank + 1));
         }
-        Self { lines, ranks, shown_from }
+        Self { lines, ranks, min_children_shown }
     }
 
     /// The greatest number of children of one kind with which everything fits, or `None` if not even one fits.
     ///
     /// It computes the cost of every number in one pass, by prefix sums, instead of trying one number after the other.
     fn greatest(&self, costs: &[usize], tokens_max: usize) -> Option<usize> {
-        let most = *self.shown_from.iter().max()?;
-        // How the cost of each number differs from the one before.
+        let most = *self.min_children_shown.iter().max()?;
+        // How much more each number of children costs than the number before.
         let mut more = vec![0_usize; most + 2];
         let mut less = vec![0_usize; most + 2];
         for (number, line) in self.lines.iter().enumerate() {
-            more[self.shown_from[number]] += costs[number];
+            more[self.min_children_shown[number]] += costs[number];
             // A mark replaces a hidden line whose parent and whose previous sibling are shown.
-            let parent_from = line.parent.map_or(1, |parent| self.shown_from[parent]);
-            let from = parent_from.max(line.elder.map_or(0, |elder| self.ranks[elder] + 1));
+            let parent_from = line.parent.map_or(1, |parent| self.min_children_shown[parent]);
+            let from = parent_from
+                .max(line.previous_sibling.map_or(0, |previous_sibling| self.ranks[previous_sibling] + 1));
             if from <= self.ranks[number] {
                 more[from] += MARK_TOKENS;
                 less[self.ranks[number] + 1] += MARK_TOKENS;
@@ -169,7 +171,7 @@ impl<'a> Folding<'a> {
         best
     }
 
-    /// The lines that are shown with `kept` children of a kind, as far as they fit, and marks for the rest.
+    /// The lines that are shown with `children_shown` children of a kind, as far as they fit, and marks for the rest.
     fn fold(&self, costs: &[usize], children_shown: usize, tokens_max: usize) -> ShortenedText {
         let mut text = String::new();
         let mut tokens = 0;
@@ -177,7 +179,7 @@ impl<'a> Folding<'a> {
         let mut lines_shown = 0;
         let mut at = 0;
         while let Some(line) = self.lines.get(at) {
-            let is_shown = self.shown_from[at] <= children_shown;
+            let is_shown = self.min_children_shown[at] <= children_shown;
             let next = if is_shown { costs[at] } else { MARK_TOKENS };
             if tokens + next > tokens_max {
                 mark(&mut text, 0, "", at + 1, self.lines.len());
@@ -204,7 +206,7 @@ impl<'a> Folding<'a> {
     fn hidden(&self, at: usize, children_shown: usize) -> (usize, usize) {
         let parent = self.lines[at].parent;
         let above = parent.map(|parent| self.lines[parent].depth);
-        let rest = self.lines[at..].iter().zip(&self.shown_from[at..]);
+        let rest = self.lines[at..].iter().zip(&self.min_children_shown[at..]);
         rest.take_while(|(line, from)| **from > children_shown && Some(line.depth) > above)
             .fold((0, 0), |(all, siblings), (line, _)| {
                 (all + 1, siblings + usize::from(line.parent == parent))
@@ -283,7 +285,7 @@ mod tests {
         check(&snapshot, 75, expected);
     }
 
-    /// If not even one child of each kind fits, the beginning of that is shown.
+    /// If not even one child of each kind fits, the beginning of that fold is shown.
     #[test]
     fn deep_trees_show_their_beginning() {
         let deep: String = (0..100).map(|n| format!("{:1$}- group\n", "", n * 2)).collect();

@@ -2,8 +2,9 @@
 //!
 //! Lines of a snapshot have refs, so most of them are unique. Lines that occur equally often on both sides are paired
 //! first; between two pairs a library finds the rest. The library alone would take minutes on two long texts that have
-//! little in common, or that repeat a few lines, and a hostile page can be made so. So its work is limited; the rest
-//! then counts as replaced. The script is then longer than necessary, never wrong. [`super::diff`] calls it.
+//! little in common, or that repeat a few lines, and a hostile page can have such a text. So the library's work is
+//! limited; the rest counts as replaced. The script is then longer than necessary, never wrong. [`super::diff`] calls
+//! it.
 
 use std::ops::Range;
 
@@ -16,8 +17,8 @@ pub(super) struct Hunk {
     pub(super) after: Range<usize>,
 }
 
-/// The most work for one script: lines on one side times lines on the other, summed over all places. So much takes
-/// about 50 ms at worst. Pages that have changed in a few places need some thousands.
+/// The most work for one script: lines on one side times lines on the other, summed over all places. This much
+/// takes about 50 ms at worst. Pages that have changed in a few places need some thousands.
 const COMPARISONS_MAX: usize = 50_000_000;
 
 /// The hunks in which the lines differ. At least one equal line is between two hunks.
@@ -33,19 +34,19 @@ pub(super) fn hunks<'a>(
     let Some(rest) = script.trimmed(whole) else { return Vec::new() };
     let mut before = rest.before.start;
     let mut after = rest.after.start;
-    for (one, other) in landmarks(&input, &rest) {
-        script.place(Hunk { before: before..one, after: after..other });
+    for (one, other) in anchor_pairs(&input, &rest) {
+        script.add_range(Hunk { before: before..one, after: after..other });
         before = one + 1;
         after = other + 1;
     }
-    script.place(Hunk { before: before..rest.before.end, after: after..rest.after.end });
+    script.add_range(Hunk { before: before..rest.before.end, after: after..rest.after.end });
     script.hunks
 }
 
 /// Pairs of equal lines on both sides of `place`, no two of which cross.
 ///
 /// They are lines that occur equally often on both sides, the first paired with the first, and so on.
-fn landmarks(input: &InternedInput<&str>, place: &Hunk) -> Vec<(usize, usize)> {
+fn anchor_pairs(input: &InternedInput<&str>, place: &Hunk) -> Vec<(usize, usize)> {
     let before = &input.before[place.before.clone()];
     let after = &input.after[place.after.clone()];
     let tokens = input.interner.num_tokens() as usize;
@@ -82,7 +83,7 @@ fn landmarks(input: &InternedInput<&str>, place: &Hunk) -> Vec<(usize, usize)> {
     longest_rising(&pairs)
 }
 
-/// The longest selection of pairs whose first numbers rise, as the second ones do already.
+/// The longest selection of pairs whose first numbers rise. The second numbers rise already.
 fn longest_rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     // For each length, the pair with the least first number that ends a selection of that length; and for each pair its
     // predecessor in the selection.
@@ -112,7 +113,7 @@ struct DiffBuilder<'a> {
 
 impl DiffBuilder<'_> {
     /// Adds the differences within this range of lines, which comes after all earlier ones.
-    fn place(&mut self, place: Hunk) {
+    fn add_range(&mut self, place: Hunk) {
         let Some(place) = self.trimmed(place) else { return };
         let comparisons = place.before.len().saturating_mul(place.after.len());
         if comparisons == 0 || comparisons > self.comparisons_left {
@@ -125,7 +126,7 @@ impl DiffBuilder<'_> {
         input.update_before(self.input.before[place.before.clone()].iter().map(line));
         input.update_after(self.input.after[place.after.clone()].iter().map(line));
         let mut diff = imara_diff::Diff::compute(Algorithm::Histogram, &input);
-        // Of equally short scripts, choose the one that takes whole subtrees.
+        // Of equally short scripts, choose the one that replaces whole subtrees.
         let depth = |token| IndentLevel::for_ascii_line(str::bytes(input.interner[token]), 1);
         diff.postprocess_with_heuristic(&input, IndentHeuristic::new(depth));
         let moved = |range: Range<u32>, by: usize| by + range.start as usize..by + range.end as usize;

@@ -1,8 +1,8 @@
 //! Recall: what is recorded of calls, and how much of it agents receive.
 //!
 //! [`call_record`] makes the record of a call, `running` knows the calls that have not ended, [`redact`] removes the
-//! secrets; [`response_options`] is what a call asks of its answer, `fold`, `diff` and [`pictures`] shorten it; `content` and `pages` serve later
-//! reads.
+//! secrets. [`response_options`] is what a call asks of its answer; `fold`, `diff` and [`pictures`] shorten the answer.
+//! `content` and `pages` serve later reads.
 
 mod call_record;
 pub(crate) mod content;
@@ -37,12 +37,12 @@ use greenroom_core::{
 use parking_lot::RwLock;
 use tokio::time::timeout;
 
-use call_record::WRITE;
+use call_record::WRITE_TIMEOUT;
 pub(crate) use call_record::{CallRecord, Claimed};
 pub(crate) use ended_call::EndedCall;
 pub(crate) use response_options::ResponseMode;
 
-/// What agents get of the answers of one pool. `None` stands for the general setting.
+/// How answers of one pool are sent to agents. `None` stands for the general setting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolAnswers {
     pub responses: Option<Responses>,
@@ -54,7 +54,7 @@ pub struct Recall {
     /// `None` if records are off.
     pub records: Option<Arc<dyn Records>>,
     pub responses: Responses,
-    /// The setting `responses` and `pictures` of pools that have their own.
+    /// The settings `responses` and `pictures` of pools that have their own.
     pub of_pools: RwLock<HashMap<String, PoolAnswers>>,
     /// How much of an answer is sent inline, in estimated tokens.
     pub inline_tokens: usize,
@@ -76,7 +76,7 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// Records nothing, and sends everything.
+    /// A `Recall` that records nothing and sends answers whole.
     pub fn none() -> Self {
         Self {
             records: None,
@@ -112,7 +112,7 @@ impl Recall {
     /// lasts.
     pub(crate) async fn session_began(&self, owner: &Owner, session: &SessionRef) {
         let Some(records) = &self.records else { return };
-        let why = match timeout(WRITE, records.session_began(owner, session)).await {
+        let why = match timeout(WRITE_TIMEOUT, records.session_began(owner, session)).await {
             Ok(Ok(())) => return,
             Ok(Err(NotRecorded(why))) => why,
             Err(_) => "writing the record took too long".into(),
@@ -120,7 +120,7 @@ impl Recall {
         tracing::warn!(uid = %session.uid, %why, "the start of a session is not recorded");
     }
 
-    /// Sets what calls in this pool get of their answers. A pool without settings of its own has the general ones.
+    /// Sets how answers of this pool are sent. A pool without settings of its own has the general ones.
     pub(crate) fn set_pool_answers(&self, pool: &str, answers: PoolAnswers) {
         let mut of_pools = self.of_pools.write();
         if answers == PoolAnswers::default() {

@@ -28,11 +28,11 @@ pub(crate) fn next(recall: &Recall, owner: &Owner, query: &PageQuery) -> Result<
     let Some(key) = &query.parameters.cache_key else { return Ok(None) };
     let cached = recall.pages.find(owner, key, &query.parameters)?;
     let limit = if query.parameters.limit.is_some() { query.limit } else { cached.limit };
-    Ok(Some(say(&cached, key, query, limit)))
+    Ok(Some(render_page(&cached, key, query, limit)))
 }
 
-/// The first page of an answer; `None` if it contains no data. Big answers take some ten milliseconds, and no other
-/// call waits for that.
+/// The first page of an answer; `None` if it contains no data. Runs on a blocking thread: a big answer takes some
+/// ten milliseconds, and no other call must wait for that.
 pub(crate) async fn first(
     recall: &Recall,
     engine: Arc<dyn Engine>,
@@ -60,10 +60,10 @@ pub(crate) async fn first(
         value: Arc::new(value),
     };
     let key = recall.pages.keep(owner, cached.clone());
-    Ok(Some(say(&cached, &key, query, query.limit)))
+    Ok(Some(render_page(&cached, &key, query, query.limit)))
 }
 
-fn say(cached: &CachedResult, key: &str, query: &PageQuery, limit: usize) -> PageText {
+fn render_page(cached: &CachedResult, key: &str, query: &PageQuery, limit: usize) -> PageText {
     let page = pages::page(&cached.value, query.offset, limit);
     let mut fields = Map::new();
     fields.insert("cache_key".to_owned(), json!(key));

@@ -10,7 +10,7 @@ use serde_json::{json, value::RawValue};
 use super::EndedCall;
 use crate::offload::offload_if_large;
 
-/// How pictures are sent.
+/// In which form pictures are sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PictureOptions {
     pub(crate) form: Pictures,
@@ -83,7 +83,7 @@ impl EnginePicture {
         let scaled = match greenroom_pictures::scale_down(&self.data, side_pixels) {
             Ok(scaled) => scaled?,
             Err(error) => {
-                tracing::debug!(%error, "a picture is sent as it is");
+                tracing::debug!(%error, "cannot scale a picture down; sending it unchanged");
                 return None;
             }
         };
@@ -117,7 +117,7 @@ mod tests {
         RefId,
         record::{BlobId, Status},
     };
-    use greenroom_testkit::{PATIENCE, picture::png, within};
+    use greenroom_testkit::{TEST_TIMEOUT, picture::png, within};
     use serde_json::Value;
 
     use super::*;
@@ -186,13 +186,13 @@ mod tests {
     async fn scaling_does_not_block_the_runtime() {
         let (reply, call) = recorded(&[png(1000, 200)]);
         assert!(reply.bytes() < 20_000, "{} bytes", reply.bytes());
-        let threads = within(PATIENCE, block_all()).await;
+        let threads = within(TEST_TIMEOUT, block_all()).await;
         let task = tokio::spawn(offloadable(async move { prepare(&reply, &call, SMALL).await.len() }));
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
         assert!(!task.is_finished(), "it did not wait for a thread");
         drop(threads);
-        assert_eq!(within(PATIENCE, task).await.unwrap(), 1);
+        assert_eq!(within(TEST_TIMEOUT, task).await.unwrap(), 1);
     }
 }

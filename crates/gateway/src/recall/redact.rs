@@ -1,7 +1,7 @@
 //! Removes secrets from arguments before they are recorded: values whose name looks like a secret's, texts typed into a
 //! field that is described as one, and what the operator named.
 //!
-//! In doubt it removes too much. Agents still get the whole answer; only the record has less.
+//! In doubt this module removes too much. Agents still get the whole answer; only the record has less.
 
 use std::collections::HashSet;
 
@@ -42,11 +42,11 @@ const SECRET_NAMES: [&str; 22] = [
 /// Members that describe the element for which a value is meant.
 const DESCRIPTIONS: [&str; 5] = ["element", "name", "target", "selector", "uid"];
 
-/// Members that hold such a value.
+/// Members that hold a value for the element.
 const VALUES: [&str; 3] = ["text", "value", "values"];
 
-/// Up to so many fields are searched for by name in the unparsed arguments. With more of them the arguments are parsed,
-/// which costs the same for any number.
+/// Up to this many fields are searched for by name in the unparsed arguments. With more fields the arguments are
+/// parsed, which costs the same for any number.
 const FIELDS_FEW: usize = 16;
 
 /// Arguments without their secrets, and the secrets.
@@ -122,7 +122,7 @@ fn without(secrets: &SecretValues, params: Raw) -> Raw {
 /// The secrets found in arguments.
 #[derive(Default)]
 struct FoundSecrets {
-    /// At least one was removed, perhaps only one that is too short to be searched for elsewhere.
+    /// Whether at least one was removed, perhaps only one that is too short to be searched for elsewhere.
     is_any: bool,
     secrets: SecretValues,
 }
@@ -154,7 +154,7 @@ fn is_value(value: &Value) -> bool {
     matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_))
 }
 
-/// Removes a value, and notes every text in it: an answer may repeat one of them without the rest.
+/// Removes a value, and notes every text in it: an answer may repeat one text without the rest.
 fn forget(value: &mut Value, found: &mut FoundSecrets) {
     found.is_any = true;
     texts(&std::mem::replace(value, Value::String(REDACTED.to_owned())), &mut found.secrets);
@@ -210,7 +210,7 @@ mod tests {
 
     /// Secrets are recognised by their own names, by the field they are typed into, and by the operator's names.
     #[test]
-    fn secrets_are_forgotten() {
+    fn secrets_are_not_recorded() {
         check(r#"{"url":"http://a","n": 1.50}"#, &[], r#"{"url":"http://a","n": 1.50}"#, &[]);
         check(
             r#"{"element":"Password field","target":"e3","text":"hunter2"}"#,
@@ -268,8 +268,8 @@ mod tests {
     /// However a call spells a secret that it types into a field for one, the record does not contain the secret, and
     /// the secret is known from then on.
     #[test]
-    fn odd_calls_keep_no_secret() {
-        use greenroom_testkit::{NodeValue, OddJson};
+    fn hostile_calls_record_no_secret() {
+        use greenroom_testkit::{HostileJson, NodeValue};
         const SECRET: &str = "hunter2 and more";
         let fields = HashSet::from(["e77".to_owned()]);
         let clues = SecretClues {
@@ -280,7 +280,7 @@ mod tests {
         };
         let mut kept = 0;
         for seed in 0..5_000 {
-            let mut odd = OddJson::new(seed);
+            let mut odd = HostileJson::new(seed);
             let (name, field) =
                 [("element", "Password"), ("target", "e77"), ("name", "Pass-word")][odd.below(3)];
             let members = [
@@ -309,7 +309,7 @@ mod tests {
     /// If a call brings so many secrets that searching for each would take too long, nothing that could contain one is
     /// recorded: neither its arguments nor its other texts.
     #[test]
-    fn too_many_secrets() {
+    fn call_with_too_many_secrets_is_not_recorded() {
         let secrets = |count: usize| {
             let members: Vec<_> = (0..count).map(|n| format!(r#""token{n}":"secret {n:05}""#)).collect();
             let raw = parse(format!("{{{},\"kept\":1}}", members.join(","))).unwrap();
@@ -336,7 +336,7 @@ mod tests {
     /// Secrets that are too short to be searched for, and repeated ones, do not count towards the limit. They are not
     /// recorded either.
     #[test]
-    fn what_counts_as_a_secret() {
+    fn short_and_repeated_secrets_do_not_count() {
         let fields: Vec<_> = (0..1_000).map(|n| format!(r#""token{n}":"{}""#, n % 10)).collect();
         let again: Vec<_> = (0..1_000).map(|n| format!(r#""password{n}":"hunter2""#)).collect();
         let raw = parse(format!("{{{},{},\"kept\":1}}", fields.join(","), again.join(","))).unwrap();
@@ -359,7 +359,7 @@ mod tests {
     /// Secrets in lists and objects are known one by one; secrets that the session has seen before are removed from
     /// arguments that do not look like secrets; and very long ones count as too many.
     #[test]
-    fn secrets_by_other_ways() {
+    fn nested_and_known_secrets_are_removed() {
         check(
             r#"{"cookies":[{"name":"sid","value":"abc123"}],"Authorization":{"bearer":"xyz789"},"note":"abc123 xyz789"}"#,
             &[],
@@ -384,7 +384,7 @@ mod tests {
 
     /// All values of a tool whose name is about secrets are removed.
     #[test]
-    fn tools_about_secrets() {
+    fn all_values_of_secret_tools_are_removed() {
         let raw = greenroom_core::raw::parse(r#"{"name":"theme","value":"dark"}"#.to_owned()).unwrap();
         let clues = SecretClues {
             tool: "browser_cookie_set",

@@ -12,10 +12,10 @@ use super::pages;
 pub(crate) const MODE: &str = "mode";
 /// Another name of the parameter `mode`: that of the setting.
 pub(crate) const RESPONSES: &str = "responses";
-/// How pictures are sent, by a word of the setting.
+/// The parameter that says how pictures are sent, by a word of the setting.
 pub(crate) const PICTURES: &str = "pictures";
 pub(crate) const PICTURE_FORMS: [Pictures; 3] = [Pictures::Inline, Pictures::Small, Pictures::Link];
-/// Whether the refs of elements are drawn on a picture.
+/// The parameter that says whether the refs of elements are drawn on a picture.
 pub(crate) const ANNOTATE: &str = "annotate";
 
 /// How much of an answer is sent.
@@ -62,7 +62,7 @@ pub(crate) enum InvalidOption {
     Page(#[from] pages::PageError),
 }
 
-/// Which of the parameters are greenroom's in a tool.
+/// Which of these parameters of a tool are greenroom's, not the tool's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct InjectedOptions {
     pub(crate) mode: bool,
@@ -73,7 +73,7 @@ pub(crate) struct InjectedOptions {
 }
 
 impl InjectedOptions {
-    /// Whether the text of the arguments may contain any of them.
+    /// Whether the text of the arguments may contain any of these parameters.
     pub(crate) fn any_in(self, arguments: &str) -> bool {
         (self.mode && arguments.contains(MODE))
             || (self.responses && arguments.contains(RESPONSES))
@@ -82,7 +82,7 @@ impl InjectedOptions {
             || (self.pages && pages::NAMES.iter().any(|name| arguments.contains(name)))
     }
 
-    /// Removes them from the arguments.
+    /// Removes these parameters from the arguments.
     pub(crate) fn take_from(self, arguments: &mut Fields) -> Result<ResponseOptions, InvalidOption> {
         let mut response_options = ResponseOptions::default();
         for (name, own) in [(RESPONSES, self.responses), (MODE, self.mode)] {
@@ -142,7 +142,7 @@ mod tests {
 
     /// The error for a wrong type names the parameter and what it must be.
     #[test]
-    fn wrong_kinds() {
+    fn wrong_type_errors_name_the_parameter() {
         for (arguments, says) in [
             (r#"{"limit": -1}"#, "`limit` must be a whole number from 1 to 10,000"),
             (r#"{"limit": 1.5}"#, "`limit` must be a whole number from 1 to 10,000"),
@@ -161,7 +161,7 @@ mod tests {
     /// Whole numbers may have either spelling, `null` counts as missing, and a call without the parameters asks for no
     /// page.
     #[test]
-    fn right_kinds() {
+    fn numbers_and_null_are_accepted() {
         let page = taken(r#"{"limit": 2.0, "offset": 4, "flatten": true, "cache_key": null}"#)
             .unwrap()
             .page

@@ -116,7 +116,7 @@ mod tests {
 
     /// Bytes are found in every kind of part, and a name replaces them; everything else stays as it was.
     #[test]
-    fn bytes_and_names() {
+    fn bytes_are_replaced_by_their_name() {
         let result = greenroom_core::raw::parse(
             r#"{"content":[{"type":"text","text":"a"},{"type":"image","data":"AAEC","mimeType":"image/png","x":1.50},{"type":"resource","resource":{"uri":"u","blob":"/w=="}},{"type":"image","data":"not base64"}],"y":[ ]}"#.to_owned(),
         )
@@ -134,7 +134,7 @@ mod tests {
 
     /// A result without a text is shown as it is.
     #[test]
-    fn texts() {
+    fn result_without_text_is_shown_as_it_is() {
         let text = |json: &str| text_of(&greenroom_core::raw::parse(json.to_owned()).unwrap());
         assert_eq!(
             text(r#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]}"#),

@@ -1,8 +1,8 @@
-//! The calls that run in this process, by the names of their records.
+//! The calls that run in this process, by the `ref_id` of their records.
 //!
-//! A [`RunningMark`] stands for a call until its end is on its way to the store. A second call of the same
-//! name waits for that end; so a record without an end and without a mark will never end. Only call records
-//! use this.
+//! A [`RunningMark`] stands for a call until its end is on its way to the store. A second call with the
+//! same `ref_id` waits for that end; so a record without an end and without a mark will never end. Only
+//! call records use this.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -26,7 +26,7 @@ pub(super) struct RunningMark {
 }
 
 impl RunningCalls {
-    /// Marks a call of this name as running; if one runs already, waits until that has ended.
+    /// Marks the call with this `ref_id` as running. If one runs already, waits until it has ended.
     pub(super) async fn enter(self: &Arc<Self>, owner: &Owner, ref_id: &RefId) -> RunningMark {
         loop {
             match self.try_enter(owner, ref_id) {

@@ -1,4 +1,4 @@
-//! Reading a kept text by its lines: a page of it, or what a search finds.
+//! Reads a kept text by its lines: a part of it, or what a search finds.
 //!
 //! A line ends at `\n`; the last one need not. Lines are counted from 0, as `offset` is. A search keeps the lines that
 //! contain the words, with as many lines around them as the caller wants, and a line `--` stands for the lines left out

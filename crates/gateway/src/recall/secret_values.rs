@@ -13,8 +13,8 @@ pub(crate) const REDACTED: &str = "[redacted]";
 const SECRET_BYTES_MIN: usize = 4;
 
 /// How many secrets a session or a call may have, and how long all their spellings may be together: more than any form
-/// has, and than the logins, cards, keys and codes of some long days. One automaton searches for all of them in one
-/// pass over a text; it takes some 12 bytes for each of their bytes, and at most some 15 ms to build.
+/// has, and more than the logins, cards, keys and codes of several days of use. One automaton searches for all of them
+/// in one pass over a text; it takes some 12 bytes for each of their bytes, and at most some 15 ms to build.
 pub(crate) const SECRETS_MAX: usize = 192;
 pub(crate) const SPELLED_BYTES_MAX: usize = 256 << 10;
 
@@ -25,8 +25,8 @@ pub(crate) struct SecretValues {
     values: Vec<String>,
     /// The length of all their spellings.
     spelled_bytes: usize,
-    /// More than [`SECRETS_MAX`], or longer than [`SPELLED_BYTES_MAX`]: then no text is recorded, as any part of it may
-    /// be a secret.
+    /// Whether there are more than [`SECRETS_MAX`], or their spellings are longer than [`SPELLED_BYTES_MAX`]: then no
+    /// text is recorded, as any part of a text may be a secret.
     is_too_many: bool,
     /// Finds them; built when it is first needed.
     finder: OnceLock<Option<AhoCorasick>>,
@@ -63,7 +63,7 @@ impl SecretValues {
             return;
         }
         self.finder = OnceLock::new();
-        // A secret that alone is too long need not be spelled.
+        // Do not compute the spellings of a secret that is too long by itself.
         let is_long = secret.len() > SPELLED_BYTES_MAX;
         let spelled: usize = if is_long { 0 } else { spellings(&secret).iter().map(String::len).sum() };
         if is_long || self.values.len() == SECRETS_MAX || self.spelled_bytes + spelled > SPELLED_BYTES_MAX {
@@ -92,7 +92,7 @@ impl SecretValues {
             return None;
         }
         let finder = self.finder.get_or_init(|| {
-            // If several begin at one place the longest counts, so that no part of it stays.
+            // If several secrets begin at one place, the longest is replaced, so that no part of it stays.
             let spellings = self.values.iter().flat_map(|secret| spellings(secret));
             // Other kinds take a kilobyte for each byte of a secret, and minutes for a secret that repeats a letter.
             let kind = Some(AhoCorasickKind::ContiguousNFA);

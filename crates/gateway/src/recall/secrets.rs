@@ -3,7 +3,7 @@
 //! A call may name such a field by its ref only, and later snapshots show what was typed. So both are remembered as
 //! long as the session is used, to keep them out of its records. They are in memory only, and limited: with too many
 //! sessions the least recently used one is forgotten. A session with more secrets than the search can handle stays
-//! marked: any of its pages may show one, so no text of it is recorded until it is forgotten.
+//! marked: any of its pages may show a secret, so no text of the session is recorded until it is forgotten.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -3,7 +3,7 @@
 //! An agent can apply changes only to a page that it still has. A client may shorten its history at any time, and does
 //! not say so. So greenroom sends a page whole when another agent called in between, when the document is another one,
 //! and again after [`ANSWERS_MAX`] answers or [`AGE_MAX`]. Entries are per session: a session that was restarted has
-//! none. They are in memory only, and limited: the entry that was used longest ago goes first.
+//! none. They are in memory only, and limited: the entry that was used longest ago is removed first.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,11 +13,11 @@ use tokio::time::Instant;
 
 use crate::caller::Reader;
 
-/// After so many answers the page is sent whole again. Clients drop old tool answers first, and keep about this many.
+/// After this many answers the page is sent whole again. Clients drop old tool answers first, and keep about this many.
 const ANSWERS_MAX: usize = 10;
 
-/// After so long the page is sent whole again: the prompt caches of the large providers last as long, so a conversation
-/// that pauses longer is often summarised before it goes on.
+/// After this time the page is sent whole again: the prompt caches of the large providers last as long, so a
+/// conversation that pauses longer is often summarised before it goes on.
 const AGE_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// How many sessions are remembered: several times what a machine can run at once.
@@ -142,7 +142,7 @@ mod tests {
 
     /// An agent gets changes of the page it has: not of another session's, another document's or another agent's.
     #[tokio::test]
-    async fn changes_need_the_page() {
+    async fn changes_are_sent_only_for_the_known_page() {
         let pages = begun();
         assert_eq!(base(&pages, 1), Some(ref_id(1)));
         assert_eq!(base(&pages, 2), None);
@@ -158,7 +158,7 @@ mod tests {
 
     /// Another caller's call in between makes the page unknown, also one of a caller that has no name.
     #[tokio::test]
-    async fn calls_in_between() {
+    async fn call_of_another_caller_makes_the_page_unknown() {
         for other in [Some(reader(2)), None] {
             let pages = begun();
             pages.answered(&session(1), Some(reader(1)));
@@ -173,7 +173,7 @@ mod tests {
 
     /// Commands of a session count as one agent's, whichever process each comes from, and apart from a connection.
     #[tokio::test]
-    async fn commands_are_one_reader() {
+    async fn commands_of_a_session_count_as_one_agent() {
         let caller = || crate::caller::Caller::command_line(std::sync::Arc::new(greenroom_core::NoAgent));
         let pages = SentPages::default();
         let sent = (&ref_id(1), Some("d".to_owned()));
@@ -184,7 +184,7 @@ mod tests {
 
     /// The page is sent whole again after enough answers, and after long enough; a whole one begins the count anew.
     #[tokio::test(start_paused = true)]
-    async fn pages_age() {
+    async fn whole_page_is_sent_again_after_a_while() {
         let pages = begun();
         for _ in 0..ANSWERS_MAX {
             pages.answered(&session(1), Some(reader(1)));
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(base(&pages, 1), None);
     }
 
-    /// The number of sessions is limited; the one whose page is oldest goes.
+    /// The number of sessions is limited; the session with the oldest page is removed.
     #[tokio::test(start_paused = true)]
     async fn sessions_are_limited() {
         let pages = SentPages::default();

@@ -1,8 +1,8 @@
 //! Estimates how many tokens a text costs its reader.
 //!
 //! A model's own tokenizer is exact and needs megabytes of tables; budgets do not need that. This counts the units of
-//! today's tokenizers: words, groups of digits, runs of signs, indentation. One pass, no allocation. Everything in the
-//! gateway that counts tokens counts them here, so that figures can be compared with each other.
+//! today's tokenizers: words, groups of digits, runs of signs, indentation. One pass, no allocation. All code of the
+//! gateway that counts tokens calls this, so that its figures are comparable.
 
 /// Estimates are made in hundredths of a token, so that sums stay whole numbers.
 const ONE: usize = 100;
@@ -30,7 +30,7 @@ pub(crate) fn estimate(text: &str) -> usize {
     cost(text, usize::MAX).div_ceil(ONE)
 }
 
-/// Whether `text` has more than so many tokens. Reads no more of it than necessary.
+/// Whether `text` has more than `tokens_max` tokens. Reads no more of the text than necessary.
 pub(crate) fn exceeds(text: &str, tokens_max: usize) -> bool {
     let cost_max = tokens_max.saturating_mul(ONE);
     cost(text, cost_max) > cost_max
@@ -82,7 +82,9 @@ impl CharClass {
 
     fn cost(self, run: &[u8]) -> usize {
         match self {
-            Self::Word => ONE * (1 + run.len().saturating_sub(WORD).div_ceil(WORD_REST) + odd_capitals(run)),
+            Self::Word => {
+                ONE * (1 + run.len().saturating_sub(WORD).div_ceil(WORD_REST) + leading_capitals(run))
+            }
             Self::Number => run.len().div_ceil(DIGITS) * ONE,
             // One blank belongs to the word after it, and a newline to the sign before it; indentation is a token.
             Self::Blank => ONE * usize::from(run.len() > 2),
@@ -94,7 +96,7 @@ impl CharClass {
 
 /// How many capitals a word begins with, if there are several and small letters follow. Languages have no such words,
 /// but base64 is made of them, and no tokenizer has a token for one.
-fn odd_capitals(word: &[u8]) -> usize {
+fn leading_capitals(word: &[u8]) -> usize {
     let capitals = word.iter().take_while(|letter| letter.is_ascii_uppercase()).count();
     if capitals > 1 && capitals < word.len() { capitals } else { 0 }
 }

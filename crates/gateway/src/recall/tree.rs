@@ -1,8 +1,8 @@
 //! A text as a tree of lines: a line's children are the deeper lines below it.
 //!
-//! It needs no particular format: any indented text has this form, and a text without indentation is a list. Of
-//! snapshots it knows only that a line begins with `- ` and a role, or with `uid=…` and a role, which is the kind of a
-//! child. [`super::fold`] and [`super::diff`] call it.
+//! The parser needs no particular format: any indented text has this form, and a text without indentation is a list.
+//! Of snapshots it knows only that a line begins with `- ` and a role, or with `uid=…` and a role, which is the kind
+//! of a child. [`super::fold`] and [`super::diff`] call it.
 
 /// A line and its place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,11 +14,11 @@ pub(super) struct TreeLine<'a> {
     /// The number of its parent line, from 0.
     pub(super) parent: Option<usize>,
     /// The number of its previous sibling, if there is one.
-    pub(super) elder: Option<usize>,
+    pub(super) previous_sibling: Option<usize>,
     /// Its position among its parent's children of its kind, from 0.
     pub(super) rank: usize,
     /// How many children of that kind the parent has.
-    pub(super) of: usize,
+    pub(super) kind_count: usize,
 }
 
 /// How many kinds of children of one parent are distinguished; all others are one kind. Pages have at most some 20
@@ -34,7 +34,8 @@ pub(super) fn depth(line: &str) -> usize {
 pub(super) fn lines_of(text: &str) -> Vec<TreeLine<'_>> {
     let mut lines: Vec<TreeLine<'_>> = Vec::with_capacity(text.len() / 32);
     // The open line at each depth, from the root down.
-    let mut path = Vec::from([OpenNode { depth: None, number: None, kinds: Vec::new(), elder: None }]);
+    let mut path =
+        Vec::from([OpenNode { depth: None, number: None, kinds: Vec::new(), previous_sibling: None }]);
     let mut spare: Vec<Vec<SiblingKind<'_>>> = Vec::new();
     let mut depth_above = 0;
     for text in text.lines() {
@@ -45,22 +46,29 @@ pub(super) fn lines_of(text: &str) -> Vec<TreeLine<'_>> {
         }
         let number = lines.len();
         let Some(parent) = path.last_mut() else { break };
-        let elder = parent.elder.replace(number);
+        let previous_sibling = parent.previous_sibling.replace(number);
         let above = parent.number;
-        let of = parent.kind(kind(text), number);
-        let first = of.first;
-        lines.push(TreeLine { text, depth, parent: above, elder, rank: of.count, of: first });
-        of.count += 1;
-        // The first of a kind holds the count while more come; see below.
-        lines[first].of = of.count;
+        let siblings = parent.kind(kind(text), number);
+        let first = siblings.first;
+        lines.push(TreeLine {
+            text,
+            depth,
+            parent: above,
+            previous_sibling,
+            rank: siblings.count,
+            kind_count: first,
+        });
+        siblings.count += 1;
+        // Until the loop ends, the first line of a kind holds the count, and the others the number of that first line.
+        lines[first].kind_count = siblings.count;
         let mut kinds = spare.pop().unwrap_or_default();
         kinds.clear();
-        path.push(OpenNode { depth: Some(depth), number: Some(number), kinds, elder: None });
+        path.push(OpenNode { depth: Some(depth), number: Some(number), kinds, previous_sibling: None });
     }
-    // Each other line has noted the number of the first.
+    // Copy the count from the first line of each kind to the others.
     for number in 0..lines.len() {
         if lines[number].rank > 0 {
-            lines[number].of = lines[lines[number].of].of;
+            lines[number].kind_count = lines[lines[number].kind_count].kind_count;
         }
     }
     lines
@@ -72,7 +80,7 @@ struct OpenNode<'a> {
     depth: Option<usize>,
     number: Option<usize>,
     kinds: Vec<SiblingKind<'a>>,
-    elder: Option<usize>,
+    previous_sibling: Option<usize>,
 }
 
 /// Children of one kind.
@@ -131,7 +139,7 @@ deepest
 ";
         let places: Vec<_> = lines_of(text)
             .iter()
-            .map(|line| (line.depth, line.parent, line.elder, line.rank, line.of))
+            .map(|line| (line.depth, line.parent, line.previous_sibling, line.rank, line.kind_count))
             .collect();
         let expected = [
             (0, None, None, 0, 2),
@@ -169,6 +177,6 @@ deepest
         let text: String = (0..100).map(|n| format!("- k{n}\n")).collect();
         let most = lines_of(&text).iter().map(|line| line.rank).max();
         assert_eq!(most, Some(100 - KINDS_MAX));
-        assert_eq!(lines_of(&text)[50].of, 101 - KINDS_MAX);
+        assert_eq!(lines_of(&text)[50].kind_count, 101 - KINDS_MAX);
     }
 }

@@ -1,4 +1,4 @@
-//! Answers in every form.
+//! Renders answers in every mode.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -87,8 +87,8 @@ fn notes_come_last() {
     assert_eq!(error.get(), r#"{"code":1,"message":"m\nn1"}"#);
 }
 
-/// `raw` changes no byte but adds a member after all others, or within it; `inline` names the record to people only if
-/// there is something to recall.
+/// `raw` changes no byte of the answer, and adds `_meta` after all other members, or members to an existing `_meta`;
+/// `inline` also names the record in a text if there is something to recall.
 #[test]
 fn record_is_named_in_meta() {
     let call = call();

@@ -90,7 +90,7 @@ mod tests {
 
     /// Whole numbers may have either spelling; fractions, negative and too large numbers are refused by name.
     #[test]
-    fn whole_numbers() {
+    fn fractions_and_negative_numbers_are_refused() {
         #[derive(Deserialize)]
         struct Of(#[serde(deserialize_with = "whole")] u32);
         let read = |text: &str| serde_json::from_str::<Of>(text).map(|Of(number)| number);

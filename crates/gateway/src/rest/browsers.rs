@@ -67,7 +67,7 @@ async fn attach(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Browser>, Problem> {
-    if !rest_state.changes {
+    if !rest_state.may_attach {
         return Err(NotAttached::NotAllowed.into());
     }
     let request = body::read::<AttachRequest>(&headers, body, body::COMMAND).await?;
@@ -86,7 +86,7 @@ async fn attach(
     responses((status = 200, body = Browser), BadRequest, Forbidden, NotFound, Unavailable)
 )]
 async fn detach(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Browser>, Problem> {
-    if !rest_state.changes {
+    if !rest_state.may_attach {
         return Err(NotAttached::NotAllowed.into());
     }
     let fleet = &rest_state.gateway.fleet;

@@ -108,8 +108,8 @@ async fn make(
             Ok(Json(CallResponse::Recorded(Box::new(CallView::from(&record.summary)))))
         }
         Err(NotRun::Failure(failure)) => Err(refused(&failure)),
-        Err(NotRun::Rpc(error)) => Err(refused(&ErrorResponse::not_let_through(error.message))),
-        Err(NotRun::Page(_)) => Err(refused(&ErrorResponse::for_agents(false))),
+        Err(NotRun::Rpc(error)) => Err(refused(&ErrorResponse::invalid_request(error.message))),
+        Err(NotRun::Page(_)) => Err(refused(&ErrorResponse::agent_only_parameter(false))),
     }
 }
 
@@ -148,7 +148,7 @@ async fn own_tool(
         return Err(Problem::bad_body(why));
     }
     if !tools::names(gateway, caller.is_local).any(|name| name == tool.name) {
-        return Err(refused(ErrorResponse::not_let_through(format!(
+        return Err(refused(ErrorResponse::invalid_request(format!(
             "tool \"{}\" cannot be used here",
             tool.name
         ))));

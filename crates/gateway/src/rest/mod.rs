@@ -45,7 +45,7 @@ pub(crate) struct RestState {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) owner: Owner,
     /// Whether these clients may attach and detach browsers.
-    pub(crate) changes: bool,
+    pub(crate) may_attach: bool,
 }
 
 type RestContext = State<RestState>;
@@ -64,13 +64,13 @@ impl RestState {
 
 /// All routes below `/api`, with errors for the other paths there. The caller decides which clients can reach it, and
 /// whether they may attach and detach browsers.
-pub(crate) fn router(gateway: Arc<Gateway>, owner: Owner, changes: bool) -> Router {
+pub(crate) fn router(gateway: Arc<Gateway>, owner: Owner, may_attach: bool) -> Router {
     let routes = Router::from(openapi::routes())
         .route("/openapi.json", axum::routing::get(openapi::show))
         .fallback(|uri: Uri| async move { Problem::no_route(&uri) })
         .method_not_allowed_fallback(|| async { Problem::wrong_method() })
         // Arguments and records may be large.
         .layer(middleware::from_fn(|request: Request, next: Next| offloadable(next.run(request))))
-        .with_state(RestState { gateway, owner, changes });
+        .with_state(RestState { gateway, owner, may_attach });
     Router::new().nest("/api", routes)
 }

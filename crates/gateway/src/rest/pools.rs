@@ -159,7 +159,7 @@ async fn restart(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<CommandedInstances>, Problem> {
-    tell(&rest_state.gateway.fleet, name, &headers, body, Fleet::restart).await
+    run_command(&rest_state.gateway.fleet, name, &headers, body, Fleet::restart).await
 }
 
 /// Drain instances: they take no new sessions, and stop when their last session has ended
@@ -175,24 +175,24 @@ async fn drain(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<CommandedInstances>, Problem> {
-    tell(&rest_state.gateway.fleet, name, &headers, body, Fleet::drain).await
+    run_command(&rest_state.gateway.fleet, name, &headers, body, Fleet::drain).await
 }
 
 type InstanceCommand = fn(&Fleet, &str, Option<&str>) -> Result<Vec<InstanceId>, FleetError>;
 
-/// Gives an order to the instance that the body names, or to the whole pool.
-async fn tell(
+/// Runs a command on the instance that the body names, or on the whole pool.
+async fn run_command(
     fleet: &Fleet,
     pool: String,
     headers: &HeaderMap,
     body: Body,
-    order: InstanceCommand,
+    command: InstanceCommand,
 ) -> Result<Json<CommandedInstances>, Problem> {
     let which = body::read::<Option<InstanceSelector>>(headers, body, body::COMMAND)
         .await?
         .flatten()
         .unwrap_or_default()
         .text();
-    let commanded = order(fleet, &pool, which.as_deref())?;
+    let commanded = command(fleet, &pool, which.as_deref())?;
     Ok(Json(CommandedInstances { pool, instances: commanded.iter().map(ToString::to_string).collect() }))
 }

@@ -15,7 +15,7 @@ use greenroom_core::{
     record::{self, BlobRef, ConsoleLine, Level, Location, Response, SessionRef, SessionState, Status},
     settings::Scope,
 };
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_testkit::{TEST_TIMEOUT, within};
 use http_body_util::BodyExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
@@ -27,7 +27,7 @@ use crate::{
     testing::{self, BUILT_IN, DAY, MemoryRecords},
 };
 
-/// 2026-01-02T10:15:30.000Z plus so many milliseconds.
+/// 2026-01-02T10:15:30.000Z plus `ms` milliseconds.
 fn at(ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_348_930_000 + ms)
 }
@@ -99,8 +99,8 @@ impl RestClient {
     }
 
     /// A program that may attach and detach browsers, or may not.
-    fn before(gateway: Arc<Gateway>, _folder: tempfile::TempDir, changes: bool) -> Self {
-        Self { routes: TowerToHyperService::new(super::router(gateway, Owner::local(), changes)), _folder }
+    fn before(gateway: Arc<Gateway>, _folder: tempfile::TempDir, may_attach: bool) -> Self {
+        Self { routes: TowerToHyperService::new(super::router(gateway, Owner::local(), may_attach)), _folder }
     }
 
     async fn send(&self, request: Request<Body>) -> HttpReply {
@@ -121,7 +121,7 @@ impl RestClient {
         reply.json()
     }
 
-    /// Status, word and message of an error.
+    /// Status, code and message of an error.
     async fn refused(&self, path: &str) -> (u16, String, String) {
         let reply = self.get(path).await;
         let reply_body = reply.json();
@@ -383,7 +383,7 @@ async fn missing_records_give_503() {
     }
 }
 
-/// A request to `/api/calls` that makes a call under a name.
+/// A request to `/api/calls` that makes a call with a `ref_id` of the client's choice: a named call.
 fn call_named(n: u8) -> Request<Body> {
     let body = json!({"tool": "t", "session_id": "a", "request_id": ref_id(n)}).to_string();
     Request::post("/api/calls").header("content-type", "application/json").body(Body::from(body)).unwrap()
@@ -391,7 +391,7 @@ fn call_named(n: u8) -> Request<Body> {
 
 /// A named call goes on when its client disconnects: a repeated request waits for its end and gets its outcome.
 #[tokio::test]
-async fn a_named_call_outlives_its_client() {
+async fn call_with_a_request_id_outlives_its_client() {
     let records = MemoryRecords::new();
     let program = RestClient::new(&records);
     // Poll the request once, then drop it: its client is gone.
@@ -414,7 +414,7 @@ async fn a_named_call_outlives_its_client() {
 /// Large named calls at once all run, even if there are more of them than blocking threads: none holds a resource that
 /// another one waits for.
 #[tokio::test]
-async fn large_named_calls_at_once() {
+async fn many_large_calls_with_request_ids_all_run() {
     const CALLS: u8 = 4;
     let program = RestClient::new(&MemoryRecords::new());
     let blocked = block_all().await;
@@ -432,7 +432,7 @@ async fn large_named_calls_at_once() {
         drop(blocked);
     };
     let made = async { tokio::join!(join_all(calls), unblock) };
-    let (replies, ()) = within(PATIENCE, made).await;
+    let (replies, ()) = within(TEST_TIMEOUT, made).await;
     for reply in replies {
         assert_eq!((reply.status, &reply.json()["status"]), (200, &json!("success")));
     }

@@ -1,5 +1,5 @@
 //! A store in memory, which the gateway's tests use in place of the database. It keeps every promise of [`Records`] but
-//! one: it forgets all when it is dropped. It can be made to fail, as a full disk would.
+//! one: it forgets all records when it is dropped. A test can make it fail, as a full disk would.
 
 use std::{
     collections::HashMap,
@@ -426,7 +426,7 @@ pub(crate) async fn store_blob(
     (id, ref_id)
 }
 
-/// A name that equal bytes share: in the right form, and for a test as good as the digest.
+/// A name that equal bytes share. It has the form of a SHA-256, and is good enough for a test.
 fn name_of(data: &[u8]) -> BlobId {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let part = |seed: u64| {

@@ -48,7 +48,7 @@ impl TestClient {
     }
 }
 
-/// The four rows: a call must not name the only browser, must name one of several, and gets an error before anything
+/// A call must not name the only browser and must name one of several; otherwise it gets an error before anything
 /// runs.
 #[tokio::test]
 async fn browser_index_is_required_with_several() {
@@ -123,7 +123,7 @@ async fn pools_are_reachable_by_name_only() {
 /// The tools are the union over engines; the error for a tool that a browser lacks names the browsers and pools that
 /// have it, and arguments are checked against the chosen one's definition.
 #[tokio::test]
-async fn tools_of_another_engine() {
+async fn missing_tool_error_names_browsers_that_have_it() {
     let client = attached(&[FIREFOX], &[WORK, TWO]);
     let names = client.names().await;
     assert!(["t", "find", "pdf", "fail"].iter().all(|name| names.contains(*name)), "{names:?}");
@@ -169,7 +169,7 @@ async fn refused_calls_are_recorded() {
 }
 
 /// Every tool that runs in a browser shows `browserIndex`, only if there are several, and never as required; it is a
-/// number until a browser has a label. Pools say that none of them is the default.
+/// number until a browser has a label. The description of the pools says that none of them is the default.
 #[tokio::test]
 async fn browser_index_is_shown_with_several() {
     let index = async |browsers: &[TestBrowser], tool: &str| {
@@ -200,7 +200,7 @@ async fn browser_index_is_shown_with_several() {
     }
 }
 
-/// Each of the tools is shown where it can be used, and refused to callers that may not use it.
+/// Each tool for attached browsers is shown where it can be used, and refused to callers that may not use it.
 #[tokio::test]
 async fn attach_tools_are_shown_to_allowed_callers() {
     let own = ["list_browsers", "reconnect_browser", "connect_browser", "disconnect_browser"];
@@ -208,7 +208,7 @@ async fn attach_tools_are_shown_to_allowed_callers() {
         let browsers = if configured { &[ONE][..] } else { &[] };
         let (gateway, folder) = testing::attached(&[BUILT_IN], browsers, Scope::Call);
         let mut gateway = Arc::into_inner(gateway).unwrap();
-        gateway.attaching.changes = changes;
+        gateway.attaching.allowed = changes;
         let client = TestClient { gateway: Arc::new(gateway), is_local, _folder: folder };
         let names = client.names().await;
         let shown: Vec<_> = own.into_iter().filter(|name| names.contains(*name)).collect();

@@ -1,5 +1,5 @@
-//! `connect_browser`: attaches a running browser by its debugger's address. Listed for callers that may, refused to
-//! others.
+//! `connect_browser`: attaches a running browser by its debugger's address. Listed for callers that may attach
+//! browsers, refused to others.
 
 use greenroom_core::settings::EngineKind;
 use serde_json::json;

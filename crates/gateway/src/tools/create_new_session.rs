@@ -72,7 +72,7 @@ async fn open(
     let created = gateway.fleet.create(permit, id.clone(), target, caller.agent.clone()).await;
     let session = created.map_err(|error| ErrorResponse::from_fleet_error(gateway, &error))?;
     if let Some(session) = &session {
-        // If recording fails, the answer to its first call says so.
+        // If recording fails, the answer to the session's first call says so.
         gateway.recall.session_began(&caller.owner, session).await;
     }
     Ok(OpenedSession { id, session })

@@ -1,4 +1,5 @@
-//! `disconnect_browser`: detaches a browser. It runs on as it was; its index is not used again.
+//! `disconnect_browser`: detaches a browser. The browser keeps running as it was; its index is not used
+//! again.
 
 use super::{BARE, OwnTool, ToolOutput};
 use crate::{attach::NotAttached, catalog::BrowserChoice, error_response::ErrorResponse};

@@ -18,7 +18,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             let all = Browsers::list(&context.gateway.fleet);
             Ok(ToolOutput {
                 structured: Some(encode(&all)),
-                notes: all.browsers.iter().filter_map(Browser::trouble).collect(),
+                notes: all.browsers.iter().filter_map(Browser::connection_problem).collect(),
                 ..ToolOutput::text(text(&all.browsers))
             })
         })
@@ -26,7 +26,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     ..BARE
 };
 
-/// All browsers, and whether a call must name the one it means.
+/// All browsers, one a line, and whether a call must name one.
 fn text(browsers: &[Browser]) -> String {
     let mut text = format!("Total browsers: {}\n\n", browsers.len());
     for browser in browsers {

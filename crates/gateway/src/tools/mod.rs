@@ -112,10 +112,10 @@ static CHECKERS: [OnceLock<ArgumentChecker>; TOOLS.len()] = [const { OnceLock::n
 /// A tool's answer.
 pub(crate) struct ToolOutput {
     text: String,
-    /// The same for programs, for tools that promise it.
+    /// The same answer as JSON for programs, from tools that document it.
     structured: Option<Raw>,
     notes: Vec<String>,
-    /// The tool failed, although there is a text to show.
+    /// Whether the tool failed, although there is a text to show.
     pub(crate) failed: bool,
 }
 
@@ -147,7 +147,7 @@ impl ToolOutput {
     }
 }
 
-/// What a tool gets to carry out one call.
+/// One call of a tool, and what the tool needs to carry it out.
 pub(crate) struct ToolContext<'a> {
     gateway: &'a Gateway,
     caller: &'a Caller,
@@ -163,14 +163,15 @@ impl ToolContext<'_> {
 
     /// The store, if records are on.
     fn records(&self) -> Result<&dyn Records, ErrorResponse> {
-        self.gateway.recall.records.as_deref().ok_or_else(ErrorResponse::nothing_kept)
+        self.gateway.recall.records.as_deref().ok_or_else(ErrorResponse::records_off)
     }
 
     fn agent(&self) -> Arc<dyn Agent> {
         self.caller.agent.clone()
     }
 
-    /// The agent ends or starts this session on purpose: it needs no note that the session was lost elsewhere.
+    /// Drops the note that this session was lost with another server: the agent now ends or starts the session on
+    /// purpose.
     fn forget_lost_session_note(&self, session_key: &SessionKey) {
         if let Some(connection) = self.caller.connection() {
             connection.take_lost_note(session_key);
@@ -212,8 +213,8 @@ pub(crate) fn names(gateway: &Gateway, is_local: bool) -> impl Iterator<Item = &
     usable(gateway, is_local).map(|tool| tool.name)
 }
 
-/// Their definitions, as far as this owner may use them. `scope` says what a call without `sessionId` means to the
-/// client, `is_listed` whether to return the tools that the profile lists or the others.
+/// The definitions of these tools, as far as this owner may use them. `scope` says what a call without `sessionId`
+/// means to the client, `is_listed` whether to return the tools that the profile lists or the others.
 pub(crate) fn definitions(
     gateway: &Gateway,
     owner: &Owner,
@@ -287,8 +288,8 @@ impl OwnTool {
         turn: Turn,
     ) -> Raw {
         if self.runs_others {
-            // This waits within the turn, so that later calls do not overtake this one. If the list cannot be
-            // had, the tool reports it.
+            // Wait within the turn, so that later calls do not overtake this one. If the list cannot be
+            // fetched, the tool reports it.
             let _ = gateway.catalog.list().await;
         }
         let began = Instant::now();
@@ -306,14 +307,14 @@ impl OwnTool {
     ) -> Result<ToolOutput, ErrorResponse> {
         let permit = gateway.policy.permit(&caller.owner, self.name)?;
         let all = self.takes_selectors;
-        let takes = InjectedParameters {
+        let injected = InjectedParameters {
             session: self.session.is_some(),
             pool: all,
             instance: all,
             browser: all || self.browser,
             response_options: Default::default(),
         };
-        request.take_selectors(takes).map_err(|error| match error_response::unroutable(error) {
+        request.take_selectors(injected).map_err(|error| match error_response::unroutable(error) {
             Ok(failure) => failure,
             Err(_) => ErrorResponse::invalid_arguments(self.name, &InvalidArguments::NotAnObject),
         })?;

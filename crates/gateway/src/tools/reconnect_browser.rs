@@ -1,5 +1,6 @@
-//! `reconnect_browser`: connects an attached browser now, whatever happened to the last attempt, and has it started if
-//! the configuration has a start command. A connected browser that answers stays as it is.
+//! `reconnect_browser`: connects an attached browser now, whatever happened to the last attempt, and runs its start
+//! command if the configuration has one and the browser does not answer. A connected browser that answers stays as it
+//! is.
 
 use super::{BARE, OwnTool, ToolOutput, has_browsers};
 use crate::{browser_json::Browser, error_response::ErrorResponse};

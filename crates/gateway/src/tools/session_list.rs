@@ -36,7 +36,7 @@ fn run(context: &ToolContext<'_>) -> Result<ToolOutput, ErrorResponse> {
     Ok(list.into())
 }
 
-/// The first items, as many as fit into so many bytes of JSON.
+/// The first items, as many as fit into `bytes_max` bytes of JSON.
 pub(crate) fn first_within<T: Serialize>(bytes_max: usize, all: impl Iterator<Item = T>) -> Vec<T> {
     let mut bytes = 0;
     let fits = |shown: &T| {

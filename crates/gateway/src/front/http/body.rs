@@ -1,4 +1,4 @@
-//! How a stream of messages becomes an HTTP answer: one JSON object if the first message is the last, else an event
+//! Turns a stream of messages into an HTTP answer: one JSON object if the first message is the last, else an event
 //! stream.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -27,11 +27,11 @@ use super::{
 /// How long an answer may take before the event stream begins without it. Most answers arrive before that and are sent
 /// as one JSON object; a client that waits longer learns from the stream's headers that its request has arrived, and
 /// from which stream it can resume.
-const BEGIN: Duration = Duration::from_millis(250);
+const STREAM_AFTER: Duration = Duration::from_millis(250);
 
 /// The same for a request without a session. Its client cannot resume the stream, and the HTTP status distinguishes
 /// errors, so greenroom waits longer for the answer. Clients and proxies give up on a silent server after 10 s or more.
-const BEGIN_ALONE: Duration = Duration::from_secs(5);
+const STREAM_AFTER_STATELESS: Duration = Duration::from_secs(5);
 
 /// How long a client should wait before it comes back to a stream that broke: as long as a restart of a proxy takes.
 const RETRY: Duration = Duration::from_secs(1);
@@ -43,20 +43,20 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RequestKind {
     Session,
-    Alone,
+    Stateless,
 }
 
-/// What an event stream is made of.
+/// An event stream that is about to be sent.
 pub(super) struct EventStream {
     pub(super) reader: StreamReader,
     /// The stream's number, from which its events get their ids. `None` if the stream cannot be resumed.
     pub(super) number: Option<u64>,
-    /// Sends the client the stream's id before the first message.
-    pub(super) primed: bool,
+    /// Whether to send the stream's id before the first message, so that the client can resume from the beginning.
+    pub(super) sends_id_first: bool,
     pub(super) stop: CancellationToken,
     /// The requests that get an error if the server stops before the stream's last message.
     pub(super) unanswered: Requests,
-    /// Dropped when the client no longer wants the answer.
+    /// Dropped with the stream, when the client has disconnected: dropping it cancels the request.
     pub(super) _guard: Option<Arc<dyn Send + Sync>>,
 }
 
@@ -98,8 +98,8 @@ pub(super) async fn first(
     stop: &CancellationToken,
 ) -> ResponseStart {
     let begin = match kind {
-        RequestKind::Session => BEGIN,
-        RequestKind::Alone => BEGIN_ALONE,
+        RequestKind::Session => STREAM_AFTER,
+        RequestKind::Stateless => STREAM_AFTER_STATELESS,
     };
     let decided = async {
         match takes {
@@ -116,7 +116,7 @@ pub(super) async fn first(
     tokio::select! {
         biased;
         first = decided => match first {
-            // The end of its client cancelled it, because the server stops.
+            // The server stops: it ended the client, which cancelled the request.
             ResponseStart::Nothing if stop.is_cancelled() => ResponseStart::Stopping,
             first => first,
         },
@@ -142,7 +142,7 @@ pub(super) fn one(message: Bytes) -> Response {
 pub(super) fn events(events: EventStream, begun: Option<NumberedMessage>) -> Response {
     let mut pending = Vec::new();
     let mut retry = events.number.map(|_| RETRY);
-    if events.primed
+    if events.sends_id_first
         && let Some(number) = events.number
     {
         pending.extend(sse::encode(Some(&format!("{number}-start")), retry.take(), b""));
@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// What the first message decides if the answer comes after this long.
+    /// How the response starts if the answer comes after this long.
     async fn answered_after(wait: Duration, kind: RequestKind) -> ResponseStart {
         let stream = Arc::<MessageStream>::default();
         let mut reader = stream.read();
@@ -215,9 +215,9 @@ mod tests {
     /// client wonders whether its request has arrived.
     #[tokio::test(start_paused = true)]
     async fn late_answers_use_an_event_stream() {
-        for (kind, at_the_latest) in [(RequestKind::Session, 1), (RequestKind::Alone, 5)] {
+        for (kind, at_the_latest) in [(RequestKind::Session, 1), (RequestKind::Stateless, 5)] {
             assert!(matches!(answered_after(Duration::ZERO, kind).await, ResponseStart::Only(_)));
-            assert!(matches!(answered_after(BEGIN / 2, kind).await, ResponseStart::Only(_)));
+            assert!(matches!(answered_after(STREAM_AFTER / 2, kind).await, ResponseStart::Only(_)));
             let began = Instant::now();
             let late = answered_after(Duration::from_secs(3600), kind).await;
             assert!(matches!(late, ResponseStart::Stream(None)));

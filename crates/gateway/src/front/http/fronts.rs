@@ -21,8 +21,8 @@ pub(super) struct Fronts(Mutex<FrontsState>);
 
 #[derive(Default)]
 struct FrontsState {
-    /// By the secret's digest, and whether the front joined from this machine: a secret from one side does not work on
-    /// the other.
+    /// By the secret's digest, and whether the front joined from this machine: the secret of a local front does not
+    /// work over the network, nor the other way round.
     known: HashMap<(Digest, bool), KnownFront>,
     departures: u64,
 }
@@ -31,7 +31,7 @@ struct KnownFront {
     id: ConnectionId,
     /// Its open connections. A front whose connection broke may be back before the server notices the break.
     joined: usize,
-    /// The number of its last departure.
+    /// The number of its last departure; orders fronts by when they left.
     left: u64,
 }
 
@@ -53,7 +53,7 @@ impl Fronts {
         self.lock().known.values().any(|known| known.joined > 0)
     }
 
-    /// Adds a front: the known one with this secret, or a new one that cannot come back.
+    /// Adds a front: the known one with this secret, or a new one. A front without a secret is always new.
     pub(super) fn join(
         &self,
         secret: Option<&Secret>,
@@ -117,7 +117,8 @@ fn unused() -> ConnectionId {
 mod tests {
     use super::*;
 
-    /// A front is found again by its secret alone, from the same side; a front without a secret never is.
+    /// A front is found again by its secret alone, local or over the network as before; a front without a secret never
+    /// is.
     #[test]
     fn fronts_rejoin_by_secret_only() {
         let fronts = Fronts::default();

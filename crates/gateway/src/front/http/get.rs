@@ -33,8 +33,8 @@ pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, headers: He
             }
         },
     };
-    let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
+    let sends_id_first = session.protocol.revision() >= Some(Revision::V2025_11_25);
     let number = Some(number);
     let stop = http_state.stop.clone();
-    body::events(EventStream { reader, number, primed, stop, unanswered, _guard: None }, None)
+    body::events(EventStream { reader, number, sends_id_first, stop, unanswered, _guard: None }, None)
 }

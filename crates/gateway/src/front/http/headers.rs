@@ -43,13 +43,13 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     })
 }
 
-/// The header must name the revision that the body names. This check comes first: a proxy that reads the header must
-/// not take the request for one of another revision. A body that names no revision is refused later.
+/// Checks that the header names the revision that the body names. This check comes first: a proxy that reads the
+/// header must not take the request for one of another revision. A body that names no revision is refused later.
 pub(super) fn match_revision(headers: &HeaderMap, params: Option<&RawValue>) -> Result<(), RpcError> {
     stateless::revision_of(params).map_or(Ok(()), |revision| expect(headers, REVISION, &revision))
 }
 
-/// The headers of a stateless request must say what its body says.
+/// Checks that the headers of a stateless request say what its body says.
 pub(super) fn match_body(
     headers: &HeaderMap,
     method: &str,
@@ -120,7 +120,7 @@ mod tests {
 
     /// Types are compared without parameters and case; no header means any type.
     #[test]
-    fn content_negotiation() {
+    fn accept_types_ignore_parameters_and_case() {
         assert!(is_json(&headers(&[("content-type", "Application/JSON; charset=utf-8")])));
         assert!(!is_json(&headers(&[("content-type", "text/plain")])) && !is_json(&HeaderMap::new()));
         let accept = |value: &str| accepts(&headers(&[("accept", value)]), "text/event-stream");

@@ -1,11 +1,11 @@
 //! Refuses requests that a web page makes a browser send: the `Host` check and the `Origin` check.
 //!
-//! A web page can make a browser send requests to a server on the user's own machine. Three headers give it away:
-//! `Host` is the name by which the page knows the server (a name of its own that it had resolved to 127.0.0.1);
-//! `Origin` is where the page came from; and `Sec-Fetch-Site` says how that origin is related to this server. Browsers
-//! also send the last one with pictures, scripts, frames, links and event streams, which have no `Origin`: the page
-//! cannot read their answers, but reading a record changes what is new in it. Browsers send it to loopback addresses
-//! and over TLS. Programs send neither `Origin` nor `Sec-Fetch-Site`.
+//! A web page can make a browser send requests to a server on the user's own machine. Three headers reveal such a
+//! request: `Host` is the name by which the page knows the server (a name of its own that it had resolved to
+//! 127.0.0.1); `Origin` is where the page came from; and `Sec-Fetch-Site` says how that origin is related to this
+//! server. Browsers also send the last one with pictures, scripts, frames, links and event streams, which have no
+//! `Origin`: the page cannot read their answers, but reading a record changes what is new in it. Browsers send it to
+//! loopback addresses and over TLS. Programs send neither `Origin` nor `Sec-Fetch-Site`.
 
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -33,7 +33,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The one path that every page may request: it changes nothing, and reveals only that the server runs.
-const HARMLESS: &str = "/health";
+const UNCHECKED_PATH: &str = "/health";
 
 /// The names by which clients may call this server.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +55,7 @@ impl HostRules {
             || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    fn judge(&self, path: &str, headers: &HeaderMap) -> Result<(), String> {
+    fn check(&self, path: &str, headers: &HeaderMap) -> Result<(), String> {
         let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or(""));
         let host = text(HOST).ok_or("the header `Host` is missing")?;
         for (name, shown) in [(HOST, "Host"), (ORIGIN, "Origin")] {
@@ -72,7 +72,7 @@ impl HostRules {
         // `same-site` is not enough: another port of this machine is the same site, but another program's
         // server.
         let own = |site: &&HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
-        if path != HARMLESS
+        if path != UNCHECKED_PATH
             && let Some(site) = headers.get_all(FETCH_SITE).iter().find(|site| !own(site))
         {
             let site = site.to_str().unwrap_or("");
@@ -112,8 +112,8 @@ pub(super) async fn check_host(
     request: Request,
     next: Next,
 ) -> Response {
-    let judged = http_state.rules.as_ref().map(|rules| rules.judge(request.uri().path(), request.headers()));
-    let mut response = match judged {
+    let checked = http_state.rules.as_ref().map(|rules| rules.check(request.uri().path(), request.headers()));
+    let mut response = match checked {
         Some(Err(why)) => refusal::because(StatusCode::FORBIDDEN, why),
         _ => next.run(request).await,
     };
@@ -125,27 +125,27 @@ pub(super) async fn check_host(
 mod tests {
     use super::*;
 
-    fn judge(host: &str, origin: Option<&str>) -> bool {
+    fn check(host: &str, origin: Option<&str>) -> bool {
         let rules = HostRules { address: "192.0.2.7".parse().ok(), hosts: vec!["browsers.example".into()] };
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
         if let Some(origin) = origin {
             headers.insert(ORIGIN, origin.parse().unwrap());
         }
-        rules.judge("/mcp", &headers).is_ok()
+        rules.check("/mcp", &headers).is_ok()
     }
 
     /// With two `Host` or two `Origin` headers it is unclear which one counts, so the request is refused.
     #[test]
-    fn one_host_and_one_origin() {
+    fn duplicate_host_or_origin_is_refused() {
         let mut headers = HeaderMap::new();
         headers.append(HOST, "localhost".parse().unwrap());
         headers.append(ORIGIN, "http://localhost".parse().unwrap());
-        assert_eq!(HostRules::default().judge("/mcp", &headers), Ok(()));
+        assert_eq!(HostRules::default().check("/mcp", &headers), Ok(()));
         for (name, second) in [(HOST, "evil.example"), (ORIGIN, "http://evil.example")] {
             let mut headers = headers.clone();
             headers.append(&name, second.parse().unwrap());
-            let refused = HostRules::default().judge("/mcp", &headers).unwrap_err();
+            let refused = HostRules::default().check("/mcp", &headers).unwrap_err();
             assert!(
                 refused.to_lowercase().contains(&format!("`{name}` is given more than once")),
                 "{refused}"
@@ -166,7 +166,7 @@ mod tests {
             "192.0.2.7:80",
             "browsers.example:443",
         ] {
-            assert!(judge(host, None), "{host}");
+            assert!(check(host, None), "{host}");
         }
         for host in [
             "evil.example",
@@ -186,14 +186,14 @@ mod tests {
             "[127.0.0.1]:80",
             "::1",
         ] {
-            assert!(!judge(host, None), "{host}");
+            assert!(!check(host, None), "{host}");
         }
     }
 
     /// A page of another origin is refused, whatever its `Host` says.
     #[test]
     fn other_origins_are_refused() {
-        assert!(judge("localhost:34501", Some("http://localhost:34501")));
+        assert!(check("localhost:34501", Some("http://localhost:34501")));
         for origin in [
             "http://localhost:3000",
             "https://evil.example",
@@ -201,32 +201,32 @@ mod tests {
             "http://localhost:34501.evil.example",
             "",
         ] {
-            assert!(!judge("localhost:34501", Some(origin)), "{origin}");
+            assert!(!check("localhost:34501", Some(origin)), "{origin}");
         }
-        assert!(HostRules::default().judge("/mcp", &HeaderMap::new()).is_err(), "no Host at all");
+        assert!(HostRules::default().check("/mcp", &HeaderMap::new()).is_err(), "no Host at all");
     }
 
     /// A browser's requests for a page of another origin are refused on every path but `/health`, with or without an
     /// `Origin`; addresses that a person types, the server's own pages, and programs may pass.
     #[test]
     fn cross_site_requests_are_refused() {
-        let judge = |path: &str, sites: &[&str]| {
+        let check = |path: &str, sites: &[&str]| {
             let mut headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:34501"))]);
             for site in sites {
                 headers.append(FETCH_SITE, site.parse().unwrap());
             }
-            HostRules::default().judge(path, &headers).is_ok()
+            HostRules::default().check(path, &headers).is_ok()
         };
         for path in ["/mcp", "/front", "/ready", "/metrics", "/api/calls", "/api/blobs/x", "/", "/health/"] {
             for sites in [&[][..], &["same-origin"], &["none"]] {
-                assert!(judge(path, sites), "{path} {sites:?}");
+                assert!(check(path, sites), "{path} {sites:?}");
             }
             for sites in
                 [&["cross-site"][..], &["same-site"], &[""], &["odd"], &["\u{e4}"], &["none", "cross-site"]]
             {
-                assert!(!judge(path, sites), "{path} {sites:?}");
+                assert!(!check(path, sites), "{path} {sites:?}");
             }
         }
-        assert!(judge(HARMLESS, &["cross-site"]));
+        assert!(check(UNCHECKED_PATH, &["cross-site"]));
     }
 }

@@ -1,7 +1,7 @@
 //! `/front`: a `greenroom mcp` of another process joins this server and serves its client through it.
 //!
 //! The connection is upgraded to a stream like stdio: one message per line, in both directions, in order. Streamable
-//! HTTP would not do: its requests may overtake each other, and the calls of a client must not.
+//! HTTP is not used here: its requests may overtake each other, and the calls of a client must not.
 
 use std::{collections::HashSet, path::PathBuf, sync::Arc, time::Duration};
 
@@ -33,11 +33,11 @@ use crate::{
 /// Where fronts join.
 pub const FRONT: &str = "/front";
 
-/// What the connection is upgraded to.
+/// The protocol to which the connection is upgraded.
 pub const PROTOCOL: &str = "greenroom-front";
 
-/// How long a front may take to send its first line. It sends it at once.
-const HELLO: Duration = Duration::from_secs(10);
+/// How long a front may take to send its first line. Fronts send it at once.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest first line: some thousand session ids.
 const HELLO_BYTES_MAX: usize = 1024 * 1024;
@@ -52,14 +52,15 @@ const FRONTS_MAX: usize = 1024;
 /// a missing field has a defined meaning.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FrontHello {
-    /// For older servers only, which identify the front by it. A server of this version ignores it.
+    /// The front's number, for older servers only, which identify the front by it. A server of this version ignores
+    /// it.
     #[serde(default)]
     pub connection: u64,
     /// A random secret that the front keeps when it joins again: only this leads to its own session. A front without
     /// one is a new front each time.
     #[serde(default)]
     pub secret: Option<Secret>,
-    /// The folder it was started in.
+    /// The folder in which the front was started.
     pub folder: PathBuf,
     /// The server that it had joined before, and the sessions that its client used there. If that is this server, they
     /// are not lost.
@@ -129,7 +130,7 @@ pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, request: Re
         };
         // A silent front does not delay the shutdown.
         let joined = tokio::select! {
-            joined = timeout(HELLO, joined) => joined.unwrap_or_else(|_| Err("it sent no first line in time".to_owned())),
+            joined = timeout(HELLO_TIMEOUT, joined) => joined.unwrap_or_else(|_| Err("it sent no first line in time".to_owned())),
             () = stop.cancelled() => return,
         };
         match joined {
@@ -171,18 +172,23 @@ async fn serve(http_state: &HttpState, joined: JoinedFront) {
     let fleet = http_state.gateway.fleet.clone();
     let has_session = |id| fleet.session_pool(&http_state.owner, &SessionKey::Connection(id)).is_some();
     let membership =
-        http_state.sessions.fronts.join(hello.secret.as_ref(), http_state.reach.is_local(), has_session);
+        http_state.sessions.fronts.join(hello.secret.as_ref(), http_state.location.is_local(), has_session);
     let id = membership.id;
     let own = SessionKey::Connection(id);
     let lost = hello.lost(&http_state.probes.server, id);
     // Only a front on this machine has its folders here.
-    let reach = match &http_state.reach {
+    let location = match &http_state.location {
         ClientLocation::Local { .. } => ClientLocation::Local { folder: hello.folder },
         ClientLocation::Network => ClientLocation::Network,
     };
-    let is_local = reach.is_local();
-    let client =
-        NewClient { id, owner: http_state.owner.clone(), reach, first_question: hello.first_question, lost };
+    let is_local = location.is_local();
+    let client = NewClient {
+        id,
+        owner: http_state.owner.clone(),
+        location,
+        first_question: hello.first_question,
+        lost,
+    };
     let (stdio, _tasks) = pipe::open(input, output, begun, CLIENT_MESSAGE_BYTES_MAX);
     tracing::info!("a front has joined");
     lines::serve(http_state.gateway.clone(), stdio, client, http_state.stop.clone()).await;

@@ -15,19 +15,19 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{HttpState, session::LOOK_EVERY};
+use super::{HttpState, session::POLL_INTERVAL};
 
 /// How long a connection may be silent before a request, and how long a request's headers may take to arrive. A client
 /// that keeps a connection for later keeps it for a minute or less.
-const HEAD: Duration = Duration::from_secs(90);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// How many connections are served at once. A client has two or three; a flood waits in the kernel's queue, and
 /// file descriptors are left for browsers.
 const CONNECTIONS_MAX: usize = 4096;
 
-/// How long requests may take to end once the server stops. All of them end by themselves: each that still runs is
-/// answered with an error. This limit is for clients that do not read.
-const GRACE: Duration = Duration::from_secs(1);
+/// How long requests may take to end once the server stops. Each request ends by itself, with an error if it still
+/// runs. This limit is for clients that do not read.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves a listener. Returns when every connection has ended.
 pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: CancellationToken) {
@@ -51,7 +51,7 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: Cancellat
         connections.spawn(async move {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(HEAD)
+                .header_read_timeout(HEADER_TIMEOUT)
                 .serve_connection(TokioIo::new(io), TowerToHyperService::new(router))
                 .with_upgrades();
             let mut connection = std::pin::pin!(connection);
@@ -59,7 +59,7 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: Cancellat
                 ended = connection.as_mut() => Some(ended),
                 () = stop.cancelled() => {
                     connection.as_mut().graceful_shutdown();
-                    timeout(GRACE, connection).await.ok()
+                    timeout(SHUTDOWN_TIMEOUT, connection).await.ok()
                 }
             };
             if let Some(Err(error)) = ended {
@@ -77,7 +77,7 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: Cancellat
 /// then ends them.
 pub async fn maintain_clients(http_state: Arc<HttpState>) {
     let mut changes = http_state.gateway.catalog.changes();
-    let mut look = interval(LOOK_EVERY);
+    let mut look = interval(POLL_INTERVAL);
     loop {
         tokio::select! {
             () = http_state.stop.cancelled() => return,

@@ -52,12 +52,12 @@ pub struct HttpState {
     pub sessions: Arc<HttpClients>,
     pub probes: Arc<Probes>,
     /// Whether the clients of this listener are this user, on this machine.
-    pub reach: ClientLocation,
+    pub location: ClientLocation,
     /// The owner of its requests.
     pub owner: Owner,
     /// By which names a client may call this server; `None` where only this user can connect.
     pub rules: Option<HostRules>,
-    /// Ends streams and joined fronts, which would otherwise never end.
+    /// Cancelled when the server stops: ends streams and joined fronts, which would otherwise never end.
     pub stop: CancellationToken,
     pub tasks: TaskTracker,
 }
@@ -75,8 +75,8 @@ impl HttpState {
 /// All routes of a listener, REST included, and the errors for all other paths.
 pub fn site(http_state: Arc<HttpState>) -> Router {
     let names = middleware::from_fn_with_state(http_state.clone(), host_check::check_host);
-    let changes = http_state.gateway.attaching.allows(http_state.reach.is_local());
-    let rest = rest::router(http_state.gateway.clone(), http_state.owner.clone(), changes)
+    let may_attach = http_state.gateway.attaching.allows(http_state.location.is_local());
+    let rest = rest::router(http_state.gateway.clone(), http_state.owner.clone(), may_attach)
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(http_state.clone(), until_stopped))
         .layer(names);
@@ -114,8 +114,8 @@ async fn until_stopped(State(http_state): State<Arc<HttpState>>, request: Reques
     }
 }
 
-/// The client ends its MCP session. The connection's own browser session closes; named ones stay, as other clients may
-/// use them.
+/// Ends the client's MCP session. The connection's own browser session closes; named sessions stay, as other clients
+/// may use them.
 async fn delete(State(http_state): State<Arc<HttpState>>, headers: axum::http::HeaderMap) -> Response {
     match http_state.sessions.find(&http_state, &headers) {
         Ok(session) => {

@@ -1,5 +1,5 @@
-//! `GET /`: a page for a person who opens the server's address in a browser. It says what this is and how a client
-//! connects. It is plain HTML: no scripts, no styles, and it loads nothing.
+//! `GET /`: a page for a person who opens the server's address in a browser. It says what greenroom is and how a
+//! client connects. It is plain HTML: no scripts, no styles, and it loads nothing.
 
 use std::sync::Arc;
 

@@ -94,7 +94,7 @@ fn says(header_value: &str, argument: &Value) -> bool {
         Value::Number(number) => header_value.parse::<Number>().is_ok_and(|given| {
             given == *number || given.as_f64().is_some_and(|given| Some(given) == number.as_f64())
         }),
-        // The argument check reports what is wrong with it.
+        // The argument check reports what is wrong with such a value.
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     }
 }
@@ -127,7 +127,7 @@ mod tests {
     /// Headers repeat the arguments, as text, number or boolean, wrapped or not, at any depth; other arguments are not
     /// compared.
     #[test]
-    fn headers_that_match() {
+    fn matching_parameter_headers_are_accepted() {
         for (given, arguments) in [
             (&[][..], json!({})),
             (&[], json!({ "region": null, "plain": "p", "odd": "o", "list": [1] })),
@@ -143,7 +143,7 @@ mod tests {
 
     /// A header that is missing, cannot be read, differs from its argument, or has none is refused by name.
     #[test]
-    fn headers_that_do_not_match() {
+    fn mismatched_parameter_headers_are_refused() {
         for (given, arguments, says) in [
             (&[][..], json!({ "region": "eu" }), "`mcp-param-region` is missing"),
             (&[("mcp-param-region", "us")], json!({ "region": "eu" }), "says `us`"),

@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// How long a body may take to arrive. The largest one takes a second over a slow network.
-const BODY: Duration = Duration::from_secs(60);
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) async fn handle(
     State(http_state): State<Arc<HttpState>>,
@@ -89,7 +89,7 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Response> {
     if announced.is_some_and(|length| length > CLIENT_MESSAGE_BYTES_MAX) {
         return Err(too_big());
     }
-    match timeout(BODY, to_bytes(body, CLIENT_MESSAGE_BYTES_MAX)).await {
+    match timeout(BODY_TIMEOUT, to_bytes(body, CLIENT_MESSAGE_BYTES_MAX)).await {
         Ok(Ok(text)) => Ok(text),
         Ok(Err(error))
             if std::error::Error::source(&error)
@@ -102,7 +102,7 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Response> {
         }
         Err(_) => Err(refusal::because(
             StatusCode::REQUEST_TIMEOUT,
-            format!("the body did not arrive within {} s", BODY.as_secs()),
+            format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs()),
         )),
     }
 }
@@ -111,7 +111,7 @@ fn is_stateless(headers: &HeaderMap, params: Option<&RawValue>) -> bool {
     headers::text(headers, headers::REVISION) == Some(STATELESS) || stateless::is_stateless(params)
 }
 
-/// A client's `initialize`. The client gets an MCP session, and no browser yet.
+/// Handles a client's `initialize`. The client gets an MCP session, and no browser yet.
 async fn introduce(http_state: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -> Response {
     let session = HttpSession::new(http_state);
     let mut response = exchange(http_state, &session, parsed, AcceptedTypes::from_headers(headers)).await;
@@ -147,7 +147,7 @@ async fn exchange(
         Parsed::One(one) => asks(one),
         Parsed::Batch(parts) => parts.iter().any(asks),
     };
-    let unanswered = Requests::of(&parsed);
+    let unanswered = Requests::from_parsed(&parsed);
     let own = session.stream();
     let mut reader = own.read();
     let reply_path = ReplyPath::stream(&own, Some(session.background.clone()));
@@ -165,9 +165,12 @@ async fn exchange(
         ResponseStart::Stopping => refusal::stopping(&unanswered),
         ResponseStart::Stream(begun) => {
             let number = Some(session.keep(&own, unanswered.clone()));
-            let primed = session.protocol.revision() >= Some(Revision::V2025_11_25);
+            let sends_id_first = session.protocol.revision() >= Some(Revision::V2025_11_25);
             let stop = http_state.stop.clone();
-            body::events(EventStream { reader, number, primed, stop, unanswered, _guard: None }, begun)
+            body::events(
+                EventStream { reader, number, sends_id_first, stop, unanswered, _guard: None },
+                begun,
+            )
         }
     }
 }
@@ -177,7 +180,7 @@ fn asks(message: &Result<Message, greenroom_mcp::Malformed>) -> bool {
     matches!(message, Ok(Message::Request { .. }) | Err(_))
 }
 
-/// A stateless request. A client that disconnects before the answer cancels it.
+/// Answers a stateless request. A client that disconnects before the answer cancels the request.
 async fn stateless(
     http_state: &Arc<HttpState>,
     headers: &HeaderMap,
@@ -192,8 +195,8 @@ async fn stateless(
     let stateless_client = stateless::StatelessClient {
         owner: http_state.owner.clone(),
         connection: None,
-        roots: http_state.reach.folder(),
-        is_local: http_state.reach.is_local(),
+        roots: http_state.location.folder(),
+        is_local: http_state.location.is_local(),
         turn: Turns::default().take(),
     };
     let own = Arc::<MessageStream>::default();
@@ -203,7 +206,8 @@ async fn stateless(
     let id = id.clone();
     let (status, answered) = oneshot::channel();
     let sink = ClientSink::Streams { own, background: None };
-    // Other requests change nothing, or are subscriptions, which end with the stream.
+    // Only work gets an error if the server stops. Other requests change nothing, or are subscriptions, which end
+    // with the stream.
     let requests = if request.is_work() { Requests::One(id.clone()) } else { Requests::None };
     let unanswered = request.is_work().then(|| gateway.answering.token());
     let task = tokio::spawn(offloadable(async move {
@@ -216,8 +220,13 @@ async fn stateless(
         drop(unanswered);
     }));
     let guard = Arc::new(AbortOnDropHandle::new(task));
-    match body::first(&mut reader, RequestKind::Alone, AcceptedTypes::from_headers(headers), &http_state.stop)
-        .await
+    match body::first(
+        &mut reader,
+        RequestKind::Stateless,
+        AcceptedTypes::from_headers(headers),
+        &http_state.stop,
+    )
+    .await
     {
         ResponseStart::Only(answer) => refusal::json(answered.await.unwrap_or(StatusCode::OK), answer),
         ResponseStart::Stopping => refusal::stopping(&requests),
@@ -228,9 +237,12 @@ async fn stateless(
         ResponseStart::Stream(begun) => {
             let stop = http_state.stop.clone();
             let number = None;
-            let primed = false;
+            let sends_id_first = false;
             let unanswered = requests;
-            body::events(EventStream { reader, number, primed, stop, unanswered, _guard: Some(guard) }, begun)
+            body::events(
+                EventStream { reader, number, sends_id_first, stop, unanswered, _guard: Some(guard) },
+                begun,
+            )
         }
     }
 }
@@ -255,7 +267,8 @@ async fn checked(
     }
 }
 
-/// An engine may refuse a call because the client lacks a capability: that error has an HTTP status of its own.
+/// The HTTP status of an answer. An engine may refuse a call because the client lacks a capability: that error has a
+/// status of its own.
 fn status_of_answer(body: &Result<Raw, Raw>) -> StatusCode {
     match body.as_ref().map_err(|error| serde_json::from_str::<RpcError>(error.get())) {
         Err(Ok(error)) if error.code == MISSING_CAPABILITY => StatusCode::BAD_REQUEST,

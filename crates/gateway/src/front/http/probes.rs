@@ -1,4 +1,4 @@
-//! The probes for a supervisor: `/health` (this process answers), `/ready` (a browser can be had), `/metrics`.
+//! The probes for a supervisor: `/health` (this process answers), `/ready` (a browser is available), `/metrics`.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ fn browsers(http_state: &HttpState) -> Option<String> {
     (!all.is_empty()).then(|| format!("{connected} of {} connected", all.len()))
 }
 
-/// Whether calls are recorded. Calls run even if they are not, so a full disk does not make the server unready; but
-/// `/ready` reports it.
+/// Whether calls are recorded. Calls run even if they are not recorded, so a full disk does not make the server
+/// unready; but `/ready` reports it.
 fn records(http_state: &HttpState) -> String {
     match &http_state.gateway.recall.records {
         None => "off".to_owned(),

@@ -39,7 +39,7 @@ pub(super) fn accepted() -> Response {
     response
 }
 
-/// Done, without a body. Some clients take any status but 200 and 204 for a failure.
+/// 204: done, without a body. Some clients take any status but 200 and 204 for a failure.
 pub(super) fn done() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -57,7 +57,7 @@ pub(super) fn wrong_method() -> Response {
 /// The requests that one HTTP answer is for. If the server stops before they are answered, each gets an error.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Requests {
-    /// None that has an answer of its own.
+    /// No request that needs an answer.
     #[default]
     None,
     One(Id),
@@ -65,7 +65,7 @@ pub(super) enum Requests {
 }
 
 impl Requests {
-    pub(super) fn of(parsed: &Parsed) -> Self {
+    pub(super) fn from_parsed(parsed: &Parsed) -> Self {
         let id = |part: &Result<Message, Malformed>| match part {
             Ok(Message::Request { id, .. }) => Some(id.clone()),
             _ => None,
@@ -91,7 +91,7 @@ impl Requests {
     }
 }
 
-/// The server stops before it has an answer.
+/// The answer if the server stops before the requests are answered.
 pub(super) fn stopping(requests: &Requests) -> Response {
     let status = StatusCode::SERVICE_UNAVAILABLE;
     match requests.cut_off() {

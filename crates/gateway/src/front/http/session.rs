@@ -43,24 +43,25 @@ use crate::{
 
 /// How long a client may be silent. It costs two kilobytes meanwhile, and a forgotten client needs only a new
 /// handshake.
-const SILENT: Duration = Duration::from_secs(3600);
+const CLIENT_IDLE_MAX: Duration = Duration::from_secs(3600);
 
-/// How many clients may be connected. Beyond it the server forgets the client that has been silent longest and can be
-/// spared.
+/// How many clients may be connected. Beyond it the server forgets the longest silent client that loses nothing but
+/// its handshake.
 const CLIENTS_MAX: usize = 10_000;
 
 /// How often greenroom looks for silent clients and for ended streams. It keeps an ended stream for one to two of these: a
 /// client whose connection broke resumes its stream within seconds.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(60);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many ended streams of a client are kept for it to fetch what it missed, and how many bytes they may hold.
+/// How many ended streams the server keeps for a client that may have missed messages, and how many bytes they may
+/// hold.
 const ENDED_MAX: usize = 16;
 const ENDED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// The stream that belongs to no request.
 const BACKGROUND: u64 = 0;
 
-/// Every client with a handshake, by the digest of the id it got, and every front that joined.
+/// Every client with a handshake, by the digest of its `Mcp-Session-Id`, and every front that joined.
 #[derive(Default)]
 pub struct HttpClients {
     clients: Mutex<HashMap<Digest, Arc<HttpSession>>>,
@@ -96,11 +97,11 @@ struct HttpSessionState {
 impl HttpSession {
     pub(super) fn new(http_state: &HttpState) -> Arc<Self> {
         let client = NewClient {
-            // HTTP clients and joined fronts share the connection numbers; random numbers do not collide. The number is
-            // shown, so it must not derive from the secret.
+            // HTTP clients and joined fronts share the connection numbers; random numbers do not collide. Lists and
+            // logs show the number, so it must not derive from the secret.
             id: ConnectionId::from_random(Uuid::new_v4().as_u64_pair().0),
             owner: http_state.owner.clone(),
-            reach: http_state.reach.clone(),
+            location: http_state.location.clone(),
             first_question: 1,
             lost: HashSet::new(),
         };
@@ -167,7 +168,7 @@ impl HttpSession {
             .collect();
     }
 
-    /// Resumes a stream after the event with this id. Returns also the requests that it has yet to answer.
+    /// Resumes a stream after the event with this id. Also returns the requests that the stream has yet to answer.
     pub(super) fn resume(&self, event: &str) -> Option<(u64, StreamReader, Requests)> {
         let (number, seen) = event.split_once('-')?;
         let number = number.parse().ok()?;
@@ -192,7 +193,8 @@ impl HttpSession {
     /// Whether this client connected through this listener.
     fn connected_through(&self, http_state: &HttpState) -> bool {
         let connection = &self.protocol.connection;
-        connection.owner == http_state.owner && connection.reach.is_local() == http_state.reach.is_local()
+        connection.owner == http_state.owner
+            && connection.location.is_local() == http_state.location.is_local()
     }
 
     fn last_heard(&self) -> Instant {
@@ -200,7 +202,7 @@ impl HttpSession {
     }
 
     /// Whether the client would lose nothing but its handshake if it were forgotten.
-    fn can_be_spared(&self, http_state: &HttpState) -> bool {
+    fn is_evictable(&self, http_state: &HttpState) -> bool {
         let connection = &self.protocol.connection;
         connection.calls_in_flight() == 0
             && !self.background.has_reader()
@@ -233,7 +235,7 @@ impl HttpClients {
             let why = "the header `Mcp-Session-Id` is missing: send `initialize` first, and then what its answer says";
             return Err(refusal::because(StatusCode::BAD_REQUEST, why));
         };
-        // A client of the other listener is unknown here.
+        // A client that connected through the other listener is unknown here.
         let known = self
             .lock()
             .get(&secret::digest(id))
@@ -255,11 +257,11 @@ impl HttpClients {
 
     /// Adds a client after its handshake. `false` if there are too many.
     pub(super) fn add(&self, http_state: &HttpState, session: &Arc<HttpSession>) -> bool {
-        if self.lock().len() >= CLIENTS_MAX && !self.spare_one(http_state) {
+        if self.lock().len() >= CLIENTS_MAX && !self.evict_one(http_state) {
             return false;
         }
         let mut clients = self.lock();
-        // Another client may have taken the free place meanwhile.
+        // Another client may have taken the last place meanwhile.
         let has_room = clients.len() < CLIENTS_MAX;
         if has_room {
             clients.insert(session.id.digest(), session.clone());
@@ -267,11 +269,11 @@ impl HttpClients {
         has_room
     }
 
-    fn spare_one(&self, http_state: &HttpState) -> bool {
+    fn evict_one(&self, http_state: &HttpState) -> bool {
         let silent = {
             let all = self.lock();
             all.values()
-                .filter(|session| session.can_be_spared(http_state))
+                .filter(|session| session.is_evictable(http_state))
                 .min_by_key(|session| session.last_heard())
                 .cloned()
         };
@@ -287,7 +289,9 @@ impl HttpClients {
         let silent: Vec<_> = {
             let all = self.lock();
             all.values()
-                .filter(|session| session.last_heard() + SILENT <= now && session.can_be_spared(http_state))
+                .filter(|session| {
+                    session.last_heard() + CLIENT_IDLE_MAX <= now && session.is_evictable(http_state)
+                })
                 .cloned()
                 .collect()
         };
@@ -322,7 +326,7 @@ impl HttpClients {
         });
     }
 
-    /// Ends every client's session: the server stops.
+    /// Ends every client, because the server stops.
     pub(super) fn end_all(&self, http_state: &HttpState) {
         let all: Vec<_> = self.lock().values().cloned().collect();
         for session in all {

@@ -22,7 +22,7 @@ fn http_state(idle_timeout: Duration) -> (HttpState, tempfile::TempDir) {
         gateway,
         sessions: Arc::default(),
         probes: Arc::new(Probes { server: "s".to_owned() }),
-        reach: ClientLocation::Network,
+        location: ClientLocation::Network,
         owner: Owner::local(),
         rules: None,
         stop: CancellationToken::new(),
@@ -92,7 +92,7 @@ async fn silent_clients_with_a_browser_are_not_forgotten() {
 
 /// A client that listens, waits for an answer or sent a message lately is not silent.
 #[tokio::test(start_paused = true)]
-async fn who_is_not_silent() {
+async fn active_clients_are_not_forgotten() {
     let (http_state, _folder) = http_state(DAY);
     let listens = client(&http_state).await;
     let speaks = client(&http_state).await;
@@ -110,7 +110,7 @@ async fn who_is_not_silent() {
     assert_eq!(http_state.sessions.count(), 0);
 }
 
-/// An ended stream can be resumed until the second check after its end; open streams, and the one of no request, stay.
+/// An ended stream can be resumed until the second check after its end; open streams, and the background stream, stay.
 #[tokio::test(start_paused = true)]
 async fn ended_streams_are_forgotten() {
     let (http_state, _folder) = http_state(DAY);

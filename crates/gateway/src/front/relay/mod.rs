@@ -33,13 +33,13 @@ pub(crate) use ledger::SESSIONS_MAX;
 
 /// How long requests wait for a server to come back. A restart takes a second or two, one with an update some more; a
 /// client gives up after a minute.
-const COMES_BACK: Duration = Duration::from_secs(30);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often the front looks for a server while there is none.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long a server may take to answer a front's first line. It answers at once.
-const WELCOME: Duration = Duration::from_secs(5);
+/// How long a server may take to answer a front's first line. Servers answer at once.
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How many of the client's lines wait while there is no server, and how many bytes they may have. Beyond that the
 /// client waits, too.
@@ -51,7 +51,7 @@ pub trait ServerStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ServerStream for T {}
 
-/// Where the front finds servers. It asks again whenever it has lost one.
+/// Finds servers for the front, which asks again whenever it has lost one.
 pub trait ServerConnector: Send + Sync {
     /// Connects to a server's `/front`. The error says why there is none.
     fn connect(&self) -> BoxFuture<'_, Result<Box<dyn ServerStream>, String>>;
@@ -80,7 +80,7 @@ enum EndedBy {
     Server,
 }
 
-/// Both sides of a connection, and the ledger.
+/// The client's side of a connection, and the ledger.
 struct RelayedConnection<'a> {
     client: &'a Outgoing,
     ledger: Mutex<Ledger>,
@@ -105,7 +105,7 @@ impl<S: ServerConnector> Relay<S> {
                 biased;
                 () = stop.cancelled() => EndedBy::Client,
                 () = outgoing.closed() => EndedBy::Client,
-                end = relayed.with(&mut joined, &mut queue, &mut incoming) => end,
+                end = relayed.relay_lines(&mut joined, &mut queue, &mut incoming) => end,
             };
             let last = joined.welcome.clone();
             drop(joined);
@@ -114,11 +114,11 @@ impl<S: ServerConnector> Relay<S> {
             }
             tracing::warn!(server = last.server, "the greenroom server is gone; looking for the next one");
             let gone = relayed.lock().server_gone();
-            relayed.tell(gone).await;
+            relayed.send_to_client(gone).await;
             let next = async {
                 // A server that disconnects a front at once is stopping: do not reconnect without a pause.
-                if since.elapsed() < LOOK_EVERY {
-                    sleep(LOOK_EVERY).await;
+                if since.elapsed() < POLL_INTERVAL {
+                    sleep(POLL_INTERVAL).await;
                 }
                 self.next(&relayed, &last, &mut queue, &mut incoming).await
             };
@@ -175,20 +175,22 @@ impl<S: ServerConnector> Relay<S> {
                 _ => Err(refused()),
             }
         };
-        let welcome = timeout(WELCOME, welcomed)
-            .await
-            .unwrap_or_else(|_| Err(format!("the server did not answer within {}", human(WELCOME))))?;
+        let welcome = timeout(WELCOME_TIMEOUT, welcomed).await.unwrap_or_else(|_| {
+            Err(format!("the server did not answer within {}", human(WELCOME_TIMEOUT)))
+        })?;
         let another = last.is_some_and(|last| last.server != welcome.server);
         if another {
             relayed.lock().another_server();
         }
-        let again = relayed.lock().again();
-        for line in again {
+        let lines = relayed.lock().lines_to_resend();
+        for line in lines {
             stdio.outgoing.send(line).await.map_err(|_| refused())?;
         }
         // Another server may have another engine, or other settings.
-        if another && relayed.lock().is_introduced() {
-            relayed.tell(vec![message::notification("notifications/tools/list_changed", None)]).await;
+        if another && relayed.lock().is_initialized() {
+            relayed
+                .send_to_client(vec![message::notification("notifications/tools/list_changed", None)])
+                .await;
         }
         Ok(JoinedServer { stdio, welcome, _tasks: tasks })
     }
@@ -202,34 +204,34 @@ impl<S: ServerConnector> Relay<S> {
         queue: &mut VecDeque<Vec<u8>>,
         incoming: &mut mpsc::Receiver<StreamLine>,
     ) -> Option<JoinedServer> {
-        let patience = Instant::now() + COMES_BACK;
+        let deadline = Instant::now() + RECONNECT_TIMEOUT;
         loop {
             let joined = async { self.join(relayed, self.servers.connect().await?, Some(last)).await };
             let why = match joined.await {
                 Ok(joined) => return Some(joined),
                 Err(why) => why,
             };
-            if Instant::now() >= patience {
+            if Instant::now() >= deadline {
                 for line in queue.drain(..) {
-                    relayed.lock().client_said(&line);
+                    relayed.lock().record_client_line(&line);
                 }
                 let why = format!("there is no greenroom server: {why}");
                 let messages = relayed.lock().give_up(&why);
-                relayed.tell(messages).await;
+                relayed.send_to_client(messages).await;
             }
-            let pause = Instant::now() + LOOK_EVERY;
+            let pause = Instant::now() + POLL_INTERVAL;
             let has_room = |queue: &VecDeque<Vec<u8>>| {
                 queue.len() < QUEUE_MAX && queue.iter().map(Vec::len).sum::<usize>() < QUEUE_BYTES_MAX
             };
             while has_room(queue) {
                 match timeout_at(pause, incoming.recv()).await {
-                    Ok(Some(line)) => queue.extend(relayed.whole(line).await),
+                    Ok(Some(line)) => queue.extend(relayed.accept_client_line(line).await),
                     Ok(None) => return None,
                     Err(_) => break,
                 }
             }
             if !has_room(queue) {
-                sleep(LOOK_EVERY).await;
+                sleep(POLL_INTERVAL).await;
             }
         }
     }
@@ -240,26 +242,26 @@ impl RelayedConnection<'_> {
         self.ledger.lock()
     }
 
-    async fn tell(&self, lines: Vec<Vec<u8>>) {
+    async fn send_to_client(&self, lines: Vec<Vec<u8>>) {
         for line in lines {
-            // If the client is gone, the reader sees its closed end.
+            // If the client is gone, the front notices that when it reads from the client.
             let _ = self.client.send(line).await;
         }
     }
 
-    /// A line of the client. A line that is too long is answered here, with an error.
-    async fn whole(&self, line: StreamLine) -> Option<Vec<u8>> {
+    /// A whole line of the client. If the line is too long, sends the client an error and returns `None`.
+    async fn accept_client_line(&self, line: StreamLine) -> Option<Vec<u8>> {
         match line {
             StreamLine::Whole(line) => Some(line),
             StreamLine::TooLong { bytes } => {
-                self.tell(vec![lines::too_long(bytes)]).await;
+                self.send_to_client(vec![lines::too_long(bytes)]).await;
                 None
             }
         }
     }
 
-    /// Passes lines in both directions; neither waits for the other.
-    async fn with(
+    /// Passes lines in both directions; neither direction waits for the other.
+    async fn relay_lines(
         &self,
         joined: &mut JoinedServer,
         queue: &mut VecDeque<Vec<u8>>,
@@ -271,14 +273,14 @@ impl RelayedConnection<'_> {
                 let line = match queue.pop_front() {
                     Some(line) => line,
                     None => match incoming.recv().await {
-                        Some(line) => match self.whole(line).await {
+                        Some(line) => match self.accept_client_line(line).await {
                             Some(line) => line,
                             None => continue,
                         },
                         None => return EndedBy::Client,
                     },
                 };
-                self.lock().client_said(&line);
+                self.lock().record_client_line(&line);
                 if to_server.send(line).await.is_err() {
                     return EndedBy::Server;
                 }
@@ -288,12 +290,12 @@ impl RelayedConnection<'_> {
             while let Some(line) = from_server.recv().await {
                 let StreamLine::Whole(line) = line else {
                     tracing::error!(
-                        "the server sent a message beyond the limit; the connection cannot be trusted"
+                        "the server sent a message beyond the size limit; the front drops this connection"
                     );
                     break;
                 };
-                if self.lock().server_said(&line) {
-                    self.tell(vec![line]).await;
+                if self.lock().record_server_line(&line) {
+                    self.send_to_client(vec![line]).await;
                 }
             }
             EndedBy::Server
@@ -302,7 +304,7 @@ impl RelayedConnection<'_> {
         tokio::select! {
             end = up => match end {
                 EndedBy::Client => EndedBy::Client,
-                // The server accepts no more lines, but its last ones are still to be read and passed on.
+                // The server accepts no more lines, but its last lines are still to be read and passed on.
                 EndedBy::Server => down.await,
             },
             end = &mut down => end,

@@ -57,18 +57,18 @@ impl LinePeer {
         Self { lines: BufReader::new(read).lines(), write }
     }
 
-    async fn say(&mut self, message: Value) {
+    async fn send(&mut self, message: Value) {
         self.write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    async fn hear(&mut self) -> Value {
+    async fn receive(&mut self) -> Value {
         serde_json::from_str(&self.lines.next_line().await.unwrap().expect("another line")).unwrap()
     }
 
     /// Lets a front join the server of this name, and returns the front's first line.
     async fn welcome(&mut self, server: &str) -> Value {
-        let hello = self.hear().await;
-        self.say(json!({"server": server, "version": "1"})).await;
+        let hello = self.receive().await;
+        self.send(json!({"server": server, "version": "1"})).await;
         hello
     }
 }
@@ -101,25 +101,28 @@ fn code(answer: &Value) -> &str {
 async fn requests_fail_when_no_server_returns() {
     let (mut client, mut server, played, running) = front();
     server.welcome("one").await;
-    client.say(request(1, "tools/call")).await;
-    client.say(request(2, "tools/list")).await;
-    assert_eq!((server.hear().await["id"].clone(), server.hear().await["id"].clone()), (json!(1), json!(2)));
+    client.send(request(1, "tools/call")).await;
+    client.send(request(2, "tools/list")).await;
+    assert_eq!(
+        (server.receive().await["id"].clone(), server.receive().await["id"].clone()),
+        (json!(1), json!(2))
+    );
     drop(server);
     let began = Instant::now();
-    let lost = client.hear().await;
+    let lost = client.receive().await;
     assert_eq!((lost["id"].as_u64(), code(&lost)), (Some(1), "server_lost"), "{lost}");
-    assert!(began.elapsed() < LOOK_EVERY, "said at once");
-    client.say(request(3, "tools/call")).await;
-    let list = client.hear().await;
+    assert!(began.elapsed() < POLL_INTERVAL, "said at once");
+    client.send(request(3, "tools/call")).await;
+    let list = client.receive().await;
     assert!(list["id"] == 2 && list["error"]["message"].as_str().unwrap().contains("none runs"), "{list}");
-    let call = client.hear().await;
+    let call = client.receive().await;
     assert_eq!((call["id"].as_u64(), code(&call)), (Some(3), "no_server"), "{call}");
-    assert!(began.elapsed() >= COMES_BACK && began.elapsed() < COMES_BACK + 2 * LOOK_EVERY);
-    client.say(request(4, "tools/call")).await;
-    assert_eq!(code(&client.hear().await), "no_server");
+    assert!(began.elapsed() >= RECONNECT_TIMEOUT && began.elapsed() < RECONNECT_TIMEOUT + 2 * POLL_INTERVAL);
+    client.send(request(4, "tools/call")).await;
+    assert_eq!(code(&client.receive().await), "no_server");
     let looks = played.looks();
     assert!(
-        looks <= 2 + usize::try_from(COMES_BACK.as_millis() / LOOK_EVERY.as_millis()).unwrap(),
+        looks <= 2 + usize::try_from(RECONNECT_TIMEOUT.as_millis() / POLL_INTERVAL.as_millis()).unwrap(),
         "{looks}"
     );
     drop(client);
@@ -132,7 +135,7 @@ async fn relay_ends_when_its_client_leaves() {
     let (mut client, mut server, _, running) = front();
     server.welcome("one").await;
     drop(server);
-    client.say(request(1, "tools/call")).await;
+    client.send(request(1, "tools/call")).await;
     drop(client);
     assert_eq!(running.await.unwrap(), Ok(()));
 }
@@ -148,24 +151,24 @@ async fn last_lines_of_a_lost_server_are_relayed() {
     let padding = "x".repeat(1000);
     let answered = tokio::spawn(async move {
         for id in 1..=CALLS {
-            assert_eq!(server.hear().await["id"], id);
-            server.say(json!({"jsonrpc": "2.0", "id": id, "result": {"text": padding}})).await;
+            assert_eq!(server.receive().await["id"], id);
+            server.send(json!({"jsonrpc": "2.0", "id": id, "result": {"text": padding}})).await;
         }
     });
     for id in 1..=CALLS {
-        client.say(request(id, "tools/call")).await;
+        client.send(request(id, "tools/call")).await;
     }
     // The server is gone; the client has read nothing yet, and sends more lines, which no server takes.
     answered.await.unwrap();
     for id in 1..=5 {
-        client.say(request(CALLS + id, "tools/call")).await;
-        tokio::time::sleep(LOOK_EVERY).await;
+        client.send(request(CALLS + id, "tools/call")).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     for id in 1..=CALLS {
-        let answer = client.hear().await;
+        let answer = client.receive().await;
         assert!(answer["id"] == id && answer["result"]["text"].is_string(), "{id}: {answer}");
     }
-    let lost = client.hear().await;
+    let lost = client.receive().await;
     assert!(["server_lost", "no_server"].contains(&code(&lost)), "{lost}");
     drop(client);
     assert_eq!(running.await.unwrap(), Ok(()));
@@ -182,26 +185,27 @@ async fn relay_pauses_before_rejoining() {
         server = played.add();
         server.welcome("one").await;
     }
-    assert!(began.elapsed() >= 9 * LOOK_EVERY, "{:?}", began.elapsed());
+    assert!(began.elapsed() >= 9 * POLL_INTERVAL, "{:?}", began.elapsed());
     drop((server, client));
     assert_eq!(running.await.unwrap(), Ok(()));
 }
 
-/// The front tells every server which sessions the client used on the one before, and which losses no answer has
-/// reported. It repeats `initialize` to each, and the client never sees the answers to that.
+/// The front tells every server which sessions the client used on the previous server, and which losses no
+/// answer has reported. The front repeats `initialize` to each server, and the client never sees the
+/// answers to these.
 #[tokio::test(start_paused = true)]
 async fn used_and_lost_sessions_are_reported_on_join() {
     let (mut client, mut server, played, running) = front();
     let first = server.welcome("one").await;
     assert_eq!(first["last_server"], Value::Null);
-    client.say(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}})).await;
-    server.hear().await;
-    server.say(json!({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": "2025-11-25"}})).await;
-    client.hear().await;
-    client.say(request(1, "tools/call")).await;
-    server.hear().await;
-    server.say(json!({"jsonrpc": "2.0", "id": 1, "result": {}})).await;
-    client.hear().await;
+    client.send(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}})).await;
+    server.receive().await;
+    server.send(json!({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": "2025-11-25"}})).await;
+    client.receive().await;
+    client.send(request(1, "tools/call")).await;
+    server.receive().await;
+    server.send(json!({"jsonrpc": "2.0", "id": 1, "result": {}})).await;
+    client.receive().await;
     let none = json!([]);
     let s = json!(["s"]);
     for (name, used, lost) in [("one", &s, &none), ("two", &s, &none), ("three", &none, &s)] {
@@ -213,16 +217,16 @@ async fn used_and_lost_sessions_are_reported_on_join() {
             (&first["secret"], used, lost),
             "{name}: {hello}"
         );
-        let again = server.hear().await;
+        let again = server.receive().await;
         assert_eq!(again["method"], "initialize");
-        server.say(json!({"jsonrpc": "2.0", "id": again["id"], "result": {}})).await;
-        assert_eq!(server.hear().await["method"], "notifications/initialized");
+        server.send(json!({"jsonrpc": "2.0", "id": again["id"], "result": {}})).await;
+        assert_eq!(server.receive().await["method"], "notifications/initialized");
         if name != "one" {
-            assert_eq!(client.hear().await["method"], "notifications/tools/list_changed");
+            assert_eq!(client.receive().await["method"], "notifications/tools/list_changed");
         }
     }
-    client.say(request(2, "tools/list")).await;
-    assert_eq!(server.hear().await["id"], 2);
+    client.send(request(2, "tools/list")).await;
+    assert_eq!(server.receive().await["id"], 2);
     drop(client);
     assert_eq!(running.await.unwrap(), Ok(()));
     let mut rest = Vec::new();

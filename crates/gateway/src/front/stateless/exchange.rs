@@ -30,7 +30,7 @@ struct ExchangeState {
 }
 
 struct PendingQuestion {
-    /// Method and parameters, as the client receives them.
+    /// The question's method and parameters, as the client receives them.
     request: Raw,
     answer: oneshot::Sender<Raw>,
 }
@@ -121,7 +121,7 @@ impl Drop for WithdrawOnDrop<'_> {
     }
 }
 
-/// The agent behind a stateless call.
+/// The agent that made a stateless call.
 pub(super) struct StatelessAgent {
     pub(super) exchange: Arc<Exchange>,
     pub(super) capabilities: Raw,

@@ -29,7 +29,7 @@ pub(super) async fn run(gateway: &Gateway, request: &StatelessRequest, sink: &Cl
     if sink.send(tell("notifications/subscriptions/acknowledged", acknowledged)).await.is_ok() {
         while changes.changed().await.is_ok() {
             let changed = tell("notifications/tools/list_changed", json!({ "_meta": mark }));
-            if tools && sink.remind(changed).await.is_err() {
+            if tools && sink.send_unless_pending(changed).await.is_err() {
                 break;
             }
         }

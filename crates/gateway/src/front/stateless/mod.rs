@@ -38,14 +38,14 @@ pub use suspended_calls::SuspendedCalls;
 /// tools; a client that listens is notified at once.
 const LIST_FRESH_MS: u64 = 60_000;
 
-/// The same for the list of blobs: any call may add one.
+/// How long a client may cache the list of blobs: not at all, since any call may add one.
 const BLOBS_FRESH_MS: u64 = 0;
 
-/// The same for a resource. A blob never changes, and a record only while its call runs; resources of custom servers
-/// may change at any time.
+/// How long a client may cache a resource. A blob never changes, and a record only while its call runs; resources of
+/// custom servers may change at any time.
 const READ_FRESH_MS: u64 = 1_000;
 
-/// The client behind a request, as far as the front knows it.
+/// The client that made a request, as far as the front knows it.
 pub(super) struct StatelessClient {
     pub(super) owner: Owner,
     /// The connection, if the request came over a pipe.
@@ -53,7 +53,8 @@ pub(super) struct StatelessClient {
     pub(super) roots: Vec<PathBuf>,
     /// It is this user on this machine.
     pub(super) is_local: bool,
-    /// Its turn among the calls of a pipe. Only a new call needs it; all other requests give it up at once.
+    /// The request's turn among the calls of its pipe. Only a new call needs a turn; all other requests give it up at
+    /// once.
     pub(super) turn: Turn,
 }
 

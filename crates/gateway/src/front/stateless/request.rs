@@ -45,7 +45,7 @@ pub(in crate::front) struct StatelessRequest {
     pub(super) log_level: Option<String>,
     /// The client's description of itself.
     pub(in crate::front) client: Option<Fields>,
-    /// The key of the suspended call that it continues, and the answers.
+    /// The key of the suspended call that this request continues, and the client's answers.
     pub(super) state: Option<String>,
     pub(super) responses: Option<Fields>,
 }
@@ -109,7 +109,7 @@ impl StatelessRequest {
         })
     }
 
-    /// Whether it may run for long: a call, or a request that is passed on to a server.
+    /// Whether the request may run for long: a call, or a request that the gateway passes on to a server.
     pub(in crate::front) fn is_work(&self) -> bool {
         matches!(self.method, StatelessMethod::Call | StatelessMethod::Passthrough(_))
     }
@@ -128,7 +128,7 @@ impl StatelessRequest {
         }
     }
 
-    /// What makes a later request the same as this one.
+    /// The parts by which a repetition of this request is recognised.
     pub(super) fn fingerprint(&self) -> RequestFingerprint {
         // Parameters that cannot be parsed are compared as text.
         let as_text = |params: &RawValue| Value::String(params.get().to_owned());

@@ -16,11 +16,11 @@ use super::{StatelessRequest, complete, exchange::Exchange, request::RequestFing
 
 /// How long a client may take to answer. It may have to ask a person; the call's own deadline usually comes first, and
 /// then the client's next request gets the outcome.
-const WAIT: Duration = Duration::from_secs(600);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How many calls may be suspended. Each holds a browser, so a server has fewer than this; beyond it the oldest is
-/// cancelled.
-const PARKED_MAX: usize = 1024;
+/// How many calls may be suspended. Each holds a browser, so a server has fewer than this; beyond it the oldest
+/// call is cancelled.
+const SUSPENDED_MAX: usize = 1024;
 
 /// The suspended calls, by key.
 #[derive(Default)]
@@ -72,17 +72,18 @@ impl SuspendedCalls {
         let mut waiting = self.0.lock();
         let now = Instant::now();
         waiting.retain(|_, (until, _)| *until > now);
-        if waiting.len() >= PARKED_MAX
+        if waiting.len() >= SUSPENDED_MAX
             && let Some(oldest) =
                 waiting.iter().min_by_key(|(_, (until, _))| *until).map(|(key, _)| key.clone())
         {
             waiting.remove(&oldest);
         }
-        waiting.insert(key.clone(), (now + WAIT, suspended));
+        waiting.insert(key.clone(), (now + ANSWER_TIMEOUT, suspended));
         key
     }
 
-    /// Cancels calls whose clients have not come back. Without it that happens only when the next call is suspended.
+    /// Cancels calls whose clients have not come back in time. Otherwise that happens only when the next call is
+    /// suspended.
     pub(in crate::front) fn forget_old(&self) {
         let now = Instant::now();
         self.0.lock().retain(|_, (until, _)| *until > now);
@@ -150,7 +151,7 @@ mod tests {
         assert!(suspended_calls.take(&key, &owner, &request("t")).is_ok());
         assert!(refusal(suspended_calls.take(&key, &owner, &request("t"))).contains("used already"));
         let late = suspended_calls.suspend(suspended(&owner));
-        tokio::time::advance(WAIT).await;
+        tokio::time::advance(ANSWER_TIMEOUT).await;
         assert!(refusal(suspended_calls.take(&late, &owner, &request("t"))).contains("too old"));
     }
 }

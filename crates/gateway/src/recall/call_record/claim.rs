@@ -1,4 +1,5 @@
-//! A [`CallRecord`] under a name that the client gave: a name is used once, so that a repeated call does not run twice.
+//! A [`CallRecord`] under a `ref_id` that the client chose: each is used once, so that a repeated call does not run
+//! twice.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -14,22 +15,22 @@ use greenroom_fleet::SessionKey;
 use serde_json::{Value, value::RawValue};
 use tokio::time::timeout;
 
-use super::{CallRecord, WRITE};
+use super::{CallRecord, WRITE_TIMEOUT};
 use crate::{
     recall::{Recall, secret_values::REDACTED},
     route,
 };
 
-/// What the store knows of a client's name.
+/// What the store knows of a `ref_id` that a client chose.
 pub(crate) enum Claimed {
     CallRecord(CallRecord),
     Repeat(Box<Record>),
-    /// The call of this name has no end, and will have none.
+    /// The call with this `ref_id` has no end, and will have none.
     Interrupted(RefId),
     Taken(RefId),
-    /// The owner's own record of this name is of another call.
-    Other(Box<Record>),
-    /// The store cannot say whether the name was used, for this reason; the call must not run.
+    /// The owner's record with this `ref_id` is of another call.
+    UsedForOtherCall(Box<Record>),
+    /// The store cannot say whether the `ref_id` was used, for this reason; the call must not run.
     Undecided(Arc<str>),
 }
 
@@ -43,18 +44,18 @@ impl CallRecord {
         call: &route::CallRequest,
     ) -> Claimed {
         let Some(ref_id) = call.ref_id.clone() else {
-            return Claimed::CallRecord(Self::take(recall, owner, session_key, call));
+            return Claimed::CallRecord(Self::with_new_id(recall, owner, session_key, call));
         };
         let runs = recall.running.enter(owner, &ref_id).await;
         let named = (SystemTime::now(), ref_id.clone());
-        let call_record = Self::named(recall, (owner, session_key), call, named, Some(runs));
+        let call_record = Self::with_id(recall, (owner, session_key), call, named, Some(runs));
         let Some(entry) = &call_record.entry else { return Claimed::CallRecord(call_record) };
         entry.is_begun.store(true, Ordering::Relaxed);
         let mut claiming = PendingClaim {
             claim: entry.records.claim(entry.request.clone()),
             call_record: Some(call_record),
         };
-        let decided = timeout(WRITE, &mut claiming.claim).await.ok();
+        let decided = timeout(WRITE_TIMEOUT, &mut claiming.claim).await.ok();
         let Some((decided, call_record)) =
             decided.and_then(|decided| Some((decided, claiming.call_record.take()?)))
         else {
@@ -63,7 +64,7 @@ impl CallRecord {
         let claimed = match decided {
             Ok(Claim::New) => return Claimed::CallRecord(call_record),
             Ok(Claim::Repeat(record)) if !is_same(&record, call, call_record.params()) => {
-                Claimed::Other(record)
+                Claimed::UsedForOtherCall(record)
             }
             Ok(Claim::Repeat(record)) if record.summary.outcome.is_none() => Claimed::Interrupted(ref_id),
             Ok(Claim::Repeat(record)) => Claimed::Repeat(record),
@@ -75,7 +76,7 @@ impl CallRecord {
     }
 }
 
-/// Whether a record is of this tool and these arguments, which are redacted as those in the record are.
+/// Whether a record is of this tool and these arguments. Both are redacted.
 fn is_same(record: &Record, call: &route::CallRequest, params: Option<&RawValue>) -> bool {
     let Some(params) = params.filter(|_| record.summary.tool == *call.tool) else { return false };
     match (tree(&record.params), tree(params)) {
@@ -85,8 +86,8 @@ fn is_same(record: &Record, call: &route::CallRequest, params: Option<&RawValue>
     }
 }
 
-/// Compares arguments in any order and spelling. A text that was redacted may have been any: the page may have shown in
-/// the meantime that it is a secret, so that it is redacted in the second call only.
+/// Compares arguments in any order and spelling. A redacted text counts as equal to any other: it may be redacted in
+/// the second call only, if the page has shown in the meantime that it is a secret.
 fn may_be_same(first: &Value, second: &Value) -> bool {
     let is_redacted = |value: &Value| value.as_str().is_some_and(|text| text.contains(REDACTED));
     match (first, second) {
@@ -107,7 +108,7 @@ fn may_be_same(first: &Value, second: &Value) -> bool {
 }
 
 /// A claim that is not decided yet. An abandoned claim may still succeed in the store: then its record must have an
-/// end, and until then no other call may use its name.
+/// end, and until then no other call may use its `ref_id`.
 struct PendingClaim {
     claim: BoxFuture<'static, Result<Claim, NotRecorded>>,
     call_record: Option<CallRecord>,
@@ -135,7 +136,7 @@ mod tests {
 
     /// Arguments are compared by their meaning; what is redacted in one of the calls is no difference.
     #[test]
-    fn the_same_arguments() {
+    fn arguments_are_compared_by_meaning() {
         let typed = json!({"target": "e5", "text": "hunter2", "slowly": true});
         for same in [
             json!({"slowly": true, "text": "hunter2", "target": "e5"}),

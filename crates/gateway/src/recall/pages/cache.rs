@@ -2,8 +2,8 @@
 //!
 //! A result is kept flattened and queried, under a short key, for the owner whose call made it: to other owners the key
 //! is unknown. It expires five minutes after its last use. An unknown or expired key is an error that says to make the
-//! call again; it never causes a call, so that turning a page does not make a browser navigate. Results are in memory
-//! only and limited; a result that has to make room counts as expired.
+//! call again. The gateway does not make that call itself, so that turning a page never makes a browser navigate.
+//! Results are in memory only and limited; a result that has to make room counts as expired.
 
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::{PageError, PageParameters};
 
 /// How long a result is kept after it was last read.
-pub(crate) const KEPT: Duration = Duration::from_secs(5 * 60);
+pub(crate) const RESULT_TTL: Duration = Duration::from_secs(5 * 60);
 
 /// How many results are kept. Twenty agents that each read a dozen results at once have room.
 pub(crate) const RESULTS_MAX: usize = 256;
@@ -109,7 +109,7 @@ impl PageCache {
         // The map is consistent after any panic: every change is one step.
         let mut results = self.results.lock();
         let now = (self.clock)();
-        results.retain(|_, entry| now.saturating_duration_since(entry.used) < KEPT);
+        results.retain(|_, entry| now.saturating_duration_since(entry.used) < RESULT_TTL);
         results
     }
 }

@@ -75,7 +75,7 @@ mod tests {
 
     /// Nodes keep the page's order and get their position; texts and foreign values are not lost.
     #[test]
-    fn lists() {
+    fn flattened_nodes_keep_order_and_position() {
         check(
             json!([
                 {"role": "list", "children": [{"role": "item", "ref": "e2", "children": ["a", 7]}, {"role": "item"}]},
@@ -100,7 +100,7 @@ mod tests {
 
     /// Data that is no page: a long role, or one that is no text, is not repeated in each child, and too many nodes are refused.
     #[test]
-    fn foreign_data() {
+    fn data_that_is_no_page_is_bounded() {
         for role in [json!("r".repeat(1_000)), json!([1, 2, 3]), json!({ "a": 1 }), json!(null)] {
             let list = flatten(json!({ "role": role, "children": [0, 0] })).expect("it has few nodes");
             assert_eq!((&list[0]["role"], &list[1]["_parent_role"]), (&role, &Value::Null));
@@ -112,7 +112,7 @@ mod tests {
 
     /// A recorded page keeps every node and every text.
     #[test]
-    fn recorded() {
+    fn recorded_page_keeps_every_node() {
         let page: Value = serde_json::from_str(include_str!("../recorded/board.json")).expect("it is JSON");
         let list = flatten(page["snapshot"].clone()).expect("it has few nodes");
         let list = list.as_array().expect("it is a list");

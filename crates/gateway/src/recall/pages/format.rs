@@ -38,7 +38,7 @@ mod tests {
 
     /// Texts that look like another type are quoted, and nothing is lost.
     #[test]
-    fn yaml() {
+    fn ambiguous_texts_are_quoted_in_yaml() {
         check(
             &json!([{"role": "button", "name": "Pay: now", "level": 1, "x": null, "t": true}]),
             "- role: button\n  name: \"Pay: now\"\n  level: 1\n  x: null\n  t: true\n",

@@ -1,7 +1,8 @@
-//! The functions for queries in addition to JMESPath's own: `nvl`, `int`, `str`, `regex_replace`.
+//! The functions for queries in addition to JMESPath's own: `nvl`, `int`, `str`, `regex_replace`, and a `join` that
+//! replaces the library's.
 //!
-//! And `join`, which replaces the library's: these functions can make long texts out of short ones, and a query must
-//! not fill the memory. Together they have one limit. Each query gets new ones.
+//! These functions can make long texts out of short ones, and a query must not fill the memory. So they share one
+//! limit per query: each query gets a new set of functions.
 
 use std::{
     collections::HashMap,
@@ -102,7 +103,7 @@ fn int(value: &Variable) -> Variable {
 }
 
 fn truncated(number: f64) -> Option<i64> {
-    // Beyond these a float may not be the whole number that was written.
+    // Beyond this a float may not be the whole number that was written.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     (number.abs() <= EXACT).then_some(number as i64)
 }

@@ -1,8 +1,8 @@
 //! Big answers in pages: flattened, queried, cut by `offset` and `limit`, written as YAML or JSON.
 //!
-//! [`PageParameters`] holds a call's parameters, and [`PageParameters::check`] finds errors in them before anything runs. The first page
-//! comes from [`prepare`] and [`page`], every later one from [`cache`] and [`page`], with `cache_key` and `offset`
-//! alone, since the cache remembers the query. Nothing here touches a browser. Navigate, snapshot and evaluate use it.
+//! [`PageParameters`] holds a call's parameters, and [`PageParameters::check`] finds errors in them before anything
+//! runs. The first page comes from [`prepare`] and [`page`], every later one from [`cache`] and [`page`], with
+//! `cache_key` and `offset` alone, since the cache remembers the query. Nothing here touches a browser.
 
 pub(crate) mod cache;
 mod flatten;
@@ -71,13 +71,13 @@ pub(crate) struct PageParameters {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageQuery {
     pub(crate) parameters: PageParameters,
-    /// Whether the answer is a page at all: flattened, by a query, by a key, or written in a format.
+    /// Whether the call asks for a page at all: by `flatten`, a query, a key, or an output format.
     pub(crate) is_page: bool,
     pub(crate) flatten: bool,
     pub(crate) offset: usize,
     pub(crate) limit: usize,
     pub(crate) output_format: OutputFormat,
-    /// The answer has the page's counts without its items.
+    /// Whether the answer has the page's counts without its items.
     pub(crate) silent_mode: bool,
 }
 
@@ -280,7 +280,7 @@ mod tests {
 
     /// Wrong parameters are refused with a hint.
     #[test]
-    fn refusals() {
+    fn wrong_parameters_are_refused_with_a_hint() {
         for (arguments, expected) in [
             (json!({"flatten": true, "limit": 0}), PageError::Limit(0)),
             (json!({"flatten": true, "limit": 10_001}), PageError::Limit(10_001)),
@@ -298,7 +298,7 @@ mod tests {
     /// A model knows the parameters from their descriptions alone: those whose names are not enough have one, the
     /// example expression works as it stands, and every parameter that a description mentions exists.
     #[test]
-    fn descriptions_can_be_followed() {
+    fn parameter_descriptions_are_sufficient() {
         let parameters = parameters().map(|(name, schema)| {
             let schema: Value = serde_json::from_str(schema.get()).expect("it is JSON");
             (name, schema["description"].as_str().unwrap_or_default().to_owned())
@@ -320,7 +320,7 @@ mod tests {
 
     /// A missing parameter has its default, and a call without parameters gets no page.
     #[test]
-    fn defaults() {
+    fn missing_parameters_have_defaults() {
         let plain = page_parameters(json!({"silent_mode": true})).check().expect("it is right");
         assert!(!plain.is_page && plain.silent_mode);
         let next = page_parameters(json!({"cache_key": "k", "offset": 1_000})).check().expect("it is right");
@@ -338,7 +338,7 @@ mod tests {
 
     /// Pages are parts of the list; a value that is no list is one item, on the first page only.
     #[test]
-    fn parts() {
+    fn pages_are_parts_of_the_list() {
         let list = json!([0, 1, 2, 3, 4]);
         check(&list, 0, 2, &json!([0, 1]), true);
         check(&list, 3, 2, &json!([3, 4]), false);
@@ -352,7 +352,7 @@ mod tests {
 
     /// The error of a query that does not fit its data describes the data, briefly however much there is.
     #[test]
-    fn unsuited_queries_hear_what_the_data_is() {
+    fn unsuited_query_errors_describe_the_data() {
         let long = Value::Object((0..500).map(|n| (format!("{n:0>99}"), json!(n))).collect());
         for (data, outline) in [
             (
@@ -375,7 +375,7 @@ mod tests {
 
     /// A page is flattened first and queried then.
     #[test]
-    fn flat_then_asked() {
+    fn page_is_flattened_before_the_query() {
         let tree = json!([{"role": "list", "children": [{"role": "link", "ref": "e1"}, {"role": "link", "ref": "e2"}]}]);
         let links = prepare(tree.clone(), true, Some("[?role=='link' && _depth==`1`].ref"));
         assert_eq!(links, Ok(json!(["e1", "e2"])));

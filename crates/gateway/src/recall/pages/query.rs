@@ -52,7 +52,7 @@ pub(crate) fn query(expression: &str, value: &Value) -> Result<Value, QueryError
     if growth.saturating_mul(size(value)) > VALUES_MAX {
         return Err(QueryError::TooMuch(growth));
     }
-    let found = compiled.search(value).map_err(|error| wrong(&error))?;
+    let found = compiled.search(value).map_err(|error| to_query_error(&error))?;
     // The library shares a value that it finds more than once; JSON repeats it.
     to_json(&found, &mut { VALUES_MAX }).ok_or(QueryError::TooManyValues)
 }
@@ -64,7 +64,7 @@ pub(super) fn check(expression: &str) -> Result<(), QueryError> {
     match unknown_function(&runtime, compiled.as_ast()) {
         Some((name, offset)) => {
             let reason = ErrorReason::Runtime(RuntimeError::UnknownFunction(name.to_owned()));
-            Err(wrong(&JmespathError::new(expression, offset, reason)))
+            Err(to_query_error(&JmespathError::new(expression, offset, reason)))
         }
         None => Ok(()),
     }
@@ -77,7 +77,7 @@ fn compile<'a>(runtime: &'a Runtime, expression: &str) -> Result<Expression<'a>,
     if nesting(expression) > NESTING_MAX {
         return Err(QueryError::TooDeep);
     }
-    runtime.compile(expression).map_err(|error| wrong(&error))
+    runtime.compile(expression).map_err(|error| to_query_error(&error))
 }
 
 /// How many levels an expression can have at most: its signs, where `==`, `&&`, `||`, `!=` count as one each. Signs
@@ -95,7 +95,7 @@ fn nesting(expression: &str) -> usize {
     expression.bytes().map(is_sign).filter(|is_sign| *is_sign).count()
 }
 
-fn wrong(error: &JmespathError) -> QueryError {
+fn to_query_error(error: &JmespathError) -> QueryError {
     let line = error.expression.lines().nth(error.line).unwrap_or_default().to_owned();
     let mark = format!("{:1$}^", "", error.column);
     let reason = error.reason.to_string();
@@ -242,7 +242,7 @@ mod tests {
 
     /// The language and the additional functions.
     #[test]
-    fn finds() {
+    fn queries_use_the_language_and_own_functions() {
         found("[?role=='link'].ref", &json!(["e2"]));
         found("[].{n: name, r: ref} | [0]", &json!({"n": "Pay € 12.50", "r": "e1"}));
         found("[].nvl(level, 'none')", &json!([2.0, "none"]));
@@ -268,7 +268,7 @@ mod tests {
 
     /// Errors have their position.
     #[test]
-    fn wrong() {
+    fn query_errors_have_their_position() {
         refused("[?role=='link'", "[?role=='link'\n  ");
         refused("[0].\nnvl(role)", "nvl(role)\n");
         refused("nope(@)", "undefined function nope");
@@ -280,7 +280,7 @@ mod tests {
 
     /// An unknown function is found before anything runs, wherever it stands; known functions pass.
     #[test]
-    fn unknown_functions() {
+    fn unknown_functions_are_refused_before_the_query() {
         for expression in [
             "nope(@)",
             "[?nope(a)].b",
@@ -300,7 +300,7 @@ mod tests {
 
     /// A query that is too long, nests too deeply or would fill the memory is refused before it runs.
     #[test]
-    fn bounds() {
+    fn oversized_queries_are_refused() {
         refused(&"a".repeat(EXPRESSION_BYTES_MAX + 1), "4097 bytes");
         refused(&"!".repeat(NESTING_MAX + 1), "nested too deeply");
         refused(&vec!["[@, @]"; 30].join(" | "), "too much: up to");
@@ -333,7 +333,7 @@ mod tests {
     /// The growth of an expression follows from its form; different fields of one object are together no more than the
     /// object.
     #[test]
-    fn growths() {
+    fn growth_follows_from_the_expression() {
         for (expression, expected) in [
             ("[?role=='link'].{a: name, b: ref, c: level}", 1),
             ("[].{a: name, b: name}", 2),
@@ -348,7 +348,7 @@ mod tests {
 
     /// The deepest allowed expressions do not overflow the stack.
     #[test]
-    fn deepest() {
+    fn deepest_expressions_do_not_overflow_the_stack() {
         let deepest = [
             "!".repeat(NESTING_MAX) + "a",
             format!("{}a{}", "(".repeat(NESTING_MAX), ")".repeat(NESTING_MAX)),

@@ -14,11 +14,11 @@ const PLAIN: TestBrowser = TestBrowser {
 const WORK: TestBrowser =
     TestBrowser { url: "ws://10.0.0.7:9222/devtools", label: Some("my work"), tags: &["a"], ..PLAIN };
 
-fn program(browsers: &[TestBrowser], changes: bool) -> RestClient {
+fn program(browsers: &[TestBrowser], may_attach: bool) -> RestClient {
     let (gateway, folder) = testing::attached(&[BUILT_IN], browsers, Scope::Call);
     let mut gateway = Arc::into_inner(gateway).unwrap();
     gateway.recall.records = Some(MemoryRecords::new());
-    RestClient::before(Arc::new(gateway), folder, changes)
+    RestClient::before(Arc::new(gateway), folder, may_attach)
 }
 
 impl RestClient {
@@ -52,7 +52,7 @@ async fn browsers_are_shown() {
 
 /// Every program may reconnect a browser; only programs with that right may attach and detach one.
 #[tokio::test(start_paused = true)]
-async fn browsers_are_commanded() {
+async fn only_allowed_programs_attach_and_detach() {
     let stranger = program(&[PLAIN, WORK], false);
     let call = json!({"tool": "t", "params": {"browserIndex": 1}});
     let (status, reply_body) = stranger.command("POST", "/api/calls", &call).await;

@@ -24,7 +24,7 @@ async fn browsers_are_listed() {
     assert_eq!(text(&client.call("list_browsers", json!({})).await).lines().count(), 6);
 }
 
-/// A reconnect names its browser by the same rules.
+/// `reconnect_browser` names its browser by the same rules as any call.
 #[tokio::test]
 async fn browsers_are_reconnected() {
     let single = attached(&[], &[ONE]);
@@ -98,7 +98,7 @@ async fn attach_and_detach_change_required_index() {
     );
 }
 
-/// A browser whose caller left before it was connected is not kept: other callers need not name the one they mean.
+/// A browser whose caller left before it was connected is removed, so other callers still need not name a browser.
 #[tokio::test(start_paused = true)]
 async fn abandoned_attach_is_undone() {
     let client = attached(&[], &[ONE]);

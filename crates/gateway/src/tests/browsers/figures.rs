@@ -35,7 +35,7 @@ async fn browsers_are_counted() {
 
 /// Readiness includes attached browsers: one that can be reached is enough, and with none the error says why.
 #[tokio::test(start_paused = true)]
-async fn readiness() {
+async fn readiness_includes_attached_browsers() {
     let down = TestBrowser { down: true, ..ONE };
     let mixed = attached(&[], &[down, TWO]);
     assert_eq!(mixed.gateway.readiness(), Ok(()), "no call has needed them yet");

@@ -49,7 +49,7 @@ pub(super) struct BulkStep {
 pub(super) struct BulkRun {
     pub(super) outcome: BulkResult,
     pub(super) notes: Vec<Note>,
-    /// A note if one of them was not recorded.
+    /// A note if a command was not recorded.
     pub(super) not_recorded: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct BulkResult {
     stopped_at: Option<usize>,
 }
 
-/// Makes calls of the commands, if all of them are allowed and valid there.
+/// Turns the commands into calls, if all of them are allowed and valid in the target `at`.
 pub(super) async fn check(
     context: &ToolContext<'_>,
     listed: &ToolList,
@@ -77,7 +77,7 @@ pub(super) async fn check(
     let gateway = context.gateway;
     let caller = context.caller;
     let known = commands.iter().filter_map(|command| listed.get(&command.tool));
-    let matters = known.into_iter().any(|(_, entry)| listed.differs(entry));
+    let matters = known.into_iter().any(|(_, entry)| listed.depends_on_target(entry));
     let pool = matters.then(|| pool_of(gateway, caller, at.session_key, at.target)).transpose();
     let meta = context.request.meta();
     let step = |BulkCommand { tool, args, .. }: &BulkCommand| {
@@ -95,7 +95,7 @@ pub(super) async fn check(
         // `null` counts as missing.
         let args = args.clone().filter(|args| args.get() != "null").unwrap_or_else(|| encode(&json!({})));
         let mut request = CallRequest::from_parts(tool, Some(args), meta.clone())?;
-        request.take_selectors(entry.takes)?;
+        request.take_selectors(entry.injected)?;
         if let Some(name) = request.selector() {
             let message = format!("`{name}` belongs beside `commands`: all of them run in one browser");
             return Err(ErrorResponse::not_in_bulk(message));
@@ -109,7 +109,8 @@ pub(super) async fn check(
         if let Ok(pool) = &pool {
             check_arguments(listed, &request, pool.as_deref())?;
         }
-        let call_record = CallRecord::take(&gateway.recall, &caller.owner, Some(at.session_key), &request);
+        let call_record =
+            CallRecord::with_new_id(&gateway.recall, &caller.owner, Some(at.session_key), &request);
         let call = Call {
             recorder: call_record.recorder(),
             annotate: response_options.annotate,
@@ -122,8 +123,7 @@ pub(super) async fn check(
         steps.map(|(index, command)| step(command).map_err(|failure| failure.in_command(index))).collect();
     match pool {
         Ok(_) => steps,
-        // An unknown or unavailable pool or browser is recorded as the first command's failure, as if the command had
-        // met it.
+        // Record an unknown or unavailable pool or browser as the failure of the first command.
         Err(failure) => {
             not_run(steps?, session_of(gateway, caller, at), &failure.text()).await;
             Err(failure)
@@ -141,7 +141,7 @@ pub(super) async fn run(
 ) -> Result<BulkRun, ErrorResponse> {
     let gateway = context.gateway;
     let caller = context.caller;
-    // One for each lease: a lease spends its permit.
+    // Each lease takes a permit by value, so each run needs a permit of its own.
     let permit = gateway.policy.permit(&caller.owner, NAME)?;
     let calls = steps.iter().map(|step| step.call.clone()).collect();
     let bulk = Bulk { calls, stop_on_error: arguments.stop_on_error, progress };
@@ -175,7 +175,7 @@ pub(super) async fn run(
         results.push(command_result(gateway, caller, outcome).await);
     }
     if let Some(error) = &lost {
-        // The first step that did not run is recorded with its session already.
+        // The record of the first step that did not run has its session already.
         not_run(steps, None, &error.to_string()).await;
     } else {
         steps.for_each(|step| step.call_record.discard_unbegun());
@@ -214,13 +214,14 @@ async fn command_result(gateway: &Gateway, caller: &Caller, outcome: CallOutcome
     let is_kept = outcome.record.record().is_some() && mode != ResponseMode::As(Responses::Refs);
     let embedded = outcome.record.embedded.clone();
     let blobs = outcome.record.blobs.clone();
-    // A name replaces the pictures below.
+    // `without_bytes` replaces the pictures by names of blobs, so do not scale or link them.
     let outcome = if is_kept { outcome.with_pictures_inline() } else { outcome };
     let result = outcome.in_mode(gateway, caller, mode).await.map_err(|error| message_of(&error))?;
     Ok(if is_kept { without_bytes(result, &embedded, &blobs) } else { result })
 }
 
-/// All results become one text, in which an image would only be many letters: the blob's name replaces it.
+/// Replaces images by the names of their blobs: all results become one text, in which an image would only be many
+/// letters.
 fn without_bytes(result: Raw, embedded: &[EmbeddedBytes], blobs: &[BlobRef]) -> Raw {
     if embedded.is_empty() {
         return result;

@@ -17,7 +17,7 @@ use greenroom_core::{
     record::{Request, Response, Status},
 };
 use greenroom_mcp::{CLIENT_MESSAGE_BYTES_MAX, message};
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_testkit::{TEST_TIMEOUT, within};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -87,9 +87,9 @@ async fn large_messages_are_parsed_off_the_runtime() {
             second.note("small");
             response
         });
-        assert_eq!(within(PATIENCE, small).await.unwrap().status(), StatusCode::BAD_REQUEST);
+        assert_eq!(within(TEST_TIMEOUT, small).await.unwrap().status(), StatusCode::BAD_REQUEST);
         drop(blocked);
-        let response = within(PATIENCE, large).await.unwrap();
+        let response = within(TEST_TIMEOUT, large).await.unwrap();
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
         let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
         assert!(String::from_utf8_lossy(&body).contains(says), "{body:?}");
@@ -119,7 +119,7 @@ async fn ask(
 /// A call that is cancelled, or whose connection ends, while a blocking thread reads its arguments does not run. The
 /// end of a connection waits for that thread: no code would end a call that it starts later.
 #[tokio::test]
-async fn an_aborted_call_reaches_no_session() {
+async fn aborted_call_reaches_no_session() {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
     let one = json!({"name": "t", "arguments": {"text": "x".repeat(1024 * 1024)}});
     let commands = json!([{"tool": "t", "args": one["arguments"]}]);
@@ -137,7 +137,7 @@ async fn an_aborted_call_reaches_no_session() {
         let own = session.stream();
         let reply_path = ReplyPath::stream(&own, Some(session.background.clone()));
         session.protocol.take(message::parse_one(call.to_string().as_bytes()), &reply_path).await;
-        within(PATIENCE, one_runs()).await;
+        within(TEST_TIMEOUT, one_runs()).await;
         let own = session.clone();
         let ended = tokio::spawn(async move {
             if ends {
@@ -153,8 +153,8 @@ async fn an_aborted_call_reaches_no_session() {
         }
         assert_eq!(ended.is_finished(), !ends, "{number}: the end waits for what runs");
         drop(blocked);
-        within(PATIENCE, ended).await.unwrap();
-        drop(within(PATIENCE, block_all()).await);
+        within(TEST_TIMEOUT, ended).await.unwrap();
+        drop(within(TEST_TIMEOUT, block_all()).await);
         assert_eq!(http_state.gateway.fleet.list_all().len(), 0, "{number}");
     }
 }
@@ -208,10 +208,10 @@ async fn large_records_are_read_off_the_runtime() {
         let blocked = block_all().await;
         let first = ask(&session, &answered, "large", call(7, arguments)).await;
         let second = ask(&session, &answered, "small", call(8, json!({"ref_id": small, "offset": 0}))).await;
-        let second = within(PATIENCE, second).await.unwrap();
+        let second = within(TEST_TIMEOUT, second).await.unwrap();
         assert_eq!(second["result"]["content"][0]["text"], "- text: small", "{second}");
         drop(blocked);
-        let first = within(PATIENCE, first).await.unwrap();
+        let first = within(TEST_TIMEOUT, first).await.unwrap();
         let text = first["result"]["content"][0]["text"].as_str().unwrap();
         assert_eq!(text.matches("- text: line").count(), lines, "{wish}");
         answered.check(&["small", "large"]);
@@ -238,11 +238,11 @@ async fn batches_yield_to_other_requests() {
         first.note("batch");
     });
     let other = tokio::spawn(async move { second.note("other") });
-    within(PATIENCE, batch).await.unwrap();
-    within(PATIENCE, other).await.unwrap();
+    within(TEST_TIMEOUT, batch).await.unwrap();
+    within(TEST_TIMEOUT, other).await.unwrap();
     answered.check(&["other", "batch"]);
     let answers: Value =
-        serde_json::from_slice(&within(PATIENCE, reader.next()).await.unwrap().message).unwrap();
+        serde_json::from_slice(&within(TEST_TIMEOUT, reader.next()).await.unwrap().message).unwrap();
     let ids: Vec<_> =
         answers.as_array().unwrap().iter().map(|answer| answer["id"].as_u64().unwrap()).collect();
     assert_eq!(ids, (0..100).collect::<Vec<_>>(), "in the order sent");
