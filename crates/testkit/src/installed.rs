@@ -1,4 +1,4 @@
-//! Which browser the tests run with: a test whose feature needs a newer one than is installed expects its refusal instead.
+//! Which browser the tests run with. If a feature needs a newer browser than is installed, its test expects a refusal.
 
 use std::process::Command;
 

@@ -2,8 +2,8 @@
 //! MCP client that drives the real binary, and helpers that look at processes from outside.
 //!
 //! Only `[dev-dependencies]` and the benchmarks name this crate. It waits on events and gives every wait a deadline, so
-//! that a broken program fails a test with its transcript instead of hanging it. It knows nothing of greenroom's other
-//! crates: what it proves about them, it proves from outside.
+//! that a broken program fails a test with its transcript instead of hanging it. It uses none of greenroom's other
+//! crates: it sees them from outside.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,10 +16,11 @@ pub mod client;
 pub mod deadline;
 pub mod fake_engine;
 pub mod gate;
+pub mod hostile_json;
 pub mod http;
 mod installed;
+mod markdown_commands;
 pub mod node_json;
-pub mod odd_json;
 pub mod picture;
 pub mod process;
 pub mod shopping_agent;
@@ -28,12 +29,13 @@ mod target;
 mod user_browser;
 
 pub use client::{Client, Launch, Pending, Question, text_of};
-pub use deadline::{PATIENCE, case, eventually, long_test, until_some, within};
+pub use deadline::{TEST_TIMEOUT, case, eventually, require_long_tests, until_some, within};
 pub use fake_engine::log::EngineLog;
 pub use gate::Gate;
+pub use hostile_json::HostileJson;
 pub use installed::chromium_major;
+pub use markdown_commands::markdown_commands;
 pub use node_json::NodeValue;
-pub use odd_json::OddJson;
 pub use shopping_agent::{ShoppingAgent, SnapshotDelivery};
 pub use site::{RecordedRequest, Site};
 pub use target::{fake_engine_path, workspace_binary};

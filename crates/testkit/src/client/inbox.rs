@@ -1,5 +1,5 @@
-//! What a server has sent so far, and who waits for what: filled by the client's task, emptied by the
-//! client's methods. A plain mutex guards it for a few lines at a time; `changed` wakes the waiters.
+//! What a server has sent so far, and who waits for which message. The client's task fills the inbox, the client's
+//! methods empty it. A plain mutex guards it for a few lines at a time; `changed` wakes the waiters.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
 use super::Question;
-use crate::deadline::PATIENCE;
+use crate::deadline::TEST_TIMEOUT;
 
 /// How many lines of a transcript a failure shows. Enough for the handshake and the last few calls.
 const TAIL_LINES: usize = 40;
@@ -41,7 +41,7 @@ pub(super) struct Contents {
     pub questions: VecDeque<Question>,
     pub handlers: HashMap<String, Handler>,
     /// Stdout has ended: nothing more will come.
-    pub silent: bool,
+    pub stdout_closed: bool,
     pub status: Option<ExitStatus>,
 }
 
@@ -62,7 +62,7 @@ impl Inbox {
     pub async fn message<T>(&self, what: &str, mut take: impl FnMut(&mut Contents) -> Option<T>) -> T {
         let search = self.event(what, |contents| match take(contents) {
             Some(found) => Some(Some(found)),
-            None => contents.silent.then_some(None),
+            None => contents.stdout_closed.then_some(None),
         });
         match search.await {
             Some(found) => found,
@@ -82,9 +82,9 @@ impl Inbox {
                 }
             }
         };
-        match tokio::time::timeout(PATIENCE, search).await {
+        match tokio::time::timeout(TEST_TIMEOUT, search).await {
             Ok(found) => found,
-            Err(_) => self.fail(&format!("nothing came within {PATIENCE:?}: waited for {what}")),
+            Err(_) => self.fail(&format!("nothing came within {TEST_TIMEOUT:?}: waited for {what}")),
         }
     }
 

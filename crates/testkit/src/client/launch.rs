@@ -1,5 +1,5 @@
-//! How a program under test is started: with only `PATH` of this machine's environment, and with a home of its own, so
-//! that no test depends on the developer's configuration or leaves anything behind.
+//! Starts a program under test with only `PATH` of this machine's environment, and with a home of its own, so that no
+//! test depends on the developer's configuration or leaves anything behind.
 
 use std::{
     ffi::{OsStr, OsString},

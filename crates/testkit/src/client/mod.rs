@@ -3,7 +3,7 @@
 //! It is deliberately thin: messages are `serde_json::Value`s, answers are matched by id, every line is kept,
 //! and anything can be sent, malformed lines too. It plays an agent and checks no protocol rules.
 //! All methods take `&self`, so calls can run concurrently in one test. Every wait ends after
-//! [`PATIENCE`] with a panic that shows the transcript and the program's stderr.
+//! [`TEST_TIMEOUT`] with a panic that shows the transcript and the program's stderr.
 //! Dropping the client kills the program.
 
 mod inbox;
@@ -29,7 +29,7 @@ use tokio::{
 };
 
 use crate::{
-    deadline::{PATIENCE, within},
+    deadline::{TEST_TIMEOUT, within},
     process::{self, Signal},
 };
 use inbox::Inbox;
@@ -115,7 +115,7 @@ impl Client {
         let (sender, answer) = oneshot::channel();
         // A server that has already closed its stdout will not answer: dropping the sender says so.
         self.connection.inbox.with(|contents| {
-            if !contents.silent {
+            if !contents.stdout_closed {
                 contents.waiting.insert(id, sender);
             }
         });
@@ -210,7 +210,7 @@ impl Client {
     }
 
     /// Returns when stderr contains `text`.
-    pub async fn stderr_says(&self, text: &str) {
+    pub async fn wait_for_stderr(&self, text: &str) {
         let what = format!("`{text}` on stderr");
         self.connection.inbox.event(&what, |contents| contents.stderr.contains(text).then_some(())).await;
     }
@@ -234,7 +234,7 @@ impl Client {
         self.home.path()
     }
 
-    /// Kills the program with SIGKILL, which it cannot notice. Await [`Client::wait`] to know it is gone.
+    /// Kills the program with SIGKILL, so that it cannot clean up. Await [`Client::wait`] to know it is gone.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
@@ -262,7 +262,7 @@ impl ServerConnection {
         let mut stdin = self.stdin.lock().await;
         self.inbox.with(|contents| contents.transcript.push(shown));
         if let Some(stdin) = stdin.as_mut() {
-            let _ = within(PATIENCE, stdin.write_all(&line)).await;
+            let _ = within(TEST_TIMEOUT, stdin.write_all(&line)).await;
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::ServerConnection;
-use crate::deadline::PATIENCE;
+use crate::deadline::TEST_TIMEOUT;
 
 /// A request that has been sent. Dropping it discards the answer; it cancels nothing.
 pub struct Pending {
@@ -30,21 +30,23 @@ impl Pending {
     /// The response line as the server wrote it.
     pub async fn line(self) -> String {
         let Self { what, answer, connection, .. } = self;
-        match tokio::time::timeout(PATIENCE, answer).await {
+        match tokio::time::timeout(TEST_TIMEOUT, answer).await {
             Ok(Ok(line)) => line,
             Ok(Err(_)) => connection.inbox.fail(&format!("the server closed its stdout: waited for {what}")),
-            Err(_) => connection.inbox.fail(&format!("nothing came within {PATIENCE:?}: waited for {what}")),
+            Err(_) => {
+                connection.inbox.fail(&format!("nothing came within {TEST_TIMEOUT:?}: waited for {what}"))
+            }
         }
     }
 
     /// The response, or `None` when the server closed its stdout without one.
     pub async fn response_or_end(self) -> Option<Value> {
-        match tokio::time::timeout(PATIENCE, self.answer).await {
+        match tokio::time::timeout(TEST_TIMEOUT, self.answer).await {
             Ok(line) => line.ok().map(|line| parsed(&line)),
             Err(_) => self
                 .connection
                 .inbox
-                .fail(&format!("nothing came within {PATIENCE:?}: waited for {}", self.what)),
+                .fail(&format!("nothing came within {TEST_TIMEOUT:?}: waited for {}", self.what)),
         }
     }
 

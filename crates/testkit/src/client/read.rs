@@ -14,7 +14,7 @@ use super::{Question, ServerConnection};
 
 /// How long after a program's end its pipes may stay open before the end is reported all the same. Reading what
 /// is left takes less than a millisecond; only a child that inherited the pipes keeps them open longer.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const PIPE_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// As much of a message as sorting needs; its receiver parses the body.
 #[derive(Deserialize)]
@@ -37,8 +37,8 @@ pub(super) async fn serve_process(mut child: Child, connection: Arc<ServerConnec
             status = child.wait() => break status.expect("a child of this process can be awaited"),
         }
     };
-    // The end is reported after the rest of the output, so that a test that awaited it sees all of stderr.
-    all_read = all_read || tokio::time::timeout(LAST_WORDS, &mut reading).await.is_ok();
+    // Report the end after the rest of the output, so that a test that awaited the end sees all of stderr.
+    all_read = all_read || tokio::time::timeout(PIPE_CLOSE_TIMEOUT, &mut reading).await.is_ok();
     connection.inbox.change(|contents| contents.status = Some(status));
     if !all_read {
         reading.await;
@@ -56,7 +56,7 @@ async fn stdout(pipe: ChildStdout, connection: Arc<ServerConnection>) {
         }
     }
     connection.inbox.change(|contents| {
-        contents.silent = true;
+        contents.stdout_closed = true;
         contents.waiting.clear();
     });
 }

@@ -1,4 +1,4 @@
-//! What reached the fake engines, for the test: the file that they got as `--log FILE`.
+//! The test's view of the messages that reached the fake engines: the file that they got as `--log FILE`.
 //!
 //! One line per event, in the order of arrival, from all engines that share the file: `start` when a process
 //! starts, `tools/call NAME` for a tool call, else the bare method of a request or notification; `garbage` for

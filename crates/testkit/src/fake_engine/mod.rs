@@ -72,15 +72,17 @@ pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
     let options = match FakeEngineOptions::parse(args) {
         Ok(options) => options,
         Err(complaint) => {
-            stdio::say(&complaint);
+            stdio::write_stderr(&complaint);
             return ExitCode::from(2);
         }
     };
     let stdio = StdioConnection::new(options.log.as_deref());
-    stdio.note("start");
+    stdio.log("start");
     match options.start {
         Start::Die => {
-            stdio::say(options.stderr.as_deref().unwrap_or("fake engine: ends at start, as its flags say"));
+            stdio::write_stderr(
+                options.stderr.as_deref().unwrap_or("fake engine: ends at start, as its flags say"),
+            );
             return ExitCode::FAILURE;
         }
         Start::Garbage => stdio.raw(GARBAGE),
@@ -88,7 +90,7 @@ pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
     }
     thread::sleep(options.slow_start);
     let engine = Engine::new(stdio, options);
-    engine.heed_sigterm();
+    engine.handle_sigterm();
     engine.serve();
     ExitCode::SUCCESS
 }
@@ -99,8 +101,8 @@ impl Engine {
         Arc::new(Self { stdio, options, values: Mutex::default(), extra_tools, level: Mutex::default() })
     }
 
-    /// Handles SIGTERM from now on as the flags say. Without such a flag there is no thread for it.
-    fn heed_sigterm(self: &Arc<Self>) {
+    /// Starts a thread that handles SIGTERM as the flags say; none without such a flag.
+    fn handle_sigterm(self: &Arc<Self>) {
         if self.options.on_term == OnTerm::Default {
             return;
         }
@@ -111,8 +113,8 @@ impl Engine {
         let engine = Arc::clone(self);
         thread::spawn(move || {
             while runtime.block_on(signals.recv()).is_some() {
-                engine.stdio.note("SIGTERM");
-                if engine.options.on_term == OnTerm::Note {
+                engine.stdio.log("SIGTERM");
+                if engine.options.on_term == OnTerm::Log {
                     std::process::exit(0);
                 }
             }
@@ -133,22 +135,22 @@ impl Engine {
 
     fn receive(self: &Arc<Self>, line: &[u8]) {
         let Ok(message) = serde_json::from_slice::<Message<'_>>(line) else {
-            self.stdio.note("garbage");
+            self.stdio.log("garbage");
             return;
         };
         match (message.method.as_deref(), message.id) {
             (Some("tools/call"), Some(id)) => self.call(id, message.params.unwrap_or(RawValue::NULL)),
             (Some(method), Some(id)) => {
-                self.stdio.note(method);
+                self.stdio.log(method);
                 self.answer(id.get(), self.request(method, message.params));
             }
-            (Some(notification), None) => self.stdio.note(notification),
+            (Some(notification), None) => self.stdio.log(notification),
             (None, Some(id)) => self.stdio.answered(id.get(), message.result.ok_or(message.error)),
-            (None, None) => self.stdio.note("garbage"),
+            (None, None) => self.stdio.log("garbage"),
         }
     }
 
-    /// Everything but tool calls.
+    /// Answers every request except tool calls.
     fn request(&self, method: &str, params: Option<&RawValue>) -> ToolReply {
         match method {
             "initialize" if self.options.start == Start::Hang => ToolReply::Never,
@@ -216,11 +218,11 @@ impl Engine {
         let call = match Call::read(id, params) {
             Ok(call) => call,
             Err(error) => {
-                self.stdio.note("tools/call");
+                self.stdio.log("tools/call");
                 return self.answer(id.get(), ToolReply::error(INVALID_PARAMS, &error.to_string()));
             }
         };
-        self.stdio.note_call(&call.name);
+        self.stdio.log_call(&call.name);
         match tools::find(&call.name) {
             Some(tool) if tool.waits => {
                 let engine = Arc::clone(self);

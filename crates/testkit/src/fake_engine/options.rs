@@ -1,4 +1,5 @@
-//! The flags of the fake engine. Parsed by hand: a start must cost next to nothing, since tests start hundreds.
+//! The flags of the fake engine. They are parsed by hand: a start must cost next to nothing, since tests start
+//! hundreds.
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
@@ -21,8 +22,8 @@ pub(crate) enum OnTerm {
     /// Ends the process, as in every program.
     #[default]
     Default,
-    /// `--note-sigterm`: the engine logs it as `SIGTERM`, then exits.
-    Note,
+    /// `--log-sigterm`: the engine logs it as `SIGTERM`, then exits.
+    Log,
     /// `--ignore-sigterm`: the engine logs it, and does nothing else.
     Ignore,
 }
@@ -66,7 +67,7 @@ impl FakeEngineOptions {
                 "--die-at-start" => options.start = Start::Die,
                 "--garbage-at-start" => options.start = Start::Garbage,
                 "--hang-at-start" => options.start = Start::Hang,
-                "--note-sigterm" => options.on_term = OnTerm::Note,
+                "--log-sigterm" => options.on_term = OnTerm::Log,
                 "--ignore-sigterm" => options.on_term = OnTerm::Ignore,
                 "--no-logging" => options.logging = false,
                 "--stderr" => options.stderr = Some(value(&flag, &mut args)?),

@@ -53,12 +53,12 @@ impl StdioConnection {
 
     /// Asks the client and waits for its answer, for ever: the gateway in between has the deadlines.
     pub fn ask(&self, method: &str, params: Option<&str>) -> Response {
-        let (_, answer) = self.pose(method, params);
+        let (_, answer) = self.send_request(method, params);
         answer.recv().expect("a question is answered or waits")
     }
 
     /// Asks the client. Returns the id, by which the question can be taken back.
-    pub fn pose(&self, method: &str, params: Option<&str>) -> (String, mpsc::Receiver<Response>) {
+    pub fn send_request(&self, method: &str, params: Option<&str>) -> (String, mpsc::Receiver<Response>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed).to_string();
         let (sender, receiver) = mpsc::channel();
         self.questions.lock().unwrap().insert(id.clone(), sender);
@@ -77,7 +77,7 @@ impl StdioConnection {
     /// Delivers an answer of the client. An answer without a waiter is logged and dropped.
     pub fn answered(&self, id: &str, response: Result<&RawValue, Option<&RawValue>>) {
         let Some(question) = self.questions.lock().unwrap().remove(id) else {
-            return self.note("unknown answer");
+            return self.log("unknown answer");
         };
         let text = |raw: &RawValue| raw.get().to_owned();
         let response = response.map(text).map_err(|error| error.map_or_else(|| "null".to_owned(), text));
@@ -92,21 +92,21 @@ impl StdioConnection {
     }
 
     /// Adds one line to the event log. Several engines may share the file: one appending write per line.
-    pub fn note(&self, event: &str) {
+    pub fn log(&self, event: &str) {
         if let Some(mut log) = self.log.as_ref() {
             log.write_all(format!("{event}\n").as_bytes()).unwrap();
         }
     }
 
-    /// Notes a tool call, without building the line when there is no log.
-    pub fn note_call(&self, tool: &str) {
+    /// Logs a tool call, without building the line when there is no log.
+    pub fn log_call(&self, tool: &str) {
         if self.log.is_some() {
-            self.note(&format!("tools/call {tool}"));
+            self.log(&format!("tools/call {tool}"));
         }
     }
 }
 
 /// Writes a line to stderr.
-pub(crate) fn say(text: &str) {
+pub(crate) fn write_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(format!("{text}\n").as_bytes());
 }

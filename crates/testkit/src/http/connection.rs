@@ -8,7 +8,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::deadline::{PATIENCE, within};
+use crate::deadline::{TEST_TIMEOUT, within};
 
 /// A connection. Dropping it breaks it.
 pub struct HttpConnection {
@@ -23,16 +23,16 @@ impl HttpConnection {
 
     /// `None` when nothing listens there any more.
     pub async fn connect_or_end(address: SocketAddr) -> Option<Self> {
-        let stream = within(PATIENCE, TcpStream::connect(address)).await.ok()?;
+        let stream = within(TEST_TIMEOUT, TcpStream::connect(address)).await.ok()?;
         Some(Self { stream, host: address.to_string() })
     }
 
     /// Sends bytes as they are. A server that no longer reads is no error: it may have answered already.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let _ = within(PATIENCE, self.stream.write_all(bytes.as_ref())).await;
+        let _ = within(TEST_TIMEOUT, self.stream.write_all(bytes.as_ref())).await;
     }
 
-    /// Sends a request and reads the head of its answer. `Host` is right unless given.
+    /// Sends a request and reads the head of its answer. Adds the right `Host` unless `headers` has one.
     pub async fn request(
         self,
         method: &str,
@@ -89,9 +89,9 @@ impl HttpConnection {
         let status = code.unwrap_or_else(|| panic!("no status: `{}`", std::mem::take(&mut status)));
         let find = |wanted: &str| headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
         let rest = match (find("transfer-encoding").map(String::as_str), find("content-length")) {
-            (Some("chunked"), _) => Rest::Chunked,
-            (_, Some(length)) => Rest::Bytes(length.parse().expect("a length is a number")),
-            _ => Rest::Bytes(0),
+            (Some("chunked"), _) => RemainingBody::Chunked,
+            (_, Some(length)) => RemainingBody::Bytes(length.parse().expect("a length is a number")),
+            _ => RemainingBody::Bytes(0),
         };
         Some(Reply { status, headers, stream, rest, text: Vec::new() })
     }
@@ -100,7 +100,7 @@ impl HttpConnection {
 /// One line without its end. The end of the connection is an empty line.
 async fn line(stream: &mut BufReader<TcpStream>) -> String {
     let mut line = String::new();
-    let _ = within(PATIENCE, stream.read_line(&mut line)).await;
+    let _ = within(TEST_TIMEOUT, stream.read_line(&mut line)).await;
     line.trim_end_matches(['\r', '\n']).to_owned()
 }
 
@@ -109,12 +109,12 @@ pub struct Reply {
     pub status: u16,
     headers: Vec<(String, String)>,
     stream: BufReader<TcpStream>,
-    rest: Rest,
+    rest: RemainingBody,
     /// The part of the body that was read and not yet taken.
     text: Vec<u8>,
 }
 
-enum Rest {
+enum RemainingBody {
     Bytes(usize),
     Chunked,
     /// Nothing more comes, or the connection broke.
@@ -143,7 +143,7 @@ impl Reply {
         self.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
     }
 
-    /// Whether it is a stream of events.
+    /// Whether the body is a stream of events.
     pub fn is_stream(&self) -> bool {
         self.header("content-type") == Some("text/event-stream")
     }
@@ -151,18 +151,18 @@ impl Reply {
     /// Reads the next part of the body. `false` at its end.
     async fn more(&mut self) -> bool {
         let count = match self.rest {
-            Rest::Ended | Rest::Bytes(0) => 0,
-            Rest::Bytes(count) => count,
-            Rest::Chunked => usize::from_str_radix(&line(&mut self.stream).await, 16).unwrap_or(0),
+            RemainingBody::Ended | RemainingBody::Bytes(0) => 0,
+            RemainingBody::Bytes(count) => count,
+            RemainingBody::Chunked => usize::from_str_radix(&line(&mut self.stream).await, 16).unwrap_or(0),
         };
         let mut chunk = vec![0; count];
-        if count == 0 || within(PATIENCE, self.stream.read_exact(&mut chunk)).await.is_err() {
-            self.rest = Rest::Ended;
+        if count == 0 || within(TEST_TIMEOUT, self.stream.read_exact(&mut chunk)).await.is_err() {
+            self.rest = RemainingBody::Ended;
             return false;
         }
         match self.rest {
-            Rest::Chunked => drop(line(&mut self.stream).await),
-            _ => self.rest = Rest::Ended,
+            RemainingBody::Chunked => drop(line(&mut self.stream).await),
+            _ => self.rest = RemainingBody::Ended,
         }
         self.text.extend(chunk);
         true

@@ -9,7 +9,7 @@ use super::{
     connection::{HttpConnection, Reply},
 };
 
-const BOTH: &str = "application/json, text/event-stream";
+const ACCEPT_BOTH: &str = "application/json, text/event-stream";
 
 /// The stateless revision: every request names its client.
 pub const STATELESS: &str = "2026-07-28";
@@ -28,7 +28,7 @@ impl HttpMcpClient {
         let info = json!({"name": "greenroom-testkit", "version": "1.0.0"});
         let params = json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": info});
         let first = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-        let headers = [("content-type", "application/json"), ("accept", BOTH)];
+        let headers = [("content-type", "application/json"), ("accept", ACCEPT_BOTH)];
         let connection = server.connection().await;
         let mut reply = connection.request("POST", "/mcp", &headers, Some(&first.to_string())).await;
         let session = reply.header("mcp-session-id").expect("a session id").to_owned();
@@ -41,7 +41,7 @@ impl HttpMcpClient {
         client
     }
 
-    /// The same client at another server, which does not know it.
+    /// The same client at another server, which does not know its session.
     pub fn at(&self, server: &Server) -> Self {
         let session = self.session.clone();
         let revision = self.revision.clone();
@@ -51,7 +51,7 @@ impl HttpMcpClient {
     fn headers(&self) -> Vec<(&str, &str)> {
         vec![
             ("content-type", "application/json"),
-            ("accept", BOTH),
+            ("accept", ACCEPT_BOTH),
             ("mcp-session-id", &self.session),
             ("mcp-protocol-version", &self.revision),
         ]
@@ -76,9 +76,9 @@ impl HttpMcpClient {
     }
 
     /// The stream of messages that belong to no request, or of those that follow an event.
-    pub async fn listen(&self, behind: Option<&str>) -> Reply {
+    pub async fn listen(&self, last_event_id: Option<&str>) -> Reply {
         let mut headers = self.headers();
-        headers.extend(behind.map(|event| ("last-event-id", event)));
+        headers.extend(last_event_id.map(|event| ("last-event-id", event)));
         HttpConnection::connect(self.address).await.request("GET", "/mcp", &headers, None).await
     }
 
@@ -97,12 +97,12 @@ impl HttpMcpClient {
         message
     }
 
-    /// A call, to be sent.
-    pub fn call_of(&self, tool: &str, arguments: impl Into<Value>) -> Value {
+    /// The message of a call. Sends nothing.
+    pub fn call_message(&self, tool: &str, arguments: impl Into<Value>) -> Value {
         self.message("tools/call", json!({"name": tool, "arguments": arguments.into()}))
     }
 
-    /// A call that asks for its progress, to be sent.
+    /// The message of a call that asks for its progress. Sends nothing.
     pub fn call_with_progress(&self, tool: &str, arguments: impl Into<Value>) -> Value {
         let params = json!({"name": tool, "arguments": arguments.into(), "_meta": {"progressToken": "p"}});
         self.message("tools/call", params)
@@ -114,12 +114,12 @@ impl HttpMcpClient {
 
     /// Calls a tool and returns the whole response.
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
-        self.post(&self.call_of(tool, arguments)).await.answer().await
+        self.post(&self.call_message(tool, arguments)).await.answer().await
     }
 
     /// Calls a tool of a server that may end meanwhile: then there is no answer.
     pub async fn call_or_end(&self, tool: &str, arguments: Value) -> Option<Value> {
-        let body = self.call_of(tool, arguments).to_string();
+        let body = self.call_message(tool, arguments).to_string();
         let connection = HttpConnection::connect_or_end(self.address).await?;
         let mut reply = connection.request_or_end("POST", "/mcp", &self.headers(), Some(&body)).await?;
         reply.answer_or_end().await
@@ -148,7 +148,7 @@ impl Server {
         let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default();
         let mut headers = vec![
             ("content-type", "application/json"),
-            ("accept", BOTH),
+            ("accept", ACCEPT_BOTH),
             ("mcp-protocol-version", STATELESS),
             ("mcp-method", method),
         ];

@@ -51,7 +51,8 @@ impl Server {
         self.process.pid()
     }
 
-    /// How many connections it has accepted and not closed. One whose client has left counts until the server notices.
+    /// How many connections the server has accepted and not closed. A connection whose client has left counts until the
+    /// server notices.
     pub fn connections(&self) -> usize {
         connections(self.address)
     }
@@ -61,8 +62,8 @@ impl Server {
     }
 
     /// Returns when stderr contains `text`.
-    pub async fn stderr_says(&self, text: &str) {
-        self.process.stderr_says(text).await;
+    pub async fn wait_for_stderr(&self, text: &str) {
+        self.process.wait_for_stderr(text).await;
     }
 
     /// Sends a signal, unless the program has ended.
@@ -81,7 +82,7 @@ impl Server {
         self.wait().await
     }
 
-    /// Kills the program, which it cannot notice, and waits for its end.
+    /// Kills the program with SIGKILL, so that it cannot clean up, and waits for its end.
     pub async fn kill(&self) {
         self.process.kill();
         self.wait().await;

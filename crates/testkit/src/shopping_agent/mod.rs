@@ -18,18 +18,18 @@ use crate::{
 pub use page_knowledge::{PageKnowledge, ref_of};
 pub use steps::{Element, ORDER, STEPS, ShoppingAction, ShoppingStep};
 
-/// How an agent gets to see pages.
+/// How the agent receives pages.
 #[derive(Debug, Clone)]
 pub enum SnapshotDelivery {
     /// Answers link to snapshots: the agent reads their files, relative to this folder.
     Files(PathBuf),
     /// Answers have snapshots in them, perhaps cut.
     Inline,
-    /// The same, or only the changes of a page that the agent was sent before, as greenroom decides.
+    /// Answers have snapshots, or only the changes of a page that the agent was sent before, as greenroom decides.
     Auto,
-    /// Answers have snapshots, but once a page is known only changes are asked for.
+    /// Answers have snapshots, but the agent asks for changes alone once it knows the page.
     Diff,
-    /// Answers have a ref_id only, by which the agent searches lines.
+    /// Answers have a ref_id only, by which the agent searches the record.
     Refs,
     /// Answers link to files that are elsewhere: the agent recalls whole snapshots.
     Raw,
@@ -41,13 +41,13 @@ pub struct ShoppingAgent<'a> {
     agents: Vec<(&'a Client, PageKnowledge)>,
     /// The index of the agent whose turn it is.
     turn: usize,
-    /// The session that they name in every call.
+    /// The session that the agents name in every call.
     session: Option<&'static str>,
-    /// After so many calls an agent forgets everything that it was sent.
+    /// An agent forgets everything that it was sent after this many calls.
     memory: usize,
     delivery: SnapshotDelivery,
     received: Vec<String>,
-    /// How often it had to ask for more.
+    /// How often an agent had to ask for more.
     follow_ups: usize,
 }
 
@@ -162,7 +162,7 @@ impl<'a> ShoppingAgent<'a> {
         match known {
             Some(found) => found,
             None => {
-                let more = self.ask_for_more(&words).await;
+                let more = self.read_more(&words).await;
                 ref_of(&more, &words).unwrap_or_else(|| panic!("no {words} on the page: {more}"))
             }
         }
@@ -175,7 +175,7 @@ impl<'a> ShoppingAgent<'a> {
         }
         // The answer itself may have the text, such as the value of an evaluation.
         let answer = self.page().recallable_answer();
-        if has_line(&self.ask_for_more(expected).await, expected) {
+        if has_line(&self.read_more(expected).await, expected) {
             return true;
         }
         let Some(ref_id) = answer else { return false };
@@ -183,13 +183,13 @@ impl<'a> ShoppingAgent<'a> {
         has_line(&self.recall(json!({ "ref_id": ref_id, "search_for": expected })).await, expected)
     }
 
-    /// More of the page than was sent: all of it, or the lines with these words.
-    async fn ask_for_more(&mut self, words: &str) -> String {
+    /// Asks for more of the page than the answer had: all of it, or the lines with these words.
+    async fn read_more(&mut self, words: &str) -> String {
         let link = self.page().link().map(str::to_owned);
         let ref_id = self.page().ref_id();
         let text = match (&self.delivery, link, ref_id) {
             // An agent without a page takes a snapshot.
-            (SnapshotDelivery::Auto, _, None) => return self.look_again(words).await,
+            (SnapshotDelivery::Auto, _, None) => return self.take_snapshot(words).await,
             (SnapshotDelivery::Files(folder), Some(link), _) => {
                 let path = folder.join(link);
                 let text = std::fs::read_to_string(&path);
@@ -213,13 +213,13 @@ impl<'a> ShoppingAgent<'a> {
         // Another agent may have changed the page since this one was sent it.
         if matches!(self.delivery, SnapshotDelivery::Auto) && self.agents.len() > 1 && !has_line(&text, words)
         {
-            return self.look_again(words).await;
+            return self.take_snapshot(words).await;
         }
         text
     }
 
     /// Takes a snapshot, and searches it if it was cut.
-    async fn look_again(&mut self, words: &str) -> String {
+    async fn take_snapshot(&mut self, words: &str) -> String {
         let response = self.call("browser_snapshot", json!({})).await;
         let text = self.received.last().cloned().unwrap_or_default();
         let ref_id = response["result"]["_meta"]["greenroom/ref_id"].as_str();

@@ -1,9 +1,9 @@
-//! What an agent knows of the page that it works on: the texts it received since it last saw the whole of it.
+//! What an agent knows about its page: the texts that it received since it last received the whole page.
 
 /// Where an answer of the engine links to its snapshot.
 const LINK: &str = "- [Snapshot](";
 
-/// What is known of the page.
+/// The texts that an agent has about its page.
 #[derive(Debug, Default)]
 pub struct PageKnowledge {
     /// Oldest first.
@@ -42,7 +42,7 @@ impl PageKnowledge {
         self.texts.iter().rev().map(String::as_str)
     }
 
-    /// The ref_id of the last call's answer, if the answer is nothing but the name of its record.
+    /// The ref_id of the last call's answer, if the answer has nothing else.
     pub fn recallable_answer(&self) -> Option<String> {
         let newest = self.newest();
         newest.starts_with("{\"ref_id\":").then(|| ref_id_in(newest).map(str::to_owned)).flatten()
@@ -66,7 +66,7 @@ impl PageKnowledge {
     }
 }
 
-/// The ref_id in an answer's text: in a note, or in the few words that stand for an answer.
+/// The ref_id in an answer's text: in a note, or in the few words that replace the answer (`refs`).
 fn ref_id_in(text: &str) -> Option<&str> {
     let noted = text.lines().find_map(|line| line.strip_prefix("ref_id: "));
     noted.or_else(|| text.split_once("\"ref_id\":\"")?.1.split('"').next())

@@ -1,8 +1,8 @@
 //! The test site: a small web server on 127.0.0.1 for real browsers, which records every request.
 //!
-//! `pages` answers, `seen` records every request, unknown paths included: so a second site on another port can
-//! stand for a port that no page may reach. The site runs on a thread of its own, so that tests on
-//! different runtimes can share one, and ends with all its connections when dropped.
+//! `pages` answers; `request_log` records every request, also for unknown paths: so a second site on another port can
+//! stand for a port that no page may reach. The site runs on a thread of its own, so that tests on different runtimes
+//! can share it. Dropping it ends all its connections.
 
 mod pages;
 mod request_log;
@@ -12,7 +12,7 @@ use std::{net::TcpListener, thread};
 use axum::serve::ListenerExt;
 use tokio::sync::{oneshot, watch};
 
-use crate::deadline::{PATIENCE, within};
+use crate::deadline::{TEST_TIMEOUT, within};
 
 pub use request_log::RecordedRequest;
 
@@ -71,7 +71,7 @@ impl Site {
     pub async fn wait_for_hits(&self, path: &str, wanted: usize) {
         let mut seen = self.seen.clone();
         let enough = seen.wait_for(|requests| count(requests, path) >= wanted);
-        within(PATIENCE, enough).await.expect("the site runs as long as it is held");
+        within(TEST_TIMEOUT, enough).await.expect("the site runs as long as it is held");
     }
 }
 

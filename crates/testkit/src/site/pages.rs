@@ -25,7 +25,7 @@ use futures_util::{StreamExt, stream};
 use hyper::body::{Body as HttpBody, Frame};
 use tokio::sync::watch;
 
-use super::request_log::{RecordedRequest, note};
+use super::request_log::{RecordedRequest, record};
 
 type QueryParameters = Query<HashMap<String, String>>;
 
@@ -68,7 +68,7 @@ pub(super) fn router(seen: watch::Sender<Vec<RecordedRequest>>) -> Router {
         .fallback(|| async {
             (StatusCode::NOT_FOUND, Html("<!doctype html><title>not found</title>not found"))
         })
-        .layer(from_fn_with_state(seen, note))
+        .layer(from_fn_with_state(seen, record))
 }
 
 /// Sets a cookie that scripts see and one that they do not; the page's script sets every kind of storage.
@@ -190,7 +190,7 @@ async fn worker() -> Response {
     ([(header::CONTENT_TYPE, "text/javascript")], include_str!("html/sw.js")).into_response()
 }
 
-/// The script of a worker, which stands in the query: `/script?code=…`.
+/// The script of a worker: `/script?code=…` answers the code in its query.
 async fn script(Query(asked): QueryParameters) -> Response {
     let code = asked.get("code").cloned().unwrap_or_default();
     ([(header::CONTENT_TYPE, "text/javascript")], code).into_response()

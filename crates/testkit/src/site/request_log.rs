@@ -35,7 +35,7 @@ impl RecordedRequest {
 }
 
 /// Records the request, then lets it through.
-pub(super) async fn note(
+pub(super) async fn record(
     State(seen): State<watch::Sender<Vec<RecordedRequest>>>,
     request: Request,
     next: Next,

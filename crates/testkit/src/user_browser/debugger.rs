@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
 
-use crate::{PATIENCE, within};
+use crate::{TEST_TIMEOUT, within};
 
 pub(super) struct Debugger {
     socket: WebSocketStream<TcpStream>,
@@ -21,7 +21,7 @@ impl Debugger {
     /// `endpoint` is the WebSocket address that the browser names, `address` where it is.
     pub(super) async fn connect(address: SocketAddr, endpoint: &str) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
-        let (socket, _) = within(PATIENCE, client_async(endpoint, stream)).await.unwrap();
+        let (socket, _) = within(TEST_TIMEOUT, client_async(endpoint, stream)).await.unwrap();
         Self { socket, calls: 0 }
     }
 
@@ -57,13 +57,13 @@ impl Debugger {
         self.find(|message| message["method"] == method && message["sessionId"] == session).await;
     }
 
-    async fn find(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
-        within(PATIENCE, async {
+    async fn find(&mut self, is_match: impl Fn(&Value) -> bool) -> Value {
+        within(TEST_TIMEOUT, async {
             loop {
                 let message = self.socket.next().await.unwrap().unwrap();
                 if let Message::Text(text) = message {
                     let message = serde_json::from_str(&text).unwrap();
-                    if is_it(&message) {
+                    if is_match(&message) {
                         return message;
                     }
                 }

@@ -17,9 +17,9 @@ pub struct DebuggerProxy {
 }
 
 impl DebuggerProxy {
-    /// A proxy before a port of this machine. `lines` are headers that a connection's first request must have, in whatever
-    /// case.
-    pub async fn open(behind: u16, lines: &[&str]) -> Self {
+    /// A proxy in front of a port of this machine. `lines` are headers that a connection's first request must have, in
+    /// any case.
+    pub async fn open(upstream_port: u16, lines: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let heads = Arc::<Mutex<Vec<String>>>::default();
@@ -41,7 +41,7 @@ impl DebuggerProxy {
                         return stream.write_all(no).await;
                     }
                     recorded_heads.lock().unwrap().push(request_head);
-                    let mut inside = TcpStream::connect(("127.0.0.1", behind)).await?;
+                    let mut inside = TcpStream::connect(("127.0.0.1", upstream_port)).await?;
                     inside.write_all(&head).await?;
                     tokio::select! {
                         copied = copy_bidirectional(&mut stream, &mut inside) => copied.map(drop),

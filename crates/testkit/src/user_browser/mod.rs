@@ -4,8 +4,8 @@
 //! Module `tabs` has what a person sees and does in the browser, `debugger` the CDP calls behind it,
 //! `debugger_proxy` a proxy in front of the debugger.
 //!
-//! Processes that others start with its profile, for example by a start command, are ended with it: they are known by the
-//! profile, which no other browser has.
+//! Dropping it also ends browsers that other programs started with its profile, for example by a start command: no
+//! other browser has that profile.
 
 mod debugger;
 mod debugger_proxy;
@@ -39,7 +39,7 @@ const FULL_CHROMIUM: &str = "/usr/lib/chromium/chromium";
 
 /// How long `drop`, which cannot await, waits for a killed browser. It is usually gone within milliseconds; a
 /// failing test must not hang because of it.
-const ENDS_WITHIN: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A browser with its profile and its address, which stay the same when it is killed and started again.
 pub struct UserBrowser {
@@ -48,7 +48,7 @@ pub struct UserBrowser {
     /// The page of its first tab.
     first: String,
     port: u16,
-    /// Reaped when it ends. `None` until it is started again.
+    /// `None` after [`Self::kill`], until it is started again.
     child: Option<Child>,
 }
 
@@ -188,7 +188,7 @@ impl Drop for UserBrowser {
         processes.iter().for_each(|pid| signal(*pid, Signal::KILL));
         // A process that still writes would keep its profile from being removed.
         let begun = Instant::now();
-        while processes.iter().any(|pid| alive(*pid)) && begun.elapsed() < ENDS_WITHIN {
+        while processes.iter().any(|pid| alive(*pid)) && begun.elapsed() < KILL_TIMEOUT {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

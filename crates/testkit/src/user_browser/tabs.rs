@@ -87,7 +87,7 @@ impl UserBrowser {
         let mut debugger = self.debugger().await;
         let session = debugger.attach(tab).await;
         debugger.call(Some(&session), "Inspector.enable", json!({})).await;
-        // It is never answered, or with the crash.
+        // The browser answers this call never, or with the crash.
         debugger.send(Some(&session), "Page.crash", json!({})).await;
         debugger.event(&session, "Inspector.targetCrashed").await;
     }

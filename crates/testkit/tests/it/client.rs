@@ -1,4 +1,4 @@
-//! The client's own promises: matching, recording, a clean environment, and failures with a reason.
+//! What the client guarantees: matching, recording, a clean environment, and failures with a reason.
 
 use std::process::Stdio;
 
@@ -36,7 +36,7 @@ async fn answers_are_matched_by_id() {
 async fn pings_are_answered() {
     let client =
         script(r#"echo '{"jsonrpc":"2.0","id":"p","method":"ping"}'; read answer; echo "$answer" >&2"#);
-    client.stderr_says(r#"{"jsonrpc":"2.0","id":"p","result":{}}"#).await;
+    client.wait_for_stderr(r#"{"jsonrpc":"2.0","id":"p","result":{}}"#).await;
 }
 
 /// The program sees `PATH`, its own home and what the test gave, and nothing else of this environment.

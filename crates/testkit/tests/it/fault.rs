@@ -99,10 +99,10 @@ async fn closed_stdin_ends_the_engine() {
     assert_eq!(waiting.response_or_end().await, None);
 }
 
-/// SIGTERM is logged where a flag asks for it; with one of the flags the engine goes on.
+/// With either flag the engine logs SIGTERM; with `--ignore-sigterm` it goes on.
 #[tokio::test]
 async fn sigterm_is_logged_where_a_flag_asks() {
-    for (flag, lives) in [("--note-sigterm", false), ("--ignore-sigterm", true)] {
+    for (flag, lives) in [("--log-sigterm", false), ("--ignore-sigterm", true)] {
         let folder = TempDir::new().unwrap();
         let log = EngineLog::at(folder.path().join("log"));
         let client = ready(&["--log", log.path().to_str().unwrap(), flag]).await;

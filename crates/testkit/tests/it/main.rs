@@ -1,4 +1,4 @@
-//! Tests of the kit itself: what other crates' tests rely on must hold without them.
+//! Tests of the kit itself, on which other crates' tests rely.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

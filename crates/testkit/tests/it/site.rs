@@ -1,6 +1,6 @@
 //! The test site over plain HTTP: each page answers what its tests rely on.
 
-use greenroom_testkit::{PATIENCE, Site, within};
+use greenroom_testkit::{Site, TEST_TIMEOUT, within};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -12,7 +12,7 @@ async fn ask(site: &Site, request_line: &str, more: &str) -> String {
     let request = format!("{request_line} HTTP/1.1\r\nHost: site\r\nConnection: close\r\n{more}");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    within(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap();
+    within(TEST_TIMEOUT, stream.read_to_end(&mut answer)).await.unwrap();
     String::from_utf8(answer).unwrap()
 }
 
@@ -106,11 +106,11 @@ async fn endless_page_ends_with_the_site() {
     stream.write_all(b"GET /never HTTP/1.1\r\nHost: site\r\n\r\n").await.unwrap();
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains("never come") {
-        assert_ne!(within(PATIENCE, stream.read_buf(&mut seen)).await.unwrap(), 0);
+        assert_ne!(within(TEST_TIMEOUT, stream.read_buf(&mut seen)).await.unwrap(), 0);
     }
     drop(site);
-    // The cut comes as an end or as a reset; either is the end.
-    let _ = within(PATIENCE, stream.read_to_end(&mut seen)).await;
+    // The site's end is an end of file or a reset here.
+    let _ = within(TEST_TIMEOUT, stream.read_to_end(&mut seen)).await;
 }
 
 /// Requests that wait for others are answered when all of them are there, and not before.

@@ -7,14 +7,14 @@ use serde_json::value::RawValue;
 
 use super::{Call, Tool, ToolReply, quote};
 use crate::{
-    fake_engine::{Engine, GARBAGE, stdio::say},
+    fake_engine::{Engine, GARBAGE, stdio::write_stderr},
     gate,
 };
 
 /// How often `wait` polls for its file. Only tests that hold a gate pay for it.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-const DEATH: &str = r#""code":{"type":"integer","default":1},"stderr":{"type":"string"}"#;
+const DIE_PROPERTIES: &str = r#""code":{"type":"integer","default":1},"stderr":{"type":"string"}"#;
 
 pub(super) const TOOLS: &[Tool] = &[
     Tool {
@@ -39,14 +39,14 @@ pub(super) const TOOLS: &[Tool] = &[
     Tool {
         name: "die",
         description: "Ends this process during the call.",
-        properties: DEATH,
+        properties: DIE_PROPERTIES,
         run: die,
         ..Tool::BARE
     },
     Tool {
         name: "die_after",
         description: "Answers, then ends this process.",
-        properties: DEATH,
+        properties: DIE_PROPERTIES,
         run: die_after,
         ..Tool::BARE
     },
@@ -111,7 +111,7 @@ fn wait(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
         return Ok(ToolReply::failure(&format!("cannot wait for `{}`: {error}", file.display())));
     }
     while !file.exists() {
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(ToolReply::text("released"))
 }
@@ -123,28 +123,28 @@ fn hang(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Death {
+struct DieArguments {
     code: Option<i32>,
     stderr: Option<String>,
 }
 
-impl Death {
-    fn come(self) -> ! {
-        if let Some(words) = self.stderr {
-            say(&words);
+impl DieArguments {
+    fn exit(self) -> ! {
+        if let Some(text) = self.stderr {
+            write_stderr(&text);
         }
         std::process::exit(self.code.unwrap_or(1))
     }
 }
 
 fn die(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
-    call.arguments::<Death>()?.come()
+    call.arguments::<DieArguments>()?.exit()
 }
 
 fn die_after(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
-    let death: Death = call.arguments()?;
+    let death: DieArguments = call.arguments()?;
     engine.answer(&call.id, ToolReply::text("dying"));
-    death.come()
+    death.exit()
 }
 
 fn garbage(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {

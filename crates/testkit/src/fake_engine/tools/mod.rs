@@ -1,7 +1,7 @@
 //! The fake engine's tools as data: name, schema and function of each, one file per group.
 //!
-//! Arguments are checked as strictly as the schemas say, to catch a gateway that lets its own selectors through:
-//! wrong arguments are a result with `isError`, as the real engines answer them.
+//! Tools check their arguments as strictly as the schemas say, to catch a gateway that lets its own selectors through:
+//! they answer wrong arguments by a result with `isError`, as the real engines do.
 
 mod fault;
 mod plain;
@@ -49,7 +49,7 @@ pub(crate) enum ToolReply {
     Result(String),
     /// The raw JSON of `error`.
     Error(String),
-    /// Nothing is sent, or nothing more.
+    /// The engine sends nothing, or nothing more.
     Never,
 }
 

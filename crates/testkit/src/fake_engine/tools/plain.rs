@@ -60,7 +60,7 @@ fn echo(_: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error> {
     struct Echo<'a> {
         #[serde(borrow)]
         text: Option<Cow<'a, str>>,
-        // Not an option: a payload `null` is a value like any other.
+        // No `Option`: a payload `null` is a value like any other.
         #[serde(borrow, default = "null")]
         payload: &'a RawValue,
         #[serde(default)]

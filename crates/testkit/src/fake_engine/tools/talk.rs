@@ -9,7 +9,7 @@ use super::{Call, Tool, ToolReply, quote};
 use crate::fake_engine::Engine;
 
 /// How often `withdraw` polls for its file. Only tests that take a question back pay for it.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The levels of `notifications/message`, least first.
 pub(crate) const LEVELS: [&str; 8] =
@@ -130,9 +130,9 @@ fn withdraw(engine: &Engine, call: &Call) -> Result<ToolReply, serde_json::Error
     }
     let Withdraw { file } = call.arguments()?;
     let params = r#"{"message":"never mind","requestedSchema":{"type":"object","properties":{}}}"#;
-    let (id, _) = engine.stdio.pose("elicitation/create", Some(params));
+    let (id, _) = engine.stdio.send_request("elicitation/create", Some(params));
     while !file.exists() {
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_INTERVAL);
     }
     engine.stdio.withdraw(&id);
     Ok(ToolReply::text("withdrawn"))

@@ -1,14 +1,14 @@
 //! Arguments as a hostile client writes them: JSON that every parser accepts and not every parser reads alike. The same
 //! seed makes the same arguments.
 
-/// Makes odd JSON, always the same from the same seed.
-pub struct OddJson(u64);
+/// Generates hostile JSON, always the same from the same seed.
+pub struct HostileJson(u64);
 
-/// Characters that browsers drop, or that end strings in other languages.
+/// Characters that browsers drop from URLs, or that end strings in other languages.
 const DROPPED: [char; 12] =
     ['\t', '\n', '\r', ' ', '\0', '\u{1}', '\u{1f}', '\u{7f}', '\u{a0}', '\u{feff}', '\u{200b}', '\u{2028}'];
 
-impl OddJson {
+impl HostileJson {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -106,7 +106,7 @@ impl OddJson {
         format!("\"{}\"", letters.collect::<String>())
     }
 
-    /// A name, with its quotes; seldom one that is not Unicode.
+    /// A name, with its quotes; seldom with half a surrogate pair.
     pub fn name(&mut self, name: &str) -> String {
         let mut json = self.spelling(name);
         if self.one_in(40) {
