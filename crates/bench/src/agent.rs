@@ -1,5 +1,5 @@
-//! The client: blocking reads and writes on a program's pipes, in the caller's thread. It is as lean as a client
-//! can be and the same for everything measured, so that differences are the programs' own.
+//! The client over stdio: blocking reads and writes on a program's pipes, in the caller's thread. It is as lean as a
+//! client can be, and the same for all programs, so that differences come from the programs.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -26,8 +26,8 @@ pub trait Caller {
 /// How much is read at once: as much as a pipe holds.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A running MCP server. Dropping it closes its stdin and waits for its end, so that a measurement is not disturbed by
-/// the one before.
+/// A running MCP server. Dropping it closes its stdin and waits for its end, so that it does not disturb the next
+/// measurement.
 pub struct BenchAgent {
     child: Child,
     /// `None` once closed.
@@ -56,7 +56,7 @@ impl BenchAgent {
 
     /// Does the handshake; returns the server's part of it.
     pub fn initialize(&mut self) -> Value {
-        let answer = self.request("initialize", &hello("2025-06-18"));
+        let answer = self.request("initialize", &initialize_params("2025-06-18"));
         self.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
         answer
     }
@@ -67,7 +67,7 @@ impl BenchAgent {
         answer
     }
 
-    /// A request as a line, and its id. Encoding is not part of what is measured.
+    /// A request as a line, and its id. Callers encode before they start the clock.
     pub fn encode(&mut self, method: &str, params: &Value) -> (u64, Vec<u8>) {
         let id = self.next_id;
         self.next_id += 1;
@@ -83,7 +83,7 @@ impl BenchAgent {
             self.line.clear();
             let count = self.stdout.read_until(b'\n', &mut self.line).expect("stdout can be read");
             assert!(count > 0, "the program ended");
-            if answered(&self.line) == Some(id) {
+            if response_id(&self.line) == Some(id) {
                 return &self.line;
             }
         }
@@ -106,7 +106,7 @@ impl BenchAgent {
         self.child.id()
     }
 
-    /// To be polled for readability.
+    /// The pipe's descriptor, for `poll`.
     pub fn readable(&self) -> BorrowedFd<'_> {
         self.stdout.get_ref().as_fd()
     }
@@ -127,7 +127,7 @@ impl Drop for BenchAgent {
 }
 
 /// The parameters of `initialize`.
-pub fn hello(revision: &str) -> Value {
+pub fn initialize_params(revision: &str) -> Value {
     let info = json!({ "name": "greenroom-bench", "version": "1" });
     json!({ "protocolVersion": revision, "capabilities": {}, "clientInfo": info })
 }
@@ -135,7 +135,7 @@ pub fn hello(revision: &str) -> Value {
 /// The id that a line answers, `None` for anything but an answer. Looks at the first member after `jsonrpc` only: all
 /// programs measured here write `result` or `error` after it, and notifications have a `method` there. A line with
 /// `result` first is parsed.
-pub fn answered(line: &[u8]) -> Option<u64> {
+pub fn response_id(line: &[u8]) -> Option<u64> {
     const HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":";
     if let Some(rest) = line.strip_prefix(HEAD) {
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,4 +1,5 @@
-//! What the command line adds to a tool call: a process that starts, finds the server, asks, and prints.
+//! What the command line adds to a tool call: a process starts, finds the server, sends the call, and prints the
+//! answer.
 
 use std::time::Instant;
 
@@ -6,21 +7,21 @@ use serde_json::json;
 
 use crate::{
     agent::Caller,
+    programs::Programs,
     report::{Goal, Row, Section},
     server::BenchServer,
     stats::{least, median, milliseconds},
-    subject::Subjects,
 };
 
 const ADDED_MAX: f64 = 15.0;
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let rounds = if quick { 20 } else { 200 };
-    let server = BenchServer::start(subjects.serve_fake(2));
+    let server = BenchServer::start(programs.serve_fake(2));
     let mut client = server.client();
     let arguments = json!({ "sessionId": "measured", "text": "hello" });
     let command = || {
-        let output = subjects.command_fake(&["call", "echo", "text=hello", "-s", "measured"]).output();
+        let output = programs.command_fake(&["call", "echo", "text=hello", "-s", "measured"]).output();
         let output = output.expect("greenroom starts");
         assert!(output.status.success(), "a command failed: {}", String::from_utf8_lossy(&output.stderr));
     };
@@ -32,7 +33,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     for _ in 0..rounds {
         by_command.push(timed(command));
         by_call.push(timed(|| drop(client.call("echo", &arguments))));
-        start.push(timed(|| drop(subjects.command_fake(&["--version"]).output().expect("greenroom starts"))));
+        start.push(timed(|| drop(programs.command_fake(&["--version"]).output().expect("greenroom starts"))));
     }
     let added = median(&by_command) - median(&by_call);
     let ms = |value: f64| format!("{value:.1} ms");
@@ -42,9 +43,9 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     ];
     let how = format!(
         "`greenroom call echo` in a session of a running server with the fake engine, from the start of the process to its end, \
-         beside the same call over HTTP on a connection that is open: {} and {}, {rounds} of each in turns, medians; the \
+         compared with the same call over HTTP on an open connection: {} and {}, {rounds} of each in turns, medians; the \
          fastest command took {}. `greenroom --version`, which only starts and ends, takes {}. agent-browser's commands \
-         stand below, on real pages.",
+         are below, on real pages.",
         ms(median(&by_command)),
         ms(median(&by_call)),
         ms(least(&by_command)),

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::{
     agent::{BenchAgent, Caller},
+    programs::Programs,
     report::{Goal, Row, Section},
     stats::{least, median, milliseconds},
-    subject::Subjects,
 };
 
 /// Rows of a table whose snapshot is a megabyte.
@@ -18,10 +18,10 @@ const BYTES: usize = 1_000_000;
 const WHOLE_MAX: f64 = 5.0;
 const SEARCH_MAX: f64 = 10.0;
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let rounds = if quick { 10 } else { 200 };
-    let site = crate::subject::site();
-    let mut greenroom = BenchAgent::start(subjects.greenroom_real());
+    let site = crate::programs::site();
+    let mut greenroom = BenchAgent::start(programs.greenroom_real());
     let page = site.url(&format!("/table?rows={ROWS}"));
     let shown = greenroom.call("browser_navigate", &json!({ "url": page }));
     let ref_id = shown["result"]["_meta"]["greenroom/ref_id"].clone();

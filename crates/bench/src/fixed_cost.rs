@@ -7,11 +7,11 @@ use tiktoken_rs::o200k_base_singleton;
 
 use crate::{
     agent::BenchAgent,
+    programs::Programs,
     report::{Goal, Row, Section, comparison_table},
-    subject::Subjects,
 };
 
-/// The tools of the profile `core`.
+/// The most tokens that the tools of the profile `core` may cost.
 const CORE_MAX: usize = 1_500;
 
 /// The tokens that a program costs before the first call.
@@ -23,12 +23,12 @@ pub struct FixedCost {
 
 impl FixedCost {
     /// Counts an answer of `initialize` and one of `tools/list`.
-    pub fn count(hello: &Value, listed: &Value) -> Self {
+    pub fn count(initialized: &Value, listed: &Value) -> Self {
         let tools = listed["result"]["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         Self {
             tools: tools.len(),
             tool_tokens: tools.iter().map(|tool| tokens(&tool.to_string())).sum(),
-            instruction_tokens: tokens(hello["result"]["instructions"].as_str().unwrap_or_default()),
+            instruction_tokens: tokens(initialized["result"]["instructions"].as_str().unwrap_or_default()),
         }
     }
 
@@ -37,27 +37,27 @@ impl FixedCost {
     }
 }
 
-pub fn measure(subjects: &Subjects, _: bool) -> Section {
+pub fn measure(programs: &Programs, _: bool) -> Section {
     let profile = |name: &str| {
-        let mut command = subjects.greenroom_real();
+        let mut command = programs.greenroom_real();
         command.args(["--tools-profile", name]);
         command
     };
-    let mut programs = vec![
+    let mut compared = vec![
         ("greenroom, `tools.profile = core`".to_owned(), profile("core")),
-        ("greenroom, as it comes (`compact`)".to_owned(), profile("compact")),
+        ("greenroom, by default (`compact`)".to_owned(), profile("compact")),
         ("greenroom, `tools.profile = full`".to_owned(), profile("full")),
-        ("@playwright/mcp".to_owned(), subjects.real_alone(crate::subject::BROWSER)),
-        ("chrome-devtools-mcp".to_owned(), subjects.devtools_alone(&[])),
-        ("chrome-devtools-mcp `--slim`".to_owned(), subjects.devtools_alone(&["--slim"])),
+        ("@playwright/mcp".to_owned(), programs.real_alone(crate::programs::BROWSER)),
+        ("chrome-devtools-mcp".to_owned(), programs.devtools_alone(&[])),
+        ("chrome-devtools-mcp `--slim`".to_owned(), programs.devtools_alone(&["--slim"])),
     ];
-    if let Some(program) = subjects.agent_browser() {
-        let mut command = subjects.command(&program);
+    if let Some(program) = programs.agent_browser() {
+        let mut command = programs.command(&program);
         command.arg("mcp");
-        programs.push(("agent-browser, MCP".to_owned(), command));
+        compared.push(("agent-browser, MCP".to_owned(), command));
     }
     let costs: Vec<(String, FixedCost)> =
-        programs.into_iter().map(|(name, command)| (name, cost(command))).collect();
+        compared.into_iter().map(|(name, command)| (name, cost(command))).collect();
     let core = &costs[0].1;
     let engine = &costs[3].1;
     let row = Row::new(
@@ -84,9 +84,9 @@ pub fn measure(subjects: &Subjects, _: bool) -> Section {
 
 fn cost(command: Command) -> FixedCost {
     let mut agent = BenchAgent::spawn(command);
-    let hello = agent.initialize();
+    let initialized = agent.initialize();
     let listed = agent.request("tools/list", &json!({}));
-    FixedCost::count(&hello, &listed)
+    FixedCost::count(&initialized, &listed)
 }
 
 pub fn tokens(text: &str) -> usize {

@@ -8,21 +8,21 @@ use crate::{
     agent::BenchAgent,
     http_client::BenchHttpClient,
     latency::{self, CALLS, WARM_UP},
+    programs::Programs,
     report::{Goal, Row, Section},
     server::BenchServer,
     stats::{greatest, least, median, microseconds, percentile},
-    subject::Subjects,
 };
 
-/// As over stdio.
+/// In microseconds, as over stdio.
 const ADDED_MAX: f64 = 500.0;
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let rounds = if quick { 4 } else { 40 };
-    let server = BenchServer::start(subjects.serve_fake(4));
+    let server = BenchServer::start(programs.serve_fake(4));
     let mut web = server.client();
-    let mut front = BenchAgent::start(subjects.joined_fake());
-    let mut alone = BenchAgent::start(subjects.fake_alone());
+    let mut front = BenchAgent::start(programs.joined_fake());
+    let mut alone = BenchAgent::start(programs.fake_alone());
     round(&mut web, WARM_UP);
     latency::round(&mut front, WARM_UP);
     latency::round(&mut alone, WARM_UP);

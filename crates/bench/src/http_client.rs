@@ -1,5 +1,5 @@
-//! The client over HTTP: one connection that is kept, blocking reads and writes in the caller's thread. As lean as
-//! [`crate::agent`]: heads are made before the clock runs, and of an answer's head it reads the status and the length.
+//! The client over HTTP: one persistent connection, blocking reads and writes in the caller's thread. It is as lean as
+//! [`crate::agent`]: it makes heads before the clock runs, and reads only status and length of an answer's head.
 
 use std::{
     io::{Read, Write},
@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::agent::{Caller, hello};
+use crate::agent::{Caller, initialize_params};
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -22,7 +22,7 @@ pub struct BenchHttpClient {
     next_id: u64,
     /// Bytes that were read and belong to no whole answer yet.
     input: Vec<u8>,
-    /// The buffer of each read: cleared once, not before every read.
+    /// The buffer of all reads, zeroed once instead of before every read.
     chunk: Box<[u8]>,
 }
 
@@ -37,7 +37,7 @@ impl BenchHttpClient {
     /// Does the handshake, as a client of the newest revision that has one.
     pub fn initialize(&mut self) {
         let address = self.stream.peer_addr().expect("the server is there").to_string();
-        let line = self.encode("initialize", &hello("2025-11-25"));
+        let line = self.encode("initialize", &initialize_params("2025-11-25"));
         let (start, _) = self.exchange(&line);
         let session = start.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
         let session = session.unwrap_or_else(|| panic!("no session: {start}"));
@@ -49,7 +49,7 @@ impl BenchHttpClient {
         assert!(start.starts_with("HTTP/1.1 202 "), "{start}");
     }
 
-    /// A whole request that calls a method. Encoding is not part of what is measured.
+    /// A whole request that calls a method. Callers encode before they start the clock.
     pub fn encode(&mut self, method: &str, params: &Value) -> Vec<u8> {
         let id = self.next_id;
         self.next_id += 1;
@@ -85,7 +85,7 @@ impl BenchHttpClient {
         whole.inspect(|(head, body)| drop(self.input.drain(..head + body))).is_some()
     }
 
-    /// To be polled for readability.
+    /// The socket's descriptor, for `poll`.
     pub fn readable(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }

@@ -10,14 +10,14 @@ use crate::{
     agent::{BenchAgent, Caller},
     http_client::BenchHttpClient,
     machine::{cores, cpu_seconds, pin},
+    programs::Programs,
     report::{Goal, Row, Section},
     server::BenchServer,
     stats::{greatest, median},
-    subject::Subjects,
     throughput::{GOAL, IN_FLIGHT, Load},
 };
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let (rounds, length) = if quick { (2, Duration::from_millis(300)) } else { (12, Duration::from_secs(1)) };
     let all = cores();
     let greenroom_cores = &all[..1];
@@ -25,13 +25,13 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 
     // A started program inherits its core, so greenroom has its own from its first thread on.
     pin(None, greenroom_cores);
-    let server = BenchServer::start(subjects.serve_fake(IN_FLIGHT));
+    let server = BenchServer::start(programs.serve_fake(IN_FLIGHT));
     pin(None, other_cores);
     let mut clients: Vec<BenchHttpClient> = (0..IN_FLIGHT).map(|_| server.client()).collect();
     let hello = json!({ "text": "hello" });
     clients.iter_mut().for_each(|client| drop(client.call("echo", &hello)));
     children(server.pid()).into_iter().for_each(|engine| pin(Some(engine), other_cores));
-    let mut direct = Load::new((0..IN_FLIGHT).map(|_| BenchAgent::start(subjects.fake_alone())).collect(), 1);
+    let mut direct = Load::new((0..IN_FLIGHT).map(|_| BenchAgent::start(programs.fake_alone())).collect(), 1);
 
     let mut through_rates = Vec::new();
     let mut direct_rates = Vec::new();

@@ -10,32 +10,32 @@ use serde_json::Value;
 
 use crate::{
     machine::cores,
+    programs::{BROWSER, Programs},
     report::{Goal, Row, Section},
     server::BenchServer,
     stats::{greatest, least, median, milliseconds},
-    subject::{BROWSER, Subjects},
 };
 
 const INSTANCES: usize = 8;
 
-/// Two at a time on two cores could at best be 1/2. A browser's start is spread over several processes already, so less can
-/// be gained.
+/// Two starts at a time on two cores take 1/2 of the time at best. A browser's start already uses several processes, so
+/// greenroom gains less.
 const GOAL: f64 = 0.75;
 
-/// The pause between two looks at the pool; little compared with a start of some hundred milliseconds.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The pause between two polls of the pool; little compared with a start of some hundred milliseconds.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Far more than they take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the instances may take to be healthy: far more than on a busy machine.
+const HEALTHY_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let rounds = if quick { 1 } else { 7 };
     let mut all = Vec::new();
     let mut single = Vec::new();
     let mut ratios = Vec::new();
     for _ in 0..rounds {
-        single.push(healthy_after(subjects, 1));
-        all.push(healthy_after(subjects, INSTANCES));
+        single.push(healthy_after(programs, 1));
+        all.push(healthy_after(programs, INSTANCES));
         let one_by_one = single[single.len() - 1] * INSTANCES as f64;
         ratios.push(all[all.len() - 1] / one_by_one);
     }
@@ -63,26 +63,30 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 }
 
 /// Milliseconds from the server's start until so many instances are healthy.
-fn healthy_after(subjects: &Subjects, instances: usize) -> f64 {
+fn healthy_after(programs: &Programs, instances: usize) -> f64 {
     let begun = Instant::now();
-    let server = BenchServer::start(with_pool(subjects, instances));
+    let server = BenchServer::start(with_pool(programs, instances));
     let mut client = server.client();
     loop {
         let pool: Value = serde_json::from_str(&client.get("/api/pools/BENCH")).expect("a pool is JSON");
         if pool["healthy_instances"] == instances {
             return milliseconds(begun.elapsed());
         }
-        assert!(begun.elapsed() < PATIENCE, "not all healthy within {} s: {pool}", PATIENCE.as_secs());
-        sleep(LOOK_EVERY);
+        assert!(
+            begun.elapsed() < HEALTHY_TIMEOUT,
+            "not all healthy within {} s: {pool}",
+            HEALTHY_TIMEOUT.as_secs()
+        );
+        sleep(POLL_INTERVAL);
     }
 }
 
-fn with_pool(subjects: &Subjects, instances: usize) -> Command {
-    let mut command = subjects.serve_declared();
+fn with_pool(programs: &Programs, instances: usize) -> Command {
+    let mut command = programs.serve_declared();
     command
         .env("PW_MCP_PROXY__BENCH_INSTANCES", instances.to_string())
         .env("PW_MCP_PROXY__BENCH_IS_DEFAULT", "true")
-        // With new profiles every time, all starts find the same.
+        // New profiles every time, so that all starts have the same conditions.
         .env("PW_MCP_PROXY__BENCH_ISOLATED", "true")
         .env("PW_MCP_PROXY__BENCH_EXECUTABLE_PATH", BROWSER);
     command

@@ -6,24 +6,24 @@ use serde_json::json;
 
 use crate::{
     agent::BenchAgent,
+    programs::Programs,
     report::{Goal, Row, Section},
     stats::{greatest, least, median, microseconds, percentile},
-    subject::Subjects,
 };
 
-/// Calls per round. A round takes some 50 ms, so that a disturbance meets both sides alike.
+/// Calls per round. A round takes some 50 ms, so that a disturbance affects both programs alike.
 pub const CALLS: usize = 500;
 
-/// Calls before the first round, to fill caches and make lazily made things.
+/// Calls before the first round, to fill caches and finish lazy initialization.
 pub const WARM_UP: usize = 1_000;
 
 /// In microseconds, with the call's record. The quickest call of a browser takes 8 ms; users do not notice a sixteenth more.
 const ADDED_MAX: f64 = 500.0;
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let rounds = if quick { 4 } else { 40 };
-    let mut greenroom = BenchAgent::start(subjects.greenroom_fake(1));
-    let mut alone = BenchAgent::start(subjects.fake_alone());
+    let mut greenroom = BenchAgent::start(programs.greenroom_fake(1));
+    let mut alone = BenchAgent::start(programs.fake_alone());
     round(&mut greenroom, WARM_UP);
     round(&mut alone, WARM_UP);
     let mut pairs = Vec::new();

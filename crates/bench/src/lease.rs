@@ -1,4 +1,4 @@
-//! How fast slots are leased and come back: the lease queue by itself, without browsers, compared with the simplest pool.
+//! How fast the lease queue leases slots and takes them back, without browsers, compared with the simplest pool.
 //! `lease_size` measures whether that depends on the number of instances.
 
 use std::{
@@ -18,9 +18,9 @@ use tokio::{
 use crate::{
     lease_size,
     machine::{cores, pin},
+    programs::Programs,
     report::{Goal, Row, Section, comparison_table},
     stats::median,
-    subject::Subjects,
 };
 
 const ALONE_GOAL: f64 = 1_000_000.0;
@@ -31,7 +31,7 @@ const INSTANCES: usize = 8;
 /// Callers that want one of them at the same time.
 const CALLERS: usize = 64;
 
-pub fn measure(_: &Subjects, quick: bool) -> Section {
+pub fn measure(_: &Programs, quick: bool) -> Section {
     let (rounds, leases) = if quick { (3, 1_000) } else { (15, 4_000) };
     let all = cores();
     pin(None, &all[..1]);
@@ -114,7 +114,7 @@ struct SemaphorePool {
 struct SemaphoreLease {
     slot: usize,
     free: Arc<Mutex<VecDeque<usize>>>,
-    /// Given back after the slot, when the rest of this is dropped.
+    /// Dropped after the slot is back in the list, so that a waiter finds the slot.
     _permit: OwnedSemaphorePermit,
 }
 

@@ -33,8 +33,8 @@ const STRATEGIES: [(&str, Strategy); 5] = [
 const INSTANCES: [usize; 3] = [1, 64, 1024];
 const WAITERS: [usize; 3] = [1, 64, 4096];
 
-/// A lease that looked at all of them would take hundreds of times as long; caches that no longer hold everything cost this
-/// much at most.
+/// How many times longer a lease may take. A lease that looks at every instance takes hundreds of times as long; cache
+/// misses cost this much at most.
 const GOAL: f64 = 4.0;
 
 /// Callers that the strategy `sticky` tells apart.
@@ -72,9 +72,9 @@ pub fn measure(rounds: usize, leases: usize) -> Sizes {
         comparison_table(&columns, lines)
     };
     let how = format!(
-        "A lease taken and given back where every other instance is lent already, by strategy: the time with one instance, \
-         and how many times as long it takes with more:\n\n{}\n\nA slot that comes back to a queue with all {BUSY} slots lent, \
-         goes to the waiter that has waited longest, and a new waiter at the end of the line:\n\n{}",
+        "A lease taken and given back where every other instance is leased already, by strategy: the time with one instance, \
+         and how many times as long it takes with more:\n\n{}\n\nA slot that comes back to a queue with all {BUSY} slots leased, \
+         goes to the waiter that has waited longest, and a new waiter at the end of the queue:\n\n{}",
         table(["strategy", "1 instance", "64", "1024"], choosing),
         table(["strategy", "1 waits", "64", "4096"], waiting),
     );
@@ -86,7 +86,7 @@ trait LeaseOperation {
     fn run_once(&mut self, round: u64);
 }
 
-/// Nanoseconds that a step takes in each, medians over rounds in turns.
+/// The nanoseconds that a step of each operation takes: the median over rounds, in which the operations take turns.
 fn median_times<S: LeaseOperation>(mut all: [S; 3], rounds: usize, steps: usize) -> [f64; 3] {
     let mut times: [Vec<f64>; 3] = Default::default();
     for _ in 0..rounds {
@@ -125,7 +125,7 @@ impl LeaseOperation for HalfLeasedQueue {
     }
 }
 
-/// A queue in which everything is leased, and its waiters, the first one first.
+/// A queue in which every slot is leased, and its waiters, the longest waiting first.
 struct WaitingQueue {
     queue: Arc<Queue>,
     held: VecDeque<SlotGuard>,
@@ -143,8 +143,10 @@ impl WaitingQueue {
 
     fn join(&mut self, caller: u64) {
         let want = SlotRequest { caller: Some(caller % CALLERS), ..SlotRequest::default() };
-        let LeaseAnswer::Waits(mut waiting) = self.queue.request(want) else { panic!("everything is lent") };
-        assert!(poll(&mut waiting).is_none(), "everything is lent");
+        let LeaseAnswer::Waits(mut waiting) = self.queue.request(want) else {
+            panic!("all slots are leased")
+        };
+        assert!(poll(&mut waiting).is_none(), "all slots are leased");
         self.waiting.push_back(waiting);
     }
 }

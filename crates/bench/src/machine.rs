@@ -10,10 +10,10 @@ use rustix::{
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 
-use crate::subject::Subjects;
+use crate::programs::Programs;
 
 /// The header of `docs/BENCHMARKS.md`: date, machine and versions.
-pub fn header(subjects: &Subjects) -> String {
+pub fn header(programs: &Programs) -> String {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -24,7 +24,7 @@ pub fn header(subjects: &Subjects) -> String {
          ratios. Memory is in MB of 10^6 bytes.",
         date(),
         model.map_or("unknown", |(_, model)| model.trim()),
-        subjects.versions().join(", "),
+        programs.versions().join(", "),
     )
 }
 

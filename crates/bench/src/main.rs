@@ -1,10 +1,11 @@
 //! `greenroom-bench`: measures greenroom and the engine alone, in one run, and writes docs/BENCHMARKS.md.
 //!
 //! One file per measurement, named as for `--only`; each returns rows and a paragraph on how it was measured. They
-//! share the rest: `agent` is the client over stdio, `remote` the one over HTTP, `server` a running `greenroom serve`,
-//! `subject` the programs under measurement, `stats` the arithmetic, `machine` the surroundings, `report` the table.
+//! share the rest: `agent` is the client over stdio, `http_client` the one over HTTP, `server` a running `greenroom
+//! serve`, `programs` the programs under measurement, `stats` the arithmetic, `machine` the surroundings, `report` the
+//! table.
 //!
-//! `scripts/bench` builds everything first and calls it; nothing else depends on this crate.
+//! `scripts/bench` builds everything first and runs this program; nothing else depends on this crate.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,6 +18,7 @@
 )]
 
 mod agent;
+mod agent_browser;
 mod command;
 mod content;
 mod fixed_cost;
@@ -28,21 +30,20 @@ mod latency;
 mod lease;
 mod lease_size;
 mod machine;
-mod many;
+mod many_records;
+mod many_sessions;
 mod memory;
 mod options;
-mod own;
-mod peer;
+mod process_memory;
+mod programs;
 mod records;
 mod report;
-mod rows;
 mod server;
 mod session;
 mod settle;
 mod spare;
 mod start;
 mod stats;
-mod subject;
 mod task;
 mod throughput;
 mod versions;
@@ -50,11 +51,11 @@ mod versions;
 use std::process::ExitCode;
 
 use options::BenchOptions;
+use programs::Programs;
 use report::Section;
-use subject::Subjects;
 
 /// A measurement: its name for `--only`, and its function.
-type Measurement = (&'static str, fn(&Subjects, quick: bool) -> Section);
+type Measurement = (&'static str, fn(&Programs, quick: bool) -> Section);
 
 const MEASUREMENTS: [Measurement; 21] = [
     ("latency", latency::measure),
@@ -62,7 +63,7 @@ const MEASUREMENTS: [Measurement; 21] = [
     ("http", http::measure),
     ("http-throughput", http_throughput::measure),
     ("records", records::measure),
-    ("rows", rows::measure),
+    ("many-records", many_records::measure),
     ("content", content::measure),
     ("task", task::measure),
     ("fixed-cost", fixed_cost::measure),
@@ -73,10 +74,10 @@ const MEASUREMENTS: [Measurement; 21] = [
     ("spare", spare::measure),
     ("settle", settle::measure),
     ("memory", memory::measure),
-    ("many", many::measure),
-    ("own", own::measure),
+    ("many-sessions", many_sessions::measure),
+    ("process-memory", process_memory::measure),
     ("command", command::measure),
-    ("peer", peer::measure),
+    ("agent-browser", agent_browser::measure),
     ("versions", versions::measure),
 ];
 
@@ -89,12 +90,12 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let subjects = Subjects::find(&options.data_dir, &options.peers, options.against.clone());
+    let programs = Programs::find(&options.data_dir, &options.peers, options.against.clone());
     let mut sections = Vec::new();
     for (name, measure) in MEASUREMENTS {
         if options.wants(name) {
             eprintln!("measuring: {name}");
-            let section = measure(&subjects, options.quick);
+            let section = measure(&programs, options.quick);
             if !section.rows.is_empty() {
                 println!("{}", report::table(std::slice::from_ref(&section)));
             }
@@ -103,7 +104,7 @@ fn main() -> ExitCode {
         }
     }
     if let Some(file) = options.file() {
-        let page = report::page(&machine::header(&subjects), &sections);
+        let page = report::page(&machine::header(&programs), &sections);
         std::fs::write(&file, page)
             .unwrap_or_else(|error| panic!("cannot write `{}`: {error}", file.display()));
         eprintln!("written: `{}`", file.display());

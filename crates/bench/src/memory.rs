@@ -9,10 +9,10 @@ use greenroom_testkit::{
 
 use crate::{
     agent::BenchAgent,
+    programs::{self, Programs},
     report::{Goal, Row, Section},
     session::navigate,
     stats::{least, megabytes},
-    subject::{self, Subjects},
 };
 
 const GOAL_MB: f64 = 20.0;
@@ -21,18 +21,18 @@ const GOAL: f64 = 1.0 / 10.0;
 /// Numbers of sessions to measure at: one, a full instance, and one more than each full instance.
 const SESSIONS: [usize; 4] = [1, 16, 17, 33];
 
-/// How often to check for a moment without other browsers, a second apart.
-const LOOKS: usize = 120;
+/// How many times, a second apart, the benchmark checks whether other browsers run.
+const CHECKS_MAX: usize = 120;
 
 /// Engine processes to measure at.
 const PROCESSES: [usize; 2] = [1, 3];
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
-    let site = subject::site();
+pub fn measure(programs: &Programs, quick: bool) -> Section {
+    let site = programs::site();
     let mut memory_reader = MemoryReader::default();
     let stops = if quick { &SESSIONS[..3] } else { &SESSIONS[..] };
 
-    let mut greenroom = BenchAgent::start(subjects.greenroom_real());
+    let mut greenroom = BenchAgent::start(programs.greenroom_real());
     let mut open = 0;
     let mut through = Vec::new();
     for stop in stops {
@@ -45,8 +45,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let processes = children(greenroom.pid()).len();
     drop(greenroom);
 
-    let direct = alone(subjects, &site, subject::BROWSER, &mut memory_reader);
-    let whole = alone(subjects, &site, subject::WHOLE_BROWSER, &mut memory_reader);
+    let direct = alone(programs, &site, programs::BROWSER, &mut memory_reader);
+    let whole = alone(programs, &site, programs::FULL_BROWSER, &mut memory_reader);
 
     let within = slope(&through[..2]);
     let each = slope(&through);
@@ -80,7 +80,7 @@ pub fn row(what: &str, mb: f64, alone: f64) -> Row {
 
 /// Memory of engine processes with browsers of their own, at each of [`PROCESSES`].
 pub fn alone(
-    subjects: &Subjects,
+    programs: &Programs,
     site: &Site,
     browser: &str,
     memory_reader: &mut MemoryReader,
@@ -89,7 +89,7 @@ pub fn alone(
     let mut points = Vec::new();
     for stop in PROCESSES {
         while engines.len() < stop {
-            let mut engine = BenchAgent::start(subjects.real_alone(browser));
+            let mut engine = BenchAgent::start(programs.real_alone(browser));
             navigate(&mut engine, site, None);
             engines.push(engine);
         }
@@ -111,11 +111,11 @@ impl MemoryReader {
     /// back a while after a page has loaded.
     pub fn settled(&mut self, roots: &[u32]) -> f64 {
         let mut readings = Vec::new();
-        for _ in 0..LOOKS {
+        for _ in 0..CHECKS_MAX {
             std::thread::sleep(Duration::from_secs(1));
-            let before = others(roots);
+            let before = other_browsers_run(roots);
             let reading = roots.iter().map(|pid| pss_tree(*pid)).sum();
-            if !before && !others(roots) {
+            if !before && !other_browsers_run(roots) {
                 readings.push(megabytes(reading));
             }
             if readings.len() == 5 {
@@ -139,13 +139,13 @@ impl MemoryReader {
 }
 
 /// Whether a browser or a Node runs that is not among these processes and their descendants.
-fn others(roots: &[u32]) -> bool {
+fn other_browsers_run(roots: &[u32]) -> bool {
     let own_pids: Vec<u32> =
         roots.iter().copied().chain(roots.iter().flat_map(|pid| children(*pid))).collect();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let name = |path| Path::new(path).file_name();
-    let names = [name(subject::BROWSER), name(subject::WHOLE_BROWSER), Some(OsStr::new("node"))];
+    let names = [name(programs::BROWSER), name(programs::FULL_BROWSER), Some(OsStr::new("node"))];
     let shares = |pid: &u32| {
         std::fs::read_link(format!("/proc/{pid}/exe"))
             .is_ok_and(|program| names.contains(&program.file_name()))

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// What to measure, and whether to keep it.
+/// What to measure, and whether to write the page.
 #[derive(Debug, Default)]
 pub struct BenchOptions {
     /// `--only NAME`, any number of times.

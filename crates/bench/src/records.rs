@@ -6,36 +6,36 @@ use crate::{
     agent::BenchAgent,
     latency::{CALLS, WARM_UP, round},
     machine::cpu_seconds,
+    programs::{Programs, unrecorded},
     report::{Goal, Row, Section},
     stats::{greatest, least, median, percentile},
-    subject::{Subjects, unrecorded},
     throughput::{IN_FLIGHT, Load},
 };
 
-/// A call of a browser takes 8 ms at the least and usually 30 ms and more, so 64 in flight make some 2,000 calls a second.
-/// More than twice as many must be no problem.
+/// Records a second. A call of a browser takes 8 ms at the least and usually 30 ms and more, so 64 calls in flight make
+/// some 2,000 a second. The store must record more than twice as many.
 const RATE: f64 = 5_000.0;
 
 /// In microseconds, for both commits of a call. The quickest call of a browser takes 8 ms; users do not notice a sixteenth
 /// more.
 const ADDED_MAX: f64 = 500.0;
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
-    let (rate, how_many) = many(subjects, quick);
-    let (rows, how_one) = one(subjects, quick);
+pub fn measure(programs: &Programs, quick: bool) -> Section {
+    let (rate, how_many) = throughput(programs, quick);
+    let (rows, how_one) = latency(programs, quick);
     let rows = std::iter::once(rate).chain(rows).collect();
     Section { title: "Records", rows, how: format!("{how_many}\n\n{how_one}") }
 }
 
 /// Records a second.
-fn many(subjects: &Subjects, quick: bool) -> (Row, String) {
+fn throughput(programs: &Programs, quick: bool) -> (Row, String) {
     let (rounds, length) = if quick { (2, Duration::from_millis(300)) } else { (12, Duration::from_secs(1)) };
     let start = |command| {
         let greenroom = BenchAgent::start(command);
         (greenroom.pid(), Load::new(vec![greenroom], IN_FLIGHT))
     };
-    let mut on = start(subjects.greenroom_fake(IN_FLIGHT));
-    let mut off = start(unrecorded(subjects.greenroom_fake(IN_FLIGHT)));
+    let mut on = start(programs.greenroom_fake(IN_FLIGHT));
+    let mut off = start(unrecorded(programs.greenroom_fake(IN_FLIGHT)));
     let mut rates: [Vec<f64>; 2] = Default::default();
     let mut cpu: [Vec<f64>; 2] = Default::default();
     for _ in 0..rounds {
@@ -71,10 +71,10 @@ fn many(subjects: &Subjects, quick: bool) -> (Row, String) {
 }
 
 /// What recording adds to one call.
-fn one(subjects: &Subjects, quick: bool) -> (Vec<Row>, String) {
+fn latency(programs: &Programs, quick: bool) -> (Vec<Row>, String) {
     let rounds = if quick { 4 } else { 40 };
-    let mut on = BenchAgent::start(subjects.greenroom_fake(1));
-    let mut off = BenchAgent::start(unrecorded(subjects.greenroom_fake(1)));
+    let mut on = BenchAgent::start(programs.greenroom_fake(1));
+    let mut off = BenchAgent::start(unrecorded(programs.greenroom_fake(1)));
     round(&mut on, WARM_UP);
     round(&mut off, WARM_UP);
     let pairs: Vec<_> = (0..rounds).map(|_| (round(&mut on, CALLS), round(&mut off, CALLS))).collect();

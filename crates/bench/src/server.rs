@@ -12,17 +12,17 @@ use greenroom_testkit::process::{Signal, signal};
 use crate::http_client::BenchHttpClient;
 
 /// How long a browser may take to be opened as a spare, on a machine that is busy with others.
-const SPARE: Duration = Duration::from_secs(60);
+const SPARE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The pause between two looks at the server's metrics. Nothing is timed meanwhile.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The pause between two polls of the server's metrics. Nothing is timed meanwhile.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Dropping it stops the server and waits for its end.
+/// A running server. Dropping it stops the server and waits for its end.
 pub struct BenchServer {
     child: Child,
     /// `127.0.0.1:PORT`.
     address: String,
-    /// Kept open, so that the server can always write.
+    /// Held open, so that the server can always write.
     _stdout: BufReader<ChildStdout>,
 }
 
@@ -57,13 +57,13 @@ impl BenchServer {
     pub fn wait_for_spare(&self) {
         let begun = Instant::now();
         let mut client = BenchHttpClient::connect(&self.address);
-        while self.figure(&mut client, "greenroom_spares") < 1.0 {
-            assert!(begun.elapsed() < SPARE, "no spare within {} s", SPARE.as_secs());
-            sleep(LOOK_EVERY);
+        while self.metric(&mut client, "greenroom_spares") < 1.0 {
+            assert!(begun.elapsed() < SPARE_TIMEOUT, "no spare within {} s", SPARE_TIMEOUT.as_secs());
+            sleep(POLL_INTERVAL);
         }
     }
 
-    fn figure(&self, client: &mut BenchHttpClient, name: &str) -> f64 {
+    fn metric(&self, client: &mut BenchHttpClient, name: &str) -> f64 {
         let text = client.get("/metrics");
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|value| value.trim().parse().ok())

@@ -1,4 +1,5 @@
-//! From nothing to the first finished navigation in a new session's browser.
+//! The time from a new session's first call to the end of its navigation. The engine alone has to start its process and
+//! its browser first.
 
 use std::{
     thread::sleep,
@@ -10,37 +11,37 @@ use serde_json::json;
 
 use crate::{
     agent::{BenchAgent, Caller},
+    programs::{BROWSER, FULL_BROWSER, Programs},
     report::{Goal, Row, Section},
     stats::{greatest, least, median, milliseconds},
-    subject::{BROWSER, Subjects, WHOLE_BROWSER},
 };
 
 const GOAL: f64 = 1.0 / 4.0;
 
 /// The pause between timings: a browser that was just closed still takes processor time to end.
-pub const REST: Duration = Duration::from_millis(300);
+pub const PAUSE: Duration = Duration::from_millis(300);
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let rounds = if quick { 2 } else { 15 };
-    let site = crate::subject::site();
-    let mut greenroom = BenchAgent::start(subjects.greenroom_real());
-    // With the session of another agent in it, the first instance is warm.
+    let site = crate::programs::site();
+    let mut greenroom = BenchAgent::start(programs.greenroom_real());
+    // The session of another agent keeps the first instance running.
     navigate(&mut greenroom, &site, Some("resident"));
     let mut through = Vec::new();
     let mut direct = Vec::new();
     let mut whole = Vec::new();
     for round in 0..rounds {
         let name = format!("s{round}");
-        sleep(REST);
+        sleep(PAUSE);
         let begun = Instant::now();
         navigate(&mut greenroom, &site, Some(&name));
         through.push(milliseconds(begun.elapsed()));
         greenroom.call("session_close", &json!({ "sessionId": name }));
 
-        for (browser, times) in [(BROWSER, &mut direct), (WHOLE_BROWSER, &mut whole)] {
-            sleep(REST);
+        for (browser, times) in [(BROWSER, &mut direct), (FULL_BROWSER, &mut whole)] {
+            sleep(PAUSE);
             let begun = Instant::now();
-            let mut alone = BenchAgent::start(subjects.real_alone(browser));
+            let mut alone = BenchAgent::start(programs.real_alone(browser));
             navigate(&mut alone, &site, None);
             times.push(milliseconds(begun.elapsed()));
         }

@@ -6,22 +6,22 @@ use serde_json::json;
 
 use crate::{
     agent::{BenchAgent, Caller},
+    programs::{BROWSER, FULL_BROWSER, Programs},
     report::{Goal, Row, Section},
     server::BenchServer,
-    session::{REST, navigate},
+    session::{PAUSE, navigate},
     stats::{greatest, least, median, milliseconds},
-    subject::{BROWSER, Subjects, WHOLE_BROWSER},
 };
 
-const HANDED_OUT_MS: f64 = 5.0;
+const LEASE_MS_MAX: f64 = 5.0;
 const GOAL: f64 = 1.0 / 8.0;
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let rounds = if quick { 2 } else { 15 };
-    let site = crate::subject::site();
-    let server = BenchServer::start(subjects.serve_real());
+    let site = crate::programs::site();
+    let server = BenchServer::start(programs.serve_real());
     let mut client = server.client();
-    // With the session of another agent in it, the first instance is warm.
+    // The session of another agent keeps the first instance running.
     navigate(&mut client, &site, Some("resident"));
     let mut handed_out = Vec::new();
     let mut through = Vec::new();
@@ -36,10 +36,10 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         through.push(timed(&server, || navigate(&mut client, &site, Some(&name))));
         client.call("session_close", &json!({ "sessionId": name }));
 
-        for (browser, times) in [(BROWSER, &mut direct), (WHOLE_BROWSER, &mut whole)] {
+        for (browser, times) in [(BROWSER, &mut direct), (FULL_BROWSER, &mut whole)] {
             let mut alone = None;
             times.push(timed(&server, || {
-                let mut engine = BenchAgent::start(subjects.real_alone(browser));
+                let mut engine = BenchAgent::start(programs.real_alone(browser));
                 navigate(&mut engine, &site, None);
                 alone = Some(engine);
             }));
@@ -56,7 +56,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     let typical = median(&handed_out);
     let rows = vec![
         Row::new("a spare handed out as a new session", format!("{typical:.1} ms"), String::new())
-            .goal(Goal::check("≤ 5 ms", typical <= HANDED_OUT_MS)),
+            .goal(Goal::check("≤ 5 ms", typical <= LEASE_MS_MAX)),
         row("a new session from a spare to its first finished navigation", &direct),
         row("the same, the engine alone with the whole Chromium", &whole),
     ];
@@ -78,11 +78,11 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     Section { title: "A new session from a spare", rows, how }
 }
 
-/// Milliseconds that this takes when a spare is ready and nothing else runs. The engine alone is timed under the same
-/// conditions: the start of the next spare would take processor time from it.
+/// The milliseconds that `what` takes when a spare is ready and nothing else runs. The engine alone is timed under the
+/// same conditions: opening the next spare would take processor time from it.
 fn timed(server: &BenchServer, what: impl FnOnce()) -> f64 {
     server.wait_for_spare();
-    sleep(REST);
+    sleep(PAUSE);
     let begun = Instant::now();
     what();
     milliseconds(begun.elapsed())

@@ -1,4 +1,4 @@
-//! From the start of the program to its tool list, which every agent's client asks for first.
+//! The time from the start of the program to its tool list, which every agent's client requests first.
 
 use std::{process::Command, time::Instant};
 
@@ -6,22 +6,22 @@ use serde_json::json;
 
 use crate::{
     agent::BenchAgent,
+    programs::Programs,
     report::{Goal, Row, Section},
     stats::{least, median, milliseconds},
-    subject::Subjects,
 };
 
 const GOAL: f64 = 1.0 / 10.0;
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let rounds = if quick { 2 } else { 15 };
     // The first start may have to ask the engine; all later ones have the list on disk.
-    time(subjects.greenroom_real());
+    time(programs.greenroom_real());
     let mut through = Vec::new();
     let mut direct = Vec::new();
     for _ in 0..rounds {
-        through.push(time(subjects.greenroom_real()));
-        direct.push(time(subjects.real_alone(crate::subject::BROWSER)));
+        through.push(time(programs.greenroom_real()));
+        direct.push(time(programs.real_alone(crate::programs::BROWSER)));
     }
     let ratio = median(&through) / median(&direct);
     let row = Row::new(

@@ -7,17 +7,17 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
 
 use crate::{
-    agent::{BenchAgent, Caller, answered},
+    agent::{BenchAgent, Caller, response_id},
     machine::{cores, cpu_seconds, pin},
+    programs::Programs,
     report::{Goal, Row, Section},
     stats::{greatest, median},
-    subject::Subjects,
 };
 
 pub const IN_FLIGHT: usize = 64;
 pub const GOAL: f64 = 10_000.0;
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let (rounds, length) = if quick { (2, Duration::from_millis(300)) } else { (12, Duration::from_secs(1)) };
     let all = cores();
     let greenroom_cores = &all[..1];
@@ -25,12 +25,12 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
 
     // A child inherits its parent's cores, so greenroom runs on its own core from its first thread on.
     pin(None, greenroom_cores);
-    let greenroom = BenchAgent::start(subjects.greenroom_fake(IN_FLIGHT));
+    let greenroom = BenchAgent::start(programs.greenroom_fake(IN_FLIGHT));
     pin(None, other_cores);
     let pid = greenroom.pid();
     let mut through = Load::new(vec![greenroom], IN_FLIGHT);
     children(pid).into_iter().for_each(|engine| pin(Some(engine), other_cores));
-    let alone = (0..IN_FLIGHT).map(|_| BenchAgent::start(subjects.fake_alone())).collect();
+    let alone = (0..IN_FLIGHT).map(|_| BenchAgent::start(programs.fake_alone())).collect();
     let mut direct = Load::new(alone, 1);
 
     let mut through_rates = Vec::new();
@@ -121,7 +121,9 @@ impl Load {
                 out.clear();
                 let whole = buffer.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
                 for line in buffer[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                    let Some(id) = answered(line).and_then(|id| usize::try_from(id).ok()) else { continue };
+                    let Some(id) = response_id(line).and_then(|id| usize::try_from(id).ok()) else {
+                        continue;
+                    };
                     done += 1;
                     waiting -= 1;
                     if go_on {

@@ -1,4 +1,4 @@
-//! What a change costs: this greenroom compared with another one, which `--against` names, in turns on the same machine.
+//! What a change costs: this greenroom and another one (`--against`) run in turns on the same machine.
 
 use std::time::Instant;
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::{
     agent::{BenchAgent, Caller},
+    programs::{self, Programs},
     report::{Goal, Row, Section},
     session::navigate,
     stats::{least, median, megabytes, milliseconds},
-    subject::{self, Subjects},
 };
 
-/// How much slower, or larger, a change may make anything.
+/// How much slower, or larger, a change may make any figure.
 const GOAL: f64 = 1.03;
 
 /// Sessions whose memory is measured, besides the first one: they fill an instance.
@@ -34,11 +34,11 @@ const ACTIONS: [Action; 5] = [
     ("click on it", "browser_click", |_| json!({ "target": "body", "element": "the page" })),
 ];
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let rounds = if quick { 3 } else { 60 };
-    let site = subject::site();
+    let site = programs::site();
     let mut agents =
-        [BenchAgent::start(subjects.greenroom_real()), BenchAgent::start(subjects.other_greenroom_real())];
+        [BenchAgent::start(programs.greenroom_real()), BenchAgent::start(programs.other_greenroom_real())];
     for agent in &mut agents {
         navigate(agent, &site, None);
     }
@@ -46,7 +46,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     for round in 0..rounds {
         for (times, (_, tool, arguments)) in taken.iter_mut().zip(ACTIONS) {
             let arguments = arguments(&site);
-            // The second one finds the machine warm, so the two take turns at being second.
+            // The second greenroom of a round finds a warm machine, so the two take turns at being second.
             for side in [round % 2, 1 - round % 2] {
                 let begun = Instant::now();
                 agents[side].call(tool, &arguments);

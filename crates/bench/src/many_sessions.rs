@@ -5,25 +5,25 @@ use greenroom_testkit::process::{children, rss};
 use crate::{
     http_client::BenchHttpClient,
     memory::{self, MemoryReader},
+    programs::{self, Programs},
     report::{Goal, Row, Section},
     server::BenchServer,
     session::navigate,
     stats::megabytes,
-    subject::{self, Subjects},
 };
 
 const SESSIONS: usize = 200;
 
-/// The most memory that greenroom's own process may use, in MB: the goal of `own.rs`, here with twice as many
+/// The most memory that greenroom's own process may use, in MB: the goal of `process_memory.rs`, here with twice as many
 /// sessions.
 const OWN_MB: f64 = 30.0;
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let sessions = if quick { 20 } else { SESSIONS };
-    let site = subject::site();
+    let site = programs::site();
     let mut memory_reader = MemoryReader::default();
 
-    let mut command = subjects.serve_real();
+    let mut command = programs.serve_real();
     // The pool has room for all sessions, and its idle timeout is longer than the measurement, so greenroom
     // closes none of them.
     let instances = sessions.div_ceil(16) + 1;
@@ -42,8 +42,8 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     drop(clients);
     drop(server);
 
-    let direct = memory::slope(&memory::alone(subjects, &site, subject::BROWSER, &mut memory_reader));
-    let whole = memory::slope(&memory::alone(subjects, &site, subject::WHOLE_BROWSER, &mut memory_reader));
+    let direct = memory::slope(&memory::alone(programs, &site, programs::BROWSER, &mut memory_reader));
+    let whole = memory::slope(&memory::alone(programs, &site, programs::FULL_BROWSER, &mut memory_reader));
 
     let each = all / sessions as f64;
     let rows = vec![

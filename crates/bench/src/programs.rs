@@ -13,10 +13,11 @@ use tempfile::TempDir;
 /// The path in Debian of the browser that greenroom takes for headless pools. The engine alone gets the very same.
 pub const BROWSER: &str = "/usr/lib/chromium/chromium-headless-shell";
 
-/// The path in Debian of the whole Chromium: without a headless shell, which few users know, the engine takes this.
-pub const WHOLE_BROWSER: &str = "/usr/lib/chromium/chromium";
+/// The path in Debian of the whole Chromium: the engine takes this where no headless shell is installed, as on most
+/// machines.
+pub const FULL_BROWSER: &str = "/usr/lib/chromium/chromium";
 
-pub struct Subjects {
+pub struct Programs {
     greenroom: PathBuf,
     /// Another greenroom, if `--against` names one.
     against: Option<PathBuf>,
@@ -32,7 +33,7 @@ pub struct Subjects {
     home: TempDir,
 }
 
-impl Subjects {
+impl Programs {
     pub fn find(data: &Path, peers: &Path, against: Option<PathBuf>) -> Self {
         let data = fs::canonicalize(data).unwrap_or_else(|error| {
             panic!(
@@ -140,14 +141,14 @@ impl Subjects {
         command
     }
 
-    /// `greenroom serve` with no more than its port and the data folder, for pools that are declared by variables.
+    /// `greenroom serve` with its port and the data folder alone, for pools that variables declare.
     pub fn serve_declared(&self) -> Command {
         let mut command = self.command(&self.greenroom);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&self.data);
         command
     }
 
-    /// The playwright engine with a browser of its own, this one.
+    /// The playwright engine with a process of this browser of its own.
     pub fn real_alone(&self, browser: &str) -> Command {
         let mut command = self.command(Path::new("node"));
         command.arg(&self.engine).args(["--headless", "--isolated", "--executable-path", browser]);
@@ -235,7 +236,7 @@ pub fn unrecorded(mut greenroom: Command) -> Command {
     greenroom
 }
 
-/// The native program: npm's launcher would start Node first, only to start this, and a global install starts it directly.
+/// The native program. npm's launcher would start Node only to start this program, and a global install skips that too.
 fn agent_browser(peers: &Path) -> Option<PathBuf> {
     let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     let program = format!("node_modules/agent-browser/bin/agent-browser-linux-{machine}");

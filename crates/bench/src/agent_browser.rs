@@ -1,7 +1,7 @@
-//! The same tasks with `agent-browser`, another program that gives agents browsers: by both programs' command lines, where
-//! every command is a process that asks another one, and by both programs' MCP servers.
+//! The same tasks with greenroom and with `agent-browser`, another program that gives agents browsers: by both
+//! programs' command lines, where every command is a process that asks another one, and by both programs' MCP servers.
 //!
-//! It is started as it comes from npm, with the very browser that greenroom has, and ended afterwards.
+//! `agent-browser` runs as npm installs it, with the browser that greenroom has. The benchmark ends its processes.
 
 use std::{
     path::PathBuf,
@@ -15,21 +15,21 @@ use serde_json::json;
 use crate::{
     agent::{BenchAgent, Caller},
     http_client::BenchHttpClient,
+    programs::{BROWSER, Programs},
     report::{Section, comparison_table},
     server::BenchServer,
-    session::REST,
+    session::PAUSE,
     stats::{median, milliseconds},
-    subject::{BROWSER, Subjects},
 };
 
 const TITLE: &str = "Compared with agent-browser";
 
-/// The page that is looked at and clicked.
+/// The page for snapshots and clicks.
 const PAGE: &str = "/late?by=timer&ms=0";
 /// A page whose change takes a while, as on pages that ask a server.
 const LATE: &str = "/late?by=read&ms=150";
 
-/// The variable that all its processes have in their environment.
+/// The variable that all processes of `agent-browser` have in their environment.
 const TAG: &str = "GREENROOM_BENCH_PEER";
 
 /// One of the compared programs.
@@ -43,19 +43,19 @@ trait BrowserDriver {
     fn close(&mut self, session: &str);
 }
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
-    let Some(program) = subjects.agent_browser() else {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
+    let Some(program) = programs.agent_browser() else {
         let how = "It could not be installed when this was measured, so there are no figures.".to_owned();
         return Section { title: TITLE, rows: Vec::new(), how };
     };
     let rounds = if quick { 2 } else { 9 };
-    let site = crate::subject::site();
-    let server = BenchServer::start(subjects.serve_real());
-    let cli = Cli { subjects, program };
+    let site = crate::programs::site();
+    let server = BenchServer::start(programs.serve_real());
+    let cli = AgentBrowserCli { programs, program };
     let mcp = BenchAgent::start(cli.command(&["mcp"]));
     let version = cli.run(&["--version"]);
     let mut all: [Box<dyn BrowserDriver + '_>; 4] =
-        [Box::new(server.client()), Box::new(GreenroomCli { subjects }), Box::new(&cli), Box::new(mcp)];
+        [Box::new(server.client()), Box::new(GreenroomCli { programs }), Box::new(&cli), Box::new(mcp)];
     let mut taken: [[Vec<f64>; 4]; 3] = Default::default();
     let mut seen = [[0; 4]; 2];
     for (one, driver) in all.iter_mut().enumerate() {
@@ -66,7 +66,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
             let driver = driver.as_mut();
             // Wait until greenroom has a spare; the other programs have none.
             server.wait_for_spare();
-            std::thread::sleep(REST);
+            std::thread::sleep(PAUSE);
             let name = format!("s{one}-{round}");
             let warm = format!("warm{one}");
             taken[0][one].push(timed(|| driver.open(&name, &site.url(PAGE))));
@@ -83,7 +83,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
     for (one, driver) in all.iter_mut().enumerate() {
         driver.close(&format!("warm{one}"));
     }
-    // The MCP server ends with its client, before the processes that it has started are looked for.
+    // The MCP server ends with its client; only then look for the processes that it has left.
     drop(all);
     drop(cli);
     let whats =
@@ -102,7 +102,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
         "agent-browser, MCP",
     ];
     let how = format!(
-        "`greenroom serve` over HTTP, with a spare ready, compared with {version} as it comes from npm: its native program with \
+        "`greenroom serve` over HTTP, with a spare ready, compared with {version} as npm installs it: its native program with \
          its daemon, which it starts for every session. By a command line an agent pays for the start of a process with \
          every command, which is in the figures; the servers run already when the clock starts. All have the same headless \
          shell and the same local pages. A click of greenroom is one call, whose answer shows the page once it has settled; of \
@@ -142,12 +142,12 @@ impl BrowserDriver for BenchHttpClient {
 
 /// greenroom's command line, on the same server.
 struct GreenroomCli<'a> {
-    subjects: &'a Subjects,
+    programs: &'a Programs,
 }
 
 impl GreenroomCli<'_> {
     fn run(&self, session: &str, args: &[&str]) -> String {
-        let mut command = self.subjects.command_real(args);
+        let mut command = self.programs.command_real(args);
         output_of(command.args(["--session", session]))
     }
 }
@@ -185,7 +185,7 @@ impl BrowserDriver for BenchAgent {
 }
 
 /// agent-browser's command line.
-impl BrowserDriver for &Cli<'_> {
+impl BrowserDriver for &AgentBrowserCli<'_> {
     fn open(&mut self, session: &str, url: &str) {
         self.run(&["--session", session, "open", url]);
     }
@@ -202,16 +202,16 @@ impl BrowserDriver for &Cli<'_> {
 }
 
 /// Starts `agent-browser`. Dropping this ends all its processes.
-struct Cli<'a> {
-    subjects: &'a Subjects,
+struct AgentBrowserCli<'a> {
+    programs: &'a Programs,
     program: PathBuf,
 }
 
-impl Cli<'_> {
+impl AgentBrowserCli<'_> {
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.subjects.command(&self.program);
-        // Its daemons leave their parents; they are found again by this variable.
-        command.env(TAG, self.subjects.home()).env("AGENT_BROWSER_EXECUTABLE_PATH", BROWSER).args(args);
+        let mut command = self.programs.command(&self.program);
+        // Its daemons leave their parents; the benchmark finds them by this variable.
+        command.env(TAG, self.programs.home()).env("AGENT_BROWSER_EXECUTABLE_PATH", BROWSER).args(args);
         if rustix::process::geteuid().is_root() {
             command.env("AGENT_BROWSER_ARGS", "--no-sandbox");
         }
@@ -231,9 +231,9 @@ fn output_of(command: &mut Command) -> String {
     printed
 }
 
-impl Drop for Cli<'_> {
+impl Drop for AgentBrowserCli<'_> {
     fn drop(&mut self) {
-        for pid in processes_with_env(TAG, &self.subjects.home().to_string_lossy()) {
+        for pid in processes_with_env(TAG, &self.programs.home().to_string_lossy()) {
             signal(pid, Signal::KILL);
         }
     }

@@ -5,20 +5,20 @@ use serde_json::json;
 
 use crate::{
     agent::BenchAgent,
+    programs::{self, Programs},
     report::{Goal, Row, Section},
     session::navigate,
     stats::megabytes,
-    subject::{self, Subjects},
 };
 
 const SESSIONS: usize = 100;
 const IDLE_MB: f64 = 15.0;
 const BUSY_MB: f64 = 30.0;
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let sessions = if quick { 10 } else { SESSIONS };
-    let site = subject::site();
-    let mut greenroom = BenchAgent::start(subjects.greenroom_real());
+    let site = programs::site();
+    let mut greenroom = BenchAgent::start(programs.greenroom_real());
     greenroom.request("tools/list", &json!({}));
     let idle = megabytes(rss(greenroom.pid()));
     for session in 0..sessions {

@@ -16,29 +16,29 @@ use serde_json::json;
 use crate::{
     agent::BenchAgent,
     latency::{CALLS, WARM_UP, round},
+    programs::Programs,
     report::{Goal, Row, Section},
     stats::{greatest, least, median, percentile},
-    subject::Subjects,
 };
 
 /// Records of one session, as of an agent that works for an hour or two.
-const OF_A_SESSION: usize = 1_000;
+const RECORDS_PER_SESSION: usize = 1_000;
 
-/// Records in the store's queue at once: fewer than it takes.
-const AT_ONCE: usize = 1_000;
+/// Records in the store's queue at once: fewer than its limit.
+const BATCH: usize = 1_000;
 
 const RATIO_MAX: f64 = 1.2;
 
-/// No record may be removed to make room while this is measured.
+/// The database's size limit: so high that the store removes no record during the measurement.
 const NO_LIMIT: u64 = 1 << 40;
 
-pub fn measure(subjects: &Subjects, quick: bool) -> Section {
+pub fn measure(programs: &Programs, quick: bool) -> Section {
     let (records, rounds) = if quick { (20_000, 4) } else { (1_000_000, 40) };
-    let full = subjects.home().join("full");
-    let empty = subjects.home().join("empty");
+    let full = programs.home().join("full");
+    let empty = programs.home().join("empty");
     let filled_in = fill(&full, records);
     let start = |data: &Path| {
-        let mut command = subjects.greenroom_fake_in(data, 1);
+        let mut command = programs.greenroom_fake_in(data, 1);
         command.args(["--records-bytes-max", "1024GiB"]);
         BenchAgent::start(command)
     };
@@ -61,7 +61,7 @@ pub fn measure(subjects: &Subjects, quick: bool) -> Section {
          the second column is not the engine alone but that one. {rounds} rounds of {CALLS} calls each, in turns, medians. \
          The ratio is the median over pairs of rounds, which went from {:.2} to {:.2}. The records were written through the \
          store itself, {:.0} a second.",
-        records.div_ceil(OF_A_SESSION),
+        records.div_ceil(RECORDS_PER_SESSION),
         least(&ratios),
         greatest(&ratios),
         records as f64 / filled_in.as_secs_f64(),
@@ -76,9 +76,9 @@ fn fill(data: &Path, records: usize) -> Duration {
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     let store = Store::open(StoreSettings {
         folder: data.to_owned(),
-        run: "bench".to_owned(),
+        process_tag: "bench".to_owned(),
         running_tags: Vec::new(),
-        began: SystemTime::now(),
+        processes_listed_after: SystemTime::now(),
         max_age: Duration::from_secs(3600),
         bytes_max: NO_LIMIT,
         blobs_ttl: Duration::from_secs(3600),
@@ -87,8 +87,8 @@ fn fill(data: &Path, records: usize) -> Duration {
     });
     let begun = Instant::now();
     runtime.block_on(async {
-        for first in (0..records).step_by(AT_ONCE) {
-            let numbers = first..records.min(first + AT_ONCE);
+        for first in (0..records).step_by(BATCH) {
+            let numbers = first..records.min(first + BATCH);
             let written: Vec<_> = numbers
                 .flat_map(|number| {
                     let (request, response) = record(number);
@@ -108,8 +108,8 @@ fn fill(data: &Path, records: usize) -> Duration {
 fn record(number: usize) -> (Request, Response) {
     let at = SystemTime::now();
     let session = Some(SessionRef {
-        uid: SessionUid::new(SystemTime::UNIX_EPOCH, bits(number / OF_A_SESSION)),
-        name: format!("s{}", number / OF_A_SESSION).into(),
+        uid: SessionUid::new(SystemTime::UNIX_EPOCH, bits(number / RECORDS_PER_SESSION)),
+        name: format!("s{}", number / RECORDS_PER_SESSION).into(),
         pool: "DEFAULT".into(),
     });
     let ref_id = RefId::new(at, bits(number));
