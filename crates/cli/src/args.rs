@@ -27,7 +27,7 @@ pub enum Verb {
     Mcp(verb::mcp::McpArgs),
     /// Serve many agents over HTTP until stopped
     Serve(verb::serve::ServeArgs),
-    /// Install the pinned engines, or connect a client: claude, cursor, vscode or codex
+    /// Install the pinned engines, or connect a client such as claude, cursor or codex
     Setup(verb::setup::SetupArgs),
     /// Check that this machine can run greenroom, and say how to fix what is wrong
     Doctor(verb::doctor::DoctorArgs),
@@ -82,6 +82,10 @@ pub enum Verb {
     /// Show the configuration
     #[command(subcommand)]
     Config(ConfigVerb),
+    /// Print the script by which a shell completes greenroom's commands
+    Completions(verb::completions::CompletionsArgs),
+    /// Print the manual page, or write all manual pages to a folder
+    Man(verb::man::ManArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -113,8 +117,8 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// The name of a given flag, without its dashes.
-    pub fn first(&self) -> Option<String> {
+    /// The name of the first flag that the user gave, settings before browsers, without its dashes.
+    pub fn first_flag_name(&self) -> Option<String> {
         let setting =
             self.settings.first().and_then(|(key, _)| SETTINGS.iter().find(|setting| setting.key == *key));
         let browser = || Some(self.browsers.first()?.flag.trim_start_matches('-').to_owned());
@@ -122,7 +126,8 @@ impl Flags {
     }
 }
 
-/// The verbs whose `--help` lists the settings. The other verbs take the same flags and name this place.
+/// The verbs whose `--help` lists the settings. The other verbs take the same flags, and their help ends with
+/// [`SETTINGS_NOTE`].
 const SETTINGS_SHOWN: [&str; 3] = ["mcp", "serve", SETTINGS_TOPIC];
 
 /// A topic of `greenroom help` that lists the settings. It is a hidden subcommand, since clap has no other topics.
@@ -131,12 +136,30 @@ const SETTINGS_TOPIC: &str = "settings";
 /// What the help of every other verb says about the settings.
 const SETTINGS_NOTE: &str = "Every setting is also a flag: see `greenroom help settings`.";
 
+/// The command line as manual pages and completion scripts show it: settings are flags of the verbs that list them, and of
+/// no others. A script with all settings at every verb would have a megabyte, which each new shell would read.
+pub fn documented_command() -> Command {
+    let defaults = displayed_defaults();
+    // These tools know no short help, and would leave out what is hidden there.
+    let plain = |flag: Arg| flag.global(false).hide(false).hide_short_help(false);
+    let mut command = Cli::command().after_help(SETTINGS_NOTE);
+    for verb in SETTINGS_SHOWN.into_iter().filter(|verb| *verb != SETTINGS_TOPIC) {
+        let settings = SETTINGS.iter().map(|setting| plain(flag(setting, &defaults)));
+        let browsers = browser_args().map(plain);
+        command = command.mut_subcommand(verb, |verb| verb.args(settings).args(browsers));
+    }
+    command
+}
+
+/// For display only; `data_dir`'s real default is resolved with the other sources.
+fn displayed_defaults() -> Settings {
+    Settings::defaults(PathBuf::from("the platform's data folder"))
+}
+
 /// Parses a command line into its verb and the settings it gives, as keys and values. The error is clap's: a mistake, or
 /// a request for `--help` or `--version`.
 pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<(Cli, Flags), clap::Error> {
-    // For display only; `data_dir`'s real default is resolved with the other sources.
-    let defaults = Settings::defaults(PathBuf::from("the platform's data folder"));
-    let mut command = command(&defaults);
+    let mut command = command(&displayed_defaults());
     let matches = command.try_get_matches_from_mut(line)?;
     if matches.subcommand_name() == Some(SETTINGS_TOPIC) {
         let help = command.find_subcommand_mut(SETTINGS_TOPIC).map(Command::render_long_help);
@@ -180,9 +203,19 @@ const BROWSER_FLAGS: [(&str, &str, &str); 2] = [
 /// Adds the flags that name browsers to every verb separately: clap hands global flags down by replacing those before the
 /// verb, and loses their order.
 ///
-/// The verbs that show settings show these too; the others say where they are shown.
+/// The help of the verbs in [`SETTINGS_SHOWN`] lists these flags too; the help of the others ends with
+/// [`SETTINGS_NOTE`].
 fn with_browser_flags(command: Command, shown: bool) -> Command {
-    let args = BROWSER_FLAGS.map(|(flag, alias, help)| {
+    let args = browser_args().map(|arg| arg.hide(!shown));
+    let command = if shown { command } else { command.after_help(SETTINGS_NOTE) };
+    command.args(args).mut_subcommands(|verb| {
+        let shown = shown || SETTINGS_SHOWN.contains(&verb.get_name());
+        with_browser_flags(verb, shown)
+    })
+}
+
+fn browser_args() -> [Arg; 2] {
+    BROWSER_FLAGS.map(|(flag, alias, help)| {
         Arg::new(flag)
             .long(flag.trim_start_matches('-'))
             .alias(alias)
@@ -190,13 +223,7 @@ fn with_browser_flags(command: Command, shown: bool) -> Command {
             .action(ArgAction::Append)
             .help_heading("Browsers")
             .hide_short_help(true)
-            .hide(!shown)
             .help(help)
-    });
-    let command = if shown { command } else { command.after_help(SETTINGS_NOTE) };
-    command.args(args).mut_subcommands(|verb| {
-        let shown = shown || SETTINGS_SHOWN.contains(&verb.get_name());
-        with_browser_flags(verb, shown)
     })
 }
 
@@ -223,8 +250,8 @@ fn flag(setting: &Setting, defaults: &Settings) -> Arg {
     }
 }
 
-/// The given flags. clap hands global flags down to the innermost verb, wherever they stood; the others stay where they
-/// stood.
+/// The flags that the user gave. clap hands global flags down to the innermost verb, wherever they stand; the flags
+/// that name browsers are not global, so each verb keeps its own.
 fn given_flags(matches: &ArgMatches) -> Flags {
     let mut browsers = browser_flags(matches);
     let mut innermost = matches;
@@ -263,9 +290,10 @@ mod tests {
     #[test]
     fn clap_accepts_every_flag() {
         command(&Settings::defaults(PathBuf::new())).debug_assert();
+        documented_command().debug_assert();
     }
 
-    /// Browsers keep the order of the command line across both flags, all their spellings, and every verb they stand by.
+    /// Browsers keep the order of the command line across both flags, all their spellings, and all verbs before them.
     #[test]
     fn browsers_are_read_in_order() {
         let line = "greenroom --wsEndpoint ws://a --browserUrl http://b config --browser-url http://c \
@@ -287,12 +315,18 @@ mod tests {
         assert_eq!(given_flags.settings, [("pool.engine", "devtools".to_owned())]);
     }
 
-    /// Any given flag can be named, for the error that it would be lost.
+    /// `first_flag_name` finds flags of settings and flags of browsers.
     #[test]
-    fn first_names_any_given_flag() {
-        assert_eq!(flags("greenroom mcp").first(), None);
-        assert_eq!(flags("greenroom mcp --wsEndpoint ws://a").first().as_deref(), Some("wsEndpoint"));
-        assert_eq!(flags("greenroom mcp --engine devtools").first().as_deref(), Some("pool-engine"));
+    fn first_flag_name_covers_settings_and_browsers() {
+        assert_eq!(flags("greenroom mcp").first_flag_name(), None);
+        assert_eq!(
+            flags("greenroom mcp --wsEndpoint ws://a").first_flag_name().as_deref(),
+            Some("wsEndpoint")
+        );
+        assert_eq!(
+            flags("greenroom mcp --engine devtools").first_flag_name().as_deref(),
+            Some("pool-engine")
+        );
     }
 
     /// Flags are read before, between and after verbs; switches need no value; lists may be repeated.

@@ -8,14 +8,14 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// How often the use of the server is looked at, as a part of the time after which it ends: it ends at most a tenth late.
-const LOOKS: u32 = 10;
+/// How often the use of the server is checked within `timeout`. The server ends at most a tenth of `timeout` too late.
+const CHECKS_PER_TIMEOUT: u32 = 10;
 
-/// Returns when the server has been without use for `after`. `commands` counts commands.
-pub async fn unused_for(after: Duration, mut commands: watch::Receiver<u64>, is_used: impl Fn() -> bool) {
+/// Returns when the server has been without use for `timeout`. `commands` changes with each command that the server gets.
+pub async fn unused_for(timeout: Duration, mut commands: watch::Receiver<u64>, is_used: impl Fn() -> bool) {
     let mut since = Instant::now();
-    while since.elapsed() < after {
-        sleep((after / LOOKS).max(Duration::from_millis(10))).await;
+    while since.elapsed() < timeout {
+        sleep((timeout / CHECKS_PER_TIMEOUT).max(Duration::from_millis(10))).await;
         // A server that dropped the counter is ending anyway.
         let commanded = commands.has_changed().unwrap_or(false);
         if commanded || is_used() {
@@ -31,29 +31,29 @@ mod tests {
 
     use super::*;
 
-    const AFTER: Duration = Duration::from_secs(600);
+    const TIMEOUT: Duration = Duration::from_secs(600);
 
-    /// An unused server ends in time; use and commands begin the time anew.
+    /// An unused server ends in time; a use or a command restarts the timeout.
     #[tokio::test(start_paused = true)]
-    async fn use_begins_the_time_anew() {
+    async fn use_or_command_restarts_the_timeout() {
         let commands = watch::Sender::new(0_u64);
         let began = Instant::now();
-        unused_for(AFTER, commands.subscribe(), || false).await;
-        assert!((AFTER..AFTER * 11 / 10).contains(&began.elapsed()), "{:?}", began.elapsed());
+        unused_for(TIMEOUT, commands.subscribe(), || false).await;
+        assert!((TIMEOUT..TIMEOUT * 11 / 10).contains(&began.elapsed()), "{:?}", began.elapsed());
 
         let began = Instant::now();
-        unused_for(AFTER, commands.subscribe(), || began.elapsed() < AFTER * 3).await;
-        assert!(began.elapsed() >= AFTER * 39 / 10, "{:?}", began.elapsed());
+        unused_for(TIMEOUT, commands.subscribe(), || began.elapsed() < TIMEOUT * 3).await;
+        assert!(began.elapsed() >= TIMEOUT * 39 / 10, "{:?}", began.elapsed());
 
         let began = Instant::now();
         let sent = Cell::new(false);
         let command = || {
-            if began.elapsed() > AFTER / 2 && !sent.replace(true) {
+            if began.elapsed() > TIMEOUT / 2 && !sent.replace(true) {
                 commands.send_modify(|count| *count += 1);
             }
             false
         };
-        unused_for(AFTER, commands.subscribe(), command).await;
-        assert!(began.elapsed() >= AFTER * 3 / 2, "{:?}", began.elapsed());
+        unused_for(TIMEOUT, commands.subscribe(), command).await;
+        assert!(began.elapsed() >= TIMEOUT * 3 / 2, "{:?}", began.elapsed());
     }
 }

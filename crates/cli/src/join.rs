@@ -28,7 +28,7 @@ use crate::{control, tcp};
 /// How long a server may take to accept a front. It does so at once, even when it is busy.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A refusal is a sentence or two; no more than this is read.
+/// A refusal is a sentence or two; greenroom reads no more than this.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// Where to look for servers.
@@ -50,7 +50,7 @@ impl ServerLocation {
         }
     }
 
-    /// Whether there is a server to join, by the file that it has written. No server is asked.
+    /// Whether a running server has written its server file; a URL always counts as one. Sends no request.
     pub fn has_server(&self) -> bool {
         match self {
             Self::DataFolder(folder) => {

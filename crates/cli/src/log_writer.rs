@@ -1,6 +1,6 @@
-//! Where log lines go: to stderr, one event a line, with every character escaped that could forge another line or control
-//! a terminal. Session ids, titles, URLs and errors in events come from agents and pages, so this is done here once, for
-//! whole lines, and not in every place that logs.
+//! Where log lines go: to stderr, one event a line, with every character escaped that could forge another line or
+//! control a terminal. Session ids, titles, URLs and errors in events come from agents and pages. This writer escapes
+//! whole lines, so that the code that logs does not have to.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Makes a writer for each event.
 pub struct LogWriter;
 
-/// One event for stderr. It is written whole when this is dropped, however many parts it came in.
+/// Collects the parts of one event. `Drop` writes them to stderr as a whole, so that lines of two events never mix.
 pub struct EventLine(Vec<u8>);
 
 impl<'a> MakeWriter<'a> for LogWriter {
@@ -54,7 +54,7 @@ mod tests {
 
     /// An event is one line, whatever its parts contain.
     #[test]
-    fn an_event_is_one_line() {
+    fn event_is_one_line() {
         assert_eq!(
             one_line(b"INFO session ended session=a\r\nERROR forged\x1b[2J\n"),
             "INFO session ended session=a\\r\\nERROR forged\\u{1b}[2J\n"

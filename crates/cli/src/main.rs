@@ -1,7 +1,7 @@
 //! The `greenroom` binary: parses the command line, resolves the settings, starts logging, and hands over to one verb.
 //!
-//! Exit codes: 0 fine, 1 failure, 2 bad usage or bad configuration, 3 no greenroom could be reached or started. stdout carries data only; everything for people,
-//! errors included, goes to stderr.
+//! Exit codes: 0 fine, 1 failure, 2 bad usage or bad configuration, 3 no greenroom could be reached or started. stdout
+//! carries data only; everything for people, errors included, goes to stderr.
 
 mod app;
 mod args;
@@ -21,6 +21,7 @@ mod recent_log;
 mod reload;
 mod report;
 mod signals;
+mod skill;
 mod sleep_watch;
 mod tcp;
 mod verb;
@@ -35,13 +36,13 @@ use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::Subscribe
 
 use crate::{
     args::{Cli, ConfigVerb, DbVerb, Flags, Verb},
-    config::{Inputs, ProcessEnv},
-    report::Hinted,
-    verb::browser_command::{Request, run as browse},
+    config::{ConfigSources, ProcessEnv},
+    report::CliError,
+    verb::browser_command::{Request, run as run_browser_command},
 };
 
-/// How long the end of the process waits for threads that are busy with the disk or a name server. Their results are not
-/// needed any more, and some of the work cannot be cancelled.
+/// How long the ending process waits for threads that are busy with the disk or a name server. No code needs their
+/// results any more, and some of their work cannot be cancelled.
 const BLOCKING_THREADS_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -53,12 +54,16 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
-    if let Verb::Setup(setup) = &cli.verb {
-        setup.check(cli.config.is_some(), &flags)?;
+    match &cli.verb {
+        Verb::Setup(setup) => setup.check(cli.config.is_some(), &flags)?,
+        // These describe the program, and need nothing of the user's.
+        Verb::Completions(args) => return verb::completions::run(args),
+        Verb::Man(args) => return verb::man::run(args),
+        _ => {}
     }
-    let inputs = Inputs { env: ProcessEnv::read()?, config: cli.config, flags };
-    let settings = inputs.resolve()?;
-    let journal = start_logging(&settings, matches!(cli.verb, Verb::Doctor(_)))?;
+    let config_sources = ConfigSources { env: ProcessEnv::read()?, config: cli.config, flags };
+    let settings = config_sources.resolve()?;
+    let recent_log = start_logging(&settings, matches!(cli.verb, Verb::Doctor(_)))?;
     for warning in &settings.warnings {
         progress::note(&format!("warning: {warning}: it is ignored"));
     }
@@ -69,7 +74,7 @@ fn run(cli: Cli, flags: Flags) -> anyhow::Result<ExitCode> {
         .build()
         .context("cannot start the runtime")?;
     raise_descriptor_limit();
-    let outcome = runtime.block_on(dispatch(cli.verb, settings, inputs, journal));
+    let outcome = runtime.block_on(dispatch(cli.verb, settings, config_sources, recent_log));
     runtime.shutdown_timeout(BLOCKING_THREADS_TIMEOUT);
     outcome
 }
@@ -88,30 +93,32 @@ fn raise_descriptor_limit() {
 async fn dispatch(
     verb: Verb,
     settings: Resolved,
-    inputs: Inputs,
-    journal: Arc<RecentLog>,
+    config_sources: ConfigSources,
+    recent_log: Arc<RecentLog>,
 ) -> anyhow::Result<ExitCode> {
-    let env = inputs.env.clone();
+    let env = config_sources.env.clone();
     match verb {
-        Verb::Mcp(args) => verb::mcp::run(&settings, &env, journal, &args).await,
-        Verb::Serve(args) => verb::serve::run(settings, &inputs, journal, &args).await,
+        Verb::Mcp(args) => verb::mcp::run(&settings, &env, recent_log, &args).await,
+        Verb::Serve(args) => verb::serve::run(settings, &config_sources, recent_log, &args).await,
         Verb::Setup(args) => verb::setup::run(&settings, &env, &args).await,
         Verb::Doctor(args) => verb::doctor::run(settings, env, &args).await,
-        Verb::Open(args) => browse(&settings, &inputs, args.try_into()?).await,
-        Verb::Snapshot(args) => browse(&settings, &inputs, Request::snapshot(args)).await,
-        Verb::Click(args) => browse(&settings, &inputs, args.into()).await,
-        Verb::Type(args) => browse(&settings, &inputs, args.into()).await,
-        Verb::Fill(args) => browse(&settings, &inputs, args.try_into()?).await,
-        Verb::Press(args) => browse(&settings, &inputs, args.into()).await,
-        Verb::Select(args) => browse(&settings, &inputs, args.into()).await,
-        Verb::Wait(args) => browse(&settings, &inputs, args.into()).await,
-        Verb::Eval(args) => browse(&settings, &inputs, args.into()).await,
-        Verb::Screenshot(args) => browse(&settings, &inputs, args.into()).await,
-        Verb::Tabs(args) => browse(&settings, &inputs, args.try_into()?).await,
-        Verb::Back(args) => browse(&settings, &inputs, Request::back(args)).await,
-        Verb::Find(args) => browse(&settings, &inputs, args.into()).await,
-        Verb::Close(args) => browse(&settings, &inputs, Request::close(args)).await,
-        Verb::Call(args) => browse(&settings, &inputs, args.try_into()?).await,
+        Verb::Open(args) => run_browser_command(&settings, &config_sources, args.try_into()?).await,
+        Verb::Snapshot(args) => {
+            run_browser_command(&settings, &config_sources, Request::snapshot(args)).await
+        }
+        Verb::Click(args) => run_browser_command(&settings, &config_sources, args.into()).await,
+        Verb::Type(args) => run_browser_command(&settings, &config_sources, args.into()).await,
+        Verb::Fill(args) => run_browser_command(&settings, &config_sources, args.try_into()?).await,
+        Verb::Press(args) => run_browser_command(&settings, &config_sources, args.into()).await,
+        Verb::Select(args) => run_browser_command(&settings, &config_sources, args.into()).await,
+        Verb::Wait(args) => run_browser_command(&settings, &config_sources, args.into()).await,
+        Verb::Eval(args) => run_browser_command(&settings, &config_sources, args.into()).await,
+        Verb::Screenshot(args) => run_browser_command(&settings, &config_sources, args.into()).await,
+        Verb::Tabs(args) => run_browser_command(&settings, &config_sources, args.try_into()?).await,
+        Verb::Back(args) => run_browser_command(&settings, &config_sources, Request::back(args)).await,
+        Verb::Find(args) => run_browser_command(&settings, &config_sources, args.into()).await,
+        Verb::Close(args) => run_browser_command(&settings, &config_sources, Request::close(args)).await,
+        Verb::Call(args) => run_browser_command(&settings, &config_sources, args.try_into()?).await,
         Verb::Demo(args) => verb::demo::run(&settings, &env, &args).await,
         Verb::Status(args) => verb::status::run(&settings, &env, &args).await,
         Verb::Sessions(args) => verb::sessions::run(&settings, &env, &args).await,
@@ -122,22 +129,24 @@ async fn dispatch(
         Verb::Db(DbVerb::Vacuum(args)) => verb::db::vacuum(&settings, &args).await,
         Verb::Db(DbVerb::Export(args)) => verb::db::export(&settings, &args),
         Verb::Config(ConfigVerb::Show(args)) => verb::config::show(&settings, &args),
+        Verb::Completions(args) => verb::completions::run(&args),
+        Verb::Man(args) => verb::man::run(&args),
     }
 }
 
-/// Logs go to stderr, since stdout belongs to the protocol and to data. The last of them are kept in the journal too.
+/// Logs go to stderr, since stdout belongs to the protocol and to data. [`RecentLog`] keeps the last lines in memory.
 /// `greenroom doctor` prints its findings itself, so by default it logs errors only.
 fn start_logging(settings: &Resolved, is_doctor: bool) -> anyhow::Result<Arc<RecentLog>> {
     let by_default = *settings.origin("log") == Origin::Default;
     let log = if is_doctor && by_default { "error" } else { &settings.settings.log };
     let filter = EnvFilter::try_new(log).map_err(|error| {
         let origin = settings.origin("log");
-        Hinted::usage(format!("`log` cannot be `{log}` (from {origin}): {error}")).hint(
+        CliError::usage(format!("`log` cannot be `{log}` (from {origin}): {error}")).hint(
             "give a level (error, warn, info, debug, trace) or a filter such as `info,greenroom_fleet=debug`",
         )
     })?;
-    let journal = Arc::new(RecentLog::default());
+    let recent_log = Arc::new(RecentLog::default());
     let stderr = tracing_subscriber::fmt::layer().with_writer(log_writer::LogWriter).with_filter(filter);
-    tracing_subscriber::registry().with(stderr).with(recent_log::layer(journal.clone())).init();
-    Ok(journal)
+    tracing_subscriber::registry().with(stderr).with(recent_log::layer(recent_log.clone())).init();
+    Ok(recent_log)
 }

@@ -1,8 +1,8 @@
 //! Detects that the parent process has ended.
 //!
-//! A client that dies usually closes its end of stdin. Not when a shell or a supervisor in between holds the pipe open;
-//! then stdin would never close, and the browsers would stay. A thread waits on the parent itself: a pidfd becomes readable
-//! when its process ends, and unlike a pid it never means another process.
+//! A client that dies usually closes its end of stdin. But a shell or a supervisor in between may hold the pipe open;
+//! then stdin would never close, and the browsers would stay. So a thread waits on the parent itself: a pidfd becomes
+//! readable when its process ends, and unlike a pid it never means another process.
 
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +37,6 @@ pub fn watch(gone: CancellationToken) {
     }
 }
 
-/// On other platforms only the closed stdin shows it.
+/// On other platforms greenroom notices the parent's end only by a closed stdin.
 #[cfg(not(target_os = "linux"))]
 pub fn watch(_: CancellationToken) {}

@@ -15,7 +15,7 @@ const LISTEN: &str = "0A";
 /// The holder of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortHolder {
-    /// It listens there. Otherwise it is a connection that happens to have that local port.
+    /// Whether the holder listens there. If not, it is a connection that happens to have that local port.
     pub listens: bool,
     /// The program's name and process id; `None` for a program of another user, whose files cannot be read.
     pub program: Option<(String, u32)>,
@@ -116,10 +116,10 @@ mod tests {
         assert_eq!(sockets("", "127.0.0.1:1".parse().unwrap()), []);
     }
 
-    /// This process is found as the holder of its own ports, and whether it listens there.
+    /// `holder` finds this process as the holder of its own ports, and tells a listener from a connection.
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn the_holder_of_an_own_port_is_this_process() {
+    async fn own_port_is_held_by_this_process() {
         // No other program has connections from this address.
         let listener = TcpListener::bind("127.0.53.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

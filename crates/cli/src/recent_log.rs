@@ -1,7 +1,7 @@
-//! Feeds the journal: events at info level and above are kept for `greenroom logs`, whatever stderr shows.
+//! Writes events of level info and above into [`RecentLog`], which `greenroom logs` reads, whatever stderr shows.
 //!
-//! Debug events are not kept: they hold the output of browsers and engines, which may contain their pages' data. Only the
-//! last output of a process that ended unexpectedly is kept.
+//! Debug events stay out: they hold the output of browsers and engines, which may contain their pages' data. Only the
+//! last output of a process that ended unexpectedly gets in, as part of an event of a higher level.
 
 use std::{fmt, sync::Arc, time::SystemTime};
 
@@ -14,9 +14,9 @@ use tracing::{
 };
 use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 
-/// The layer that writes to this journal.
-pub fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(journal: Arc<RecentLog>) -> impl Layer<S> {
-    RecentLogLayer(journal).with_filter(LevelFilter::INFO)
+/// The tracing layer that writes to this log.
+pub fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(recent_log: Arc<RecentLog>) -> impl Layer<S> {
+    RecentLogLayer(recent_log).with_filter(LevelFilter::INFO)
 }
 
 struct RecentLogLayer(Arc<RecentLog>);
@@ -44,7 +44,7 @@ struct EventText {
 }
 
 impl EventText {
-    /// Escaped as on stderr, since terminals show it too.
+    /// Escapes the text as on stderr, since `greenroom logs` prints it to a terminal.
     fn add(&mut self, field: &Field, text: &str) {
         let text = printable(text).into_owned();
         match field.name() {

@@ -16,15 +16,15 @@ const USAGE: u8 = 2;
 /// No greenroom could be reached, and none started.
 const UNREACHABLE: u8 = 3;
 
-/// An error of the cli with a hint.
+/// An error of the command line program: its message, its hint if there is one, and the exit code.
 #[derive(Debug)]
-pub struct Hinted {
+pub struct CliError {
     message: String,
     hint: Option<String>,
     code: u8,
 }
 
-impl Hinted {
+impl CliError {
     /// The command line or the configuration is wrong.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, code: USAGE }
@@ -40,7 +40,7 @@ impl Hinted {
         Self { message: message.into(), hint: None, code: UNREACHABLE }
     }
 
-    /// The same error, caused by the command line.
+    /// The same error with the exit code of bad usage: the command line has caused it.
     pub fn into_usage(self) -> Self {
         Self { code: USAGE, ..self }
     }
@@ -51,13 +51,13 @@ impl Hinted {
     }
 }
 
-impl fmt::Display for Hinted {
+impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl Error for Hinted {}
+impl Error for CliError {}
 
 /// Prints clap's message: usage errors on stderr, `--help` and `--version` on stdout.
 pub fn usage(stop: &clap::Error) -> ExitCode {
@@ -83,15 +83,16 @@ pub fn problem(message: &str, hint: Option<&str>) {
     write(&format!("error: {message}\n{hint}"));
 }
 
-/// Errors contain names and texts of others: of files, servers, pages. They are escaped, so that none controls the terminal.
+/// Writes to stderr. Errors contain names and texts from files, servers and pages, so they are escaped: none of them
+/// can control the terminal.
 fn write(text: &str) {
     // If stderr is closed, there is nowhere to report it.
     let _ = io::stderr().lock().write_all(printable_lines(text).as_bytes());
 }
 
 fn hint(error: &(dyn Error + 'static)) -> Option<String> {
-    if let Some(hinted) = error.downcast_ref::<Hinted>() {
-        hinted.hint.clone()
+    if let Some(cli_error) = error.downcast_ref::<CliError>() {
+        cli_error.hint.clone()
     } else if let Some(problems) = error.downcast_ref::<Problems>() {
         problems.hint()
     } else {
@@ -103,7 +104,7 @@ fn code(error: &(dyn Error + 'static)) -> Option<u8> {
     if error.is::<Problems>() {
         Some(USAGE)
     } else {
-        error.downcast_ref::<Hinted>().map(|hinted| hinted.code)
+        error.downcast_ref::<CliError>().map(|cli_error| cli_error.code)
     }
 }
 

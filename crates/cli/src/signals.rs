@@ -16,44 +16,45 @@ use tokio_util::sync::CancellationToken;
 /// The effects of the signals.
 #[derive(Debug, Clone, Default)]
 pub struct Signals {
+    /// Cancelled by the first signal that asks greenroom to end.
     pub stop: CancellationToken,
-    /// Cancelled by a second signal to end.
-    pub hurry: CancellationToken,
+    /// Cancelled by the second one: running calls are not awaited any more.
+    pub stop_now: CancellationToken,
     /// Notified when the configuration is to be read again.
     pub reload: Arc<Notify>,
 }
 
 impl Signals {
-    /// Listens from now on. A process that cannot reload its configuration is ended by SIGHUP.
+    /// Starts to listen. Without `reloads`, SIGHUP ends the process.
     pub fn listen(reloads: bool) -> anyhow::Result<Self> {
         let signals = Self::default();
         for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-            let mut arriving = signal(kind).context("cannot listen for signals")?;
+            let mut received = signal(kind).context("cannot listen for signals")?;
             let signals = signals.clone();
             tokio::spawn(async move {
-                while arriving.recv().await.is_some() {
-                    signals.end();
+                while received.recv().await.is_some() {
+                    signals.request_stop();
                 }
             });
         }
         let mut hangups = signal(SignalKind::hangup()).context("cannot listen for signals")?;
         let had_terminal = std::io::stdin().is_terminal();
-        let told = signals.clone();
+        let on_hangup = signals.clone();
         tokio::spawn(async move {
             while hangups.recv().await.is_some() {
                 if !reloads || (had_terminal && terminal_is_gone()) {
-                    told.end();
+                    on_hangup.request_stop();
                 } else {
-                    told.reload.notify_one();
+                    on_hangup.reload.notify_one();
                 }
             }
         });
         Ok(signals)
     }
 
-    fn end(&self) {
+    fn request_stop(&self) {
         if self.stop.is_cancelled() {
-            self.hurry.cancel();
+            self.stop_now.cancel();
         }
         self.stop.cancel();
     }

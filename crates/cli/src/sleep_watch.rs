@@ -1,5 +1,5 @@
-//! Detects that the machine slept: one clock goes on meanwhile, the other stands still. Health checks missed during a sleep
-//! do not count, and the fleet checks everything at once afterwards.
+//! Detects that the machine slept: one clock counts the sleep, the other stands still. The fleet then ignores health
+//! checks that were missed during the sleep, and checks every browser at once.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const COMPARE_INTERVAL: Duration = Duration::from_secs(2);
 /// A shorter gap is no sleep: the clocks are read one after the other, and a busy machine may pause in between.
 const SLEEP_MIN: Duration = Duration::from_secs(5);
 
-/// Watches the clocks until it is dropped.
+/// Compares the clocks until the handle is dropped.
 pub fn watch(fleet: Fleet) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut ahead = clocks_apart();
@@ -21,7 +21,7 @@ pub fn watch(fleet: Fleet) -> AbortOnDropHandle<()> {
             let now = clocks_apart();
             if let Some(slept) = slept(ahead, now) {
                 tracing::info!(seconds = slept.as_secs(), "the machine slept; checking every browser");
-                fleet.woke();
+                fleet.check_after_sleep();
             }
             ahead = now;
         }
@@ -41,8 +41,8 @@ fn clocks_apart() -> Duration {
     read(ClockId::Boottime).saturating_sub(read(ClockId::Monotonic))
 }
 
-/// How far the wall clock is ahead of the one that stands still in a sleep. If the wall clock is set, the fleet checks once
-/// more than it has to.
+/// How far the wall clock is ahead of the clock that stands still in a sleep. If someone sets the wall clock forward,
+/// the fleet makes one needless check.
 #[cfg(not(target_os = "linux"))]
 fn clocks_apart() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
@@ -55,10 +55,9 @@ fn clocks_apart() -> Duration {
 mod tests {
     use super::*;
 
-    /// A jump of one clock against the other is a sleep; a moment between two readings is not, nor is a clock that was set
-    /// back.
+    /// A jump of one clock against the other is a sleep; a short gap is not, nor is a clock that was set back.
     #[test]
-    fn only_a_large_jump_is_a_sleep() {
+    fn only_a_large_clock_jump_counts_as_sleep() {
         let seconds = Duration::from_secs;
         assert_eq!(slept(seconds(100), seconds(3_700)), Some(seconds(3_600)));
         assert_eq!(slept(seconds(100), seconds(100) + Duration::from_millis(3)), None);

@@ -5,14 +5,14 @@ use rustix::net::sockopt;
 use std::{net::SocketAddr, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A connection is probed after this much silence, at this interval, and given up after this many unanswered probes: within
-/// a minute. A front may be silent for hours, and the other end may vanish without closing.
+/// The kernel probes a connection after this much silence, at this interval, and gives it up after this many unanswered
+/// probes: within a minute. A front may be silent for hours, and the other end may vanish without closing.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Sets the options. Messages are written whole, so waiting for more would only delay them; and probes detect an end that
-/// has vanished.
+/// Sets `TCP_NODELAY` and keepalive. greenroom writes messages whole, so waiting for more bytes would only delay them;
+/// keepalive probes detect that the other end has vanished.
 pub fn set_options(stream: &TcpStream) {
     let with_options = stream.set_nodelay(true).and_then(|()| {
         sockopt::set_socket_keepalive(stream, true)?;
@@ -25,7 +25,7 @@ pub fn set_options(stream: &TcpStream) {
     }
 }
 
-/// A listener whose connections are prepared.
+/// A listener that sets these options on every connection that it accepts.
 pub fn with_options(listener: TcpListener) -> impl Listener<Addr = SocketAddr, Io = TcpStream> {
     listener.tap_io(|stream| set_options(stream))
 }
@@ -34,7 +34,7 @@ pub fn with_options(listener: TcpListener) -> impl Listener<Addr = SocketAddr, I
 mod tests {
     use super::*;
 
-    /// A prepared connection sends at once and detects an end that has vanished.
+    /// Both ends of a connection have `TCP_NODELAY` and keepalive.
     #[tokio::test]
     async fn connections_have_nodelay_and_keepalive() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,8 +1,9 @@
-//! The browsers that already run: configured ones, and those that agents attach while greenroom runs.
+//! Attaches browsers that already run: configured ones, and those that agents attach while greenroom runs.
 //!
-//! An address that an agent names is checked before greenroom connects to it: a debugger of greenroom's own would give the
-//! agent the browsers of others, and a cloud's metadata service its machine's keys. A name is resolved once, and greenroom
-//! connects to the address that was checked; over TLS the name stays, since nothing of greenroom's speaks TLS.
+//! greenroom checks an address that an agent names before it connects there: a debugger of greenroom's own would give
+//! the agent the browsers of others, and a cloud's metadata service its machine's keys. It resolves a name once, and
+//! connects to the address that it checked. Over TLS it keeps the name, since no debugger of greenroom's own speaks
+//! TLS.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -50,7 +51,7 @@ impl Attach for Attacher {
             let AttachRequest { url, label, tags, .. } = request;
             let browser = AttachedBrowser { label, tags, ..AttachedBrowser::at(url, pool) };
             let endpoint = self.resolve_and_check(endpoint(&browser)).await?;
-            // An unreachable browser must not force all agents to name theirs.
+            // Refuse an unreachable browser: with a second attached browser, every call would have to name one.
             endpoint
                 .check()
                 .await
@@ -69,9 +70,9 @@ impl Attacher {
         attachment(&self.settings, browser, endpoint(browser), &self.engines, index)
     }
 
-    /// The browser at the machine that its address means now, if an agent may name it.
+    /// Resolves the browser's address and pins the result, if an agent may name it.
     async fn resolve_and_check(&self, endpoint: Endpoint) -> Result<Endpoint, AttachError> {
-        let shown = endpoint.shown();
+        let shown = endpoint.url_without_secrets();
         let refused =
             |why: &dyn std::fmt::Display| AttachError::new(format!("cannot attach to `{shown}`: {why}"));
         let Some((host, port)) = endpoint.host_and_port() else { return Err(refused(&"it names no host")) };
@@ -105,8 +106,9 @@ fn check_addresses(
     addresses.iter().try_for_each(|address| network_verdict::check_target(&target(address), own, machine))
 }
 
-/// The address to use: the first one that accepts a connection. A name may have several, of which a debugger listens at one:
-/// `localhost` has two on most machines. If none accepts, the first one, for the error.
+/// The first address that accepts a connection. A name may have several addresses, and a debugger may listen at one of
+/// them: `localhost` has two on most machines. If none accepts, this is the first, and connecting to it gives the
+/// error.
 async fn first_reachable(addresses: &[IpAddr], port: u16) -> Option<IpAddr> {
     if let [_, _, ..] = addresses {
         for address in addresses {
@@ -137,7 +139,8 @@ fn attachment(
     let AttachedBrowser { label, tags, pool, .. } = browser;
     let name: Arc<str> = pool_name(index).into();
     let port = endpoint.local_port().map(|port| engines.ports.hold_attached(port));
-    // If the list cannot be written, attach all the same; browsers of greenroom's own then fail to start.
+    // If the list of closed ports cannot be written, attach all the same: browsers of greenroom's own then fail to
+    // start, so none can reach this port.
     let port = port.transpose().unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot write the list of ports");
         None
@@ -162,7 +165,7 @@ fn attachment(
         is_default: false,
         size: Size::Fixed(1),
         instance: Arc::new(move |_| {
-            // Closed to greenroom's own browsers for as long as this browser is attached.
+            // Keeps the port closed to greenroom's own browsers for as long as this browser is attached.
             let _held = &port;
             instance.clone()
         }),

@@ -25,7 +25,7 @@ pub struct Engines {
     pub ports: Ports,
     pub install_paths: InstallPaths,
     pub proxies: HashMap<Option<String>, SocketAddr>,
-    /// Engines report changed tools to the catalog. The catalog is made after the engines, so it is filled in later.
+    /// Engines report changed tools to the catalog. `App::build` makes the catalog after the engines, and sets it then.
     pub catalog: Arc<OnceLock<Weak<Catalog>>>,
 }
 
@@ -78,8 +78,8 @@ impl Engines {
         (registry::entry(pool.engine).make)(base)
     }
 
-    /// The proxy of the pool's browsers. For an upstream that was not known at the start there is none: a reload says that
-    /// it needs a restart, and until then the browsers reach nothing.
+    /// The egress proxy of the pool's browsers. An upstream that was configured after the start has none: the reload
+    /// logs that it needs a restart, and until then the browsers get an address where nothing listens.
     fn proxy(&self, pool: &Pool) -> SocketAddr {
         self.proxies.get(&pool.proxy_server).copied().unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 9)))
     }
@@ -91,21 +91,21 @@ impl Engines {
             let Some(catalog) = catalog_cell.get().and_then(Weak::upgrade) else { return };
             let OfferedTools { tools, at_start, partial } = offer;
             match at_start {
-                true => catalog.offered(&pool, &tools, partial),
-                false => catalog.announced(&pool, &tools, partial),
+                true => catalog.engine_started_with(&pool, &tools, partial),
+                false => catalog.engine_changed_to(&pool, &tools, partial),
             }
         })
     }
 }
 
-/// Checks files that settings name and that must exist from the start.
+/// Checks the files that settings name: they must exist when greenroom starts.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
     let attached = settings.browsers.iter().map(|browser| &browser.pool);
     let mut pools = settings.instances().into_iter().map(|(_, pool)| pool).chain(attached);
     pools.try_for_each(|pool| (registry::entry(pool.engine).check)(pool))
 }
 
-/// The profile folder of an instance, if its profile is kept. Each has its own: two browsers cannot share one.
+/// The profile folder of an instance, if its profile is kept. Each instance has its own: two browsers cannot share one.
 fn profile(settings: &Settings, name: &str, pool: &Pool, id: InstanceId) -> Option<PathBuf> {
     // Through the extension the engine uses the user's own browser and profile.
     if pool.extension {

@@ -42,13 +42,13 @@ use crate::{config::ProcessEnv, control::ControlServer, reload::BrowserChanges, 
 /// process ends.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Everything that has to be taken down again.
+/// The parts that run. [`App::shut_down`] ends them.
 pub struct App {
     pub gateway: Arc<Gateway>,
     /// Whether browsers start before the first call.
-    eager: bool,
-    /// Whether attached browsers are connected before the first call.
-    connects: bool,
+    starts_browsers_eagerly: bool,
+    /// Whether greenroom connects to attached browsers before the first call.
+    connects_browsers_eagerly: bool,
     launcher: Launcher,
     proxies: Proxies,
     engines: Engines,
@@ -94,7 +94,7 @@ impl App {
         let _ = engines.catalog.set(Arc::downgrade(&catalog));
         let policy = policy(settings, &catalog)?;
         let pools = pool_settings::settings(kind, settings, &engines);
-        let eager = kind == ProcessKind::Server || pools.iter().any(|pool| pool.warm > 0);
+        let starts_browsers_eagerly = kind == ProcessKind::Server || pools.iter().any(|pool| pool.warm > 0);
         let metrics = Arc::new(greenroom_gateway::Metrics::default());
         let fleet_settings = FleetSettings {
             pools,
@@ -111,11 +111,11 @@ impl App {
             catalog,
             policy,
             scope: settings.sessions.scope,
-            facts: pool_settings::facts(settings),
+            facts: pool_settings::instruction_facts(settings),
             attaching: AttachPolicy {
-                changes: settings.attach.changes,
+                allowed: settings.attach.changes,
                 configured: !settings.browsers.is_empty(),
-                by: Some(attacher.clone()),
+                attacher: Some(attacher.clone()),
             },
             folder: env.working_dir.clone(),
             suspended_calls: greenroom_gateway::SuspendedCalls::default(),
@@ -142,8 +142,8 @@ impl App {
         let _sleep_watch = sleep_watch::watch(gateway.fleet.clone());
         Ok(Self {
             gateway,
-            eager,
-            connects: match settings.attach.eager {
+            starts_browsers_eagerly,
+            connects_browsers_eagerly: match settings.attach.eager {
                 When::Auto => kind == ProcessKind::Server,
                 When::On => true,
                 When::Off => false,
@@ -161,18 +161,18 @@ impl App {
         })
     }
 
-    /// Begins to start the first browser and its spares, if this process keeps them ready before the first call.
+    /// Begins to start browsers and spares, if this process has them ready before the first call.
     pub fn warm_up(&self) {
-        if self.eager {
+        if self.starts_browsers_eagerly {
             self.gateway.fleet.start();
         }
-        if self.connects {
+        if self.connects_browsers_eagerly {
             self.gateway.fleet.connect_browsers();
         }
     }
 
     /// Closes a port of greenroom's own to its browsers.
-    pub fn hold(&self, port: u16) -> anyhow::Result<PortGuard> {
+    pub fn block_port(&self, port: u16) -> anyhow::Result<PortGuard> {
         self.ports.hold(port).context("cannot write the list of own ports")
     }
 
@@ -182,12 +182,12 @@ impl App {
     }
 
     /// Opens the control socket with these further routes. A process that serves agents does so before it serves the first
-    /// one. Without a socket greenroom serves agents all the same: some file systems have none.
+    /// agent. If that fails, greenroom serves agents all the same: some file systems have no sockets.
     pub fn open_control(
         &mut self,
         (kind, idle_exit): (ProcessKind, Option<Duration>),
         listen: Option<String>,
-        journal: Arc<RecentLog>,
+        recent_log: Arc<RecentLog>,
         routes: axum::Router,
     ) {
         let closing = CancellationToken::new();
@@ -197,7 +197,7 @@ impl App {
                 idle_exit,
                 ..ProcessIdentity::new(env!("CARGO_PKG_VERSION"), kind, listen, self.data_folder.clone())
             },
-            journal,
+            recent_log,
             closing: closing.clone(),
         });
         let routes = control::router(control).merge(routes).fallback(control::fallback);
@@ -213,7 +213,7 @@ impl App {
     pub fn apply(&self, kind: ProcessKind, settings: &Settings) -> anyhow::Result<()> {
         let known = self.gateway.fleet.pool_names();
         for pool in pool_settings::settings(kind, settings, &self.engines) {
-            // A new pool is made when greenroom is restarted.
+            // greenroom makes a new pool when it restarts.
             if known.contains(&pool.name) {
                 self.gateway.fleet.apply(pool)?;
             }
@@ -224,8 +224,8 @@ impl App {
     /// Adds browsers that are now declared, and removes those that no longer are. Returns the addresses of those that could
     /// not be added.
     pub async fn apply_browser_changes(&self, changes: &BrowserChanges) -> Vec<String> {
-        // Add new ones first, so that there is always a browser. A new one that conflicts with an old one waits for its
-        // removal.
+        // Add new browsers first, so that there is always one. A new browser that conflicts with an old one waits until
+        // that is removed.
         let mut waiting = changes.new.clone();
         waiting.retain(|browser| self.declared.attach(&self.gateway, browser).is_err());
         for browser in &changes.gone {
@@ -238,7 +238,7 @@ impl App {
                 refused.push(browser.url.clone());
             }
         }
-        if self.connects && !changes.new.is_empty() {
+        if self.connects_browsers_eagerly && !changes.new.is_empty() {
             self.gateway.fleet.connect_browsers();
         }
         refused
@@ -249,10 +249,10 @@ impl App {
     pub async fn shut_down(self, fronts: impl Future<Output = ()>) {
         let Self { gateway, launcher, proxies, run, store, control, .. } = self;
         let orderly = async {
-            // Together: a front's end may wait for a session's, and a session's for the fleet's.
+            // Together: a front may wait for a session to end, and the fleet ends the sessions.
             tokio::join!(gateway.fleet.shutdown(), fronts);
             if let Some(store) = &store {
-                // After the last call, and the end of the last session.
+                // Only now has the last call ended, and the last session: no more records come.
                 store.close().await;
             }
             launcher.all_ended().await;

@@ -19,8 +19,9 @@ const BUILT_IN: &str = "DEFAULT";
 /// would cost memory on every machine for bursts that few have.
 const SERVER_WARM: usize = 1;
 
-/// How long a spare's successor waits. Opening it keeps a processor busy for as long as a session's first page does, and an
-/// agent waits for that page: 165 ms with both at once, 107 ms one after the other, on two cores.
+/// How long a pool waits before it replaces a spare that a session took. Opening a spare keeps a core as busy as the
+/// session's first page does, and an agent waits for that page: 165 ms with both at once, 107 ms otherwise, on two
+/// cores.
 const SPARE_PAUSE: Duration = Duration::from_millis(250);
 
 pub fn settings(kind: ProcessKind, settings: &Settings, engines: &Engines) -> Vec<PoolSettings> {
@@ -35,10 +36,10 @@ pub fn settings(kind: ProcessKind, settings: &Settings, engines: &Engines) -> Ve
 /// The pools as sources of tools, the default one first.
 pub fn sources(settings: &Settings, engines: &Engines) -> Vec<ToolSource> {
     let all = Arc::new(settings.clone());
-    let source = |name: &str, pool: &Pool, several| {
+    let source = |name: &str, pool: &Pool, has_instance_choice| {
         let name: Arc<str> = name.into();
         let engine = engines.make(&all, &name, pool, InstanceId(0));
-        ToolSource { pool: name, engine, several }
+        ToolSource { pool: name, engine, has_instance_choice }
     };
     if let Some(pool) = settings.built_in() {
         return vec![source(BUILT_IN, pool, false)];
@@ -48,7 +49,7 @@ pub fn sources(settings: &Settings, engines: &Engines) -> Vec<ToolSource> {
     pools.into_iter().map(|pool| source(&pool.name, &pool.common, pool.instances.len() > 1)).collect()
 }
 
-/// What agents receive of answers, for pools that set it.
+/// How much of an answer agents receive, for pools that set it.
 pub fn answers(settings: &Settings) -> HashMap<String, PoolAnswers> {
     let built_in = settings.built_in().map(|pool| (BUILT_IN, pool));
     let declared = settings.pools.iter().map(|pool| (pool.name.as_str(), &pool.common));
@@ -56,12 +57,12 @@ pub fn answers(settings: &Settings) -> HashMap<String, PoolAnswers> {
     all.map(|(name, pool)| (name.to_owned(), pool_answers(pool))).collect()
 }
 
-/// What agents receive of the answers of one pool.
+/// How much of an answer agents receive from one pool.
 pub fn pool_answers(pool: &Pool) -> PoolAnswers {
     PoolAnswers { responses: pool.responses, pictures: pool.pictures }
 }
 
-pub fn facts(settings: &Settings) -> InstructionFacts {
+pub fn instruction_facts(settings: &Settings) -> InstructionFacts {
     InstructionFacts {
         idle_timeout: settings.sessions.idle_timeout,
         max_lifetime: settings.sessions.max_lifetime,
@@ -73,8 +74,8 @@ pub fn facts(settings: &Settings) -> InstructionFacts {
 
 fn built_in(kind: ProcessKind, all: &Arc<Settings>, engines: &Engines) -> PoolSettings {
     let pool = &all.pool;
-    // A single agent may never need a browser, so nothing starts before it calls; for many agents over a long time
-    // browsers are kept ready.
+    // A single agent may never need a browser, so none starts before its first call. A server keeps browsers ready for
+    // many agents over a long time.
     let warm = pool.warm.unwrap_or(match kind {
         ProcessKind::Stdio => 0,
         ProcessKind::Server => SERVER_WARM,
@@ -143,7 +144,7 @@ fn instance(
     }
 }
 
-/// The browser of an instance, as lists show it.
+/// The name of an instance's browser, as lists show it.
 pub(super) fn browser(pool: &Pool) -> &'static str {
     match (pool.engine, pool.browser) {
         (EngineKind::Custom, _) => EngineKind::Custom.as_str(),

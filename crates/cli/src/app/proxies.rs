@@ -11,7 +11,7 @@ use greenroom_core::settings::Settings;
 use greenroom_egress::{Proxy, Upstream};
 use greenroom_engine::ports::{PortGuard, Ports};
 
-use crate::report::Hinted;
+use crate::report::CliError;
 
 /// The proxies by their configured upstream.
 pub struct Proxies(HashMap<Option<String>, (Proxy, PortGuard)>);
@@ -23,7 +23,7 @@ impl Proxies {
             let upstream: Option<Upstream> = match &name {
                 None => None,
                 Some(url) => {
-                    Some(url.parse().map_err(|error| Hinted::usage(format!("PROXY_SERVER: {error}")))?)
+                    Some(url.parse().map_err(|error| CliError::usage(format!("PROXY_SERVER: {error}")))?)
                 }
             };
             let proxy = Proxy::start(Arc::new(ports.clone()), upstream)

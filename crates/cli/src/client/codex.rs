@@ -1,10 +1,11 @@
 //! Codex: its command line program, its app and its editor extension share `~/.codex/config.toml`. A project
 //! that the user has told Codex to trust may have a `.codex/config.toml` of its own.
 
-use super::{ClientSpec, ClientTransport, ConfigFormat, EntryScope, entry};
+use super::{ClientSpec, ClientTransport, ConfigFormat, EntryScope, command_entry, entry};
 
 pub(super) const SPEC: ClientSpec = ClientSpec {
     name: "Codex",
+    cli_name: "codex",
     file: |env, scope| {
         let folder = match scope {
             EntryScope::User => {
@@ -14,12 +15,12 @@ pub(super) const SPEC: ClientSpec = ClientSpec {
         };
         Some(folder.join("config.toml"))
     },
+    has_project_file: true,
     entry: |server| match server {
-        ClientTransport::Command { program, args } => {
-            entry([("command", program.clone().into()), ("args", args.clone().into())])
-        }
+        ClientTransport::Command { program, args } => command_entry(program, args),
         ClientTransport::Url(url) => entry([("url", url.clone().into())]),
     },
+    env_key: "env",
     format: ConfigFormat::Toml("mcp_servers"),
     next_step: |scope| match scope {
         EntryScope::User => "start Codex anew; `codex mcp list` shows greenroom",

@@ -60,7 +60,7 @@ mod tests {
 
     /// Only what differs is shown.
     #[test]
-    fn only_changes_are_shown() {
+    fn diff_shows_only_changed_lines() {
         assert_eq!(show("", "a\nb\n"), "+ a\n+ b\n");
         assert_eq!(show("a\nsecret\nc\n", "a\nsecret\nb\nc\n"), "line 3\n+ b\n");
         assert_eq!(show("a\nb\nc", "a\nx\ny\nc"), "line 2\n- b\n+ x\n+ y\n");

@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context;
 
 use super::EntryScope;
-use crate::report::Hinted;
+use crate::report::CliError;
 
 /// No client's configuration is this large; a larger file is something else.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -43,7 +43,7 @@ impl File {
     pub fn write(&self, text: &str, scope: EntryScope) -> anyhow::Result<()> {
         let context = || format!("cannot write `{}`", self.path.display());
         if read(&self.path).with_context(context)? != self.text {
-            return Err(Hinted::failure(format!("`{}` has just been changed", self.path.display()))
+            return Err(CliError::failure(format!("`{}` has just been changed", self.path.display()))
                 .hint("run this again")
                 .into());
         }
@@ -55,10 +55,9 @@ impl File {
         if self.exists() && !fs::metadata(&path)?.is_file() {
             return Err(io::Error::other(format!("`{}` is not a regular file", path.display())));
         }
-        // A link that came with a project may point to any file of its user.
-        if scope == EntryScope::Project
-            && [Some(&*self.path), own_folder(&self.path)].into_iter().flatten().any(is_link)
-        {
+        // A link that came with a project may point to any file of its user. The kernel names the working directory without
+        // links, so every link on the way is the project's.
+        if scope == EntryScope::Project && self.path.ancestors().any(is_link) {
             return Err(io::Error::other(
                 "it is a link, or lies in a folder that is one, which may lead out of the project",
             ));
@@ -92,10 +91,9 @@ impl File {
     }
 }
 
-/// The client's own folder in a project, such as `.cursor`.
-fn own_folder(path: &Path) -> Option<&Path> {
-    let folder = path.parent()?;
-    folder.file_name()?.to_string_lossy().starts_with('.').then_some(folder)
+/// Whether something is at this path, be it a link that leads nowhere.
+pub fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
 }
 
 fn is_link(path: &Path) -> bool {

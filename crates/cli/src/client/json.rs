@@ -35,10 +35,11 @@ pub fn new_file_text(section: &str, entry: &ServerEntry) -> String {
     serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string()) + "\n"
 }
 
-/// Puts the entry into the section of that name.
+/// Puts the entry into the section of that name, or into the section's member `inner`, if the file has that.
 pub fn merge(
     text: &str,
     section: &str,
+    inner: Option<&str>,
     scope: EntryScope,
     entry: &ServerEntry,
 ) -> Result<MergeOutcome, BrokenFile> {
@@ -53,12 +54,21 @@ pub fn merge(
         root.value().and_then(|value| value.as_object()).ok_or_else(|| not_an_object("the file"))?;
     let Some(servers) = member(&members, section) else {
         members.append(section, input(&json!({ NAME: entry })));
-        return Ok(checked(mark, &root, before, section, entry, false));
+        return Ok(checked(mark, &root, before, &[section], entry, false));
     };
-    let servers = servers.as_object().ok_or_else(|| not_an_object(&format!("`{section}`")))?;
+    let mut servers = servers.as_object().ok_or_else(|| not_an_object(&format!("`{section}`")))?;
+    let mut path = vec![section];
+    if let Some(inner) = inner
+        && let Some(nested) = member(&servers, inner).and_then(|nested| nested.as_object())
+        // One with a type is a server that happens to have this name.
+        && member(&nested, "type").is_none_or(|kind| kind.as_object().is_some())
+    {
+        servers = nested;
+        path.push(inner);
+    }
     let Some(old) = member(&servers, NAME) else {
         servers.append(NAME, input(&Value::Object(entry.clone())));
-        return Ok(checked(mark, &root, before, section, entry, false));
+        return Ok(checked(mark, &root, before, &path, entry, false));
     };
     let entry = match old.to_serde_value() {
         Some(Value::Object(old)) => replacement(&old, entry, scope),
@@ -74,7 +84,7 @@ pub fn merge(
     if let Some(property) = old.parent().and_then(|parent| parent.as_object_prop()) {
         property.set_value(input(&new));
     }
-    Ok(checked(mark, &root, before, section, &entry, true))
+    Ok(checked(mark, &root, before, &path, &entry, true))
 }
 
 fn parse(text: &str) -> Result<CstRootNode, BrokenFile> {
@@ -107,15 +117,19 @@ fn checked(
     mark: &str,
     root: &CstRootNode,
     before: Value,
-    section: &str,
+    path: &[&str],
     entry: &ServerEntry,
     replaced: bool,
 ) -> MergeOutcome {
     let mut expected = before;
-    if !expected[section].is_object() {
-        expected[section] = Value::Object(Map::new());
+    let mut servers = &mut expected;
+    for name in path {
+        servers = &mut servers[*name];
+        if !servers.is_object() {
+            *servers = Value::Object(Map::new());
+        }
     }
-    expected[section][NAME] = Value::Object(entry.clone());
+    servers[NAME] = Value::Object(entry.clone());
     let text = root.to_string();
     match parse(&text) {
         Ok(after) if after.to_serde_value().as_ref() == Some(&expected) => {
@@ -149,7 +163,7 @@ mod tests {
 
     #[track_caller]
     fn check(before: &str, after: &str) {
-        match merge(before, "servers", EntryScope::User, &entry()).unwrap() {
+        match merge(before, "servers", None, EntryScope::User, &entry()).unwrap() {
             MergeOutcome::Changed { text, .. } => assert_eq!(text, after),
             other => panic!("{other:?}"),
         }
@@ -182,11 +196,11 @@ mod tests {
         let lines = format!("\n  \"servers\": {{\n    {entry}\n  }}\n");
         check("{}", &format!("{{{lines}}}"));
         check("{\r\n}", &format!("{{{lines}}}").replace('\n', "\r\n"));
-        let commented = merge("{ /* none */ }\n", "servers", EntryScope::User, &self::entry()).unwrap();
+        let commented = merge("{ /* none */ }\n", "servers", None, EntryScope::User, &self::entry()).unwrap();
         let MergeOutcome::Changed { text, .. } = commented else { panic!("{commented:?}") };
         assert!(text.contains("/* none */"), "{text}");
         let MergeOutcome::Changed { text, .. } =
-            merge(" \n", "servers", EntryScope::User, &self::entry()).unwrap()
+            merge(" \n", "servers", None, EntryScope::User, &self::entry()).unwrap()
         else {
             panic!()
         };
@@ -209,14 +223,14 @@ mod tests {
             &format!("{{\"servers\": {{\"greenroom\": {{{one}\n    }}}}}}"),
         );
         let same = "{\"servers\": {\"greenroom\": {\"args\":[\"mcp\"],\"command\":\"/bin/greenroom\",\"disabled\":false}}}";
-        assert!(matches!(merge(same, "servers", EntryScope::User, &entry()), Ok(MergeOutcome::Same)));
+        assert!(matches!(merge(same, "servers", None, EntryScope::User, &entry()), Ok(MergeOutcome::Same)));
         let foreign = "{\"servers\": {\"greenroom\": {\"command\":\"old\",\"env\":{\"GREENROOM_POOL_COMMAND\":\"touch x\"}}}}";
-        let project = merge(foreign, "servers", EntryScope::Project, &entry()).unwrap();
+        let project = merge(foreign, "servers", None, EntryScope::Project, &entry()).unwrap();
         let MergeOutcome::Changed { text, replaced: true } = project else { panic!("{project:?}") };
         assert!(!text.contains("env"), "what came with a project does not stay: {text}");
         let comment = "{\"servers\": {\"greenroom\": {\"command\":\"old\" /* mine */}}}";
         assert!(matches!(
-            merge(comment, "servers", EntryScope::User, &entry()),
+            merge(comment, "servers", None, EntryScope::User, &entry()),
             Ok(MergeOutcome::Refused(_))
         ));
     }
@@ -237,14 +251,17 @@ mod tests {
             ("{\"a\": 1", "line 1, column 1: unterminated object"),
         ] {
             assert_eq!(
-                merge(text, "servers", EntryScope::User, &entry()).unwrap_err().to_string(),
+                merge(text, "servers", None, EntryScope::User, &entry()).unwrap_err().to_string(),
                 message,
                 "{text}"
             );
         }
         let deep = "[".repeat(100_000);
         assert!(
-            merge(&deep, "servers", EntryScope::User, &entry()).unwrap_err().to_string().contains("nesting")
+            merge(&deep, "servers", None, EntryScope::User, &entry())
+                .unwrap_err()
+                .to_string()
+                .contains("nesting")
         );
     }
 
@@ -253,10 +270,26 @@ mod tests {
     fn the_last_member_of_a_name_counts() {
         let twice = "{\"servers\": 1, \"servers\": {\"greenroom\": {\"command\": \"http://x /* y */\"}}}";
         let MergeOutcome::Changed { replaced, .. } =
-            merge(twice, "servers", EntryScope::User, &entry()).unwrap()
+            merge(twice, "servers", None, EntryScope::User, &entry()).unwrap()
         else {
             panic!()
         };
         assert!(replaced);
+    }
+
+    /// The entry goes into the inner section where the file has one; a server of that name is none.
+    #[test]
+    fn inner_section_is_used_where_it_exists() {
+        let merged =
+            |text: &str| match merge(text, "mcp", Some("servers"), EntryScope::User, &entry()).unwrap() {
+                MergeOutcome::Changed { text, .. } => serde_json::from_str::<Value>(&text).unwrap(),
+                other => panic!("{other:?}"),
+            };
+        let entry = Value::Object(entry());
+        assert_eq!(merged("{}")["mcp"], json!({"greenroom": entry}));
+        let nested = merged(r#"{"mcp": {"servers": {"a": {}}, "timeout": 1}}"#);
+        assert_eq!(nested["mcp"], json!({"servers": {"a": {}, "greenroom": entry}, "timeout": 1}));
+        let server = merged(r#"{"mcp": {"servers": {"type": "local"}}}"#);
+        assert_eq!(server["mcp"], json!({"servers": {"type": "local"}, "greenroom": entry}));
     }
 }

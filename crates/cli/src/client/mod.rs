@@ -5,12 +5,18 @@
 
 mod claude;
 mod codex;
+mod continue_dev;
+mod copilot;
 mod cursor;
 pub mod diff;
 pub mod file;
+mod gemini;
 mod json;
+mod opencode;
 mod toml;
 mod vscode;
+mod windsurf;
+mod zed;
 
 use std::{fmt, path::PathBuf};
 
@@ -35,6 +41,19 @@ pub enum ClientApp {
     Vscode,
     /// Codex
     Codex,
+    /// Windsurf
+    Windsurf,
+    /// Zed
+    Zed,
+    /// Gemini CLI
+    Gemini,
+    /// GitHub Copilot CLI
+    Copilot,
+    /// OpenCode
+    #[value(name = "opencode")]
+    OpenCode,
+    /// Continue
+    Continue,
 }
 
 /// Where an entry applies.
@@ -57,9 +76,16 @@ pub enum ClientTransport {
 
 /// What differs between clients.
 struct ClientSpec {
+    /// Its makers' name for it.
     name: &'static str,
+    /// Its name on greenroom's command line.
+    cli_name: &'static str,
     file: fn(&ProcessEnv, EntryScope) -> Option<PathBuf>,
+    /// Whether it reads a file of a project too.
+    has_project_file: bool,
     entry: fn(&ClientTransport) -> ServerEntry,
+    /// The key of an entry under which the program's variables are.
+    env_key: &'static str,
     format: ConfigFormat,
     /// What the user does next.
     next_step: fn(EntryScope) -> &'static str,
@@ -69,6 +95,8 @@ struct ClientSpec {
 enum ConfigFormat {
     /// JSON, with the servers in the section of this name.
     Json(&'static str),
+    /// JSON, with the servers in the section of the first name; in a file whose section has a member of the second name, there.
+    JsonNested(&'static str, &'static str),
     /// TOML, with the servers in the table of this name.
     Toml(&'static str),
 }
@@ -80,6 +108,12 @@ impl ClientApp {
             Self::Cursor => &cursor::SPEC,
             Self::Vscode => &vscode::SPEC,
             Self::Codex => &codex::SPEC,
+            Self::Windsurf => &windsurf::SPEC,
+            Self::Zed => &zed::SPEC,
+            Self::Gemini => &gemini::SPEC,
+            Self::Copilot => &copilot::SPEC,
+            Self::OpenCode => &opencode::SPEC,
+            Self::Continue => &continue_dev::SPEC,
         }
     }
 
@@ -90,17 +124,30 @@ impl ClientApp {
 
     /// Its name on the command line.
     pub fn cli_name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Cursor => "cursor",
-            Self::Vscode => "vscode",
-            Self::Codex => "codex",
-        }
+        self.spec().cli_name
     }
 
-    /// The file from which it reads its servers. `None` without a home folder.
+    /// Whether it has a file for a project.
+    pub fn has_project_file(self) -> bool {
+        self.spec().has_project_file
+    }
+
+    /// The key of its entries under which variables are.
+    pub fn env_key(self) -> &'static str {
+        self.spec().env_key
+    }
+
+    /// The file from which it reads its servers. `None` without a home folder, or if it reads none of a project.
     pub fn file(self, env: &ProcessEnv, scope: EntryScope) -> Option<PathBuf> {
         (self.spec().file)(env, scope)
+    }
+
+    /// The file in which it looks for greenroom's skill. `None` if greenroom has no skill for it, or without a home folder.
+    pub fn skill_file(self, env: &ProcessEnv, scope: EntryScope) -> Option<PathBuf> {
+        match self {
+            Self::Claude => claude::skill_file(env, scope),
+            _ => None,
+        }
     }
 
     pub fn entry(self, server: &ClientTransport) -> ServerEntry {
@@ -114,7 +161,9 @@ impl ClientApp {
     /// The text of a file that has nothing but the entry.
     pub fn new_file_text(self, entry: &ServerEntry) -> String {
         match self.spec().format {
-            ConfigFormat::Json(section) => json::new_file_text(section, entry),
+            ConfigFormat::Json(section) | ConfigFormat::JsonNested(section, _) => {
+                json::new_file_text(section, entry)
+            }
             ConfigFormat::Toml(table) => toml::new_file_text(table, entry),
         }
     }
@@ -127,7 +176,8 @@ impl ClientApp {
         entry: &ServerEntry,
     ) -> Result<MergeOutcome, BrokenFile> {
         match self.spec().format {
-            ConfigFormat::Json(section) => json::merge(text, section, scope, entry),
+            ConfigFormat::Json(section) => json::merge(text, section, None, scope, entry),
+            ConfigFormat::JsonNested(section, inner) => json::merge(text, section, Some(inner), scope, entry),
             ConfigFormat::Toml(table) => toml::merge(text, table, scope, entry),
         }
     }
@@ -173,6 +223,9 @@ impl fmt::Display for BrokenFile {
 
 impl std::error::Error for BrokenFile {}
 
+/// The keys that clients have for a server's address.
+const URL_KEYS: [&str; 3] = ["url", "httpUrl", "serverUrl"];
+
 /// The entry that replaces an existing one. What the user added to it, such as variables, stays, as long as the client
 /// still reaches greenroom in the same way; some clients would refuse what belongs to the other way. An entry of a project
 /// may have come with the project, and its variables could make greenroom start other programs: nothing of it stays.
@@ -182,10 +235,16 @@ fn replacement(old: &ServerEntry, new: &ServerEntry, scope: EntryScope) -> Serve
         return new.clone();
     }
     let mut replacement = old.clone();
+    // An address under another key means another transport; the new one counts.
+    replacement.retain(|key, _| new.contains_key(key) || !URL_KEYS.contains(&key.as_str()));
     for (key, value) in new {
         // The user keeps the variables of the old entry; the new entry adds its own.
         if let (Some(Value::Object(old)), Value::Object(new)) = (replacement.get_mut(key), value) {
             old.extend(new.clone());
+            continue;
+        }
+        // The user has chosen tools; a new entry names all of them.
+        if key == "tools" && old.contains_key(key) {
             continue;
         }
         // To every client, a command without a type is a program to start.
@@ -199,13 +258,18 @@ fn replacement(old: &ServerEntry, new: &ServerEntry, scope: EntryScope) -> Serve
 /// An entry with its type.
 fn typed_entry(server: &ClientTransport) -> ServerEntry {
     match server {
-        ClientTransport::Command { program, args } => entry([
-            ("type", "stdio".into()),
-            ("command", program.clone().into()),
-            ("args", args.clone().into()),
-        ]),
+        ClientTransport::Command { program, args } => {
+            let mut entry = entry([("type", "stdio".into())]);
+            entry.extend(command_entry(program, args));
+            entry
+        }
         ClientTransport::Url(url) => entry([("type", "http".into()), ("url", url.clone().into())]),
     }
+}
+
+/// An entry for a program to start.
+fn command_entry(program: &str, args: &[String]) -> ServerEntry {
+    entry([("command", program.into()), ("args", args.into())])
 }
 
 /// An entry of string keys, in the order given.

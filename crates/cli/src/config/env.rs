@@ -52,7 +52,12 @@ impl ProcessEnv {
     /// The user's own config file. On macOS too it is in `~/.config`, where its users look for the configuration of command
     /// line programs.
     pub fn user_file(&self) -> Option<PathBuf> {
-        self.base_dir("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("greenroom/greenroom.toml"))
+        self.xdg_config_dir().map(|folder| folder.join("greenroom/greenroom.toml"))
+    }
+
+    /// The configuration folder of command line programs, on every platform.
+    pub fn xdg_config_dir(&self) -> Option<PathBuf> {
+        self.base_dir("XDG_CONFIG_HOME", ".config")
     }
 
     /// The platform's configuration folder for programs with windows.

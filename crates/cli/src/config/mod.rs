@@ -1,5 +1,5 @@
-//! Collects the sources of configuration, flags, environment and files, and has core resolve them. The only place in
-//! greenroom that reads its environment.
+//! Collects the sources of the configuration (flags, environment, files) and has core resolve them. No other code of
+//! greenroom reads its environment.
 
 mod env;
 mod files;
@@ -13,7 +13,7 @@ use crate::args::Flags;
 
 /// The sources of the configuration. The files may change; the rest stays as it was when the process started.
 #[derive(Debug, Clone)]
-pub struct Inputs {
+pub struct ConfigSources {
     pub env: ProcessEnv,
     /// The value of `--config`.
     pub config: Option<PathBuf>,
@@ -21,12 +21,12 @@ pub struct Inputs {
     pub flags: Flags,
 }
 
-impl Inputs {
+impl ConfigSources {
     /// Reads everything and resolves the settings.
     pub fn resolve(&self) -> anyhow::Result<Resolved> {
         let env = &self.env;
         let sources = Sources {
-            files: files::config(env, self.config.clone())?,
+            files: files::config_files(env, self.config.clone())?,
             dotenv: files::dotenv(env)?,
             data_dir: env.data_dir(),
             user_file: env.user_file(),
@@ -40,6 +40,6 @@ impl Inputs {
 
     /// The files that are read, whether they exist or not.
     pub fn files(&self) -> Vec<PathBuf> {
-        files::watched(&self.env, self.config.clone())
+        files::watched_files(&self.env, self.config.clone())
     }
 }

@@ -21,10 +21,11 @@ use tokio_util::task::AbortOnDropHandle;
 use super::socket_path::SocketAddress;
 
 /// How long a greenroom may take to accept a connection, and to answer. It answers from memory, in well under a
-/// millisecond; one that needs longer than this hangs, and the user should learn that.
+/// millisecond; a process that needs longer than this hangs, and the user should learn that.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The longest answer that is read. A session takes some 500 bytes, at most 5 KiB, and no process holds thousands.
+/// The longest answer that the client reads. A session takes some 500 bytes, at most 5 KiB, and no process holds
+/// thousands of sessions.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +35,7 @@ pub enum ControlError {
     NotRunning,
     #[error("it does not answer within {} s", .0.as_secs())]
     Silent(Duration),
-    /// It refused the request, with this reason.
+    /// The process refused the request, with this reason.
     #[error("{}", .0.message)]
     Refused(ControlProblemBody),
     #[error("its answer cannot be read: {0}")]
@@ -52,7 +53,7 @@ pub async fn connect(socket: &Path) -> io::Result<UnixStream> {
 /// A connection to a greenroom, for one request after the other.
 pub struct ControlClient {
     requests: http1::SendRequest<Full<Bytes>>,
-    /// Moves the bytes; ends when this is dropped.
+    /// The task that moves the bytes; it ends with this client.
     _driver: AbortOnDropHandle<()>,
 }
 
@@ -77,7 +78,7 @@ impl ControlClient {
         self.request(Method::GET, path, ANSWER_TIMEOUT).await
     }
 
-    /// Sends an order that it carries out at once or promises to.
+    /// Sends an order that the process carries out at once, or accepts and carries out later.
     pub async fn post<T: DeserializeOwned>(&mut self, path: &str, body: &Value) -> Result<T, ControlError> {
         self.send_json(Method::POST, path, body, ANSWER_TIMEOUT).await
     }
@@ -129,7 +130,7 @@ impl ControlClient {
         timeout(within, answer).await.unwrap_or(Err(ControlError::Silent(within)))
     }
 
-    /// Asks for an endless answer. Only its beginning has a deadline.
+    /// Asks for an endless answer. Only the response's head has a deadline.
     pub async fn stream(&mut self, path: &str) -> Result<Incoming, ControlError> {
         let begun = timeout(ANSWER_TIMEOUT, self.send(Method::GET, path, Full::default())).await;
         begun.unwrap_or(Err(ControlError::Silent(ANSWER_TIMEOUT))).map(Response::into_body)

@@ -7,7 +7,7 @@ use greenroom_engine::run_folder::{self, RunningGreenroom};
 use super::socket_path;
 
 /// The file in a server's run folder that holds its URL.
-pub const SERVER: &str = "server";
+pub const SERVER_FILE: &str = "server";
 
 /// The longest URL: a host name has 255 bytes at most, and the rest of the URL is a few words.
 const URL_BYTES_MAX: u64 = 4096;
@@ -21,12 +21,12 @@ pub struct ControlEndpoint {
     pub server: Option<String>,
 }
 
-/// The greenrooms of a data folder that run and have a socket. Dead ones, foreign files, and processes that serve no
-/// agents are skipped.
+/// The greenrooms of a data folder that run and have a socket. Skips dead processes, foreign files, and processes that
+/// serve no agents.
 pub fn find_endpoints(data_folder: &Path) -> Vec<ControlEndpoint> {
     let endpoint = |RunningGreenroom { pid, path }| {
         let socket = socket_path::socket(&path);
-        let server = greenroom_files::read_text(&path.join(SERVER), URL_BYTES_MAX).ok();
+        let server = greenroom_files::read_text(&path.join(SERVER_FILE), URL_BYTES_MAX).ok();
         let server = server.map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
         socket.exists().then_some(ControlEndpoint { pid, socket, server })
     };

@@ -1,5 +1,6 @@
 //! The server of the control socket: binds the socket of this process's run folder, for this user only, and serves
-//! HTTP/1.1 on it until it is closed. The app owns it, opens it before it serves the first agent and closes it last.
+//! HTTP/1.1 on it until `close`. The app owns this server, opens it before it serves the first agent and closes it
+//! last.
 
 use std::{
     fs, io,
@@ -14,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::socket_path::{self, SocketAddress};
 
-/// A socket that is being served.
+/// The control socket with the task that serves it.
 pub struct ControlServer {
     socket: PathBuf,
     closing: CancellationToken,
@@ -33,7 +34,7 @@ impl ControlServer {
 
     /// Ends every connection and removes the socket.
     pub async fn close(self) {
-        // First, so that no process finds a socket that will not answer.
+        // Remove the socket first, so that no process finds one that will not answer.
         let _ = fs::remove_file(&self.socket);
         self.closing.cancel();
         if let Err(error) = self.task.await {
@@ -45,7 +46,7 @@ impl ControlServer {
 fn bind(socket: &Path) -> io::Result<UnixListener> {
     let address = SocketAddress::new(socket)?;
     let listener = UnixListener::bind(address.path())?;
-    // The folder around it is already private, so others cannot connect at any moment.
+    // The folder around it is already private, so other users cannot connect even before this line.
     fs::set_permissions(address.path(), fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
@@ -57,9 +58,10 @@ mod tests {
 
     use crate::control::ControlClient;
 
-    /// A socket with a path longer than a socket address is bound and found; only this user may use it; closing removes it.
+    /// A socket whose path is longer than a socket address can be bound and found; only this user may use it; `close`
+    /// removes it.
     #[tokio::test]
-    async fn deep_folders_have_a_socket_too() {
+    async fn deep_folder_has_a_control_socket() {
         let folder = tempfile::tempdir().unwrap();
         for depth in [0, 10] {
             let run = (0..depth).fold(folder.path().to_owned(), |path, _| path.join("a-folder-name"));

@@ -13,9 +13,9 @@ use super::{
     GreenroomReport, QueryOutcome,
     query_all::{none_running_message, print, unanswered_messages},
 };
-use crate::{report::Hinted, view::text};
+use crate::{report::CliError, view::text};
 
-/// An item for programs, with the process that it is from.
+/// An item for programs, with the id of the process that reported it.
 #[derive(Serialize)]
 struct ItemWithPid<T> {
     pid: u32,
@@ -23,7 +23,7 @@ struct ItemWithPid<T> {
     what: T,
 }
 
-/// Prints a list, each item with its greenroom's process.
+/// Prints a list, each item with its greenroom's process id.
 pub fn list<T: Serialize>(
     (data, outcomes): (&Path, &[QueryOutcome]),
     all: &[(u32, T)],
@@ -56,7 +56,8 @@ pub fn item<T: Serialize>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A hint for a missing item that is not mistyped: no greenroom runs, or one that may have it does not answer.
+/// A hint for a missing item without a similar name: no greenroom runs, or a greenroom that may have it does not
+/// answer.
 pub fn why_missing(data: &Path, outcomes: &[QueryOutcome]) -> Option<String> {
     if outcomes.is_empty() {
         return Some(format!("no greenroom is running with the data folder `{}`", data.display()));
@@ -65,11 +66,11 @@ pub fn why_missing(data: &Path, outcomes: &[QueryOutcome]) -> Option<String> {
     (!unanswered_messages.is_empty()).then(|| format!("{}; it may have it", unanswered_messages.join(", ")))
 }
 
-/// The error that several greenrooms match where one must.
-pub fn ambiguous_error<'a>(what: &str, several: impl Iterator<Item = &'a GreenroomReport>) -> Hinted {
+/// The error for an item that several greenrooms have, where the verb needs exactly one.
+pub fn ambiguous_error<'a>(what: &str, several: impl Iterator<Item = &'a GreenroomReport>) -> CliError {
     let mut message = format!("{what}:");
     for report in several {
-        let _ = write!(message, "\n  pid {}, {}", report.status.pid, text::clean(&report.status.kind));
+        let _ = write!(message, "\n  pid {}, {}", report.status.pid, text::escape(&report.status.kind));
     }
-    Hinted::failure(message).hint("choose one with `--pid`")
+    CliError::failure(message).hint("choose one with `--pid`")
 }

@@ -24,14 +24,14 @@ pub struct GreenroomReport {
 #[derive(Debug, Clone)]
 pub enum QueryOutcome {
     Answered(Box<GreenroomReport>),
-    /// It runs and does not answer, or its answer cannot be read.
+    /// The process runs and does not answer, or its answer cannot be read.
     Unanswered {
         endpoint: ControlEndpoint,
         why: String,
     },
 }
 
-/// Asks all of them at once. Those that ended meanwhile, and sockets without a process, are left out.
+/// Asks all greenrooms at once. Leaves out processes that ended meanwhile, and sockets without a process.
 pub async fn query_all(data_folder: &Path) -> Vec<QueryOutcome> {
     join_all(find_endpoints(data_folder).into_iter().map(query)).await.into_iter().flatten().collect()
 }
@@ -65,7 +65,8 @@ pub fn none_running_message(data_folder: &Path) -> String {
     )
 }
 
-/// Prints what was found, and on stderr who did not answer: then the list is incomplete, and the exit code a failure.
+/// Prints `text`, and on stderr each process that did not answer: then the list is incomplete, and the exit code a
+/// failure.
 pub fn print(text: &str, outcomes: &[QueryOutcome]) -> anyhow::Result<ExitCode> {
     io::stdout().lock().write_all(text.as_bytes())?;
     let unanswered_messages = unanswered_messages(outcomes);
@@ -75,7 +76,7 @@ pub fn print(text: &str, outcomes: &[QueryOutcome]) -> anyhow::Result<ExitCode> 
     Ok(if unanswered_messages.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Those that answered.
+/// The reports of the processes that answered.
 pub fn reports(outcomes: &[QueryOutcome]) -> impl Iterator<Item = &GreenroomReport> {
     outcomes.iter().filter_map(|outcome| match outcome {
         QueryOutcome::Answered(report) => Some(&**report),
@@ -83,7 +84,7 @@ pub fn reports(outcomes: &[QueryOutcome]) -> impl Iterator<Item = &GreenroomRepo
     })
 }
 
-/// The messages about those that did not answer.
+/// A message for each process that did not answer.
 pub fn unanswered_messages(outcomes: &[QueryOutcome]) -> Vec<String> {
     let unanswered_messages = |outcome: &QueryOutcome| match outcome {
         QueryOutcome::Answered(_) => None,

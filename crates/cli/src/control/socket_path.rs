@@ -1,7 +1,7 @@
 //! The path of a control socket, and how to name it to the kernel.
 //!
-//! The kernel accepts socket addresses of 107 bytes at most, and data folders can be deeper. A deep socket is named through
-//! its opened folder instead, as `/proc/self/fd/N/control.sock`.
+//! The kernel accepts socket addresses of 107 bytes at most, and a data folder's path can be longer. greenroom then
+//! opens the folder and names the socket as `/proc/self/fd/N/control.sock`.
 
 use std::{
     fs::File,
@@ -43,7 +43,7 @@ impl SocketAddress {
         Ok(Self { path, _folder: Some(folder) })
     }
 
-    /// Other platforms have no such way; there the kernel refuses a path that is too long.
+    /// Other platforms have no `/proc`; there the kernel refuses a path that is too long.
     #[cfg(not(target_os = "linux"))]
     pub fn new(socket: &Path) -> io::Result<Self> {
         Ok(Self { path: socket.to_owned(), _folder: None })

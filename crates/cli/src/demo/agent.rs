@@ -26,7 +26,8 @@ pub struct StepError {
 }
 
 impl StepError {
-    /// From an answer's text: `what happened`, perhaps below a heading and with details; a blank line; `hint: what to do`.
+    /// Parses an answer's text: `what happened`, perhaps below a heading and with details; a blank line; `hint: what to
+    /// do`.
     pub fn new(text: &str) -> Self {
         let hint = text.split_once("\n\nhint: ").and_then(|(_, hint)| hint.lines().next());
         let message = text.lines().find(|line| !line.starts_with('#') && !line.trim().is_empty());
@@ -50,15 +51,15 @@ impl DemoAnswer {
     }
 }
 
-/// What a page says of the agent that looks at it.
+/// What a page says about the agent that visits it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SeenPage {
+pub struct ShopPage {
     pub customer: String,
     /// Empty, or its items, with commas between.
     pub basket: String,
 }
 
-impl SeenPage {
+impl ShopPage {
     fn read(answer: &DemoAnswer) -> Option<Self> {
         let customer = answer.rest_of_line("Signed in as ")?.to_owned();
         let basket = answer.rest_of_line("Basket holds ").unwrap_or_default().to_owned();
@@ -74,16 +75,24 @@ pub struct DemoAgent {
     /// Time spent waiting for answers.
     pub busy: Duration,
     /// What the last page said.
-    pub seen: SeenPage,
+    pub last_page: ShopPage,
     pub error: Option<StepError>,
     peer: Peer,
 }
 
 impl DemoAgent {
     pub fn new(role: Role, front: &Endpoint) -> Self {
-        // The server's own messages are not read; it asks nothing of a client without capabilities.
+        // The agent does not read the server's requests: a server sends none to a client without capabilities.
         let (peer, _) = front.connect();
-        Self { role, calls: 0, pages: 0, busy: Duration::ZERO, seen: SeenPage::default(), error: None, peer }
+        Self {
+            role,
+            calls: 0,
+            pages: 0,
+            busy: Duration::ZERO,
+            last_page: ShopPage::default(),
+            error: None,
+            peer,
+        }
     }
 
     /// The handshake.
@@ -97,7 +106,7 @@ impl DemoAgent {
         flatten_result(answer).map(drop)
     }
 
-    /// Starts counting anew: earlier calls were preparation.
+    /// Sets the counters to zero: earlier calls were preparation.
     pub fn reset_counters(&mut self) {
         self.calls = 0;
         self.busy = Duration::ZERO;
@@ -112,8 +121,8 @@ impl DemoAgent {
         self.busy += start.elapsed();
         self.calls += 1;
         let answer = read(&flatten_result(answered)?)?;
-        if let Some(seen) = SeenPage::read(&answer) {
-            self.seen = seen;
+        if let Some(page) = ShopPage::read(&answer) {
+            self.last_page = page;
         }
         Ok(answer)
     }
@@ -121,7 +130,7 @@ impl DemoAgent {
 
 type PeerResult = Result<Result<Raw, Raw>, greenroom_mcp::PeerError>;
 
-/// Turns the protocol's refusals and the end of the connection into trouble.
+/// Turns a JSON-RPC error and the end of the connection into a [`StepError`].
 fn flatten_result(answered: PeerResult) -> Result<Raw, StepError> {
     match answered {
         Ok(Ok(result)) => Ok(result),
@@ -130,7 +139,7 @@ fn flatten_result(answered: PeerResult) -> Result<Raw, StepError> {
     }
 }
 
-/// Reads a tool's answer. A failed tool is trouble.
+/// Reads a tool's answer. A failed tool is a [`StepError`].
 fn read(result: &Raw) -> Result<DemoAnswer, StepError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -167,19 +176,19 @@ mod tests {
 
     /// An agent reads from a snapshot who it is and what it has taken, quoted or not.
     #[test]
-    fn pages_are_read() {
+    fn customer_and_basket_are_parsed_from_a_snapshot() {
         let text = "### Page\n- Page URL: http://x/\n```yaml\n- paragraph [ref=e3]: Signed in as Ada\n\
                     - paragraph [ref=e4]: \"Basket holds Sencha, Biscuits\"\n- button \"Take Mint\"\n```";
         let read = answer(&json!({"content": [{"type": "text", "text": text}]})).unwrap();
-        let seen = SeenPage { customer: "Ada".to_owned(), basket: "Sencha, Biscuits".to_owned() };
-        assert_eq!(SeenPage::read(&read), Some(seen));
+        let page = ShopPage { customer: "Ada".to_owned(), basket: "Sencha, Biscuits".to_owned() };
+        assert_eq!(ShopPage::read(&read), Some(page));
         assert_eq!(read.rest_of_line("- Page URL: "), Some("http://x/"));
-        assert_eq!(SeenPage::read(&DemoAnswer::default()), None);
+        assert_eq!(ShopPage::read(&DemoAnswer::default()), None);
     }
 
-    /// A failed tool is trouble, with its hint separate.
+    /// A failed tool is a [`StepError`], with its hint separate.
     #[test]
-    fn failures_are_read() {
+    fn failed_answer_becomes_a_step_error() {
         let text = "no browser free within 1 s: pool \"DEFAULT\"\n\nhint: close a session";
         let failed = answer(&json!({"isError": true, "content": [{"type": "text", "text": text}]}));
         let error = failed.unwrap_err();
@@ -193,7 +202,7 @@ mod tests {
 
     /// The size of a picture is known without decoding it.
     #[test]
-    fn pictures_are_read() {
+    fn picture_size_is_counted_in_base64() {
         let read = answer(&json!({"content": [{"type": "image", "data": "AAAA", "mimeType": "image/jpeg"}]}));
         assert_eq!(read.unwrap().picture_chars, Some(4));
     }

@@ -1,8 +1,8 @@
-//! What the demo's shop sells, and its customers: enough of both for every agent to leave with something else.
+//! What the demo's shop sells, and its customers: enough of both for every agent to buy something else.
 
-use crate::view::terminal::Paint;
+use crate::view::terminal::TextStyle;
 
-/// Teas and what 100 g cost, in cents. As many as there can be agents: each one takes its own.
+/// Teas, with the price of 100 g in cents. There are as many as agents, and each agent buys another tea.
 pub const TEAS: [(&str, u32); 16] = [
     ("Sencha", 780),
     ("Assam", 450),
@@ -34,7 +34,8 @@ const NAMES: [&str; AGENTS_MAX as usize] = [
 ];
 
 /// Red is reserved for failures.
-const PAINTS: [Paint; 5] = [Paint::Green, Paint::Yellow, Paint::Cyan, Paint::Magenta, Paint::Blue];
+const STYLES: [TextStyle; 5] =
+    [TextStyle::Green, TextStyle::Yellow, TextStyle::Cyan, TextStyle::Magenta, TextStyle::Blue];
 
 /// What an agent wants to buy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,15 +46,15 @@ pub enum ShoppingTask {
     Compare,
     /// Fills in a form, for another person.
     Gift,
-    /// Takes a picture of it.
+    /// Takes a screenshot of the page.
     Picture,
 }
 
-/// One agent: its name and what it wants. Agents differ in all of it.
+/// One agent: its name and what it wants. No two agents have the same name, tea or session.
 #[derive(Debug, Clone, Copy)]
 pub struct Role {
     pub name: &'static str,
-    pub paint: Paint,
+    pub style: TextStyle,
     pub tea: &'static str,
     pub task: ShoppingTask,
 }
@@ -88,7 +89,7 @@ pub fn roles(count: u8) -> Vec<Role> {
         .enumerate()
         .map(|(n, (name, (tea, _)))| Role {
             name,
-            paint: PAINTS[n % PAINTS.len()],
+            style: STYLES[n % STYLES.len()],
             tea,
             task: tasks[n % tasks.len()],
         })

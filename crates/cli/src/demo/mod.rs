@@ -1,9 +1,8 @@
 //! The demo: a shop on loopback, and agents that use it at the same time, each through its own connection and session,
 //! over the same HTTP front that `greenroom serve` has.
 //!
-//! It needs no running server and leaves nothing behind. It joins no server, and no front finds it: what it shows must not
-//! depend on what else runs. The shop's port is open to browsers, as any site's is; the front's is closed to them, as
-//! always.
+//! It needs no running server, and leaves nothing behind. It joins no server, and no front finds it: other greenrooms
+//! must not change what it shows. Browsers can reach the shop's port, as any site's, but not the front's port.
 
 mod agent;
 pub mod catalog;
@@ -34,13 +33,13 @@ use greenroom_mcp::link::http::Endpoint;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{app::App, config::ProcessEnv, report::Hinted, view::terminal::Terminal};
+use crate::{app::App, config::ProcessEnv, report::CliError, view::terminal::Terminal};
 use agent::DemoAgent;
 use catalog::{Role, roles};
 use script::{DemoStep, STEPS, run_step};
 use view::{DemoPrinter, DemoTotals};
 
-/// How the demo ended, if it was played at all.
+/// How a demo that ran to its end came out.
 pub enum DemoOutcome {
     Fine,
     /// The first problem, and how many agents had one.
@@ -55,7 +54,7 @@ pub enum DemoOutcome {
 pub fn check(settings: &Settings, env: &ProcessEnv) -> anyhow::Result<()> {
     let pool = &settings.pool;
     if pool.engine != EngineKind::Playwright {
-        return Err(Hinted::usage(format!(
+        return Err(CliError::usage(format!(
             "the demo knows the playwright engine's tools, and `pool.engine` is `{}`",
             pool.engine
         ))
@@ -64,11 +63,11 @@ pub fn check(settings: &Settings, env: &ProcessEnv) -> anyhow::Result<()> {
     }
     install::PLAYWRIGHT.locate(&settings.data_dir).map_err(StartError::from)?;
     browser::find(&env.install_paths(), pool.headless, pool.browser.into(), pool.executable_path.as_deref())
-        .map_err(|error| Hinted::failure(error.to_string()).hint(error.hint()))?;
+        .map_err(|error| CliError::failure(error.to_string()).hint(error.hint()))?;
     Ok(())
 }
 
-/// Plays the demo from beginning to end, and takes everything down again. `None` when it was stopped before its end.
+/// Runs the demo from beginning to end, then shuts everything down. `None` when it was stopped before its end.
 pub async fn run(
     settings: &Settings,
     env: &ProcessEnv,
@@ -77,7 +76,7 @@ pub async fn run(
     stop: CancellationToken,
 ) -> anyhow::Result<Option<DemoOutcome>> {
     let mut settings = settings.clone();
-    // No further session comes: a spare would be opened in vain.
+    // No session comes after those of the agents, so none would use a spare.
     settings.pool.warm = Some(0);
     // The demo shows the built-in pool, whatever else is declared; it uses no attached browser.
     settings.pools = Vec::new();
@@ -89,14 +88,14 @@ pub async fn run(
     let (front, front_url) = listen().await?;
     let address = front.local_addr().context("cannot tell where the front listens")?;
     let app = App::build(ProcessKind::Server, &settings, env).await?;
-    // Before any page can know the port.
-    let port = app.hold(address.port())?;
+    // Close the port to browsers before any page can know it.
+    let port = app.block_port(address.port())?;
     let closing = CancellationToken::new();
     let http_state = Arc::new(HttpState {
         gateway: app.gateway.clone(),
         sessions: Arc::new(HttpClients::default()),
         probes: Arc::new(Probes { server: app.run_folder().1.to_owned() }),
-        reach: ClientLocation::Network,
+        location: ClientLocation::Network,
         owner: Owner::local(),
         rules: Some(HostRules { address: Some(address.ip()), hosts: Vec::new() }),
         stop: closing.clone(),
@@ -108,11 +107,11 @@ pub async fn run(
         app: &app,
         shop: shop_url,
         front: format!("{front_url}/mcp"),
-        show: DemoPrinter::new(&roles(agents), json, Terminal::stdout(env)),
+        printer: DemoPrinter::new(&roles(agents), json, Terminal::stdout(env)),
     };
     let playing = async {
         let done = tokio::select! {
-            done = demo.play() => Some(done),
+            done = demo.run_steps() => Some(done),
             () = stop.cancelled() => None,
         };
         closing.cancel();
@@ -137,32 +136,31 @@ async fn listen() -> anyhow::Result<(impl Listener<Addr = std::net::SocketAddr>,
     Ok((crate::tcp::with_options(listener), url))
 }
 
-/// The parts that run while agents play.
+/// The parts that run while the agents work.
 struct DemoRun<'a> {
     roles: Vec<Role>,
     app: &'a App,
     shop: String,
     front: String,
-    show: DemoPrinter,
+    printer: DemoPrinter,
 }
 
 impl DemoRun<'_> {
-    async fn play(&self) -> anyhow::Result<DemoOutcome> {
+    async fn run_steps(&self) -> anyhow::Result<DemoOutcome> {
         let front = Endpoint::new(self.front.parse().context("the front's own URL cannot be read")?)?;
         let mut agents: Vec<_> = self.roles.iter().map(|role| DemoAgent::new(*role, &front)).collect();
-        self.show.opening(agents.len(), &self.shop, &self.front)?;
+        self.printer.opening(agents.len(), &self.shop, &self.front)?;
         let mut start = Duration::ZERO;
         let mut began = Instant::now();
         for step in STEPS {
-            self.show.act(step.title())?;
-            let parts = agents.iter_mut().map(|agent| run_step(step, agent, &self.shop, &self.show));
+            self.printer.step_title(step.title())?;
+            let parts = agents.iter_mut().map(|agent| run_step(step, agent, &self.shop, &self.printer));
             try_join_all(parts).await?;
             if agents.iter().all(|agent| agent.error.is_some()) {
-                // No agent is left to play on.
                 break;
             }
             if step == DemoStep::Open {
-                // A running server has its browser ready; so the start is measured separately.
+                // A running server has its browser ready, so measure the browser's start separately.
                 start = began.elapsed();
                 began = Instant::now();
                 agents.iter_mut().for_each(DemoAgent::reset_counters);
@@ -170,12 +168,12 @@ impl DemoRun<'_> {
         }
         let took = began.elapsed();
         let chromiums = self.chromiums();
-        self.show.ending(&agents, &DemoTotals { chromiums, start, took })?;
-        let mut troubled = agents.iter().filter_map(|agent| Some((agent, agent.error.as_ref()?)));
-        Ok(match troubled.next() {
+        self.printer.ending(&agents, &DemoTotals { chromiums, start, took })?;
+        let mut failed = agents.iter().filter_map(|agent| Some((agent, agent.error.as_ref()?)));
+        Ok(match failed.next() {
             None => DemoOutcome::Fine,
             Some((agent, error)) => DemoOutcome::Failed {
-                agents: 1 + troubled.count(),
+                agents: 1 + failed.count(),
                 message: format!("{}: {}", agent.role.name, error.message),
                 hint: error.hint.clone(),
             },

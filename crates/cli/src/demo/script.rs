@@ -1,5 +1,6 @@
-//! What the agents of the demo do, step by step. All of them take a step at the same time; the next begins when all are done,
-//! so that all are signed in before any shops, and all have shopped before any looks back.
+//! What the agents of the demo do, step by step. All agents take a step at the same time; the next begins when all are
+//! done. So all have signed in before any of them shops, and all have shopped before any of them looks at its basket
+//! again.
 
 use serde_json::json;
 
@@ -15,7 +16,7 @@ pub enum DemoStep {
     Arrive,
     SignIn,
     Shop,
-    LookBack,
+    RecheckBasket,
 }
 
 impl DemoStep {
@@ -25,41 +26,41 @@ impl DemoStep {
             Self::Open => "A browser each",
             Self::Arrive => "All open the same shop",
             Self::SignIn => "All sign in at once, each under a name of its own",
-            Self::Shop => "Each goes about its own errand",
-            Self::LookBack => "All open the same page again: who am I, and what have I taken?",
+            Self::Shop => "Each agent does its own task",
+            Self::RecheckBasket => "All open the same page again: who am I, and what have I taken?",
         }
     }
 }
 
 pub const STEPS: [DemoStep; 5] =
-    [DemoStep::Open, DemoStep::Arrive, DemoStep::SignIn, DemoStep::Shop, DemoStep::LookBack];
+    [DemoStep::Open, DemoStep::Arrive, DemoStep::SignIn, DemoStep::Shop, DemoStep::RecheckBasket];
 
 /// Picks the cheapest tea off the price list.
 const CHEAPEST: &str = "() => [...document.querySelectorAll('tr')].map(row => [...row.cells].map(cell => cell.textContent))\
      .sort((a, b) => a[1] - b[1])[0].join(' at ')";
 
-/// Runs one step of an agent. An error is printed and stored, and the agent skips all later steps.
+/// Runs one step of an agent. It prints and stores an error, and the agent skips all later steps.
 pub async fn run_step(
     step: DemoStep,
     agent: &mut DemoAgent,
     shop: &str,
-    show: &DemoPrinter,
+    printer: &DemoPrinter,
 ) -> anyhow::Result<()> {
     if agent.error.is_some() {
         return Ok(());
     }
-    let mut current = AgentStep { agent, shop, show };
+    let mut current = AgentStep { agent, shop, printer };
     let done = match step {
         DemoStep::Open => current.open().await,
         DemoStep::Arrive => current.arrive().await,
         DemoStep::SignIn => current.sign_in().await,
         DemoStep::Shop => current.shop().await,
-        DemoStep::LookBack => current.look_back().await,
+        DemoStep::RecheckBasket => current.recheck_basket().await,
     };
     match done {
         Ok(()) => Ok(()),
         Err(Stop::StepError(error)) => {
-            current.show.failed(&current.agent.role, &error)?;
+            current.printer.failed(&current.agent.role, &error)?;
             current.agent.error = Some(error);
             Ok(())
         }
@@ -67,7 +68,7 @@ pub async fn run_step(
     }
 }
 
-/// Why an agent stops: a problem, or stdout is closed.
+/// Why an agent stops: its step failed, or stdout is closed.
 enum Stop {
     StepError(StepError),
     Output(std::io::Error),
@@ -88,7 +89,7 @@ impl From<std::io::Error> for Stop {
 struct AgentStep<'a> {
     agent: &'a mut DemoAgent,
     shop: &'a str,
-    show: &'a DemoPrinter,
+    printer: &'a DemoPrinter,
 }
 
 impl AgentStep<'_> {
@@ -102,7 +103,7 @@ impl AgentStep<'_> {
     async fn arrive(&mut self) -> Result<(), Stop> {
         self.visit("/").await?;
         self.expect("nobody", "")?;
-        self.print_seen("browser_navigate", "opens the shop")
+        self.print_page("browser_navigate", "opens the shop")
     }
 
     async fn sign_in(&mut self) -> Result<(), Stop> {
@@ -112,7 +113,7 @@ impl AgentStep<'_> {
         self.agent.call("browser_type", arguments).await?;
         self.agent.pages += 1;
         self.expect(name, "")?;
-        self.print_seen("browser_type", &format!("signs in as {name}"))
+        self.print_page("browser_type", &format!("signs in as {name}"))
     }
 
     async fn shop(&mut self) -> Result<(), Stop> {
@@ -135,19 +136,19 @@ impl AgentStep<'_> {
         }
     }
 
-    /// Looks at the same page again, after all agents have changed it.
-    async fn look_back(&mut self) -> Result<(), Stop> {
+    /// Loads the basket's page again, after all agents have filled their baskets.
+    async fn recheck_basket(&mut self) -> Result<(), Stop> {
         self.visit("/").await?;
         let role = self.agent.role;
         self.expect(role.name, &role.basket())?;
-        self.print_seen("browser_navigate", "looks again")
+        self.print_page("browser_navigate", "looks again")
     }
 
     async fn take(&mut self, item: &str) -> Result<(), Stop> {
         let button = format!("Take {item}");
         let target = format!("getByRole(\"button\", {{ name: \"{button}\", exact: true }})");
         self.agent.call("browser_click", json!({ "element": button, "target": target })).await?;
-        if !self.agent.seen.basket.contains(item) {
+        if !self.agent.last_page.basket.contains(item) {
             return Err(self.unexpected(&format!("{item} in the basket")));
         }
         self.print_basket(&format!("takes {item}"))
@@ -202,29 +203,29 @@ impl AgentStep<'_> {
 
     /// The page must say that it is this customer's, and show this basket.
     fn expect(&self, customer: &str, basket: &str) -> Result<(), Stop> {
-        let seen = &self.agent.seen;
-        if seen.customer == customer && seen.basket == basket {
+        let page = &self.agent.last_page;
+        if page.customer == customer && page.basket == basket {
             return Ok(());
         }
         Err(self.unexpected(&format!("customer \"{customer}\" with the basket \"{basket}\"")))
     }
 
     fn unexpected(&self, wanted: &str) -> Stop {
-        let seen = &self.agent.seen;
+        let page = &self.agent.last_page;
         let message =
-            format!("expected {wanted}; sees customer \"{}\" with \"{}\"", seen.customer, seen.basket);
+            format!("expected {wanted}; sees customer \"{}\" with \"{}\"", page.customer, page.basket);
         Stop::StepError(StepError { message, hint: None })
     }
 
     fn print_step(&self, tool: &str, does: &str, sees: &str) -> Result<(), Stop> {
-        Ok(self.show.step(&self.agent.role, tool, does, sees)?)
+        Ok(self.printer.step(&self.agent.role, tool, does, sees)?)
     }
 
     fn print_basket(&self, does: &str) -> Result<(), Stop> {
-        self.print_step("browser_click", does, &format!("basket: {}", self.agent.seen.basket))
+        self.print_step("browser_click", does, &format!("basket: {}", self.agent.last_page.basket))
     }
 
-    fn print_seen(&self, tool: &str, does: &str) -> Result<(), Stop> {
-        self.print_step(tool, does, &self.show.seen(&self.agent.seen))
+    fn print_page(&self, tool: &str, does: &str) -> Result<(), Stop> {
+        self.print_step(tool, does, &self.printer.page_text(&self.agent.last_page))
     }
 }

@@ -41,7 +41,7 @@ struct SignIn {
     name: String,
 }
 
-/// HttpOnly, as sign-ins are: no script of the page can read it, and no other browser has it.
+/// Sets the cookie. It is HttpOnly, as a real shop's would be: no script of the page can read it.
 async fn sign_in(Form(SignIn { name }): Form<SignIn>) -> Response {
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(NAME_CHARS_MAX).collect();
     let cookie = format!("{COOKIE}={name}; Path=/; HttpOnly; SameSite=Lax");
@@ -103,7 +103,7 @@ mod tests {
 
     /// A customer is known by the shop's own cookie, and by no other whose name is similar.
     #[test]
-    fn customers() {
+    fn customer_is_read_from_the_shop_cookie() {
         assert_eq!(customer(&HeaderMap::new()), None);
         assert_eq!(customer(&headers("customer=Ada")), Some("Ada"));
         assert_eq!(customer(&headers("a=b; customer=Ada; c=d")), Some("Ada"));
@@ -112,7 +112,7 @@ mod tests {
 
     /// Input is shown as text, never run.
     #[tokio::test]
-    async fn texts_are_harmless() {
+    async fn input_is_escaped_in_pages() {
         let Html(text) = shop(headers("customer=<script>x</script>")).await;
         assert!(text.contains("Signed in as &lt;script&gt;x&lt;/script&gt;"), "{text}");
         let sent = Gift { r#for: "\"><b>".to_owned(), tea: "Mint".to_owned(), wrapped: None };

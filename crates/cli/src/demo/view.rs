@@ -1,4 +1,4 @@
-//! The output of the demo: a line for every event, and a table at the end; or a JSON object a line.
+//! The output of the demo: a line for every event, and a table at the end; with `--json`, a JSON object a line.
 
 use std::{
     io::{self, Write},
@@ -8,23 +8,23 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    agent::{DemoAgent, SeenPage, StepError},
+    agent::{DemoAgent, ShopPage, StepError},
     catalog::Role,
 };
 use crate::view::{
     table::{Cell, table},
-    terminal::{Paint, Terminal},
-    text::{clean, count, shorten, width},
+    terminal::{Terminal, TextStyle},
+    text::{count, escape, shorten, width},
 };
 
-/// The columns of what an agent does: as wide as the longest, and one.
+/// The width of the column for an agent's action: the longest action's, and one.
 const ACTION_COLUMNS: usize = 21;
 
 /// Where the demo prints, and when it began.
 pub struct DemoPrinter {
     pub terminal: Terminal,
     pub json: bool,
-    /// The columns of the longest name.
+    /// The width of the longest name.
     pub names: usize,
     pub start: Instant,
 }
@@ -32,7 +32,7 @@ pub struct DemoPrinter {
 /// The figures of the whole demo.
 pub struct DemoTotals {
     pub chromiums: usize,
-    /// Until every agent had a browser.
+    /// The time until every agent had a browser.
     pub start: Duration,
     pub took: Duration,
 }
@@ -52,20 +52,21 @@ impl DemoPrinter {
 
     fn opening_text(&self, agents: usize, shop: &str, front: &str) -> String {
         let head = format!("A tea shop, and {} with a browser each", count(agents, "agent"));
-        let place = |what: &str, url: &str| format!("{what:<11}{}\n", self.terminal.paint(Paint::Dim, url));
-        let head = self.terminal.paint(Paint::Bold, &head);
+        let place =
+            |what: &str, url: &str| format!("{what:<11}{}\n", self.terminal.styled(TextStyle::Dim, url));
+        let head = self.terminal.styled(TextStyle::Bold, &head);
         format!("{head}\n{}{}", place("shop", shop), place("greenroom", front))
     }
 
-    pub fn act(&self, title: &str) -> io::Result<()> {
+    pub fn step_title(&self, title: &str) -> io::Result<()> {
         if self.json {
             return object(&json!({ "event": "act", "title": title, "at_ms": ms(self.start.elapsed()) }));
         }
-        write(&self.act_text(title))
+        write(&self.step_title_text(title))
     }
 
-    fn act_text(&self, title: &str) -> String {
-        format!("\n{}\n", self.terminal.paint(Paint::Bold, title))
+    fn step_title_text(&self, title: &str) -> String {
+        format!("\n{}\n", self.terminal.styled(TextStyle::Bold, title))
     }
 
     /// An agent's step, and what it sees.
@@ -77,7 +78,7 @@ impl DemoPrinter {
                 "tool": tool, "does": does, "sees": sees,
             }));
         }
-        write(&self.line(role, at, does, sees, Paint::Plain))
+        write(&self.line(role, at, does, sees, TextStyle::Plain))
     }
 
     pub fn failed(&self, role: &Role, error: &StepError) -> io::Result<()> {
@@ -88,23 +89,23 @@ impl DemoPrinter {
                 "error": error.message, "hint": error.hint,
             }));
         }
-        write(&self.line(role, at, "FAILED", &error.message, Paint::Red))
+        write(&self.line(role, at, "FAILED", &error.message, TextStyle::Red))
     }
 
-    fn line(&self, role: &Role, at: Duration, does: &str, sees: &str, paint: Paint) -> String {
-        let name = self.terminal.paint(role.paint, &format!("{:<1$}", role.name, self.names));
+    fn line(&self, role: &Role, at: Duration, does: &str, sees: &str, style: TextStyle) -> String {
+        let name = self.terminal.styled(role.style, &format!("{:<1$}", role.name, self.names));
         let at = format!("{:>8}", seconds(at));
         let before = self.names + at.len() + ACTION_COLUMNS + 4;
         let room = self.terminal.columns.map_or(usize::MAX, |columns| columns.saturating_sub(before));
-        let sees = shorten(&clean(sees), room);
-        let at = self.terminal.paint(Paint::Dim, &at);
-        let does = self.terminal.paint(paint, &format!("{does:<ACTION_COLUMNS$}"));
+        let sees = shorten(&escape(sees), room);
+        let at = self.terminal.styled(TextStyle::Dim, &at);
+        let does = self.terminal.styled(style, &format!("{does:<ACTION_COLUMNS$}"));
         format!("{name}{at}  {does}  {sees}\n")
     }
 
     /// What a page says of an agent, in one sentence.
-    pub fn seen(&self, seen: &SeenPage) -> String {
-        let SeenPage { customer, basket } = seen;
+    pub fn page_text(&self, page: &ShopPage) -> String {
+        let ShopPage { customer, basket } = page;
         match basket.as_str() {
             "" => format!("signed in as {customer}, basket empty"),
             _ => format!("signed in as {customer}, basket: {basket}"),
@@ -119,7 +120,7 @@ impl DemoPrinter {
             object(&json!({
                 "event": "agent", "agent": agent.role.name, "session": agent.role.session(),
                 "pages": agent.pages, "calls": agent.calls, "ms": ms(agent.busy),
-                "signed_in_as": agent.seen.customer, "basket": agent.seen.basket, "ok": agent.error.is_none(),
+                "signed_in_as": agent.last_page.customer, "basket": agent.last_page.basket, "ok": agent.error.is_none(),
             }))?;
         }
         object(&json!({
@@ -132,19 +133,19 @@ impl DemoPrinter {
 
     fn ending_text(&self, agents: &[DemoAgent], totals: &DemoTotals) -> String {
         if agents.iter().all(|agent| agent.pages == 0) {
-            // They did not reach a page; the error says why.
+            // No agent reached a page; the error says why.
             return "\n".to_owned();
         }
         let heads = ["AGENT", "SESSION", "PAGES", "CALLS", "BUSY", "SIGNED IN AS", "BASKET"];
         let row = |agent: &DemoAgent| {
             vec![
-                Cell::Text(agent.role.paint, agent.role.name.to_owned()),
+                Cell::Text(agent.role.style, agent.role.name.to_owned()),
                 Cell::plain(agent.role.session()),
                 Cell::Number(agent.pages.to_string()),
                 Cell::Number(agent.calls.to_string()),
                 Cell::Number(seconds(agent.busy)),
-                Cell::plain(clean(&agent.seen.customer)),
-                Cell::plain(clean(&agent.seen.basket)),
+                Cell::plain(escape(&agent.last_page.customer)),
+                Cell::plain(escape(&agent.last_page.basket)),
             ]
         };
         let rows: Vec<_> = agents.iter().map(row).collect();
@@ -158,7 +159,7 @@ impl DemoPrinter {
             seconds(totals.took)
         );
         let mut text = format!("\n{}\n", table(&heads, &rows, "", self.terminal));
-        text += &format!("{}\n", self.terminal.paint(Paint::Bold, &figures));
+        text += &format!("{}\n", self.terminal.styled(TextStyle::Bold, &figures));
         if agents.iter().all(|agent| agent.error.is_none()) {
             text += "One shop, one moment, and every agent saw its own name and basket only.\n\n";
             text += "next: `greenroom setup claude` connects your agent (or cursor, vscode, codex)\n";

@@ -1,5 +1,5 @@
-//! Whether a browser really opens a page, from the engine down to Chromium. The last check: the others have checked what it
-//! needs.
+//! Whether a browser really opens a page, from the engine down to Chromium. This is the last check: it needs all that
+//! the others have checked.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,9 +16,10 @@ use crate::app::App;
 /// A page that needs no network.
 const PAGE: &str = "data:text/html,<title>greenroom</title>ready";
 
-/// `others_passed` says that no other check failed: only then is a page that does not open a finding of its own.
+/// `others_passed` says that no other check failed. Otherwise this check is skipped: a page that does not open would
+/// only repeat their findings.
 pub(super) async fn check(installation: &Installation, others_passed: bool) -> CheckOutcome {
-    if !installation.browse {
+    if !installation.opens_page {
         return CheckOutcome::skipped("not asked for");
     }
     if !others_passed {
@@ -34,7 +35,7 @@ pub(super) async fn check(installation: &Installation, others_passed: bool) -> C
         Ok(app) => app,
         Err(error) => return CheckOutcome::failed(format!("{error:#}")),
     };
-    let opened = browse(&app, tool).await;
+    let opened = open_page(&app, tool).await;
     app.shut_down(std::future::ready(())).await;
     match opened {
         Ok(()) => CheckOutcome::ok("a browser opened a page"),
@@ -65,8 +66,8 @@ impl PageFailure {
 }
 
 /// Opens the page with a tool that takes its `url`.
-async fn browse(app: &App, tool: &'static str) -> Result<(), PageFailure> {
-    // The agent's tools may be restricted; this is not an agent.
+async fn open_page(app: &App, tool: &'static str) -> Result<(), PageFailure> {
+    // The user's policy may deny the tool to agents; doctor is no agent.
     let policy =
         Policy::new(&[], &[], BTreeSet::new(), false).map_err(|error| PageFailure::new(error.to_string()))?;
     let permit = policy.permit(&Owner::local(), tool).map_err(|error| PageFailure::new(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Whether there is a browser for every pool: the needed one, and the one for the other mode (headless or headed).
+//! Whether there is a browser for every pool. Also shows which browser the default pool would use headless and headed.
 
 use greenroom_core::settings::Pool;
 use greenroom_engine::browser::{self, Browser, NoBrowser};

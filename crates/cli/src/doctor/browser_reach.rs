@@ -1,5 +1,5 @@
-//! Whether each configured attached browser can be reached now, and how to start those that cannot, a line each. This
-//! check starts none, and an unreachable one is only a warning: greenroom goes on trying.
+//! Whether greenroom can reach each configured attached browser now, and how to start the others, a line each. This
+//! check starts no browser, and an unreachable browser is only a warning: greenroom goes on trying.
 
 use greenroom_core::{StartError, settings::AttachedBrowser};
 use greenroom_engine::{Endpoint, StartCommand};
@@ -12,7 +12,7 @@ pub(super) async fn check(installation: &Installation) -> Vec<CheckOutcome> {
     if browsers.is_empty() {
         return vec![CheckOutcome::skipped("none are configured")];
     }
-    // All at once: a slow one would delay the others.
+    // All at once: a slow browser would delay the others.
     let mut checks = JoinSet::new();
     for (index, browser) in browsers.iter().enumerate() {
         let headers = browser.headers.iter().map(|header| (header.name.clone(), header.value.clone()));
@@ -46,13 +46,13 @@ fn outcomes_of(answers: Vec<(String, &AttachedBrowser, Result<(), StartError>)>)
     reached.into_iter().chain(unreachable).collect()
 }
 
-/// Its name for people: its index, and its label or its address.
+/// A browser's name for people: its index, and its label or its address.
 fn name(index: usize, browser: &AttachedBrowser) -> String {
     let known = browser.label.clone().unwrap_or_else(|| browser.shown_url());
     format!("browser {} ({known})", index + 1)
 }
 
-/// The fix for an unreachable one.
+/// The fix for an unreachable browser.
 fn fix(browser: &AttachedBrowser, error: &StartError) -> String {
     if browser.start_command.is_empty() {
         return error.hint.clone().unwrap_or_else(|| "start it".to_owned());

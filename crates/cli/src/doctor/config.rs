@@ -19,7 +19,7 @@ pub(super) fn check(installation: &Installation) -> CheckOutcome {
 fn sources(resolved: &Resolved) -> Vec<(String, Vec<String>)> {
     let of_all = SETTINGS.iter().map(|setting| (setting.key.to_owned(), resolved.origin(setting.key)));
     let of_pools = resolved.settings.pools.iter().map(|pool| pool.name.as_str()).flat_map(|pool| {
-        // One mention per pool and source: a pool with many keys would fill the screen.
+        // Name a pool once per source, not each of its keys: a pool with many keys would fill the screen.
         let keys = resolved.pool_keys(pool).into_iter();
         keys.map(move |(_, _, origin)| (format!("pool {pool}"), origin))
     });

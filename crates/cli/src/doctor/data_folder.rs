@@ -4,7 +4,8 @@ use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 
 use super::{CheckOutcome, Installation};
 
-/// An instance writes some tens of megabytes of profile a session; with less room than this they soon do not fit.
+/// An instance writes some tens of megabytes of profile for each session; with less room than this the disk is soon
+/// full.
 const FREE_BYTES_WANTED: u64 = 512 * 1024 * 1024;
 
 /// Below this not even the engine (20 MB) and one profile fit.

@@ -1,5 +1,5 @@
-//! Whether each configured engine is there: the pinned ones in the data folder, or the user's own by its command or its
-//! address.
+//! Whether each configured engine is installed: the pinned ones in the data folder. An engine of the user's own is only
+//! shown, by its command or its address.
 
 use greenroom_core::settings::{EngineKind, Pool};
 
@@ -9,7 +9,7 @@ use crate::packages;
 pub(super) fn check(installation: &Installation) -> CheckOutcome {
     let settings = &installation.resolved.settings;
     let mut installed = Vec::new();
-    for package in packages::needed(settings) {
+    for package in packages::required(settings) {
         match package.locate(&settings.data_dir) {
             Ok(engine) => {
                 installed.push(format!("{} {}: `{}`", package.name, engine.version, engine.cli.display()));

@@ -28,7 +28,8 @@ use crate::{config::ProcessEnv, packages, progress};
 /// Reading a file takes microseconds and `npm --version` a second; a check that takes longer than this hangs.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Opening a page has deadlines of its own: a browser's start, a session's, a call's, and the shutdown.
+/// For opening a page. Its steps have deadlines of their own: the start of a browser, the opening of a session, a call,
+/// and the shutdown.
 const BROWSE_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The installation that the checks examine.
@@ -37,17 +38,17 @@ pub struct Installation {
     pub env: ProcessEnv,
     pub launcher: Launcher,
     /// Whether a browser may be started.
-    pub browse: bool,
+    pub opens_page: bool,
 }
 
 impl Installation {
     /// Whether every engine is the user's own, which needs neither greenroom's engine nor its browser.
     fn is_custom(&self) -> bool {
-        packages::needed(&self.resolved.settings).is_empty()
+        packages::required(&self.resolved.settings).is_empty()
     }
 }
 
-/// The result of a check. A check of several things may have several.
+/// A result of a check. A check of several things may have several results.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub id: &'static str,
@@ -191,7 +192,7 @@ mod tests {
 
     /// A check that never ends is a failed check, and the ones after it still run.
     #[tokio::test(start_paused = true)]
-    async fn a_check_that_hangs_fails() {
+    async fn hanging_check_fails() {
         let finding = check("stuck", std::future::pending()).await;
         assert_eq!((finding.status, &*finding.message), (CheckStatus::Failed, "no result within 30 s"));
     }

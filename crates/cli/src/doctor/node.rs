@@ -15,11 +15,11 @@ pub(super) async fn check(installation: &Installation) -> CheckOutcome {
     }
 }
 
-/// The Node that all engines would run on.
+/// The Node that runs the engines, if its version suits all of them.
 pub(super) async fn find(installation: &Installation) -> Result<Node, NodeError> {
     let settings = &installation.resolved.settings;
     let path = installation.env.search_path();
     let node = node::find(&installation.launcher, settings.node.as_deref(), path).await?;
-    packages::needed(settings).iter().try_for_each(|package| package.runs_on(&node))?;
+    packages::required(settings).iter().try_for_each(|package| package.runs_on(&node))?;
     Ok(node)
 }

@@ -1,5 +1,5 @@
-//! Whether the browser runs inside its sandbox, which keeps a page that breaks out of its renderer from everything
-//! else this user can reach.
+//! Whether the browser runs inside its sandbox. Without one, a page that breaks out of its renderer reaches everything
+//! that this user can reach.
 
 use rustix::process::geteuid;
 
@@ -39,7 +39,8 @@ mod tests {
     use super::*;
     use crate::doctor::CheckStatus;
 
-    /// Only an ordinary user who did not turn it off has the sandbox; root with the sandbox has no browser.
+    /// The browser has a sandbox only for an ordinary user who did not turn it off; for root, it does not start with
+    /// one.
     #[test]
     fn the_sandbox_needs_an_ordinary_user() {
         for (setting, root, status) in [

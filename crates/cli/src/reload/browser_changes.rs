@@ -1,8 +1,8 @@
-//! Attached browsers that are declared, or no longer declared, while greenroom runs. The address identifies a browser: one
-//! with a new address is added, one whose address is gone is removed.
+//! Declared browsers that come and go while greenroom runs. The address identifies a browser: greenroom adds a browser
+//! with a new address, and removes one whose address is gone.
 //!
-//! Whether any are attached decides what a call without a name means, so the first one and the last one wait for the next
-//! start; and so do new values of a browser that stays, since sessions may live in it.
+//! Whether any browser is attached decides where a call goes that names none, so adding the first browser and removing
+//! the last one wait for the next start. So do new values of a browser that stays, since it may have sessions.
 
 use greenroom_core::{
     settings::{AttachedBrowser, Settings},
@@ -26,23 +26,23 @@ impl BrowserChanges {
         let before = &before.browsers;
         let after = &after.browsers;
         // Another spelling of an address means the same browser.
-        let at = |list: &[AttachedBrowser], url: &str| {
-            let place = ServerAddress::parse(url);
-            list.iter().find(|one| place.may_equal(&ServerAddress::parse(&one.url))).cloned()
+        let find = |list: &[AttachedBrowser], url: &str| {
+            let address = ServerAddress::parse(url);
+            list.iter().find(|one| address.may_equal(&ServerAddress::parse(&one.url))).cloned()
         };
-        let missing = |of: &[AttachedBrowser], from: &[AttachedBrowser]| {
-            of.iter().filter(|one| at(from, &one.url).is_none()).cloned().collect()
+        let not_in = |list: &[AttachedBrowser], other: &[AttachedBrowser]| {
+            list.iter().filter(|one| find(other, &one.url).is_none()).cloned().collect()
         };
-        let is_other = |one: &&AttachedBrowser| at(before, &one.url).is_some_and(|was| was != **one);
+        let is_other = |one: &&AttachedBrowser| find(before, &one.url).is_some_and(|was| was != **one);
         Self {
-            new: missing(after, before),
-            gone: missing(before, after),
+            new: not_in(after, before),
+            gone: not_in(before, after),
             changed: after.iter().filter(is_other).cloned().collect(),
             needs_restart: before.is_empty() || after.is_empty(),
         }
     }
 
-    /// Changes the list of declared and attached browsers accordingly.
+    /// Makes these changes in the list of declared browsers, unless they need a restart.
     pub fn apply_to(self, browsers: &mut Vec<AttachedBrowser>) {
         if self.needs_restart {
             return;
@@ -54,13 +54,13 @@ impl BrowserChanges {
     /// The changes for the log. Each browser is named by its address without its query, which may be a secret.
     pub fn changes(&self) -> Vec<SettingChange> {
         let effect = if self.needs_restart { Effect::OnRestart } else { Effect::Immediate };
-        let said = |list: &[AttachedBrowser], what: &'static str, effect: Effect| {
-            let say = |one: &AttachedBrowser| format!("browser `{}` {what}", one.shown_url());
-            list.iter().map(say).map(|what| SettingChange { what, effect }).collect::<Vec<_>>()
+        let describe = |list: &[AttachedBrowser], what: &'static str, effect: Effect| {
+            let text = |one: &AttachedBrowser| format!("browser `{}` {what}", one.shown_url());
+            list.iter().map(text).map(|what| SettingChange { what, effect }).collect::<Vec<_>>()
         };
-        let mut changes = said(&self.gone, "is gone", effect);
-        changes.extend(said(&self.new, "is new", effect));
-        changes.extend(said(&self.changed, "has other values", Effect::OnRestart));
+        let mut changes = describe(&self.gone, "is gone", effect);
+        changes.extend(describe(&self.new, "is new", effect));
+        changes.extend(describe(&self.changed, "has other values", Effect::OnRestart));
         changes
     }
 }

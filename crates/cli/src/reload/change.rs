@@ -11,7 +11,7 @@ use super::browser_changes::BrowserChanges;
 const IMMEDIATE: [&str; 7] =
     ["lease_timeout", "lease_strategy", "warm", "timeout", "health_interval", "health_timeout", "restarts"];
 
-/// Keys of a pool that are fixed when greenroom starts: what they configure is made then.
+/// Keys of a pool that are fixed when greenroom starts: it makes what they configure only then.
 const ON_RESTART: [&str; 6] = ["instances_max", "instance_idle", "proxy_server", "engine", "command", "url"];
 
 /// When a change takes effect.
@@ -30,16 +30,16 @@ pub struct SettingChange {
     pub effect: Effect,
 }
 
-/// The settings in force after a change: those of the existing pools as configured now, as far as they can change; and
-/// everything else as it was.
-pub fn in_force(before: &Settings, after: &Settings) -> Settings {
+/// The settings in force after a change. Existing pools and browsers get the values that can change while greenroom
+/// runs; everything else stays as it was.
+pub fn effective_settings(before: &Settings, after: &Settings) -> Settings {
     let mut settings = before.clone();
     BrowserChanges::between(before, after).apply_to(&mut settings.browsers);
-    let one = before.tools.r#unsafe;
+    let keeps_slots = before.tools.r#unsafe;
     if before.pools.is_empty() {
-        // Newly declared pools and browsers have to wait, and the built-in pool goes on as it was.
+        // Newly declared pools and browsers wait for a restart, and the built-in pool stays as it was.
         if after.built_in().is_some() && before.built_in().is_some() {
-            settings.pool = changed(&before.pool, &after.pool, one);
+            settings.pool = effective_pool(&before.pool, &after.pool, keeps_slots);
         }
         return settings;
     }
@@ -48,19 +48,26 @@ pub fn in_force(before: &Settings, after: &Settings) -> Settings {
         let common = pool.common.clone();
         let is_default = pool.is_default;
         let instances = now.instances.iter().enumerate().map(|(id, instance)| {
-            let was = pool.instances.get(id).map_or(&common, |instance| &instance.pool);
-            DeclaredInstance { pool: changed(was, &instance.pool, one), ..instance.clone() }
+            let previous = pool.instances.get(id).map_or(&common, |instance| &instance.pool);
+            DeclaredInstance {
+                pool: effective_pool(previous, &instance.pool, keeps_slots),
+                ..instance.clone()
+            }
         });
         let instances = instances.collect();
-        *pool =
-            DeclaredPool { is_default, instances, common: changed(&common, &now.common, one), ..now.clone() };
+        *pool = DeclaredPool {
+            is_default,
+            instances,
+            common: effective_pool(&common, &now.common, keeps_slots),
+            ..now.clone()
+        };
     }
     settings
 }
 
-/// A pool's new values, except those that cannot change. Where code may run in the engine's process, an instance keeps the
-/// one slot that this requires.
-fn changed(before: &Pool, after: &Pool, one_slot: bool) -> Pool {
+/// A pool's new values, except those that cannot change. With `keeps_slots` (`tools.unsafe`), calls may run code in the
+/// engine's process, so an instance keeps its single slot.
+fn effective_pool(before: &Pool, after: &Pool, keeps_slots: bool) -> Pool {
     Pool {
         instances_max: before.instances_max,
         instance_idle: before.instance_idle,
@@ -68,7 +75,7 @@ fn changed(before: &Pool, after: &Pool, one_slot: bool) -> Pool {
         engine: before.engine,
         command: before.command.clone(),
         url: before.url.clone(),
-        slots: if one_slot { before.slots } else { after.slots },
+        slots: if keeps_slots { before.slots } else { after.slots },
         ..after.clone()
     }
 }
@@ -82,14 +89,14 @@ pub fn changes(before: &Settings, after: &Settings) -> Vec<SettingChange> {
         }
     }
     if let (Some(before), Some(after)) = (before.built_in(), after.built_in()) {
-        changes.extend(in_pool("pool", before, after));
+        changes.extend(pool_setting_changes("pool", before, after));
         return changes;
     }
     changes.extend(BrowserChanges::between(before, after).changes());
     let find = |pools: &[DeclaredPool], name: &str| pools.iter().find(|pool| pool.name == name).cloned();
     for pool in &before.pools {
         match find(&after.pools, &pool.name) {
-            Some(now) => changes.extend(in_declared(pool, &now)),
+            Some(now) => changes.extend(declared_pool_changes(pool, &now)),
             None => {
                 changes.push(SettingChange {
                     what: format!("pool {} is gone", pool.name),
@@ -104,7 +111,7 @@ pub fn changes(before: &Settings, after: &Settings) -> Vec<SettingChange> {
     changes
 }
 
-fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<SettingChange> {
+fn declared_pool_changes(before: &DeclaredPool, after: &DeclaredPool) -> Vec<SettingChange> {
     let name = &after.name;
     let mut changes = Vec::new();
     let mut immediate = |differs: bool, what: String| {
@@ -128,23 +135,25 @@ fn in_declared(before: &DeclaredPool, after: &DeclaredPool) -> Vec<SettingChange
             effect: Effect::OnRestart,
         });
     }
-    changes.extend(in_pool(name, &before.common, &after.common));
+    changes.extend(pool_setting_changes(name, &before.common, &after.common));
     for (id, (old, new)) in before.instances.iter().zip(&after.instances).enumerate() {
-        let of_pool = in_pool(name, &before.common, &after.common);
-        // A change of all instances of a pool is listed once.
-        let own = in_pool(&format!("{name}.{id}"), &old.pool, &new.pool);
-        let said = |change: &SettingChange| of_pool.iter().any(|all| tail(&all.what) == tail(&change.what));
-        changes.extend(own.into_iter().filter(|change| !said(change)));
+        let pool_wide = pool_setting_changes(name, &before.common, &after.common);
+        // List a change of all instances of a pool once.
+        let of_instance = pool_setting_changes(&format!("{name}.{id}"), &old.pool, &new.pool);
+        let is_pool_wide = |change: &SettingChange| {
+            pool_wide.iter().any(|other| without_subject(&other.what) == without_subject(&change.what))
+        };
+        changes.extend(of_instance.into_iter().filter(|change| !is_pool_wide(change)));
     }
     changes
 }
 
-/// A change's text without the place.
-fn tail(what: &str) -> &str {
+/// A change's text without the name of the pool or instance.
+fn without_subject(what: &str) -> &str {
     what.split_once(": ").map_or(what, |(_, tail)| tail)
 }
 
-fn in_pool(place: &str, before: &Pool, after: &Pool) -> Vec<SettingChange> {
+fn pool_setting_changes(subject: &str, before: &Pool, after: &Pool) -> Vec<SettingChange> {
     let of_pools = SETTINGS.iter().filter(|setting| setting.is_of_pools());
     let changed = of_pools.filter(|setting| !setting.is_same_in(before, after));
     changed
@@ -155,7 +164,7 @@ fn in_pool(place: &str, before: &Pool, after: &Pool) -> Vec<SettingChange> {
                 _ => Effect::NewInstances,
             };
             SettingChange {
-                what: format!("{place}: `{}` is `{}`", setting.name(), setting.show_in(after)),
+                what: format!("{subject}: `{}` is `{}`", setting.name(), setting.show_in(after)),
                 effect,
             }
         })
@@ -182,18 +191,19 @@ mod tests {
 
     const TWO: &str = "[pools.A]\ninstances = 2\nis_default = true\n[pools.B]\ninstances = 1\n";
 
-    /// A change that could not be applied is reported again the next time; a pool that was never made is not missed.
+    /// A change that needs a restart is reported at each reload; a pool that was never made is not reported as gone.
     #[test]
     fn unapplied_changes_are_reported_again() {
         let with_c = format!("{TWO}[pools.C]\ninstances = 1\n");
-        let now = in_force(&settings(TWO), &settings(&with_c.replace("instances = 2", "instances = 5")));
+        let now =
+            effective_settings(&settings(TWO), &settings(&with_c.replace("instances = 2", "instances = 5")));
         assert_eq!(
             now.pools.iter().map(|pool| (&*pool.name, pool.instances.len())).collect::<Vec<_>>(),
             [("A", 5), ("B", 1)]
         );
         assert_eq!(changes(&now, &settings(&TWO.replace("instances = 2", "instances = 5"))), []);
-        assert_eq!(in_force(&settings(""), &settings(TWO)), settings(""));
-        assert_eq!(in_force(&settings(""), &settings("[pool]\nslots = 3")).pool.slots, 3);
+        assert_eq!(effective_settings(&settings(""), &settings(TWO)), settings(""));
+        assert_eq!(effective_settings(&settings(""), &settings("[pool]\nslots = 3")).pool.slots, 3);
     }
 
     /// What is fixed at the start stays, whatever the files say: the isolation that `tools.unsafe` needs, programs, proxies,
@@ -204,16 +214,16 @@ mod tests {
         let after = settings(
             "data_dir = \"/b\"\n[pool]\nslots = 16\nproxy_server = \"http://p:1\"\nheadless = false\n",
         );
-        let now = in_force(&before, &after);
+        let now = effective_settings(&before, &after);
         assert_eq!((now.tools.r#unsafe, now.pool.slots, &now.data_dir), (true, 1, &before.data_dir));
         assert_eq!((now.pool.proxy_server.clone(), now.pool.headless), (None, false));
         assert!(
             changes(&now, &after).iter().any(|change| change.what.contains("proxy_server")),
-            "said again"
+            "reported again"
         );
         let other =
             TWO.replace("is_default = true\n", "").replace("[pools.B]\n", "[pools.B]\nis_default = true\n");
-        assert!(in_force(&settings(TWO), &settings(&other)).pools[0].is_default);
+        assert!(effective_settings(&settings(TWO), &settings(&other)).pools[0].is_default);
     }
 
     /// Browsers come and go by their addresses; the first, the last and new values wait for the next start. Changes are
@@ -227,7 +237,7 @@ mod tests {
         let b = "browser `ws://b:1/?***`";
         let c = "browser `http://c:1`";
         let urls = |before: &str, after: &str| {
-            let now = in_force(&settings(before), &settings(after)).browsers;
+            let now = effective_settings(&settings(before), &settings(after)).browsers;
             now.into_iter().map(|browser| browser.url).collect::<Vec<_>>()
         };
         check(one, one, &[]);
@@ -242,21 +252,22 @@ mod tests {
         );
         for changed in [one.replace("'x'", "'y'"), format!("pool.timeout = 5\n{one}")] {
             check(one, &changed, &[(&format!("{a} has other values"), Effect::OnRestart)]);
-            assert_eq!(in_force(&settings(one), &settings(&changed)), settings(one));
+            assert_eq!(effective_settings(&settings(one), &settings(&changed)), settings(one));
         }
         let here = "[[browsers]]\nurl = 'http://localhost:1'\n";
         let spelled = here.replace("localhost", "127.0.0.1");
         check(here, &spelled, &[("browser `http://127.0.0.1:1` has other values", Effect::OnRestart)]);
         let scope = ("`sessions.scope` is `call`", Effect::OnRestart);
         check("", one, &[scope, (&format!("{a} is new"), Effect::OnRestart)]);
-        assert_eq!(in_force(&settings(""), &settings(one)), settings(""));
+        assert_eq!(effective_settings(&settings(""), &settings(one)), settings(""));
         check(
             &format!("sessions.scope = 'call'\n{one}"),
             "sessions.scope = 'call'\n",
             &[(&format!("{a} is gone"), Effect::OnRestart)],
         );
         let pools = format!("{one}{TWO}");
-        let now = in_force(&settings(&pools), &settings(&format!("{two}{}", TWO.replace("= 2", "= 3"))));
+        let now =
+            effective_settings(&settings(&pools), &settings(&format!("{two}{}", TWO.replace("= 2", "= 3"))));
         assert_eq!((now.browsers.len(), now.pools[0].instances.len()), (2, 3));
     }
 

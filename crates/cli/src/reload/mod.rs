@@ -1,5 +1,6 @@
-//! Reads the configuration again while the server runs, on SIGHUP or when one of its files has changed, and applies what can
-//! change. It logs what cannot change. It also logs every mistake; then all settings stay as they were.
+//! Reads the configuration again while the server runs, on SIGHUP or when one of its files has changed. It applies the
+//! changes that need no restart, and logs all changes. If the new configuration has mistakes, it logs them, and all
+//! settings stay as they were.
 
 mod browser_changes;
 mod change;
@@ -15,35 +16,35 @@ use greenroom_gateway::control::ProcessKind;
 use tokio::time::sleep;
 
 pub use self::browser_changes::BrowserChanges;
-use self::change::{Effect, SettingChange, changes, in_force};
-use crate::{app::App, config::Inputs, signals::Signals};
+use self::change::{Effect, SettingChange, changes, effective_settings};
+use crate::{app::App, config::ConfigSources, signals::Signals};
 
-/// How often the files are checked. A person who has just saved one waits about this long.
+/// How often the server checks the files. A person who has just saved one waits about this long.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Waits for reasons to read the configuration again, and does so. Never returns.
-pub async fn watch(app: &App, inputs: &Inputs, mut current: Settings, signals: &Signals) {
-    let mut seen = stamps(inputs);
+pub async fn watch(app: &App, config_sources: &ConfigSources, mut current: Settings, signals: &Signals) {
+    let mut seen = file_stamps(config_sources);
     loop {
         let signalled = tokio::select! {
             () = signals.reload.notified() => true,
             () = sleep(POLL_INTERVAL) => false,
         };
-        let now = stamps(inputs);
+        let now = file_stamps(config_sources);
         if !signalled && now == seen {
             continue;
         }
         // The writer of a file may not be done yet: read the file when it has not changed for a while.
         if !signalled {
             sleep(POLL_INTERVAL).await;
-            if stamps(inputs) != now {
+            if file_stamps(config_sources) != now {
                 continue;
             }
         }
         seen = now;
-        match resolve(inputs).await {
+        match resolve(config_sources).await {
             Ok(after) => {
-                let merged = in_force(&current, &after.settings);
+                let merged = effective_settings(&current, &after.settings);
                 apply(app, &merged, changes(&current, &after.settings));
                 let refused = app.apply_browser_changes(&BrowserChanges::between(&current, &merged)).await;
                 current = merged;
@@ -59,9 +60,9 @@ pub async fn watch(app: &App, inputs: &Inputs, mut current: Settings, signals: &
 }
 
 /// Reads the files on a blocking thread: the runtime's own thread serves the calls.
-async fn resolve(inputs: &Inputs) -> anyhow::Result<Resolved> {
-    let inputs = inputs.clone();
-    tokio::task::spawn_blocking(move || inputs.resolve()).await?
+async fn resolve(config_sources: &ConfigSources) -> anyhow::Result<Resolved> {
+    let config_sources = config_sources.clone();
+    tokio::task::spawn_blocking(move || config_sources.resolve()).await?
 }
 
 fn apply(app: &App, settings: &Settings, changes: Vec<SettingChange>) {
@@ -87,13 +88,13 @@ fn apply(app: &App, settings: &Settings, changes: Vec<SettingChange>) {
     }
 }
 
-/// Time and size of the files now.
-fn stamps(inputs: &Inputs) -> Vec<(PathBuf, Option<(SystemTime, u64)>)> {
+/// The modification time and the size of each file now.
+fn file_stamps(config_sources: &ConfigSources) -> Vec<(PathBuf, Option<(SystemTime, u64)>)> {
     let stamp = |path: &PathBuf| {
         let data = fs::metadata(path).ok()?;
         Some((data.modified().ok()?, data.len()))
     };
-    inputs
+    config_sources
         .files()
         .into_iter()
         .map(|path| {

@@ -1,5 +1,5 @@
-//! `greenroom browsers`: lists the attached browsers of every running greenroom, and commands to one of them: reconnect it,
-//! attach another, remove one.
+//! `greenroom browsers`: lists the attached browsers of every running greenroom, attaches a browser, and reconnects or
+//! removes one.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -12,11 +12,12 @@ use crate::{
     config::ProcessEnv,
     control::{ControlClient, ControlError, GreenroomReport, QueryOutcome, print, query_all, reports},
     progress,
-    report::Hinted,
+    report::CliError,
     view::{self, terminal::Terminal, text},
 };
 
-/// How long connecting a browser, which may start it, or removing one may take. Its greenroom gives up earlier.
+/// How long it may take to connect a browser, which may run its start command, or to remove one. The greenroom gives up
+/// earlier.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
@@ -134,20 +135,20 @@ async fn send_command(
     method: Method,
     path: String,
     body: Value,
-) -> Result<Browser, Hinted> {
+) -> Result<Browser, CliError> {
     let request = async {
         let mut client = ControlClient::open(&report.endpoint.socket).await?;
         client.send_json(method, &path, &body, COMMAND_TIMEOUT).await
     };
     request.await.map_err(|error| match error {
         ControlError::Refused(problem) => {
-            let failure = Hinted::failure(text::clean(&problem.message));
+            let failure = CliError::failure(text::escape(&problem.message));
             match problem.hint {
-                Some(hint) => failure.hint(text::clean(&hint)),
+                Some(hint) => failure.hint(text::escape(&hint)),
                 None => failure,
             }
         }
-        error => Hinted::failure(format!("greenroom (pid {}): {error}", report.status.pid)),
+        error => CliError::failure(format!("greenroom (pid {}): {error}", report.status.pid)),
     })
 }
 
@@ -173,11 +174,11 @@ fn only_report<'a>(
     data: &Path,
     outcomes: &'a [QueryOutcome],
     args: &BrowsersArgs,
-) -> Result<&'a GreenroomReport, Hinted> {
+) -> Result<&'a GreenroomReport, CliError> {
     let selected_reports: Vec<_> = selected_reports(outcomes, args).collect();
     match selected_reports.as_slice() {
         [one] => Ok(*one),
-        [] => Err(not_found(data, outcomes, Hinted::failure("there is no greenroom to attach it to"))),
+        [] => Err(not_found(data, outcomes, CliError::failure("there is no greenroom to attach it to"))),
         several => Err(print::ambiguous_error("several greenrooms run", several.iter().copied())),
     }
 }
@@ -188,7 +189,7 @@ fn select_browser<'a>(
     outcomes: &'a [QueryOutcome],
     name: &str,
     args: &BrowsersArgs,
-) -> Result<(&'a GreenroomReport, &'a Browser), Hinted> {
+) -> Result<(&'a GreenroomReport, &'a Browser), CliError> {
     let is_called =
         |browser: &Browser| browser.index.to_string() == name || browser.label.as_deref() == Some(name);
     let found: Vec<_> = browsers(outcomes, args).filter(|(_, browser)| is_called(browser)).collect();
@@ -197,16 +198,16 @@ fn select_browser<'a>(
         [] => Err(not_found(
             data,
             outcomes,
-            Hinted::failure(format!("no such browser: \"{}\"", text::clean(name))),
+            CliError::failure(format!("no such browser: \"{}\"", text::escape(name))),
         )),
         several => {
-            let what = format!("several greenrooms have a browser \"{}\"", text::clean(name));
+            let what = format!("several greenrooms have a browser \"{}\"", text::escape(name));
             Err(print::ambiguous_error(&what, several.iter().map(|(report, _)| *report)))
         }
     }
 }
 
-fn not_found(data: &Path, outcomes: &[QueryOutcome], error: Hinted) -> Hinted {
+fn not_found(data: &Path, outcomes: &[QueryOutcome], error: CliError) -> CliError {
     let why = print::why_missing(data, outcomes);
     error.hint(why.unwrap_or_else(|| "`greenroom browsers` shows what there is".to_owned()))
 }

@@ -20,7 +20,7 @@ use crate::{
     app::records,
     config::ProcessEnv,
     progress,
-    report::Hinted,
+    report::CliError,
     view::{self, terminal::Terminal},
 };
 
@@ -68,7 +68,7 @@ pub fn stats(resolved: &Resolved, env: &ProcessEnv, args: &StatsArgs) -> anyhow:
     if !maintenance::exists(data) {
         return no_records(data, if args.json { "null\n" } else { "" });
     }
-    let stats = maintenance::stats(data).map_err(hinted)?;
+    let stats = maintenance::stats(data).map_err(to_cli_error)?;
     let text = if args.json {
         serde_json::to_string_pretty(&stats)? + "\n"
     } else {
@@ -83,14 +83,14 @@ pub async fn vacuum(resolved: &Resolved, args: &VacuumArgs) -> anyhow::Result<Ex
     if !maintenance::exists(records::folder(settings)) {
         return no_records(records::folder(settings), if args.json { "null\n" } else { "" });
     }
-    // Rewriting the file would hold up the calls of all greenrooms that use it.
+    // While greenrooms run, do not rewrite the database file: that would hold up their calls.
     let running_pids: Vec<u32> =
         run_folder::running_greenrooms(&settings.data_dir).iter().map(|living| living.pid).collect();
     let store = maintenance_settings(settings);
     let alone = running_pids.is_empty();
     let work = tokio::task::spawn_blocking(move || maintenance::vacuum(&store, alone));
     let vacuumed =
-        progress::step("making room", work).await.context("the work was given up")?.map_err(hinted)?;
+        progress::step("making room", work).await.context("the work was given up")?.map_err(to_cli_error)?;
     let text = if args.json {
         serde_json::to_string_pretty(&vacuumed)? + "\n"
     } else {
@@ -115,27 +115,27 @@ pub fn export(resolved: &Resolved, args: &ExportArgs) -> anyhow::Result<ExitCode
         Ok(stdout.write_all(b"\n")?)
     })
     .map_err(|error| match error.downcast::<MaintenanceError>() {
-        Ok(error) => hinted(error).into(),
+        Ok(error) => to_cli_error(error).into(),
         Err(error) => error,
     })?;
     stdout.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// No call was ever recorded here. That is no failure, so the note goes to stderr.
+/// Reports that the folder has no records. That is no failure, so the note goes to stderr and the exit code is 0.
 fn no_records(data: &Path, text: &str) -> anyhow::Result<ExitCode> {
     progress::note(&format!("nothing is recorded in `{}` yet", data.display()));
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The limits, for a store that no process keeps open.
+/// Settings for a store that this verb opens for maintenance: the limits, without the tags of a run.
 fn maintenance_settings(settings: &Settings) -> StoreSettings {
     StoreSettings {
         folder: records::folder(settings).to_owned(),
-        run: "by-hand".to_owned(),
+        process_tag: "by-hand".to_owned(),
         running_tags: Vec::new(),
-        began: SystemTime::now(),
+        processes_listed_after: SystemTime::now(),
         max_age: settings.records.max_age,
         bytes_max: settings.records.bytes_max,
         blobs_ttl: settings.blobs.ttl,
@@ -144,7 +144,7 @@ fn maintenance_settings(settings: &Settings) -> StoreSettings {
     }
 }
 
-fn hinted(error: MaintenanceError) -> Hinted {
+fn to_cli_error(error: MaintenanceError) -> CliError {
     let hint = match &error {
         MaintenanceError::NoSession(_) => {
             Some("`greenroom db export` without `--session` shows every record")
@@ -152,7 +152,7 @@ fn hinted(error: MaintenanceError) -> Hinted {
         MaintenanceError::Newer { .. } => Some("use the newest greenroom on this data folder"),
         MaintenanceError::Database { .. } => None,
     };
-    let message = Hinted::failure(format!("{:#}", anyhow::Error::from(error)));
+    let message = CliError::failure(format!("{:#}", anyhow::Error::from(error)));
     match hint {
         Some(hint) => message.hint(hint),
         None => message,

@@ -10,11 +10,11 @@ use tokio::time::timeout;
 use crate::{
     config::ProcessEnv,
     demo::{self, DemoOutcome, catalog::AGENTS_MAX},
-    report::Hinted,
+    report::CliError,
     signals::Signals,
 };
 
-/// How long the demo may take. It takes a few seconds; a machine this slow shows nothing useful.
+/// How long the demo may take. It usually takes a few seconds; on a machine this slow it shows nothing useful.
 const DEMO_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub async fn run(resolved: &Resolved, env: &ProcessEnv, args: &DemoArgs) -> anyh
     let settings = &resolved.settings;
     demo::check(settings, env)?;
     let stop = Signals::listen(false)?.stop;
-    // Whatever ends the demo early, everything it started is taken down in order.
+    // A signal or the timeout cancels this token; `demo::run` then ends everything in order.
     let ending = stop.child_token();
     let playing = demo::run(settings, env, args.agents, args.json, ending.clone());
     let mut playing = std::pin::pin!(playing);
@@ -46,14 +46,14 @@ pub async fn run(resolved: &Resolved, env: &ProcessEnv, args: &DemoArgs) -> anyh
     match outcome {
         Some(DemoOutcome::Fine) => Ok(ExitCode::SUCCESS),
         Some(DemoOutcome::Failed { agents, message, hint }) => {
-            let failure = Hinted::failure(failed(agents, args.agents, &message));
+            let failure = CliError::failure(failed(agents, args.agents, &message));
             Err(failure.hint(hint.unwrap_or_else(|| "run `greenroom doctor`".to_owned())).into())
         }
         None if !in_time => {
             let message = format!("the demo did not end within {}", human(DEMO_TIMEOUT));
-            Err(Hinted::failure(message).hint("run `greenroom doctor`").into())
+            Err(CliError::failure(message).hint("run `greenroom doctor`").into())
         }
-        None => Err(Hinted::failure("the demo was interrupted").into()),
+        None => Err(CliError::failure("the demo was interrupted").into()),
     }
 }
 

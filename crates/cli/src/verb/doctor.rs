@@ -14,7 +14,7 @@ use greenroom_engine::launcher::Launcher;
 use crate::{
     config::ProcessEnv,
     doctor::{self, CheckStatus, Finding, Installation},
-    view::terminal::{Paint, Terminal},
+    view::terminal::{Terminal, TextStyle},
 };
 
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub async fn run(resolved: Resolved, env: ProcessEnv, args: &DoctorArgs) -> anyh
     let terminal = Terminal::stdout(&env);
     let launcher = Launcher::start("doctor").context("cannot start the launcher's thread")?;
     let findings =
-        doctor::run_checks(Installation { resolved, env, launcher, browse: !args.no_browse }).await;
+        doctor::run_checks(Installation { resolved, env, launcher, opens_page: !args.no_browse }).await;
     let text = if args.json {
         serde_json::to_string_pretty(&findings)? + "\n"
     } else {
@@ -47,19 +47,20 @@ fn as_table(findings: &[Finding], terminal: Terminal) -> String {
     let ids = findings.iter().map(|finding| finding.id.len()).max().unwrap_or(0);
     let mut table = String::new();
     for Finding { id, status, message, fix } in findings {
-        let paint = match status {
-            CheckStatus::Ok => Paint::Green,
-            CheckStatus::Warning => Paint::Yellow,
-            CheckStatus::Failed => Paint::Red,
-            CheckStatus::Skipped => Paint::Dim,
+        let style = match status {
+            CheckStatus::Ok => TextStyle::Green,
+            CheckStatus::Warning => TextStyle::Yellow,
+            CheckStatus::Failed => TextStyle::Red,
+            CheckStatus::Skipped => TextStyle::Dim,
         };
-        let status = terminal.paint(paint, &format!("{:7}", status.as_str()));
-        // It contains file names and texts of others, escaped so that none controls the terminal.
+        let status = terminal.styled(style, &format!("{:7}", status.as_str()));
+        // Messages contain file names and texts from other programs: escape them, so that none controls the terminal.
         table += &format!("{status}  {id:ids$}  {}\n", printable_lines(message));
         if let Some(fix) = fix {
             let nothing = "";
             let fix = printable_lines(fix);
-            table += &format!("{nothing:7}  {nothing:ids$}  {} {fix}\n", terminal.paint(Paint::Bold, "fix:"));
+            table +=
+                &format!("{nothing:7}  {nothing:ids$}  {} {fix}\n", terminal.styled(TextStyle::Bold, "fix:"));
         }
     }
     let count = |wanted: CheckStatus| findings.iter().filter(|finding| finding.status == wanted).count();
@@ -79,8 +80,7 @@ fn as_table(findings: &[Finding], terminal: Terminal) -> String {
 mod tests {
     use super::*;
 
-    /// On a terminal the status has a colour, which repeats the word; elsewhere there is none, and findings cannot control
-    /// the terminal.
+    /// On a terminal the status has a colour besides its word, elsewhere none; findings cannot control the terminal.
     #[test]
     fn only_a_terminal_gets_colours() {
         let found = |status, message: &str| Finding {

@@ -1,8 +1,7 @@
 //! `greenroom logs`: what running greenrooms logged lately; with `--follow`, what they log from now on too. With
 //! `--session` it prints a session's timeline instead, by [`timeline`].
 //!
-//! Each line is a JSON object with `--json`. Following ends when the last greenroom that was there at its beginning has
-//! ended.
+//! With `--json` each line is a JSON object. `--follow` ends when all greenrooms that ran at its beginning have ended.
 
 use std::{
     io::{self, Write},
@@ -22,14 +21,15 @@ use crate::{
         ANSWER_TIMEOUT, ControlClient, ControlEndpoint, ControlError, find_endpoints, none_running_message,
     },
     progress,
-    report::{self, Hinted},
+    report::{self, CliError},
     view,
 };
 
-/// The longest line that is read: a message and a dozen fields of 4 KiB are shorter, even with every character escaped.
+/// The longest line that `read` accepts. A message and a dozen fields of 4 KiB are shorter, even with every character
+/// escaped.
 const LINE_BYTES_MAX: usize = 512 * 1024;
 
-/// How many lines may wait to be printed. Past it reading pauses, and a greenroom drops lines that are not read.
+/// How many lines may wait to be printed. When as many wait, reading pauses, and the greenroom drops lines.
 const PRINT_QUEUE: usize = 256;
 
 #[derive(Debug, clap::Args)]
@@ -76,7 +76,7 @@ pub async fn run(resolved: &Resolved, args: &LogsArgs) -> anyhow::Result<ExitCod
     if let Some(pid) = args.pid {
         endpoints.retain(|endpoint| endpoint.pid == pid);
         if endpoints.is_empty() {
-            return Err(Hinted::failure(format!("no greenroom runs as pid {pid}"))
+            return Err(CliError::failure(format!("no greenroom runs as pid {pid}"))
                 .hint("`greenroom status` shows which run")
                 .into());
         }
@@ -91,7 +91,7 @@ pub async fn run(resolved: &Resolved, args: &LogsArgs) -> anyhow::Result<ExitCod
     if args.follow { follow(endpoints, print).await } else { recent(endpoints, print).await }
 }
 
-/// The lines kept now, in the order of time.
+/// Prints the lines that the greenrooms keep, in the order of time.
 async fn recent(endpoints: Vec<ControlEndpoint>, print: Printer) -> anyhow::Result<ExitCode> {
     let mut readers = LogReaders::start(endpoints, false);
     let mut lines = Vec::new();
@@ -103,7 +103,7 @@ async fn recent(endpoints: Vec<ControlEndpoint>, print: Printer) -> anyhow::Resu
             LogEvent::End(pid, Err(error)) => code = failed(pid, &error),
         }
     }
-    // Times of one form and one zone are in order when their texts are.
+    // All times have the same format and time zone, so their texts sort as they do.
     lines.sort_by(|(_, one), (_, other)| time(one).cmp(time(other)));
     for (pid, line) in &lines {
         print.line(*pid, line)?;
@@ -111,7 +111,7 @@ async fn recent(endpoints: Vec<ControlEndpoint>, print: Printer) -> anyhow::Resu
     Ok(code)
 }
 
-/// The lines kept now and new ones, as they come.
+/// Prints the lines that the greenrooms keep, and then new ones as they come.
 async fn follow(endpoints: Vec<ControlEndpoint>, print: Printer) -> anyhow::Result<ExitCode> {
     let mut readers = LogReaders::start(endpoints, true);
     let mut code = ExitCode::SUCCESS;
@@ -190,7 +190,7 @@ impl LogReaders {
     }
 }
 
-/// Reads the stream to its end: a process that is killed ends in the middle of a line.
+/// Reads the stream to its end. A stream that ends in the middle of a line is no error: its process was killed.
 async fn read(
     endpoint: &ControlEndpoint,
     path: &str,

@@ -15,13 +15,13 @@ use greenroom_mcp::stdio;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    app::App, config::ProcessEnv, join::ServerLocation, parent, progress, report::Hinted, signals::Signals,
+    app::App, config::ProcessEnv, join::ServerLocation, parent, progress, report::CliError, signals::Signals,
 };
 
-/// Settings of the front itself; all others are its server's when it has joined one.
+/// The settings that a joined front uses itself. For all others its server's values apply.
 const OWN_SETTINGS: [&str; 2] = ["data_dir", "log"];
 
-/// The note for a person who started it in a terminal.
+/// The note for a person who started `greenroom mcp` in a terminal.
 const TERMINAL_NOTE: &str = "greenroom mcp speaks MCP with a client over stdin and stdout; clients start it themselves, and there is nothing to type here.
 To connect a client: `greenroom setup claude` (or cursor, vscode, codex). To serve many over HTTP: `greenroom serve`.
 To see it at work: `greenroom demo`. Ctrl-C ends this.";
@@ -40,7 +40,7 @@ pub struct McpArgs {
 pub async fn run(
     resolved: &Resolved,
     env: &ProcessEnv,
-    journal: Arc<RecentLog>,
+    recent_log: Arc<RecentLog>,
     args: &McpArgs,
 ) -> anyhow::Result<ExitCode> {
     if std::io::stdin().is_terminal() {
@@ -50,7 +50,7 @@ pub async fn run(
     parent::watch(stop.clone());
     if let Some(url) = &args.server {
         let location =
-            ServerLocation::url(url).map_err(|why| Hinted::usage(format!("`--server {url}`: {why}")))?;
+            ServerLocation::url(url).map_err(|why| CliError::usage(format!("`--server {url}`: {why}")))?;
         let hint = "start one there with `greenroom serve`, or leave `--server` out";
         let first = tokio::select! {
             first = location.connect() => first.map_err(|why| cannot_join(&why, hint))?,
@@ -59,10 +59,10 @@ pub async fn run(
         return join(resolved, env, location, first, stop).await;
     }
     let location = ServerLocation::DataFolder(resolved.settings.data_dir.clone());
-    // A user who names a browser here wants that one, which the server may not know.
+    // A user who names a browser on this command line wants that browser, which the server may not know.
     let names_browsers = (0..resolved.settings.browsers.len())
         .any(|at| matches!(resolved.browser_origin(at), Origin::Flag(_)));
-    // The server's file may be there while it is ending or hangs; then this process goes on without it.
+    // A server that is ending or hangs may still have its file; then this process goes on without the server.
     if !args.standalone && !names_browsers && location.has_server() {
         let first = tokio::select! {
             first = location.connect() => first,
@@ -73,17 +73,17 @@ pub async fn run(
             Err(why) => tracing::warn!(why, "cannot join the running server; going on without it"),
         }
     }
-    stand_alone(resolved, env, journal, stop).await
+    stand_alone(resolved, env, recent_log, stop).await
 }
 
 async fn stand_alone(
     resolved: &Resolved,
     env: &ProcessEnv,
-    journal: Arc<RecentLog>,
+    recent_log: Arc<RecentLog>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     let mut app = App::build(ProcessKind::Stdio, &resolved.settings, env).await?;
-    app.open_control((ProcessKind::Stdio, None), None, journal, axum::Router::new());
+    app.open_control((ProcessKind::Stdio, None), None, recent_log, axum::Router::new());
     app.warm_up();
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     front::stdio::serve(app.gateway.clone(), stdio, stop).await;
@@ -123,5 +123,5 @@ async fn join(
 }
 
 fn cannot_join(why: &str, hint: &str) -> anyhow::Error {
-    Hinted::failure(format!("cannot join a greenroom server: {why}")).hint(hint).into()
+    CliError::failure(format!("cannot join a greenroom server: {why}")).hint(hint).into()
 }

@@ -2,16 +2,20 @@
 
 pub mod browser_command;
 pub mod browsers;
+pub mod completions;
 pub mod config;
+mod confirm;
 pub mod db;
 pub mod demo;
 pub mod doctor;
 pub mod logs;
+pub mod man;
 pub mod mcp;
 pub mod pool;
 pub mod serve;
 pub mod sessions;
 pub mod setup;
 pub mod setup_client;
+mod setup_skill;
 pub mod status;
 pub mod timeline;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     config::ProcessEnv,
     control::{ControlClient, ControlError, GreenroomReport, QueryOutcome, print, query_all, reports},
-    report::Hinted,
+    report::CliError,
     view::{self, terminal::Terminal, text},
 };
 
@@ -69,7 +69,7 @@ pub struct InstanceArgs {
     pub id: Option<String>,
 }
 
-/// What a command does to instances.
+/// A command to instances.
 #[derive(Debug, Clone, Copy)]
 pub enum InstanceCommand {
     Restart,
@@ -137,15 +137,15 @@ async fn send_command<T: DeserializeOwned>(
     pool: &str,
     verb: &str,
     body: &Value,
-) -> Result<T, Hinted> {
+) -> Result<T, CliError> {
     let path = format!("/api/pools/{}/{verb}", utf8_percent_encode(pool, NON_ALPHANUMERIC));
     let answer = async { ControlClient::open(&report.endpoint.socket).await?.post(&path, body).await };
     answer.await.map_err(|error| {
         let pid = report.status.pid;
-        let name = text::clean(pool);
+        let name = text::escape(pool);
         match error {
-            ControlError::Refused(problem) => Hinted::failure(text::clean(&problem.message)),
-            error => Hinted::failure(format!("cannot {verb} pool \"{name}\" (pid {pid}): {error}")),
+            ControlError::Refused(problem) => CliError::failure(text::escape(&problem.message)),
+            error => CliError::failure(format!("cannot {verb} pool \"{name}\" (pid {pid}): {error}")),
         }
     })
 }
@@ -168,14 +168,14 @@ fn select_pool<'a>(
     outcomes: &'a [QueryOutcome],
     name: &str,
     pid: Option<u32>,
-) -> Result<(&'a GreenroomReport, &'a PoolReport), Hinted> {
+) -> Result<(&'a GreenroomReport, &'a PoolReport), CliError> {
     let candidates: Vec<_> = candidates(outcomes, pid).collect();
     let found: Vec<_> = candidates.iter().copied().filter(|(_, pool)| pool.name == name).collect();
     match found.as_slice() {
         [one] => Ok(*one),
         [] => Err(missing(data, outcomes, &candidates, name)),
         several => {
-            let what = format!("several greenrooms have a pool \"{}\"", text::clean(name));
+            let what = format!("several greenrooms have a pool \"{}\"", text::escape(name));
             Err(print::ambiguous_error(&what, several.iter().map(|(report, _)| *report)))
         }
     }
@@ -186,17 +186,17 @@ fn missing(
     outcomes: &[QueryOutcome],
     candidates: &[(&GreenroomReport, &PoolReport)],
     wanted: &str,
-) -> Hinted {
-    let error = Hinted::failure(format!("no such pool: \"{}\"", text::clean(wanted)));
+) -> CliError {
+    let error = CliError::failure(format!("no such pool: \"{}\"", text::escape(wanted)));
     if let Some(why) = print::why_missing(data, outcomes) {
         return error.hint(why);
     }
     let mut names: Vec<_> = candidates.iter().map(|(_, pool)| pool.name.as_str()).collect();
     names.dedup();
     match nearest(&wanted.to_uppercase(), names.iter()) {
-        Some(nearest) => error.hint(format!("did you mean \"{}\"?", text::clean(nearest))),
+        Some(nearest) => error.hint(format!("did you mean \"{}\"?", text::escape(nearest))),
         None => {
-            let names: Vec<_> = names.iter().map(|name| format!("\"{}\"", text::clean(name))).collect();
+            let names: Vec<_> = names.iter().map(|name| format!("\"{}\"", text::escape(name))).collect();
             error.hint(text::there(&names))
         }
     }

@@ -27,8 +27,8 @@ use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    app::App, config::Inputs, control, idle_exit, port_holder, reload, report::Hinted, signals::Signals, tcp,
-    verb::browser_command::background,
+    app::App, config::ConfigSources, control, idle_exit, port_holder, reload, report::CliError,
+    signals::Signals, tcp, verb::browser_command::background,
 };
 
 #[derive(Debug, clap::Args)]
@@ -40,48 +40,48 @@ pub struct ServeArgs {
 
 pub async fn run(
     resolved: Resolved,
-    inputs: &Inputs,
-    journal: Arc<RecentLog>,
+    config_sources: &ConfigSources,
+    recent_log: Arc<RecentLog>,
     args: &ServeArgs,
 ) -> anyhow::Result<ExitCode> {
     let settings = &resolved.settings;
-    let env = &inputs.env;
+    let env = &config_sources.env;
     let signals = Signals::listen(true)?;
     let listener = bind(&resolved, args.background).await?;
     let idle_exit =
         if args.background { background::idle_exit(&resolved) } else { settings.server.idle_exit };
     let address = listener.local_addr().context("cannot tell where the server listens")?;
     let mut app = App::build(ProcessKind::Server, settings, env).await?;
-    // Before any page can know the port.
-    let _port = app.hold(address.port())?;
+    // Close the port to browsers before any page can know it.
+    let _port = app.block_port(address.port())?;
     let url = format!("http://{address}");
-    // Set once; answers read it to link to files that can be fetched here.
+    // Answers link to files below this URL.
     let _ = app.gateway.recall.site.set(url.clone());
     let closing = CancellationToken::new();
     let socket = HttpState {
         gateway: app.gateway.clone(),
         sessions: Arc::new(HttpClients::default()),
         probes: Arc::new(Probes { server: app.run_folder().1.to_owned() }),
-        reach: ClientLocation::Local { folder: env.working_dir.clone() },
+        location: ClientLocation::Local { folder: env.working_dir.clone() },
         owner: Owner::local(),
         rules: None,
         stop: closing.clone(),
         tasks: TaskTracker::new(),
     };
     let http_state = Arc::new(HttpState {
-        reach: ClientLocation::Network,
+        location: ClientLocation::Network,
         rules: Some(HostRules { address: Some(address.ip()), hosts: settings.server.allowed_hosts.clone() }),
         ..socket.clone()
     });
     app.open_control(
         (ProcessKind::Server, idle_exit),
         Some(url.clone()),
-        journal,
+        recent_log,
         http::router(Arc::new(socket)),
     );
     app.warm_up();
-    // Written after the socket exists, so that its readers find the socket.
-    let server_file = app.run_folder().0.join(control::SERVER);
+    // Write the file after the socket exists: who reads it connects to the socket.
+    let server_file = app.run_folder().0.join(control::SERVER_FILE);
     run_folder::write_atomically(&server_file, url.as_bytes()).context("cannot write to the data folder")?;
     // The kernel accepts connections from here on; a program that waits for this line may connect. A closed stdout is fine.
     let _ = writeln!(std::io::stdout().lock(), "ready: {url}/mcp");
@@ -89,14 +89,14 @@ pub async fn run(
     let serving = http::serve(tcp::with_options(listener), http::site(http_state.clone()), closing.clone());
     let stopping = async {
         signals.stop.cancelled().await;
-        // First, so that fronts which lose this server do not find it again.
+        // Remove the file first, so that fronts which lose this server do not find it again.
         let _ = std::fs::remove_file(&server_file);
         drain(&app, settings.server.drain_timeout, &signals).await;
         closing.cancel();
     };
     let reloading = async {
         tokio::select! {
-            () = reload::watch(&app, inputs, resolved.settings.clone(), &signals) => {}
+            () = reload::watch(&app, config_sources, resolved.settings.clone(), &signals) => {}
             () = signals.stop.cancelled() => {}
         }
     };
@@ -120,7 +120,7 @@ pub async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lets running calls end, for a limited time, unless a second signal asks to hurry.
+/// Lets running calls end, for a limited time, unless a second signal arrives.
 async fn drain(app: &App, within: Duration, signals: &Signals) {
     tokio::select! {
         done = app.gateway.drain(within) => {
@@ -128,7 +128,7 @@ async fn drain(app: &App, within: Duration, signals: &Signals) {
                 tracing::warn!("calls still run after {}; ending them now", human(within));
             }
         }
-        () = signals.hurry.cancelled() => tracing::warn!("received a second signal; ending running calls now"),
+        () = signals.stop_now.cancelled() => tracing::warn!("received a second signal; ending running calls now"),
     }
 }
 
@@ -138,11 +138,11 @@ async fn bind(resolved: &Resolved, is_background: bool) -> anyhow::Result<TcpLis
         let origin = resolved.origin("server.listen");
         let message =
             format!("refusing to listen beyond this machine without API keys: `{address}` (from {origin})");
-        return Err(Hinted::usage(message)
+        return Err(CliError::usage(message)
             .hint("listen on 127.0.0.1, and reach it through a tunnel, or through a proxy that authenticates its clients")
             .into());
     }
-    // Clients know a port that the user chose, so the server must have that one. The default port may be replaced.
+    // Clients know a port that the user chose, so the server must have it. It may replace the default port.
     let may_move = matches!(resolved.origin("server.listen"), Origin::Default);
     if is_background {
         // Commands find the server by its socket. The default port stays free for a server that its user starts.
@@ -155,7 +155,7 @@ async fn bind(resolved: &Resolved, is_background: bool) -> anyhow::Result<TcpLis
     listen(address, may_move).await
 }
 
-/// Listens at the address. With `may_move` it takes another port of the host if only a connection has that one.
+/// Listens at the address. With `may_move` it takes another port if only a connection holds this one.
 async fn listen(address: SocketAddr, may_move: bool) -> anyhow::Result<TcpListener> {
     let error = match TcpListener::bind(address).await {
         Ok(listener) => return Ok(listener),
@@ -185,7 +185,7 @@ async fn listen(address: SocketAddr, may_move: bool) -> anyhow::Result<TcpListen
         );
         return Ok(listener);
     }
-    Err(Hinted::failure(message).hint(hint).into())
+    Err(CliError::failure(message).hint(hint).into())
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
     /// port where a program listens is never replaced silently.
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_port_that_a_connection_has() {
+    async fn port_in_use_error_names_its_process() {
         // No other program has connections from this address.
         let taken = TcpListener::bind("127.0.53.3:0").await.unwrap();
         let socket = TcpSocket::new_v4().unwrap();

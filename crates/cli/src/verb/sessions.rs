@@ -11,7 +11,7 @@ use crate::{
     config::ProcessEnv,
     control::{ControlClient, ControlError, GreenroomReport, QueryOutcome, print, query_all, reports},
     progress,
-    report::Hinted,
+    report::CliError,
     view::{self, terminal::Terminal, text},
 };
 
@@ -84,7 +84,7 @@ async fn close(
 ) -> anyhow::Result<ExitCode> {
     let (report, session) = select_session(data, outcomes, args)?;
     let pid = report.status.pid;
-    let name = text::clean(&session.label());
+    let name = text::escape(&session.label());
     let path = format!("/control/sessions/{}", utf8_percent_encode(&session.key, NON_ALPHANUMERIC));
     let closing = async {
         let mut client = ControlClient::open(&report.endpoint.socket).await?;
@@ -93,9 +93,9 @@ async fn close(
     let closed =
         progress::step(&format!("closing \"{name}\""), closing).await.map_err(|error| match error {
             ControlError::Refused(problem) if problem.code == "no_session" => {
-                Hinted::failure(format!("the session was closed meanwhile: \"{name}\""))
+                CliError::failure(format!("the session was closed meanwhile: \"{name}\""))
             }
-            error => Hinted::failure(format!("cannot close \"{name}\" (pid {pid}): {error}")),
+            error => CliError::failure(format!("cannot close \"{name}\" (pid {pid}): {error}")),
         })?;
     print::item(pid, &closed, json, || match closed.gone {
         true => format!("closed \"{name}\" (pid {pid})\n"),
@@ -107,7 +107,7 @@ fn sessions(outcomes: &[QueryOutcome]) -> impl Iterator<Item = (&GreenroomReport
     reports(outcomes).flat_map(|report| report.sessions.iter().map(move |session| (report, session)))
 }
 
-/// A connection's number, for programs that read it from `--json`: `connection 1`.
+/// The number in `connection 1`. Programs build this name from the number that `--json` prints.
 pub(super) fn connection_number(given: &str) -> Option<u64> {
     given.strip_prefix("connection ")?.parse().ok()
 }
@@ -117,7 +117,7 @@ fn select_session<'a>(
     data: &Path,
     outcomes: &'a [QueryOutcome],
     args: &SessionArgs,
-) -> Result<(&'a GreenroomReport, &'a OpenSession), Hinted> {
+) -> Result<(&'a GreenroomReport, &'a OpenSession), CliError> {
     let candidates: Vec<_> = sessions(outcomes)
         .filter(|(report, _)| args.pid.is_none_or(|pid| pid == report.status.pid))
         .filter(|(_, session)| args.owner.as_ref().is_none_or(|owner| *owner == session.owner))
@@ -144,25 +144,25 @@ fn missing(
     outcomes: &[QueryOutcome],
     candidates: &[(&GreenroomReport, &OpenSession)],
     wanted: &str,
-) -> Hinted {
-    let error = Hinted::failure(format!("no such session: \"{}\"", text::clean(wanted)));
+) -> CliError {
+    let error = CliError::failure(format!("no such session: \"{}\"", text::escape(wanted)));
     if let Some(why) = print::why_missing(data, outcomes) {
         return error.hint(why);
     }
     match nearest(wanted, candidates.iter().map(|(_, session)| session.label())) {
-        Some(nearest) => error.hint(format!("did you mean \"{}\"?", text::clean(&nearest))),
+        Some(nearest) => error.hint(format!("did you mean \"{}\"?", text::escape(&nearest))),
         None => error.hint("`greenroom sessions` shows what there is"),
     }
 }
 
-fn ambiguous(several: &[(&GreenroomReport, &OpenSession)], wanted: &str) -> Hinted {
-    let mut message = format!("several sessions are called \"{}\":", text::clean(wanted));
+fn ambiguous(several: &[(&GreenroomReport, &OpenSession)], wanted: &str) -> CliError {
+    let mut message = format!("several sessions are called \"{}\":", text::escape(wanted));
     for (report, session) in several {
         let _ = write!(
             message,
             "\n  pid {}, owner {}, key {}",
             report.status.pid,
-            text::clean(&session.owner),
+            text::escape(&session.owner),
             text::id(&session.key)
         );
     }
@@ -176,5 +176,5 @@ fn ambiguous(several: &[(&GreenroomReport, &OpenSession)], wanted: &str) -> Hint
     } else {
         "give the key of the one you mean"
     };
-    Hinted::failure(message).hint(how)
+    CliError::failure(message).hint(how)
 }

@@ -31,12 +31,12 @@ use crate::{
     client::ClientApp,
     config::ProcessEnv,
     packages, progress,
-    report::{self, Hinted},
+    report::{self, CliError},
 };
 
 #[derive(Debug, clap::Args)]
 pub struct SetupArgs {
-    /// Add greenroom to the MCP servers of this client, after a confirmation
+    /// Add greenroom to the MCP servers of this client, or its skill, after a confirmation
     pub client: Option<ClientApp>,
 
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct SetupArgs {
 
 impl SetupArgs {
     /// Refuses settings that would be lost; see [`setup_client::refuse_settings`].
-    pub fn check(&self, config: bool, flags: &Flags) -> Result<(), Hinted> {
+    pub fn check(&self, config: bool, flags: &Flags) -> Result<(), CliError> {
         self.client.map_or(Ok(()), |client| setup_client::refuse_settings(client, config, flags))
     }
 }
@@ -86,7 +86,7 @@ pub async fn run(resolved: &Resolved, env: &ProcessEnv, args: &SetupArgs) -> any
         return setup_client::run(resolved, env, client, &args.connect, args.json);
     }
     let launcher = Launcher::start("setup").context("cannot start the launcher's thread")?;
-    let packages = packages::needed(&resolved.settings);
+    let packages = packages::required(&resolved.settings);
     let mut outcome = SetupOutcome { custom: packages.is_empty(), ..SetupOutcome::default() };
     let folder = make_private(&resolved.settings.data_dir).map_err(|error| {
         let path = resolved.settings.data_dir.display();

@@ -1,12 +1,12 @@
-//! `greenroom setup claude|cursor|vscode|codex`: adds greenroom to a client's MCP servers, after showing the change and
-//! asking.
+//! `greenroom setup CLIENT`: adds greenroom to a client's MCP servers, after showing the change and asking. With `--skill` it
+//! writes greenroom's skill instead, in `setup_skill.rs`.
 //!
 //! Without a terminal it writes nothing unless `--yes` is given. Settings reach the entry only after `--`, where they are
 //! clearly the client's; before it they would be lost, and are refused.
 
 use std::{
     ffi::OsString,
-    io::{self, BufRead, IsTerminal, Write},
+    io::{self, Write},
     path::PathBuf,
     process::ExitCode,
 };
@@ -18,12 +18,13 @@ use greenroom_core::{
 };
 use serde_json::json;
 
+use super::{confirm, setup_skill};
 use crate::{
     args::{self, Flags},
     client::{ClientApp, ClientTransport, EntryScope, MergeOutcome, ServerEntry, diff, file::File},
-    config::{Inputs, ProcessEnv},
+    config::{ConfigSources, ProcessEnv},
     packages, progress,
-    report::Hinted,
+    report::CliError,
 };
 
 #[derive(Debug, clap::Args)]
@@ -44,6 +45,10 @@ pub struct ClientArgs {
     #[arg(long, requires = "client", conflicts_with = "mcp_args")]
     pub url: Option<String>,
 
+    /// Write greenroom's skill, which teaches the client's agents its shell commands, instead of an MCP server
+    #[arg(long, requires = "client", conflicts_with_all = ["url", "mcp_args"])]
+    pub skill: bool,
+
     /// After `--`: flags for the `greenroom mcp` that the client starts
     #[arg(last = true, requires = "client", value_name = "FLAG")]
     pub mcp_args: Vec<String>,
@@ -51,7 +56,7 @@ pub struct ClientArgs {
 
 /// How the command ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ClientSetupOutcome {
+pub enum ClientSetupOutcome {
     Added,
     Replaced,
     Already,
@@ -61,7 +66,7 @@ enum ClientSetupOutcome {
 }
 
 impl ClientSetupOutcome {
-    fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
             Self::Replaced => "replaced",
@@ -90,15 +95,23 @@ pub fn run(
     as_json: bool,
 ) -> anyhow::Result<ExitCode> {
     let scope = if args.project { EntryScope::Project } else { EntryScope::User };
+    if args.skill {
+        return setup_skill::run(env, client, scope, args, as_json);
+    }
+    if args.project && !client.has_project_file() {
+        return Err(CliError::usage(format!("{} reads no file of a project", client.name()))
+            .hint("leave --project out: the entry then counts in all projects")
+            .into());
+    }
     let path = client.file(env, scope).ok_or_else(|| {
-        Hinted::usage("there is no home folder to look for the client's file in")
+        CliError::usage("there is no home folder to look for the client's file in")
             .hint("set HOME, or give --project")
     })?;
     let mut entry = client.entry(&server(env, args)?);
     if args.url.is_none() {
         let EnvSettings { variables, withheld } = settings_from_env(env);
         if !variables.is_empty() {
-            entry.insert("env".to_owned(), variables.into());
+            entry.insert(client.env_key().to_owned(), variables.into());
         }
         for name in withheld {
             progress::note(&format!(
@@ -126,13 +139,13 @@ pub fn run(
 }
 
 /// Refuses settings on this command line: they would apply to this run, which does not use them, and not to the client's.
-pub fn refuse_settings(client: ClientApp, config: bool, flags: &Flags) -> Result<(), Hinted> {
-    let flag = match flags.first() {
+pub fn refuse_settings(client: ClientApp, config: bool, flags: &Flags) -> Result<(), CliError> {
+    let flag = match flags.first_flag_name() {
         Some(flag) => flag,
         None if config => "config".to_owned(),
         None => return Ok(()),
     };
-    Err(Hinted::usage(format!("`--{flag}` would not reach the client")).hint(format!(
+    Err(CliError::usage(format!("`--{flag}` would not reach the client")).hint(format!(
         "put it after `--`: `greenroom setup {} -- --{flag} …`; or set it in your greenroom.toml",
         client.cli_name()
     )))
@@ -182,7 +195,7 @@ fn may_be_secret(value: &str) -> bool {
 
 fn engine_is_missing(resolved: &Resolved) -> bool {
     let settings = &resolved.settings;
-    packages::needed(settings).iter().any(|package| package.locate(&settings.data_dir).is_err())
+    packages::required(settings).iter().any(|package| package.locate(&settings.data_dir).is_err())
 }
 
 fn server(env: &ProcessEnv, args: &ClientArgs) -> anyhow::Result<ClientTransport> {
@@ -192,7 +205,7 @@ fn server(env: &ProcessEnv, args: &ClientArgs) -> anyhow::Result<ClientTransport
     check_flags(env, &args.mcp_args)?;
     let program = std::env::current_exe().context("cannot tell where this program lies")?;
     let program = program.into_os_string().into_string().map_err(|path| {
-        Hinted::failure(format!("this program's path is not UTF-8: `{}`", path.display()))
+        CliError::failure(format!("this program's path is not UTF-8: `{}`", path.display()))
             .hint("move it to a folder with a plain name")
     })?;
     let args = std::iter::once("mcp".to_owned()).chain(args.mcp_args.iter().cloned()).collect();
@@ -205,22 +218,22 @@ fn check_flags(env: &ProcessEnv, flags: &[String]) -> anyhow::Result<()> {
     let parsed = args::parse(line).map_err(|stop| {
         let message = stop.to_string();
         let first = message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        Hinted::usage(format!("`greenroom mcp` would not take these flags: {first}"))
+        CliError::usage(format!("`greenroom mcp` would not take these flags: {first}"))
             .hint("see `greenroom mcp --help`")
     });
     let (cli, flags) = parsed?;
-    Inputs { env: env.clone(), config: cli.config, flags }.resolve()?;
+    ConfigSources { env: env.clone(), config: cli.config, flags }.resolve()?;
     Ok(())
 }
 
 /// Refuses only an address that can never work; the client finds out whether a server listens there.
-fn checked_url(url: &str) -> Result<String, Hinted> {
+fn checked_url(url: &str) -> Result<String, CliError> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let plain = !url.contains(|c: char| c.is_whitespace() || c.is_control());
     let parts = rest.filter(|_| plain).and_then(|rest| rest.split_once('/'));
     match parts {
         Some((host, path)) if !host.is_empty() && !path.is_empty() => Ok(url.to_owned()),
-        _ => Err(Hinted::usage(format!("this is not the address of an MCP server: `{url}`"))
+        _ => Err(CliError::usage(format!("this is not the address of an MCP server: `{url}`"))
             .hint("give all of it, as in `--url http://127.0.0.1:34501/mcp`")),
     }
 }
@@ -231,14 +244,14 @@ fn write(setup: &ClientSetup, yes: bool) -> anyhow::Result<ClientSetupOutcome> {
     let file = File::read(path.clone())?;
     let shown = path.display();
     let merge = client.merge(file.text(), *scope, entry).map_err(|broken| {
-        Hinted::failure(format!("cannot read `{shown}`: {broken}")).hint("correct it; nothing was written")
+        CliError::failure(format!("cannot read `{shown}`: {broken}")).hint("correct it; nothing was written")
     })?;
     let (text, replaced) = match merge {
         MergeOutcome::Same => return Ok(ClientSetupOutcome::Already),
         MergeOutcome::Changed { text, replaced } => (text, replaced),
         MergeOutcome::Refused(why) => {
             progress::note(&client.new_file_text(entry));
-            return Err(Hinted::failure(format!("cannot change `{shown}`: {why}"))
+            return Err(CliError::failure(format!("cannot change `{shown}`: {why}"))
                 .hint("put the lines above in by hand; nothing was written")
                 .into());
         }
@@ -249,30 +262,12 @@ fn write(setup: &ClientSetup, yes: bool) -> anyhow::Result<ClientSetupOutcome> {
     if *scope == EntryScope::Project && entry.contains_key("command") {
         progress::note("note: others may share this file, and the path is this machine's\n");
     }
-    if !yes {
-        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-            return Err(Hinted::usage("there is no terminal to ask on; nothing was written")
-                .hint("add --yes to write without a question, or --print to see the entry")
-                .into());
-        }
-        let question = if replaced { "Replace the entry?" } else { "Write this?" };
-        if !confirm(question, &mut io::stdin().lock(), &mut io::stderr().lock())? {
-            return Ok(ClientSetupOutcome::Declined);
-        }
+    let question = if replaced { "Replace the entry?" } else { "Write this?" };
+    if !yes && !confirm::ask(question, "the entry")? {
+        return Ok(ClientSetupOutcome::Declined);
     }
     file.write(&text, *scope)?;
     Ok(if replaced { ClientSetupOutcome::Replaced } else { ClientSetupOutcome::Added })
-}
-
-/// Asks once. Only a yes counts; the end of the input is a no.
-fn confirm(question: &str, reports: &mut impl BufRead, screen: &mut impl Write) -> io::Result<bool> {
-    write!(screen, "{question} [y/N] ")?;
-    screen.flush()?;
-    let mut answer = String::new();
-    if reports.read_line(&mut answer)? == 0 {
-        writeln!(screen)?;
-    }
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 fn to_lines(setup: &ClientSetup, outcome: ClientSetupOutcome) -> String {
@@ -304,28 +299,6 @@ fn to_json(setup: &ClientSetup, outcome: ClientSetupOutcome) -> serde_json::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Yes is yes in any spelling; everything else is no, the end of the input too.
-    #[test]
-    fn only_yes_confirms() {
-        for (answer, yes) in [
-            ("y\n", true),
-            (" YES \n", true),
-            ("yes", true),
-            ("\n", false),
-            ("", false),
-            ("yep\n", false),
-            ("n\n", false),
-        ] {
-            let mut screen = Vec::new();
-            assert_eq!(
-                confirm("Write this?", &mut answer.as_bytes(), &mut screen).unwrap(),
-                yes,
-                "{answer:?}"
-            );
-            assert!(String::from_utf8(screen).unwrap().starts_with("Write this? [y/N] "));
-        }
-    }
 
     /// An address needs a scheme, a host and a path.
     #[test]

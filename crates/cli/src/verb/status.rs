@@ -1,6 +1,6 @@
 //! `greenroom status`: every greenroom that runs with this data folder, its sessions and its pools; live with `--watch`.
 //!
-//! Exit code 0, also when none runs; 1 when one of them does not answer.
+//! Exit code 0, also when no greenroom runs; 1 when one of them does not answer.
 
 use std::{
     io::{self, Write},
@@ -15,15 +15,15 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::{
     config::ProcessEnv,
     control::{QueryOutcome, none_running_message, query_all},
-    report::Hinted,
+    report::CliError,
     signals::Signals,
     view::{
         status::{StatusView, status},
-        terminal::{Paint, Screen, Terminal},
+        terminal::{Screen, Terminal, TextStyle},
     },
 };
 
-/// How often a live view is drawn again: live for a person, and cheap to ask for.
+/// How often `--watch` asks and draws again: live for a person, and cheap for the processes.
 const REDRAW: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
@@ -62,8 +62,8 @@ fn for_people(data: &Path, outcomes: &[QueryOutcome], terminal: Terminal) -> Str
 }
 
 async fn watch(data: &Path, env: &ProcessEnv, json: bool) -> anyhow::Result<ExitCode> {
-    if !json && !Terminal::is_there() {
-        return Err(Hinted::usage("`--watch` draws on a terminal, and stdout is none")
+    if !json && !Terminal::is_stdout() {
+        return Err(CliError::usage("`--watch` draws on a terminal, and stdout is none")
             .hint("leave `--watch` out, or add `--json` for a line every second")
             .into());
     }
@@ -80,7 +80,7 @@ async fn watch(data: &Path, env: &ProcessEnv, json: bool) -> anyhow::Result<Exit
                 None => line(&outcomes),
                 Some(screen) => {
                     let terminal = Terminal::stdout(env);
-                    let foot = terminal.paint(Paint::Dim, "every second; Ctrl-C ends this");
+                    let foot = terminal.styled(TextStyle::Dim, "every second; Ctrl-C ends this");
                     let text = format!("{}\n{foot}", for_people(data, &outcomes, terminal));
                     screen.draw(&text, terminal.rows).map_err(Into::into)
                 }

@@ -24,15 +24,15 @@ use super::{logs::LogsArgs, sessions::connection_number};
 use crate::{
     app::records,
     control::{ControlClient, ControlError, find_endpoints, query_all, reports},
-    report::Hinted,
+    report::CliError,
     view::{self, text},
 };
 
-/// How many calls one request asks for. Even with hundreds of console lines each, the answer stays far below the limit
-/// that is read.
+/// How many calls one request asks for. Even with hundreds of console lines each, the answer stays far below the length
+/// that `ControlClient` reads.
 const PAGE_CALLS: usize = 50;
 
-/// How long following waits before it looks again. Short enough to feel live, long enough to cost nothing.
+/// How long `--follow` waits before it reads again. Short enough to feel live, long enough to cost nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub async fn run(resolved: &Resolved, args: &LogsArgs, session: &str) -> anyhow::Result<ExitCode> {
@@ -53,7 +53,7 @@ pub async fn run(resolved: &Resolved, args: &LogsArgs, session: &str) -> anyhow:
         // Where no greenroom runs nothing more happens, even if the session's end was not recorded.
         let over = !running || view.session.state != "active";
         let waits = printed.print(&view, args.follow && !over, args.json)?;
-        // The next part may begin with a call that still runs; while that is so, nothing comes after it.
+        // With a call that still runs, stay on this page and read it again.
         let moves = !waits && view.next > from;
         if moves {
             from = view.next;
@@ -66,8 +66,8 @@ pub async fn run(resolved: &Resolved, args: &LogsArgs, session: &str) -> anyhow:
     }
 }
 
-/// The name under which a session is kept: connections' own ones have a number. Only the running greenroom knows a
-/// connection's name.
+/// The name under which the store keeps a session. A connection's own session has the connection's number as its name;
+/// only the running greenroom knows the connection's name.
 async fn stored_name(data: &Path, args: &LogsArgs, given: &str) -> String {
     let mut number = connection_number(given);
     if number.is_none() {
@@ -82,27 +82,27 @@ async fn stored_name(data: &Path, args: &LogsArgs, given: &str) -> String {
     number.map_or_else(|| given.to_owned(), |number| ConnectionId(number).session_name())
 }
 
-/// What was printed of the last part: some of it is read again if a call in it has not ended.
+/// The calls of the last page that are printed: the page is read again if a call in it has not ended.
 #[derive(Default)]
 struct PrintedEvents {
     calls: HashSet<String>,
 }
 
 impl PrintedEvents {
-    /// Prints what is new. With `hold`, calls that have not ended wait, and the part is read again; unless it is full, as a
-    /// call that never ends must not hide those after it.
-    fn print(&mut self, view: &TimelineView, hold: bool, json: bool) -> anyhow::Result<bool> {
+    /// Prints the new events of a page; returns whether the page must be read again. With `skip_pending`, it prints a call only
+    /// when that has ended, unless the page is full: a call that never ends must not hide the calls after it.
+    fn print(&mut self, view: &TimelineView, skip_pending: bool, json: bool) -> anyhow::Result<bool> {
         let pending = |event: &&TimelineEvent| {
             matches!(event.what, TimelineEventKind::Call { status: CallStatus::Pending, .. })
         };
         let is_call = |event: &&TimelineEvent| matches!(event.what, TimelineEventKind::Call { .. });
         let full = view.events.iter().filter(is_call).count() >= PAGE_CALLS;
-        let hold = hold && !full;
-        let held: HashSet<&str> =
-            view.events.iter().filter(pending).map(|event| &*event.ref_id).filter(|_| hold).collect();
+        let skip_pending = skip_pending && !full;
+        let skipped: HashSet<&str> =
+            view.events.iter().filter(pending).map(|event| &*event.ref_id).filter(|_| skip_pending).collect();
         let mut text = String::new();
         let new =
-            |event: &&TimelineEvent| !held.contains(&*event.ref_id) && !self.calls.contains(&event.ref_id);
+            |event: &&TimelineEvent| !skipped.contains(&*event.ref_id) && !self.calls.contains(&event.ref_id);
         for event in view.events.iter().filter(new) {
             text += &match json {
                 true => serde_json::to_string(event)? + "\n",
@@ -112,9 +112,9 @@ impl PrintedEvents {
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes())?;
         stdout.flush()?;
-        let again = !held.is_empty();
+        let again = !skipped.is_empty();
         self.calls.clear();
-        let now_printed = view.events.iter().filter(|event| !held.contains(&*event.ref_id));
+        let now_printed = view.events.iter().filter(|event| !skipped.contains(&*event.ref_id));
         self.calls.extend(now_printed.map(|event| event.ref_id.clone()));
         Ok(again)
     }
@@ -130,7 +130,7 @@ struct TimelineSource<'a> {
 }
 
 impl TimelineSource<'_> {
-    /// A part, and whether a running greenroom could add to it.
+    /// A page of the timeline, and whether a running greenroom could add to it.
     async fn read_page(&mut self, name: &str, from: u64) -> anyhow::Result<(TimelineView, bool)> {
         let mut endpoints = find_endpoints(self.data);
         endpoints.retain(|endpoint| self.pid.is_none_or(|pid| endpoint.pid == pid));
@@ -145,20 +145,20 @@ impl TimelineSource<'_> {
                 async { ControlClient::open(&endpoint.socket).await?.get::<TimelineView>(&path).await };
             match answer.await {
                 Ok(view) => return Ok((view, true)),
-                // It has just ended, or keeps no records: others may.
+                // This greenroom has just ended, or keeps no records: ask the next.
                 Err(ControlError::NotRunning) => {}
                 Err(ControlError::Refused(problem)) if problem.code == "records_off" => {}
                 Err(ControlError::Refused(problem)) if problem.code == "no_session" => {
                     return Err(missing(name));
                 }
                 Err(error) => {
-                    return Err(Hinted::failure(format!("pid {}: {error}", endpoint.pid)).into());
+                    return Err(CliError::failure(format!("pid {}: {error}", endpoint.pid)).into());
                 }
             }
         }
         if let Some(pid) = self.pid {
             let message = format!("no greenroom that keeps records runs as pid {pid}");
-            return Err(Hinted::failure(message).hint("leave `--pid` out: any greenroom can tell").into());
+            return Err(CliError::failure(message).hint("leave `--pid` out: any greenroom can tell").into());
         }
         Ok((self.read_from_disk(name, from).await?, false))
     }
@@ -169,7 +169,7 @@ impl TimelineSource<'_> {
         }
         let Some(records) = &self.disk else {
             let message = format!("no records are kept in the data folder `{}`", self.records.display());
-            return Err(Hinted::failure(message).hint("`--data-dir` looks into another folder").into());
+            return Err(CliError::failure(message).hint("`--data-dir` looks into another folder").into());
         };
         let view = timeline_of(records, &Owner::new(self.owner), name, from, PAGE_CALLS).await?;
         view.ok_or_else(|| missing(name))
@@ -177,7 +177,7 @@ impl TimelineSource<'_> {
 }
 
 fn missing(name: &str) -> anyhow::Error {
-    Hinted::failure(format!("there are no records of this session: \"{}\"", text::clean(name)))
+    CliError::failure(format!("there are no records of this session: \"{}\"", text::escape(name)))
         .hint("a session is kept from its first call on, until it is older than `records.max_age`")
         .into()
 }

@@ -4,8 +4,8 @@ use greenroom_gateway::Browser;
 
 use super::{
     table::{Cell, table},
-    terminal::{Paint, Terminal},
-    text::{clean, span},
+    terminal::{Terminal, TextStyle},
+    text::{escape, span},
 };
 
 /// A table of browsers, with the process of each where several are shown, and a line for each that has a problem.
@@ -22,58 +22,59 @@ pub fn browsers(rows: &[(u32, &Browser)], indent: &str, terminal: Terminal) -> S
         }
         cells
     };
-    let trouble: String = rows.iter().filter_map(|(_, browser)| trouble(browser, indent)).collect();
+    let problems: String =
+        rows.iter().filter_map(|(_, browser)| connection_problem(browser, indent)).collect();
     let rows: Vec<_> = rows.iter().map(cells).collect();
-    table(&heads, &rows, indent, terminal) + &trouble
+    table(&heads, &rows, indent, terminal) + &problems
 }
 
 fn row(browser: &Browser) -> Vec<Cell> {
-    let paint = match browser.state.as_str() {
-        "connected" => Paint::Green,
-        "disconnected" => Paint::Red,
-        _ => Paint::Dim,
+    let style = match browser.state.as_str() {
+        "connected" => TextStyle::Green,
+        "disconnected" => TextStyle::Red,
+        _ => TextStyle::Dim,
     };
     let tags = match browser.tags.as_slice() {
         [] => "-".to_owned(),
-        tags => clean(&tags.join(", ")),
+        tags => escape(&tags.join(", ")),
     };
     vec![
-        Cell::Text(Paint::Bold, name(browser)),
-        Cell::Text(paint, clean(&browser.state)),
+        Cell::Text(TextStyle::Bold, name(browser)),
+        Cell::Text(style, escape(&browser.state)),
         Cell::Number(browser.sessions.to_string()),
-        Cell::plain(clean(&browser.engine)),
+        Cell::plain(escape(&browser.engine)),
         Cell::plain(tags),
-        Cell::plain(clean(&browser.url)),
+        Cell::plain(escape(&browser.url)),
     ]
 }
 
 /// The name of a browser: its index, and its label if it has one.
 fn name(browser: &Browser) -> String {
     match &browser.label {
-        Some(label) => format!("{} ({})", browser.index, clean(label)),
+        Some(label) => format!("{} ({})", browser.index, escape(label)),
         None => browser.index.to_string(),
     }
 }
 
 /// The problem of the connection, and when the next attempt is; usually none.
-fn trouble(browser: &Browser, indent: &str) -> Option<String> {
+fn connection_problem(browser: &Browser, indent: &str) -> Option<String> {
     let error = browser.last_error.as_ref().filter(|_| browser.state != "connected")?;
     let again =
-        browser.retry_in_seconds.map(|detached| format!("; again in {}", span(detached))).unwrap_or_default();
-    Some(format!("{indent}browser {} {}: {}{again}\n", name(browser), clean(&browser.state), clean(error)))
+        browser.retry_in_seconds.map(|seconds| format!("; again in {}", span(seconds))).unwrap_or_default();
+    Some(format!("{indent}browser {} {}: {}{again}\n", name(browser), escape(&browser.state), escape(error)))
 }
 
 /// The state of a browser after a command.
 pub fn browser(pid: u32, browser: &Browser) -> String {
-    let url = clean(&browser.url);
-    let state = clean(&browser.state);
-    let trouble = trouble(browser, "").unwrap_or_default();
-    format!("browser {} (pid {pid}) is {state}: {url}\n{trouble}", name(browser))
+    let url = escape(&browser.url);
+    let state = escape(&browser.state);
+    let problems = connection_problem(browser, "").unwrap_or_default();
+    format!("browser {} (pid {pid}) is {state}: {url}\n{problems}", name(browser))
 }
 
 /// A browser that was removed.
 pub fn detached(pid: u32, browser: &Browser) -> String {
-    let url = clean(&browser.url);
+    let url = escape(&browser.url);
     format!("browser {} (pid {pid}) is no longer attached: {url}\n", name(browser))
 }
 
@@ -112,8 +113,8 @@ mod tests {
 
     const WIDE: Terminal = Terminal { colour: false, columns: Some(120), rows: None };
 
-    /// Browsers are listed one per line, with their processes where there are several; texts of others cannot control the
-    /// terminal.
+    /// Browsers are listed one per line, with their processes where there are several; labels and errors cannot control
+    /// the terminal.
     #[test]
     fn browsers_of_several_processes_have_a_pid_column() {
         let one = connected();

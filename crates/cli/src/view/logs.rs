@@ -4,7 +4,7 @@ use greenroom_gateway::control::LogLine;
 
 use serde_json::{Map, Value};
 
-use super::text::{clean, count};
+use super::text::{count, escape};
 
 type LogFields = Map<String, Value>;
 
@@ -16,7 +16,7 @@ pub fn line(pid: Option<u32>, line: &LogLine) -> String {
         "ERROR" => "error: ",
         _ => "",
     };
-    format!("{}{}  {level}{}\n", process(pid), moment(time), clean(&sentence(message, fields)))
+    format!("{}{}  {level}{}\n", process(pid), moment(time), escape(&sentence(message, fields)))
 }
 
 /// One line as it was logged: with the module it came from and all fields by name.
@@ -25,13 +25,13 @@ pub fn verbose(pid: Option<u32>, line: &LogLine) -> String {
     match line {
         LogLine::Entry { time, level, target, message, fields } => {
             let fields: String =
-                fields.iter().map(|(name, value)| format!(" {}={}", clean(name), value_of(value))).collect();
+                fields.iter().map(|(name, value)| format!(" {}={}", escape(name), value_of(value))).collect();
             format!(
                 "{pid}{}  {:5}  {}: {}{fields}\n",
-                clean(time),
-                clean(level),
-                clean(target),
-                clean(message)
+                escape(time),
+                escape(level),
+                escape(target),
+                escape(message)
             )
         }
         LogLine::Lost { lost } => {
@@ -48,7 +48,7 @@ fn process(pid: Option<u32>) -> String {
 /// `2026-01-02T03:04:05.678Z` in a form for people.
 fn moment(time: &str) -> String {
     let time = time.split_once('.').map_or(time, |(seconds, _)| seconds).trim_end_matches('Z');
-    format!("{}Z", clean(&time.replacen('T', " ", 1)))
+    format!("{}Z", escape(&time.replacen('T', " ", 1)))
 }
 
 /// What happened to whom, and why. The subject comes first, the cause after a colon, and other fields in brackets.
@@ -93,7 +93,7 @@ fn plain(value: &Value) -> String {
 
 /// A value, quoted where its end would not be clear.
 fn value_of(value: &Value) -> String {
-    let value = clean(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned).as_str());
+    let value = escape(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned).as_str());
     if value.is_empty() || value.contains(' ') { format!("\"{value}\"") } else { value }
 }
 
@@ -115,7 +115,7 @@ mod tests {
 
     /// By default a line says who did what and why; modules and field names are for `--verbose`.
     #[test]
-    fn a_line_is_a_sentence() {
+    fn short_log_line_has_no_field_names() {
         let at = "2026-01-02 03:04:05Z  ";
         for (line, sentence) in [
             (
@@ -146,7 +146,7 @@ mod tests {
 
     /// A verbose line holds time, level, origin, message and fields; texts of a page cannot control the terminal.
     #[test]
-    fn a_verbose_line_has_all_fields() {
+    fn verbose_log_line_has_all_fields() {
         let entry = LogLine::Entry {
             time: "2026-01-02T03:04:05.678Z".to_owned(),
             level: "INFO".to_owned(),

@@ -1,5 +1,5 @@
-//! How the answers of greenrooms are shown to people: pure functions from data to text, and the little that depends on the
-//! terminal.
+//! Shows the answers of greenroom processes to people: pure functions from data to text. `terminal` alone depends on
+//! the terminal.
 
 pub mod browsers;
 pub mod logs;

@@ -7,8 +7,8 @@ use greenroom_gateway::{
 
 use super::{
     table::{Cell, table},
-    terminal::{Paint, Terminal},
-    text::{clean, count, span},
+    terminal::{Terminal, TextStyle},
+    text::{count, escape, span},
 };
 
 /// A table of pools, with the process of each where several are shown.
@@ -31,29 +31,29 @@ pub fn pools(rows: &[(u32, &PoolReport)], indent: &str, terminal: Terminal) -> S
 
 fn row(pool: &PoolReport) -> Vec<Cell> {
     vec![
-        Cell::Text(Paint::Bold, name(pool)),
+        Cell::Text(TextStyle::Bold, name(pool)),
         Cell::Number(format!("{} of {}", pool.healthy, pool.instances)),
         Cell::Number(pool.available.to_string()),
         Cell::Number(format!("{} of {}", pool.leased, pool.slots)),
         Cell::Number(pool.waiting.to_string()),
         Cell::Number(pool.restarts.to_string()),
-        Cell::plain(clean(&pool.description)),
+        Cell::plain(escape(&pool.description)),
     ]
 }
 
 /// The name of a pool, whether it is the default one, and whether all of it was drained.
 pub fn name(pool: &PoolReport) -> String {
     let drained = if pool.drained { " (drained)" } else { "" };
-    format!("{}{}{drained}", clean(&pool.name), if pool.is_default { " (default)" } else { "" })
+    format!("{}{}{drained}", escape(&pool.name), if pool.is_default { " (default)" } else { "" })
 }
 
-/// All that is known of a pool: a line for each fact, and its instances.
+/// All fields of a pool, a line for each, and its instances.
 pub fn pool(pid: u32, kind: &str, pool: &PoolReport, terminal: Terminal) -> String {
     let size = if pool.elastic { "; greenroom starts and stops them as needed" } else { "" };
-    let facts = [
+    let details = [
         ("pool", name(pool)),
-        ("description", clean(&pool.description)),
-        ("process", format!("pid {pid}, {}", clean(kind))),
+        ("description", escape(&pool.description)),
+        ("process", format!("pid {pid}, {}", escape(kind))),
         (
             "instances",
             format!("{}, {} healthy, {} available{size}", pool.instances, pool.healthy, pool.available),
@@ -67,11 +67,11 @@ pub fn pool(pid: u32, kind: &str, pool: &PoolReport, terminal: Terminal) -> Stri
         ),
         ("restarts", pool.restarts.to_string()),
     ];
-    let facts = facts.into_iter().map(|(fact, value)| {
+    let details = details.into_iter().map(|(name, value)| {
         let value = if value.is_empty() { "-" } else { &value };
-        format!("{fact:11}  {value}\n")
+        format!("{name:11}  {value}\n")
     });
-    let mut text: String = facts.collect();
+    let mut text: String = details.collect();
     if !pool.members.is_empty() {
         text += "\n";
         text += &instances(&pool.members, "", terminal);
@@ -86,24 +86,24 @@ fn instances(members: &[InstanceReport], indent: &str, terminal: Terminal) -> St
         .iter()
         .map(|instance| {
             let state = state(instance);
-            let paint = match state {
-                "healthy" => Paint::Green,
-                "failed" => Paint::Red,
-                _ => Paint::Dim,
+            let style = match state {
+                "healthy" => TextStyle::Green,
+                "failed" => TextStyle::Red,
+                _ => TextStyle::Dim,
             };
             let dash = || "-".to_owned();
             let browser =
-                format!("{}{}", clean(&instance.browser), if instance.headless { "" } else { " (window)" });
+                format!("{}{}", escape(&instance.browser), if instance.headless { "" } else { " (window)" });
             vec![
-                Cell::Text(Paint::Bold, instance.id.to_string()),
-                Cell::plain(instance.alias.as_deref().map_or_else(dash, clean)),
-                Cell::Text(paint, clean(state)),
+                Cell::Text(TextStyle::Bold, instance.id.to_string()),
+                Cell::plain(instance.alias.as_deref().map_or_else(dash, escape)),
+                Cell::Text(style, escape(state)),
                 Cell::Number(format!("{} of {}", instance.leased, instance.slots)),
                 Cell::Number(instance.leased_seconds.map_or_else(dash, span)),
                 Cell::plain(browser),
                 Cell::Number(instance.process_id.map_or_else(dash, |pid| pid.to_string())),
                 Cell::Number(instance.restarts.to_string()),
-                Cell::plain(note(instance)),
+                Cell::plain(problem(instance)),
             ]
         })
         .collect();
@@ -120,29 +120,31 @@ fn state(instance: &InstanceReport) -> &str {
 }
 
 /// The problem of an instance; usually none.
-fn note(instance: &InstanceReport) -> String {
+fn problem(instance: &InstanceReport) -> String {
     match (&instance.error, instance.responsive) {
-        (Some(error), _) => clean(error),
+        (Some(error), _) => escape(error),
         (None, Some(false)) if instance.status == "healthy" => "does not respond".to_owned(),
         (None, _) => String::new(),
     }
 }
 
 /// A line for each instance that has a problem.
-pub fn trouble(pool: &PoolReport, indent: &str) -> String {
-    let odd = pool.members.iter().filter(|instance| instance.status == "failed" || instance.draining);
-    odd.map(|instance| {
-        let alias = instance.alias.as_deref().map(|alias| format!(" ({})", clean(alias))).unwrap_or_default();
-        let note = Some(note(instance)).filter(|note| !note.is_empty());
-        let note = note.map(|note| format!(": {note}")).unwrap_or_default();
-        format!(
-            "{indent}{} instance {}{alias} {}{note}\n",
-            clean(&pool.name),
-            instance.id,
-            clean(state(instance))
-        )
-    })
-    .collect()
+pub fn instance_problems(pool: &PoolReport, indent: &str) -> String {
+    let affected = pool.members.iter().filter(|instance| instance.status == "failed" || instance.draining);
+    affected
+        .map(|instance| {
+            let alias =
+                instance.alias.as_deref().map(|alias| format!(" ({})", escape(alias))).unwrap_or_default();
+            let note = Some(problem(instance)).filter(|note| !note.is_empty());
+            let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+            format!(
+                "{indent}{} instance {}{alias} {}{note}\n",
+                escape(&pool.name),
+                instance.id,
+                escape(state(instance))
+            )
+        })
+        .collect()
 }
 
 pub fn scaled(pid: u32, ScaleResult { pool, from, to, draining }: &ScaleResult) -> String {
@@ -150,12 +152,12 @@ pub fn scaled(pid: u32, ScaleResult { pool, from, to, draining }: &ScaleResult) 
         [] => String::new(),
         leaving => format!("; {} when their sessions have ended", leaving_text(leaving)),
     };
-    let pool = clean(pool);
+    let pool = escape(pool);
     format!("pool \"{pool}\" (pid {pid}): {} now, {from} before{leaving}\n", count(*to, "instance"))
 }
 
 fn leaving_text(ids: &[String]) -> String {
-    let ids: Vec<_> = ids.iter().map(|id| clean(id)).collect();
+    let ids: Vec<_> = ids.iter().map(|id| escape(id)).collect();
     format!("{} stop", ids.join(", "))
 }
 
@@ -184,11 +186,11 @@ fn command_result(
     after: &str,
     nothing: &str,
 ) -> String {
-    let pool = clean(pool);
+    let pool = escape(pool);
     if instances.is_empty() {
         return format!("pool \"{pool}\" (pid {pid}): {nothing}\n");
     }
-    let ids: Vec<_> = instances.iter().map(|id| clean(id)).collect();
+    let ids: Vec<_> = instances.iter().map(|id| escape(id)).collect();
     format!("pool \"{pool}\" (pid {pid}): {what} {}; {after}\n", ids.join(", "))
 }
 
@@ -252,12 +254,12 @@ mod tests {
         let other = firefox();
         let same = pools(&[(7, &instance), (7, &other)], "", WIDE);
         let apart = pools(&[(7, &instance), (8, &other)], "", WIDE);
-        insta::assert_snapshot!(format!("{same}\n{apart}\n{}", trouble(&instance, "  ")));
+        insta::assert_snapshot!(format!("{same}\n{apart}\n{}", instance_problems(&instance, "  ")));
     }
 
-    /// One pool is shown in full; texts of others cannot control the terminal.
+    /// One pool is shown in full; texts from the configuration and from errors cannot control the terminal.
     #[test]
-    fn one_pool_in_full() {
+    fn pool_details_list_every_field() {
         insta::assert_snapshot!(pool(7, "server", &chromium(), WIDE));
     }
 

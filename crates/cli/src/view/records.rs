@@ -7,10 +7,10 @@ use greenroom_store::maintenance::{Stats, Vacuumed};
 use super::{
     table::{Cell, table},
     terminal::Terminal,
-    text::{bytes, clean, count, id},
+    text::{bytes, count, escape, id},
 };
 
-/// How much is kept, of what and since when.
+/// How many records and blobs there are, how large they are, and since when.
 pub fn stats(stats: &Stats, terminal: Terminal) -> String {
     let kept = |table: &str, one: &str| {
         let rows = stats.rows.get(table).copied().unwrap_or_default();
@@ -19,7 +19,7 @@ pub fn stats(stats: &Stats, terminal: Terminal) -> String {
     let mut text = format!("records   {}, {}\n", stats.database.display(), bytes(stats.bytes));
     let _ = writeln!(text, "calls     {} in {}", kept("requests", "call"), kept("sessions", "session"));
     if let (Some(oldest), Some(newest)) = (&stats.oldest, &stats.newest) {
-        let _ = writeln!(text, "from      {}\nto        {}", clean(oldest), clean(newest));
+        let _ = writeln!(text, "from      {}\nto        {}", escape(oldest), escape(newest));
     }
     let _ = writeln!(text, "console   {}", kept("console_logs", "line"));
     let files = kept("blobs", "file");

@@ -4,8 +4,8 @@ use greenroom_gateway::control::OpenSession;
 
 use super::{
     table::{Cell, table},
-    terminal::{Paint, Terminal},
-    text::{clean, count, id, span},
+    terminal::{Terminal, TextStyle},
+    text::{count, escape, id, span},
 };
 
 /// A table of sessions, with the process of each where several are shown, and the owner where one is not the local one.
@@ -24,7 +24,7 @@ pub fn sessions(rows: &[(u32, &OpenSession)], indent: &str, terminal: Terminal) 
         .map(|(pid, session)| {
             let mut cells = cells(session);
             if owners {
-                cells.insert(1, Cell::plain(clean(&session.owner)));
+                cells.insert(1, Cell::plain(escape(&session.owner)));
             }
             if several {
                 cells.insert(0, Cell::plain(pid.to_string()));
@@ -37,25 +37,25 @@ pub fn sessions(rows: &[(u32, &OpenSession)], indent: &str, terminal: Terminal) 
 
 fn cells(session: &OpenSession) -> Vec<Cell> {
     let name = match session.id {
-        Some(_) => Cell::Text(Paint::Bold, name(session)),
+        Some(_) => Cell::Text(TextStyle::Bold, name(session)),
         None => Cell::plain(name(session)),
     };
-    let paint = match session.state.as_str() {
-        "busy" => Paint::Yellow,
-        "idle" => Paint::Green,
-        _ => Paint::Dim,
+    let style = match session.state.as_str() {
+        "busy" => TextStyle::Yellow,
+        "idle" => TextStyle::Green,
+        _ => TextStyle::Dim,
     };
     // A session with a call in flight is not idle, and does not expire.
     let idle = if session.calls_in_flight > 0 { "-".to_owned() } else { span(session.idle_seconds) };
     // A page without a title has its URL as the title, which is already shown.
-    let title = if session.title == session.url { "" } else { &clean(&session.title) };
+    let title = if session.title == session.url { "" } else { &escape(&session.title) };
     vec![
         name,
-        Cell::Text(paint, clean(&session.state)),
+        Cell::Text(style, escape(&session.state)),
         Cell::Number(session.calls_in_flight.to_string()),
         Cell::Number(idle),
         Cell::Number(session.expires_in_seconds.map_or_else(|| "-".to_owned(), span)),
-        Cell::Pair(title.to_owned(), clean(&session.url)),
+        Cell::Pair(title.to_owned(), escape(&session.url)),
     ]
 }
 
@@ -63,23 +63,26 @@ fn cells(session: &OpenSession) -> Vec<Cell> {
 pub fn name(session: &OpenSession) -> String {
     match &session.id {
         Some(given) => id(given),
-        None => clean(&session.label()),
+        None => escape(&session.label()),
     }
 }
 
-/// All that is known of a session, a line for each fact.
+/// All fields of a session, a line for each.
 pub fn session(pid: u32, kind: &str, session: &OpenSession) -> String {
-    let ago = |time: &str, seconds: u64| format!("{}, {} ago", clean(time), span(seconds));
+    let ago = |time: &str, seconds: u64| format!("{}, {} ago", escape(time), span(seconds));
     let instance = session.instance.map(|instance| format!(", instance {instance}")).unwrap_or_default();
-    let facts = [
+    let details = [
         ("session", name(session)),
-        ("key", clean(&session.key)),
-        ("owner", clean(&session.owner)),
-        ("process", format!("pid {pid}, {}", clean(kind))),
-        ("pool", format!("{}{instance}", clean(&session.pool))),
-        ("state", format!("{}, {} in flight", clean(&session.state), count(session.calls_in_flight, "call"))),
-        ("title", clean(&session.title)),
-        ("url", clean(&session.url)),
+        ("key", escape(&session.key)),
+        ("owner", escape(&session.owner)),
+        ("process", format!("pid {pid}, {}", escape(kind))),
+        ("pool", format!("{}{instance}", escape(&session.pool))),
+        (
+            "state",
+            format!("{}, {} in flight", escape(&session.state), count(session.calls_in_flight, "call")),
+        ),
+        ("title", escape(&session.title)),
+        ("url", escape(&session.url)),
         ("created", ago(&session.created, session.age_seconds)),
         ("last used", ago(&session.last_used, session.idle_seconds)),
         (
@@ -87,7 +90,7 @@ pub fn session(pid: u32, kind: &str, session: &OpenSession) -> String {
             session.expires_in_seconds.map_or_else(|| "not while a call is in flight".to_owned(), span),
         ),
     ];
-    facts
+    details
         .into_iter()
         .map(|(fact, value)| {
             let value = if value.is_empty() { "-" } else { &value };

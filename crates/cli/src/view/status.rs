@@ -5,17 +5,17 @@ use serde::Serialize;
 
 use super::{
     browsers::browsers as browser_table,
-    pools::{pools as pool_table, trouble},
+    pools::{instance_problems, pools as pool_table},
     sessions::sessions,
-    terminal::{Paint, Terminal},
-    text::{clean, count, count_of, span},
+    terminal::{Terminal, TextStyle},
+    text::{count, count_of, escape, span},
 };
 use crate::control::{GreenroomReport, QueryOutcome};
 
 /// The indent below a heading.
 const INDENT: &str = "  ";
 
-/// All of them, a blank line between two.
+/// All greenroom processes, separated by blank lines.
 pub fn status(outcomes: &[QueryOutcome], terminal: Terminal) -> String {
     let shown: Vec<_> = outcomes.iter().map(|outcome| greenroom(outcome, terminal)).collect();
     shown.join("\n")
@@ -36,20 +36,20 @@ fn greenroom(outcome: &QueryOutcome, terminal: Terminal) -> String {
         }
         QueryOutcome::Unanswered { endpoint, why } => {
             let server =
-                endpoint.server.as_deref().map(|url| format!("  {}", clean(url))).unwrap_or_default();
-            let silent = terminal.paint(Paint::Red, &format!("pid {} {}", endpoint.pid, clean(why)));
+                endpoint.server.as_deref().map(|url| format!("  {}", escape(url))).unwrap_or_default();
+            let silent = terminal.styled(TextStyle::Red, &format!("pid {} {}", endpoint.pid, escape(why)));
             format!("greenroom  {silent}{server}\n")
         }
     }
 }
 
 fn heading(status: &ProcessStatus, terminal: Terminal) -> String {
-    let name = terminal.paint(Paint::Bold, &format!("greenroom {}", clean(&status.version)));
+    let name = terminal.styled(TextStyle::Bold, &format!("greenroom {}", escape(&status.version)));
     let up = span(status.uptime_seconds);
-    let listen = status.listen.as_deref().map(|address| format!("  {}", clean(address))).unwrap_or_default();
+    let listen = status.listen.as_deref().map(|address| format!("  {}", escape(address))).unwrap_or_default();
     let end = status.idle_exit_seconds.map(|after| format!("  ends after {} without use", span(after)));
     let end = end.unwrap_or_default();
-    format!("{name}  {}  pid {}  up {up}{listen}{end}\n", clean(&status.kind), status.pid)
+    format!("{name}  {}  pid {}  up {up}{listen}{end}\n", escape(&status.kind), status.pid)
 }
 
 /// A line for the built-in pool; a table of the declared ones, and their problems.
@@ -59,7 +59,7 @@ fn pools(status: &ProcessStatus, terminal: Terminal) -> String {
     let mut text: String = status.pools.iter().filter(|pool| pool.elastic).map(pool).collect();
     if !declared.is_empty() {
         text += &pool_table(&declared, INDENT, terminal);
-        text += &declared.iter().map(|(_, pool)| trouble(pool, INDENT)).collect::<String>();
+        text += &declared.iter().map(|(_, pool)| instance_problems(pool, INDENT)).collect::<String>();
     }
     text
 }
@@ -71,7 +71,7 @@ fn browsers(status: &ProcessStatus, terminal: Terminal) -> String {
 
 fn pool(pool: &PoolReport) -> String {
     let PoolReport { name, instances, leased, slots, waiting, spares, drained, .. } = pool;
-    let name = clean(name);
+    let name = escape(name);
     let drained = match drained {
         true => format!("; drained: it takes no calls until `greenroom pool restart {name}`"),
         false => String::new(),
@@ -85,7 +85,7 @@ fn pool(pool: &PoolReport) -> String {
     format!("{INDENT}pool {name}  {instances}, {leased} leased{spares}, {waiting} waiting{drained}\n")
 }
 
-/// The same for programs.
+/// A greenroom process for programs (`--json`).
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum StatusView<'a> {
@@ -215,14 +215,14 @@ mod tests {
 
     /// Processes are listed one below the other; owners are shown where one is not the local one.
     #[test]
-    fn for_people() {
+    fn status_table_lists_every_process() {
         let terminal = Terminal { columns: Some(100), ..Terminal::default() };
         insta::assert_snapshot!(status(&outcomes(), terminal));
     }
 
     /// Programs get every field by name.
     #[test]
-    fn for_programs() {
+    fn status_json_has_every_field() {
         let outcomes = outcomes();
         let shown: Vec<_> = outcomes.iter().skip(1).map(StatusView::from).collect();
         insta::assert_snapshot!(serde_json::to_string_pretty(&shown).unwrap());

@@ -1,8 +1,8 @@
 //! A table for a terminal: columns as wide as their content, the last one as wide as the rest of the line.
 
 use super::{
-    terminal::{Paint, Terminal},
-    text::{clean, shorten, width},
+    terminal::{Terminal, TextStyle},
+    text::{escape, shorten, width},
 };
 
 /// Separates two columns.
@@ -14,12 +14,12 @@ const COLUMNS_MAX: usize = 32;
 /// The least width of the last column, however narrow the terminal: less shows nothing useful, and lines may wrap.
 const LAST_COLUMNS_MIN: usize = 16;
 
-/// Between the two texts of a [`Cell::Pair`].
+/// Separates the two texts of a [`Cell::Pair`].
 const PAIR_SEPARATOR: &str = " · ";
 
 #[derive(Debug, Clone)]
 pub enum Cell {
-    Text(Paint, String),
+    Text(TextStyle, String),
     /// Aligned to the right.
     Number(String),
     /// Two texts; where they do not fit, both are cut at the end. Only in the last column.
@@ -28,7 +28,7 @@ pub enum Cell {
 
 impl Cell {
     pub fn plain(text: impl Into<String>) -> Self {
-        Self::Text(Paint::Plain, text.into())
+        Self::Text(TextStyle::Plain, text.into())
     }
 
     fn natural(&self) -> String {
@@ -38,8 +38,8 @@ impl Cell {
     /// The text as shown, escaped so that it cannot control the terminal.
     fn fitted(&self, columns: usize) -> String {
         match self {
-            Self::Text(_, text) | Self::Number(text) => shorten(&clean(text), columns),
-            Self::Pair(one, other) => pair(&clean(one), &clean(other), columns),
+            Self::Text(_, text) | Self::Number(text) => shorten(&escape(text), columns),
+            Self::Pair(one, other) => pair(&escape(one), &escape(other), columns),
         }
     }
 }
@@ -62,13 +62,13 @@ pub fn table(heads: &[&str], rows: &[Vec<Cell>], indent: &str, terminal: Termina
     let numbers = |column: usize| rows.iter().any(|row| matches!(row.get(column), Some(Cell::Number(_))));
     let titles = heads.iter().enumerate().map(|(column, head)| {
         let cell = if numbers(column) { Cell::Number((*head).to_owned()) } else { Cell::plain(*head) };
-        (Paint::Dim, cell)
+        (TextStyle::Dim, cell)
     });
     line(&mut text, titles, &widths, indent, terminal);
     for row in rows {
         let cells = row.iter().map(|cell| match cell {
-            Cell::Text(paint, _) => (*paint, cell.clone()),
-            _ => (Paint::Plain, cell.clone()),
+            Cell::Text(style, _) => (*style, cell.clone()),
+            _ => (TextStyle::Plain, cell.clone()),
         });
         line(&mut text, cells, &widths, indent, terminal);
     }
@@ -77,21 +77,21 @@ pub fn table(heads: &[&str], rows: &[Vec<Cell>], indent: &str, terminal: Termina
 
 fn line(
     text: &mut String,
-    cells: impl Iterator<Item = (Paint, Cell)>,
+    cells: impl Iterator<Item = (TextStyle, Cell)>,
     widths: &[usize],
     indent: &str,
     terminal: Terminal,
 ) {
     let mut line = indent.to_owned();
-    for (column, ((paint, cell), columns)) in cells.zip(widths).enumerate() {
+    for (column, ((style, cell), columns)) in cells.zip(widths).enumerate() {
         let fitted = cell.fitted(*columns);
         let is_last = column + 1 == widths.len();
         let padding = if is_last { 0 } else { columns.saturating_sub(width(&fitted)) };
-        let painted = terminal.paint(paint, &fitted);
+        let styled = terminal.styled(style, &fitted);
         line += if column > 0 { GAP } else { "" };
         line += &match cell {
-            Cell::Number(_) => format!("{:padding$}{painted}", ""),
-            _ => format!("{painted}{:padding$}", ""),
+            Cell::Number(_) => format!("{:padding$}{styled}", ""),
+            _ => format!("{styled}{:padding$}", ""),
         };
     }
     *text += line.trim_end();
@@ -134,7 +134,7 @@ mod tests {
 
     /// Without a limit nothing is cut; columns line up by what a terminal shows, not by characters.
     #[test]
-    fn nothing_is_cut_without_a_limit() {
+    fn table_without_a_column_limit_is_not_cut() {
         insta::assert_snapshot!(at(None));
     }
 
@@ -151,16 +151,16 @@ mod tests {
 
     /// A terminal too narrow for any table gets one all the same.
     #[test]
-    fn a_narrow_terminal_gets_a_table() {
+    fn narrow_terminal_gets_a_table() {
         for columns in 0..40 {
             assert_eq!(at(Some(columns)).lines().count(), 5);
         }
     }
 
-    /// Colours change nothing but colours.
+    /// A table with colours has the same text as one without.
     #[test]
-    fn colours_change_only_colours() {
-        let cells = vec![vec![Cell::Text(Paint::Green, "idle".to_owned()), Cell::plain("x")]];
+    fn coloured_table_has_the_same_text() {
+        let cells = vec![vec![Cell::Text(TextStyle::Green, "idle".to_owned()), Cell::plain("x")]];
         let show = |colour| table(&["STATE", "X"], &cells, "", Terminal { colour, ..Terminal::default() });
         let coloured = show(true);
         assert_eq!(coloured, "\x1b[2mSTATE\x1b[0m  \x1b[2mX\x1b[0m\n\x1b[32midle\x1b[0m   x\n");

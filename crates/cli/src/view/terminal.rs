@@ -30,22 +30,22 @@ impl Terminal {
         }
     }
 
-    pub fn is_there() -> bool {
+    pub fn is_stdout() -> bool {
         io::stdout().is_terminal()
     }
 
-    pub fn paint(self, paint: Paint, text: &str) -> String {
-        let code = match paint {
-            Paint::Plain => return text.to_owned(),
+    pub fn styled(self, style: TextStyle, text: &str) -> String {
+        let code = match style {
+            TextStyle::Plain => return text.to_owned(),
             _ if !self.colour => return text.to_owned(),
-            Paint::Bold => 1,
-            Paint::Dim => 2,
-            Paint::Red => 31,
-            Paint::Green => 32,
-            Paint::Yellow => 33,
-            Paint::Blue => 34,
-            Paint::Magenta => 35,
-            Paint::Cyan => 36,
+            TextStyle::Bold => 1,
+            TextStyle::Dim => 2,
+            TextStyle::Red => 31,
+            TextStyle::Green => 32,
+            TextStyle::Yellow => 33,
+            TextStyle::Blue => 34,
+            TextStyle::Magenta => 35,
+            TextStyle::Cyan => 36,
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
@@ -56,9 +56,9 @@ fn wants_colour(env: &ProcessEnv) -> bool {
     !forbidden && env.variable("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// How a text is shown where there are colours. No information is in the colour alone.
+/// A text's style on a terminal with colours. No information is in the colour alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Paint {
+pub enum TextStyle {
     Plain,
     Bold,
     Dim,

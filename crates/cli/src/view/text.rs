@@ -1,4 +1,4 @@
-//! Values for people: spans of time, counts, and texts of others made harmless.
+//! Values for people: spans of time, sizes, and texts of agents and pages, escaped.
 
 pub use greenroom_core::plural::{count, count_of, there};
 use greenroom_core::printable::printable;
@@ -36,14 +36,14 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A text that others chose, such as a page's title, escaped.
-pub fn clean(text: &str) -> String {
+/// A text that an agent or a page chose, such as a title, escaped.
+pub fn escape(text: &str) -> String {
     printable(text).into_owned()
 }
 
-/// An id in a table: as it is, if its ends and its kind are clear, else in quotes.
+/// An id in a table: in quotes if it is empty, escaped, or begins or ends with a space or quote.
 pub fn id(id: &str) -> String {
-    let cleaned = clean(id);
+    let cleaned = escape(id);
     let plain = cleaned == id && id.trim() == id && !id.starts_with('"') && width(id) > 0;
     if plain { cleaned } else { format!("\"{cleaned}\"") }
 }
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// An id shows where it begins and ends.
+    /// An id is quoted if a reader could not see where it begins and ends.
     #[test]
     fn unclear_ids_are_quoted() {
         for (given, shown) in [

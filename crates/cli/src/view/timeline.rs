@@ -4,7 +4,7 @@ use greenroom_core::port::human;
 use greenroom_gateway::rest::{CallStatus, TimelineEvent, TimelineEventKind};
 use std::time::Duration;
 
-use super::text::clean;
+use super::text::escape;
 
 /// One event: when, which kind, and what.
 pub fn line(event: &TimelineEvent) -> String {
@@ -17,19 +17,19 @@ pub fn line(event: &TimelineEvent) -> String {
             };
             let took =
                 took_ms.map(|ms| format!(" ({})", human(Duration::from_millis(ms)))).unwrap_or_default();
-            ("call", format!("{}{ended}{took}", clean(tool)))
+            ("call", format!("{}{ended}{took}", escape(tool)))
         }
         TimelineEventKind::Navigation { url, title } => {
             let title = title.as_ref().filter(|title| !title.is_empty());
-            let title = title.map(|title| format!(" \"{}\"", clean(title))).unwrap_or_default();
-            ("page", format!("{}{title}", clean(url)))
+            let title = title.map(|title| format!(" \"{}\"", escape(title))).unwrap_or_default();
+            ("page", format!("{}{title}", escape(url)))
         }
         TimelineEventKind::Console { level, message } => {
-            ("console", format!("{}: {}", clean(level), clean(message)))
+            ("console", format!("{}: {}", escape(level), escape(message)))
         }
-        TimelineEventKind::Error { message } => ("error", clean(message)),
+        TimelineEventKind::Error { message } => ("error", escape(message)),
     };
-    format!("{}  {kind:7}  {text}\n", clean(&event.timestamp))
+    format!("{}  {kind:7}  {text}\n", escape(&event.timestamp))
 }
 
 #[cfg(test)]

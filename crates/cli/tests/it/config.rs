@@ -148,7 +148,7 @@ fn working_directory_file_cannot_move_records() {
     assert!(refused.contains("`records.dir` may not be set by a file in the working directory"), "{refused}");
 }
 
-/// Every problem of every source is reported in one go, each with its own hint.
+/// greenroom reports all problems of all sources at once, each with its own hint.
 #[test]
 fn all_configuration_errors_are_reported_together() {
     let fixture = fixture()

@@ -30,9 +30,9 @@ fn fixture() -> CliFixture {
 fn open(fixture: &CliFixture) -> Store {
     Store::open(StoreSettings {
         folder: fixture.real("home/data"),
-        run: "test".to_owned(),
+        process_tag: "test".to_owned(),
         running_tags: Vec::new(),
-        began: SystemTime::now(),
+        processes_listed_after: SystemTime::now(),
         // Nothing is removed automatically here.
         max_age: Duration::from_secs(100 * 365 * 24 * 3600),
         bytes_max: 1 << 30,

@@ -45,7 +45,7 @@ fn configurations_in_docs_are_valid() {
     for page in pages.chain([root.join("README.md")]) {
         let text = fs::read_to_string(&page).unwrap();
         let blocks = text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
-        // The other one is a client's.
+        // Blocks with `[mcp_servers.…]` are a client's configuration.
         for toml in blocks.filter(|toml| !toml.contains("[mcp_servers.")) {
             let file = ConfigFile { path: "/c/greenroom.toml".into(), text: toml.to_owned(), trusted: true };
             let sources = Sources { data_dir: Some("/d".into()), files: vec![file], ..Sources::default() };

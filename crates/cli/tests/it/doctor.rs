@@ -70,7 +70,7 @@ exit 1"#;
     check("missing_display", &machine_fixture, &["doctor", "--pool-headless=false"]);
 }
 
-/// Windows without a screen are a failure.
+/// Browsers with a window on a machine without a screen are a failure.
 #[test]
 fn windows_without_a_display_fail() {
     let machine_fixture = machine_fixture();

@@ -135,7 +135,7 @@ fn public_types(source: &str) -> impl Iterator<Item = &str> {
         let (keyword, rest) = definition.split_once(' ')?;
         let is_type = matches!(keyword, "struct" | "enum" | "trait" | "type" | "union");
         let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(rest.len());
-        // A macro's definition has a variable there.
+        // In a macro's definition a variable stands in the place of the name.
         is_type.then_some(&rest[..end]).filter(|name| !name.is_empty())
     })
 }

@@ -8,7 +8,7 @@ use std::{
 use greenroom_engine::browser::version::MAJOR_MIN;
 use insta::assert_snapshot;
 
-/// A fake greenroom that prints its arguments, and this as the running ones.
+/// A fake greenroom that prints its arguments; its `status` prints `running`.
 fn greenroom(running: &str) -> String {
     format!("#!/bin/sh\n[ \"$1\" = status ] && echo '{running}' && exit\necho \"[greenroom $*]\"\n")
 }
@@ -34,7 +34,8 @@ fn run_script_starts_a_server() {
     assert_snapshot!("run", run(&greenroom("[]")));
 }
 
-/// If a server of this user already runs, it is named, and no second one starts. Processes that serve stdio do not count.
+/// If a server of this user already runs, `make run` names it and starts no second one. Processes that serve stdio do
+/// not count.
 #[test]
 fn run_script_keeps_a_running_server() {
     let stdio = r#"{ "kind": "stdio",

@@ -18,12 +18,13 @@ const BINARY: &str = env!("CARGO_BIN_EXE_greenroom");
 struct ClientCase {
     client: &'static str,
     file: &'static str,
+    /// The file of a project; empty if the client has none.
     project: &'static str,
     other: &'static str,
     broken: &'static str,
 }
 
-const CASES: [ClientCase; 4] = [
+const CASES: [ClientCase; 10] = [
     ClientCase {
         client: "claude",
         file: "home/.claude.json",
@@ -51,6 +52,48 @@ const CASES: [ClientCase; 4] = [
         project: "cwd/.codex/config.toml",
         other: "model = \"x\" # the best\n\n# the shop's\n[mcp_servers.other]\ncommand = 'other'\n\n[tui]\ntheme = \"dark\"\n",
         broken: "model = \"x\"\n[mcp_servers\n",
+    },
+    ClientCase {
+        client: "windsurf",
+        file: "home/.codeium/windsurf/mcp_config.json",
+        project: "",
+        other: "{\n  \"mcpServers\": {\n    \"other\": { \"serverUrl\": \"http://localhost:1/mcp\" }\n  }\n}\n",
+        broken: "{\n  \"mcpServers\": []\n}\n",
+    },
+    ClientCase {
+        client: "zed",
+        file: "home/.config/zed/settings.json",
+        project: "cwd/.zed/settings.json",
+        other: "// Zed settings\n//\n// for all projects\n{\n  \"theme\": \"One Dark\", // mine\n  \"context_servers\": {\n    \"other\": {\n      \"command\": \"other\",\n      \"args\": [],\n    },\n  },\n}\n",
+        broken: "{\n  \"context_servers\": {\n    'other': {}\n  }\n}\n",
+    },
+    ClientCase {
+        client: "gemini",
+        file: "home/.gemini/settings.json",
+        project: "cwd/.gemini/settings.json",
+        other: "{\n  \"security\": {},\n  // the shop's\n  \"mcpServers\": {\n    \"other\": { \"httpUrl\": \"http://localhost:1/mcp\" }\n  }\n}\n",
+        broken: "{\n  \"security\": ,\n}\n",
+    },
+    ClientCase {
+        client: "copilot",
+        file: "home/.copilot/mcp-config.json",
+        project: "cwd/.github/mcp.json",
+        other: "{\n  \"mcpServers\": {\n    \"other\": { \"type\": \"local\", \"command\": \"other\", \"args\": [], \"tools\": [\"*\"] }\n  }\n}\n",
+        broken: "[]\n",
+    },
+    ClientCase {
+        client: "opencode",
+        file: "home/.config/opencode/opencode.json",
+        project: "cwd/opencode.json",
+        other: "{\n  \"$schema\": \"https://opencode.ai/config.json\",\n  \"mcp\": {\n    \"other\": { \"type\": \"local\", \"command\": [\"other\"] } // mine\n  }\n}\n",
+        broken: "{\n  \"mcp\": {\n",
+    },
+    ClientCase {
+        client: "continue",
+        file: "home/.continue/mcpServers/greenroom.json",
+        project: "cwd/.continue/mcpServers/greenroom.json",
+        other: "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"other\" } // moved here\n  }\n}\n",
+        broken: "name: greenroom\n",
     },
 ];
 
@@ -248,6 +291,14 @@ fn read_only_folder_error_names_it() {
 fn project_entry_is_written_to_the_working_directory() {
     for ClientCase { client, project, .. } in CASES {
         let fixture = CliFixture::new();
+        if project.is_empty() {
+            let refused = run(&fixture, &["setup", client, "--project", "--yes"]);
+            assert!(
+                refused.starts_with("exit code: 2\n") && refused.contains("reads no file of a project"),
+                "{refused}"
+            );
+            continue;
+        }
         let printed = run(&fixture, &["setup", client, "--project", "--yes"]);
         assert!(printed.starts_with("exit code: 0\n"), "{printed}");
         assert!(printed.contains("added: `[CWD]/"), "{printed}");
@@ -324,12 +375,84 @@ fn client_path_variables_are_respected() {
     let fixture = CliFixture::new()
         .env("CLAUDE_CONFIG_DIR", "../home/claude")
         .env("CODEX_HOME", "../home/codex")
+        .env("COPILOT_HOME", "../home/copilot")
+        .env("CONTINUE_GLOBAL_DIR", "../home/continue")
         .env("XDG_CONFIG_HOME", "relative-and-so-ignored");
-    for client in ["claude", "codex", "vscode"] {
+    for (client, file) in [
+        ("claude", "home/claude/.claude.json"),
+        ("codex", "home/codex/config.toml"),
+        ("vscode", "home/.config/Code/User/mcp.json"),
+        ("copilot", "home/copilot/mcp-config.json"),
+        ("continue", "home/continue/mcpServers/greenroom.json"),
+    ] {
         run(&fixture, &["setup", client, "--yes"]);
-    }
-    for file in ["home/claude/.claude.json", "home/codex/config.toml", "home/.config/Code/User/mcp.json"] {
         assert!(fixture.read(file).is_some(), "{file}");
+    }
+    let fixture = CliFixture::new();
+    let folder = fixture.real("home/xdg").to_str().unwrap().to_owned();
+    let fixture = fixture.env("XDG_CONFIG_HOME", &folder);
+    for (client, file) in [("zed", "zed/settings.json"), ("opencode", "opencode/opencode.json")] {
+        run(&fixture, &["setup", client, "--yes"]);
+        assert!(fixture.read(&format!("home/xdg/{file}")).is_some(), "{file}");
+    }
+}
+
+/// OpenCode's file with comments is used where it exists, and its servers are where the file has them: in `mcp`, or in
+/// `mcp.servers` as in version 2.
+#[test]
+fn opencode_entry_goes_where_the_servers_are() {
+    let folder = "home/.config/opencode";
+    let text = "{\n  // mine\n  \"mcp\": {\n    \"servers\": {}\n  }\n}\n";
+    let fixture = CliFixture::new().file(&format!("{folder}/opencode.jsonc"), text);
+    let printed = run(&fixture, &["setup", "opencode", "--yes"]);
+    assert!(printed.contains("added: `[HOME]/.config/opencode/opencode.jsonc`"), "{printed}");
+    assert_eq!(fixture.read(&format!("{folder}/opencode.json")), None);
+    let written = fixture.read(&format!("{folder}/opencode.jsonc")).unwrap();
+    assert!(written.contains("// mine"), "{written}");
+    let entry: serde_json::Value = serde_json::from_str(&written.replace("// mine", "")).unwrap();
+    let greenroom = &entry["mcp"]["servers"]["greenroom"];
+    assert_eq!((&greenroom["type"], &greenroom["command"][1]), (&"local".into(), &"mcp".into()), "{written}");
+    assert!(run(&fixture, &["setup", "opencode", "--yes"]).contains("already there"));
+}
+
+/// The tools that a user has chosen for Copilot CLI stay. The address of another transport does not.
+#[test]
+fn chosen_tools_stay_and_other_addresses_go() {
+    let file = "home/.copilot/mcp-config.json";
+    let old = r#"{"mcpServers": {"greenroom": {"type": "stdio", "command": "x", "args": [], "tools": ["browser_click"]}}}"#;
+    let fixture = CliFixture::new().file(file, old);
+    run(&fixture, &["setup", "copilot", "--yes"]);
+    let written = fixture.read(file).unwrap();
+    assert!(written.contains("browser_click") && !written.contains("\"*\""), "{written}");
+
+    let file = "home/.gemini/settings.json";
+    let old = r#"{"mcpServers": {"greenroom": {"url": "http://127.0.0.1:1/sse", "timeout": 9}}}"#;
+    let fixture = CliFixture::new().file(file, old);
+    run(&fixture, &["setup", "gemini", "--yes", "--url", "http://127.0.0.1:34501/mcp"]);
+    let written: serde_json::Value = serde_json::from_str(&fixture.read(file).unwrap()).unwrap();
+    let expected = serde_json::json!({"timeout": 9, "httpUrl": "http://127.0.0.1:34501/mcp"});
+    assert_eq!(written["mcpServers"]["greenroom"], expected);
+}
+
+/// A project's folder that is a link, at any depth, is not written through.
+#[test]
+fn linked_project_folders_are_refused() {
+    for (arguments, link) in [
+        (["setup", "continue", "--project", "--yes"].as_slice(), "cwd/.continue"),
+        (&["setup", "continue", "--project", "--yes"], "cwd/.continue/mcpServers"),
+        (&["setup", "claude", "--skill", "--project", "--yes"], "cwd/.claude"),
+        (&["setup", "claude", "--skill", "--project", "--yes"], "cwd/.claude/skills/greenroom"),
+    ] {
+        let fixture = CliFixture::new().link(link, "/tmp");
+        fs::create_dir(fixture.real("home/elsewhere")).unwrap();
+        fs::remove_file(fixture.real(link)).unwrap();
+        std::os::unix::fs::symlink(fixture.real("home/elsewhere"), fixture.real(link)).unwrap();
+        let printed = run(&fixture, arguments);
+        assert!(
+            printed.starts_with("exit code: 1\n") && printed.contains("may lead out of the project"),
+            "{printed}"
+        );
+        assert_eq!(fs::read_dir(fixture.real("home/elsewhere")).unwrap().count(), 0, "{link}");
     }
 }
 

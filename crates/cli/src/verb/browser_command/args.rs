@@ -1,4 +1,4 @@
-//! The arguments of the verbs that drive a browser, and the calls that they ask for.
+//! The arguments of the verbs that drive a browser, and the call that each verb makes of them.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use greenroom_core::{
 };
 use serde_json::{Map, Value};
 
-use crate::{config::ProcessEnv, report::Hinted};
+use crate::{config::ProcessEnv, report::CliError};
 
 /// The session of a command that names none.
 const SESSION_DEFAULT: &str = "default";
@@ -36,13 +36,13 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    pub fn session(&self, env: &ProcessEnv) -> Result<String, Hinted> {
+    pub fn session(&self, env: &ProcessEnv) -> Result<String, CliError> {
         let from_env = || env.variable(SESSION_VARIABLE).filter(|name| !name.is_empty());
         match (&self.session, from_env()) {
             (Some(name), _) => Ok(name.clone()),
             (None, None) => Ok(SESSION_DEFAULT.to_owned()),
             (None, Some(name)) => name.to_str().map(ToOwned::to_owned).ok_or_else(|| {
-                Hinted::usage(format!("`{SESSION_VARIABLE}` is not valid UTF-8"))
+                CliError::usage(format!("`{SESSION_VARIABLE}` is not valid UTF-8"))
                     .hint("give a session name with --session")
             }),
         }
@@ -189,9 +189,9 @@ pub struct CallArgs {
 pub struct Request {
     pub options: CallOptions,
     pub call: WantedCall,
-    /// Where the picture of the answer is to be written.
+    /// The file for the answer's picture.
     pub picture: Option<PathBuf>,
-    /// Whether a server is started if none runs.
+    /// Whether the command starts a server if none runs.
     pub starts_server: bool,
 }
 
@@ -217,7 +217,7 @@ impl Request {
         Self::command(args.options, BrowserCommand::Back {})
     }
 
-    /// Closes the session. Without a server there is none to close, so none is started.
+    /// Closes the session. Starts no server: without one there is no session to close.
     pub fn close(args: PlainArgs) -> Self {
         let call = WantedCall { tool: Some("session_close".to_owned()), ..WantedCall::default() };
         Self { options: args.options, call, picture: None, starts_server: false }
@@ -225,9 +225,9 @@ impl Request {
 }
 
 impl TryFrom<OpenArgs> for Request {
-    type Error = Hinted;
+    type Error = CliError;
 
-    fn try_from(args: OpenArgs) -> Result<Self, Hinted> {
+    fn try_from(args: OpenArgs) -> Result<Self, CliError> {
         Ok(Self::command(args.options, BrowserCommand::Open { url: url(&args.url)? }))
     }
 }
@@ -245,9 +245,9 @@ impl From<TypeArgs> for Request {
 }
 
 impl TryFrom<FillArgs> for Request {
-    type Error = Hinted;
+    type Error = CliError;
 
-    fn try_from(args: FillArgs) -> Result<Self, Hinted> {
+    fn try_from(args: FillArgs) -> Result<Self, CliError> {
         Ok(Self::command(args.options, BrowserCommand::Fill { fields: fields(&args.fields)? }))
     }
 }
@@ -294,13 +294,13 @@ impl From<FindArgs> for Request {
 }
 
 impl TryFrom<TabsArgs> for Request {
-    type Error = Hinted;
+    type Error = CliError;
 
-    fn try_from(TabsArgs { action, which, options }: TabsArgs) -> Result<Self, Hinted> {
+    fn try_from(TabsArgs { action, which, options }: TabsArgs) -> Result<Self, CliError> {
         let number = || match &which {
             None => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|_| {
-                Hinted::usage(format!("`{text}` is no number of a tab")).hint("`greenroom tabs` lists them")
+                CliError::usage(format!("`{text}` is no number of a tab")).hint("`greenroom tabs` lists them")
             }),
         };
         let command = match action.as_str() {
@@ -308,13 +308,13 @@ impl TryFrom<TabsArgs> for Request {
             "close" => BrowserCommand::TabClose { tab: number()? },
             "select" => BrowserCommand::TabSelect {
                 tab: number()?.ok_or_else(|| {
-                    Hinted::usage("which tab to select is missing").hint("`greenroom tabs` lists them")
+                    CliError::usage("which tab to select is missing").hint("`greenroom tabs` lists them")
                 })?,
             },
             _ => match which {
                 None => BrowserCommand::TabList {},
                 Some(more) => {
-                    return Err(Hinted::usage(format!("`tabs list` takes nothing more: `{more}`")));
+                    return Err(CliError::usage(format!("`tabs list` takes nothing more: `{more}`")));
                 }
             },
         };
@@ -323,15 +323,15 @@ impl TryFrom<TabsArgs> for Request {
 }
 
 impl TryFrom<CallArgs> for Request {
-    type Error = Hinted;
+    type Error = CliError;
 
-    fn try_from(CallArgs { tool, arguments: given, options }: CallArgs) -> Result<Self, Hinted> {
+    fn try_from(CallArgs { tool, arguments: given, options }: CallArgs) -> Result<Self, CliError> {
         let call = WantedCall { command: None, tool: Some(tool), arguments: Some(arguments(&given)?) };
         Ok(Self { options, call, picture: None, starts_server: true })
     }
 }
 
-/// The longest time to wait: a command that waits longer is probably a mistake in the unit.
+/// The longest time to wait: a longer one is probably a mistake in the unit.
 const WAIT_SECONDS_MAX: f64 = 600.0;
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -342,16 +342,16 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The element that a target means. Other tools write refs with an `@`, which is no part of a selector.
+/// A target without a leading `@`, with which other tools write refs. No selector begins with it.
 fn target(given: &str) -> String {
     given.strip_prefix('@').unwrap_or(given).to_owned()
 }
 
-/// Addresses without a host, whose schemes have no `//`.
+/// The schemes of addresses without a host; no `//` follows them.
 const SCHEMES_WITHOUT_HOST: [&str; 5] = ["about:", "data:", "blob:", "javascript:", "view-source:"];
 
 /// The address with its scheme.
-fn url(given: &str) -> Result<String, Hinted> {
+fn url(given: &str) -> Result<String, CliError> {
     let given = given.trim();
     let is_scheme = |word: &str| word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-');
     let has_scheme = given.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme));
@@ -359,7 +359,7 @@ fn url(given: &str) -> Result<String, Hinted> {
         return Ok(given.to_owned());
     }
     if given.is_empty() || given.starts_with(['/', '.', '?', '#']) {
-        return Err(Hinted::usage(format!("`{given}` is no address"))
+        return Err(CliError::usage(format!("`{given}` is no address"))
             .hint("give an address such as `example.com` or `http://localhost:8000/page`"));
     }
     let end = given.find(['/', '?', '#']).unwrap_or(given.len());
@@ -374,7 +374,7 @@ fn url(given: &str) -> Result<String, Hinted> {
 }
 
 /// The fields of a form: pairs of the form TARGET=VALUE, or one TARGET and its VALUE.
-fn fields(given: &[String]) -> Result<Vec<FieldInput>, Hinted> {
+fn fields(given: &[String]) -> Result<Vec<FieldInput>, CliError> {
     if let [name, value] = given
         && split_pair(name).is_none()
     {
@@ -382,7 +382,7 @@ fn fields(given: &[String]) -> Result<Vec<FieldInput>, Hinted> {
     }
     let field = |pair: &String| {
         let (name, value) = split_pair(pair).ok_or_else(|| {
-            Hinted::usage(format!("`{pair}` has no value")).hint("write TARGET=VALUE, such as e5=Alice")
+            CliError::usage(format!("`{pair}` has no value")).hint("write TARGET=VALUE, such as e5=Alice")
         })?;
         Ok(FieldInput { target: target(name), value: value.to_owned() })
     };
@@ -404,24 +404,24 @@ fn split_pair(pair: &str) -> Option<(&str, &str)> {
 }
 
 /// The arguments of a tool: `key=value` each, or one JSON object.
-fn arguments(given: &[String]) -> Result<Raw, Hinted> {
+fn arguments(given: &[String]) -> Result<Raw, CliError> {
     if let [json] = given
         && json.trim_start().starts_with('{')
     {
         return raw::parse(json.trim().to_owned()).map_err(|error| {
-            Hinted::usage(format!("the arguments are no JSON object: {error}"))
+            CliError::usage(format!("the arguments are no JSON object: {error}"))
                 .hint("put it into single quotes, so that the shell leaves it as it is")
         });
     }
     let mut arguments = Map::new();
     for pair in given {
         let (key, value) = pair.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
-            Hinted::usage(format!("`{pair}` is no argument"))
+            CliError::usage(format!("`{pair}` is no argument"))
                 .hint("write key=value, such as url=https://example.com, or one JSON object")
         })?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         if arguments.insert(key.to_owned(), value).is_some() {
-            return Err(Hinted::usage(format!("`{key}` is given twice")));
+            return Err(CliError::usage(format!("`{key}` is given twice")));
         }
     }
     Ok(raw::encode(&arguments))

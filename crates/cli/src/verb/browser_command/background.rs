@@ -26,39 +26,44 @@ use tokio::{
 
 use super::server::running;
 use crate::{
-    config::Inputs,
+    config::ConfigSources,
     control::{ControlEndpoint, find_endpoints},
     progress,
-    report::Hinted,
+    report::CliError,
 };
 
-/// When a server that a command started ends by itself, unless `server.idle_exit` says otherwise. A session without calls
-/// ends after five minutes by default; an agent that thinks for longer than both must wait for a new browser.
+/// How long a server that a command started stays unused before it ends, unless `server.idle_exit` says otherwise. A
+/// session counts as use until it ends, after five minutes without a call by default; so an agent that thinks for less
+/// than a quarter of an hour finds the server running.
 pub const IDLE_EXIT: Duration = Duration::from_secs(10 * 60);
 
 /// How long a server may take until it accepts calls. It takes a tenth of a second; its browser starts afterwards.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Held by the command that starts a server.
+/// The file that the starting command locks.
 const LOCK: &str = "start.lock";
 
-/// What the server in the background says; written anew at each start.
+/// The file with the server's stderr, overwritten at each start.
 const LOG: &str = "server.log";
 
-/// How much of the log's end is read to say why a start failed.
-const LOG_TAIL_BYTES: u64 = 4096;
+/// How much of the log's end a command reads to say why a start failed.
+const LOG_END_BYTES: u64 = 4096;
 
-const OWN_PREFIX: &str = "GREENROOM_";
+const VARIABLE_PREFIX: &str = "GREENROOM_";
 
 /// Starts a server, or finds the one that another command has started meanwhile.
-pub async fn start(resolved: &Resolved, inputs: &Inputs, session: &str) -> anyhow::Result<ControlEndpoint> {
+pub async fn start(
+    resolved: &Resolved,
+    config_sources: &ConfigSources,
+    session: &str,
+) -> anyhow::Result<ControlEndpoint> {
     let data = &resolved.settings.data_dir;
     let failed = |what: &str, error: &dyn std::fmt::Display| {
-        Hinted::unreachable(format!("no server runs, and none can be started: {what}: {error}"))
+        CliError::unreachable(format!("no server runs, and none can be started: {what}: {error}"))
             .hint("start one with `greenroom serve`, or choose another data folder with --data-dir")
     };
     run_folder::make_private(data).map_err(|error| failed("cannot use the data folder", &error))?;
-    let locked = timeout(READY_WITHIN, lock(data.join(LOCK))).await;
+    let locked = timeout(START_TIMEOUT, lock(data.join(LOCK))).await;
     let _lock = locked
         .map_err(|_| failed("another command is starting one", &"it does not come to an end"))?
         .map_err(|error| failed("cannot write to the data folder", &error))?;
@@ -69,21 +74,21 @@ pub async fn start(resolved: &Resolved, inputs: &Inputs, session: &str) -> anyho
     let stderr = run_folder::private_file().create(true).write(true).truncate(true).open(&log);
     let stderr = stderr.map_err(|error| failed("cannot write its log", &error))?;
     let program = std::env::current_exe().map_err(|error| failed("cannot find this program", &error))?;
-    // No tag: a later greenroom must not take the server for a leftover of this command.
+    // No tag: otherwise a later greenroom would kill the server as a leftover of this command.
     let launcher = Launcher::start("").map_err(|error| failed("cannot start a thread", &error))?;
-    let spec = arguments(resolved, inputs, ProcessSpec::new(program));
+    let spec = arguments(resolved, config_sources, ProcessSpec::new(program));
     let (child, stdout) = launcher
         .spawn_server(spec, stderr)
         .await
         .map_err(|error| failed("cannot run this program", &error))?;
     let mut stdout = BufReader::new(stdout);
     let mut line = String::new();
-    let ready = progress::step("starting a server", timeout(READY_WITHIN, stdout.read_line(&mut line)));
+    let ready = progress::step("starting a server", timeout(START_TIMEOUT, stdout.read_line(&mut line)));
     match ready.await {
         Ok(Ok(_)) if line.starts_with("ready: ") => {}
-        Ok(_) => return Err(failure_of(&log).into()),
+        Ok(_) => return Err(start_failure(&log).into()),
         Err(_) => {
-            let why = format!("it is not ready after {}", human(READY_WITHIN));
+            let why = format!("it is not ready after {}", human(START_TIMEOUT));
             return Err(failed(&format!("process {}, log `{}`", child.pid, log.display()), &why).into());
         }
     }
@@ -101,7 +106,7 @@ pub async fn start(resolved: &Resolved, inputs: &Inputs, session: &str) -> anyho
     Ok(found)
 }
 
-/// When a server that a command starts ends by itself.
+/// How long a server that a command starts stays unused before it ends.
 pub fn idle_exit(resolved: &Resolved) -> Option<Duration> {
     match resolved.origin("server.idle_exit") {
         Origin::Default => Some(IDLE_EXIT),
@@ -109,7 +114,7 @@ pub fn idle_exit(resolved: &Resolved) -> Option<Duration> {
     }
 }
 
-/// Waits until no other command holds the lock, and takes it. It is free again when the file is closed.
+/// Waits until no other command holds the lock, and takes it. Closing the file frees it.
 async fn lock(path: PathBuf) -> io::Result<File> {
     let locked = tokio::task::spawn_blocking(move || {
         let file = run_folder::private_file().create(true).write(true).truncate(false).open(path)?;
@@ -119,46 +124,46 @@ async fn lock(path: PathBuf) -> io::Result<File> {
     locked.await.map_err(io::Error::other)?
 }
 
-/// `greenroom serve` with the settings of this command.
-fn arguments(resolved: &Resolved, inputs: &Inputs, spec: ProcessSpec) -> ProcessSpec {
+/// The arguments and environment of a `greenroom serve` with the settings of this command.
+fn arguments(resolved: &Resolved, config_sources: &ConfigSources, spec: ProcessSpec) -> ProcessSpec {
     let mut arguments: Vec<OsString> = vec!["serve".into(), "--background".into()];
-    if let Some(config) = &inputs.config {
+    if let Some(config) = &config_sources.config {
         arguments.extend(["--config".into(), config.into()]);
     }
     arguments.extend(["--data-dir".into(), resolved.settings.data_dir.clone().into()]);
-    for (key, value) in inputs.flags.settings.iter().filter(|(key, _)| *key != "data_dir") {
+    for (key, value) in config_sources.flags.settings.iter().filter(|(key, _)| *key != "data_dir") {
         if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == *key) {
             arguments.push(format!("--{}={value}", setting.flag()).into());
         }
     }
-    for browser in &inputs.flags.browsers {
+    for browser in &config_sources.flags.browsers {
         arguments.extend([browser.flag.into(), browser.value.clone().into()]);
     }
-    // The launcher takes greenroom's own variables from detached children; this child is greenroom.
-    let own = inputs.env.variables.iter().filter(|(name, _)| {
+    // The launcher removes greenroom's variables from the environment of detached children; this child needs them.
+    let greenroom_variables = config_sources.env.variables.iter().filter(|(name, _)| {
         let name = name.to_string_lossy();
-        name.starts_with(OWN_PREFIX) && name != TAG && name != SESSION_VARIABLE
+        name.starts_with(VARIABLE_PREFIX) && name != TAG && name != SESSION_VARIABLE
     });
-    own.fold(spec.args(arguments), |spec, (name, value)| spec.env(name, value))
+    greenroom_variables.fold(spec.args(arguments), |spec, (name, value)| spec.env(name, value))
 }
 
 /// Why the server ended before it was ready: its last output, which has the form of an error with a hint.
-fn failure_of(log: &Path) -> Hinted {
-    let said = tail(log).unwrap_or_default();
-    let said = said.rfind("error: ").map_or(said.trim(), |at| said[at + "error: ".len()..].trim());
-    let (why, hint) = said.split_once("\n\nhint: ").unwrap_or((said, ""));
-    let error = Hinted::unreachable(format!("no server runs, and the start of one failed: {why}"));
+fn start_failure(log: &Path) -> CliError {
+    let log_end = read_log_end(log).unwrap_or_default();
+    let error = log_end.rfind("error: ").map_or(log_end.trim(), |at| log_end[at + "error: ".len()..].trim());
+    let (why, hint) = error.split_once("\n\nhint: ").unwrap_or((error, ""));
+    let failure = CliError::unreachable(format!("no server runs, and the start of one failed: {why}"));
     match hint {
-        "" => error.hint(format!("its log is `{}`", log.display())),
-        hint => error.hint(hint),
+        "" => failure.hint(format!("its log is `{}`", log.display())),
+        hint => failure.hint(hint),
     }
 }
 
-fn tail(log: &Path) -> io::Result<String> {
+fn read_log_end(log: &Path) -> io::Result<String> {
     let mut file = File::open(log)?;
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_END_BYTES)))?;
     let mut bytes = Vec::new();
-    file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
+    file.take(LOG_END_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -20,34 +20,38 @@ pub use args::{
 };
 
 use crate::{
-    config::Inputs,
+    config::ConfigSources,
     control::{ControlClient, ControlError},
     progress,
-    report::Hinted,
+    report::CliError,
 };
 
-/// How long a command waits for its answer. The server ends every call at a deadline of its own, an hour at most where the
+/// How long a command waits for its answer. The server ends every call at a deadline of its own, at most an hour if the
 /// call's arguments ask for that; only a server that hangs takes longer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// Runs a verb of the command line.
-pub async fn run(resolved: &Resolved, inputs: &Inputs, request: Request) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    resolved: &Resolved,
+    config_sources: &ConfigSources,
+    request: Request,
+) -> anyhow::Result<ExitCode> {
     let Request { options, call, picture, starts_server } = request;
-    let session = options.session(&inputs.env)?;
+    let session = options.session(&config_sources.env)?;
     let call = CommandCall {
         session,
         command: call.command,
         tool: call.tool,
         arguments: call.arguments,
         mode: options.mode.clone(),
-        folder: Some(inputs.env.working_dir.clone()),
+        folder: Some(config_sources.env.working_dir.clone()),
     };
-    let endpoint = server::find(resolved, inputs, &options, &call.session, starts_server).await?;
+    let endpoint = server::find(resolved, config_sources, &options, &call.session, starts_server).await?;
     let (endpoint, mut client) = match ControlClient::open(&endpoint.socket).await {
         Ok(client) => (endpoint, client),
-        // It has just ended. Nothing was sent, so another one can be asked.
+        // This greenroom has just ended. It got no request, so another one can be asked.
         Err(ControlError::NotRunning) => {
-            let next = server::find(resolved, inputs, &options, &call.session, starts_server).await?;
+            let next = server::find(resolved, config_sources, &options, &call.session, starts_server).await?;
             let client = ControlClient::open(&next.socket).await.map_err(|error| refused(next.pid, error))?;
             (next, client)
         }
@@ -68,16 +72,16 @@ pub async fn run(resolved: &Resolved, inputs: &Inputs, request: Request) -> anyh
     print::answer(&answer, options.json, picture.as_deref())
 }
 
-fn refused(pid: u32, error: ControlError) -> Hinted {
+fn refused(pid: u32, error: ControlError) -> CliError {
     let error = match error {
         ControlError::Refused(problem) if problem.code == "no_route" => {
-            return Hinted::unreachable(format!("the server (pid {pid}) is too old for this command"))
+            return CliError::unreachable(format!("the server (pid {pid}) is too old for this command"))
                 .hint(format!("`kill {pid}` ends it, and the next command starts a new one; `greenroom status` shows its version"));
         }
         ControlError::Refused(problem) => {
             let failure = match problem.code.as_str() {
-                "bad_call" | "no_command" => Hinted::usage(problem.message),
-                _ => Hinted::failure(problem.message),
+                "bad_call" | "no_command" => CliError::usage(problem.message),
+                _ => CliError::failure(problem.message),
             };
             return match problem.hint {
                 Some(hint) => failure.hint(hint),
@@ -86,6 +90,6 @@ fn refused(pid: u32, error: ControlError) -> Hinted {
         }
         error => error,
     };
-    Hinted::unreachable(format!("no answer of the server (pid {pid}): {error}"))
+    CliError::unreachable(format!("no answer of the server (pid {pid}): {error}"))
         .hint("whether the command took effect is unknown; `greenroom status` shows what runs")
 }

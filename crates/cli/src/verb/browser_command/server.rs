@@ -7,15 +7,15 @@ use greenroom_core::{Owner, settings::Resolved};
 
 use super::{args::CallOptions, background};
 use crate::{
-    config::Inputs,
+    config::ConfigSources,
     control::{ControlEndpoint, GreenroomReport, find_endpoints, print::ambiguous_error, query_all, reports},
-    report::Hinted,
+    report::CliError,
 };
 
 /// The greenroom that makes the calls of this session.
 pub async fn find(
     resolved: &Resolved,
-    inputs: &Inputs,
+    config_sources: &ConfigSources,
     options: &CallOptions,
     session: &str,
     starts_server: bool,
@@ -24,7 +24,7 @@ pub async fn find(
     if let Some(pid) = options.pid {
         let found = find_endpoints(data).into_iter().find(|endpoint| endpoint.pid == pid);
         return found.ok_or_else(|| {
-            Hinted::unreachable(format!("no greenroom runs as process {pid}"))
+            CliError::unreachable(format!("no greenroom runs as process {pid}"))
                 .hint("`greenroom status` shows which there are")
                 .into()
         });
@@ -33,19 +33,19 @@ pub async fn find(
         return Ok(found);
     }
     if !starts_server {
-        return Err(Hinted::failure(format!("no such session: \"{session}\""))
+        return Err(CliError::failure(format!("no such session: \"{session}\""))
             .hint("no greenroom server is running")
             .into());
     }
-    background::start(resolved, inputs, session).await
+    background::start(resolved, config_sources, session).await
 }
 
 /// The greenroom that runs already and suits this session, if there is one.
-pub(super) async fn running(data: &Path, session: &str) -> Result<Option<ControlEndpoint>, Hinted> {
+pub(super) async fn running(data: &Path, session: &str) -> Result<Option<ControlEndpoint>, CliError> {
     let endpoints = find_endpoints(data);
     match endpoints.as_slice() {
         [] => return Ok(None),
-        // Nothing to choose from: do not ask first.
+        // Only one server runs: use it without asking it for its sessions.
         [only] if only.server.is_some() => return Ok(Some(only.clone())),
         _ => {}
     }
@@ -62,7 +62,7 @@ pub(super) async fn running(data: &Path, session: &str) -> Result<Option<Control
     match servers.as_slice() {
         [] => match endpoints.iter().find(|endpoint| endpoint.server.is_some()) {
             Some(silent) => {
-                Err(Hinted::unreachable(format!("the server (pid {}) does not answer", silent.pid))
+                Err(CliError::unreachable(format!("the server (pid {}) does not answer", silent.pid))
                     .hint(format!("`kill {}` ends it, and the next command starts a new one", silent.pid)))
             }
             None => Ok(None),

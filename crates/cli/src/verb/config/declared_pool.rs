@@ -1,5 +1,5 @@
-//! A declared pool in `greenroom config show`: its instances with the most wanted values, and below them every key that was
-//! set, with its source.
+//! A declared pool in `greenroom config show`: a table of its instances with the main values, and below it every key
+//! that was set, with its source.
 
 use greenroom_core::settings::{DeclaredInstance, DeclaredPool, KeyLevel, Resolved, SETTINGS, Setting};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ fn summary(levels: &[(&str, KeyLevel)]) -> String {
 
 /// A key that was set.
 struct SetKey {
-    /// As people write it: `headless`, or `0.headless` of an instance.
+    /// The key, with the instance's number if it is an instance's: `headless`, `0.headless`.
     name: String,
     key: &'static str,
     instance: Option<usize>,
@@ -134,7 +134,7 @@ mod tests {
 
     /// Levels are named strongest first; the last group is the rest, unless it is a single key or all there is.
     #[test]
-    fn levels_are_summarised() {
+    fn keys_are_counted_by_level() {
         use KeyLevel::{Default, Global, Instance, Pool};
         let summary = |levels: [KeyLevel; 3]| {
             let keys = ["browser", "headless", "timeout"];

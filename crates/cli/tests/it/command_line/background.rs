@@ -1,7 +1,7 @@
 //! Servers that commands start in the background.
 
 use greenroom_testkit::{
-    PATIENCE,
+    TEST_TIMEOUT,
     process::{Signal, alive, signal, wait_gone},
     within,
 };
@@ -32,15 +32,15 @@ impl Drop for Servers {
     }
 }
 
-/// Commands that find no server start one, and only one, however many come at once; it outlives them, and later commands
-/// use it without a word.
+/// Commands that find no server start exactly one, however many run at once; it outlives them, and later commands use
+/// it and print nothing about it.
 #[tokio::test]
-async fn one_server_is_started() {
+async fn concurrent_commands_start_one_server() {
     let setup = FakeEngineSetup::new();
     let starts: Vec<_> = (0..4)
         .map(|n| command(&setup, &["call", "echo", &format!("text=n{n}"), "-s", &format!("s{n}")]).output())
         .collect();
-    let said: Vec<_> = within(PATIENCE, futures_util::future::join_all(starts)).await;
+    let said: Vec<_> = within(TEST_TIMEOUT, futures_util::future::join_all(starts)).await;
     let servers = Servers::of(&setup).await;
     let said: Vec<_> = said.into_iter().map(|output| VerbOutput::new(output.unwrap())).collect();
     for (n, said) in said.iter().enumerate() {
@@ -54,26 +54,26 @@ async fn one_server_is_started() {
     let status = run_verb(&setup, &["status"]).await;
     assert!(status.stdout.contains("ends after 10 min without use"), "{status:?}");
     signal(servers.0[0], Signal::TERM);
-    within(PATIENCE, wait_gone(servers.0[0])).await;
+    within(TEST_TIMEOUT, wait_gone(servers.0[0])).await;
 }
 
 /// The server ends by itself when its last session is closed and no command comes.
 #[tokio::test]
-async fn an_unused_server_ends() {
+async fn unused_server_ends() {
     let setup = FakeEngineSetup::new().set("server.idle_exit", "200ms");
     let first = run(&setup, &["call", "echo", "text=x"]).await;
     let servers = Servers::of(&setup).await;
     assert_eq!((first.code, servers.0.len()), (0, 1), "{first:?}");
     let closed = run(&setup, &["close"]).await;
     assert_eq!(closed.code, 0, "{closed:?}");
-    within(PATIENCE, wait_gone(servers.0[0])).await;
+    within(TEST_TIMEOUT, wait_gone(servers.0[0])).await;
     let after = run_verb(&setup, &["status", "--json"]).await.json();
     assert_eq!(after, serde_json::json!([]));
 }
 
-/// A server that cannot start says why, and the command fails with the code for that; so does one without a data folder.
+/// If the server cannot start, or there is no data folder, the command fails with exit code 3 and the server's reason.
 #[tokio::test]
-async fn no_server_can_be_started() {
+async fn failed_server_start_is_reported() {
     let setup = FakeEngineSetup::new().set("pool.command", "");
     let said = run(&setup, &["call", "echo", "text=x"]).await;
     assert!(matches!(said.code, 2 | 3) && said.stdout.is_empty(), "{said:?}");

@@ -12,7 +12,7 @@ use crate::{
 
 /// A command and an MCP client that name the same session have the same browser; another name has another.
 #[tokio::test]
-async fn sessions_are_shared_with_mcp() {
+async fn commands_and_mcp_clients_share_sessions() {
     let setup = FakeEngineSetup::new();
     let server = setup.serve().await;
     let client = http_client(&server).await;
@@ -30,9 +30,9 @@ async fn sessions_are_shared_with_mcp() {
     assert_eq!(again.stdout, other.stdout, "a command without a session has the session `default`");
 }
 
-/// The JSON names session, tool and outcome; arguments keep their types; text of a page cannot drive the terminal.
+/// The JSON names session, tool and outcome; arguments keep their types; text of a page cannot control the terminal.
 #[tokio::test]
-async fn what_is_printed() {
+async fn json_output_names_session_tool_and_outcome() {
     let setup = FakeEngineSetup::new();
     let _server = setup.serve().await;
     let said = run(&setup, &["call", "echo", "text=hello", "--json"]).await;
@@ -55,7 +55,7 @@ async fn what_is_printed() {
 
 /// A picture that an agent would get smaller, or as a link, is written whole, unless the command asks for another form.
 #[tokio::test]
-async fn pictures_are_written_whole() {
+async fn screenshots_are_written_in_full_size() {
     let setup = FakeEngineSetup::new().set("pictures", "link");
     let _server = setup.serve().await;
     for (form, expected) in [("pictures=null", (3136, 4)), ("pictures=small", (1568, 2))] {
@@ -69,7 +69,7 @@ async fn pictures_are_written_whole() {
 
 /// Exit codes and errors: a tool that fails, tools and commands that do not exist, wrong arguments.
 #[tokio::test]
-async fn failures() {
+async fn failed_commands_have_exit_code_and_error() {
     let setup = FakeEngineSetup::new();
     let _server = setup.serve().await;
     let check = async |arguments: &[&str], code: i32, says: &str| {
@@ -113,9 +113,9 @@ async fn commands_of_a_session_are_ordered() {
     assert!(second.wait().await.unwrap().success());
 }
 
-/// `close` ends the session; the next command gets another browser and no note, as the close was asked for.
+/// `close` ends the session; the next command gets another browser and no note, since the user asked for the close.
 #[tokio::test]
-async fn sessions_are_closed() {
+async fn close_ends_the_session() {
     let setup = FakeEngineSetup::new();
     let _server = setup.serve().await;
     let first = run(&setup, &["call", "pid"]).await;

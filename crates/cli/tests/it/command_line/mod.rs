@@ -7,7 +7,7 @@ mod faults;
 
 use std::process::Stdio;
 
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_testkit::{TEST_TIMEOUT, within};
 use tokio::process::Command;
 
 use crate::{control::run_verb::VerbOutput, front::fixture::FakeEngineSetup};
@@ -27,5 +27,5 @@ pub fn command(setup: &FakeEngineSetup, arguments: &[&str]) -> Command {
 
 /// Runs a command to its end.
 pub async fn run(setup: &FakeEngineSetup, arguments: &[&str]) -> VerbOutput {
-    VerbOutput::new(within(PATIENCE, command(setup, arguments).output()).await.unwrap())
+    VerbOutput::new(within(TEST_TIMEOUT, command(setup, arguments).output()).await.unwrap())
 }

@@ -1,4 +1,4 @@
-//! A session that the operator closes: its agent learns of it.
+//! When the operator closes a session, its agent learns of it.
 
 use greenroom_testkit::text_of;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::run_verb::run_verb;
 use crate::front::fixture::{FakeEngineSetup, failure};
 
-/// Closing a session during a call: the call gets the error for it, and the next one says why its browser is new.
+/// A call during which the operator closes its session gets an error, and the next answer says why its browser is new.
 #[tokio::test]
 async fn closing_a_session_fails_its_running_call() {
     let setup = FakeEngineSetup::new();

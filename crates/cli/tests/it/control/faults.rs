@@ -8,7 +8,7 @@ use std::{
     process::Stdio,
 };
 
-use greenroom_testkit::{Launch, PATIENCE, process::Signal, within};
+use greenroom_testkit::{Launch, TEST_TIMEOUT, process::Signal, within};
 use serde_json::json;
 
 use super::run_verb::{greenroom, run_verb};
@@ -61,7 +61,7 @@ async fn socket_of_a_killed_process_is_ignored() {
     run_verb(&setup, &["status"]).await.check("no_greenroom_runs", &setup);
 }
 
-/// A greenroom that hangs delays no verb: it is named, those that answer are shown, and the exit code is a failure.
+/// A greenroom that hangs delays no verb: the output names it and shows the others, and the exit code is a failure.
 #[tokio::test]
 async fn hung_process_delays_no_verb() {
     let setup = FakeEngineSetup::new();
@@ -90,7 +90,7 @@ async fn hung_process_delays_no_verb() {
     assert_eq!(printed.code, 0, "{printed:?}");
 }
 
-/// A data folder whose path is longer than a socket address.
+/// Verbs work with a data folder whose path is longer than a socket address.
 #[tokio::test]
 async fn long_data_folder_path_works() {
     let setup = FakeEngineSetup::new();
@@ -128,7 +128,7 @@ async fn closed_stdout_is_no_failure() {
         let (reader, writer) = pipe().unwrap();
         drop(reader);
         let child = greenroom(&setup, run_verb_in).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
-        let output = within(PATIENCE, child.wait_with_output()).await.unwrap();
+        let output = within(TEST_TIMEOUT, child.wait_with_output()).await.unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""), "{run_verb_in:?}");
     }

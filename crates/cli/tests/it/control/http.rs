@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_testkit::{TEST_TIMEOUT, within};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -18,7 +18,7 @@ async fn request(socket: &Path, line: &str) -> (u16, String) {
     let head = format!("{line} HTTP/1.1\r\nhost: greenroom\r\nconnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    within(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap();
+    within(TEST_TIMEOUT, stream.read_to_string(&mut answer)).await.unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer}"));
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }

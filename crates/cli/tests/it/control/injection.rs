@@ -1,4 +1,4 @@
-//! Texts of agents and files on terminals: ids and texts that would forge a line or control a terminal.
+//! Ids and texts of agents and files cannot forge a line or control a terminal.
 
 use greenroom_testkit::{eventually, http::HttpMcpClient};
 use serde_json::json;
@@ -42,7 +42,7 @@ async fn session_id_is_escaped_in_logs_and_tables() {
     assert!(missing.code == 1 && is_harmless(&missing.stderr), "{missing:?}");
 }
 
-/// A configuration from elsewhere controls no terminal either: errors escape its texts.
+/// A configuration file from elsewhere cannot control the terminal either: errors escape its texts.
 #[test]
 fn config_errors_escape_control_characters() {
     for (text, shown) in

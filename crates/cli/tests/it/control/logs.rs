@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use greenroom_testkit::{Client, PATIENCE, process::Signal, within};
+use greenroom_testkit::{Client, TEST_TIMEOUT, process::Signal, within};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines},
@@ -20,7 +20,7 @@ fn follow(setup: &FakeEngineSetup, arguments: &[&str]) -> (Child, Lines<BufReade
 }
 
 async fn next(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<String> {
-    within(PATIENCE, lines.next_line()).await.unwrap()
+    within(TEST_TIMEOUT, lines.next_line()).await.unwrap()
 }
 
 async fn open(client: &Client, session: &str) {
@@ -68,7 +68,7 @@ async fn follow_ends_when_the_process_exits() {
     assert_eq!(ended(&mut child).await, (Some(0), format!("pid {} has ended\n", client.pid())));
 }
 
-/// A process that is killed ends its followers too.
+/// `--follow` ends when the process is killed, too.
 #[tokio::test]
 async fn follow_ends_when_the_process_is_killed() {
     let setup = FakeEngineSetup::new();
@@ -85,8 +85,8 @@ async fn follow_ends_when_the_process_is_killed() {
 
 async fn ended(child: &mut Child) -> (Option<i32>, String) {
     let mut stderr = String::new();
-    within(PATIENCE, child.stderr.take().unwrap().read_to_string(&mut stderr)).await.unwrap();
-    (within(PATIENCE, child.wait()).await.unwrap().code(), stderr)
+    within(TEST_TIMEOUT, child.stderr.take().unwrap().read_to_string(&mut stderr)).await.unwrap();
+    (within(TEST_TIMEOUT, child.wait()).await.unwrap().code(), stderr)
 }
 
 /// Lines of several greenrooms show their process; a pid without a greenroom is an error.

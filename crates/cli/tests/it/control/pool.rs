@@ -19,7 +19,7 @@ async fn pools_are_listed_and_shown() {
     assert!(shown.code == 0 && shown.stdout.starts_with("pool         DEFAULT (default)\n"), "{shown:?}");
     let all = run_verb(&setup, &["pool", "list", "--json"]).await.json();
     let plural = run_verb(&setup, &["pools", "--json"]).await.json();
-    // Whole lists differ by the age of a lease in seconds.
+    // Compare names only: the ages of leases may differ by a second.
     let which =
         |list: &Value| (list.as_array().map(Vec::len), list[0]["pid"].clone(), list[0]["name"].clone());
     assert_eq!(which(&plural), which(&all));
@@ -79,7 +79,7 @@ async fn pool_verb_needs_a_process_when_several_run() {
     assert_eq!((only.as_array().unwrap().len(), &only[0]["pid"]), (1, &json!(one.pid())));
 }
 
-/// Asks again until a pool looks like this.
+/// Asks again until `wanted` accepts the pool.
 async fn until(setup: &FakeEngineSetup, pool: &str, wanted: impl Fn(&Value) -> bool) {
     let poll =
         async || wanted(&run_verb(setup, &["pool", "show", pool, "--json"]).await.json()).then_some(());

@@ -5,7 +5,7 @@ use std::{
     process::{Output, Stdio},
 };
 
-use greenroom_testkit::{Client, PATIENCE, within};
+use greenroom_testkit::{Client, TEST_TIMEOUT, within};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -69,7 +69,7 @@ pub fn greenroom(setup: &FakeEngineSetup, arguments: &[&str]) -> Command {
 
 /// Runs a verb to its end.
 pub async fn run_verb(setup: &FakeEngineSetup, arguments: &[&str]) -> VerbOutput {
-    VerbOutput::new(within(PATIENCE, greenroom(setup, arguments).output()).await.unwrap())
+    VerbOutput::new(within(TEST_TIMEOUT, greenroom(setup, arguments).output()).await.unwrap())
 }
 
 /// The control socket of a greenroom.
@@ -82,5 +82,5 @@ pub async fn run_verb_in(data: &Path, arguments: &[&str]) -> VerbOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_greenroom"));
     command.args(arguments).arg("--data-dir").arg(data);
     command.env_clear().env("HOME", data).current_dir(data).stdin(Stdio::null()).kill_on_drop(true);
-    VerbOutput::new(within(PATIENCE, command.output()).await.unwrap())
+    VerbOutput::new(within(TEST_TIMEOUT, command.output()).await.unwrap())
 }

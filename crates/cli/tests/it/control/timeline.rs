@@ -3,7 +3,7 @@
 
 use std::process::Stdio;
 
-use greenroom_testkit::{PATIENCE, process::Signal, within};
+use greenroom_testkit::{TEST_TIMEOUT, process::Signal, within};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -53,7 +53,7 @@ async fn timeline_follow_ends_with_the_session() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = async || within(PATIENCE, lines.next_line()).await.unwrap();
+    let mut next = async || within(TEST_TIMEOUT, lines.next_line()).await.unwrap();
     assert!(next().await.unwrap().contains("call     echo"));
     let gate = setup.gate("gate");
     let waiting = client.start_call("wait", json!({"sessionId": "a", "file": gate.path()})).await;
@@ -63,7 +63,7 @@ async fn timeline_follow_ends_with_the_session() {
     assert!(next().await.unwrap().contains("call     wait ("));
     client.call("session_close", json!({"sessionId": "a"})).await;
     assert_eq!(next().await, None);
-    assert!(within(PATIENCE, child.wait()).await.unwrap().success());
+    assert!(within(TEST_TIMEOUT, child.wait()).await.unwrap().success());
 }
 
 /// An unknown session is an error that says so, as are a data folder without records and a pid without a greenroom.

@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use greenroom_testkit::{PATIENCE, process, within};
+use greenroom_testkit::{TEST_TIMEOUT, process, within};
 use rustix::{
     fs::{Mode, OFlags, open},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
@@ -54,7 +54,7 @@ fn read(mut controller: File) -> mpsc::UnboundedReceiver<String> {
 
 async fn until(pieces: &mut mpsc::UnboundedReceiver<String>, seen: &mut String, wanted: &str) {
     while !seen.contains(wanted) {
-        let piece = within(PATIENCE, pieces.recv()).await;
+        let piece = within(TEST_TIMEOUT, pieces.recv()).await;
         *seen += &piece.unwrap_or_else(|| panic!("never saw `{wanted}`: {seen:?}"));
     }
 }
@@ -68,11 +68,11 @@ async fn mcp_on_a_terminal_prints_help() {
     let mut child =
         greenroom(&setup, &["mcp"]).stdin(Stdio::from(terminal_end)).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let first = within(PATIENCE, lines.next_line()).await.unwrap().unwrap();
+    let first = within(TEST_TIMEOUT, lines.next_line()).await.unwrap().unwrap();
     assert!(first.starts_with("greenroom mcp speaks MCP with a client"), "{first}");
-    let second = within(PATIENCE, lines.next_line()).await.unwrap().unwrap();
+    let second = within(TEST_TIMEOUT, lines.next_line()).await.unwrap().unwrap();
     assert!(second.contains("greenroom setup claude") && second.contains("greenroom serve"), "{second}");
-    within(PATIENCE, child.kill()).await.unwrap();
+    within(TEST_TIMEOUT, child.kill()).await.unwrap();
     assert_eq!(setup.client().await.stderr(), "");
 }
 
@@ -95,7 +95,7 @@ async fn watch_draws_sessions_and_restores_the_terminal() {
     assert!(seen.starts_with("\x1b[?1049h\x1b[?25l\x1b[H"), "{seen:?}");
     assert!(!seen.contains(&long), "it is shortened");
     process::signal(child.id().unwrap(), process::Signal::INT);
-    assert!(within(PATIENCE, child.wait()).await.unwrap().success());
+    assert!(within(TEST_TIMEOUT, child.wait()).await.unwrap().success());
     until(&mut pieces, &mut seen, "\x1b[?25h\x1b[?1049l").await;
     assert!(seen.ends_with("\x1b[?25h\x1b[?1049l"), "{seen:?}");
 }
@@ -118,11 +118,11 @@ async fn watch_respects_no_color() {
         let mut seen = String::new();
         until(&mut pieces, &mut seen, "waiting").await;
         assert_eq!(seen.contains('\x1b'), coloured, "{variable}={value}: {seen:?}");
-        assert!(within(PATIENCE, child.wait()).await.unwrap().success());
+        assert!(within(TEST_TIMEOUT, child.wait()).await.unwrap().success());
     }
 }
 
-/// The doctor respects it too: every colour repeats a word.
+/// `greenroom doctor` respects NO_COLOR too: every colour only repeats a word.
 #[tokio::test]
 async fn doctor_respects_no_color() {
     let setup = FakeEngineSetup::new();
@@ -140,7 +140,7 @@ async fn doctor_respects_no_color() {
         // The last line counts the findings.
         until(&mut pieces, &mut seen, " skipped\r\n").await;
         assert_eq!(seen.contains('\x1b'), coloured, "NO_COLOR={value}: {seen:?}");
-        within(PATIENCE, child.wait()).await.unwrap();
+        within(TEST_TIMEOUT, child.wait()).await.unwrap();
     }
 }
 
@@ -154,10 +154,10 @@ async fn watch_without_a_terminal_prints_lines() {
         greenroom(&setup, &["status", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     for _ in 0..2 {
-        let line = within(PATIENCE, lines.next_line()).await.unwrap().unwrap();
+        let line = within(TEST_TIMEOUT, lines.next_line()).await.unwrap().unwrap();
         let all: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(all[0]["pid"], client.pid());
     }
     process::signal(child.id().unwrap(), process::Signal::TERM);
-    assert!(within(PATIENCE, child.wait()).await.unwrap().success());
+    assert!(within(TEST_TIMEOUT, child.wait()).await.unwrap().success());
 }

@@ -356,7 +356,7 @@ async fn errors_shorten_long_names() {
     connection_works(&client).await;
 }
 
-/// What needs no answer gets none: unknown notifications, odd cancellations, answers without a question.
+/// greenroom does not answer unknown notifications, cancellations of unknown calls, and answers to no question.
 #[tokio::test]
 async fn notifications_and_stray_responses_get_no_response() {
     let setup = FakeEngineSetup::new();

@@ -15,7 +15,7 @@ async fn end(client: Client) {
     assert!(client.wait().await.success());
 }
 
-/// A list that the engine gives in pages is shown whole, in its order.
+/// greenroom lists all pages of the engine's list as one, in its order.
 #[tokio::test]
 async fn paged_tool_list_is_joined() {
     let plain = FakeEngineSetup::new();

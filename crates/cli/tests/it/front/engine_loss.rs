@@ -46,7 +46,7 @@ async fn engine_death_between_calls_is_noticed() {
         text_of(&next).contains("session restarted: the engine process ended (exit status: 1)"),
         "{next}"
     );
-    // The folder is removed while the successor starts.
+    // greenroom removes the folder while the next engine starts.
     eventually("the end of the dead one's folder", || (setup.seats().len() == 1).then_some(())).await;
 }
 

@@ -1,4 +1,4 @@
-//! Engines that do not start. Each error says why, and greenroom forgets it: the next call tries again.
+//! Engines that do not start. Each error says why, and greenroom remembers no failure: the next call tries again.
 
 use std::{fs, time::Duration};
 

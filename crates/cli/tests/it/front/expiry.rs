@@ -1,6 +1,6 @@
 //! Sessions end when they are idle, or when their time is over, and a note says so; a call in flight keeps its session.
 
-use greenroom_testkit::{PATIENCE, process::wait_gone, text_of, within};
+use greenroom_testkit::{TEST_TIMEOUT, process::wait_gone, text_of, within};
 use serde_json::{Value, json};
 
 use super::fixture::{FakeEngineSetup, pid, pid_of, sessions, until_sessions};
@@ -68,7 +68,7 @@ async fn session_ends_at_its_lifetime() {
     wait_gone(process).await;
     until_sessions(&client, &[]).await;
     let answer = client.call("pid", json!({"sessionId": "a"})).await;
-    // If this machine takes long to start it, its own end is near already, and the answer warns of that too.
+    // On a slow machine the new session is already near its own end, and the answer warns of that too.
     let text = text_of(&answer);
     assert!(text.contains("\nsession restarted: it reached its maximum lifetime of 400 ms;"), "{text}");
 }
@@ -80,7 +80,7 @@ async fn session_renew_restarts_the_lifetime() {
     let client = setup.client().await;
     let first = client.call("pid", json!({"sessionId": "a"})).await;
     assert_eq!(note(&first), None);
-    let warned = within(PATIENCE, async {
+    let warned = within(TEST_TIMEOUT, async {
         loop {
             let answer = client.call("pid", json!({"sessionId": "a"})).await;
             if note(&answer).is_some() {

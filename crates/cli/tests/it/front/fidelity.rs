@@ -67,7 +67,8 @@ async fn answers_pass_byte_for_byte() {
     }
 }
 
-/// With `tools.profile = "full"` tools are listed as the engine describes them; only `sessionId` is added, in front of their own parameters.
+/// With `tools.profile = "full"` greenroom lists tools as the engine describes them, and adds only `sessionId`, in
+/// front of their own parameters.
 #[tokio::test]
 async fn tools_are_listed_as_the_engine_describes_them() {
     let setup = FakeEngineSetup::new().set("tools.profile", "full");

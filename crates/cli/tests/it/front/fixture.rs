@@ -1,9 +1,10 @@
-//! What a test without a browser starts greenroom with: a home folder, settings, and the command of the fake engine.
+//! Starts greenroom for tests without a browser: with a home folder, settings, and the command of the fake engine.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use greenroom_testkit::{
-    Client, EngineLog, Gate, Launch, PATIENCE, eventually, fake_engine_path, http::Server, text_of, within,
+    Client, EngineLog, Gate, Launch, TEST_TIMEOUT, eventually, fake_engine_path, http::Server, text_of,
+    within,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -198,7 +199,7 @@ pub async fn until_sessions(client: &Client, ids: &[&str]) {
             tokio::task::yield_now().await;
         }
     };
-    within(PATIENCE, poll).await;
+    within(TEST_TIMEOUT, poll).await;
 }
 
 /// Asks again until this many calls of a session are in flight: no message announces a queued call.
@@ -209,7 +210,7 @@ pub async fn until_in_flight(client: &Client, id: &str, calls: usize) {
             tokio::task::yield_now().await;
         }
     };
-    within(PATIENCE, poll).await;
+    within(TEST_TIMEOUT, poll).await;
 }
 
 /// The one array after the first `before` lines of the transcript: the answer to a batch.

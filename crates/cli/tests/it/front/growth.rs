@@ -1,4 +1,4 @@
-//! Resources are given back: sessions by the thousand leave nothing behind.
+//! greenroom frees all resources of a session: a thousand sessions leave nothing behind.
 
 use greenroom_testkit::{
     Client, eventually,
@@ -11,8 +11,8 @@ use super::fixture::{FakeEngineSetup, sessions};
 /// Sessions before the first measurement: allocators, caches and thread pools have their final size then.
 const WARM_UP: usize = 100;
 
-/// How much the memory of greenroom may grow over all measured sessions, in bytes. A session that kept only its id, its
-/// queue and its task would be detected: a thousand of those are more.
+/// How much the memory of greenroom may grow over all measured sessions, in bytes. If each session leaked only its id,
+/// its queue and its task, a thousand sessions would exceed this.
 const GROWTH_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// How many sessions are closed at once, as agents would.
@@ -72,7 +72,7 @@ mod soak {
     /// Twenty thousand sessions stay within the same bounds: a growth of a few bytes each shows here.
     #[tokio::test]
     async fn twenty_thousand_sessions_leave_nothing() {
-        greenroom_testkit::long_test();
+        greenroom_testkit::require_long_tests();
         super::nothing_grows(20_000).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The protocol's life: introductions, revisions, pings, batches, and a stdout that carries nothing else.
+//! The protocol over stdio: handshakes, revisions, pings, batches, and a stdout that carries nothing else.
 
 use greenroom_testkit::text_of;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ async fn revisions_are_negotiated() {
     }
 }
 
-/// Before the introduction only `initialize` and `ping` are answered; afterwards a second one is refused.
+/// Before the handshake greenroom answers only `initialize` and `ping`; afterwards it refuses a second `initialize`.
 #[tokio::test]
 async fn initialize_comes_first_and_once() {
     let setup = FakeEngineSetup::new();

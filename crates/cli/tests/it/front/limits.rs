@@ -10,8 +10,8 @@ fn one_slot_setup() -> FakeEngineSetup {
     FakeEngineSetup::new().set("pool.slots", "1").set("pool.instances_max", "1")
 }
 
-/// When no slot comes free, a call is refused after `pool.lease_timeout`, with who holds the slots and how many wait; when
-/// one comes back, it is served.
+/// If no slot comes free, greenroom refuses a call after `pool.lease_timeout`, and the error says who holds the slots
+/// and how many calls wait. A call gets a slot that comes back in time.
 #[tokio::test]
 async fn lease_timeout_error_names_the_slot_holders() {
     let setup = one_slot_setup().set("pool.lease_timeout", "200ms");

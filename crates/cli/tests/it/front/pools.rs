@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use greenroom_testkit::{Client, PATIENCE, text_of, within};
+use greenroom_testkit::{Client, TEST_TIMEOUT, text_of, within};
 use serde_json::{Value, json};
 
 use super::fixture::{FakeEngineSetup, failure, pid_of, retryable, sessions, tools};
@@ -54,7 +54,7 @@ async fn calls_run_in_the_named_pool_and_instance() {
     assert_eq!((&list[0]["pool"], &list[0]["instance"]), (&json!("MAIN"), &json!("2")));
 }
 
-/// A call for an instance that is lent waits for exactly that one, even if others are free.
+/// A call for an instance that is leased waits for exactly that one, even if others are free.
 #[tokio::test]
 async fn call_waits_for_the_named_instance() {
     let setup = two_pools(FakeEngineSetup::new());
@@ -187,7 +187,7 @@ async fn pool_without_a_healthy_instance_refuses_calls() {
             }
         }
     };
-    let text = within(PATIENCE, refused).await;
+    let text = within(TEST_TIMEOUT, refused).await;
     let words = "Default pool 'MAIN' has no healthy instances. Specify explicit pool or restart failed instances.\n\nhint: ";
     assert!(
         text.starts_with(words) && text.ends_with("`greenroom pool restart MAIN` starts it again"),

@@ -2,7 +2,7 @@
 
 use std::{process::Stdio, sync::Arc};
 
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_testkit::{TEST_TIMEOUT, within};
 use rmcp::{
     ClientHandler, ErrorData, RoleClient, ServiceExt,
     model::{
@@ -58,7 +58,7 @@ async fn connect(setup: &FakeEngineSetup) -> (RmcpClient, mpsc::UnboundedReceive
         .stderr(Stdio::null());
     let (progress, told) = mpsc::unbounded_channel();
     let transport = TokioChildProcess::new(command).unwrap();
-    (within(PATIENCE, RmcpAgent { progress }.serve(transport)).await.unwrap(), told)
+    (within(TEST_TIMEOUT, RmcpAgent { progress }.serve(transport)).await.unwrap(), told)
 }
 
 fn call(tool: &'static str, arguments: Value) -> CallToolRequestParams {
@@ -67,7 +67,7 @@ fn call(tool: &'static str, arguments: Value) -> CallToolRequestParams {
 }
 
 async fn text(client: &RmcpClient, tool: &'static str, arguments: Value) -> String {
-    let answer = within(PATIENCE, client.call_tool(call(tool, arguments))).await.unwrap();
+    let answer = within(TEST_TIMEOUT, client.call_tool(call(tool, arguments))).await.unwrap();
     text_of(&answer)
 }
 
@@ -81,7 +81,7 @@ async fn rmcp_client_completes_a_whole_conversation() {
     let setup = FakeEngineSetup::new();
     let (client, mut told) = connect(&setup).await;
 
-    let tools = within(PATIENCE, client.list_all_tools()).await.unwrap();
+    let tools = within(TEST_TIMEOUT, client.list_all_tools()).await.unwrap();
     let echo = tools.iter().find(|tool| tool.name == "echo").unwrap();
     assert!(echo.input_schema["properties"].get("sessionId").is_some());
     assert!(tools.iter().any(|tool| tool.name == "session_list"));
@@ -90,13 +90,14 @@ async fn rmcp_client_completes_a_whole_conversation() {
     let named = text(&client, "pid", json!({"sessionId": "a"})).await;
     assert_eq!(text(&client, "pid", json!({"sessionId": "a"})).await, named);
     assert_ne!(text(&client, "pid", json!({})).await, named);
-    let failed = within(PATIENCE, client.call_tool(call("fail", json!({"message": "no"})))).await.unwrap();
+    let failed =
+        within(TEST_TIMEOUT, client.call_tool(call("fail", json!({"message": "no"})))).await.unwrap();
     assert_eq!((failed.is_error, text_of(&failed).as_str()), (Some(true), "no"));
 
     // rmcp gives every request a progress token of its own.
     assert_eq!(text(&client, "progress", json!({"steps": 3})).await, "3 steps");
     for expected in [0.5, 1.0, 2.0, 3.0] {
-        assert_eq!(within(PATIENCE, told.recv()).await, Some(expected));
+        assert_eq!(within(TEST_TIMEOUT, told.recv()).await, Some(expected));
     }
 
     let answer: Value =
@@ -114,9 +115,13 @@ async fn rmcp_client_completes_a_whole_conversation() {
     assert_eq!(text(&client, "echo", json!({"text": "meanwhile"})).await, "meanwhile");
     assert!(!next.is_finished(), "the seat is busy until the engine has answered");
     gate.open();
-    assert_eq!(text_of(&within(PATIENCE, next).await.unwrap().unwrap()), named, "the same browser goes on");
+    assert_eq!(
+        text_of(&within(TEST_TIMEOUT, next).await.unwrap().unwrap()),
+        named,
+        "the same browser goes on"
+    );
 
-    within(PATIENCE, client.cancel()).await.unwrap();
+    within(TEST_TIMEOUT, client.cancel()).await.unwrap();
 }
 
 /// Many calls of rmcp's at once, over several sessions, each return to their caller.
@@ -133,7 +138,7 @@ async fn rmcp_concurrent_calls_return_to_their_callers() {
             assert_eq!(text(&client, "echo", arguments).await, n.to_string());
         });
     }
-    within(PATIENCE, calls.join_all()).await;
+    within(TEST_TIMEOUT, calls.join_all()).await;
     assert_eq!(setup.log().count("initialize"), 4, "three sessions, and one look at the tools");
-    within(PATIENCE, Arc::into_inner(client).unwrap().cancel()).await.unwrap();
+    within(TEST_TIMEOUT, Arc::into_inner(client).unwrap().cancel()).await.unwrap();
 }

@@ -36,7 +36,7 @@ async fn overlapping_calls_get_a_session_hint() {
     gate.arrived(1).await;
     let named = client.call("echo", json!({"text": "named", "sessionId": "a"})).await;
     let second = client.start_call("echo", json!({"text": "second"})).await;
-    // A call that has been answered since was read after it.
+    // greenroom reads messages in order: the answer to this call shows that it has read the one before.
     client.call("echo", json!({"text": "named", "sessionId": "a"})).await;
     gate.open();
     let held = held.response().await;

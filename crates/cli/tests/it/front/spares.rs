@@ -9,7 +9,7 @@ use super::fixture::{FakeEngineSetup, pid};
 async fn start_with_spare(capabilities: Value) -> (FakeEngineSetup, Client, Vec<u32>) {
     let setup = FakeEngineSetup::new().set("pool.warm", "1").set("log", "info");
     let client = setup.client_with(capabilities).await;
-    client.stderr_says("spare ready").await;
+    client.wait_for_stderr("spare ready").await;
     let before = children(client.pid());
     (setup, client, before)
 }
@@ -23,7 +23,7 @@ async fn session_gets_the_spare() {
     assert_ne!(pid(&client, "b").await, first);
 }
 
-/// An agent that can be asked gets a process of its own, which knows that and asks it.
+/// An agent with the capability to answer questions gets a process of its own, which knows of it and asks.
 #[tokio::test]
 async fn agent_that_can_answer_questions_gets_its_own_process() {
     let (_setup, client, before) = start_with_spare(json!({ "elicitation": {} })).await;

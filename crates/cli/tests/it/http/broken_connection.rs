@@ -23,10 +23,11 @@ async fn broken_connection_does_not_cancel_a_call() {
     let server = setup.serve().await;
     let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let gate = setup.gate("gate");
-    let held = client.send(&client.call_of("wait", json!({"file": gate.path(), "sessionId": "a"}))).await;
+    let held =
+        client.send(&client.call_message("wait", json!({"file": gate.path(), "sessionId": "a"}))).await;
     gate.arrived(1).await;
     let queued =
-        client.send(&client.call_of("set", json!({"key": "k", "value": "v", "sessionId": "a"}))).await;
+        client.send(&client.call_message("set", json!({"key": "k", "value": "v", "sessionId": "a"}))).await;
     until_in_flight(&client, "a", 2).await;
     drop(queued);
     until_one_is_left(&server).await;
@@ -43,7 +44,8 @@ async fn broken_connection_cancels_a_stateless_call() {
     let server = setup.serve().await;
     let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let gate = setup.gate("gate");
-    let held = client.send(&client.call_of("wait", json!({"file": gate.path(), "sessionId": "a"}))).await;
+    let held =
+        client.send(&client.call_message("wait", json!({"file": gate.path(), "sessionId": "a"}))).await;
     gate.arrived(1).await;
     let arguments = json!({"key": "k", "value": "v", "sessionId": "a"});
     let request = stateless(1, "tools/call", json!({"name": "set", "arguments": arguments}), json!({}));

@@ -19,7 +19,7 @@ fn id_of(call: &Value) -> &str {
     call["ref_id"].as_str().unwrap()
 }
 
-/// A call is answered as documented, runs in the named session, and everything of it is found again.
+/// A call's response has the documented form; the call runs in the named session; its record can be listed and read.
 #[tokio::test]
 async fn call_is_answered_and_recorded() {
     let setup = FakeEngineSetup::new();
@@ -304,7 +304,7 @@ async fn disabled_records_cannot_be_read() {
     assert_eq!((made.0, setup.log().count("tools/call")), (503, 0));
 }
 
-/// Web pages cannot use any of it.
+/// Web pages cannot use REST.
 #[tokio::test]
 async fn web_pages_cannot_use_the_calls_api() {
     let setup = FakeEngineSetup::new();

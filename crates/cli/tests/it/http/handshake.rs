@@ -21,7 +21,7 @@ async fn every_revision_gets_a_session() {
         assert_eq!(ping.json().await["result"], json!({}));
         let list = client.request("tools/list", Value::Null).await;
         assert!(list["result"]["tools"].as_array().unwrap().len() > 10, "{list}");
-        let mut call = client.post(&client.call_of("echo", json!({"text": revision}))).await;
+        let mut call = client.post(&client.call_message("echo", json!({"text": revision}))).await;
         assert_eq!(text_of(&call.answer().await), revision);
         let mut noted = client.post(&json!({"jsonrpc": "2.0", "method": "notifications/unknown"})).await;
         assert_eq!((noted.status, noted.body().await.as_str()), (202, ""));
@@ -61,7 +61,7 @@ async fn second_initialize_is_refused() {
     assert_ne!(client.session, other.session);
 }
 
-/// An introduction that fails gives no session.
+/// An `initialize` that fails gives no session.
 #[tokio::test]
 async fn failed_initialize_creates_no_session() {
     let setup = FakeEngineSetup::new();
@@ -80,7 +80,7 @@ async fn batch_answers_come_together() {
     let server = setup.serve().await;
     let client = HttpMcpClient::open(&server, "2025-03-26", json!({})).await;
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/unknown"});
-    let calls = ["a", "b"].map(|text| client.call_of("echo", json!({"text": text, "sessionId": text})));
+    let calls = ["a", "b"].map(|text| client.call_message("echo", json!({"text": text, "sessionId": text})));
     let batch = json!([calls[0], notification, calls[1], {"jsonrpc": "2.0", "id": "x"}]);
     let mut answer = client.post(&batch).await.answer().await;
     let answers = answer.as_array_mut().unwrap();

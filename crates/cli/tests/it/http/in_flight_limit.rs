@@ -18,11 +18,12 @@ async fn calls_in_flight_are_bounded() {
     let server = setup.serve().await;
     let client = HttpMcpClient::open(&server, "2025-03-26", json!({})).await;
     let gate = setup.gate("gate");
-    let held = client.send(&client.call_of("wait", json!({"file": gate.path(), "sessionId": "a"}))).await;
+    let held =
+        client.send(&client.call_message("wait", json!({"file": gate.path(), "sessionId": "a"}))).await;
     gate.arrived(1).await;
     // All of these wait for the one browser.
     let waiting: Vec<Value> = (1..1024)
-        .map(|n| client.call_of("echo", json!({"text": "", "sessionId": format!("s{n}")})))
+        .map(|n| client.call_message("echo", json!({"text": "", "sessionId": format!("s{n}")})))
         .collect();
     let batch = client.send(&json!(waiting)).await;
     until_some("all of the batch waits", async || {
@@ -40,7 +41,7 @@ async fn calls_in_flight_are_bounded() {
         assert_eq!(client.post(&cancel).await.status, 202);
     }
     let mut nothing = batch.reply().await;
-    // An answer that takes long begins as a stream of events; this one has none.
+    // An answer that takes long begins as a stream of events; this stream has no event.
     match nothing.is_stream() {
         true => assert_eq!(nothing.messages().await, Vec::<Value>::new(), "all of it was cancelled"),
         false => assert_eq!((nothing.status, nothing.body().await.as_str()), (202, "")),

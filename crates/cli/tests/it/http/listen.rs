@@ -5,8 +5,8 @@ use serde_json::json;
 
 use crate::front::fixture::{FakeEngineSetup, NEWEST};
 
-/// A listening client learns that the list of tools has changed; one that listens later learns it once, however often it
-/// did.
+/// A listening client learns that the list of tools has changed; one that listens later learns it once, however often
+/// the list changed.
 #[tokio::test]
 async fn listener_gets_one_tool_list_change() {
     let setup = FakeEngineSetup::new();

@@ -23,7 +23,7 @@ mod streams;
 mod timeline;
 
 use greenroom_testkit::{
-    PATIENCE,
+    TEST_TIMEOUT,
     http::{HttpMcpClient, Server},
     text_of, within,
 };
@@ -48,5 +48,5 @@ pub async fn until_in_flight(client: &HttpMcpClient, id: &str, calls: usize) {
             }
         }
     };
-    within(PATIENCE, poll).await;
+    within(TEST_TIMEOUT, poll).await;
 }

@@ -90,7 +90,7 @@ async fn web_pages_cannot_use_the_pools_api() {
     }
 }
 
-/// Asks again until a pool looks like this: no message announces the effect of a command.
+/// Asks again until `wanted` accepts the pool: no message announces the effect of a command.
 pub async fn until(server: &Server, pool: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let path = format!("/api/pools/{pool}");
     until_some("the pool as it should be", async || Some(get(server, &path).await.1).filter(&wanted)).await
@@ -113,7 +113,7 @@ async fn pool_scales_without_ending_leases() {
     until(&server, "SIDE_JOBS", healthy(3)).await;
     let gate = setup.gate("gate");
     let arguments = json!({"file": gate.path(), "browser_pool": "SIDE_JOBS", "browser_instance": "2"});
-    let held = client.send(&client.call_of("wait", arguments)).await;
+    let held = client.send(&client.call_message("wait", arguments)).await;
     gate.arrived(1).await;
     let (status, shrunk) = post(&server, scale, &[JSON], r#"{"instances":1}"#).await;
     assert_eq!((status, &shrunk["from"], &shrunk["to"]), (200, &json!(3), &json!(1)));

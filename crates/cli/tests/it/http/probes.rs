@@ -1,7 +1,7 @@
 //! Probes for a supervisor: whether the server is alive, whether it is ready, and its metrics.
 
 use greenroom_testkit::{
-    PATIENCE,
+    TEST_TIMEOUT,
     http::{Server, stateless},
     process::{Signal, children, signal},
     within,
@@ -26,7 +26,7 @@ async fn until_ready(server: &Server, wanted: impl Fn(u16, &str) -> bool) {
             }
         }
     };
-    within(PATIENCE, poll).await;
+    within(TEST_TIMEOUT, poll).await;
 }
 
 /// A server is alive at once, and ready when its first browser is.

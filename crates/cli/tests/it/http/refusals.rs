@@ -11,7 +11,7 @@ use crate::front::fixture::{FakeEngineSetup, NEWEST};
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 const LIMIT: usize = 16 * 1024 * 1024;
 
-/// Method, path, headers and body; then the status, and the message.
+/// Method, path, headers and body of a request; then the expected status and message.
 type RefusalCase<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
 
 /// Sends a request and returns the status and the message.
@@ -128,7 +128,7 @@ async fn invalid_http_requests_are_refused() {
     assert_eq!(client.request("ping", Value::Null).await["result"], json!({}));
 }
 
-/// The server's own pages may use it, and further host names from the settings.
+/// The server accepts requests from its own pages, and with further host names from the settings.
 #[tokio::test]
 async fn own_origin_and_configured_hosts_are_allowed() {
     let setup = FakeEngineSetup::new().set("server.allowed_hosts", "browsers.example");

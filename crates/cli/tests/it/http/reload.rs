@@ -42,10 +42,10 @@ async fn changed_config_file_is_applied() {
         "MAIN: `user_agent` is `u`; it applies to instances that start from now on",
         "pool MORE is new; it takes effect only when greenroom is restarted",
     ] {
-        server.stderr_says(expected_line).await;
+        server.wait_for_stderr(expected_line).await;
     }
     fs::write(file(&setup), "[pools.MAIN]\ninstances = 0\n").unwrap();
-    server.stderr_says("cannot use the changed configuration; greenroom keeps the old one").await;
+    server.wait_for_stderr("cannot use the changed configuration; greenroom keeps the old one").await;
     healthy(&server, 3).await;
     fs::write(file(&setup), TWO.replace("instances = 2", "instances = 1")).unwrap();
     healthy(&server, 1).await;
@@ -61,10 +61,10 @@ async fn sighup_reloads_the_configuration() {
     healthy(&server, 2).await;
     let client = http_client(&server).await;
     let gate = setup.gate("gate");
-    let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
+    let held = client.send(&client.call_message("wait", json!({"file": gate.path()}))).await;
     gate.arrived(1).await;
     server.signal(Signal::HUP);
-    server.stderr_says("reloaded the configuration: nothing has changed").await;
+    server.wait_for_stderr("reloaded the configuration: nothing has changed").await;
     gate.open();
     assert_eq!(held.reply().await.status, 200);
     assert_eq!(text_of(&client.call("echo", json!({"text": "on"})).await), "on");

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::front::fixture::{FakeEngineSetup, NEWEST};
 
 async fn asked(client: &HttpMcpClient) -> (String, serde_json::Value) {
-    let mut reply = client.post(&client.call_of("elicit", json!({"message": "which?"}))).await;
+    let mut reply = client.post(&client.call_message("elicit", json!({"message": "which?"}))).await;
     let event = reply.next().await.unwrap();
     // The connection breaks here.
     (event.id.clone().unwrap(), event.message()["id"].clone())

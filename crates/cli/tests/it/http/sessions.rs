@@ -53,12 +53,12 @@ async fn delete_ends_streams_and_running_calls() {
     let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let gate = setup.gate("gate");
     let mut stream = client.listen(None).await;
-    let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
+    let held = client.send(&client.call_message("wait", json!({"file": gate.path()}))).await;
     gate.arrived(1).await;
     assert_eq!(client.delete().await.status, 204);
     assert_eq!(stream.next().await, None);
     let mut answer = held.reply().await;
-    // On a busy machine the answer's stream has begun by then. It ends, and nothing is in it but its name.
+    // On a busy machine the answer's stream has begun by then. It ends without a message.
     let status = answer.status;
     let body = answer.body().await;
     let has_message = body.lines().any(|line| line.starts_with("data: {"));

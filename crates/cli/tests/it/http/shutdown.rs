@@ -1,6 +1,6 @@
 //! Stopping a server in any state.
 
-use greenroom_testkit::{PATIENCE, http::stateless, process::Signal, within};
+use greenroom_testkit::{TEST_TIMEOUT, http::stateless, process::Signal, within};
 use serde_json::{Value, json};
 
 use super::{
@@ -27,10 +27,10 @@ async fn open_streams_and_calls_block_no_shutdown() {
     let front = setup.client_with(json!({})).await;
     let gate = setup.gate("gate");
     let mut stream = client.listen(None).await;
-    let call = client.call_of("elicit", json!({"message": "?", "sessionId": "e"}));
+    let call = client.call_message("elicit", json!({"message": "?", "sessionId": "e"}));
     let mut question = client.post(&call).await;
     question.message().await;
-    let waits = client.call_of("wait", json!({"file": gate.path(), "sessionId": "w"}));
+    let waits = client.call_message("wait", json!({"file": gate.path(), "sessionId": "w"}));
     let held = client.send(&waits).await;
     let of_front = front.start_call("wait", json!({"file": gate.path(), "sessionId": "f"})).await;
     let mut half = server.connection().await;
@@ -82,11 +82,11 @@ async fn shutdown_waits_for_running_calls() {
     let client = http_client(&server).await;
     let other = http_client(&server).await;
     let gate = setup.gate("gate");
-    let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
+    let held = client.send(&client.call_message("wait", json!({"file": gate.path()}))).await;
     gate.arrived(1).await;
     server.signal(Signal::TERM);
     // Its refusal shows that it has received the signal.
-    let refused = within(PATIENCE, async {
+    let refused = within(TEST_TIMEOUT, async {
         loop {
             let response = other.call("echo", json!({"text": "late", "sessionId": "new"})).await;
             if response["result"]["isError"] == json!(true) {
@@ -110,7 +110,7 @@ async fn second_signal_cuts_running_calls() {
     let server = setup.serve().await;
     let client = http_client(&server).await;
     let gate = setup.gate("gate");
-    let held = client.send(&client.call_of("wait", json!({"file": gate.path()}))).await;
+    let held = client.send(&client.call_message("wait", json!({"file": gate.path()}))).await;
     gate.arrived(1).await;
     server.signal(Signal::TERM);
     server.signal(Signal::INT);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::front::fixture::{FakeEngineSetup, error, failure};
 
-/// A request and its headers; then the status, the code, and the message.
+/// A request and its headers; then the expected status, code and message.
 type StatelessCase<'a> = (&'a Value, &'a [(&'a str, &'a str)], u16, i64, &'a str);
 
 async fn send(server: &Server, method: &str, params: Value) -> Value {
@@ -37,8 +37,8 @@ async fn discovery_and_lists_need_no_handshake() {
     assert!(list["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "echo"));
 }
 
-/// Without a connection there is no session of its own: where other clients need none, instructions and schemas demand a
-/// `sessionId`. Where a call without one has its own session, they do not.
+/// A stateless client has no connection, so it has no session of its own: instructions and schemas demand a `sessionId`
+/// from it, though not from other clients. With `sessions.scope = "call"` they do not.
 #[tokio::test]
 async fn schemas_require_a_session_id_where_calls_do() {
     for (scope, is_demanded) in [("connection", true), ("explicit", true), ("call", false)] {

@@ -108,8 +108,8 @@ async fn call_without_a_retry_ends_at_its_deadline() {
     let server = setup.serve().await;
     let client = http_client(&server).await;
     client.request("tools/list", json!({})).await;
-    // The server's first browser is taken. The next one starts when a call waits behind the one that asks: its time begins
-    // then, so none can come too late to wait.
+    // Take the server's first browser, and let the next one start only when a call waits behind the one that asks: the
+    // deadline of that call begins then, so the waiting call cannot come too late.
     client.call("create_new_session", json!({"sessionId": "other"})).await;
     fs::write(setup.path("closed"), "").unwrap();
     let echo = || send(&server, json!({"name": "echo", "arguments": {"text": "on", "sessionId": "a"}}));

@@ -42,7 +42,7 @@ async fn long_call_continues_after_its_client_leaves() {
     let server = setup.serve().await;
     let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     let gate = setup.gate("gate");
-    let mut reply = client.post(&client.call_of("wait", json!({"file": gate.path()}))).await;
+    let mut reply = client.post(&client.call_message("wait", json!({"file": gate.path()}))).await;
     assert!(reply.is_stream());
     let first = reply.event().await.unwrap();
     assert_eq!((first.retry.as_deref(), first.data.as_str()), (Some("1000"), ""));
@@ -55,7 +55,7 @@ async fn long_call_continues_after_its_client_leaves() {
     // Older clients accept no event without a message: their first event is the answer.
     let older = HttpMcpClient::open(&server, "2025-06-18", json!({})).await;
     let gate = setup.gate("second");
-    let mut reply = older.post(&older.call_of("wait", json!({"file": gate.path()}))).await;
+    let mut reply = older.post(&older.call_message("wait", json!({"file": gate.path()}))).await;
     assert!(reply.is_stream());
     gate.open();
     let answer = reply.event().await.unwrap();
@@ -71,7 +71,7 @@ async fn log_line_comes_on_its_calls_stream() {
     let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
     client.request("logging/setLevel", json!({"level": "info"})).await;
     let messages =
-        client.post(&client.call_of("log", json!({"level": "error", "data": 1}))).await.messages().await;
+        client.post(&client.call_message("log", json!({"level": "error", "data": 1}))).await.messages().await;
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert_eq!(messages[0]["method"], "notifications/message");
     assert_eq!(text_of(&messages[1]), "logged");
@@ -87,7 +87,7 @@ async fn elicitation_comes_on_the_calls_stream() {
         ("elicit", json!({"message": "which?"}), "elicitation/create"),
         ("sample", json!({}), "sampling/createMessage"),
     ] {
-        let mut reply = client.post(&client.call_of(tool, arguments)).await;
+        let mut reply = client.post(&client.call_message(tool, arguments)).await;
         let question = reply.message().await;
         assert_eq!(question["method"], method);
         assert_eq!(client.respond(&question["id"], json!({"said": method})).await.status, 202);
@@ -105,7 +105,7 @@ async fn client_without_elicitation_is_not_asked() {
     let setup = FakeEngineSetup::new();
     let server = setup.serve().await;
     let client = HttpMcpClient::open(&server, NEWEST, json!({})).await;
-    let mut reply = client.post(&client.call_of("elicit", json!({"message": "which?"}))).await;
+    let mut reply = client.post(&client.call_message("elicit", json!({"message": "which?"}))).await;
     let messages = reply.messages().await;
     assert_eq!(messages.len(), 1, "{messages:?}");
     assert!(text_of(&messages[0]).contains("elicitation"), "{messages:?}");
@@ -117,7 +117,7 @@ async fn cancelled_call_ends_its_stream() {
     let setup = FakeEngineSetup::new();
     let server = setup.serve().await;
     let client = HttpMcpClient::open(&server, NEWEST, json!({"elicitation": {}})).await;
-    let call = client.call_of("elicit", json!({"message": "which?"}));
+    let call = client.call_message("elicit", json!({"message": "which?"}));
     let mut reply = client.post(&call).await;
     assert_eq!(reply.message().await["method"], "elicitation/create");
     let params = json!({"requestId": call["id"]});

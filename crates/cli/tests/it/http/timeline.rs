@@ -28,7 +28,7 @@ async fn timeline_lists_calls_and_errors_in_order() {
         (&json!("error"), &json!("no luck"))
     );
     client.call("session_close", json!({"sessionId": "a"})).await;
-    // The next server must not find this one alive.
+    // Kill this server before the next one starts, so that it counts as dead.
     server.kill().await;
     let server = setup.serve().await;
     let (_, whole) = get(&server, "/api/sessions/a/timeline").await;

@@ -1,4 +1,4 @@
-//! `greenroom mcp` with a running server: it joins it, survives it, and leaves nothing of its own behind.
+//! `greenroom mcp` with a running server: it joins the server, survives its end, and leaves nothing of its own behind.
 
 mod reconnect;
 mod relay;

@@ -55,7 +55,7 @@ async fn killed_server_notes_each_lost_session_once() {
     let mut wires = Vec::new();
     for (n, http_client) in remotes.iter().enumerate() {
         let arguments = json!({"file": gate.path(), "sessionId": format!("remote {n}")});
-        wires.push(http_client.send(&http_client.call_of("wait", arguments)).await);
+        wires.push(http_client.send(&http_client.call_message("wait", arguments)).await);
     }
     gate.arrived(20).await;
     let run = inspect::run_of(&setup.data(), server.pid());
@@ -121,7 +121,7 @@ async fn each_user_of_a_shared_session_gets_a_note() {
     assert_eq!(text_of(&second.call("get", json!({"key": "k", "sessionId": "s"})).await), "new");
 }
 
-/// A session that was lost two servers ago still gets its note, and one that its agent began anew knowingly does not.
+/// A session that was lost two servers ago still gets its note; a session that its agent has created anew does not.
 #[tokio::test]
 async fn session_lost_two_servers_ago_gets_its_note() {
     let setup = FakeEngineSetup::new();
@@ -175,7 +175,7 @@ async fn client_exit_without_a_server_ends_the_front() {
     let server = setup.serve().await;
     let client = setup.client_with(json!({})).await;
     server.kill().await;
-    client.stderr_says("looking for the next one").await;
+    client.wait_for_stderr("looking for the next one").await;
     client.close_stdin().await;
     assert!(client.wait().await.success());
 }

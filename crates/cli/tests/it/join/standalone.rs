@@ -76,7 +76,7 @@ async fn invalid_server_urls_are_refused() {
     assert_eq!(output.code, 2, "{output:?}");
 }
 
-/// The front warns about flags that have no effect behind a server, and not about its own ones.
+/// A joined front warns about flags that have no effect there, and not about flags that it uses itself.
 #[tokio::test]
 async fn flags_without_effect_are_warned_about() {
     let setup = FakeEngineSetup::new();
@@ -88,8 +88,8 @@ async fn flags_without_effect_are_warned_about() {
     let flags: Vec<_> = flags.into_iter().chain(named).collect();
     let client = setup.launch(&flags).spawn();
     client.initialize(NEWEST, json!({})).await;
-    client.stderr_says("--pool-engine has no effect").await;
-    client.stderr_says("--browserUrl http://127.0.0.1:9 has no effect").await;
+    client.wait_for_stderr("--pool-engine has no effect").await;
+    client.wait_for_stderr("--browserUrl http://127.0.0.1:9 has no effect").await;
     client.close_stdin().await;
     client.wait().await;
     let stderr = client.stderr();

@@ -1,10 +1,10 @@
-//! Who may use a connection's own session: the number that lists and records show gives no access, the secret that is
-//! never shown does.
+//! Who may use a connection's own session: the number in lists and records gives no access; only the front's secret
+//! does, which greenroom never shows.
 
 use std::{fs, path::Path};
 
 use greenroom_testkit::{
-    PATIENCE,
+    TEST_TIMEOUT,
     http::{HttpMcpClient, Server},
     within,
 };
@@ -36,12 +36,12 @@ impl RawFront {
     }
 
     async fn send(&mut self, text: String) {
-        within(PATIENCE, self.0.get_mut().write_all(text.as_bytes())).await.unwrap();
+        within(TEST_TIMEOUT, self.0.get_mut().write_all(text.as_bytes())).await.unwrap();
     }
 
     async fn receive(&mut self) -> Option<String> {
         let mut line = String::new();
-        let read = within(PATIENCE, self.0.read_line(&mut line)).await.unwrap();
+        let read = within(TEST_TIMEOUT, self.0.read_line(&mut line)).await.unwrap();
         (read > 0).then_some(line)
     }
 
@@ -141,5 +141,5 @@ async fn short_front_secret_is_refused() {
     let setup = FakeEngineSetup::new();
     let server = setup.serve().await;
     assert!(RawFront::join(&server, handshake(1, Some("1234"))).await.is_none());
-    server.stderr_says("its secret is too short").await;
+    server.wait_for_stderr("its secret is too short").await;
 }

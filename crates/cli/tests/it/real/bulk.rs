@@ -11,7 +11,7 @@ fn text(result: &Value) -> &str {
 
 /// Commands see the effects of those before them, results contain their linked snapshots, and a failure says why.
 #[tokio::test]
-async fn commands_share_one_page() {
+async fn bulk_commands_share_one_page() {
     let data = DataFolder::new();
     let site = Site::start().await;
     let pool = launch(data.path(), &[])

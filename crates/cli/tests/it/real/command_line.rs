@@ -1,11 +1,9 @@
-//! The command line with the real engine: an errand by commands alone, and one session that commands and MCP share.
-
-use std::path::Path;
+//! The command line with the real engine: one session that commands and MCP share, and what goes wrong there.
 
 use greenroom_testkit::{
     Launch, Site,
     http::{HttpMcpClient, Server},
-    shopping_agent::{Element, ORDER, PageKnowledge, STEPS, ShoppingAction, ShoppingStep, ref_of},
+    shopping_agent::ref_of,
     text_of,
 };
 use serde_json::json;
@@ -13,105 +11,11 @@ use serde_json::json;
 use super::fixture::{DataFolder, REVISION};
 use crate::control::run_verb::{VerbOutput, run_verb_in};
 
-async fn serve(data: &DataFolder) -> Server {
+pub async fn serve(data: &DataFolder) -> Server {
     let launch = Launch::new(env!("CARGO_BIN_EXE_greenroom"))
         .args(["serve", "--listen", "127.0.0.1:0", "--pool-timeout-settle", "0", "--data-dir"])
         .arg(data.path());
     Server::start(launch).await
-}
-
-/// An agent in a shell: it knows what its commands print, and nothing else.
-struct ShellAgent<'a> {
-    data: &'a Path,
-    page: PageKnowledge,
-    printed_bytes: usize,
-}
-
-impl ShellAgent<'_> {
-    /// Runs a command, which must succeed.
-    async fn run(&mut self, arguments: &[&str]) -> String {
-        let said = run_verb_in(self.data, arguments).await;
-        assert_eq!(said.code, 0, "{arguments:?}: {said:?}");
-        self.printed_bytes += said.stdout.len();
-        said.stdout
-    }
-
-    /// The ref of an element: from what was printed of the page, or else by `find`.
-    async fn find(&mut self, Element(role, name): &Element) -> String {
-        let words = format!("{role} \"{name}\"");
-        if let Some(found) = self.page.texts().find_map(|text| ref_of(text, &words)) {
-            return found;
-        }
-        let more = self.run(&["find", name]).await;
-        self.page.add_recalled(&more);
-        ref_of(&more, &words).unwrap_or_else(|| panic!("no {words}: {more}"))
-    }
-
-    async fn action(&mut self, action: &ShoppingAction, site: &Site) {
-        let printed = match action {
-            ShoppingAction::Navigate => {
-                self.run(&["open", site.url("/shop").trim_start_matches("http://")]).await
-            }
-            ShoppingAction::Click(element) => {
-                let target = self.find(element).await;
-                self.run(&["click", &target]).await
-            }
-            ShoppingAction::Type(element, text) => {
-                let target = self.find(element).await;
-                self.run(&["type", &target, text]).await
-            }
-            ShoppingAction::Submit(element, text) => {
-                let target = format!("@{}", self.find(element).await);
-                self.run(&["type", &target, text, "--submit"]).await
-            }
-            ShoppingAction::Select(element, value) => {
-                let target = self.find(element).await;
-                self.run(&["select", &target, value]).await
-            }
-            ShoppingAction::FillForm(fields) => {
-                let mut command = vec!["fill".to_owned()];
-                for (element, value) in *fields {
-                    let target = self.find(element).await;
-                    match element.0 {
-                        "combobox" => drop(self.run(&["select", &target, value]).await),
-                        _ => command.push(format!("{target}={value}")),
-                    }
-                }
-                self.run(&command.iter().map(String::as_str).collect::<Vec<_>>()).await
-            }
-            ShoppingAction::Snapshot => self.run(&["snapshot"]).await,
-            ShoppingAction::Evaluate(function) => self.run(&["eval", function]).await,
-            ShoppingAction::ListTabs => self.run(&["tabs"]).await,
-        };
-        self.page.add_answer(&printed, None);
-    }
-}
-
-/// The twenty steps of the shop errand, by commands alone: the order is the right one, and pages are not printed again
-/// and again.
-#[tokio::test]
-async fn the_errand_by_commands() {
-    let data = DataFolder::new();
-    let site = Site::start().await;
-    let server = serve(&data).await;
-    let mut agent = ShellAgent { data: data.path(), page: PageKnowledge::default(), printed_bytes: 0 };
-    for (number, ShoppingStep(action, expected)) in STEPS.iter().enumerate() {
-        agent.action(action, &site).await;
-        let seen =
-            agent.page.newest().contains(expected) || agent.run(&["find", expected]).await.contains(expected);
-        assert!(
-            seen,
-            "step {}: `{expected}` is nowhere after {action:?}: {}",
-            number + 1,
-            agent.page.newest()
-        );
-    }
-    let placed: Vec<_> = site.requests().into_iter().filter(|seen| seen.path == "/shop/order").collect();
-    let query = placed.last().and_then(|seen| seen.query.clone()).unwrap_or_default();
-    assert!(placed.len() == 1 && query.starts_with(ORDER), "another order was placed: {query}");
-    println!("the errand printed {} bytes", agent.printed_bytes);
-    agent.run(&["close"]).await;
-    server.stop().await;
 }
 
 fn check(said: &VerbOutput, code: i32, text: &str) {
@@ -122,7 +26,7 @@ fn check(said: &VerbOutput, code: i32, text: &str) {
 /// An MCP client and commands take turns in one session: each gets the page whole after the other has acted, and changes
 /// after its own acts. Then what goes wrong: a stale ref, a host that does not answer, a search without a result.
 #[tokio::test]
-async fn a_session_of_both() {
+async fn mcp_client_and_commands_share_a_session() {
     let data = DataFolder::new();
     let site = Site::start().await;
     let server = serve(&data).await;
@@ -153,6 +57,8 @@ async fn a_session_of_both() {
     check(&stale, 1, "e9999");
     check(&run(&["find", "FIRST ENTRY"]).await, 0, "[ref=");
     check(&run(&["find", "no such text anywhere"]).await, 1, "No matches");
+    let misspelt = run(&["find", "Opne menu"]).await;
+    check(&misspelt, 1, &format!("Nearest on the page:\n- button \"Open menu\" [ref={button}]"));
     check(&run(&["eval", "document.title.length + 1"]).await, 0, "### Result");
     check(&run(&["open", &site.url("/form")]).await, 0, "heading \"form\"");
     check(&run(&["back"]).await, 0, "Open menu");

@@ -104,14 +104,14 @@ async fn stopped_instance_costs_one_call() {
         signal(stopped[0], Signal::CONT);
         let snapshot = gateway.call("kept", "browser_snapshot", json!({})).await.ok_without_restart();
         assert!(snapshot.contains("heading \"canary kept\""), "{snapshot}");
-        let lends = || {
+        let can_lease = || {
             gateway
                 .client
                 .stderr()
                 .contains("health check passed; the instance gets new sessions again")
                 .then_some(())
         };
-        greenroom_testkit::eventually("its return", lends).await;
+        greenroom_testkit::eventually("its return", can_lease).await;
         // The second one is full, and two more sessions fit into the free slots of the first.
         for session in ["d", "e"] {
             gateway.navigate(session, &site.url("/show")).await.ok();

@@ -144,7 +144,7 @@ async fn pages_reach_no_server_port() {
     assert!(server.stop().await.success());
 }
 
-/// Makes a page try everything on a port, and returns when it has.
+/// Opens the site's attack page for a port, and returns when the page has tried everything.
 async fn attack(gateway: &GatewayFixture, site: &Site, session: &str, port: u16) {
     gateway.navigate(session, &site.url(&format!("/attack?port={port}"))).await.ok();
     let done = "async () => { const state = document.getElementById('state'); \

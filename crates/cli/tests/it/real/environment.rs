@@ -90,7 +90,7 @@ async fn page_output_reaches_no_other_session() {
         "{answer}"
     );
     assert!(!answer.contains("last output"), "{answer}");
-    gateway.client.stderr_says("the process ended unexpectedly").await;
+    gateway.client.wait_for_stderr("the process ended unexpectedly").await;
     let log = gateway.client.stderr();
     assert!(!log.contains("ALICE-SECRET") && !log.contains("in two lines"), "nor in the log: {log}");
     gateway.end().await;

@@ -13,7 +13,7 @@ use super::{
     inspect,
 };
 
-/// Uploads and named results stay within the workspace, of which greenroom's own data folder is a part: so it is when an agent
+/// Uploads and named results stay within the workspace. greenroom's own data folder is a part of it, as when an agent
 /// works in its home folder.
 #[tokio::test]
 async fn files_stay_within_the_workspace() {

@@ -143,7 +143,7 @@ async fn no_interface_reads_files_by_hostile_arguments() {
     assert!(server.stop().await.success());
 }
 
-/// The exact payload is refused by the place of what is wrong.
+/// The error for the exact payload names the argument that is wrong.
 pub async fn error_names_the_argument(gateway: &GatewayFixture) {
     let params = r#"{"name":"browser_navigate","arguments":{"url":"view-source:file:///etc/passwd#\ud800"}}"#;
     let answer = gateway.client.start_raw("tools/call", Some(params)).await.response().await;

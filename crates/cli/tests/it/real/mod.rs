@@ -33,17 +33,18 @@ mod recovery;
 mod settings;
 mod settle;
 mod shutdown;
+mod skill;
 mod spares;
-mod task;
+pub mod task;
 
 use greenroom_testkit::{Site, case};
 
 use self::fixture::{DataFolder, GatewayFixture};
 
 /// One greenroom with its usual settings, one case after the other: recall, egress, files of the machine, dialogs, and odd
-/// arguments. Afterwards no file of it has the password that was typed.
+/// arguments. Afterwards no file of greenroom's has the password that was typed.
 #[tokio::test]
-async fn with_usual_settings() {
+async fn cases_with_default_settings() {
     let data = &DataFolder::new();
     let site = &Site::start().await;
     let started = GatewayFixture::start(data, &[]).await;

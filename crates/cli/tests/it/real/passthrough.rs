@@ -4,7 +4,7 @@ use greenroom_testkit::Site;
 use serde_json::json;
 
 use super::fixture::{DataFolder, GatewayFixture, launch};
-use crate::everything;
+use crate::reference_server;
 
 /// A request to a server never becomes a call of a browser's tool, whatever session it names: refused tools stay refused,
 /// and every call is recorded.
@@ -13,7 +13,7 @@ async fn passthrough_requests_never_call_browser_tools() {
     let site = Site::start().await;
     let data = DataFolder::new();
     let config = data.path().join("two.toml");
-    let server = json!(["node", everything::path()]);
+    let server = json!(["node", reference_server::path()]);
     let text = format!(
         "[pools.MAIN]\ninstances = 1\nis_default = true\nisolated = true\n[pools.SERVER]\nengine = \"custom\"\ncommand = {server}\ninstances = 1\nisolated = true\n"
     );

@@ -46,7 +46,8 @@ fn listed(text: &str, element: &str) -> String {
 #[track_caller]
 fn assert_box(pixels: &Pixels, x: u32, y: u32, scale: u32) {
     let colour = pixels.at(x * scale, y * scale);
-    let (right, bottom) = ((x + 120) * scale - 1, (y + 40) * scale - 1);
+    let right = (x + 120) * scale - 1;
+    let bottom = (y + 40) * scale - 1;
     for (x, y) in [(right, y * scale), (x * scale, bottom), (right, bottom), ((x + 60) * scale, bottom)] {
         assert_eq!(pixels.at(x, y), colour, "{x},{y}");
     }
@@ -66,7 +67,7 @@ async fn evaluated(gateway: &GatewayFixture, function: &str) -> i64 {
 
 /// One greenroom with two device pixels for each CSS pixel, one case after the other.
 #[tokio::test]
-async fn pictures() {
+async fn pictures_with_two_device_pixels_per_css_pixel() {
     let data = DataFolder::new();
     let site = Site::start().await;
     let flags = ["--pool-device-scale-factor", "2", "--picture-side-pixels", "1280"];

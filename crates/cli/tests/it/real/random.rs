@@ -1,4 +1,4 @@
-//! Numbers that look random and can be drawn again: SplitMix64, seeded from the clock or GREENROOM_TEST_SEED.
+//! Pseudorandom numbers that a test can repeat: SplitMix64, seeded from the clock or GREENROOM_TEST_SEED.
 
 use std::time::SystemTime;
 

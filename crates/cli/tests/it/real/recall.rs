@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use greenroom_testkit::{PATIENCE, Site, eventually, within};
+use greenroom_testkit::{Site, TEST_TIMEOUT, eventually, within};
 use serde_json::{Value, json};
 
 use super::fixture::{DataFolder, GatewayFixture, ToolAnswer};
@@ -144,7 +144,7 @@ pub async fn console_lines_are_recorded_and_imitations_ignored(
     );
 }
 
-/// Of a long table little is sent, and what stands below it can be used; the rest is there on request.
+/// greenroom sends little of a long table; elements below it can be used; the agent gets the rest on request.
 #[tokio::test]
 async fn cut_page_stays_usable() {
     let data = DataFolder::new();
@@ -168,14 +168,14 @@ async fn cut_page_stays_usable() {
     gateway.end().await;
 }
 
-/// What was downloaded can be fetched when the session is long closed.
+/// A download can be fetched after its session is closed.
 pub async fn download_outlives_its_session(gateway: &GatewayFixture, site: &Site, data: &DataFolder) {
     let others = seats(data.path());
     gateway.navigate("a", &site.url("/")).await.ok();
     let get = format!("() => {{ location.href = '{}'; }}", site.url("/download?name=report.txt"));
     gateway.evaluate("a", &get).await.ok();
     // The browser reports a download when it has one; a later call carries the note.
-    let note = within(PATIENCE, async {
+    let note = within(TEST_TIMEOUT, async {
         loop {
             let text = gateway.call("a", "browser_snapshot", json!({})).await.ok();
             if let Some(line) = text.lines().find(|line| line.starts_with("report.txt: greenroom://blobs/")) {

@@ -27,7 +27,7 @@ async fn session_gets_an_isolated_spare() {
     assert_eq!((first.len(), inspect::browsers(pid).len()), (1, 1), "open before any call");
 
     gateway.navigate("a", &site.url("/canary?name=a")).await.ok_without_restart();
-    gateway.client.stderr_says("spare handed out").await;
+    gateway.client.wait_for_stderr("spare handed out").await;
     spares_ready(&gateway, 2).await;
     let second: Vec<_> = seats(&run).into_iter().filter(|seat| !first.contains(seat)).collect();
     assert_eq!(second.len(), 1, "another is there instead");

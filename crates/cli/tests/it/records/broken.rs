@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_testkit::{TEST_TIMEOUT, within};
 use serde_json::json;
 
 use super::database::RecordsDb;
@@ -35,7 +35,9 @@ async fn broken_database_is_moved_aside() {
 
     let client = setup.client().await;
     let id = ref_id(&client.call("echo", json!({"text": "after"})).await);
-    client.stderr_says("the database of records is broken; it was moved aside, and a new one begins").await;
+    client
+        .wait_for_stderr("the database of records is broken; it was moved aside, and a new one begins")
+        .await;
     assert_eq!(RecordsDb::at(&setup.data()).record(&id).unwrap().status.as_deref(), Some("success"));
     let (code, _) = failure(&client.call("get_content", json!({"ref_id": before})).await);
     assert_eq!(code, "no_record");
@@ -79,7 +81,7 @@ async fn newer_database_is_not_changed() {
             }
         }
     };
-    let id = within(PATIENCE, kept).await;
+    let id = within(TEST_TIMEOUT, kept).await;
     for id in [before, id] {
         assert_eq!(db.record(&id).unwrap().status.as_deref(), Some("success"));
     }

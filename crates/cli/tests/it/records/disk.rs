@@ -10,7 +10,7 @@ use std::{
 };
 
 use greenroom_testkit::{
-    Launch, PATIENCE,
+    Launch, TEST_TIMEOUT,
     http::{HttpMcpClient, Server},
     text_of, within,
 };
@@ -56,7 +56,8 @@ impl SmallDiskServer {
         inside.join(self.setup.data().strip_prefix("/").unwrap())
     }
 
-    /// Reads a copy of the database: SQLite needs paths that are the same for all processes. Nothing is written meanwhile.
+    /// Reads a copy of the database, while nothing writes to it: SQLite needs paths that are the same for all
+    /// processes.
     fn database(&self) -> RecordsDb {
         let copy = self.setup.path("copy");
         fs::create_dir(&copy).unwrap();
@@ -98,7 +99,7 @@ async fn until_kept(client: &HttpMcpClient) -> String {
             }
         }
     };
-    within(PATIENCE, poll).await
+    within(TEST_TIMEOUT, poll).await
 }
 
 /// A full disk costs records, not calls. Each answer and `/ready` say so, until there is room again.
@@ -122,10 +123,10 @@ async fn full_disk_costs_records_not_calls() {
             }
         }
     };
-    let note = not_recorded(&within(PATIENCE, full).await);
+    let note = not_recorded(&within(TEST_TIMEOUT, full).await);
     assert!(note.contains("full") || note.contains("No space left"), "{note}");
     let text = "x".repeat(200_000);
-    let note = within(PATIENCE, async {
+    let note = within(TEST_TIMEOUT, async {
         loop {
             let answer = client.call("echo", json!({"text": text, "sessionId": "a"})).await;
             if answer["result"]["_meta"].get("greenroom/ref_id").is_none() {

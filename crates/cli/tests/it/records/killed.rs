@@ -31,7 +31,7 @@ struct Acknowledged {
     results: BTreeMap<String, Value>,
     /// Records whose content was read to its end.
     read: BTreeSet<String>,
-    /// Records that a client was about to read when the server ended: they may have been read or not.
+    /// Records that a client was reading when the server ended: their cursors may have moved or not.
     perhaps_read: BTreeSet<String>,
     /// Records of the last server.
     latest: Vec<String>,
@@ -101,7 +101,7 @@ async fn killed_under_load(server: &Server, acknowledged: &Rc<RefCell<Acknowledg
     let calls = futures_util::future::join_all(calls);
     let kill = async {
         count.wait_for(|count| *count >= after).await.unwrap();
-        // Also between two answers.
+        // A random pause, so that the kill also comes between two answers.
         tokio::time::sleep(a_little_later).await;
         server.kill().await;
     };

@@ -11,8 +11,8 @@ use crate::front::{fixture::FakeEngineSetup, recall::ref_id};
 /// How many calls are timed, each with a read of its record.
 const CALLS: usize = 2_000;
 
-/// How many times longer they may take at most. Loose, since the machine does other things too: a query that looks at every
-/// row takes hundreds of times longer.
+/// How many times longer the calls may take. This is loose, since the machine does other work too: a query that reads
+/// every row takes hundreds of times longer.
 const LONGER_MAX: f64 = 3.0;
 
 /// The time of the calls, the faster of two rounds.

@@ -20,12 +20,12 @@ use super::script_run::installed;
 use crate::front::fixture::FakeEngineSetup;
 
 /// How long a revision may take. Here it takes 10 s; a busy machine needs more.
-const PATIENCE: Duration = Duration::from_secs(100);
+const SUITE_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// The revision without handshake and connections.
 const STATELESS: &str = "2026-07-28";
 
-/// Checks that do not pass, and why. A check that passes must not be here.
+/// Checks that do not pass, and why. The test fails if a check in this list passes.
 const KNOWN: [Known; 4] = [
     (
         "input-required-result-basic-elicitation",
@@ -83,8 +83,8 @@ async fn conformance_suite_passes_for_every_revision() {
     compare(&stateless.1, &KNOWN);
 }
 
-/// So does every scenario of the newest revisions in front of a server without a handshake: its questions, notifications
-/// and changes reach clients with a handshake, and those without.
+/// Every scenario of the newest revisions passes in front of a server without a handshake, too: its questions,
+/// notifications and changes reach clients with a handshake, and those without.
 #[tokio::test]
 async fn conformance_suite_passes_before_a_stateless_server() {
     let server = ConformanceServer::start(&["--stateless"]).await;
@@ -126,7 +126,7 @@ impl ConformanceServer {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let url = within(PATIENCE, lines.next_line()).await.unwrap().expect("the server's address");
+        let url = within(SUITE_TIMEOUT, lines.next_line()).await.unwrap().expect("the server's address");
         Self { url, _child: child }
     }
 }
@@ -153,7 +153,7 @@ async fn play(revision: &str, server: &ConformanceServer) -> (usize, Vec<Finding
         .kill_on_drop(true)
         .spawn()
         .unwrap_or_else(|error| panic!("cannot start the conformance suite: {error}"));
-    let output = within(PATIENCE, child.wait_with_output()).await.unwrap();
+    let output = within(SUITE_TIMEOUT, child.wait_with_output()).await.unwrap();
     let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(printed.contains("=== SUMMARY ==="), "{revision}: {printed}");
     let played = printed.matches("=== Running scenario: ").count();

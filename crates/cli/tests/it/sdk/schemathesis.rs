@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How long the whole may take. Here it takes 20 s; a busy machine needs more.
-const PATIENCE: Duration = Duration::from_secs(180);
+const SUITE_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Examples for every operation: enough to have found every fault that ten times as many found, in a fraction of the time.
 const EXAMPLES: &str = "25";
@@ -25,7 +25,7 @@ const EXAMPLES: &str = "25";
 async fn rest_api_matches_its_description() {
     let setup = FakeEngineSetup::new();
     let server = setup.serve().await;
-    // So that requests can find something.
+    // Make records, so that requests can find some.
     for (tool, params) in
         [("echo", json!({"text": "a\nb", "rich": true})), ("fail", json!({"message": "no luck"}))]
     {
@@ -50,7 +50,7 @@ async fn rest_api_matches_its_description() {
         .kill_on_drop(true)
         .spawn()
         .unwrap_or_else(|error| panic!("cannot start schemathesis: {error}"));
-    let output = within(PATIENCE, child.wait_with_output()).await.unwrap();
+    let output = within(SUITE_TIMEOUT, child.wait_with_output()).await.unwrap();
     let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{printed}");
     assert!(!printed.contains("unresolvable reference"), "{printed}");

@@ -5,15 +5,15 @@ use std::{
     process::Stdio,
 };
 
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_testkit::{TEST_TIMEOUT, within};
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
 
 use super::server::SdkServer;
 use crate::front::fixture::FakeEngineSetup;
 
-/// What every client must see. A line may carry `but`: other facts for a revision, or for a revision over one transport,
-/// in the place of its own.
+/// What every client must see. A line may have `but`: other values for a revision, or for a revision over one
+/// transport.
 const EXPECTED: &str = include_str!("../../../../../sdk/expected.jsonl");
 
 /// How a client reaches greenroom.
@@ -186,7 +186,7 @@ pub async fn run(program: &Path, script: &str, run: &Value, environment: &[(&str
         .kill_on_drop(true)
         .spawn()
         .unwrap_or_else(|error| panic!("cannot start `{}`: {error}", program.display()));
-    let output = within(PATIENCE, child.wait_with_output()).await.unwrap();
+    let output = within(TEST_TIMEOUT, child.wait_with_output()).await.unwrap();
     let actual = String::from_utf8_lossy(&output.stdout);
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "the script ended with {}:\n{actual}{complaints}", output.status);

@@ -3,7 +3,7 @@
 use std::{path::Path, process::Stdio};
 
 use greenroom_testkit::{
-    PATIENCE,
+    TEST_TIMEOUT,
     process::{Signal, signal},
     within,
 };
@@ -42,10 +42,10 @@ impl SdkServer {
             text
         });
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = within(PATIENCE, lines.next_line()).await.unwrap();
+        let line = within(TEST_TIMEOUT, lines.next_line()).await.unwrap();
         let Some(url) = line.as_deref().and_then(|line| line.strip_prefix("ready: ")) else {
             let _ = child.start_kill();
-            panic!("not ready: {line:?}\n{}", within(PATIENCE, log).await.unwrap());
+            panic!("not ready: {line:?}\n{}", within(TEST_TIMEOUT, log).await.unwrap());
         };
         Self { url: url.to_owned(), child, log }
     }
@@ -58,11 +58,11 @@ impl SdkServer {
     /// Ends it as a service manager does.
     pub async fn end(mut self) {
         signal(self.child.id().unwrap(), Signal::TERM);
-        let status = within(PATIENCE, self.child.wait()).await.unwrap();
+        let status = within(TEST_TIMEOUT, self.child.wait()).await.unwrap();
         assert!(
             status.success(),
             "greenroom ended with {status}:\n{}",
-            within(PATIENCE, self.log).await.unwrap()
+            within(TEST_TIMEOUT, self.log).await.unwrap()
         );
     }
 }

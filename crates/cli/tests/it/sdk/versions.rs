@@ -1,12 +1,12 @@
-//! The versions that docs/COMPATIBILITY.md promises are those that are tested.
+//! docs/COMPATIBILITY.md promises the SDK versions that the tests use.
 
 use std::{fs, path::Path};
 
 use serde_json::Value;
 
-/// Every pinned version is in README's table.
+/// Every pinned version is in the table of docs/COMPATIBILITY.md.
 #[test]
-fn readme_lists_the_pinned_sdk_versions() {
+fn compatibility_page_lists_the_pinned_sdk_versions() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
     let page = read("docs/COMPATIBILITY.md");

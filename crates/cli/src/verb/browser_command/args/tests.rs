@@ -1,11 +1,11 @@
-//! What each verb asks for.
+//! Which call each verb makes of its arguments.
 
 use super::*;
 use serde_json::json;
 
 /// An address without a scheme is https, and http on this machine; other schemes stay.
 #[test]
-fn addresses() {
+fn address_without_a_scheme_gets_one() {
     for (given, expected) in [
         ("example.com", "https://example.com"),
         ("example.com:8443/a?b=c", "https://example.com:8443/a?b=c"),
@@ -31,7 +31,7 @@ fn addresses() {
 
 /// Fields are pairs, in which a selector may contain `=`; one field may also be two words.
 #[test]
-fn pairs_of_fields() {
+fn form_fields_are_parsed_as_pairs() {
     let read = |given: &[&str]| {
         let given: Vec<_> = given.iter().map(|word| (*word).to_owned()).collect();
         let fields = fields(&given).map_err(|error| error.to_string())?;
@@ -49,7 +49,7 @@ fn pairs_of_fields() {
 
 /// Values that are JSON count as such, others are text; a whole object stays as it is spelt.
 #[test]
-fn arguments_of_tools() {
+fn tool_arguments_are_parsed_as_json_or_text() {
     let read = |given: &[&str]| {
         let given: Vec<_> = given.iter().map(|word| (*word).to_owned()).collect();
         arguments(&given).map(|raw| raw.get().to_owned()).map_err(|error| error.to_string())
@@ -67,9 +67,9 @@ fn arguments_of_tools() {
     }
 }
 
-/// Waiting has one reason, and a time within bounds.
+/// A time to wait is a number within bounds.
 #[test]
-fn times() {
+fn wait_times_are_limited() {
     assert_eq!(seconds("1.5"), Ok(1.5));
     for wrong in ["-1", "x", "1e9", "NaN", "601"] {
         assert!(seconds(wrong).is_err(), "{wrong}");

@@ -76,7 +76,8 @@ async fn links_replace_pictures() {
     let answer = take(&client, json!({})).await;
     assert!(!answer.to_string().contains("\"image\""), "{answer}");
     let link = part(&answer);
-    let (uri, bytes) = (link["uri"].as_str().unwrap(), link["size"].as_u64().unwrap());
+    let uri = link["uri"].as_str().unwrap();
+    let bytes = link["size"].as_u64().unwrap();
     assert_eq!(
         link,
         &json!({
@@ -99,8 +100,8 @@ async fn links_replace_pictures() {
     }
 }
 
-/// A call's word goes before its pool's, and a pool's before the server's. Under `raw` the picture is the engine's, and under
-/// `refs` there is none. A wrong word is refused by name.
+/// A call's `pictures` takes precedence over its pool's, and a pool's over the server's. With `raw` the picture is the
+/// engine's, and with `refs` there is none. The error for a wrong value names it.
 #[tokio::test]
 async fn call_goes_before_pool_and_server() {
     let setup = FakeEngineSetup::new()

@@ -178,7 +178,7 @@ async fn each_command_of_a_bulk_is_recorded() {
     // A browser dies during the second: its record says lost, the third has none.
     let answer = bulk(json!([{"tool": "pid"}, {"tool": "die"}, {"tool": "echo"}]), false).await;
     assert_eq!(tools(6), ["pid success", "die error"], "{answer}");
-    // A mistake in one means that none runs, and none is recorded.
+    // A mistake in one command means that no command runs, and none is recorded.
     let wrong = json!([{"tool": "pid"}, {"tool": "echo", "args": {"colour": 1}}]);
     failure(&bulk(wrong, true).await);
     assert_eq!(records(&setup), 8);

@@ -26,7 +26,7 @@ async fn form(client: &Client, mut arguments: Value) -> &'static str {
     }
 }
 
-/// A call's setting goes before its pool's, and a pool's before the server's.
+/// A call's setting takes precedence over its pool's, and a pool's over the server's.
 #[tokio::test]
 async fn call_setting_overrides_pool_and_server_settings() {
     let setup = FakeEngineSetup::new().set("inline_tokens", "200");
@@ -109,7 +109,7 @@ async fn raw_answer_is_the_engines_bytes() {
     }
 }
 
-/// `refs` has the outcome of the call and the name to ask for it by, and nothing else.
+/// With `refs` an answer has the outcome of the call and the `ref_id` of its record, and nothing else.
 #[tokio::test]
 async fn refs_answer_has_only_outcome_and_ref_id() {
     let setup = FakeEngineSetup::new().set("responses", "refs");

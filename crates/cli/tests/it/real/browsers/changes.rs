@@ -201,7 +201,7 @@ async fn changed_config_file_adds_and_removes_browsers() {
 
     write(&[0, 2], "label = \"other\"\n");
     server
-        .stderr_says(&format!(
+        .wait_for_stderr(&format!(
             "browser `{}` has other values; it takes effect only when greenroom is restarted",
             user_browsers[2].url()
         ))

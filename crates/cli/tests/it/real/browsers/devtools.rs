@@ -8,7 +8,8 @@ use super::{
     AttachedFixture, all_of, with,
 };
 
-/// Its own tools pass through under their own names, in a tab of their own; the person's tabs and the browser stay.
+/// The engine's tools have their own names and work in a tab of greenroom's own; the person's tabs and the browser
+/// stay.
 #[tokio::test]
 async fn devtools_engine_works_in_its_own_tab() {
     let site = Site::start().await;

@@ -11,7 +11,7 @@ use super::{
     AttachedFixture, all_of, with,
 };
 
-/// A relay before each of these browsers, which counts connections.
+/// A proxy in front of each browser's debugger, which counts connections.
 async fn debugger_proxies(user_browsers: &[UserBrowser]) -> Vec<DebuggerProxy> {
     all(user_browsers.iter().map(|one| DebuggerProxy::open(one.port(), &[]))).await
 }

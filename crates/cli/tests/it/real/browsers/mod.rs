@@ -22,7 +22,7 @@ use super::fixture::{DataFolder, GatewayFixture, ToolAnswer, answer, launch};
 /// One browser, one greenroom, one case after the other: which browser a call means, whose tabs are closed, and browsers that
 /// come and go.
 #[tokio::test]
-async fn one_browser() {
+async fn cases_with_one_browser() {
     let attached = AttachedFixture::start(1, &[]).await;
     case("rules::single_browser_needs_no_index", rules::single_browser_needs_no_index(&attached)).await;
     case("user_tabs::closing_closes_own_tabs", user_tabs::closing_closes_own_tabs(&attached)).await;
@@ -34,7 +34,7 @@ async fn one_browser() {
 
 /// Two browsers, one greenroom, one case after the other: which browser a call means, and that both are driven at once.
 #[tokio::test]
-async fn two_browsers() {
+async fn cases_with_two_browsers() {
     let attached = AttachedFixture::start(2, &[]).await;
     case("rules::session_stays_in_its_browser", rules::session_stays_in_its_browser(&attached)).await;
     case("rules::several_browsers_need_an_index", rules::several_browsers_need_an_index(&attached)).await;

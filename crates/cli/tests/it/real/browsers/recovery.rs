@@ -41,8 +41,8 @@ async fn killed_browser_fails_the_running_call() {
     attached.gateway.end().await;
 }
 
-/// The start command runs when a reconnect is ordered and the browser is not there, and at no other time; without a shell;
-/// and the browser it starts outlives greenroom.
+/// greenroom runs the start command only for a reconnect of a browser that does not answer, and without a shell; the
+/// browser that the command starts outlives greenroom.
 #[tokio::test]
 async fn reconnect_runs_the_start_command() {
     let site = Site::start().await;

@@ -1,4 +1,4 @@
-//! greenroom leaves what is not its own: other tabs, logins, and the browser itself.
+//! greenroom does not touch what is not its own: other tabs, logins, and the browser itself.
 
 use greenroom_testkit::{Site, UserBrowser, process::Signal};
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Instances of every kind with the real engine and real Chromium, without a fleet around them.
 //!
-//! [`InstanceFixture`] has what an instance needs, with options that each test changes.
+//! [`InstanceFixture`] holds all that an instance is made with; each test changes its options.
 
 mod launched;
 mod options;

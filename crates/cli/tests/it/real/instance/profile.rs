@@ -50,7 +50,7 @@ async fn profile_survives_seats_and_restarts() {
     seat.navigate(&site.url("/title?t=fourth")).await.unwrap();
     assert_eq!(seat.0.view().borrow().tabs, 1, "the tabs before are gone");
     assert!(seat.evaluate(KEPT).await.contains("kept=yes too"), "over seats");
-    // The browser writes it only at its end, so it must be allowed to end in order.
+    // The browser writes this cookie to disk only at its end, so it must be allowed to end in order.
     seat.evaluate("() => { document.cookie = 'late=yes; max-age=3600'; }").await;
     seat.close().await;
     instance.stop(GRACE).await;

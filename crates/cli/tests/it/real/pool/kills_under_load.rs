@@ -1,7 +1,7 @@
 //! A dozen agents in three browsers, while one instance after the other is killed.
 //!
-//! Every call must end, in a result or in an error with a code that is known here; and the pool's status must be consistent
-//! at every look. [`status_invariants`](super::status_invariants) has the latter.
+//! Every call must end, in a result or in an error with one of the [`KNOWN`] codes. The pool's status must be
+//! consistent at every poll: [`status_invariants`](super::status_invariants) checks that.
 
 use std::{
     cell::{Cell, RefCell},
@@ -26,14 +26,14 @@ const POOL: [(&str, &str); 5] = [
     ("PW_MCP_PROXY__SOAK__2_ALIAS", "last"),
 ];
 
-/// No call may take longer: 20 s in the queue and 30 s in a browser are over by then.
+/// How long a call may take: 20 s in the queue and 30 s in a browser are over by then.
 const DEADLINE: Duration = Duration::from_secs(55);
 
 /// Errors of a call whose browser was killed, before or during it, or that waited too long for one.
 const KNOWN: [&str; 5] = ["session_lost", "not_run", "instance_down", "lease_timeout", "no_session"];
 
-/// Between two looks at the pool: often enough to see every state that an instance goes through.
-const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// The pause between two polls of the pool: short enough to see every state that an instance goes through.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Two instances are killed while a dozen agents are at work; see [`kills_under_load`].
 #[tokio::test]
@@ -94,12 +94,12 @@ impl LoadRun {
         assert_ne!(pool["instances"][instance]["process_id"], before, "another process: {pool}");
     }
 
-    /// Looks at the pool until all is over.
+    /// Checks the pool's status until the test is over.
     async fn watch(&self) {
         let agent = self.fixture.agent().await;
         while !self.finished.get() {
             status_invariants::status(&self.fixture.status(&agent).await, 3);
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

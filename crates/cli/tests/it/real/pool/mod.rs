@@ -1,7 +1,7 @@
 //! Declared pools with real browsers: one `greenroom serve`, agents over HTTP, and instances that are killed.
 //!
-//! [`PoolFixture`] is the server with its pool; [`kills_under_load`] is many agents while instances are killed, long in `make soak` and
-//! short here; [`status_invariants`] has the invariants of a pool's status.
+//! [`PoolFixture`] is the server with its pool. [`kills_under_load`] kills instances while many agents call, long in
+//! `make soak` and short here. [`status_invariants`] has the invariants of a pool's status.
 
 mod example;
 mod failure;
@@ -67,7 +67,7 @@ impl PoolFixture {
         self.server.get(&format!("/api/pools/{}", self.pool)).await.json().await
     }
 
-    /// Asks again until the pool looks like this: no message announces an instance's state.
+    /// Asks again until `wanted` accepts the pool: no message announces an instance's state.
     pub async fn until(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         until_some("the pool as it should be", async || Some(self.pool().await).filter(&wanted)).await
     }

@@ -41,7 +41,7 @@ fn check_instance(instance: &Value) {
     for field in ["lease_duration_ms", "lease_started_at"] {
         assert_eq!(instance[field].is_null(), !leased, "{field}: {instance}");
     }
-    assert!(healthy || !leased, "an instance that does not run is lent: {instance}");
+    assert!(healthy || !leased, "an instance that does not run is leased: {instance}");
     assert_eq!(instance["process_id"].is_u64(), healthy, "{instance}");
     if instance["status"] == "failed" {
         assert!(instance["health_check"]["error"].is_string(), "failed without a reason: {instance}");

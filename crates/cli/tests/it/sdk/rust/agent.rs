@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_testkit::{TEST_TIMEOUT, within};
 use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, RoleClient,
     model::{
@@ -50,7 +50,7 @@ pub async fn connect(run: &ScriptRun) -> (RmcpClient, mpsc::UnboundedReceiver<Cl
     let connected = match run.url() {
         Some(url) => {
             let transport = StreamableHttpClientTransport::from_uri(url);
-            within(PATIENCE, agent.serve_with_lifecycle(transport, lifecycle)).await
+            within(TEST_TIMEOUT, agent.serve_with_lifecycle(transport, lifecycle)).await
         }
         None => {
             let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_greenroom"));
@@ -61,7 +61,7 @@ pub async fn connect(run: &ScriptRun) -> (RmcpClient, mpsc::UnboundedReceiver<Cl
                 .current_dir(run.setup.path("home"))
                 .stderr(Stdio::null());
             let transport = TokioChildProcess::new(command).unwrap();
-            within(PATIENCE, agent.serve_with_lifecycle(transport, lifecycle)).await
+            within(TEST_TIMEOUT, agent.serve_with_lifecycle(transport, lifecycle)).await
         }
     };
     (connected.unwrap(), receiver)

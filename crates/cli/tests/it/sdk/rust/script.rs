@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use greenroom_testkit::{PATIENCE, within};
+use greenroom_testkit::{TEST_TIMEOUT, within};
 use rmcp::{
     ServiceError,
     model::{
@@ -58,7 +58,7 @@ impl ScriptPlayer<'_> {
     }
 
     async fn hear(&mut self) -> ClientEvent {
-        within(PATIENCE, self.events.recv()).await.unwrap()
+        within(TEST_TIMEOUT, self.events.recv()).await.unwrap()
     }
 
     async fn check_handshake(&mut self) {
@@ -66,7 +66,7 @@ impl ScriptPlayer<'_> {
         let name = server.server_info.as_ref().map(|server| server.name.clone());
         self.print_line(json!({"step": "connect", "revision": server.protocol_version, "server": name}));
 
-        let tools = within(PATIENCE, self.client.list_all_tools()).await.unwrap();
+        let tools = within(TEST_TIMEOUT, self.client.list_all_tools()).await.unwrap();
         let parameters = |name: &str| -> Vec<String> {
             let tool = tools.iter().find(|tool| tool.name == name).unwrap();
             let properties = tool.input_schema.get("properties").and_then(Value::as_object);
@@ -140,7 +140,7 @@ impl ScriptPlayer<'_> {
             }
         }
         gate.open();
-        let answer = text(&within(PATIENCE, going).await.unwrap());
+        let answer = text(&within(TEST_TIMEOUT, going).await.unwrap());
         self.print_line(json!({"step": "progress", "steps": steps, "answer": answer}));
 
         let threshold = LoggingLevel::Warning;
@@ -213,15 +213,15 @@ impl ScriptPlayer<'_> {
     /// Files of an answer are kept, and can be read again.
     async fn resources(&mut self) {
         self.call("picture", json!({"sessionId": "a"})).await;
-        let listed = json!(within(PATIENCE, self.client.list_all_resources()).await.unwrap());
-        let templates = json!(within(PATIENCE, self.client.list_all_resource_templates()).await.unwrap());
+        let listed = json!(within(TEST_TIMEOUT, self.client.list_all_resources()).await.unwrap());
+        let templates = json!(within(TEST_TIMEOUT, self.client.list_all_resource_templates()).await.unwrap());
         let names = |list: &Value, name: &str| -> Vec<String> {
             let all = list.as_array().unwrap().iter();
             all.map(|one| one[name].as_str().unwrap().to_owned()).collect()
         };
         let picture = listed.as_array().unwrap().iter().find(|one| one["mimeType"] == "image/png").unwrap();
         let read = async |uri: &str| {
-            within(PATIENCE, self.client.read_resource(ReadResourceRequestParams::new(uri))).await
+            within(TEST_TIMEOUT, self.client.read_resource(ReadResourceRequestParams::new(uri))).await
         };
         let found = json!(read(picture["uri"].as_str().unwrap()).await.unwrap());
         // The code differs between revisions, and some SDKs report the newer one for both.
@@ -260,7 +260,8 @@ impl ScriptPlayer<'_> {
             held.abort();
             calls.push(if held.await.is_ok() { "answered" } else { "gave up" });
         }
-        // No message shows that greenroom has received it. After some new browsers it has: a spare would be there at once.
+        // No message shows that greenroom has received the cancellations. Opening a few browsers takes long enough;
+        // six, since a spare opens at once.
         for n in 0..6 {
             self.call("create_new_session", json!({"sessionId": format!("later{n}")})).await;
         }
@@ -286,7 +287,7 @@ impl ScriptPlayer<'_> {
                 tokio::task::yield_now().await;
             }
         };
-        within(PATIENCE, poll).await;
+        within(TEST_TIMEOUT, poll).await;
     }
 
     /// The engine of one session has a new tool: a listening client is notified, and can use it.
@@ -294,18 +295,18 @@ impl ScriptPlayer<'_> {
         while self.events.try_recv().is_ok() {}
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         let mut subscription = match self.run.modern() {
-            true => Some(within(PATIENCE, self.client.listen(filter)).await.unwrap()),
+            true => Some(within(TEST_TIMEOUT, self.client.listen(filter)).await.unwrap()),
             false => None,
         };
         let added = self.text("change_tools", json!({"sessionId": "a"})).await;
         match &mut subscription {
             Some(subscription) => {
-                let change = within(PATIENCE, subscription.next()).await.unwrap();
+                let change = within(TEST_TIMEOUT, subscription.next()).await.unwrap();
                 assert!(matches!(change, Some(ServerNotification::ToolListChangedNotification(_))));
             }
             None => while !matches!(self.hear().await, ClientEvent::ToolsChanged) {},
         }
-        let tools = within(PATIENCE, self.client.list_all_tools()).await.unwrap();
+        let tools = within(TEST_TIMEOUT, self.client.list_all_tools()).await.unwrap();
         let listed = tools.iter().any(|tool| tool.name == added);
         let mut extra = params("", json!({"sessionId": "a"}));
         extra.name = added.clone().into();
@@ -318,12 +319,12 @@ impl ScriptPlayer<'_> {
             self.skip("ping", "ping");
         } else {
             let ping = ClientRequest::PingRequest(PingRequest::default());
-            let answer = within(PATIENCE, self.client.send_request(ping)).await.unwrap();
+            let answer = within(TEST_TIMEOUT, self.client.send_request(ping)).await.unwrap();
             let ServerResult::EmptyResult(answer) = answer else { panic!("no pong: {answer:?}") };
             self.print_line(json!({"step": "ping", "answer": answer}));
         }
         let client = Arc::into_inner(self.client).expect("no call is left");
-        within(PATIENCE, client.cancel()).await.unwrap();
+        within(TEST_TIMEOUT, client.cancel()).await.unwrap();
         self.lines.push(json!({"step": "end"}));
         self.lines
     }
@@ -336,7 +337,7 @@ fn params(tool: &'static str, arguments: Value) -> CallToolRequestParams {
 
 /// A tool's answer, as it was on the wire.
 async fn call(client: &RmcpClient, params: CallToolRequestParams) -> Result<Value, ServiceError> {
-    let answer = within(PATIENCE, client.call_tool(params)).await?;
+    let answer = within(TEST_TIMEOUT, client.call_tool(params)).await?;
     Ok(serde_json::to_value(answer).unwrap())
 }
 

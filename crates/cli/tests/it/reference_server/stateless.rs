@@ -94,8 +94,8 @@ async fn send(server: &Server, method: &str, params: Value) -> Value {
     server.post_stateless(&stateless(1, method, params, super::capabilities())).await.answer().await
 }
 
-/// In a fleet with pools of browsers too, the server's features are found. What must persist needs a named session, since
-/// a connection's own is for browsing.
+/// greenroom finds the server's features also in a fleet with pools of browsers. A feature that keeps state needs a
+/// named session, since a connection's own session is for browsing.
 #[tokio::test]
 async fn server_is_found_in_a_fleet_with_browser_pools() {
     let setup = FakeEngineSetup::new()

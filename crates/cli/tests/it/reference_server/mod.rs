@@ -11,7 +11,7 @@ mod tools;
 
 use std::{path::PathBuf, process::Stdio};
 
-use greenroom_testkit::{Client, Launch, PATIENCE, within};
+use greenroom_testkit::{Client, Launch, TEST_TIMEOUT, within};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -90,7 +90,7 @@ struct HttpReferenceServer {
 impl HttpReferenceServer {
     /// On this port, or a free one.
     async fn start(port: u16) -> Self {
-        // It takes a port as an argument and does not print the one it got; so choose one that is free now.
+        // The server takes a port as an argument and does not print the port it got; so choose one that is free now.
         let port = match port {
             0 => std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port(),
             port => port,
@@ -105,7 +105,7 @@ impl HttpReferenceServer {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        within(PATIENCE, async {
+        within(TEST_TIMEOUT, async {
             while let Some(line) = lines.next_line().await.unwrap() {
                 if line.contains("listening on port") {
                     return;

@@ -1,6 +1,6 @@
 //! Sessions with a server at an address: how they begin, end, and are lost.
 
-use greenroom_testkit::{PATIENCE, text_of, within};
+use greenroom_testkit::{TEST_TIMEOUT, text_of, within};
 use serde_json::json;
 
 use super::{HttpReferenceServer, ServerAddress, capabilities, setup_in_front};
@@ -45,7 +45,7 @@ async fn lost_server_is_reported_and_reconnected() {
         .await;
     client.next_notification("notifications/progress").await;
     server.child.kill().await.unwrap();
-    let answer = within(PATIENCE, call.response()).await;
+    let answer = within(TEST_TIMEOUT, call.response()).await;
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     assert!(text_of(&answer).contains("the connection to the engine is closed"), "{}", text_of(&answer));
 
