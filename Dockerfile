@@ -5,23 +5,25 @@
 #
 # BuildKit, which Docker uses by itself since version 23, keeps cargo's caches between builds.
 
-# Debian 13 is the first with a Node that the engine runs on; the program is built on the same one, for its libc.
+# Debian 13 is the first Debian with a Node that the engine runs on. The program is built on it too, for the same libc.
 ARG DEBIAN=trixie
 
-# The slim image has a C compiler too, which SQLite is compiled with.
+# The slim image has a C compiler too, which the build of SQLite needs.
 FROM rust:1.95-slim-${DEBIAN} AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
-# Part of the program: the engines' versions and checksums.
+# The program embeds the engines' versions and checksums.
 COPY engines engines
+# Also part of it: the skill that `greenroom setup claude --skill` writes.
+COPY packaging packaging
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
     cargo build --release --locked -p greenroom \
     && cp target/release/greenroom /usr/local/bin/greenroom
 
 FROM debian:${DEBIAN}-slim AS base
-# Versions are Debian's: an old browser is the last thing to pin, and Debian keeps only the newest anyway.
-# Fonts: the common Western ones by their metrics, and emoji. Add fonts-noto-cjk for Chinese, Japanese and Korean.
+# Versions are Debian's newest: nobody should pin an old browser, and Debian keeps no older ones.
+# The fonts have the metrics of the common Western ones, and emoji. Add fonts-noto-cjk for Chinese, Japanese and Korean.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends \
@@ -32,7 +34,8 @@ RUN apt-get update \
 COPY --from=build /usr/local/bin/greenroom /usr/local/bin/greenroom
 ENV GREENROOM_DATA_DIR=/var/lib/greenroom
 
-# npm is needed once, to install the engines, and brings some 400 packages: it stays behind in this stage.
+# Only the installation of the engines needs npm, which brings some 400 packages: this stage keeps them out of the
+# image.
 FROM base AS engine
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends npm && rm -rf /var/lib/apt/lists/*
@@ -48,7 +51,7 @@ USER 10001
 WORKDIR /home/greenroom
 
 EXPOSE 34501
-# Node is there anyway; no curl has to be.
+# The health check uses Node, so that the image needs no curl.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
     CMD ["node", "-e", "fetch('http://127.0.0.1:34501/health').then(r => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 

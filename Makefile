@@ -5,7 +5,7 @@
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-# Tests share installed engines, one of each kind; they stay between runs, so that only the first one downloads.
+# Tests share installed engines, one of each kind; these stay between runs, so that only the first run downloads.
 export GREENROOM_TEST_DATA_DIR := $(TARGET)/data
 # So do the MCP SDKs that drive greenroom.
 export GREENROOM_TEST_SDK_DIR := $(TARGET)/sdk
