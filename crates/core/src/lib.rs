@@ -10,7 +10,7 @@ pub mod id;
 pub mod json_check;
 pub mod lease;
 pub mod likeness;
-pub mod network_verdict;
+pub mod network;
 pub mod page_size;
 pub mod plural;
 pub mod policy;

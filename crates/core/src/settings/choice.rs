@@ -95,6 +95,14 @@ words! {
         Custom = "custom",
     }
 
+    /// Which addresses browsers may reach unless rules say otherwise.
+    NetworkPreset {
+        /// Every address, but no metadata service and no port of greenroom's own.
+        Open = "open",
+        /// Public addresses only.
+        Guarded = "guarded",
+    }
+
     /// Whether something is done by default, always, or never.
     When {
         /// As it suits the client.

@@ -25,6 +25,7 @@ mod kind;
 mod limits;
 mod list;
 mod nearest;
+mod network;
 mod path;
 mod pools_toml;
 mod problem;
@@ -53,8 +54,8 @@ pub use attached_browsers::{
     browser_tags, browser_url,
 };
 pub use choice::{
-    Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Pictures, Responses, Scope,
-    ToolProfile, When,
+    Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, NetworkPreset, Permission, Pictures,
+    Responses, Scope, ToolProfile, When,
 };
 pub use declare::{Guard, Reach, Section, Setting};
 pub use declared_pools::{DeclaredInstance, DeclaredPool};
@@ -62,6 +63,7 @@ pub use duration::parse_duration;
 pub use emulation::{Geolocation, Scale};
 pub use key::KeyLevel;
 pub use kind::Shape;
+pub use network::NETWORK_RULES_MAX;
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use resolve::{Resolved, resolve};
@@ -69,6 +71,6 @@ pub use source::{
     BROWSER_URL, BrowserFlag, CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, SESSION_VARIABLE,
     Sources, WS_ENDPOINT,
 };
-pub use table::{Attach, Blobs, Pool, Records, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools};
+pub use table::{Attach, Blobs, Network, Pool, Records, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools};
 pub use variables::is_ours;
 pub use viewport::Viewport;

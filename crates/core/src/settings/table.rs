@@ -22,8 +22,8 @@ use super::{
     browser_args::BrowserArgs,
     bytes::Bytes,
     choice::{
-        Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, Permission, Pictures,
-        Responses, Scope, ToolProfile, When,
+        Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, NetworkPreset, Permission,
+        Pictures, Responses, Scope, ToolProfile, When,
     },
     declare::{
         Guard::{Guarded, Limit, LimitWith, Open},
@@ -34,12 +34,16 @@ use super::{
     emulation::{GeoPosition, Geolocation, Locale, Scale, ScaleFactor, TimeZone},
     kind::{LogFilter, OrWord, Switch, TextLine, ValueType, WholeNumber},
     list::{Argv, Globs, Many},
+    network::NetworkRules,
     path::{FilePath, ProgramPath},
     server_url::ServerUrl,
     viewport::{Viewport, ViewportSize},
     web::{Origins, ProxyUrl},
 };
-use crate::lease::{INSTANCES_MAX, SLOTS_MAX, Strategy};
+use crate::{
+    lease::{INSTANCES_MAX, SLOTS_MAX, Strategy},
+    network::NetworkRule,
+};
 
 /// The engine that alone has a setting.
 const PLAYWRIGHT: Option<EngineKind> = Some(EngineKind::Playwright);
@@ -139,6 +143,25 @@ settings! {
         "blobs.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
         /// Whether each pool has its own folder of blobs. If not, greenroom keeps equal blobs of several pools once.
         "blobs.per_pool" per_pool: bool = false => Switch, Limit;
+    }
+
+    /// Which addresses browsers may reach. greenroom judges the address that it really dials, for every connection of
+    /// every browser that it starts. No setting permits cloud metadata services or greenroom's own ports.
+    network: Network {
+        /// What browsers may reach unless a rule says otherwise: with `open`, every address; with `guarded`, public
+        /// addresses only, so neither this machine nor the local network. `auto` is `guarded` if `server.listen` is not
+        /// on loopback, and `open` otherwise.
+        "network.preset" preset: Option<NetworkPreset> = None
+            => OrWord("auto", Choice::<NetworkPreset>::ANY), Guarded;
+        /// What browsers may reach although `guarded` refuses it. A rule is a host, a host with `*` in it, an address or
+        /// a network, each with an optional port.
+        "network.allow" allow: Vec<NetworkRule> = Vec::new() => NetworkRules, Guarded;
+        /// What browsers may not reach, even if `network.allow` has it.
+        "network.deny" deny: Vec<NetworkRule> = Vec::new() => NetworkRules, Guarded;
+        /// Whether an upstream proxy (`pool.proxy_server`) gets names and resolves them itself. If not, greenroom resolves
+        /// each name, judges its addresses, and sends the upstream an address. `auto` trusts the upstream of pools whose
+        /// preset is `open`.
+        "network.trust_upstream" trust_upstream: Option<bool> = None => OrWord("auto", Switch), Guarded;
     }
 
     /// Which tools agents may see and call.
@@ -272,6 +295,15 @@ settings! {
         "pool.blocked_origins" blocked_origins: Vec<String> = Vec::new() => Origins, Limit, fit = ISOLATED;
         /// An HTTP proxy through which greenroom's own proxy sends the browsers' traffic.
         "pool.proxy_server" proxy_server: Option<String> = None => OrWord("unset", ProxyUrl), Guarded, fit = RUNS;
+        /// Replaces the setting `network.preset` for this pool; `inherit` takes its value.
+        "pool.network_preset" network_preset: Option<NetworkPreset> = None
+            => OrWord("inherit", Choice::<NetworkPreset>::ANY), Guarded, reach = Reach::Pool, fit = RUNS;
+        /// Replaces the setting `network.allow` for this pool; `inherit` takes its value.
+        "pool.network_allow" network_allow: Option<Vec<NetworkRule>> = None
+            => OrWord("inherit", NetworkRules), Guarded, reach = Reach::Pool, fit = RUNS;
+        /// What the browsers of this pool may not reach, in addition to the setting `network.deny`.
+        "pool.network_deny" network_deny: Option<Vec<NetworkRule>> = None
+            => OrWord("inherit", NetworkRules), Guarded, reach = Reach::Pool, fit = RUNS;
         /// Whether the engine writes its log of each session into the session's folder.
         "pool.save_session" save_session: bool = false => Switch, Limit, fit = YES, only = PLAYWRIGHT;
         /// The folder for files that the engine names itself, instead of the session's own folder.
